@@ -1,0 +1,94 @@
+#ifndef TENON_CONNECTION_H
+#define TENON_CONNECTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/by_fd.h>
+#include <tenon/error.h>
+#include <tenon/message.h>
+#include <tenon/wait.h>
+
+TENON_BEGIN_DECLS
+
+/** One end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. Remembers which segments crossed, so
+ *  that an fd crosses once however many tensors live in its segment. The other end must be a tenon_connection too. */
+typedef struct tenon_connection tenon_connection;
+
+enum {
+  TENON_CONNECTION_ADOPT_SOCKET = 1 /**< the socket is the library's once tenon_connection_new succeeds */
+};
+
+/** Limits and options of one connection. NULL, where one is taken, means all zero. */
+typedef struct tenon_connection_options {
+  size_t struct_size;          /**< sizeof(tenon_connection_options), set by the caller */
+  uint32_t flags;              /**< TENON_CONNECTION_* */
+  tenon_access open_access;    /**< TENON_ACCESS_* for what is received, as in tenon_open_options */
+  uint32_t open_flags;         /**< TENON_OPEN_* for what is received, but not ADOPT_FD */
+  uint32_t reserved;           /**< 0 */
+  uint64_t max_message_nbytes; /**< largest descriptor accepted, in bytes; 0: 64 MiB */
+  uint64_t max_tensors;        /**< most tensors accepted in one message; 0: 1,000,000 */
+  uint64_t max_segments;       /**< most segments that the peer may have open here through this connection; 0: 65,536 */
+} tenon_connection_options;
+
+/**
+ * Put a connection on a socket. The socket may be blocking or not; its flags are not changed.
+ * @param[in]  socket   a connected AF_UNIX socket, borrowed until the release (TENON_CONNECTION_ADOPT_SOCKET: consumed on
+ *                      success). Nobody else may read from it or write to it.
+ * @param[in]  options  borrowed; NULL: defaults.
+ * @param[out] out      new reference, release with tenon_connection_release; untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread. After fork only the process that made the connection may use it; the child may release it.
+ */
+TENON_API tenon_status tenon_connection_new(int socket, const tenon_connection_options *options, tenon_connection **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * The fd to poll. When it is readable, call tenon_recv with timeout 0 until it says TENON_WOULD_BLOCK (edge rule: several
+ * messages can be taken off the socket at once); after an unfinished send, poll for writing and call tenon_send.
+ * @param[in] connection  borrowed; NULL is allowed.
+ * @return the socket, borrowed; -1 for NULL.
+ * @since 0.1. Any thread.
+ */
+TENON_API int tenon_connection_fd(const tenon_connection *connection) TENON_NOEXCEPT;
+
+/**
+ * Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
+ * TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
+ * where this one stopped, be it with the same message (sent once all the same), with another (sent after it) or with NULL.
+ * @param[in]  connection  borrowed.
+ * @param[in]  message     borrowed; what is lent stays valid for the peer after its release. NULL: only finish what an
+ *                         earlier call left.
+ * @param[in]  wait        borrowed; NULL: wait for ever.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE" with
+ *         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork),
+ *         the four of an ended wait, TENON_IO.
+ * @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.
+ */
+TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_message *message, const tenon_wait *wait, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Receive the next message. If the wait ends first nothing is lost: the next call goes on.
+ * @param[in]  connection  borrowed.
+ * @param[in]  wait        borrowed; NULL: wait for ever.
+ * @param[out] out         new reference, release with tenon_message_release; untouched on failure.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE (all messages sent before the end are delivered first),
+ *         TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE": the kernel dropped fds that found no place; that message, and
+ *         later ones that need the same segments, cannot be opened; mappings; memory), TENON_CORRUPT (what came is no
+ *         message: the connection is of no more use), TENON_INCOMPATIBLE, TENON_PERMISSION, TENON_UNSUPPORTED (in a child
+ *         of fork), the four of an ended wait, TENON_IO.
+ * @since 0.1. Any thread; receives queue behind each other, a send and a receive run at the same time.
+ */
+TENON_API tenon_status tenon_recv(tenon_connection *connection, const tenon_wait *wait, tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Give a connection back. A message half sent is never finished: the peer gets TENON_PEER_GONE. What was received stays valid.
+ * @param[in] connection  consumed; NULL is allowed. No other call may be using it.
+ * @since 0.1. Any thread.
+ */
+TENON_API void tenon_connection_release(tenon_connection *connection) TENON_NOEXCEPT;
+
+TENON_END_DECLS
+
+#endif

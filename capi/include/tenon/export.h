@@ -1,0 +1,22 @@
+#ifndef TENON_EXPORT_H
+#define TENON_EXPORT_H
+
+/* What every public declaration carries. Nothing here is for callers. */
+
+#if defined(TENON_BUILDING) && !defined(TENON_STATIC)
+#define TENON_API __attribute__((visibility("default")))
+#else
+#define TENON_API
+#endif
+
+#ifdef __cplusplus
+#define TENON_NOEXCEPT noexcept
+#define TENON_BEGIN_DECLS extern "C" {
+#define TENON_END_DECLS }
+#else
+#define TENON_NOEXCEPT
+#define TENON_BEGIN_DECLS
+#define TENON_END_DECLS
+#endif
+
+#endif

@@ -1,0 +1,153 @@
+#ifndef TENON_TENSOR_H
+#define TENON_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/error.h>
+#include <tenon/storage.h>
+
+TENON_BEGIN_DECLS
+
+/** Strided elements over one storage. A tensor never changes; a view is another tensor over the same storage. */
+typedef struct tenon_tensor tenon_tensor;
+
+/** An element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar). */
+typedef struct tenon_dtype {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} tenon_dtype;
+
+enum {
+  TENON_DTYPE_INT = 0,
+  TENON_DTYPE_UINT = 1,
+  TENON_DTYPE_FLOAT = 2,
+  TENON_DTYPE_BFLOAT = 4,
+  TENON_DTYPE_COMPLEX = 5,
+  TENON_DTYPE_BOOL = 6,
+  TENON_DTYPE_FLOAT8_E3M4 = 7,
+  TENON_DTYPE_FLOAT8_E4M3 = 8,
+  TENON_DTYPE_FLOAT8_E4M3B11FNUZ = 9,
+  TENON_DTYPE_FLOAT8_E4M3FN = 10,
+  TENON_DTYPE_FLOAT8_E4M3FNUZ = 11,
+  TENON_DTYPE_FLOAT8_E5M2 = 12,
+  TENON_DTYPE_FLOAT8_E5M2FNUZ = 13,
+  TENON_DTYPE_FLOAT8_E8M0FNU = 14,
+  TENON_DTYPE_FLOAT6_E2M3FN = 15,
+  TENON_DTYPE_FLOAT6_E3M2FN = 16,
+  TENON_DTYPE_FLOAT4_E2M1FN = 17
+};
+
+enum {
+  TENON_TENSOR_REQUIRES_GRAD = 1, /**< travels with the tensor; means nothing to Tenon */
+  TENON_TENSOR_IS_PARAMETER = 2,  /**< travels with the tensor; means nothing to Tenon */
+  TENON_TENSOR_CONJ = 4,          /**< the elements are to be read conjugated */
+  TENON_TENSOR_NEG = 8            /**< the elements are to be read negated */
+};
+
+enum {
+  TENON_TENSOR_MAX_NDIM = 64 /**< dimensions at most */
+};
+
+/** The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative. */
+typedef struct tenon_tensor_spec {
+  size_t struct_size;     /**< sizeof(tenon_tensor_spec), set by the caller, also for output */
+  tenon_dtype dtype;      /**< under 8 bits: packed, lowest bits first, and then contiguous tensors only */
+  int32_t ndim;           /**< 0 to TENON_TENSOR_MAX_NDIM */
+  const int64_t *sizes;   /**< ndim numbers >= 0; NULL if ndim is 0 */
+  const int64_t *strides; /**< ndim numbers; NULL on input: contiguous, last dimension fastest */
+  uint64_t offset;        /**< of the element with index 0, 0, … from the start of the storage */
+  uint32_t flags;         /**< TENON_TENSOR_* */
+  uint32_t reserved;      /**< 0 */
+} tenon_tensor_spec;
+
+/**
+ * Make a tensor over a storage. Every element it can name must lie inside the storage; nothing is read or moved.
+ * @param[in]  storage  borrowed; the tensor takes a reference of its own.
+ * @param[in]  spec     borrowed for the call, its arrays too.
+ * @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also when sizes, strides or offset overflow or leave the storage), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_status tenon_tensor_new(tenon_storage *storage, const tenon_tensor_spec *spec, tenon_tensor **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Take one more reference.
+ * @param[in] tensor  borrowed; NULL is allowed.
+ * @return `tensor`, now with one reference more, to be released too.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_tensor *tenon_tensor_retain(tenon_tensor *tensor) TENON_NOEXCEPT;
+
+/**
+ * Give one reference back.
+ * @param[in] tensor  consumed; NULL is allowed.
+ * @since 0.1. Any thread.
+ */
+TENON_API void tenon_tensor_release(tenon_tensor *tensor) TENON_NOEXCEPT;
+
+/**
+ * The shape.
+ * @param[in]     tensor  borrowed.
+ * @param[in,out] out     out->struct_size set by the caller; sizes and strides are borrowed from the tensor, never NULL
+ *                        if ndim > 0, valid until its last release; untouched on failure.
+ * @param[out]    err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_status tenon_tensor_get_spec(const tenon_tensor *tensor, tenon_tensor_spec *out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * The storage under a tensor.
+ * @param[in] tensor  borrowed; NULL is allowed.
+ * @return borrowed from the tensor, valid until its last release (tenon_storage_retain keeps it); NULL for NULL.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_storage *tenon_tensor_storage(const tenon_tensor *tensor) TENON_NOEXCEPT;
+
+/**
+ * The element with index 0, 0, …, to read.
+ * @param[in] tensor  borrowed; NULL is allowed.
+ * @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage.
+ * @since 0.1. Any thread.
+ */
+TENON_API const void *tenon_tensor_data(const tenon_tensor *tensor) TENON_NOEXCEPT;
+
+/**
+ * The element with index 0, 0, …, to write.
+ * @param[in]  tensor  borrowed.
+ * @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
+ * @since 0.1. Any thread; who orders the writes is the callers' affair.
+ */
+TENON_API tenon_status tenon_tensor_data_mut(tenon_tensor *tensor, void **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * The number of elements.
+ * @param[in] tensor  borrowed; NULL is allowed.
+ * @return the product of the sizes (1 for ndim 0); 0 for NULL.
+ * @since 0.1. Any thread.
+ */
+TENON_API uint64_t tenon_tensor_numel(const tenon_tensor *tensor) TENON_NOEXCEPT;
+
+/**
+ * The bytes that the elements take when packed: numel * bits * lanes / 8, rounded up.
+ * @param[in] tensor  borrowed; NULL is allowed.
+ * @return bytes; 0 for NULL.
+ * @since 0.1. Any thread.
+ */
+TENON_API uint64_t tenon_tensor_nbytes(const tenon_tensor *tensor) TENON_NOEXCEPT;
+
+/**
+ * Whether the elements lie packed, last dimension fastest.
+ * @param[in] tensor  borrowed; NULL is allowed.
+ * @return 1 if so (also for a tensor without elements), else 0; 0 for NULL.
+ * @since 0.1. Any thread.
+ */
+TENON_API int tenon_tensor_is_contiguous(const tenon_tensor *tensor) TENON_NOEXCEPT;
+
+TENON_END_DECLS
+
+#endif

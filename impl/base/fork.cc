@@ -1,0 +1,63 @@
+#include "base/fork.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMaxHooks = 8;
+
+struct Registry {
+  std::array<ForkHooks, kMaxHooks> hooks{};
+  std::array<int, kMaxHooks> ranks{};
+  size_t count = 0;
+  std::atomic<uint64_t> generation{1};
+  bool installed = false;
+};
+
+Registry& registry() noexcept {
+  static Registry instance;
+  return instance;
+}
+
+void on_prepare() noexcept {
+  Registry& all = registry();
+  for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
+}
+
+void on_parent() noexcept {
+  Registry& all = registry();
+  for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].parent();
+}
+
+void on_child() noexcept {
+  Registry& all = registry();
+  all.generation.fetch_add(1, std::memory_order_relaxed);
+  for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
+}
+
+}  // namespace
+
+void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
+  Registry& all = registry();
+  if (all.count == kMaxHooks) __builtin_trap();  // a mistake in this library, met at load
+  size_t at = all.count++;
+  for (; at > 0 && all.ranks[at - 1] > rank; --at) {
+    all.hooks[at] = all.hooks[at - 1];
+    all.ranks[at] = all.ranks[at - 1];
+  }
+  all.hooks[at] = hooks;
+  all.ranks[at] = rank;
+  if (!all.installed) {
+    all.installed = true;
+    pthread_atfork([]() { on_prepare(); }, []() { on_parent(); }, []() { on_child(); });
+  }
+}
+
+uint64_t fork_generation() noexcept { return registry().generation.load(std::memory_order_relaxed); }
+
+}  // namespace tenon

@@ -1,0 +1,22 @@
+// What happens to the library at fork. Every lock that outlives a call is registered here, is held while fork copies the
+// process, and so is free and whole in parent and child.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon {
+
+struct ForkHooks {
+  void (*prepare)() noexcept;  // in the parent, before: take the lock
+  void (*parent)() noexcept;   // in the parent, after: give it back
+  void (*child)() noexcept;    // in the child: give it back, drop what belongs to the parent
+};
+
+// Register hooks for the life of the process. `rank` orders locks: prepare runs from low to high, the rest from high to low, so
+// ranks must be the order in which the code itself takes the locks. At most 8; call from a static initialiser.
+void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
+
+// Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
+uint64_t fork_generation() noexcept;
+
+}  // namespace tenon

@@ -1,0 +1,103 @@
+#include "base/status.h"
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace tenon {
+
+const char* code_name(Code code) noexcept {
+  switch (code) {
+    case Code::kOk: return "OK";
+    case Code::kInvalidArgument: return "INVALID_ARGUMENT";
+    case Code::kPermission: return "PERMISSION";
+    case Code::kNotFound: return "NOT_FOUND";
+    case Code::kCorrupt: return "CORRUPT";
+    case Code::kIncompatible: return "INCOMPATIBLE";
+    case Code::kResourceExhausted: return "RESOURCE_EXHAUSTED";
+    case Code::kUnsupported: return "UNSUPPORTED";
+    case Code::kPeerGone: return "PEER_GONE";
+    case Code::kWouldBlock: return "WOULD_BLOCK";
+    case Code::kTimeout: return "TIMEOUT";
+    case Code::kInterrupted: return "INTERRUPTED";
+    case Code::kCancelled: return "CANCELLED";
+    case Code::kIo: return "IO";
+    case Code::kInternal: return "INTERNAL";
+  }
+  return "UNKNOWN";
+}
+
+const std::string& Status::message() const noexcept {
+  static const std::string empty;
+  return info_ ? info_->message : empty;
+}
+
+Status&& Status::with(std::string key, std::string value) && {
+  if (info_) info_->details.push_back({std::move(key), std::move(value)});
+  return std::move(*this);
+}
+
+Status&& Status::with(std::string key, int64_t value) && { return std::move(*this).with(std::move(key), std::to_string(value)); }
+
+Status&& Status::with(std::string key, uint64_t value) && { return std::move(*this).with(std::move(key), std::to_string(value)); }
+
+Status&& Status::caused_by(const Status& cause) && {
+  if (info_) info_->cause = cause.info_;
+  return std::move(*this);
+}
+
+std::string format(const char* pattern, ...) {
+  std::va_list arguments;
+  va_start(arguments, pattern);
+  std::va_list again;
+  va_copy(again, arguments);
+  const int length = std::vsnprintf(nullptr, 0, pattern, arguments);
+  va_end(arguments);
+  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  if (length > 0) std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+  va_end(again);
+  return text;
+}
+
+namespace {
+
+struct ErrnoMeaning {
+  Code code;
+  const char* limit;  // what RESOURCE_EXHAUSTED names
+};
+
+ErrnoMeaning meaning_of(int error) {
+  switch (error) {
+    case EMFILE: return {Code::kResourceExhausted, "RLIMIT_NOFILE"};
+    case ENFILE: return {Code::kResourceExhausted, "fs.file-max"};
+    case ETOOMANYREFS: return {Code::kResourceExhausted, "RLIMIT_NOFILE"};
+    case ENOMEM: return {Code::kResourceExhausted, "memory"};
+    case ENOBUFS: return {Code::kResourceExhausted, "socket buffers"};
+    case ENOSPC: return {Code::kResourceExhausted, "file system space"};
+    case EDQUOT: return {Code::kResourceExhausted, "disk quota"};
+    case EFBIG: return {Code::kResourceExhausted, "RLIMIT_FSIZE"};
+    case EAGAIN: return {Code::kResourceExhausted, "RLIMIT_MEMLOCK"};
+    case EACCES:
+    case EPERM: return {Code::kPermission, nullptr};
+    case ENOENT: return {Code::kNotFound, nullptr};
+    case EPIPE:
+    case ECONNRESET: return {Code::kPeerGone, nullptr};
+    case EBADF: return {Code::kInvalidArgument, nullptr};
+    default: return {Code::kIo, nullptr};
+  }
+}
+
+}  // namespace
+
+Status errno_status(int error, const std::string& what) {
+  const ErrnoMeaning meaning = meaning_of(error);
+  char text[128];
+  const char* reason = strerror_r(error, text, sizeof text);  // the GNU form: thread-safe, and may not use `text`
+  Status status(meaning.code, what + ": " + reason);
+  status = std::move(status).with("errno", error);
+  if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));
+  return status;
+}
+
+}  // namespace tenon

@@ -1,0 +1,111 @@
+// Status and Result: how every fallible function inside Tenon reports. Converted to tenon_status and tenon_error once, in capi/src/boundary.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+
+// The numbers of tenon/error.h; capi/src/error.cc asserts that they are equal.
+enum class Code : int32_t {
+  kOk = 0,
+  kInvalidArgument = 1,
+  kPermission = 2,
+  kNotFound = 3,
+  kCorrupt = 4,
+  kIncompatible = 5,
+  kResourceExhausted = 6,
+  kUnsupported = 7,
+  kPeerGone = 8,
+  kWouldBlock = 9,
+  kTimeout = 10,
+  kInterrupted = 11,
+  kCancelled = 12,
+  kIo = 13,
+  kInternal = 14,
+};
+
+const char* code_name(Code code) noexcept;
+
+struct Detail {
+  std::string key;
+  std::string value;
+};
+
+// What a tenon_error shows. Shared and immutable once it is in a Status.
+struct ErrorInfo {
+  Code code = Code::kInternal;
+  std::string message;
+  std::vector<Detail> details;
+  std::shared_ptr<const ErrorInfo> cause;
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;
+  Status(Code code, std::string message) : info_(std::make_shared<ErrorInfo>()) {
+    info_->code = code;
+    info_->message = std::move(message);
+  }
+  static Status ok() noexcept { return {}; }
+
+  bool is_ok() const noexcept { return info_ == nullptr; }
+  Code code() const noexcept { return info_ ? info_->code : Code::kOk; }
+  const std::string& message() const noexcept;
+  const std::shared_ptr<ErrorInfo>& info() const noexcept { return info_; }
+
+  // Builders, for use while the status has one owner.
+  Status&& with(std::string key, std::string value) &&;
+  Status&& with(std::string key, int64_t value) &&;
+  Status&& with(std::string key, uint64_t value) &&;
+  Status&& with(std::string key, int value) && { return std::move(*this).with(std::move(key), static_cast<int64_t>(value)); }
+  Status&& caused_by(const Status& cause) &&;
+
+ private:
+  std::shared_ptr<ErrorInfo> info_;
+};
+
+// printf-style text, so that messages are built in one expression.
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
+
+// A failed system call: "<what>: <strerror>" with detail errno. Maps ENOMEM, EMFILE, ENFILE, ENOSPC, … to RESOURCE_EXHAUSTED with the
+// limit they stand for, EACCES and EPERM to PERMISSION, the rest to IO.
+Status errno_status(int error, const std::string& what);
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}                  // NOLINT(google-explicit-constructor): returns read better
+  Result(Status status) : status_(std::move(status)) {}          // NOLINT(google-explicit-constructor)
+  bool is_ok() const noexcept { return value_.has_value(); }
+  const Status& status() const& noexcept { return status_; }
+  Status&& status() && noexcept { return std::move(status_); }
+  T& value() & noexcept { return *value_; }
+  T&& value() && noexcept { return std::move(*value_); }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+}  // namespace tenon
+
+#define TENON_JOIN_(a, b) a##b
+#define TENON_JOIN(a, b) TENON_JOIN_(a, b)
+
+// Return from the calling function if `expression` (a Status) failed.
+#define TENON_TRY(expression)                                          \
+  do {                                                                 \
+    if (::tenon::Status tenon_try_status = (expression); !tenon_try_status.is_ok()) return tenon_try_status; \
+  } while (false)
+
+// Declare `target` from a Result, or return its status.
+#define TENON_ASSIGN(target, expression) TENON_ASSIGN_(target, expression, TENON_JOIN(tenon_result_, __LINE__))
+#define TENON_ASSIGN_(target, expression, name) \
+  auto name = (expression);                     \
+  if (!name.is_ok()) return std::move(name).status(); \
+  target = std::move(name).value()
