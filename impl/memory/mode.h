@@ -1,0 +1,13 @@
+// Who may write: chosen at birth for a segment (mode), asked for and given with each lend (access). The numbers are those of tenon/storage.h and tenon/by_fd.h.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::memory {
+
+enum class Mode : uint32_t { kShared = 0, kLenderWrites = 1, kFrozen = 2 };
+enum class Access : uint32_t { kAuto = 0, kReadOnly = 1, kWritable = 2 };
+
+inline constexpr uint32_t kModes = 3;
+
+}  // namespace tenon::memory

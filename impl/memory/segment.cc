@@ -1,0 +1,211 @@
+#include "memory/segment.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/fork.h"
+#include "os/limits.h"
+
+namespace tenon::memory {
+namespace {
+
+constexpr unsigned kSizeSeals = os::kSealShrink | os::kSealGrow;
+
+std::atomic<uint64_t> g_next_serial{1};
+
+unsigned long long number(uint64_t value) noexcept { return value; }
+
+Status refuse_fd(Code code, int fd, const std::string& why) { return Status(code, format("fd %d %s", fd, why.c_str())).with("fd", fd); }
+
+}  // namespace
+
+SegmentTotals& segment_totals() noexcept {
+  static SegmentTotals totals;
+  return totals;
+}
+
+Segment::Segment() noexcept : serial_(g_next_serial.fetch_add(1, std::memory_order_relaxed)), generation_(fork_generation()) {
+  segment_totals().segments.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Segment::dispose() noexcept {
+  if (auto hook = on_dispose.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  mapping_ = os::Mapping();
+  SegmentTotals& totals = segment_totals();
+  totals.fds.fetch_sub((write_fd_.is_open() ? 1U : 0U) + (read_fd_.is_open() ? 1U : 0U), std::memory_order_relaxed);
+  write_fd_.reset();
+  read_fd_.reset();
+  totals.reserved_nbytes.fetch_sub(reserved_nbytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  totals.segments.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool Segment::made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
+
+Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) {
+  TENON_TRY(os::check_file_size(nbytes));
+  auto segment = Ref<Segment>::adopt(new Segment());
+  Segment& it = *segment;
+  it.own_ = true;
+  it.mode_ = mode;
+  it.nbytes_ = nbytes;
+  TENON_ASSIGN(it.nonce_, os::random_nonce());
+  TENON_ASSIGN(it.write_fd_, os::create_memfd(it.nonce_, nbytes));
+  segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
+  TENON_ASSIGN(const os::FileInfo file, os::stat_file(it.write_fd_.get()));
+  it.key_ = {file.device, file.inode, mode != Mode::kFrozen};
+  it.sealed_ = true;
+  using Kind = os::Mapping::Kind;
+  if (mode == Mode::kFrozen) {
+    // A shared mapping of a writable fd counts as writable for the kernel, whatever its protection, and would make F_SEAL_WRITE fail with EBUSY.
+    TENON_ASSIGN(it.read_fd_, os::reopen_read_only(it.write_fd_.get()));
+    segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
+    TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedReadOnly, it.read_fd_.get(), 0, nbytes));
+    TENON_TRY(os::add_seals(it.write_fd_.get(), kSizeSeals));
+    return segment;
+  }
+  TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedWritable, it.write_fd_.get(), 0, nbytes));
+  const unsigned more = mode == Mode::kLenderWrites ? os::kSealFutureWrite : 0U;
+  TENON_TRY(os::add_seals(it.write_fd_.get(), kSizeSeals | os::kSealSeal | more));
+  return segment;
+}
+
+Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) {
+  Inspected result;
+  TENON_ASSIGN(result.file, os::inspect_file(fd));
+  const os::FileInfo& file = result.file;
+  if (!file.regular) return refuse_fd(Code::kInvalidArgument, fd, format("is a %s and no memory", file.kind));
+  if (!file.readable) return refuse_fd(Code::kPermission, fd, "is not open for reading");
+  if (!file.in_memory && !request.allow_unsealed && !request.for_private) {
+    return refuse_fd(Code::kPermission, fd, "is a file on a disk and not in memory: a load could meet SIGBUS").with("option", std::string("ALLOW_UNSEALED"));
+  }
+  result.seals = os::get_seals(fd);
+  result.sealed = (result.seals & os::kSealShrink) != 0;
+  if (!result.sealed && !request.allow_unsealed && !request.for_private) {
+    return refuse_fd(Code::kPermission, fd, "is not sealed against shrinking: a load could meet SIGBUS").with("option", std::string("ALLOW_UNSEALED"));
+  }
+  if ((result.seals & os::kSealWrite) != 0) {
+    result.mode = Mode::kFrozen;
+  } else if ((result.seals & os::kSealFutureWrite) != 0) {
+    result.mode = Mode::kLenderWrites;
+  }
+  const bool can_write = file.writable && result.mode == Mode::kShared;
+  if (request.access == Access::kWritable && !can_write && !request.for_private) {
+    return refuse_fd(Code::kPermission, fd, result.mode == Mode::kShared ? "is not open for writing" : "is sealed against writing")
+        .with("option", std::string("READ_ONLY, PRIVATE_COW or PRIVATE_COPY"));
+  }
+  result.writable = can_write && request.access != Access::kReadOnly;
+  const uint64_t least = std::max(request.nbytes, request.needed_nbytes);
+  if (file.nbytes < least) {
+    return refuse_fd(Code::kCorrupt, fd, format("has %llu bytes, and %llu are claimed", number(file.nbytes), number(least))).with("field", std::string("segment_nbytes"));
+  }
+  // An unsealed file is mapped no further than was claimed: what lies behind is nobody's promise.
+  result.nbytes = request.nbytes != 0 ? request.nbytes : file.nbytes;
+  if (result.sealed) result.nbytes = file.nbytes;
+  return result;
+}
+
+Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
+  auto segment = Ref<Segment>::adopt(new Segment());
+  Segment& it = *segment;
+  it.mode_ = inspected.mode;
+  it.sealed_ = inspected.sealed;
+  it.nbytes_ = inspected.nbytes;
+  it.key_ = inspected.key();
+  it.frozen_.store(inspected.mode == Mode::kFrozen, std::memory_order_relaxed);
+  if (!os::read_nonce(fd->get(), &it.nonce_)) it.nonce_ = {};
+  using Kind = os::Mapping::Kind;
+  TENON_ASSIGN(it.mapping_, os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
+  it.read_fd_ = std::move(*fd);
+  segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
+  return segment;
+}
+
+Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
+  TENON_TRY(os::check_file_size(offset + nbytes));
+  for (uint64_t done = 0; done < nbytes;) {
+    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
+    TENON_TRY(os::ask_headroom(chunk));
+    TENON_TRY(os::reserve_pages(write_fd_.get(), offset + done, chunk));
+    done += chunk;
+  }
+  reserved_nbytes_.fetch_add(nbytes, std::memory_order_relaxed);
+  segment_totals().reserved_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh) {
+  // Held against freeze(), so that a write is whole or refused.
+  std::unique_lock<std::mutex> lock(fd_mutex_, std::defer_lock);
+  if (mode_ == Mode::kFrozen) {
+    if (generation_ != fork_generation()) return Status(Code::kUnsupported, "only the process that made a storage to be frozen can fill it");
+    lock.lock();
+    if (frozen()) return Status(Code::kPermission, "the storage is frozen");
+  }
+  const auto* from = static_cast<const std::byte*>(data);
+  const int fd = any_fd();
+  if (!fresh) return os::write_file(fd, offset, from, nbytes);
+  TENON_TRY(os::check_file_size(offset + nbytes));
+  while (nbytes > 0) {
+    const uint64_t chunk = std::min(nbytes, os::kReserveChunk);
+    TENON_TRY(os::ask_headroom(chunk));
+    TENON_TRY(os::write_file(fd, offset, from, chunk));
+    const uint64_t pages = round_up(chunk, os::page_nbytes());
+    reserved_nbytes_.fetch_add(pages, std::memory_order_relaxed);
+    segment_totals().reserved_nbytes.fetch_add(pages, std::memory_order_relaxed);
+    from += chunk;
+    offset += chunk;
+    nbytes -= chunk;
+  }
+  return Status::ok();
+}
+
+Status Segment::read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const { return os::read_file(any_fd(), offset, data, nbytes); }
+
+Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
+  if (nbytes == 0 || own_) return Status::ok();
+  const uint64_t page = os::page_nbytes();
+  const uint64_t end = std::min(round_up(offset + nbytes, page), round_up(nbytes_, page));
+  if (end <= present_nbytes_.load(std::memory_order_relaxed)) return Status::ok();
+  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(read_fd_.get()));
+  if (!file.in_memory) return Status::ok();  // a hole in a file on a disk reads from the page cache
+  if (file.allocated_nbytes < end) {
+    // A count and no map: SEEK_HOLE takes reserved pages that were never touched for holes. A lender that reserves from the front, as Tenon does, passes.
+    if (!file.writable) {
+      return Status(Code::kCorrupt, format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here",
+                                           number(end), number(file.allocated_nbytes)))
+          .with("option", std::string("PRIVATE_COPY"));
+    }
+    for (uint64_t at = offset / page * page; at < end; at += os::kReserveChunk) {
+      const uint64_t chunk = std::min(end - at, os::kReserveChunk);
+      TENON_TRY(os::ask_headroom(chunk));
+      TENON_TRY(os::reserve_pages(read_fd_.get(), at, chunk));
+    }
+  }
+  present_nbytes_.store(end, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+Status Segment::freeze() {
+  if (generation_ != fork_generation()) return Status(Code::kUnsupported, "only the process that made a storage can freeze it");
+  const std::lock_guard<std::mutex> lock(fd_mutex_);
+  if (frozen()) return Status::ok();
+  TENON_TRY(os::add_seals(write_fd_.get(), os::kSealWrite | os::kSealSeal));
+  frozen_.store(true, std::memory_order_release);
+  write_fd_.reset();
+  segment_totals().fds.fetch_sub(1, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+Result<int> Segment::lending_fd() {
+  if (!own_) return read_fd_.get();
+  if (mode_ == Mode::kShared) return write_fd_.get();
+  const std::lock_guard<std::mutex> lock(fd_mutex_);
+  if (!read_fd_.is_open()) {
+    TENON_ASSIGN(read_fd_, os::reopen_read_only(write_fd_.get()));
+    segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
+  }
+  return read_fd_.get();
+}
+
+}  // namespace tenon::memory

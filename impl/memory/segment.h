@@ -1,0 +1,113 @@
+// The kernel object behind shared bytes, mapped in this process: made here, or opened from an fd that came from elsewhere.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "memory/mode.h"
+#include "os/fd.h"
+#include "os/mapping.h"
+#include "os/memfd.h"
+
+namespace tenon::memory {
+
+// What tells one segment from all others on this machine, for as long as anybody holds it.
+struct SegmentKey {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  bool writable = false;  // the two accesses have a mapping each, so that READ_ONLY is kept by the MMU and not by good will
+
+  bool operator==(const SegmentKey&) const = default;
+};
+
+class Segment : public Counted {
+ public:
+  // A segment of this process. SHARED and LENDER_WRITES are sealed at once (LENDER_WRITES after its one writable mapping exists); FROZEN is
+  // mapped read-only and sealed by freeze(). No pages exist yet: reserve() makes them.
+  static Result<Ref<Segment>> create(Mode mode, uint64_t nbytes);
+
+  struct OpenRequest {
+    Access access = Access::kAuto;  // kAuto: what the fd and its seals give
+    bool allow_unsealed = false;
+    bool for_private = false;       // only read from: any readable file will do, sealed or not
+    uint64_t nbytes = 0;            // what the peer says the segment has; 0: ask the fd
+    uint64_t needed_nbytes = 0;     // what the file must have at the least
+  };
+  // What an fd is, after every check that does not need a mapping.
+  struct Inspected {
+    os::FileInfo file;
+    unsigned seals = 0;
+    Mode mode = Mode::kShared;
+    bool sealed = false;
+    bool writable = false;
+    uint64_t nbytes = 0;
+    SegmentKey key() const noexcept { return {file.device, file.inode, writable}; }
+  };
+  static Result<Inspected> inspect(int fd, const OpenRequest& request);
+  // Takes the fd over on success.
+  static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected);
+
+  SegmentKey key() const noexcept { return key_; }
+  Mode mode() const noexcept { return mode_; }
+  bool sealed() const noexcept { return sealed_; }
+  bool writable() const noexcept { return key_.writable; }
+  bool own() const noexcept { return own_; }
+  // A child of fork inherits mappings and fds, but not the right to hand out or take back blocks.
+  bool made_by_this_process() const noexcept;
+  uint64_t nbytes() const noexcept { return nbytes_; }
+  std::byte* base() const noexcept { return mapping_.base(); }
+  const os::Nonce& nonce() const noexcept { return nonce_; }
+  uint64_t serial() const noexcept { return serial_; }
+
+  // Make pages exist. Asks for headroom chunk by chunk. After a failure some of the pages may exist: a new segment goes back whole, and an arena's
+  // front asks for the same range again.
+  Status reserve(uint64_t offset, uint64_t nbytes);
+  // Copy bytes in through the fd: makes pages and fills them in one pass. SHARED, and FROZEN before freeze().
+  Status write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh);
+  Status read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const;
+  // Whether the pages of a range exist, so that reading it cannot make the segment grow. Opened segments only; makes them when it may.
+  Status check_pages(uint64_t offset, uint64_t nbytes);
+  Status freeze();
+  bool frozen() const noexcept { return frozen_.load(std::memory_order_acquire); }
+
+  // The fd to lend with: read-only for anything but SHARED. Borrowed.
+  Result<int> lending_fd();
+  int any_fd() const noexcept { return write_fd_.is_open() ? write_fd_.get() : read_fd_.get(); }
+
+  // For the identity cache: called once, before anything of the segment goes.
+  std::atomic<void (*)(Segment*) noexcept> on_dispose{nullptr};
+
+ private:
+  Segment() noexcept;
+  void dispose() noexcept override;
+
+  os::Fd write_fd_;
+  os::Fd read_fd_;
+  os::Mapping mapping_;
+  std::mutex fd_mutex_;  // making read_fd_, freezing against writing
+  SegmentKey key_;
+  Mode mode_ = Mode::kShared;
+  os::Nonce nonce_{};
+  uint64_t nbytes_ = 0;
+  std::atomic<uint64_t> reserved_nbytes_{0};  // own: pages that exist
+  std::atomic<uint64_t> present_nbytes_{0};   // opened: known to have pages up to here
+  uint64_t serial_ = 0;
+  uint64_t generation_ = 0;
+  bool sealed_ = false;
+  bool own_ = false;
+  std::atomic<bool> frozen_{false};
+};
+
+// For tenon_stats: what exists in this process.
+struct SegmentTotals {
+  std::atomic<uint64_t> segments{0};
+  std::atomic<uint64_t> fds{0};
+  std::atomic<uint64_t> reserved_nbytes{0};
+};
+SegmentTotals& segment_totals() noexcept;
+
+}  // namespace tenon::memory

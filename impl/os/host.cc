@@ -1,0 +1,68 @@
+#include "os/host.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+namespace tenon::os {
+namespace {
+
+HostIdentity read_identity() {
+  HostIdentity identity;
+  struct stat info{};
+  if (stat("/proc/self/ns/pid", &info) == 0) identity.pid_namespace = info.st_ino;
+  const Fd fd(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  char text[40];
+  const ssize_t length = fd.is_open() ? read(fd.get(), text, sizeof text) : 0;
+  size_t nibble = 0;
+  for (ssize_t i = 0; i < length && nibble < 32; ++i) {
+    const char c = text[i];
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) continue;
+    identity.boot_id[nibble / 2] = static_cast<uint8_t>(identity.boot_id[nibble / 2] << 4 | digit);
+    ++nibble;
+  }
+  return identity;
+}
+
+Status gone(const RemoteFile& file, const char* why) {
+  return Status(Code::kPeerGone, format("fd %d of process %d %s", file.fd, file.pid, why)).with("pid", file.pid).with("fd", file.fd);
+}
+
+}  // namespace
+
+const HostIdentity& host_identity() {
+  static const HostIdentity identity = read_identity();
+  return identity;
+}
+
+int32_t process_id() noexcept { return getpid(); }
+
+Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", file.pid, file.fd);
+  // By O_PATH first: what stands there now may be a device or a pipe, and opening one for real can do things.
+  const Fd handle(open(path, O_PATH | O_CLOEXEC));
+  if (!handle.is_open()) {
+    if (errno == ENOENT || errno == ESRCH) return gone(file, "is gone");
+    const int error = errno;
+    return errno_status(error, format("reaching fd %d of process %d through %s", file.fd, file.pid, path)).with("path", std::string(path)).with("pid", file.pid);
+  }
+  TENON_ASSIGN(const FileInfo found, stat_file(handle.get()));
+  if (!found.regular || found.device != file.device || found.inode != file.inode || found.nbytes != file.nbytes) return gone(file, "is another file by now");
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", handle.get());
+  Fd fd(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
+  if (!fd.is_open()) {
+    const int error = errno;
+    return errno_status(error, format("opening fd %d of process %d", file.fd, file.pid)).with("pid", file.pid);
+  }
+  Nonce nonce{};
+  if (file.nonce != nonce && (!read_nonce(fd.get(), &nonce) || nonce != file.nonce)) return gone(file, "is another file by now");
+  return fd;
+}
+
+}  // namespace tenon::os

@@ -1,0 +1,257 @@
+#include "os/limits.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fork.h"
+#include "os/fd.h"
+
+namespace tenon::os {
+namespace {
+
+// Pages of page tables, slabs and the like come on top of what is asked.
+constexpr uint64_t kMargin = uint64_t{2} << 20;
+constexpr uint64_t kUnlimited = UINT64_MAX;
+constexpr int64_t kFreshNs = 50'000'000;
+constexpr int64_t kDiscoverNs = 1'000'000'000;
+
+// A whole small file; empty if it cannot be read.
+std::string slurp(const std::string& path) {
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  if (!fd.is_open()) return text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+uint64_t parse_number(std::string_view text, uint64_t otherwise) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end != text.data() ? value : otherwise;
+}
+
+// The number after `key` at the start of a line.
+uint64_t field(std::string_view text, std::string_view key, uint64_t otherwise) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    if (line.starts_with(key)) return parse_number(line.substr(key.size()), otherwise);
+    at = end + 1;
+  }
+  return otherwise;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  size_t at = 0;
+  for (;;) {
+    const size_t end = text.find(separator, at);
+    parts.push_back(text.substr(at, end - at));
+    if (end == std::string_view::npos) return parts;
+    at = end + 1;
+  }
+}
+
+// One level of a memory cgroup hierarchy.
+struct Level {
+  std::string directory;
+  bool v2;
+
+  // What may still be taken below this level.
+  uint64_t free_nbytes() const {
+    const uint64_t limit = parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes")), kUnlimited);  // "max" is no number
+    if (limit >= (uint64_t{1} << 62)) return kUnlimited;
+    const uint64_t usage = parse_number(slurp(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes")), 0);
+    const std::string stat = slurp(directory + "/memory.stat");
+    // Page cache of files can go at any time (shared memory stands on the anonymous lists and is not in these).
+    const uint64_t cache = v2 ? field(stat, "inactive_file ", 0) + field(stat, "active_file ", 0)
+                              : field(stat, "total_inactive_file ", 0) + field(stat, "total_active_file ", 0);
+    const uint64_t held = usage > cache ? usage - cache : 0;
+    return limit > held ? limit - held : 0;
+  }
+  bool is_limited() const {
+    return parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes")), kUnlimited) < (uint64_t{1} << 62);
+  }
+};
+
+// Where a hierarchy is mounted, and which of its cgroups is the root of the mount (not "/" inside a container).
+struct Mount {
+  std::string point;
+  std::string root;
+};
+
+bool find_mount(std::string_view mountinfo, bool v2, Mount* out) {
+  for (const std::string_view line : split(mountinfo, '\n')) {
+    const size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    const auto before = split(line.substr(0, dash), ' ');
+    const auto after = split(line.substr(dash + 3), ' ');
+    if (before.size() < 5 || after.size() < 3) continue;
+    if (v2 ? after[0] != "cgroup2" : after[0] != "cgroup") continue;
+    if (!v2) {
+      const auto options = split(after[2], ',');
+      if (std::find(options.begin(), options.end(), "memory") == options.end()) continue;
+    }
+    out->root = std::string(before[3]);
+    out->point = std::string(before[4]);
+    return true;
+  }
+  return false;
+}
+
+void add_levels(const Mount& mount, std::string_view path, bool v2, std::vector<Level>* out) {
+  if (mount.root != "/" && path.starts_with(mount.root)) path.remove_prefix(mount.root.size());
+  std::string below(path);
+  while (!below.empty() && below != "/") {
+    out->push_back({mount.point + below, v2});
+    below.erase(below.rfind('/'));
+  }
+  out->push_back({mount.point, v2});
+}
+
+std::vector<Level> discover_levels() {
+  std::vector<Level> levels;
+  const std::string mounts = slurp("/proc/self/mountinfo");
+  const std::string cgroups = slurp("/proc/self/cgroup");
+  for (const std::string_view line : split(cgroups, '\n')) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty();
+    const auto names = split(controllers, ',');
+    if (!v2 && std::find(names.begin(), names.end(), "memory") == names.end()) continue;
+    Mount mount;
+    if (find_mount(mounts, v2, &mount)) add_levels(mount, line.substr(second + 1), v2, &levels);
+  }
+  std::erase_if(levels, [](const Level& level) { return !level.is_limited(); });
+  return levels;
+}
+
+int64_t coarse_now() noexcept {
+  struct timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// Asking costs tens of microseconds. An answer leaves a credit, a small part of what was free, that small requests live on for a moment.
+struct State {
+  std::mutex mutex;
+  uint64_t credit = 0;
+  int64_t asked_ns = 0;
+  int64_t discovered_ns = 0;
+  std::vector<Level> levels;
+};
+
+State& state() noexcept {
+  static State instance;
+  return instance;
+}
+
+const bool g_fork_hooks = [] {
+  register_fork_hooks(30, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+                           []() noexcept {
+                             state().credit = 0;  // a child is often moved to another cgroup
+                             state().discovered_ns = 0;
+                             state().mutex.unlock();
+                           }});
+  return true;
+}();
+
+Status refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit) {
+  return Status(Code::kResourceExhausted, format("%llu bytes wanted, %llu left of %s", static_cast<unsigned long long>(wanted),
+                                                 static_cast<unsigned long long>(free_nbytes), limit.c_str()))
+      .with("limit", limit)
+      .with("limit_value", free_nbytes)
+      .with("wanted", wanted);
+}
+
+}  // namespace
+
+Status ask_headroom(uint64_t nbytes) {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const int64_t now = coarse_now();
+  if (nbytes <= all.credit && now - all.asked_ns < kFreshNs) {
+    all.credit -= nbytes;
+    return Status::ok();
+  }
+  all.credit = 0;
+  if (all.discovered_ns == 0 || now - all.discovered_ns > kDiscoverNs) {
+    all.levels = discover_levels();
+    all.discovered_ns = now;
+  }
+  uint64_t need = 0;
+  if (__builtin_add_overflow(nbytes, kMargin, &need)) need = kUnlimited;
+  uint64_t least = kUnlimited;
+  const uint64_t available_kib = field(slurp("/proc/meminfo"), "MemAvailable:", kUnlimited / 1024);
+  least = std::min(least, available_kib * 1024);
+  if (least < need) return refused(nbytes, least, "MemAvailable");
+  for (const Level& level : all.levels) {
+    const uint64_t free_nbytes = level.free_nbytes();
+    if (free_nbytes < need) return refused(nbytes, free_nbytes, "memory cgroup " + level.directory);
+    least = std::min(least, free_nbytes);
+  }
+  all.credit = std::min(kReserveChunk, (least - need) / 4);
+  all.asked_ns = now;
+  return Status::ok();
+}
+
+uint64_t file_size_limit() noexcept {
+  struct rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  return limit.rlim_cur;
+}
+
+Status check_file_size(uint64_t nbytes) {
+  const uint64_t limit = file_size_limit();
+  if (nbytes <= limit) return Status::ok();
+  return Status(Code::kResourceExhausted, format("a segment of %llu bytes is over RLIMIT_FSIZE (%llu bytes)",
+                                                 static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(limit)))
+      .with("limit", std::string("RLIMIT_FSIZE"))
+      .with("limit_value", limit)
+      .with("wanted", nbytes);
+}
+
+Status mapping_limit_status(uint64_t nbytes) {
+  const uint64_t most = parse_number(slurp("/proc/sys/vm/max_map_count"), kUnlimited);
+  const std::string maps = slurp("/proc/self/maps");
+  const auto count = static_cast<uint64_t>(std::count(maps.begin(), maps.end(), '\n'));
+  std::string limit = "address space";
+  uint64_t value = 0;
+  struct rlimit space{};
+  // One line of maps can be no mapping that counts ([vsyscall]), and the kernel stops one short of the limit.
+  if (count + 2 >= most) {
+    limit = "vm.max_map_count";
+    value = most;
+  } else if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
+    limit = "RLIMIT_AS";
+    value = space.rlim_cur;
+  }
+  return Status(Code::kResourceExhausted, format("no room to map %llu bytes: %s (%llu mappings in use)", static_cast<unsigned long long>(nbytes),
+                                                 limit.c_str(), static_cast<unsigned long long>(count)))
+      .with("errno", ENOMEM)
+      .with("limit", limit)
+      .with("limit_value", value)
+      .with("wanted", nbytes);
+}
+
+}  // namespace tenon::os

@@ -1,0 +1,24 @@
+// What this process may still take, asked before it is taken: the kernel answers too late (a kill, a signal) or not at all.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+
+namespace tenon::os {
+
+// Whether `nbytes` more bytes of memory can be had: the least of MemAvailable and, for each memory cgroup (v1, v2) up to the root, its limit less
+// its usage, page cache counted as free. RESOURCE_EXHAUSTED names the limit that is met. Two processes that race for the last bytes can both be told yes.
+// Ask for at most kReserveChunk at a time and take it before asking again.
+Status ask_headroom(uint64_t nbytes);
+
+inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;
+
+// RLIMIT_FSIZE, which holds for memfds too and kills who passes it; UINT64_MAX if there is none.
+uint64_t file_size_limit() noexcept;
+Status check_file_size(uint64_t nbytes);
+
+// Why mmap said ENOMEM.
+Status mapping_limit_status(uint64_t nbytes);
+
+}  // namespace tenon::os

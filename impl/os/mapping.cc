@@ -1,0 +1,49 @@
+#include "os/mapping.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "os/fd.h"
+#include "os/limits.h"
+
+namespace tenon::os {
+
+uint64_t page_nbytes() noexcept {
+  static const auto nbytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return nbytes;
+}
+
+Mapping::~Mapping() {
+  if (base_ != nullptr) munmap(base_, nbytes_);
+}
+
+Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nbytes) {
+  int protection = PROT_READ | PROT_WRITE;
+  int flags = MAP_SHARED;
+  switch (kind) {
+    case Kind::kSharedReadOnly: protection = PROT_READ; break;
+    case Kind::kSharedWritable: break;
+    case Kind::kPrivateCow: flags = MAP_PRIVATE | MAP_NORESERVE; break;
+    case Kind::kAnonymous:
+      flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+      fd = -1;
+      break;
+  }
+  void* base = mmap(nullptr, nbytes, protection, flags, fd, static_cast<off_t>(offset));
+  if (base == MAP_FAILED) {
+    const int error = errno;
+    Status status = errno_status(error, format("mapping %llu bytes", static_cast<unsigned long long>(nbytes)));
+    if (error != ENOMEM) return status;
+    return mapping_limit_status(nbytes);
+  }
+  Mapping mapping;
+  mapping.base_ = static_cast<std::byte*>(base);
+  mapping.nbytes_ = nbytes;
+  return mapping;
+}
+
+}  // namespace tenon::os

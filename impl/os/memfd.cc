@@ -1,0 +1,216 @@
+#include "os/memfd.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace tenon::os {
+namespace {
+
+constexpr std::string_view kNamePrefix = "tenon-";
+constexpr std::string_view kLinkPrefix = "/memfd:tenon-";
+
+std::string hex(const Nonce& nonce) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(nonce.size() * 2);
+  for (const uint8_t byte : nonce) {
+    text.push_back(digits[byte >> 4]);
+    text.push_back(digits[byte & 15]);
+  }
+  return text;
+}
+
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+Status with_fd_limit(Status status) {
+  if (status.code() != Code::kResourceExhausted) return status;
+  struct rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) status = std::move(status).with("limit_value", static_cast<uint64_t>(limit.rlim_cur));
+  return status;
+}
+
+const char* kind_of(mode_t mode) noexcept {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return "regular file";
+    case S_IFDIR: return "directory";
+    case S_IFSOCK: return "socket";
+    case S_IFIFO: return "pipe";
+    case S_IFCHR: return "character device";
+    case S_IFBLK: return "block device";
+    default: return "anonymous inode";
+  }
+}
+
+}  // namespace
+
+Result<Nonce> random_nonce() {
+  Nonce nonce{};
+  size_t done = 0;
+  while (done < nonce.size()) {
+    const ssize_t got = getrandom(nonce.data() + done, nonce.size() - done, 0);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return errno_status(errno, "getrandom");
+    }
+    done += static_cast<size_t>(got);
+  }
+  return nonce;
+}
+
+Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) {
+  const std::string name = std::string(kNamePrefix) + hex(nonce);
+  Fd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
+  if (!fd.is_open() && errno == EINVAL) fd = Fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));  // before Linux 6.3
+  if (!fd.is_open()) return with_fd_limit(errno_status(errno, "a new memfd"));
+  if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) {
+    return errno_status(errno, format("a memfd of %llu bytes", static_cast<unsigned long long>(nbytes)));
+  }
+  return fd;
+}
+
+std::string memfd_link_name(const Nonce& nonce) { return std::string(kLinkPrefix) + hex(nonce) + " (deleted)"; }
+
+bool read_nonce(int fd, Nonce* out) {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  char target[PATH_MAX];
+  const ssize_t length = readlink(path, target, sizeof target);
+  if (length < 0) return false;
+  const std::string_view name(target, static_cast<size_t>(length));
+  if (!name.starts_with(kLinkPrefix) || name.size() < kLinkPrefix.size() + out->size() * 2) return false;
+  Nonce nonce{};
+  for (size_t i = 0; i < nonce.size(); ++i) {
+    const int high = hex_digit(name[kLinkPrefix.size() + i * 2]);
+    const int low = hex_digit(name[kLinkPrefix.size() + i * 2 + 1]);
+    if (high < 0 || low < 0) return false;
+    nonce[i] = static_cast<uint8_t>(high * 16 + low);
+  }
+  *out = nonce;
+  return true;
+}
+
+Status add_seals(int fd, unsigned seals) {
+  if (fcntl(fd, F_ADD_SEALS, seals) == 0) return Status::ok();
+  if (errno == EINVAL) return Status(Code::kUnsupported, "this kernel has no seal against future writes (Linux 5.1 has)").with("errno", errno);
+  return errno_status(errno, "sealing a memfd");
+}
+
+unsigned get_seals(int fd) noexcept {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals < 0 ? 0U : static_cast<unsigned>(seals);
+}
+
+Result<FileInfo> stat_file(int fd) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0) {
+    const int error = errno;
+    return errno_status(error, format("fd %d", fd)).with("fd", fd);
+  }
+  FileInfo result;
+  result.device = info.st_dev;
+  result.inode = info.st_ino;
+  result.nbytes = info.st_size < 0 ? 0 : static_cast<uint64_t>(info.st_size);
+  result.allocated_nbytes = static_cast<uint64_t>(info.st_blocks) * 512;
+  result.regular = S_ISREG(info.st_mode);
+  result.kind = kind_of(info.st_mode);
+  return result;
+}
+
+Result<FileInfo> inspect_file(int fd) {
+  TENON_ASSIGN(FileInfo result, stat_file(fd));
+  struct statfs system{};
+  if (fstatfs(fd, &system) != 0) return errno_status(errno, format("file system of fd %d", fd)).with("fd", fd);
+  result.in_memory = system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0) return errno_status(errno, format("fd %d", fd)).with("fd", fd);
+  const bool path_only = (flags & O_PATH) != 0;
+  result.readable = !path_only && (flags & O_ACCMODE) != O_WRONLY;
+  result.writable = !path_only && (flags & O_ACCMODE) == O_RDWR;
+  return result;
+}
+
+Result<Fd> reopen_read_only(int fd) {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  Fd reopened(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!reopened.is_open()) {
+    const int error = errno;
+    return with_fd_limit(errno_status(error, format("reopening a segment read-only through %s", path)).with("path", std::string(path)));
+  }
+  return reopened;
+}
+
+Result<Fd> duplicate(int fd) {
+  Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy.is_open()) {
+    const int error = errno == EINVAL ? EMFILE : errno;  // the kernel's answer when RLIMIT_NOFILE is 0
+    return with_fd_limit(errno_status(error, format("duplicating fd %d", fd)).with("fd", fd));
+  }
+  return copy;
+}
+
+Status reserve_pages(int fd, uint64_t offset, uint64_t nbytes) {
+  while (fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(nbytes)) != 0) {
+    if (errno == EINTR) continue;
+    return errno_status(errno, format("reserving %llu bytes of shared memory", static_cast<unsigned long long>(nbytes)))
+        .with("wanted", nbytes);
+  }
+  return Status::ok();
+}
+
+Status write_file(int fd, uint64_t offset, const void* data, uint64_t nbytes) {
+  const auto* from = static_cast<const char*>(data);
+  while (nbytes > 0) {
+    const ssize_t done = pwrite(fd, from, std::min<uint64_t>(nbytes, uint64_t{1} << 30), static_cast<off_t>(offset));
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return errno_status(errno, "writing into a segment");
+    }
+    from += done;
+    offset += static_cast<uint64_t>(done);
+    nbytes -= static_cast<uint64_t>(done);
+  }
+  return Status::ok();
+}
+
+Status read_file(int fd, uint64_t offset, void* data, uint64_t nbytes) {
+  auto* to = static_cast<char*>(data);
+  while (nbytes > 0) {
+    const ssize_t done = pread(fd, to, std::min<uint64_t>(nbytes, uint64_t{1} << 30), static_cast<off_t>(offset));
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return errno_status(errno, "reading from a segment");
+    }
+    if (done == 0) {
+      return Status(Code::kCorrupt, format("the file under the storage was cut short: %llu bytes are missing", static_cast<unsigned long long>(nbytes)));
+    }
+    to += done;
+    offset += static_cast<uint64_t>(done);
+    nbytes -= static_cast<uint64_t>(done);
+  }
+  return Status::ok();
+}
+
+}  // namespace tenon::os

@@ -1,0 +1,68 @@
+// Anonymous shared memory: making it, sealing it, and looking at what somebody else made.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "os/fd.h"
+
+namespace tenon::os {
+
+using Nonce = std::array<uint8_t, 16>;
+
+// Unguessable, and part of the memfd's name, so that a process that finds the fd through /proc can tell that it is the one
+// it was told of. It is not in the memory itself: byte 0 stays payload, which PyTorch needs.
+Result<Nonce> random_nonce();
+
+// A sealable, close-on-exec memfd of `nbytes` bytes without pages. RLIMIT_FSIZE must have been asked before: the kernel kills who passes it.
+Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes);
+
+// What /proc shows as the target of such an fd.
+std::string memfd_link_name(const Nonce& nonce);
+
+// The nonce of a memfd that Tenon made; false for any other fd, or without /proc.
+bool read_nonce(int fd, Nonce* out);
+
+inline constexpr unsigned kSealSeal = 0x1;
+inline constexpr unsigned kSealShrink = 0x2;
+inline constexpr unsigned kSealGrow = 0x4;
+inline constexpr unsigned kSealWrite = 0x8;
+inline constexpr unsigned kSealFutureWrite = 0x10;
+
+Status add_seals(int fd, unsigned seals);
+// 0 for files that cannot be sealed.
+unsigned get_seals(int fd) noexcept;
+
+struct FileInfo {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t nbytes = 0;
+  uint64_t allocated_nbytes = 0;  // pages that exist; holes are what is missing to nbytes
+  bool regular = false;
+  bool in_memory = false;  // tmpfs (memfd, /dev/shm) or hugetlbfs; filled in by inspect_file only
+  bool readable = false;   // likewise
+  bool writable = false;   // likewise
+  const char* kind = "";   // "directory", "socket", … for messages
+};
+
+// fstat, and fstatfs and the open mode with inspect_file. INVALID_ARGUMENT with detail "fd" for a closed fd.
+Result<FileInfo> stat_file(int fd);
+Result<FileInfo> inspect_file(int fd);
+
+// The same file with an open file description of its own, O_RDONLY. A plain dup would share the write permission.
+Result<Fd> reopen_read_only(int fd);
+
+// dup, close-on-exec.
+Result<Fd> duplicate(int fd);
+
+// Make the pages of [offset, offset + nbytes) exist, within the file's size. The caller has asked for headroom.
+Status reserve_pages(int fd, uint64_t offset, uint64_t nbytes);
+
+// Copies that give an errno where a load or store would give SIGBUS.
+Status write_file(int fd, uint64_t offset, const void* data, uint64_t nbytes);
+// CORRUPT if the file ends before.
+Status read_file(int fd, uint64_t offset, void* data, uint64_t nbytes);
+
+}  // namespace tenon::os

@@ -1,0 +1,98 @@
+#include "os/wait.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/checked.h"
+
+namespace tenon::os {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+int64_t monotonic_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
+}
+
+Status cancelled() { return Status(Code::kCancelled, "the wait was cancelled"); }
+
+}  // namespace
+
+Result<std::unique_ptr<Cancel>> Cancel::create() {
+  Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd.is_open()) return errno_status(errno, "a cancel needs an eventfd");
+  return std::unique_ptr<Cancel>(new Cancel(std::move(fd)));
+}
+
+// In a signal handler, so errno belongs to the code that was interrupted. A write that fails with EAGAIN found the counter full: triggered
+// already.
+void Cancel::trigger() noexcept {
+  const int saved = errno;
+  const uint64_t one = 1;
+  while (::write(fd_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  errno = saved;
+}
+
+void Cancel::reset() noexcept {
+  const int saved = errno;
+  uint64_t count = 0;
+  while (::read(fd_.get(), &count, sizeof count) < 0 && errno == EINTR) {
+  }
+  errno = saved;
+}
+
+// Asks the kernel and not a flag in this process: a fork child triggers the same eventfd.
+bool Cancel::triggered() const noexcept {
+  const int saved = errno;
+  pollfd polled{fd_.get(), POLLIN, 0};
+  int ready = 0;
+  while ((ready = ::poll(&polled, 1, 0)) < 0 && errno == EINTR) {
+  }
+  errno = saved;
+  return ready > 0 && (polled.revents & POLLIN) != 0;
+}
+
+Waiter::Waiter(const Wait& wait) noexcept : wait_(wait), deadline_ns_(-1) {
+  if (wait_.timeout_ns > 0 && !checked_add(monotonic_ns(), wait_.timeout_ns, &deadline_ns_)) deadline_ns_ = INT64_MAX;
+}
+
+Status Waiter::check_cancel() const {
+  if (wait_.cancel != nullptr && wait_.cancel->triggered()) return cancelled();
+  return {};
+}
+
+Status Waiter::until_ready(int fd, short events) {
+  if (fd < 0) return Status(Code::kInvalidArgument, format("fd %d is not open", fd)).with("fd", fd);  // poll would skip it and sleep
+  pollfd polled[2] = {{fd, events, 0}, {wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0}};
+  const nfds_t count = wait_.cancel != nullptr ? 2 : 1;
+  for (;;) {
+    timespec left{};
+    if (deadline_ns_ >= 0) {
+      const int64_t nanoseconds = std::max<int64_t>(0, deadline_ns_ - monotonic_ns());
+      left.tv_sec = nanoseconds / kSecond;
+      left.tv_nsec = nanoseconds % kSecond;
+    }
+    const int ready = ::ppoll(polled, count, wait_.timeout_ns < 0 ? nullptr : &left, nullptr);
+    if (ready < 0) {
+      if (errno != EINTR) return errno_status(errno, format("waiting for fd %d", fd));
+      // With timeout 0 there is no wait that a signal could end: the look is repeated, else it would not have been one.
+      if (!wait_.interruptible || wait_.timeout_ns == 0) continue;
+      TENON_TRY(check_cancel());
+      return Status(Code::kInterrupted, "a signal ended the wait");
+    }
+    if (polled[1].revents != 0) return cancelled();
+    if ((polled[0].revents & POLLNVAL) != 0) return Status(Code::kInvalidArgument, format("fd %d is not open", fd)).with("fd", fd);
+    if (polled[0].revents != 0) return {};
+    if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, format("fd %d is not ready", fd));
+    if (ready == 0) return Status(Code::kTimeout, format("the time is over and fd %d is not ready", fd));
+  }
+}
+
+}  // namespace tenon::os

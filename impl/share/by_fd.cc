@@ -1,0 +1,138 @@
+#include "share/by_fd.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "share/cache.h"
+
+namespace tenon::share {
+namespace {
+
+using memory::Mode;
+
+Status refuse(const char* why, const char* option) { return Status(Code::kPermission, why).with("option", std::string(option)); }
+
+// What the handle claims and what the opener wants, together. A handle that says READ_ONLY never opens writable.
+Result<Access> wanted_access(Access claimed, Access wanted) {
+  if (claimed == Access::kReadOnly && wanted == Access::kWritable) return refuse("the handle is read-only", "PRIVATE_COW or PRIVATE_COPY");
+  if (wanted != Access::kAuto) return wanted;
+  return claimed;
+}
+
+Status check_claim(const Claim& claim, uint64_t* end) {
+  if (!checked_add(claim.offset, claim.nbytes, end) || *end > uint64_t{INT64_MAX}) {
+    return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow").with("field", std::string("offset"));
+  }
+  if (claim.segment_nbytes != 0 && *end > claim.segment_nbytes) {
+    return Status(Code::kInvalidArgument, "the handle's range lies outside its segment").with("field", std::string("nbytes"));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<Access> check_lend(const Storage& storage, Access wanted) {
+  if (storage.is_private()) {
+    return Status(Code::kUnsupported, "the storage is private memory and cannot be lent: copy it into a new one")
+        .with("option", std::string("tenon_storage_new_from"));
+  }
+  if (storage.mode() == Mode::kShared) {
+    if (wanted == Access::kReadOnly) return refuse("a SHARED storage cannot be lent read-only: its borrowers could write all the same", "LENDER_WRITES or FROZEN");
+    if (!storage.is_read_only()) return Access::kWritable;
+    // Opened read-only, though nothing but this process's own mapping keeps it so: there is no such lend to hand on.
+    if (storage.segment()) return refuse("the storage was opened read-only from a segment that its borrowers may write, and cannot be lent on so", "open it WRITABLE");
+    return Access::kReadOnly;
+  }
+  if (wanted == Access::kWritable) return refuse("the storage's mode forbids writable lends", "SHARED");
+  if (storage.mode() == Mode::kFrozen && storage.segment() && !storage.segment()->frozen()) {
+    return refuse("the storage is not frozen yet", "tenon_storage_freeze");
+  }
+  return Access::kReadOnly;
+}
+
+Result<Lend> lend(const Ref<Storage>& storage, Access wanted) {
+  Lend result;
+  TENON_ASSIGN(result.access, check_lend(*storage, wanted));
+  result.nbytes = storage->nbytes();
+  const Ref<Segment>& segment = storage->segment();
+  if (!segment) return result;
+  TENON_ASSIGN(result.fd, segment->lending_fd());
+  result.offset = storage->offset();
+  result.segment_nbytes = segment->nbytes();
+  storage->mark_lent();
+  // So that whoever opens it in this process gets this very storage.
+  (void)intern_segment(segment);
+  (void)intern_storage(storage);
+  return result;
+}
+
+Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options, os::Fd* adopt) {
+  Segment::OpenRequest request;
+  TENON_ASSIGN(request.access, wanted_access(claimed, options.access));
+  request.allow_unsealed = options.allow_unsealed;
+  request.nbytes = segment_nbytes;
+  request.needed_nbytes = needed_nbytes;
+  TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
+  if (Ref<Segment> known = find_segment(inspected.key()); known && known->nbytes() >= needed_nbytes) {
+    if (adopt != nullptr) adopt->reset();
+    return known;
+  }
+  os::Fd own;
+  if (adopt == nullptr) {
+    TENON_ASSIGN(own, os::duplicate(fd));
+    adopt = &own;
+  }
+  TENON_ASSIGN(Ref<Segment> opened, Segment::open(adopt, inspected));
+  Ref<Segment> known = intern_segment(opened);
+  // An unsealed file may have grown since it was first mapped.
+  return known->nbytes() >= needed_nbytes ? known : opened;
+}
+
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes) {
+  if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) return known;
+  TENON_TRY(segment->check_pages(offset, nbytes));
+  return intern_storage(Storage::open(segment, offset, nbytes));
+}
+
+Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options) {
+  uint64_t end = 0;
+  TENON_TRY(check_claim(claim, &end));
+  Segment::OpenRequest request;
+  request.allow_unsealed = options.allow_unsealed || options.private_copy;
+  request.for_private = options.private_copy;
+  request.nbytes = claim.segment_nbytes;
+  request.needed_nbytes = end;
+  request.access = Access::kReadOnly;
+  TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
+  (void)inspected;
+  return options.private_copy ? Storage::open_private_copy(fd, claim.offset, claim.nbytes) : Storage::open_private_cow(fd, claim.offset, claim.nbytes);
+}
+
+Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt) {
+  uint64_t end = 0;
+  TENON_TRY(check_claim(claim, &end));
+  TENON_ASSIGN(const Access access, wanted_access(claim.access, options.access));
+  if (fd == -1) {
+    if (claim.nbytes != 0 || claim.offset != 0) return Status(Code::kInvalidArgument, "a handle without an fd must be empty").with("fd", fd);
+    if (options.is_private()) return Storage::create({.is_private = true}, 0);
+    return Storage::open_empty(Mode::kShared, access == Access::kReadOnly);
+  }
+  if (options.is_private()) {
+    TENON_ASSIGN(Ref<Storage> storage, open_private(fd, claim, options));
+    if (adopt != nullptr) adopt->reset();
+    return storage;
+  }
+  if (claim.nbytes == 0) {
+    TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
+    (void)file;
+    if (adopt != nullptr) adopt->reset();
+    return Storage::open_empty(Mode::kShared, access == Access::kReadOnly);
+  }
+  // Work on a copy of the fd: what fails later must leave the caller's as it was.
+  TENON_ASSIGN(Ref<Segment> segment, open_segment(fd, claim.access, claim.segment_nbytes, end, options, nullptr));
+  TENON_ASSIGN(Ref<Storage> storage, open_range(segment, claim.offset, claim.nbytes));
+  if (adopt != nullptr) adopt->reset();
+  return storage;
+}
+
+}  // namespace tenon::share

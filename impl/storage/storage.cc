@@ -1,0 +1,212 @@
+#include "storage/storage.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/checked.h"
+#include "os/limits.h"
+#include "os/memfd.h"
+
+namespace tenon::storage {
+namespace {
+
+std::atomic<uint64_t> g_next_id{1};
+
+// Above this, fresh memory is filled through the fd: pwrite makes and fills a page in one pass, where memcpy would fault for each.
+constexpr uint64_t kWriteThroughFdMin = uint64_t{64} << 10;
+
+Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
+  return Status(Code::kInvalidArgument,
+                format("bytes %llu to %llu + %llu lie outside the storage of %llu bytes", static_cast<unsigned long long>(offset),
+                       static_cast<unsigned long long>(offset), static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(total)));
+}
+
+void count_copy(uint64_t nbytes) noexcept { storage_totals().copied_nbytes.fetch_add(nbytes, std::memory_order_relaxed); }
+
+}  // namespace
+
+StorageTotals& storage_totals() noexcept {
+  static StorageTotals totals;
+  return totals;
+}
+
+Storage::Storage() noexcept : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {
+  storage_totals().storages.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Storage::dispose() noexcept {
+  if (auto hook = on_dispose.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  StorageTotals& totals = storage_totals();
+  totals.storages.fetch_sub(1, std::memory_order_relaxed);
+  if (segment_ && !segment_->own()) totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
+  memory::free_block(std::move(block_), lent_.load(std::memory_order_relaxed));
+  segment_ = nullptr;
+  private_pages_ = os::Mapping();
+  if (release_ != nullptr) release_(context_);
+}
+
+Ref<Storage> Storage::over_block(memory::Block block) {
+  auto storage = Ref<Storage>::adopt(new Storage());
+  storage->segment_ = block.segment;
+  storage->offset_ = block.offset;
+  storage->nbytes_ = block.nbytes;
+  storage->data_ = block.segment->base() + block.offset;
+  storage->mode_ = block.segment->mode();
+  storage->read_only_ = storage->mode_ == Mode::kFrozen;
+  storage->block_ = std::move(block);
+  return storage;
+}
+
+Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint64_t nbytes) {
+  TENON_TRY(os::ask_headroom(nbytes));
+  auto storage = Ref<Storage>::adopt(new Storage());
+  storage->is_private_ = true;
+  storage->nbytes_ = nbytes;
+  if (nbytes == 0) return storage;
+  if (nbytes >= os::page_nbytes()) {
+    TENON_ASSIGN(storage->private_pages_, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes));
+    storage->data_ = storage->private_pages_.base();
+    return storage;
+  }
+  const uint64_t alignment = std::max(options.alignment, memory::kBlockAlignment);
+  void* bytes = std::aligned_alloc(alignment, round_up(nbytes, alignment));
+  if (bytes == nullptr) return Status(Code::kResourceExhausted, "no memory for a private storage").with("limit", std::string("memory"));
+  std::memset(bytes, 0, nbytes);
+  storage->data_ = static_cast<std::byte*>(bytes);
+  storage->release_ = [](void* context) { std::free(context); };
+  storage->context_ = bytes;
+  return storage;
+}
+
+Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nbytes) {
+  if (options.is_private) return create_private(options, nbytes);
+  if (nbytes == 0) return open_empty(options.mode, options.mode == Mode::kFrozen);
+  TENON_ASSIGN(memory::Block block, memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated));
+  const bool clear = options.zeroed && !block.zero;
+  Ref<Storage> storage = over_block(std::move(block));
+  if (clear) std::memset(storage->data_, 0, nbytes);  // never a FROZEN one: its segment is always new
+  return storage;
+}
+
+Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const void* data, uint64_t nbytes) {
+  const bool own_segment = options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax;
+  if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
+    TENON_ASSIGN(memory::Block block, memory::allocate_unreserved_block(options.mode, nbytes));
+    Ref<Storage> storage = over_block(std::move(block));
+    TENON_TRY(storage->segment_->write_through_fd(0, data, nbytes, true));
+    count_copy(nbytes);
+    if (options.mode == Mode::kFrozen) TENON_TRY(storage->freeze());
+    return storage;
+  }
+  StorageOptions plain = options;
+  plain.zeroed = false;
+  TENON_ASSIGN(Ref<Storage> storage, create(plain, nbytes));
+  if (nbytes == 0) return storage;
+  if (storage->block_.segment && storage->block_.fresh && options.mode == Mode::kShared && nbytes >= kWriteThroughFdMin) {
+    TENON_TRY(storage->segment_->write_through_fd(storage->offset_, data, nbytes, false));
+  } else {
+    std::memcpy(storage->data_, data, nbytes);
+  }
+  count_copy(nbytes);
+  return storage;
+}
+
+Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction release, void* context, const StorageOptions& options) {
+  auto storage = Ref<Storage>::adopt(new Storage());
+  storage->is_private_ = true;
+  storage->data_ = nbytes == 0 ? nullptr : static_cast<std::byte*>(data);
+  storage->nbytes_ = nbytes;
+  storage->read_only_ = options.read_only;
+  storage->release_ = release;
+  storage->context_ = context;
+  return storage;
+}
+
+Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes) {
+  auto storage = Ref<Storage>::adopt(new Storage());
+  storage->data_ = segment->base() + offset;
+  storage->nbytes_ = nbytes;
+  storage->offset_ = offset;
+  storage->mode_ = segment->mode();
+  storage->read_only_ = !segment->writable();
+  if (!segment->own()) storage_totals().opened_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
+  storage->segment_ = std::move(segment);
+  return storage;
+}
+
+Ref<Storage> Storage::open_empty(Mode mode, bool read_only) {
+  auto storage = Ref<Storage>::adopt(new Storage());
+  storage->mode_ = mode;
+  storage->read_only_ = read_only;
+  return storage;
+}
+
+Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes) {
+  auto storage = Ref<Storage>::adopt(new Storage());
+  storage->is_private_ = true;
+  storage->nbytes_ = nbytes;
+  if (nbytes == 0) return storage;
+  const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
+  TENON_ASSIGN(storage->private_pages_, os::Mapping::create(os::Mapping::Kind::kPrivateCow, fd, begin, offset + nbytes - begin));
+  storage->data_ = storage->private_pages_.base() + (offset - begin);
+  return storage;
+}
+
+Result<Ref<Storage>> Storage::open_private_copy(int fd, uint64_t offset, uint64_t nbytes) {
+  TENON_ASSIGN(Ref<Storage> storage, create_private({}, nbytes));
+  TENON_TRY(os::read_file(fd, offset, storage->data_, nbytes));
+  count_copy(nbytes);
+  return storage;
+}
+
+Result<std::byte*> Storage::data_mut() {
+  if (!read_only_) return data_;
+  Status status(Code::kPermission, mode_ == Mode::kFrozen ? "the storage is frozen, or is filled with tenon_storage_write until it is" : "the storage is read-only");
+  return std::move(status).with("option", std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));
+}
+
+bool Storage::same_memory(const Storage& other) const noexcept {
+  if (nbytes_ == 0 || other.nbytes_ == 0 || nbytes_ != other.nbytes_) return false;
+  if (data_ == other.data_) return true;
+  if (!segment_ || !other.segment_) return false;
+  const memory::SegmentKey a = segment_->key();
+  const memory::SegmentKey b = other.segment_->key();
+  return a.device == b.device && a.inode == b.inode && offset_ == other.offset_;
+}
+
+Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
+  if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
+  const bool filling = mode_ == Mode::kFrozen && segment_ && segment_->own();
+  if (read_only_ && !filling) return data_mut().status();
+  if (nbytes == 0) return Status::ok();
+  // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would make the file grow again; FROZEN has no writable mapping.
+  if (filling || !is_sealed()) {
+    TENON_TRY(segment_->write_through_fd(offset_ + offset, data, nbytes, false));
+  } else {
+    std::memcpy(data_ + offset, data, nbytes);
+  }
+  count_copy(nbytes);
+  return Status::ok();
+}
+
+Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
+  if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
+  if (nbytes == 0) return Status::ok();
+  if (is_sealed()) {
+    std::memcpy(data, data_ + offset, nbytes);
+  } else {
+    TENON_TRY(segment_->read_through_fd(offset_ + offset, data, nbytes));
+  }
+  count_copy(nbytes);
+  return Status::ok();
+}
+
+Status Storage::freeze() {
+  if (mode_ != Mode::kFrozen || is_private_) {
+    return Status(Code::kInvalidArgument, "only a storage born with mode FROZEN can be frozen").with("option", std::string("TENON_MODE_FROZEN"));
+  }
+  return segment_ ? segment_->freeze() : Status::ok();
+}
+
+}  // namespace tenon::storage

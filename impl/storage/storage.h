@@ -1,0 +1,99 @@
+// Storage: counted, contiguous bytes. A tenon_storage is one of these.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "memory/arena.h"
+#include "memory/mode.h"
+#include "memory/segment.h"
+#include "os/mapping.h"
+
+namespace tenon::storage {
+
+using memory::Access;
+using memory::Mode;
+using memory::Segment;
+
+struct StorageOptions {
+  Mode mode = Mode::kShared;
+  bool isolated = false;
+  bool is_private = false;
+  bool zeroed = false;
+  bool read_only = false;  // wrap() only
+  uint64_t alignment = memory::kBlockAlignment;
+};
+
+struct StorageTotals {
+  std::atomic<uint64_t> storages{0};
+  std::atomic<uint64_t> opened_nbytes{0};
+  std::atomic<uint64_t> copied_nbytes{0};
+};
+StorageTotals& storage_totals() noexcept;
+
+class Storage : public Counted {
+ public:
+  using ReleaseFunction = void (*)(void* context);
+
+  static Result<Ref<Storage>> create(const StorageOptions& options, uint64_t nbytes);
+  // `data` is copied in. FROZEN comes back frozen.
+  static Result<Ref<Storage>> create_from(const StorageOptions& options, const void* data, uint64_t nbytes);
+  static Result<Ref<Storage>> wrap(void* data, uint64_t nbytes, ReleaseFunction release, void* context, const StorageOptions& options);
+
+  // A range of a segment that came from elsewhere, already checked to lie inside.
+  static Ref<Storage> open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes);
+  // The empty storage of that mode and access.
+  static Ref<Storage> open_empty(Mode mode, bool read_only);
+  // Ranges that stay in this process: a copy-on-write mapping, or a copy now.
+  static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes);
+  static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
+
+  const std::byte* data() const noexcept { return data_; }
+  Result<std::byte*> data_mut();
+  uint64_t nbytes() const noexcept { return nbytes_; }
+  uint64_t id() const noexcept { return id_; }
+  Mode mode() const noexcept { return mode_; }
+  bool is_private() const noexcept { return is_private_; }
+  bool is_read_only() const noexcept { return read_only_; }
+  bool is_shared() const noexcept { return !is_private_; }
+  bool is_sealed() const noexcept { return !segment_ || segment_->sealed(); }
+  bool is_own() const noexcept { return !segment_ || segment_->own(); }
+  const Ref<Segment>& segment() const noexcept { return segment_; }
+  uint64_t offset() const noexcept { return offset_; }
+  bool same_memory(const Storage& other) const noexcept;
+
+  Status write(uint64_t offset, const void* data, uint64_t nbytes);
+  Status read(uint64_t offset, void* data, uint64_t nbytes) const;
+  Status freeze();
+
+  // From now on some other process may hold these bytes, for a time that nobody tells: the block is never used again.
+  void mark_lent() noexcept { lent_.store(true, std::memory_order_relaxed); }
+
+  // For the identity cache: called once, before the segment is let go.
+  std::atomic<void (*)(Storage*) noexcept> on_dispose{nullptr};
+
+ private:
+  Storage() noexcept;
+  void dispose() noexcept override;
+  static Ref<Storage> over_block(memory::Block block);
+  static Result<Ref<Storage>> create_private(const StorageOptions& options, uint64_t nbytes);
+
+  std::byte* data_ = nullptr;
+  uint64_t nbytes_ = 0;
+  uint64_t id_;
+  Ref<Segment> segment_;
+  uint64_t offset_ = 0;
+  memory::Block block_;        // own shared storages
+  os::Mapping private_pages_;  // private storages made here
+  ReleaseFunction release_ = nullptr;
+  void* context_ = nullptr;
+  Mode mode_ = Mode::kShared;
+  bool is_private_ = false;
+  bool read_only_ = false;
+  std::atomic<bool> lent_{false};
+};
+
+}  // namespace tenon::storage
