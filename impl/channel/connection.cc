@@ -1,0 +1,246 @@
+#include "channel/connection.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fork.h"
+#include "os/limits.h"
+#include "os/memfd.h"
+#include "tensor/portable.h"
+
+namespace tenon::channel {
+namespace {
+
+using memory::Segment;
+using tensor::DescriptorContent;
+using tensor::Message;
+using tensor::Reach;
+using tensor::SegmentRecord;
+
+constexpr uint16_t kMessage = 1;       // the payload is a descriptor
+constexpr uint16_t kLargeMessage = 2;  // the payload is its size, and the first fd a sealed memfd that holds it
+
+// What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large descriptor.
+struct Carried {
+  std::vector<Ref<Segment>> segments;
+  os::Fd large;
+};
+
+Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
+  TENON_TRY(os::check_file_size(bytes.size()));
+  TENON_TRY(os::ask_headroom(bytes.size()));
+  TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
+  TENON_ASSIGN(os::Fd fd, os::create_memfd(nonce, bytes.size()));
+  TENON_TRY(os::write_file(fd.get(), 0, bytes.data(), bytes.size()));
+  TENON_TRY(os::add_seals(fd.get(), os::kSealWrite | os::kSealShrink | os::kSealGrow | os::kSealSeal));
+  return fd;
+}
+
+// Calls queue behind each other; the clock of a wait starts when its turn comes.
+Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait) {
+  if (wait.timeout_ns != 0) {
+    lock->lock();
+  } else if (!lock->try_lock()) {
+    return Status(Code::kWouldBlock, "another thread is using this direction of the connection");
+  }
+  return Status::ok();
+}
+
+Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
+
+}  // namespace
+
+Connection::Connection(int socket, SocketType type, const ConnectionOptions& options)
+    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type) {}
+
+Result<std::unique_ptr<Connection>> Connection::create(int socket, const ConnectionOptions& options) {
+  TENON_ASSIGN(const SocketType type, check_socket(socket));
+  return std::unique_ptr<Connection>(new Connection(socket, type, options));
+}
+
+Status Connection::check_process() const {
+  if (generation_ == fork_generation()) return Status::ok();
+  return Status(Code::kUnsupported, "the connection belongs to the process that made it, and this one is a child of fork");
+}
+
+void Connection::collect_forgotten(size_t added, std::vector<uint64_t>* out) {
+  // Two looks for each segment that is added, and two for the message: dead ones go faster than new ones come, and no call looks at all of them.
+  for (size_t looks = 2 + 2 * added; looks > 0 && !sent_list_.empty(); --looks) {
+    if (sweep_ >= sent_list_.size()) sweep_ = 0;
+    auto& [number, segment] = sent_list_[sweep_];
+    if (!segment.expired()) {
+      ++sweep_;
+      continue;
+    }
+    out->push_back(number);
+    sent_.erase(number);
+    if (sweep_ + 1 != sent_list_.size()) {
+      std::swap(sent_list_[sweep_], sent_list_.back());
+      sent_[sent_list_[sweep_].first] = sweep_;
+    }
+    sent_list_.pop_back();
+  }
+}
+
+Status Connection::enqueue(const Message& message) {
+  TENON_ASSIGN(tensor::Packed packed, tensor::pack(message));
+  OutFrame frame;
+  frame.kind = kMessage;
+  auto carried = std::make_shared<Carried>();
+  std::vector<size_t> added;
+  for (size_t i = 0; i < packed.segments.size(); ++i) {
+    SegmentRecord& record = packed.content.segments[i];
+    record.id = packed.segments[i]->serial();
+    // The peer needs neither to reach it, and they tell about this process.
+    record.nonce = {};
+    if (sent_.contains(record.id)) {
+      record.reach = Reach::kKnown;
+      record.fd_index = 0;
+      continue;
+    }
+    record.fd_index = static_cast<uint32_t>(frame.fds.size());
+    frame.fds.push_back(packed.fds[i]);
+    added.push_back(i);
+  }
+  collect_forgotten(added.size(), &packed.content.forgotten);
+  frame.payload = tensor::encode_descriptor(packed.content);
+  if (frame.payload.size() > kMaxFramePayload) {
+    TENON_ASSIGN(carried->large, put_into_memfd(frame.payload));
+    const uint64_t nbytes = frame.payload.size();
+    frame.kind = kLargeMessage;
+    frame.payload.resize(sizeof nbytes);
+    std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
+    frame.fds.insert(frame.fds.begin(), carried->large.get());
+  }
+  // Nothing below fails but for memory, and then before the frame is in the queue.
+  sent_list_.reserve(sent_list_.size() + added.size());
+  sent_.reserve(sent_.size() + added.size());
+  std::vector<std::pair<uint64_t, Weak<Segment>>> entries;
+  entries.reserve(added.size());
+  for (const size_t i : added) entries.emplace_back(packed.content.segments[i].id, Weak<Segment>(packed.segments[i].get()));
+  carried->segments = std::move(packed.segments);
+  frame.keep_alive = std::move(carried);
+  for (auto& entry : entries) {
+    sent_.emplace(entry.first, sent_list_.size());
+    sent_list_.push_back(std::move(entry));
+  }
+  frames_.enqueue(std::move(frame));
+  return Status::ok();
+}
+
+Status Connection::send(const Message* message, const os::Wait& wait) {
+  TENON_TRY(check_process());
+  std::unique_lock<std::mutex> lock(send_mutex_, std::defer_lock);
+  TENON_TRY(take_turn(&lock, wait));
+  os::Waiter waiter(wait);
+  if (!frames_.idle()) TENON_TRY(frames_.flush(waiter));
+  if (message == nullptr) return Status::ok();
+  const bool resumed = unfinished_message_ == message->id();
+  unfinished_message_ = 0;
+  if (resumed) return Status::ok();
+  TENON_TRY(enqueue(*message));
+  unfinished_message_ = message->id();
+  TENON_TRY(frames_.flush(waiter));
+  unfinished_message_ = 0;
+  return Status::ok();
+}
+
+Result<std::vector<std::byte>> Connection::take_bytes(InFrame* frame) const {
+  if (frame->kind == kMessage) return std::move(frame->payload);
+  uint64_t nbytes = 0;
+  if (frame->kind != kLargeMessage || frame->payload.size() != sizeof nbytes) return corrupt("a frame of no known kind");
+  std::memcpy(&nbytes, frame->payload.data(), sizeof nbytes);
+  if (nbytes > options_.limits.max_nbytes) {
+    return Status(Code::kResourceExhausted, format("a message of %llu bytes, and %llu are accepted", static_cast<unsigned long long>(nbytes),
+                                                   static_cast<unsigned long long>(options_.limits.max_nbytes)))
+        .with("limit", std::string("max_message_nbytes"))
+        .with("limit_value", options_.limits.max_nbytes);
+  }
+  if (frame->fds_announced == 0) return corrupt("a large message without its memfd");
+  if (frame->fds.empty()) return frame->fds_status;
+  const int fd = frame->fds.front().get();
+  constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
+  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
+  if (!file.in_memory || (os::get_seals(fd) & kNeeded) != kNeeded || file.nbytes < nbytes) return corrupt("a large message whose memfd is not sealed or too short");
+  TENON_TRY(os::ask_headroom(nbytes));
+  std::vector<std::byte> bytes(nbytes);
+  TENON_TRY(os::read_file(fd, 0, bytes.data(), nbytes));
+  return bytes;
+}
+
+Status Connection::register_segments(const DescriptorContent& content, InFrame* frame, size_t first_fd) {
+  for (const uint64_t number : content.forgotten) received_.erase(number);
+  if (received_.size() + frame->fds.size() > options_.limits.max_segments) {
+    return Status(Code::kResourceExhausted, format("the peer would have %zu segments open here, and %llu are accepted", received_.size() + frame->fds.size(),
+                                                   static_cast<unsigned long long>(options_.limits.max_segments)))
+        .with("limit", std::string("max_segments"))
+        .with("limit_value", options_.limits.max_segments);
+  }
+  for (const SegmentRecord& record : content.segments) {
+    if (record.reach == Reach::kProc) return corrupt("a segment that is reached through /proc, in a connection");
+    if (record.reach == Reach::kKnown) continue;
+    const size_t at = first_fd + record.fd_index;
+    if (at >= frame->fds.size()) continue;  // dropped by the kernel: the number stays without a segment
+    Received entry;
+    entry.fd = std::move(frame->fds[at]);
+    entry.access = static_cast<memory::Access>(record.access);
+    entry.nbytes = record.nbytes;
+    received_.insert_or_assign(record.id, std::move(entry));
+  }
+  return Status::ok();
+}
+
+Status Connection::resolve(const DescriptorContent& content, std::vector<tensor::Resolved>* out) {
+  const std::vector<uint64_t> needed = tensor::needed_nbytes(content);
+  out->reserve(content.segments.size());
+  for (size_t i = 0; i < content.segments.size(); ++i) {
+    const auto found = received_.find(content.segments[i].id);
+    if (found == received_.end()) {
+      if (!lost_fds_) return corrupt("a segment that never crossed this connection");
+      return Status(Code::kResourceExhausted, "the fd of a segment was dropped when it came: this process was out of fds").with("limit", std::string("RLIMIT_NOFILE"));
+    }
+    Received& entry = found->second;
+    tensor::Resolved one;
+    if (options_.open.is_private()) {
+      one.fd = entry.fd.get();
+    } else {
+      if (!entry.segment || entry.segment->nbytes() < needed[i]) {
+        // The fd is given away only if this works, so that a limit met now can be raised and the next message tried.
+        if (!entry.fd.is_open()) return corrupt("a storage that lies outside its segment");
+        TENON_ASSIGN(entry.segment, share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i], options_.open, &entry.fd));
+      }
+      one.segment = entry.segment;
+    }
+    out->push_back(std::move(one));
+  }
+  return Status::ok();
+}
+
+Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
+  TENON_TRY(check_process());
+  std::unique_lock<std::mutex> lock(recv_mutex_, std::defer_lock);
+  TENON_TRY(take_turn(&lock, wait));
+  if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
+  os::Waiter waiter(wait);
+  TENON_ASSIGN(InFrame frame, frames_.recv(waiter));
+  if (!frame.fds_status.is_ok()) lost_fds_ = true;
+  const size_t first_fd = frame.kind == kLargeMessage ? 1 : 0;
+  Result<std::vector<std::byte>> bytes = take_bytes(&frame);
+  if (!bytes.is_ok()) {
+    if (bytes.status().code() == Code::kCorrupt) broken_ = bytes.status();
+    return std::move(bytes).status();
+  }
+  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes.value(), frame.fds_announced - first_fd, options_.limits);
+  if (!decoded.is_ok()) {
+    if (decoded.status().code() == Code::kCorrupt) broken_ = decoded.status();
+    return std::move(decoded).status();
+  }
+  DescriptorContent content = std::move(decoded).value();
+  TENON_TRY(register_segments(content, &frame, first_fd));
+  if (!frame.fds_status.is_ok()) return frame.fds_status;
+  std::vector<tensor::Resolved> resolved;
+  TENON_TRY(resolve(content, &resolved));
+  return tensor::unpack(std::move(content), resolved, options_.open);
+}
+
+}  // namespace tenon::channel

@@ -1,0 +1,77 @@
+// Messages over a socket. Remembers which segments crossed, so that an fd crosses once however many tensors live in its segment.
+//
+// Both ends number segments by the sender's serial. The sender says with each message which of the numbers it will not use again (their segments are gone
+// there); until then the receiver holds the segment, so that a number it was told of can always be followed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "channel/frames.h"
+#include "memory/segment.h"
+#include "os/fd.h"
+#include "os/wait.h"
+#include "share/by_fd.h"
+#include "tensor/descriptor.h"
+#include "tensor/message.h"
+#include "tensor/pack.h"
+
+namespace tenon::channel {
+
+struct ConnectionOptions {
+  share::OpenOptions open;
+  tensor::DescriptorLimits limits;
+};
+
+class Connection {
+ public:
+  static Result<std::unique_ptr<Connection>> create(int socket, const ConnectionOptions& options);
+  // The socket is closed with the connection from now on.
+  void adopt_socket() noexcept { owned_ = os::Fd(socket_); }
+  int socket() const noexcept { return socket_; }
+
+  // Null message: only finish what an earlier call left.
+  Status send(const tensor::Message* message, const os::Wait& wait);
+  Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
+
+ private:
+  Connection(int socket, SocketType type, const ConnectionOptions& options);
+  Status check_process() const;
+  Status enqueue(const tensor::Message& message);
+  void collect_forgotten(size_t added, std::vector<uint64_t>* out);
+
+  // A segment that the peer has numbered.
+  struct Received {
+    os::Fd fd;                    // until it is mapped; for private opens it stays
+    Ref<memory::Segment> segment;
+    memory::Access access = memory::Access::kAuto;
+    uint64_t nbytes = 0;
+  };
+  Status register_segments(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
+  Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
+  Result<std::vector<std::byte>> take_bytes(InFrame* frame) const;
+
+  int socket_;
+  os::Fd owned_;
+  ConnectionOptions options_;
+  uint64_t generation_;
+  FrameSocket frames_;
+
+  std::mutex send_mutex_;
+  uint64_t unfinished_message_ = 0;  // the message whose send ended early: calling with it again must not send it again
+  std::unordered_map<uint64_t, size_t> sent_;          // segment number -> index into sent_list_
+  std::vector<std::pair<uint64_t, Weak<memory::Segment>>> sent_list_;
+  size_t sweep_ = 0;
+
+  std::mutex recv_mutex_;
+  std::unordered_map<uint64_t, Received> received_;
+  bool lost_fds_ = false;  // the kernel dropped fds once: a number without a segment is no proof of a bad peer
+  Status broken_;          // bytes came that are no message
+};
+
+}  // namespace tenon::channel

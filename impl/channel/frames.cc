@@ -1,0 +1,324 @@
+#include "channel/frames.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace tenon::channel {
+namespace {
+
+constexpr uint32_t kMagic = 0x464E4E54;  // "TNNF"
+constexpr uint16_t kVersion = 1;
+constexpr uint32_t kFlagMore = 1;  // another packet of the same frame follows
+constexpr size_t kHeaderSize = 32;
+constexpr size_t kMaxPacket = kHeaderSize + kMaxFramePayload;
+constexpr size_t kBufferSize = 128 * 1024;
+static_assert(kMaxPacket <= kBufferSize);
+static_assert(kMaxFdsPerPacket == os::kMaxFdsPerMessage);
+
+template <typename T>
+void put(std::byte* at, T value) noexcept {
+  for (size_t i = 0; i < sizeof(T); ++i) at[i] = static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i));
+}
+
+template <typename T>
+T get(const std::byte* at) noexcept {
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<uint64_t>(at[i]) << (8 * i);
+  return static_cast<T>(value);
+}
+
+Status corrupt(std::string what) { return Status(Code::kCorrupt, "the peer's bytes are no frame: " + std::move(what)); }
+
+}  // namespace
+
+Result<SocketType> check_socket(int fd) {
+  TENON_ASSIGN(const os::SocketFacts facts, os::socket_facts(fd));
+  const char* fault = nullptr;
+  if (facts.domain != AF_UNIX) {
+    fault = "is not an AF_UNIX socket";
+  } else if (facts.type != SOCK_STREAM && facts.type != SOCK_SEQPACKET) {
+    fault = "is neither a stream nor a seqpacket socket";
+  } else if (facts.listening) {
+    fault = "is a listening socket";
+  } else if (!facts.connected) {
+    fault = "is a socket that is not connected";
+  }
+  if (fault != nullptr) return Status(Code::kInvalidArgument, format("fd %d %s", fd, fault)).with("fd", fd);
+  return facts.type == SOCK_STREAM ? SocketType::kStream : SocketType::kSeqpacket;
+}
+
+// ---- sending
+
+void FrameSocket::enqueue(OutFrame frame) {
+  if (next_ > 0 && queue_.size() == queue_.capacity()) {
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
+    next_ = 0;
+  }
+  queue_.push_back(std::move(frame));
+}
+
+Status FrameSocket::flush(os::Waiter& waiter) {
+  if (idle()) return {};
+  if (unsendable_) return send_error(EPIPE);
+  TENON_TRY(waiter.check_cancel());
+  while (!idle()) {
+    OutFrame& frame = queue_[next_];
+    if (frame.payload.size() > kMaxFramePayload) return Status(Code::kInternal, format("a frame of %zu bytes", frame.payload.size()));
+    const size_t fds_left = frame.fds.size() - fds_gone_;
+    const bool more = fds_left > kMaxFdsPerPacket;
+    const std::span<const int> fds(frame.fds.data() + fds_gone_, std::min(fds_left, kMaxFdsPerPacket));
+    const std::span<const std::byte> payload(frame.payload.data(), more ? 0 : frame.payload.size());
+
+    std::array<std::byte, kHeaderSize> header;
+    put<uint32_t>(&header[0], kMagic);
+    put<uint16_t>(&header[4], kVersion);
+    put<uint16_t>(&header[6], frame.kind);
+    put<uint32_t>(&header[8], more ? kFlagMore : 0);
+    put<uint32_t>(&header[12], static_cast<uint32_t>(payload.size()));
+    put<uint32_t>(&header[16], static_cast<uint32_t>(fds.size()));
+    put<uint32_t>(&header[20], static_cast<uint32_t>(frame.fds.size()));
+    put<uint64_t>(&header[24], next_sequence_);
+
+    os::Transfer sent;
+    if (bytes_gone_ == 0) {
+      sent = os::send_message(fd_, header, payload, fds);
+    } else if (bytes_gone_ < kHeaderSize) {  // the fds went with the first byte
+      sent = os::send_message(fd_, std::span(header).subspan(bytes_gone_), payload, {});
+    } else {
+      sent = os::send_message(fd_, payload.subspan(bytes_gone_ - kHeaderSize), {}, {});
+    }
+    if (sent.error == EAGAIN) {
+      TENON_TRY(waiter.until_ready(fd_, POLLOUT));
+      continue;
+    }
+    if (sent.error != 0) return send_error(sent.error);
+
+    bytes_gone_ += sent.nbytes;
+    if (bytes_gone_ < kHeaderSize + payload.size()) continue;
+    bytes_gone_ = 0;
+    fds_gone_ += fds.size();
+    if (more) continue;
+    frame = OutFrame();
+    fds_gone_ = 0;
+    ++next_sequence_;
+    if (++next_ == queue_.size()) {
+      queue_.clear();
+      next_ = 0;
+    }
+  }
+  return {};
+}
+
+Status FrameSocket::send_error(int error) {
+  switch (error) {
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNREFUSED:
+    case ENOTCONN:
+      unsendable_ = true;
+      return Status(Code::kPeerGone, format("the peer of socket %d has closed its end", fd_)).with("fd", fd_).with("errno", error);
+    case ETOOMANYREFS:
+      return errno_status(error, format("socket %d: this user has too many fds in flight, sent and not yet received", fd_))
+          .with("limit_value", os::fd_limit())
+          .with("fd", fd_);
+    case EMSGSIZE: {  // seqpacket only: a packet must fit in the send buffer
+      Status status = Status(Code::kResourceExhausted, format("socket %d: its send buffer is smaller than one packet", fd_))
+                          .with("errno", error)
+                          .with("limit", std::string("SO_SNDBUF"))
+                          .with("wanted", static_cast<uint64_t>(kHeaderSize + queue_[next_].payload.size()))
+                          .with("fd", fd_);
+      if (const auto size = os::send_buffer_size(fd_)) status = std::move(status).with("limit_value", *size);
+      return status;
+    }
+    default: return errno_status(error, format("sending on socket %d", fd_)).with("fd", fd_);
+  }
+}
+
+// ---- receiving
+
+Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
+  if (!stopped_.is_ok()) return stopped_;
+  TENON_TRY(waiter.check_cancel());
+  for (;;) {
+    bool whole = false;
+    TENON_TRY(take_packets(&whole));
+    if (whole) return std::exchange(frame_, InFrame());
+    TENON_TRY(fill(waiter));
+  }
+}
+
+// Nothing is taken off the buffer before all memory for it is there, so that a failing allocation loses no byte and no fd.
+Status FrameSocket::take_packets(bool* whole) {
+  for (;;) {
+    if (buffered() < kHeaderSize) return {};
+    if (!header_known_) TENON_TRY(parse_header());
+    const size_t packet = kHeaderSize + header_.payload;
+    if (type_ == SocketType::kSeqpacket && buffered() != packet) {
+      return stop(corrupt(format("a packet of %zu bytes that says %zu", buffered(), packet)));
+    }
+    if (buffered() < packet) return {};
+    const bool last = (header_.flags & kFlagMore) == 0;
+    if (last) {
+      const std::byte* payload = buffer_.get() + begin_ + kHeaderSize;
+      frame_.payload.assign(payload, payload + header_.payload);
+      if (fds_lost_) frame_.fds_status = loss();
+    }
+    begin_ += packet;
+    taken_ += packet;
+    header_known_ = false;
+    if (begin_ == end_) begin_ = end_ = 0;
+    if (!last) continue;
+    fds_told_ = 0;
+    fds_lost_ = false;
+    ++expected_sequence_;
+    *whole = true;
+    return {};
+  }
+}
+
+Status FrameSocket::parse_header() {
+  const std::byte* at = buffer_.get() + begin_;
+  if (const uint32_t magic = get<uint32_t>(at); magic != kMagic) return stop(corrupt(format("it starts with 0x%08x", magic)));
+  if (const uint16_t version = get<uint16_t>(at + 4); version != kVersion) {
+    return stop(Status(Code::kIncompatible, format("the peer sends frames of version %u, this side reads %u", version, kVersion)));
+  }
+  Header header;
+  header.kind = get<uint16_t>(at + 6);
+  header.flags = get<uint32_t>(at + 8);
+  header.payload = get<uint32_t>(at + 12);
+  header.packet_fds = get<uint32_t>(at + 16);
+  header.frame_fds = get<uint32_t>(at + 20);
+  header.sequence = get<uint64_t>(at + 24);
+
+  if ((header.flags & ~kFlagMore) != 0)
+    return stop(Status(Code::kIncompatible, format("the peer sends frames with flags 0x%x", header.flags)));
+  if (header.payload > kMaxFramePayload) return stop(corrupt(format("a payload of %u bytes", header.payload)));
+  if (header.frame_fds > max_fds_) return stop(corrupt(format("%u fds in one frame, at most %u are taken", header.frame_fds, max_fds_)));
+  if (header.sequence != expected_sequence_) {
+    return stop(corrupt(format("frame number %llu where %llu is due", static_cast<unsigned long long>(header.sequence),
+                               static_cast<unsigned long long>(expected_sequence_))));
+  }
+  const bool first = fds_told_ == 0;  // every packet but the last carries fds
+  if (!first && (header.kind != frame_.kind || header.frame_fds != frame_.fds_announced)) return stop(corrupt("its packets do not agree"));
+  // How a frame is cut into packets is fixed by its number of fds, so there is nothing to trust.
+  const size_t fds_left = header.frame_fds - fds_told_;
+  const bool more = fds_left > kMaxFdsPerPacket;
+  if (header.packet_fds != std::min(fds_left, kMaxFdsPerPacket) || more != ((header.flags & kFlagMore) != 0) ||
+      (more && header.payload != 0)) {
+    return stop(corrupt(format("a packet with %u fds, flags %u and %u bytes where %zu fds are left", header.packet_fds, header.flags,
+                               header.payload, fds_left)));
+  }
+  header_ = header;
+  TENON_TRY(claim_fds());
+  frame_.kind = header.kind;
+  frame_.fds_announced = header.frame_fds;
+  fds_told_ += header.packet_fds;
+  header_known_ = true;
+  return {};
+}
+
+// Gives the packet at begin_ its fds, and finds those that belong to no packet.
+Status FrameSocket::claim_fds() {
+  if (batch_.held && batch_.to <= taken_) TENON_TRY(drop_stray_fds());
+  if (header_.packet_fds == 0) {
+    // Fds that came with this packet's last byte may be the next one's; if no byte came behind it, there is no next one.
+    if (batch_.held && batch_.to <= taken_ + kHeaderSize + header_.payload) return drop_stray_fds();
+    return {};
+  }
+  const size_t announced = header_.packet_fds;
+  if (!batch_.held || batch_.from > taken_) return stop(corrupt(format("%zu fds announced and not sent", announced)));
+  const size_t came = batch_.fds.size();
+  if (came > announced || (came < announced && !batch_.fds.cut())) {
+    return stop(corrupt(format("%zu fds announced and %zu sent", announced, came)));
+  }
+  if (fds_lost_) {
+    batch_.fds.clear();
+  } else {
+    batch_.fds.move_to(frame_.fds);
+    fds_lost_ = came < announced;
+  }
+  batch_.held = false;
+  return {};
+}
+
+// The kernel also says MSG_CTRUNC for what is no fd (a security label, say): a batch without fds is no offence.
+Status FrameSocket::drop_stray_fds() {
+  const size_t count = batch_.fds.size();
+  batch_.fds.clear();
+  batch_.held = false;
+  return count == 0 ? Status() : stop(corrupt(format("%zu fds that no packet announced", count)));
+}
+
+Status FrameSocket::fill(os::Waiter& waiter) {
+  if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferSize);
+  const size_t needed = header_known_ ? kHeaderSize + header_.payload : kHeaderSize;
+  if (begin_ > 0 && kBufferSize - begin_ < needed) {
+    std::memmove(buffer_.get(), buffer_.get() + begin_, buffered());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  for (;;) {
+    os::ReceivedFds fds;
+    const os::Transfer got = os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_}, waiter.unbounded(), &fds);
+    switch (got.error) {
+      case 0:
+        if (got.nbytes == 0) return end_of_stream(fds.size() > 0);
+        if (got.data_cut) return stop(corrupt("a packet that is too long"));
+        if (type_ == SocketType::kSeqpacket && got.nbytes < kHeaderSize) return stop(corrupt(format("a packet of %zu bytes", got.nbytes)));
+        if (batch_.held && batch_.fds.size() > 0 && fds.size() > 0) return stop(corrupt("fds in the middle of a packet"));
+        put_away(fds, got.nbytes);
+        return {};
+      case EAGAIN: TENON_TRY(waiter.until_ready(fd_, POLLIN)); break;
+      case ECONNRESET:  // the peer left bytes of ours unread. Reported once, ahead of what it had sent itself, which is still to be read
+        break;
+      default: return errno_status(got.error, format("receiving on socket %d", fd_)).with("fd", fd_);
+    }
+  }
+}
+
+void FrameSocket::put_away(os::ReceivedFds& fds, size_t nbytes) {
+  const uint64_t from = taken_ + buffered();
+  if (fds.size() > 0 || (fds.cut() && !batch_.held)) {
+    batch_.fds = std::move(fds);
+    batch_.from = from;
+    batch_.to = from + nbytes;
+    batch_.held = true;
+  }
+  end_ += nbytes;
+}
+
+Status FrameSocket::end_of_stream(bool with_fds) {
+  // On a seqpacket socket an empty packet looks like the end.
+  if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_))) return stop(corrupt("an empty packet"));
+  const bool between = buffered() == 0 && fds_told_ == 0;
+  return stop(Status(Code::kPeerGone, format("the peer of socket %d has closed its end%s", fd_, between ? "" : " in the middle of a frame"))
+                  .with("fd", fd_));
+}
+
+// Nothing more is received, so what was held for it goes.
+Status FrameSocket::stop(Status why) {
+  stopped_ = why;
+  buffer_.reset();
+  begin_ = end_ = 0;
+  batch_.fds.clear();
+  batch_.held = false;
+  frame_ = InFrame();
+  return why;
+}
+
+Status FrameSocket::loss() const {
+  Status status = Status(Code::kResourceExhausted, format("%zu of %u fds found no place in this process and were dropped",
+                                                          frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
+                      .with("limit", std::string("RLIMIT_NOFILE"))
+                      .with("limit_value", os::fd_limit())
+                      .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
+  if (const auto open = os::open_fd_count()) status = std::move(status).with("in_use", *open);
+  return status;
+}
+
+}  // namespace tenon::channel

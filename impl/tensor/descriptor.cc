@@ -1,0 +1,338 @@
+#include "tensor/descriptor.h"
+
+#include <libdeflate.h>
+#include <tenon/by_fd.h>
+#include <tenon/tensor.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/checked.h"
+#include "tensor/descriptor_wire.h"
+#include "tensor/layout.h"
+#include "tensor/name.h"
+
+namespace tenon::tensor {
+namespace wire {
+
+uint32_t checksum(const std::byte* bytes, size_t nbytes) noexcept {
+  std::array<std::byte, sizeof(Header)> header;
+  std::memcpy(header.data(), bytes, header.size());
+  std::memset(header.data() + offsetof(Header, crc32), 0, sizeof(uint32_t));
+  const uint32_t of_header = libdeflate_crc32(0, header.data(), header.size());
+  return libdeflate_crc32(of_header, bytes + header.size(), nbytes - header.size());
+}
+
+}  // namespace wire
+
+namespace {
+
+constexpr uint32_t kKnownTensorFlags = TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER | TENON_TENSOR_CONJ | TENON_TENSOR_NEG;
+
+// memcpy must not be given the null pointer of an empty vector, not even for no bytes.
+void copy_bytes(void* target, const void* source, size_t nbytes) noexcept {
+  if (nbytes != 0) std::memcpy(target, source, nbytes);
+}
+
+template <typename T>
+T load(const std::byte* from) noexcept {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+unsigned long long wide(uint64_t value) noexcept { return value; }
+
+Status corrupt(const char* field, std::string message) { return Status(Code::kCorrupt, std::move(message)).with("field", field); }
+
+Status incompatible(const char* field, std::string message) { return Status(Code::kIncompatible, std::move(message)).with("field", field); }
+
+// A limit of the reader's own, not of the format.
+Status over_limit(const char* field, const char* limit, uint64_t value, uint64_t wanted) {
+  return Status(Code::kResourceExhausted,
+                format("the descriptor's %s exceed the limit %s: %llu > %llu", field, limit, wide(wanted), wide(value)))
+      .with("limit", limit)
+      .with("limit_value", value)
+      .with("wanted", wanted)
+      .with("field", field);
+}
+
+// Where each section lies, once that is known to be inside the bytes.
+struct Sections {
+  const std::byte* base = nullptr;
+  std::array<wire::Section, wire::kSectionCount> table{};
+
+  size_t count(wire::SectionIndex index) const noexcept { return static_cast<size_t>(table[index].count); }
+  const std::byte* at(wire::SectionIndex index, size_t i) const noexcept {
+    return base + table[index].offset + i * table[index].record_nbytes;
+  }
+};
+
+// Nothing but the magic and the major version is looked at before the feature words: a later version may have moved or redefined the rest.
+Result<wire::Header> read_header(std::span<const std::byte> bytes, const DescriptorLimits& limits) {
+  if (bytes.size() < offsetof(wire::Header, header_nbytes)) {
+    return corrupt("magic", format("the descriptor of %zu bytes is cut short", bytes.size()));
+  }
+  if (std::memcmp(bytes.data(), wire::kMagic.data(), wire::kMagic.size()) != 0) {
+    return corrupt("magic", "the bytes are no descriptor: they do not begin with its magic");
+  }
+  const auto major = load<uint16_t>(bytes.data() + offsetof(wire::Header, major));
+  if (major != wire::kMajor) {
+    return incompatible("version", format("the descriptor has major version %u, this library reads %u", major, wire::kMajor));
+  }
+  if (bytes.size() < offsetof(wire::Header, compat)) {
+    return corrupt("header", format("the descriptor of %zu bytes is cut short", bytes.size()));
+  }
+  const auto incompat = load<uint64_t>(bytes.data() + offsetof(wire::Header, incompat));
+  if ((incompat & ~wire::kKnownIncompat) != 0) {
+    return incompatible(
+        "incompat", format("the descriptor uses features that this library does not know: 0x%llx", wide(incompat & ~wire::kKnownIncompat)));
+  }
+  if (bytes.size() > limits.max_nbytes) return over_limit("bytes", "max_nbytes", limits.max_nbytes, bytes.size());
+  if (bytes.size() < sizeof(wire::Header)) return corrupt("header", format("the descriptor of %zu bytes is cut short", bytes.size()));
+
+  const auto header = load<wire::Header>(bytes.data());
+  if (header.total_nbytes != bytes.size()) {
+    return corrupt("total_size", format("the descriptor claims %llu bytes and has %zu", wide(header.total_nbytes), bytes.size()));
+  }
+  if (header.crc32 != wire::checksum(bytes.data(), bytes.size()))
+    return corrupt("checksum", "the descriptor's checksum does not match its bytes");
+  const bool newer = header.minor > wire::kMinor;
+  const bool fits = newer ? header.header_nbytes >= sizeof(wire::Header) : header.header_nbytes == sizeof(wire::Header);
+  if (!fits || header.header_nbytes > bytes.size() || header.header_nbytes % wire::kAlignment != 0) {
+    return corrupt("header_size", format("a descriptor of version %u.%u cannot have a header of %u bytes", header.major, header.minor,
+                                         header.header_nbytes));
+  }
+  if (header.sender_pid < 0) return corrupt("sender_pid", format("the descriptor's sender has pid %d", header.sender_pid));
+  return header;
+}
+
+// Each section begins where the one before ends, rounded up; so none overlaps and no byte is left that nobody checks.
+Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Header& header) {
+  Sections sections;
+  sections.base = bytes.data();
+  sections.table = header.sections;
+  const bool newer = header.minor > wire::kMinor;
+  uint64_t cursor = header.header_nbytes;
+  for (size_t i = 0; i < wire::kSectionCount; ++i) {
+    const wire::Section& section = sections.table[i];
+    const char* name = wire::kSectionName[i];
+    if (section.offset != cursor || section.reserved != 0) {
+      return corrupt("section",
+                     format("the descriptor's section %s begins at %llu, expected %llu", name, wide(section.offset), wide(cursor)));
+    }
+    const bool longer = newer && wire::kRecordGrows[i];
+    const bool fits = longer ? section.record_nbytes >= wire::kRecordNbytes[i] && section.record_nbytes % wire::kAlignment == 0
+                             : section.record_nbytes == wire::kRecordNbytes[i];
+    if (!fits) return corrupt("section", format("the descriptor's section %s has records of %u bytes", name, section.record_nbytes));
+    uint64_t nbytes = 0;
+    if (!checked_mul(section.count, uint64_t{section.record_nbytes}, &nbytes) || !range_inside(cursor, nbytes, bytes.size())) {
+      return corrupt("section",
+                     format("the descriptor's section %s of %llu records leaves its %zu bytes", name, wide(section.count), bytes.size()));
+    }
+    const uint64_t end = cursor + nbytes;
+    cursor = round_up(end, wire::kAlignment);
+    if (cursor > bytes.size()) return corrupt("section", format("the descriptor ends inside the padding of section %s", name));
+    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+    if (!std::all_of(bytes.begin() + static_cast<ptrdiff_t>(end), bytes.begin() + static_cast<ptrdiff_t>(cursor), is_zero)) {
+      return corrupt("padding", format("the padding after section %s is not zero", name));
+    }
+  }
+  // A newer minor version may have sections of its own behind those that are known here.
+  if (newer ? cursor > bytes.size() : cursor != bytes.size()) {
+    return corrupt("total_size", format("the descriptor has %llu bytes after its last section", wide(bytes.size() - cursor)));
+  }
+  return sections;
+}
+
+Status check_limits(const Sections& sections, const DescriptorLimits& limits) {
+  const auto over = [&](wire::SectionIndex index, const char* limit, uint64_t value) {
+    return over_limit(wire::kSectionName[index], limit, value, sections.count(index));
+  };
+  if (sections.count(wire::kTensors) > limits.max_tensors) return over(wire::kTensors, "max_tensors", limits.max_tensors);
+  if (sections.count(wire::kStorages) > limits.max_tensors) return over(wire::kStorages, "max_tensors", limits.max_tensors);
+  if (sections.count(wire::kSegments) > limits.max_segments) return over(wire::kSegments, "max_segments", limits.max_segments);
+  if (sections.count(wire::kUser) > wire::kMaxUserNbytes) {
+    return corrupt("user",
+                   format("the descriptor has %zu user bytes, more than %llu", sections.count(wire::kUser), wide(wire::kMaxUserNbytes)));
+  }
+  return Status::ok();
+}
+
+Status check_segment(const wire::Segment& record, size_t i, uint64_t n_fds) {
+  const auto reach = static_cast<Reach>(record.reach);
+  if (reach != Reach::kFd && reach != Reach::kKnown && reach != Reach::kProc) {
+    return corrupt("segment.reach", format("segment %zu is reached in an unknown way: %u", i, record.reach));
+  }
+  if (record.nbytes == 0 || record.nbytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return corrupt("segment.nbytes", format("segment %zu cannot have %llu bytes", i, wide(record.nbytes)));
+  }
+  if (record.mode > TENON_MODE_FROZEN) return corrupt("segment.mode", format("segment %zu has an unknown mode: %u", i, record.mode));
+  if (record.access != TENON_ACCESS_READ_ONLY && record.access != TENON_ACCESS_WRITABLE) {
+    return corrupt("segment.access", format("segment %zu has an unknown access: %u", i, record.access));
+  }
+  if (record.mode != TENON_MODE_SHARED && record.access != TENON_ACCESS_READ_ONLY) {
+    return corrupt("segment.access", format("segment %zu is lent writable, which its mode %u does not allow", i, record.mode));
+  }
+  if (reach == Reach::kFd ? record.fd_index >= n_fds : record.fd_index != 0) {
+    return corrupt("segment.fd_index", format("segment %zu names fd %u of %llu", i, record.fd_index, wide(n_fds)));
+  }
+  if (reach == Reach::kKnown && record.id == 0) return corrupt("segment.id", format("segment %zu is known by no id", i));
+  const bool by_proc = reach == Reach::kProc;
+  if (by_proc ? record.pid <= 0 || record.proc_fd < 0 : record.pid != 0 || record.proc_fd != -1) {
+    return corrupt("segment.proc", format("segment %zu names fd %d of process %d", i, record.proc_fd, record.pid));
+  }
+  if (record.reserved != 0) return corrupt("segment.reserved", format("segment %zu has reserved bytes that are not zero", i));
+  return Status::ok();
+}
+
+bool has_duplicate(std::vector<uint64_t>* values) {
+  std::sort(values->begin(), values->end());
+  return std::adjacent_find(values->begin(), values->end()) != values->end();
+}
+
+Status read_segments(const Sections& sections, uint64_t n_fds, DescriptorContent* out) {
+  const size_t n = sections.count(wire::kSegments);
+  out->segments.resize(n);
+  std::vector<uint64_t> ids;
+  std::vector<uint64_t> fds;
+  for (size_t i = 0; i < n; ++i) {
+    const auto record = load<wire::Segment>(sections.at(wire::kSegments, i));
+    TENON_TRY(check_segment(record, i, n_fds));
+    SegmentRecord& segment = out->segments[i];
+    segment.id = record.id;
+    segment.reach = static_cast<Reach>(record.reach);
+    segment.mode = record.mode;
+    segment.access = record.access;
+    segment.nbytes = record.nbytes;
+    segment.device = record.device;
+    segment.inode = record.inode;
+    segment.nonce = record.nonce;
+    segment.fd_index = record.fd_index;
+    segment.pid = record.pid;
+    segment.proc_fd = record.proc_fd;
+    if (n == 1) break;
+    if (segment.id != 0) ids.push_back(segment.id);
+    if (segment.reach == Reach::kFd) fds.push_back(segment.fd_index);
+  }
+  if (has_duplicate(&ids)) return corrupt("segment.id", "two segments have one id");
+  if (has_duplicate(&fds)) return corrupt("segment.fd_index", "two segments have one fd");
+  return Status::ok();
+}
+
+Status read_storages(const Sections& sections, DescriptorContent* out) {
+  const size_t n = sections.count(wire::kStorages);
+  out->storages.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    const auto record = load<wire::Storage>(sections.at(wire::kStorages, i));
+    if (record.reserved != 0) return corrupt("storage.reserved", format("storage %zu has reserved bytes that are not zero", i));
+    if (record.nbytes == 0) {
+      if (record.segment != kNoSegment || record.offset != 0) {
+        return corrupt("storage.segment", format("storage %zu is empty and yet has a place in segment %u", i, record.segment));
+      }
+    } else {
+      if (record.segment >= out->segments.size()) {
+        return corrupt("storage.segment", format("storage %zu lies in segment %u of %zu", i, record.segment, out->segments.size()));
+      }
+      if (!range_inside(record.offset, record.nbytes, out->segments[record.segment].nbytes)) {
+        return corrupt("storage.range", format("storage %zu of %llu bytes at %llu leaves segment %u of %llu bytes", i, wide(record.nbytes),
+                                               wide(record.offset), record.segment, wide(out->segments[record.segment].nbytes)));
+      }
+    }
+    out->storages[i] = {record.segment, record.offset, record.nbytes};
+  }
+  return Status::ok();
+}
+
+// Dims and names lie one after another in the order of the tensors. That bounds what an opener makes of them by the size of the bytes:
+// otherwise a million tensors could all claim the same 64 dimensions and the same 4 KiB of name.
+struct TensorCursor {
+  uint64_t dims = 0;
+  uint64_t names = 0;
+};
+
+Status check_tensor(const wire::Tensor& record, size_t i, const DescriptorContent& content, TensorCursor* cursor) {
+  if (record.storage >= content.storages.size()) {
+    return corrupt("tensor.storage", format("tensor %zu lies in storage %u of %zu", i, record.storage, content.storages.size()));
+  }
+  if (record.ndim > static_cast<uint32_t>(kMaxNdim)) return corrupt("tensor.ndim", format("tensor %zu has %u dimensions", i, record.ndim));
+  if (record.dims != cursor->dims || !range_inside(cursor->dims, uint64_t{2} * record.ndim, content.dims.size())) {
+    return corrupt("tensor.dims",
+                   format("tensor %zu has its %u sizes and strides at %u, expected %llu", i, record.ndim, record.dims, wide(cursor->dims)));
+  }
+  cursor->dims += uint64_t{2} * record.ndim;
+  if ((record.flags & ~kKnownTensorFlags) != 0)
+    return corrupt("tensor.flags", format("tensor %zu has unknown flags: 0x%x", i, record.flags));
+  if (record.has_name > 1) return corrupt("tensor.name", format("tensor %zu neither has a name nor has none: %u", i, record.has_name));
+  if (record.has_name == 0) {
+    if (record.name != 0 || record.name_nbytes != 0)
+      return corrupt("tensor.name", format("tensor %zu has no name and yet a place for it", i));
+  } else {
+    if (record.name != cursor->names || !range_inside(cursor->names, record.name_nbytes, content.names.size())) {
+      return corrupt("tensor.name", format("tensor %zu has its name of %u bytes at %u, expected %llu", i, record.name_nbytes, record.name,
+                                           wide(cursor->names)));
+    }
+    if (!is_valid_name(std::string_view(content.names).substr(record.name, record.name_nbytes))) {
+      return corrupt("tensor.name", format("tensor %zu has a name that is no UTF-8 of at most %zu bytes without NUL", i, kMaxNameNbytes));
+    }
+    cursor->names += record.name_nbytes;
+  }
+  const std::span<const int64_t> dims = std::span(content.dims).subspan(record.dims, size_t{2} * record.ndim);
+  const Layout layout{
+      {record.dtype_code, record.dtype_bits, record.dtype_lanes}, dims.first(record.ndim), dims.last(record.ndim), record.offset};
+  const Status status = check_layout(layout, content.storages[record.storage].nbytes);
+  if (!status.is_ok()) return corrupt("tensor.layout", format("tensor %zu: %s", i, status.message().c_str()));
+  return Status::ok();
+}
+
+Status read_tensors(const Sections& sections, DescriptorContent* out) {
+  out->dims.resize(sections.count(wire::kDims));
+  copy_bytes(out->dims.data(), sections.at(wire::kDims, 0), out->dims.size() * sizeof(int64_t));
+  out->names.assign(reinterpret_cast<const char*>(sections.at(wire::kNames, 0)), sections.count(wire::kNames));
+  const size_t n = sections.count(wire::kTensors);
+  out->tensors.resize(n);
+  TensorCursor cursor;
+  for (size_t i = 0; i < n; ++i) {
+    const auto record = load<wire::Tensor>(sections.at(wire::kTensors, i));
+    TENON_TRY(check_tensor(record, i, *out, &cursor));
+    out->tensors[i] = {record.storage,      {record.dtype_code, record.dtype_bits, record.dtype_lanes},
+                       record.ndim,         record.flags,
+                       record.offset,       record.dims,
+                       record.name,         record.name_nbytes,
+                       record.has_name == 1};
+  }
+  if (cursor.dims != out->dims.size())
+    return corrupt("dims", format("%llu of %zu dims belong to no tensor", wide(out->dims.size() - cursor.dims), out->dims.size()));
+  if (cursor.names != out->names.size()) {
+    return corrupt("names",
+                   format("%llu of %zu bytes of names belong to no tensor", wide(out->names.size() - cursor.names), out->names.size()));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits) {
+  TENON_ASSIGN(const wire::Header header, read_header(bytes, limits));
+  TENON_ASSIGN(const Sections sections, read_sections(bytes, header));
+  TENON_TRY(check_limits(sections, limits));
+  // From here on every count is known to be backed by bytes, so nothing that is allocated is much larger than them.
+  DescriptorContent content;
+  content.sender_pid = header.sender_pid;
+  content.boot_id = header.boot_id;
+  content.pid_namespace = header.pid_namespace;
+  TENON_TRY(read_segments(sections, n_fds, &content));
+  TENON_TRY(read_storages(sections, &content));
+  TENON_TRY(read_tensors(sections, &content));
+  content.forgotten.resize(sections.count(wire::kForgotten));
+  copy_bytes(content.forgotten.data(), sections.at(wire::kForgotten, 0), content.forgotten.size() * sizeof(uint64_t));
+  if (std::find(content.forgotten.begin(), content.forgotten.end(), uint64_t{0}) != content.forgotten.end()) {
+    return corrupt("forgotten", "the descriptor forgets a segment without an id");
+  }
+  content.user.resize(sections.count(wire::kUser));
+  copy_bytes(content.user.data(), sections.at(wire::kUser, 0), content.user.size());
+  return content;
+}
+
+}  // namespace tenon::tensor

@@ -1,0 +1,86 @@
+// The descriptor's bytes: encode, decode, validate. Specified in docs/format/descriptor.md. Knows nothing of fds or mappings.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tensor/dtype.h"
+
+namespace tenon::tensor {
+
+// How the opener comes to a segment.
+enum class Reach : uint16_t {
+  kFd = 1,     // fd number `fd_index` of those that travel with the bytes
+  kKnown = 2,  // crossed this connection before, under `id`
+  kProc = 3,   // /proc/<pid>/fd/<proc_fd> of the sender, checked by device, inode, size and nonce
+};
+
+struct SegmentRecord {
+  uint64_t id = 0;  // the sender's number for it on this connection; 0 outside a connection
+  Reach reach = Reach::kFd;
+  uint16_t mode = 0;    // TENON_MODE_*
+  uint32_t access = 0;  // TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE
+  uint64_t nbytes = 0;
+  uint64_t device = 0;  // st_dev and st_ino as the sender sees them; kProc compares them
+  uint64_t inode = 0;
+  std::array<uint8_t, 16> nonce{};  // part of the memfd's name
+  uint32_t fd_index = 0;
+  int32_t pid = 0;
+  int32_t proc_fd = -1;
+};
+
+inline constexpr uint32_t kNoSegment = 0xffffffffU;  // an empty storage
+
+struct StorageRecord {
+  uint32_t segment = kNoSegment;  // index into segments
+  uint64_t offset = 0;
+  uint64_t nbytes = 0;
+};
+
+struct TensorRecord {
+  uint32_t storage = 0;  // index into storages
+  DType dtype;
+  uint32_t ndim = 0;
+  uint32_t flags = 0;       // TENON_TENSOR_*
+  uint64_t offset = 0;      // elements
+  uint32_t dims = 0;        // index into DescriptorContent::dims of ndim sizes, then ndim strides
+  uint32_t name = 0;        // where the name begins in DescriptorContent::names
+  uint32_t name_nbytes = 0;
+  bool has_name = false;
+};
+
+// A message's meaning. Kept flat, so that 10,000 tensors cost a handful of allocations.
+struct DescriptorContent {
+  int32_t sender_pid = 0;
+  std::array<uint8_t, 16> boot_id{};   // of the machine; kProc compares it
+  uint64_t pid_namespace = 0;          // inode of the sender's pid namespace; kProc compares it
+  std::vector<SegmentRecord> segments;
+  std::vector<StorageRecord> storages;
+  std::vector<TensorRecord> tensors;
+  std::vector<int64_t> dims;
+  std::string names;                   // all names, one after another, no separators
+  std::vector<uint64_t> forgotten;     // segment ids that the sender will not use again on this connection
+  std::vector<std::byte> user;
+};
+
+struct DescriptorLimits {
+  uint64_t max_nbytes = uint64_t{64} << 20;
+  uint64_t max_tensors = 1'000'000;
+  uint64_t max_segments = 65'536;
+};
+
+// The content is the caller's own and trusted to be consistent.
+std::vector<std::byte> encode_descriptor(const DescriptorContent& content);
+
+// `bytes` must be private to this process: a peer that can still change them could pass the checks and then not keep to them.
+// `n_fds` is how many fds came with them. Everything is validated before the result exists: magic, versions, feature words, checksum, section
+// bounds, every index, every name, every layout against its storage, every storage against its segment.
+Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits);
+
+}  // namespace tenon::tensor

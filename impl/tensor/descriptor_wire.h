@@ -1,0 +1,97 @@
+// The descriptor's bytes as structs, version 1.0. docs/format/descriptor.md is the specification; the numbers here may never change.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::tensor::wire {
+
+static_assert(std::endian::native == std::endian::little, "the descriptor is little-endian and is copied as it stands");
+
+inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'D', 'S', 'C'};
+inline constexpr uint16_t kMajor = 1;
+inline constexpr uint16_t kMinor = 0;
+inline constexpr uint64_t kKnownIncompat = 0;
+inline constexpr size_t kAlignment = 8;
+inline constexpr uint64_t kMaxUserNbytes = 65536;
+
+enum SectionIndex : size_t { kSegments, kStorages, kTensors, kDims, kNames, kForgotten, kUser, kSectionCount };
+
+struct Section {
+  uint64_t offset;  // from the start of the descriptor
+  uint64_t count;
+  uint32_t record_nbytes;
+  uint32_t reserved;
+};
+
+struct Header {
+  std::array<uint8_t, 8> magic;
+  uint16_t major;
+  uint16_t minor;
+  uint32_t header_nbytes;
+  uint64_t total_nbytes;
+  uint64_t incompat;
+  uint64_t compat;
+  uint32_t crc32;  // of all bytes, with these four as zero
+  int32_t sender_pid;
+  std::array<uint8_t, 16> boot_id;
+  uint64_t pid_namespace;
+  std::array<Section, kSectionCount> sections;
+};
+
+struct Segment {
+  uint64_t id;
+  uint64_t nbytes;
+  uint64_t device;
+  uint64_t inode;
+  std::array<uint8_t, 16> nonce;
+  uint32_t fd_index;
+  int32_t pid;
+  int32_t proc_fd;
+  uint16_t reach;
+  uint16_t mode;
+  uint32_t access;
+  uint32_t reserved;
+};
+
+struct Storage {
+  uint64_t offset;
+  uint64_t nbytes;
+  uint32_t segment;
+  uint32_t reserved;
+};
+
+struct Tensor {
+  uint64_t offset;
+  uint32_t storage;
+  uint32_t dims;
+  uint32_t ndim;
+  uint32_t flags;
+  uint32_t name;
+  uint32_t name_nbytes;
+  uint8_t dtype_code;
+  uint8_t dtype_bits;
+  uint16_t dtype_lanes;
+  uint32_t has_name;
+};
+
+static_assert(sizeof(Section) == 24 && sizeof(Header) == 240 && sizeof(Segment) == 72 && sizeof(Storage) == 24 && sizeof(Tensor) == 40);
+static_assert(offsetof(Header, major) == 8 && offsetof(Header, incompat) == 24 && offsetof(Header, crc32) == 40);
+static_assert(offsetof(Header, boot_id) == 48 && offsetof(Header, sections) == 72);
+static_assert(offsetof(Segment, nonce) == 32 && offsetof(Segment, reach) == 60 && offsetof(Segment, reserved) == 68);
+static_assert(offsetof(Storage, segment) == 16 && offsetof(Tensor, dtype_code) == 32 && offsetof(Tensor, has_name) == 36);
+
+// What one record of each section takes in version 1.0.
+inline constexpr std::array<uint32_t, kSectionCount> kRecordNbytes = {
+    sizeof(Segment), sizeof(Storage), sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1};
+// Sections whose records a later minor version may lengthen. The others are plain numbers and bytes.
+inline constexpr std::array<bool, kSectionCount> kRecordGrows = {true, true, true, false, false, false, false};
+inline constexpr std::array<const char*, kSectionCount> kSectionName = {"segments", "storages",  "tensors", "dims",
+                                                                        "names",    "forgotten", "user"};
+
+// The checksum of a whole descriptor of at least sizeof(Header) bytes.
+uint32_t checksum(const std::byte* bytes, size_t nbytes) noexcept;
+
+}  // namespace tenon::tensor::wire

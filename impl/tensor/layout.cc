@@ -1,0 +1,112 @@
+#include "tensor/layout.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/checked.h"
+
+namespace tenon::tensor {
+namespace {
+
+Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+
+Status overflow() { return invalid("sizes, strides and offset overflow 64 bits"); }
+
+Status outside(uint64_t storage_nbytes) {
+  return invalid(format("the elements leave the storage of %llu bytes", static_cast<unsigned long long>(storage_nbytes)));
+}
+
+// Also right for the lowest int64_t, whose negative does not fit in one.
+uint64_t magnitude(int64_t value) noexcept { return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
+
+// How far, in elements, a layout reaches below and above the element with index 0, 0, …
+struct Reach {
+  uint64_t below = 0;
+  uint64_t above = 0;
+};
+
+bool compute_reach(std::span<const int64_t> sizes, std::span<const int64_t> strides, Reach* out) noexcept {
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    uint64_t distance = 0;
+    if (!checked_mul(static_cast<uint64_t>(sizes[i]) - 1, magnitude(strides[i]), &distance)) return false;
+    uint64_t* side = strides[i] < 0 ? &out->below : &out->above;
+    if (!checked_add(*side, distance, side)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
+  TENON_TRY(check_dtype(layout.dtype));
+  const std::span<const int64_t> sizes = layout.sizes;
+  if (sizes.size() > static_cast<size_t>(kMaxNdim)) return invalid(format("%zu dimensions are more than %d", sizes.size(), kMaxNdim));
+  if (layout.strides.size() != sizes.size()) return invalid(format("%zu strides for %zu sizes", layout.strides.size(), sizes.size()));
+  bool has_elements = true;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0) return invalid(format("the size of dimension %zu is %lld", i, static_cast<long long>(sizes[i])));
+    if (sizes[i] == 0) has_elements = false;
+  }
+  uint64_t count = has_elements ? 1 : 0;
+  if (has_elements) {
+    for (const int64_t size : sizes) {
+      if (!checked_mul(count, static_cast<uint64_t>(size), &count)) return overflow();
+    }
+    // Strides may be 0, so no storage bounds the product; but counts are handed out as int64_t too (DLPack, Python).
+    if (count > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return overflow();
+  }
+
+  const uint64_t bits = layout.dtype.element_bits();
+  if (bits % 8 != 0) {
+    if (!is_contiguous(sizes, layout.strides)) {
+      return invalid(format("elements of %llu bits must be contiguous", static_cast<unsigned long long>(bits)));
+    }
+    uint64_t first_bit = 0;
+    uint64_t end = 0;
+    uint64_t end_bit = 0;
+    if (!checked_mul(layout.offset, bits, &first_bit)) return overflow();
+    if (first_bit % 8 != 0) return invalid("a tensor of elements that are no whole bytes must begin on a byte");
+    if (!checked_add(layout.offset, count, &end) || !checked_mul(end, bits, &end_bit)) return overflow();
+    return end_bit / 8 + (end_bit % 8 != 0 ? 1 : 0) <= storage_nbytes ? Status::ok() : outside(storage_nbytes);
+  }
+
+  // Whole elements that fit: comparing with this instead of with bytes needs no multiplication that could overflow.
+  const uint64_t room = storage_nbytes / (bits / 8);
+  if (!has_elements) return layout.offset <= room ? Status::ok() : outside(storage_nbytes);
+  Reach reach;
+  uint64_t last = 0;
+  if (!compute_reach(sizes, layout.strides, &reach) || !checked_add(layout.offset, reach.above, &last)) return overflow();
+  return reach.below <= layout.offset && last < room ? Status::ok() : outside(storage_nbytes);
+}
+
+Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t next = 1;
+  for (size_t i = sizes.size(); i > 0; --i) {
+    if (sizes[i - 1] < 0) return invalid(format("the size of dimension %zu is %lld", i - 1, static_cast<long long>(sizes[i - 1])));
+    strides[i - 1] = next;
+    // A size of 0 counts as 1, as in PyTorch: strides stay meaningful when the tensor has no elements.
+    if (i > 1 && !checked_mul(next, std::max<int64_t>(sizes[i - 1], 1), &next)) return overflow();
+  }
+  return strides;
+}
+
+uint64_t element_count(std::span<const int64_t> sizes) noexcept {
+  uint64_t count = 1;
+  for (const int64_t size : sizes) count *= static_cast<uint64_t>(size);
+  return count;
+}
+
+bool is_contiguous(std::span<const int64_t> sizes, std::span<const int64_t> strides) noexcept {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
+  uint64_t expected = 1;
+  for (size_t i = sizes.size(); i > 0; --i) {
+    const int64_t size = sizes[i - 1];
+    if (size == 1) continue;
+    if (strides[i - 1] < 0 || static_cast<uint64_t>(strides[i - 1]) != expected) return false;
+    if (!checked_mul(expected, static_cast<uint64_t>(size), &expected)) return false;
+  }
+  return true;
+}
+
+}  // namespace tenon::tensor

@@ -1,0 +1,63 @@
+#include "tensor/message.h"
+
+#include <atomic>
+
+#include "share/by_fd.h"
+#include "tensor/name.h"
+
+namespace tenon::tensor {
+namespace {
+
+std::atomic<uint64_t> g_next_id{1};
+
+}  // namespace
+
+Message::Message() : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {}
+
+Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
+  std::vector<Item> added;
+  added.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i] == nullptr) return Status(Code::kInvalidArgument, format("tensor %zu is NULL", i));
+    Item item;
+    Result<memory::Access> granted = share::check_lend(*tensors[i]->storage(), access);
+    if (!granted.is_ok()) {
+      return Status(granted.status().code(), format("tensor %zu: %s", i, granted.status().message().c_str())).caused_by(granted.status());
+    }
+    item.access = granted.value();
+    item.tensor = Ref<Tensor>::share(tensors[i]);
+    if (names != nullptr && names[i] != nullptr) {
+      item.has_name = true;
+      item.name = names[i];
+      if (!is_valid_name(item.name)) {
+        return Status(Code::kInvalidArgument, format("the name of tensor %zu is not UTF-8 of at most %zu bytes", i, kMaxNameNbytes));
+      }
+    }
+    added.push_back(std::move(item));
+  }
+  items_.reserve(items_.size() + added.size());
+  for (Item& item : added) items_.push_back(std::move(item));
+  // Names may have moved with their strings.
+  indexed_ = 0;
+  index_.clear();
+  return Status::ok();
+}
+
+Status Message::set_user_bytes(std::span<const std::byte> bytes) {
+  if (bytes.size() > kMaxUserNbytes) {
+    return Status(Code::kInvalidArgument, format("%zu user bytes, and %zu are possible", bytes.size(), kMaxUserNbytes));
+  }
+  user_ = std::vector<std::byte>(bytes.begin(), bytes.end());
+  return Status::ok();
+}
+
+const Message::Item* Message::find(std::string_view name) const {
+  const std::lock_guard<std::mutex> lock(index_mutex_);
+  for (; indexed_ < items_.size(); ++indexed_) {
+    if (items_[indexed_].has_name) index_.try_emplace(items_[indexed_].name, indexed_);
+  }
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &items_[found->second];
+}
+
+}  // namespace tenon::tensor

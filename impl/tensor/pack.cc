@@ -1,0 +1,143 @@
+#include "tensor/pack.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace tenon::tensor {
+namespace {
+
+using memory::Segment;
+using storage::Storage;
+
+// Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through eight.
+class Indexer {
+ public:
+  // -1: not met yet; remembers it under `next`.
+  int64_t find_or_add(const void* object, uint32_t next) {
+    if (known_.size() < kFew) {
+      for (const auto& [each, index] : known_) {
+        if (each == object) return index;
+      }
+      known_.emplace_back(object, next);
+      return -1;
+    }
+    if (table_.empty()) table_.insert(known_.begin(), known_.end());
+    const auto [at, inserted] = table_.try_emplace(object, next);
+    return inserted ? -1 : int64_t{at->second};
+  }
+
+ private:
+  static constexpr size_t kFew = 8;
+  std::vector<std::pair<const void*, uint32_t>> known_;
+  std::unordered_map<const void*, uint32_t> table_;
+};
+
+Status add_storage(const Ref<Storage>& storage, memory::Access access, Indexer* segments, Packed* packed) {
+  TENON_ASSIGN(const share::Lend lend, share::lend(storage, access));
+  StorageRecord record;
+  record.offset = lend.offset;
+  record.nbytes = lend.nbytes;
+  if (lend.fd >= 0) {
+    const Ref<Segment>& segment = storage->segment();
+    const auto next = static_cast<uint32_t>(packed->segments.size());
+    const int64_t known = segments->find_or_add(segment.get(), next);
+    record.segment = known < 0 ? next : static_cast<uint32_t>(known);
+    if (known < 0) {
+      SegmentRecord reach;
+      reach.reach = Reach::kFd;
+      reach.mode = static_cast<uint16_t>(segment->mode());
+      reach.access = static_cast<uint32_t>(lend.access);
+      reach.nbytes = lend.segment_nbytes;
+      reach.device = segment->key().device;
+      reach.inode = segment->key().inode;
+      reach.nonce = segment->nonce();
+      reach.fd_index = next;
+      packed->content.segments.push_back(reach);
+      packed->segments.push_back(segment);
+      packed->fds.push_back(lend.fd);
+    }
+  }
+  packed->content.storages.push_back(record);
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<Packed> pack(const Message& message) {
+  Packed packed;
+  DescriptorContent& content = packed.content;
+  Indexer segments;
+  Indexer storages;
+  content.tensors.reserve(message.items().size());
+  for (const Message::Item& item : message.items()) {
+    const Tensor& tensor = *item.tensor;
+    const auto next = static_cast<uint32_t>(content.storages.size());
+    const int64_t known = storages.find_or_add(tensor.storage().get(), next);
+    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, &segments, &packed));
+    TensorRecord record;
+    record.storage = known < 0 ? next : static_cast<uint32_t>(known);
+    record.dtype = tensor.dtype();
+    const auto sizes = tensor.sizes();
+    const auto strides = tensor.strides();
+    record.ndim = static_cast<uint32_t>(sizes.size());
+    record.flags = tensor.flags();
+    record.offset = tensor.offset();
+    record.dims = static_cast<uint32_t>(content.dims.size());
+    content.dims.insert(content.dims.end(), sizes.begin(), sizes.end());
+    content.dims.insert(content.dims.end(), strides.begin(), strides.end());
+    record.has_name = item.has_name;
+    record.name = static_cast<uint32_t>(content.names.size());
+    record.name_nbytes = static_cast<uint32_t>(item.name.size());
+    content.names += item.name;
+    content.tensors.push_back(record);
+  }
+  content.user = message.user_bytes();
+  return packed;
+}
+
+std::vector<uint64_t> needed_nbytes(const DescriptorContent& content) {
+  std::vector<uint64_t> needed(content.segments.size());
+  for (const StorageRecord& record : content.storages) {
+    if (record.segment != kNoSegment) needed[record.segment] = std::max(needed[record.segment], record.offset + record.nbytes);
+  }
+  return needed;
+}
+
+Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<const Resolved> resolved, const share::OpenOptions& options) {
+  auto message = std::make_unique<Message>();
+  std::vector<Ref<Storage>> storages;
+  storages.reserve(content.storages.size());
+  for (const StorageRecord& record : content.storages) {
+    if (record.segment == kNoSegment) {
+      share::Claim nothing;
+      TENON_ASSIGN(Ref<Storage> empty, share::open_by_fd(-1, nothing, options, nullptr));
+      storages.push_back(std::move(empty));
+      continue;
+    }
+    const Resolved& from = resolved[record.segment];
+    if (from.segment) {
+      TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes));
+      storages.push_back(std::move(opened));
+    } else {
+      const SegmentRecord& segment = content.segments[record.segment];
+      const share::Claim claim{static_cast<memory::Access>(segment.access), record.offset, record.nbytes, segment.nbytes};
+      TENON_ASSIGN(Ref<Storage> opened, share::open_private(from.fd, claim, options));
+      storages.push_back(std::move(opened));
+    }
+  }
+  message->reserve(content.tensors.size());
+  for (const TensorRecord& record : content.tensors) {
+    const std::span<const int64_t> dims(content.dims.data() + record.dims, size_t{record.ndim} * 2);
+    Message::Item item;
+    // decode_descriptor held the layout against the record's nbytes, which is what the storage has.
+    item.tensor = Tensor::create_checked(storages[record.storage], {record.dtype, dims.first(record.ndim), dims.last(record.ndim), record.offset}, record.flags);
+    item.access = item.tensor->storage()->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto;
+    item.has_name = record.has_name;
+    if (record.has_name) item.name.assign(content.names, record.name, record.name_nbytes);
+    message->add_received(std::move(item));
+  }
+  TENON_TRY(message->set_user_bytes(content.user));
+  return message;
+}
+
+}  // namespace tenon::tensor

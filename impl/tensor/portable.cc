@@ -1,0 +1,76 @@
+#include "tensor/portable.h"
+
+#include "os/host.h"
+#include "tensor/pack.h"
+
+namespace tenon::tensor {
+
+Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, bool bytes_only) {
+  auto descriptor = std::make_unique<Descriptor>();
+  TENON_ASSIGN(Packed packed, pack(message));
+  // fds of its own: those of the segments may close with the last storage.
+  for (size_t i = 0; i < packed.fds.size(); ++i) {
+    TENON_ASSIGN(os::Fd fd, os::duplicate(packed.fds[i]));
+    SegmentRecord& record = packed.content.segments[i];
+    if (bytes_only) {
+      record.reach = Reach::kProc;
+      record.fd_index = 0;
+      record.pid = os::process_id();
+      record.proc_fd = fd.get();
+    } else {
+      descriptor->numbers_.push_back(fd.get());
+    }
+    descriptor->fds_.push_back(std::move(fd));
+  }
+  packed.content.sender_pid = os::process_id();
+  packed.content.boot_id = os::host_identity().boot_id;
+  packed.content.pid_namespace = os::host_identity().pid_namespace;
+  descriptor->bytes_ = encode_descriptor(packed.content);
+  descriptor->segments_ = std::move(packed.segments);
+  for (const Message::Item& item : message.items()) descriptor->tensors_.push_back(item.tensor);
+  return descriptor;
+}
+
+Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content) {
+  const os::HostIdentity& here = os::host_identity();
+  if (content.boot_id != here.boot_id) {
+    return Status(Code::kPeerGone, "the descriptor was made on another machine, or before this one started").with("field", std::string("boot_id"));
+  }
+  if (content.pid_namespace != here.pid_namespace) {
+    return Status(Code::kUnsupported, "a bytes-only descriptor cannot cross pid namespaces: send its fds").with("field", std::string("pid_namespace"));
+  }
+  const os::RemoteFile file{record.pid, record.proc_fd, record.device, record.inode, record.nbytes, record.nonce};
+  return os::open_remote_fd(file, record.access == static_cast<uint32_t>(memory::Access::kWritable));
+}
+
+Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds, const share::OpenOptions& options) {
+  const std::vector<std::byte> own(bytes.begin(), bytes.end());
+  TENON_ASSIGN(DescriptorContent content, decode_descriptor(own, fds.size(), DescriptorLimits()));
+  const std::vector<uint64_t> needed = needed_nbytes(content);
+  std::vector<os::Fd> fetched;
+  std::vector<Resolved> resolved;
+  resolved.reserve(content.segments.size());
+  for (size_t i = 0; i < content.segments.size(); ++i) {
+    const SegmentRecord& record = content.segments[i];
+    if (record.reach == Reach::kKnown) {
+      return Status(Code::kCorrupt, "the descriptor counts on a segment that crossed a connection before").with("field", std::string("reach"));
+    }
+    Resolved one;
+    os::Fd own_fd;
+    if (record.reach == Reach::kProc) {
+      TENON_ASSIGN(own_fd, fetch_segment_fd(record, content));
+      one.fd = own_fd.get();
+    } else {
+      one.fd = fds[record.fd_index];
+    }
+    if (!options.is_private()) {
+      os::Fd* adopt = own_fd.is_open() ? &own_fd : nullptr;
+      TENON_ASSIGN(one.segment, share::open_segment(one.fd, static_cast<memory::Access>(record.access), record.nbytes, needed[i], options, adopt));
+    }
+    if (own_fd.is_open()) fetched.push_back(std::move(own_fd));
+    resolved.push_back(std::move(one));
+  }
+  return unpack(std::move(content), resolved, options);
+}
+
+}  // namespace tenon::tensor

@@ -1,0 +1,56 @@
+// Tensor: a dtype, sizes, strides and an offset over a storage. A tenon_tensor is one of these; it never changes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "storage/storage.h"
+#include "tensor/dtype.h"
+#include "tensor/layout.h"
+
+namespace tenon::tensor {
+
+using storage::Storage;
+
+inline constexpr uint32_t kTensorFlags = 0xf;  // TENON_TENSOR_REQUIRES_GRAD | IS_PARAMETER | CONJ | NEG
+inline constexpr uint32_t kFlagConj = 4;
+inline constexpr uint32_t kFlagNeg = 8;
+
+class Tensor : public Counted {
+ public:
+  // Checks the layout against the storage.
+  static Result<Ref<Tensor>> create(Ref<Storage> storage, const Layout& layout, uint32_t flags);
+  // For a layout that decode_descriptor or check_layout has passed already.
+  static Ref<Tensor> create_checked(Ref<Storage> storage, const Layout& layout, uint32_t flags);
+
+  const Ref<Storage>& storage() const noexcept { return storage_; }
+  DType dtype() const noexcept { return dtype_; }
+  std::span<const int64_t> sizes() const noexcept { return {dims(), ndim_}; }
+  std::span<const int64_t> strides() const noexcept { return {dims() + ndim_, ndim_}; }
+  uint64_t offset() const noexcept { return offset_; }
+  uint32_t flags() const noexcept { return flags_; }
+  Layout layout() const noexcept { return {dtype_, sizes(), strides(), offset_}; }
+  uint64_t numel() const noexcept { return element_count(sizes()); }
+  uint64_t nbytes() const noexcept { return (numel() * dtype_.element_bits() + 7) / 8; }
+  uint64_t offset_nbytes() const noexcept { return offset_ * dtype_.element_bits() / 8; }
+  const std::byte* data() const noexcept;
+
+ private:
+  Tensor() noexcept = default;
+  void dispose() noexcept override { storage_ = nullptr; }
+  const int64_t* dims() const noexcept { return many_dims_ ? many_dims_.get() : few_dims_; }
+
+  Ref<Storage> storage_;
+  DType dtype_;
+  uint32_t flags_ = 0;
+  uint32_t ndim_ = 0;
+  uint64_t offset_ = 0;
+  int64_t few_dims_[8];  // sizes, then strides: no second allocation for up to 4 dimensions
+  std::unique_ptr<int64_t[]> many_dims_;
+};
+
+}  // namespace tenon::tensor
