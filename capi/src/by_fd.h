@@ -1,0 +1,16 @@
+// Reading the options of lends and opens, which several topics take.
+#pragma once
+
+#include <tenon/by_fd.h>
+
+#include "base/status.h"
+#include "share/by_fd.h"
+
+namespace tenon::capi {
+
+Result<memory::Access> read_access(tenon_access access);
+Result<memory::Access> read_share_options(const tenon_share_options* options);
+// `flags` besides ADOPT_FD.
+Result<share::OpenOptions> read_open_flags(tenon_access access, uint32_t flags);
+
+}  // namespace tenon::capi

@@ -1,0 +1,57 @@
+#include <tenon/connection.h>
+
+#include <memory>
+
+#include "boundary.h"
+#include "by_fd.h"
+#include "handles.h"
+#include "wait.h"
+
+using namespace tenon::capi;
+using tenon::Status;
+using tenon::channel::Connection;
+using tenon::channel::ConnectionOptions;
+
+extern "C" {
+
+tenon_status tenon_connection_new(int socket, const tenon_connection_options* options, tenon_connection** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const tenon_connection_options given, read_struct(options, "tenon_connection_options"));
+    TENON_TRY(check_flags(given.flags, TENON_CONNECTION_ADOPT_SOCKET, "tenon_connection_options"));
+    TENON_TRY(check_flags(given.reserved, 0, "tenon_connection_options"));
+    ConnectionOptions how;
+    TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
+    if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
+    if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
+    if (given.max_segments != 0) how.limits.max_segments = given.max_segments;
+    TENON_ASSIGN(std::unique_ptr<Connection> connection, Connection::create(socket, how));
+    if ((given.flags & TENON_CONNECTION_ADOPT_SOCKET) != 0) connection->adopt_socket();
+    *out = handle<tenon_connection>(connection.release());
+    return Status::ok();
+  });
+}
+
+int tenon_connection_fd(const tenon_connection* connection) noexcept { return connection == nullptr ? -1 : object(connection)->socket(); }
+
+tenon_status tenon_send(tenon_connection* connection, const tenon_message* message, const tenon_wait* wait, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
+    TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
+    return object(connection)->send(object(message), how);
+  });
+}
+
+tenon_status tenon_recv(tenon_connection* connection, const tenon_wait* wait, tenon_message** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const tenon::os::Wait how, read_wait(wait));
+    TENON_ASSIGN(auto message, object(connection)->recv(how));
+    *out = handle<tenon_message>(message.release());
+    return Status::ok();
+  });
+}
+
+void tenon_connection_release(tenon_connection* connection) noexcept { delete object(connection); }
+}

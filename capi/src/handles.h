@@ -1,0 +1,59 @@
+// Which C++ object stands behind each handle of the C API. All casts of the boundary are in this file.
+#pragma once
+
+#include <tenon/tenon.h>
+
+#include "channel/connection.h"
+#include "os/wait.h"
+#include "storage/storage.h"
+#include "tensor/message.h"
+#include "tensor/portable.h"
+#include "tensor/tensor.h"
+
+namespace tenon::capi {
+
+template <typename Handle>
+struct ObjectOf;
+template <>
+struct ObjectOf<tenon_storage> {
+  using Type = storage::Storage;
+};
+template <>
+struct ObjectOf<tenon_weak> {
+  using Type = storage::Storage;  // the same object, counted weakly: a weak reference needs no memory and cannot fail
+};
+template <>
+struct ObjectOf<tenon_tensor> {
+  using Type = tensor::Tensor;
+};
+template <>
+struct ObjectOf<tenon_message> {
+  using Type = tensor::Message;
+};
+template <>
+struct ObjectOf<tenon_descriptor> {
+  using Type = tensor::Descriptor;
+};
+template <>
+struct ObjectOf<tenon_connection> {
+  using Type = channel::Connection;
+};
+template <>
+struct ObjectOf<tenon_cancel> {
+  using Type = os::Cancel;
+};
+
+template <typename Handle>
+typename ObjectOf<Handle>::Type* object(Handle* handle) noexcept {
+  return reinterpret_cast<typename ObjectOf<Handle>::Type*>(handle);
+}
+template <typename Handle>
+const typename ObjectOf<Handle>::Type* object(const Handle* handle) noexcept {
+  return reinterpret_cast<const typename ObjectOf<Handle>::Type*>(handle);
+}
+template <typename Handle>
+Handle* handle(typename ObjectOf<Handle>::Type* object) noexcept {
+  return reinterpret_cast<Handle*>(object);
+}
+
+}  // namespace tenon::capi

@@ -1,0 +1,145 @@
+#include <tenon/storage.h>
+
+#include "base/checked.h"
+#include "boundary.h"
+#include "handles.h"
+
+using namespace tenon::capi;
+using tenon::Code;
+using tenon::Ref;
+using tenon::Result;
+using tenon::Status;
+using tenon::storage::Mode;
+using tenon::storage::Storage;
+using tenon::storage::StorageOptions;
+
+namespace {
+
+static_assert(static_cast<uint32_t>(Mode::kShared) == TENON_MODE_SHARED && static_cast<uint32_t>(Mode::kLenderWrites) == TENON_MODE_LENDER_WRITES &&
+              static_cast<uint32_t>(Mode::kFrozen) == TENON_MODE_FROZEN);
+
+Result<StorageOptions> read_options(const tenon_storage_options* options, uint32_t known_flags) {
+  TENON_ASSIGN(const tenon_storage_options given, read_struct(options, "tenon_storage_options"));
+  TENON_TRY(check_flags(given.flags, known_flags, "tenon_storage_options"));
+  TENON_TRY(check_argument(given.mode <= TENON_MODE_FROZEN, "the mode is none of SHARED, LENDER_WRITES and FROZEN"));
+  StorageOptions result;
+  if (given.alignment != 0) {
+    TENON_TRY(check_argument(tenon::is_power_of_two(given.alignment) && given.alignment <= 4096, "the alignment is no power of two up to 4096"));
+    result.alignment = given.alignment;
+  }
+  result.mode = static_cast<Mode>(given.mode);
+  result.isolated = (given.flags & TENON_STORAGE_ISOLATED) != 0;
+  result.is_private = (given.flags & TENON_STORAGE_PRIVATE) != 0;
+  result.zeroed = (given.flags & TENON_STORAGE_ZEROED) != 0;
+  result.read_only = (given.flags & TENON_STORAGE_READ_ONLY) != 0;
+  return result;
+}
+
+constexpr uint32_t kNewFlags = TENON_STORAGE_ISOLATED | TENON_STORAGE_PRIVATE | TENON_STORAGE_ZEROED;
+
+}  // namespace
+
+extern "C" {
+
+tenon_status tenon_storage_new(const tenon_storage_options* options, uint64_t nbytes, tenon_storage** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(const StorageOptions given, read_options(options, kNewFlags));
+    TENON_ASSIGN(Ref<Storage> storage, Storage::create(given, nbytes));
+    *out = handle<tenon_storage>(storage.detach());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_storage_new_from(const tenon_storage_options* options, const void* data, uint64_t nbytes, tenon_storage** out,
+                                    tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
+    TENON_ASSIGN(const StorageOptions given, read_options(options, kNewFlags));
+    TENON_ASSIGN(Ref<Storage> storage, Storage::create_from(given, data, nbytes));
+    *out = handle<tenon_storage>(storage.detach());
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_storage_wrap(void* data, uint64_t nbytes, void (*release)(void* context), void* context, const tenon_storage_options* options,
+                                tenon_storage** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
+    TENON_TRY(check_argument(nbytes <= UINT64_MAX - reinterpret_cast<uintptr_t>(data), "data + nbytes passes the end of the address space"));
+    TENON_ASSIGN(const StorageOptions given, read_options(options, TENON_STORAGE_READ_ONLY));
+    TENON_ASSIGN(Ref<Storage> storage, Storage::wrap(data, nbytes, release, context, given));
+    *out = handle<tenon_storage>(storage.detach());
+    return Status::ok();
+  });
+}
+
+tenon_storage* tenon_storage_retain(tenon_storage* storage) noexcept {
+  if (storage != nullptr) object(storage)->retain();
+  return storage;
+}
+
+void tenon_storage_release(tenon_storage* storage) noexcept {
+  if (storage != nullptr) object(storage)->release();
+}
+
+const void* tenon_storage_data(const tenon_storage* storage) noexcept { return storage == nullptr ? nullptr : object(storage)->data(); }
+
+tenon_status tenon_storage_data_mut(tenon_storage* storage, void** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(*out, object(storage)->data_mut());
+    return Status::ok();
+  });
+}
+
+uint64_t tenon_storage_nbytes(const tenon_storage* storage) noexcept { return storage == nullptr ? 0 : object(storage)->nbytes(); }
+
+tenon_device tenon_storage_device(const tenon_storage* storage) noexcept { return storage == nullptr ? tenon_device{0, 0} : tenon_device{1, 0}; }
+
+tenon_mode tenon_storage_mode(const tenon_storage* storage) noexcept {
+  return storage == nullptr || object(storage)->is_private() ? tenon_mode{TENON_MODE_SHARED} : static_cast<tenon_mode>(object(storage)->mode());
+}
+
+int tenon_storage_is_read_only(const tenon_storage* storage) noexcept { return storage != nullptr && object(storage)->is_read_only() ? 1 : 0; }
+
+int tenon_storage_is_shared(const tenon_storage* storage) noexcept { return storage != nullptr && object(storage)->is_shared() ? 1 : 0; }
+
+int tenon_storage_is_sealed(const tenon_storage* storage) noexcept { return storage != nullptr && object(storage)->is_sealed() ? 1 : 0; }
+
+int tenon_storage_same_memory(const tenon_storage* a, const tenon_storage* b) noexcept {
+  return a != nullptr && b != nullptr && object(a)->same_memory(*object(b)) ? 1 : 0;
+}
+
+uint64_t tenon_storage_id(const tenon_storage* storage) noexcept { return storage == nullptr ? 0 : object(storage)->id(); }
+
+uint64_t tenon_storage_use_count(const tenon_storage* storage) noexcept { return storage == nullptr ? 0 : object(storage)->strong_count(); }
+
+tenon_status tenon_storage_write(tenon_storage* storage, uint64_t offset, const void* data, uint64_t nbytes, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
+    TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
+    return object(storage)->write(offset, data, nbytes);
+  });
+}
+
+tenon_status tenon_storage_read(const tenon_storage* storage, uint64_t offset, void* data, uint64_t nbytes, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
+    TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
+    return object(storage)->read(offset, data, nbytes);
+  });
+}
+
+tenon_status tenon_storage_freeze(tenon_storage* storage, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
+    return object(storage)->freeze();
+  });
+}
+
+uint64_t tenon_storage_trim(void) noexcept { return tenon::memory::trim_arena(); }
+}
