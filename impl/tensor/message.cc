@@ -1,5 +1,6 @@
 #include "tensor/message.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "share/by_fd.h"
@@ -35,7 +36,8 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
     }
     added.push_back(std::move(item));
   }
-  items_.reserve(items_.size() + added.size());
+  // Doubling, so that tensors added one by one stay cheap; before the first push, so that it is all or none.
+  if (const size_t needed = items_.size() + added.size(); needed > items_.capacity()) items_.reserve(std::max(needed, items_.capacity() * 2));
   for (Item& item : added) items_.push_back(std::move(item));
   // Names may have moved with their strings.
   indexed_ = 0;
