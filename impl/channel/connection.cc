@@ -91,8 +91,6 @@ Status Connection::enqueue(const Message& message) {
   for (size_t i = 0; i < packed.segments.size(); ++i) {
     SegmentRecord& record = packed.content.segments[i];
     record.id = packed.segments[i]->serial();
-    // The peer needs neither to reach it, and they tell about this process.
-    record.nonce = {};
     if (sent_.contains(record.id)) {
       record.reach = Reach::kKnown;
       record.fd_index = 0;

@@ -113,10 +113,11 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
   it.nbytes_ = inspected.nbytes;
   it.key_ = inspected.key();
   it.frozen_.store(inspected.mode == Mode::kFrozen, std::memory_order_relaxed);
-  if (!os::read_nonce(fd->get(), &it.nonce_)) it.nonce_ = {};
   using Kind = os::Mapping::Kind;
   TENON_ASSIGN(it.mapping_, os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
   it.read_fd_ = std::move(*fd);
+  // What the inspection saw already; check_pages looks again only beyond it.
+  it.present_nbytes_.store(inspected.file.in_memory ? inspected.file.allocated_nbytes : UINT64_MAX, std::memory_order_relaxed);
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   return segment;
 }
@@ -182,7 +183,7 @@ Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
       TENON_TRY(os::reserve_pages(read_fd_.get(), at, chunk));
     }
   }
-  present_nbytes_.store(end, std::memory_order_relaxed);
+  present_nbytes_.store(std::max(end, file.allocated_nbytes), std::memory_order_relaxed);
   return Status::ok();
 }
 
@@ -195,6 +196,12 @@ Status Segment::freeze() {
   write_fd_.reset();
   segment_totals().fds.fetch_sub(1, std::memory_order_relaxed);
   return Status::ok();
+}
+
+os::Nonce Segment::nonce() const {
+  os::Nonce nonce = nonce_;
+  if (!own_ && !os::read_nonce(any_fd(), &nonce)) nonce = {};
+  return nonce;
 }
 
 Result<int> Segment::lending_fd() {

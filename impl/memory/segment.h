@@ -60,7 +60,8 @@ class Segment : public Counted {
   bool made_by_this_process() const noexcept;
   uint64_t nbytes() const noexcept { return nbytes_; }
   std::byte* base() const noexcept { return mapping_.base(); }
-  const os::Nonce& nonce() const noexcept { return nonce_; }
+  // Part of the memfd's name; all zero for memory that Tenon did not make.
+  os::Nonce nonce() const;
   uint64_t serial() const noexcept { return serial_; }
 
   // Make pages exist. Asks for headroom chunk by chunk. After a failure some of the pages may exist: a new segment goes back whole, and an arena's

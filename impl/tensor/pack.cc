@@ -50,7 +50,6 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Indexer* 
       reach.nbytes = lend.segment_nbytes;
       reach.device = segment->key().device;
       reach.inode = segment->key().inode;
-      reach.nonce = segment->nonce();
       reach.fd_index = next;
       packed->content.segments.push_back(reach);
       packed->segments.push_back(segment);

@@ -17,6 +17,7 @@ Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, b
       record.fd_index = 0;
       record.pid = os::process_id();
       record.proc_fd = fd.get();
+      record.nonce = packed.segments[i]->nonce();
     } else {
       descriptor->numbers_.push_back(fd.get());
     }
