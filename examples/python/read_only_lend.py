@@ -1,0 +1,21 @@
+"""Lend so that the borrower can read and cannot write, whatever it tries: the kernel keeps it."""
+
+import os
+import socket
+
+import tenon
+
+ours, theirs = socket.socketpair()
+if os.fork() == 0:  # the borrower
+    tensor = tenon.Connection(theirs).recv()["weight"]
+    try:
+        tensor.numpy()[0] = 1
+    except ValueError as error:
+        print("the borrower got:", error, flush=True)
+    os._exit(0)
+
+weight = tenon.zeros((1000,), "float32", mode="lender_writes")
+weight.numpy()[0] = 42
+tenon.Connection(ours).send({"weight": weight})
+os.wait()
+print("the lender still has", weight.numpy()[0])
