@@ -1,0 +1,101 @@
+# How Tenon's own targets are compiled and put together.
+
+set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+
+if(PROJECT_IS_TOP_LEVEL)
+  if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+  endif()
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    find_program(TENON_CCACHE NAMES ccache)
+    mark_as_advanced(TENON_CCACHE)
+    if(TENON_CCACHE)
+      set(CMAKE_C_COMPILER_LAUNCHER "${TENON_CCACHE}")
+      set(CMAKE_CXX_COMPILER_LAUNCHER "${TENON_CCACHE}")
+    endif()
+  endif()
+endif()
+
+# Language level, warnings and sanitizers for one of our targets; nothing of it reaches who links the target.
+function(tenon_compile_options target)
+  set_target_properties(${target} PROPERTIES
+    C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE ${TENON_WARNINGS} "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>")
+  if(TENON_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(TENON_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${TENON_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${TENON_SANITIZE})
+  endif()
+endfunction()
+
+function(tenon_compile_library_options target)
+  tenon_compile_options(${target})
+  set_target_properties(${target} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_definitions(${target} PRIVATE TENON_BUILDING)
+  # No path of the machine that built it in the library.
+  target_compile_options(${target} PRIVATE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
+  target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
+endfunction()
+
+# One object library for each folder of impl, which names the folders it may use: those above it in impl/LAYERS. They share one
+# include root, so tools/lint_layers.py is what refuses an include in the other direction.
+function(tenon_add_folders)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
+  file(STRINGS impl/LAYERS folders REGEX "^[a-z]")
+  set(allowed)
+  set(objects)
+  foreach(folder IN LISTS folders)
+    file(GLOB sources CONFIGURE_DEPENDS "impl/${folder}/*.cc")
+    if(sources)
+      add_library(tenon_${folder} OBJECT ${sources})
+      tenon_compile_library_options(tenon_${folder})
+      target_include_directories(tenon_${folder} PUBLIC impl PRIVATE capi/include "${PROJECT_BINARY_DIR}/include")
+      target_link_libraries(tenon_${folder} PUBLIC ${allowed})
+      list(APPEND allowed tenon_${folder})
+      list(APPEND objects "$<TARGET_OBJECTS:tenon_${folder}>")
+    endif()
+  endforeach()
+
+  file(GLOB sources CONFIGURE_DEPENDS "capi/src/*.cc")
+  if(sources)
+    add_library(tenon_capi OBJECT ${sources})
+    tenon_compile_library_options(tenon_capi)
+    target_include_directories(tenon_capi PUBLIC capi/include "${PROJECT_BINARY_DIR}/include")
+    target_link_libraries(tenon_capi PUBLIC ${allowed})
+    list(APPEND objects "$<TARGET_OBJECTS:tenon_capi>")
+  endif()
+  set(TENON_OBJECTS "${objects}" PARENT_SCOPE)
+endfunction()
+
+function(tenon_add_library)
+  add_library(tenon SHARED ${TENON_OBJECTS})
+  add_library(tenon::tenon ALIAS tenon)
+  set_target_properties(tenon PROPERTIES
+    LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${TENON_ABI_VERSION}
+    LINK_DEPENDS "${PROJECT_SOURCE_DIR}/capi/tenon.map")
+  target_include_directories(tenon INTERFACE
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/capi/include>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>")
+  target_link_libraries(tenon PRIVATE tenon_libdeflate Threads::Threads)
+  target_link_options(tenon PRIVATE
+    "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed
+    # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive a dlclose.
+    LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now)
+  if(TENON_SANITIZE)
+    target_link_options(tenon PRIVATE -fsanitize=${TENON_SANITIZE})
+  else()
+    # A sanitizer's run-time symbols are resolved from the program, so this check is for plain builds.
+    target_link_options(tenon PRIVATE LINKER:-z,defs)
+  endif()
+
+  # Everything as an archive, for tests that look inside.
+  add_library(tenon_internal STATIC EXCLUDE_FROM_ALL ${TENON_OBJECTS})
+  set_target_properties(tenon_internal PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(tenon_internal INTERFACE
+    "${PROJECT_SOURCE_DIR}/impl" "${PROJECT_SOURCE_DIR}/capi/include" "${PROJECT_BINARY_DIR}/include")
+  target_link_libraries(tenon_internal INTERFACE tenon_libdeflate tenon_dlpack Threads::Threads)
+endfunction()

@@ -1,0 +1,87 @@
+# The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label: its kind.
+#
+#   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [INTERNAL] [UNPRIVILEGED] [TIMEOUT <s>]
+#                   [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
+#   tenon_add_c_program(<name> SOURCES <file>... [INTERNAL] [LIBRARIES <target>...])          C99; no test by itself
+#   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED] [TIMEOUT <s>] [ENVIRONMENT <NAME=value>...])
+#
+# INTERNAL links the archive of everything, else the shared library as a user would. UNPRIVILEGED registers <name>.unprivileged
+# too, which runs as another uid when the caller is root. TIMEOUT is 120 unless told. Asserts stay on in every build type.
+
+find_package(GTest REQUIRED)
+
+# The Python that tools/setup.sh prepares, for tests that are Python programs; TENON_PYTHON in the environment of a test names it too.
+set(TENON_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python3" CACHE FILEPATH "The Python that has Tenon's package and what its tests need")
+set(TENON_UNPRIVILEGED "${PROJECT_SOURCE_DIR}/tools/unprivileged.sh")
+
+function(tenon_link_test target internal)
+  tenon_compile_options(${target})
+  target_compile_options(${target} PRIVATE -UNDEBUG)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  if(internal)
+    target_link_libraries(${target} PRIVATE tenon_internal)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  else()
+    target_link_libraries(${target} PRIVATE tenon::tenon)
+  endif()
+  target_link_libraries(${target} PRIVATE tenon_dlpack Threads::Threads)
+endfunction()
+
+function(tenon_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "LABEL;TIMEOUT" "COMMAND;ENVIRONMENT")
+  if(NOT arg_LABEL OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_test(${name}): needs LABEL and COMMAND; does not know '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set(environment
+    "TENON_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "TENON_BUILD_DIR=${PROJECT_BINARY_DIR}" "TENON_PYTHON=${TENON_PYTHON}"
+    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1" "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1" ${arg_ENVIRONMENT})
+
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set(tests ${name})
+  if(arg_UNPRIVILEGED)
+    add_test(NAME ${name}.unprivileged COMMAND "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
+    list(APPEND tests ${name}.unprivileged)
+  endif()
+  # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
+  set_tests_properties(${tests} PROPERTIES
+    LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+endfunction()
+
+function(tenon_add_gtest name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;TIMEOUT" "SOURCES;LIBRARIES;ENVIRONMENT")
+  if(NOT arg_LABEL OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_gtest(${name}): needs LABEL and SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  tenon_link_test(${name} "${arg_INTERNAL}")
+  # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
+  target_compile_options(${name} PRIVATE -Wno-dangling-else)
+  target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main ${arg_LIBRARIES})
+  set(pass)
+  if(arg_UNPRIVILEGED)
+    list(APPEND pass UNPRIVILEGED)
+  endif()
+  if(arg_TIMEOUT)
+    list(APPEND pass TIMEOUT ${arg_TIMEOUT})
+  endif()
+  if(arg_ENVIRONMENT)
+    list(APPEND pass ENVIRONMENT ${arg_ENVIRONMENT})
+  endif()
+  tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${name}>" ${pass})
+endfunction()
+
+function(tenon_add_c_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "SOURCES;LIBRARIES")
+  if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_c_program(${name}): needs SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  tenon_link_test(${name} "${arg_INTERNAL}")
+  if(arg_LIBRARIES)
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+  endif()
+endfunction()

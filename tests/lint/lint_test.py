@@ -1,0 +1,122 @@
+"""Plants one violation at a time and expects tools/lint_layers.py and tools/lint_headers.py to name it, and only it."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
+
+
+def run(script: str, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, "-B", str(TOOLS / script), *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+class Planted(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+
+class Layers(Planted):
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("impl/LAYERS", "# lowest first\nbase\nos\nmemory\n")
+        self.write("impl/base/status.h", "#pragma once\n#include <memory>\n#include <string>\n")
+        self.write("impl/os/fd.h", '#pragma once\n#include "base/status.h"\n#include <sys/mman.h>\n')
+        self.write("impl/memory/arena.cc", '#include "memory/arena.h"\n#include "os/fd.h"\n')
+        self.write("impl/memory/arena.h", "#pragma once\n")
+        self.write("capi/src/boundary.h", '#include "memory/arena.h"\n#include <tenon/tenon.h>\n')
+
+    def lint(self) -> tuple[int, str]:
+        return run("lint_layers.py", "--root", str(self.root))
+
+    def test_clean(self) -> None:
+        self.assertEqual(self.lint(), (0, ""))
+
+    def test_violations(self) -> None:
+        for path, line, words in [
+            ("impl/base/up.h", '#include "os/fd.h"', "base stands below os"),
+            ("impl/os/up.cc", '  #  include "memory/arena.h"', "os stands below memory"),
+            ("impl/memory/public.cc", "#include <tenon/storage.h>", "does not know its C interface"),
+            ("impl/memory/boundary.cc", '#include "boundary.h"', "does not know its C interface"),
+            ("impl/memory/capi.cc", '#include "capi/src/boundary.h"', "does not know its C interface"),
+            ("impl/memory/dots.cc", '#include "../os/fd.h"', "includes start at impl/"),
+            ("impl/memory/near.cc", '#include "arena.h"', "names no folder"),
+            ("impl/memory/angle.cc", "#include <os/fd.h>", "included with quotes"),
+            ("impl/extra/new.cc", "", "not in impl/LAYERS"),
+            ("impl/loose.cc", "", "sources live in a folder"),
+        ]:
+            with self.subTest(path):
+                self.write(path, f"#include <vector>\n{line}\n")
+                rc, out = self.lint()
+                (self.root / path).unlink()
+                if path.startswith("impl/extra"):
+                    (self.root / "impl/extra").rmdir()
+                self.assertEqual(rc, 1)
+                self.assertEqual(len(out.splitlines()), 1, out)
+                self.assertIn(words, out)
+
+
+GOOD = """
+/**
+ * Make a thing of `nbytes` bytes.
+ * @param[in]  name    borrowed; NULL is allowed.
+ * @param[in]  nbytes  bytes.
+ * @param[in]  done    called once with `context`.
+ * @param[in]  context handed to `done`.
+ * @param[out] out     new reference, release it with
+ *                     tenon_thing_release.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_status tenon_thing_new(const char *name, uint64_t nbytes, void (*done)(void *context, int why),
+                                       void *context, tenon_thing **out, tenon_error **err) TENON_NOEXCEPT;
+"""
+
+
+class Headers(Planted):
+    def lint(self, text: str) -> tuple[int, str]:
+        self.write("include/thing.h", text)
+        return run("lint_headers.py", "--headers", str(self.root / "include"))
+
+    def test_clean(self) -> None:
+        self.assertEqual(self.lint(GOOD), (0, "1 functions, 0 problems\n"))
+
+    def test_an_empty_header_is_no_success(self) -> None:
+        self.assertEqual(self.lint("int x;\n")[0], 1)
+
+    def test_violations(self) -> None:
+        for old, new, words in [
+            (" * Make a thing of `nbytes` bytes.\n", "", "does not say what it does"),
+            (" * @param[in]  nbytes  bytes.\n", "", "@param lines are"),
+            ("@param[in]  nbytes  bytes", "@param[in]  size  bytes", "@param lines are"),
+            ("@param[in]  nbytes", "@param nbytes", "cannot read"),
+            ("new reference, release it with", "the thing, see", "whose the pointer is"),
+            ("borrowed; NULL is allowed", "a name", "whose the pointer is"),
+            ("@param[out] out", "@param[in] out", "is an output"),
+            ("@param[in]  nbytes", "@param[out] nbytes", "can only be [in]"),
+            ("@param[in]  name", "@param[out] name", "points to const"),
+            (" * @return TENON_OK, TENON_INVALID_ARGUMENT.\n", "", "has no @return"),
+            (" * @since 0.1. Any thread.\n", "", "has no @since"),
+            (" */\nTENON_API", " */\n\nTENON_API", "no comment directly above"),
+            ("TENON_API tenon_status", "TENON_API void", "returns nothing, but has @return"),
+            (", tenon_error **err)", ")", "takes no tenon_error"),
+        ]:
+            with self.subTest(words):
+                self.assertIn(old, GOOD)
+                rc, out = self.lint(GOOD.replace(old, new))
+                self.assertEqual(rc, 1, out)
+                self.assertIn(words, out)
+
+
+if __name__ == "__main__":
+    unittest.main()

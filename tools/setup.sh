@@ -1,0 +1,211 @@
+#!/usr/bin/env bash
+# usage: tools/setup.sh [--peers none|debian|all] [--help]
+#
+# Installs what Tenon's build and tests need and this machine lacks: Debian packages (apt-get, as root or by sudo), and a Python
+# environment in build/venv. --peers debian (what tools/test uses) adds Debian's PyTorch, --peers all the newest one from PyPI as well
+# (5.4 GB, in build/venv-torch). A second run finds everything done and returns at once.
+#
+# tools/test, tools/demo and tools/bench source this file for its functions.
+set -Eeuo pipefail
+trap 'echo "error: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND" >&2' ERR
+
+TENON_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+TENON_BUILD="$TENON_ROOT/build"
+# Tests that run as another uid must be able to read what is built.
+umask 022
+
+tenon_step() { printf '\n[%4ds] %s\n' "$SECONDS" "$*"; }
+
+tenon_die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# tenon_quietly LOG COMMAND...: shows the output only if the command fails.
+tenon_quietly() {
+  local log="$1" rc=0
+  shift
+  "$@" >"$log" 2>&1 || rc=$?
+  if [[ $rc != 0 ]]; then
+    tail -n 200 "$log" >&2
+    tenon_die "failed ($rc): $* (all of its output: $log)"
+  fi
+}
+
+tenon_has_package() { [[ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]; }
+
+tenon_apt() {
+  local prefix=()
+  if [[ "$(id -u)" != 0 ]]; then
+    command -v sudo >/dev/null || tenon_die "not root and no sudo: please install $*"
+    prefix=(sudo)
+  fi
+  "${prefix[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -y "$@"
+}
+
+# tenon_packages NAME...: installs the missing ones. A name with a `?` in front is left out where the distribution lacks it.
+tenon_packages() {
+  local name missing=() wanted=()
+  for name in "$@"; do
+    tenon_has_package "${name#\?}" || missing+=("$name")
+  done
+  if [[ ${#missing[@]} == 0 ]]; then return; fi
+  command -v apt-get >/dev/null || tenon_die "this is no Debian or Ubuntu: please install what they call ${missing[*]#\?}"
+  mkdir -p "$TENON_BUILD"
+  if [[ -z "${TENON_APT_UPDATED:-}" ]]; then
+    tenon_step "apt-get update"
+    tenon_quietly "$TENON_BUILD/apt.log" tenon_apt update
+    TENON_APT_UPDATED=yes
+  fi
+  for name in "${missing[@]}"; do
+    if [[ "$name" == \?* ]] && ! apt-cache show "${name#\?}" >/dev/null 2>&1; then
+      echo "         ${name#\?} does not exist here: going on without"
+    else
+      wanted+=("${name#\?}")
+    fi
+  done
+  if [[ ${#wanted[@]} == 0 ]]; then return; fi
+  tenon_step "apt-get install ${wanted[*]}"
+  tenon_quietly "$TENON_BUILD/apt.log" tenon_apt install --no-install-recommends "${wanted[@]}"
+}
+
+# A Python that everybody may run: one in somebody's home would be out of reach for the unprivileged tests.
+tenon_find_python() {
+  local candidate
+  for candidate in /usr/bin/python3 python3.13 python3.12 python3.11 python3; do
+    if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  tenon_die "Python 3.11 or newer is needed"
+}
+
+# tenon_venv NAME COMMENT KEY COMMAND...: makes build/NAME by the function COMMAND (which gets the folder) unless it was made with KEY.
+tenon_venv() {
+  local folder="$TENON_BUILD/$1" comment="$2" key="$3"
+  shift 3
+  if [[ "$(cat "$folder/tenon-key" 2>/dev/null)" == "$key" ]] && "$folder/bin/python3" -c '' 2>/dev/null; then return; fi
+  tenon_step "$comment"
+  rm -rf "$folder"
+  "$@" "$folder"
+  echo "$key" >"$folder/tenon-key"
+}
+
+tenon_pip() {
+  local folder="$1"
+  shift
+  tenon_quietly "$TENON_BUILD/pip.log" "$folder/bin/python3" -m pip install --disable-pip-version-check --no-input --retries 5 "$@"
+}
+
+tenon_make_main_venv() {
+  "$TENON_SYSTEM_PYTHON" -m venv "$1"
+  tenon_pip "$1" -r "$TENON_ROOT/tools/requirements.txt"
+  # Its model files are the demo's input; its code, and the PyTorch that it asks for, are not needed.
+  tenon_pip "$1" --no-deps 'silero-vad>=5.1,<7'
+}
+
+tenon_make_debian_torch_venv() { "$TENON_SYSTEM_PYTHON" -m venv --system-site-packages "$1"; }
+
+tenon_make_newest_torch_venv() {
+  "$TENON_SYSTEM_PYTHON" -m venv "$1"
+  tenon_pip "$1" --no-cache-dir torch numpy
+}
+
+# tenon_setup PEERS: everything up to the point where CMake can run. Exports TENON_PYTHON, and TENON_TORCH_DEBIAN and
+# TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts Tenon's package into all of them.
+tenon_setup() {
+  local peers="$1" packages version
+  packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev abigail-tools shellcheck
+    python3 python3-venv python3-dev ca-certificates
+    '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev')
+  if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi
+  tenon_packages "${packages[@]}"
+  # An older distribution: the newest that it has.
+  if ! tenon_has_package clang-19; then tenon_packages clang clang-tidy clang-format; fi
+
+  mkdir -p "$TENON_BUILD"
+  TENON_SYSTEM_PYTHON="$(tenon_find_python)"
+  version="$("$TENON_SYSTEM_PYTHON" --version)"
+  tenon_venv venv "Python environment in build/venv" "$version $(sha256sum <"$TENON_ROOT/tools/requirements.txt")" tenon_make_main_venv
+  export TENON_PYTHON="$TENON_BUILD/venv/bin/python3"
+  TENON_PYTHONS=("$TENON_PYTHON")
+  TENON_DLPACK_INCLUDE_DIR="$("$TENON_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tvm_ffi/include"
+  export TENON_DLPACK_INCLUDE_DIR
+
+  unset TENON_TORCH_DEBIAN
+  if [[ "$peers" != none ]] && tenon_has_package python3-torch; then
+    tenon_venv venv-torch-debian "Python environment with Debian's PyTorch in build/venv-torch-debian" \
+      "$version $(dpkg-query -W -f='${Version}' python3-torch)" tenon_make_debian_torch_venv
+    export TENON_TORCH_DEBIAN="$TENON_BUILD/venv-torch-debian/bin/python3"
+    TENON_PYTHONS+=("$TENON_TORCH_DEBIAN")
+  fi
+  if [[ "$peers" == all ]]; then
+    tenon_venv venv-torch "Python environment with PyPI's newest PyTorch in build/venv-torch (5.4 GB)" "$version" tenon_make_newest_torch_venv
+    export TENON_TORCH_NEWEST="$TENON_BUILD/venv-torch/bin/python3"
+    TENON_PYTHONS+=("$TENON_TORCH_NEWEST")
+  fi
+}
+
+# tenon_build PRESET
+tenon_build() {
+  tenon_step "configure and build: preset $1"
+  cd "$TENON_ROOT"
+  # The header's place is given each time: the cache of an older build folder may name one that is gone.
+  tenon_quietly "$TENON_BUILD/configure-$1.log" cmake --preset "$1" -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR"
+  tenon_quietly "$TENON_BUILD/build-$1.log" cmake --build --preset "$1"
+}
+
+# Builds the wheel of wrappers/python and installs it into every Python of TENON_PYTHONS, unless its sources are those of the last time.
+tenon_wheel() {
+  local key python wheels
+  if [[ ! -f "$TENON_ROOT/wrappers/python/pyproject.toml" ]]; then
+    echo "         no wrappers/python here: going on without Tenon's Python package"
+    return
+  fi
+  cd "$TENON_ROOT"
+  key="$({
+    "$TENON_PYTHON" --version
+    find CMakeLists.txt cmake impl capi wrappers/python \( -name __pycache__ -o -name '*.egg-info' -o -name '.*_cache' -o -name build \) -prune -o \
+      -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum
+  } | sha256sum | cut -c1-64)"
+  if [[ "$(cat "$TENON_BUILD/wheel/key" 2>/dev/null)" != "$key" ]]; then
+    tenon_step "Python wheel of wrappers/python"
+    rm -rf "$TENON_BUILD/wheel"
+    mkdir -p "$TENON_BUILD/wheel"
+    # The build's own requirements are in build/venv already. A build folder of its own, so that a change compiles what changed.
+    PATH="$TENON_BUILD/venv/bin:$PATH" SKBUILD_BUILD_DIR="$TENON_BUILD/python" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
+      tenon_quietly "$TENON_BUILD/wheel.log" "$TENON_PYTHON" -m pip wheel --disable-pip-version-check --no-input --no-deps \
+      --no-build-isolation --wheel-dir "$TENON_BUILD/wheel" "$TENON_ROOT/wrappers/python"
+    echo "$key" >"$TENON_BUILD/wheel/key"
+  fi
+  wheels=("$TENON_BUILD"/wheel/*.whl)
+  for python in "${TENON_PYTHONS[@]}"; do
+    if [[ "$(cat "${python%/bin/*}/tenon-wheel" 2>/dev/null)" == "$key" ]]; then continue; fi
+    tenon_step "install the wheel for $python"
+    tenon_pip "${python%/bin/*}" "${wheels[0]}"
+    tenon_pip "${python%/bin/*}" --no-deps --force-reinstall "${wheels[0]}"
+    echo "$key" >"${python%/bin/*}/tenon-wheel"
+  done
+}
+
+if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then
+  peers=debian
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      --help | -h)
+        sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        exit 0
+        ;;
+      --peers)
+        peers="${2:-}"
+        shift
+        ;;
+      *) tenon_die "unknown argument '$1'; see --help" ;;
+    esac
+    shift
+  done
+  [[ "$peers" =~ ^(none|debian|all)$ ]] || tenon_die "--peers takes none, debian or all, not '$peers'"
+  tenon_setup "$peers"
+  echo "ready: $TENON_PYTHON"
+fi
