@@ -177,6 +177,7 @@ Status Connection::register_segments(const DescriptorContent& content, InFrame* 
   for (const SegmentRecord& record : content.segments) {
     if (record.reach == Reach::kProc) return corrupt("a segment that is reached through /proc, in a connection");
     if (record.reach == Reach::kKnown) continue;
+    if (record.id == 0) return corrupt("a segment without a number");
     const size_t at = first_fd + record.fd_index;
     if (at >= frame->fds.size()) continue;  // dropped by the kernel: the number stays without a segment
     Received entry;

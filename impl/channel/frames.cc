@@ -17,6 +17,7 @@ constexpr uint32_t kFlagMore = 1;  // another packet of the same frame follows
 constexpr size_t kHeaderSize = 32;
 constexpr size_t kMaxPacket = kHeaderSize + kMaxFramePayload;
 constexpr size_t kBufferSize = 128 * 1024;
+constexpr size_t kSmallPayload = 512;  // copied behind its header, which is cheaper than having the kernel gather two pieces
 static_assert(kMaxPacket <= kBufferSize);
 static_assert(kMaxFdsPerPacket == os::kMaxFdsPerMessage);
 
@@ -74,23 +75,27 @@ Status FrameSocket::flush(os::Waiter& waiter) {
     const std::span<const int> fds(frame.fds.data() + fds_gone_, std::min(fds_left, kMaxFdsPerPacket));
     const std::span<const std::byte> payload(frame.payload.data(), more ? 0 : frame.payload.size());
 
-    std::array<std::byte, kHeaderSize> header;
-    put<uint32_t>(&header[0], kMagic);
-    put<uint16_t>(&header[4], kVersion);
-    put<uint16_t>(&header[6], frame.kind);
-    put<uint32_t>(&header[8], more ? kFlagMore : 0);
-    put<uint32_t>(&header[12], static_cast<uint32_t>(payload.size()));
-    put<uint32_t>(&header[16], static_cast<uint32_t>(fds.size()));
-    put<uint32_t>(&header[20], static_cast<uint32_t>(frame.fds.size()));
-    put<uint64_t>(&header[24], next_sequence_);
+    std::array<std::byte, kHeaderSize + kSmallPayload> packet;  // not initialised
+    put<uint32_t>(&packet[0], kMagic);
+    put<uint16_t>(&packet[4], kVersion);
+    put<uint16_t>(&packet[6], frame.kind);
+    put<uint32_t>(&packet[8], more ? kFlagMore : 0);
+    put<uint32_t>(&packet[12], static_cast<uint32_t>(payload.size()));
+    put<uint32_t>(&packet[16], static_cast<uint32_t>(fds.size()));
+    put<uint32_t>(&packet[20], static_cast<uint32_t>(frame.fds.size()));
+    put<uint64_t>(&packet[24], next_sequence_);
 
+    // Two pieces, of which the first holds a small payload too. The fds go with the first byte and only with it.
+    const size_t copied = payload.size() <= kSmallPayload ? payload.size() : 0;
+    if (copied > 0) std::memcpy(&packet[kHeaderSize], payload.data(), copied);
+    const size_t front = kHeaderSize + copied;
+    const std::span<const std::byte> back = payload.subspan(copied);
     os::Transfer sent;
-    if (bytes_gone_ == 0) {
-      sent = os::send_message(fd_, header, payload, fds);
-    } else if (bytes_gone_ < kHeaderSize) {  // the fds went with the first byte
-      sent = os::send_message(fd_, std::span(header).subspan(bytes_gone_), payload, {});
+    if (bytes_gone_ < front) {
+      sent =
+          os::send_message(fd_, std::span(packet).first(front).subspan(bytes_gone_), back, bytes_gone_ == 0 ? fds : std::span<const int>());
     } else {
-      sent = os::send_message(fd_, payload.subspan(bytes_gone_ - kHeaderSize), {}, {});
+      sent = os::send_message(fd_, back.subspan(bytes_gone_ - front), {}, {});
     }
     if (sent.error == EAGAIN) {
       TENON_TRY(waiter.until_ready(fd_, POLLOUT));

@@ -58,7 +58,7 @@ struct Transfer {
   bool data_cut = false;  // MSG_TRUNC: the packet was longer than the room for it
 };
 
-// sendmsg of `head` and `body` in one, with `fds` (at most kMaxFdsPerMessage). Never raises SIGPIPE, never returns EINTR.
+// Hands `head` and `body` over in one call, with `fds` (at most kMaxFdsPerMessage). Never raises SIGPIPE, never returns EINTR.
 Transfer send_message(int socket, std::span<const std::byte> head, std::span<const std::byte> body, std::span<const int> fds) noexcept;
 // recvmsg. `fds` must be empty; what it gets is close-on-exec. With `may_block` it sleeps as long as the socket's own flags let it. Never
 // returns EINTR.

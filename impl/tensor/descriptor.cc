@@ -1,14 +1,13 @@
 #include "tensor/descriptor.h"
 
 #include <libdeflate.h>
-#include <tenon/by_fd.h>
-#include <tenon/tensor.h>
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "base/checked.h"
+#include "memory/mode.h"
 #include "tensor/descriptor_wire.h"
 #include "tensor/layout.h"
 #include "tensor/name.h"
@@ -28,7 +27,13 @@ uint32_t checksum(const std::byte* bytes, size_t nbytes) noexcept {
 
 namespace {
 
-constexpr uint32_t kKnownTensorFlags = TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER | TENON_TENSOR_CONJ | TENON_TENSOR_NEG;
+using memory::Access;
+using memory::Mode;
+
+static_assert(static_cast<uint16_t>(Mode::kShared) == wire::kModeShared && static_cast<uint16_t>(Mode::kFrozen) == wire::kModeFrozen);
+static_assert(static_cast<uint16_t>(Mode::kLenderWrites) == wire::kModeLenderWrites && memory::kModes == wire::kModeFrozen + 1);
+static_assert(static_cast<uint32_t>(Access::kReadOnly) == wire::kAccessReadOnly);
+static_assert(static_cast<uint32_t>(Access::kWritable) == wire::kAccessWritable);
 
 // memcpy must not be given the null pointer of an empty vector, not even for no bytes.
 void copy_bytes(void* target, const void* source, size_t nbytes) noexcept {
@@ -89,7 +94,7 @@ Result<wire::Header> read_header(std::span<const std::byte> bytes, const Descrip
     return incompatible(
         "incompat", format("the descriptor uses features that this library does not know: 0x%llx", wide(incompat & ~wire::kKnownIncompat)));
   }
-  if (bytes.size() > limits.max_nbytes) return over_limit("bytes", "max_nbytes", limits.max_nbytes, bytes.size());
+  if (bytes.size() > limits.max_nbytes) return over_limit("bytes", "max_message_nbytes", limits.max_nbytes, bytes.size());
   if (bytes.size() < sizeof(wire::Header)) return corrupt("header", format("the descriptor of %zu bytes is cut short", bytes.size()));
 
   const auto header = load<wire::Header>(bytes.data());
@@ -168,11 +173,11 @@ Status check_segment(const wire::Segment& record, size_t i, uint64_t n_fds) {
   if (record.nbytes == 0 || record.nbytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return corrupt("segment.nbytes", format("segment %zu cannot have %llu bytes", i, wide(record.nbytes)));
   }
-  if (record.mode > TENON_MODE_FROZEN) return corrupt("segment.mode", format("segment %zu has an unknown mode: %u", i, record.mode));
-  if (record.access != TENON_ACCESS_READ_ONLY && record.access != TENON_ACCESS_WRITABLE) {
+  if (record.mode > wire::kModeFrozen) return corrupt("segment.mode", format("segment %zu has an unknown mode: %u", i, record.mode));
+  if (record.access != wire::kAccessReadOnly && record.access != wire::kAccessWritable) {
     return corrupt("segment.access", format("segment %zu has an unknown access: %u", i, record.access));
   }
-  if (record.mode != TENON_MODE_SHARED && record.access != TENON_ACCESS_READ_ONLY) {
+  if (record.mode != wire::kModeShared && record.access != wire::kAccessReadOnly) {
     return corrupt("segment.access", format("segment %zu is lent writable, which its mode %u does not allow", i, record.mode));
   }
   if (reach == Reach::kFd ? record.fd_index >= n_fds : record.fd_index != 0) {
@@ -262,7 +267,7 @@ Status check_tensor(const wire::Tensor& record, size_t i, const DescriptorConten
                    format("tensor %zu has its %u sizes and strides at %u, expected %llu", i, record.ndim, record.dims, wide(cursor->dims)));
   }
   cursor->dims += uint64_t{2} * record.ndim;
-  if ((record.flags & ~kKnownTensorFlags) != 0)
+  if ((record.flags & ~wire::kTensorFlags) != 0)
     return corrupt("tensor.flags", format("tensor %zu has unknown flags: 0x%x", i, record.flags));
   if (record.has_name > 1) return corrupt("tensor.name", format("tensor %zu neither has a name nor has none: %u", i, record.has_name));
   if (record.has_name == 0) {

@@ -17,6 +17,14 @@ inline constexpr uint64_t kKnownIncompat = 0;
 inline constexpr size_t kAlignment = 8;
 inline constexpr uint64_t kMaxUserNbytes = 65536;
 
+// Numbers of the format. That they are those of the code too is asserted in descriptor.cc and, for the C header, shown by the tests.
+inline constexpr uint16_t kModeShared = 0;
+inline constexpr uint16_t kModeLenderWrites = 1;
+inline constexpr uint16_t kModeFrozen = 2;
+inline constexpr uint32_t kAccessReadOnly = 1;
+inline constexpr uint32_t kAccessWritable = 2;
+inline constexpr uint32_t kTensorFlags = 0xf;  // requires grad, is a parameter, conjugated, negated
+
 enum SectionIndex : size_t { kSegments, kStorages, kTensors, kDims, kNames, kForgotten, kUser, kSectionCount };
 
 struct Section {

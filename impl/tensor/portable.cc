@@ -54,7 +54,7 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
   for (size_t i = 0; i < content.segments.size(); ++i) {
     const SegmentRecord& record = content.segments[i];
     if (record.reach == Reach::kKnown) {
-      return Status(Code::kCorrupt, "the descriptor counts on a segment that crossed a connection before").with("field", std::string("reach"));
+      return Status(Code::kCorrupt, "the descriptor counts on a segment that crossed a connection before").with("field", std::string("segment.reach"));
     }
     Resolved one;
     os::Fd own_fd;

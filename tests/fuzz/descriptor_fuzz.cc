@@ -1,0 +1,50 @@
+// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a content that is sound and survives another round.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "unit/tensor/descriptor_support.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::tensor;
+
+constexpr uint64_t kFds = 4;
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "descriptor_fuzz: %s\n", what);
+  std::abort();
+}
+
+void decode_and_check(const test::Bytes& bytes) {
+  Result<DescriptorContent> first = decode_descriptor(bytes, kFds, {});
+  if (!first.is_ok()) {
+    const Code code = first.status().code();
+    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kResourceExhausted, "refused with an unexpected code");
+    require(!first.status().message().empty(), "refused without a message");
+    return;
+  }
+  require(test::unsound(first.value(), kFds).empty(), "unsound content passed");
+  const test::Bytes again = encode_descriptor(first.value());
+  Result<DescriptorContent> second = decode_descriptor(again, kFds, {});
+  require(second.is_ok(), "what was decoded and encoded is refused");
+  require(encode_descriptor(second.value()) == again, "a second round gives other bytes");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto* begin = reinterpret_cast<const std::byte*>(data);
+  test::Bytes bytes(begin, begin + size);
+  decode_and_check(bytes);
+  // No fuzzer guesses a checksum: the same bytes again with a right one, so that the checks behind it are met.
+  if (size >= sizeof(wire::Header)) {
+    test::fix_sum(&bytes);
+    decode_and_check(bytes);
+  }
+  return 0;
+}

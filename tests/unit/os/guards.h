@@ -1,0 +1,96 @@
+// What tests of waits and sockets stand on: a watchdog, a count of fds before and after, a storm of signals.
+#pragma once
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+
+#include "base/status.h"
+
+namespace tenon::test {
+
+inline size_t count_fds() {
+  DIR* folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return 0;
+  size_t count = 0;
+  while (::readdir(folder) != nullptr) ++count;
+  ::closedir(folder);
+  return count;
+}
+
+// Ends the process if a test hangs, and fails a test that leaks fds.
+class Guarded : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::alarm(60);
+    fds_before_ = count_fds();
+    ASSERT_GT(fds_before_, 0U);
+  }
+  // Tests keep what they open in locals, which are gone by now.
+  void TearDown() override {
+    EXPECT_EQ(count_fds(), fds_before_) << "fds leaked";
+    ::alarm(0);
+  }
+
+ private:
+  size_t fds_before_ = 0;
+};
+
+// SIGUSR1 to the thread that makes it, every `period_ns`; the handler counts, and may do one thing more. No SA_RESTART: every system call
+// feels it.
+class SignalStorm {
+ public:
+  explicit SignalStorm(long period_ns, void (*also)() = nullptr) {
+    hits() = 0;
+    action() = also;
+    struct sigaction handler{};
+    handler.sa_handler = [](int) {
+      ++hits();
+      if (void (*also_now)() = action(); also_now != nullptr) also_now();
+    };
+    ::sigaction(SIGUSR1, &handler, &before_);
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGUSR1;
+    event._sigev_un._tid = static_cast<pid_t>(::syscall(SYS_gettid));
+    if (::timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) std::abort();
+    const itimerspec times{{0, period_ns}, {0, period_ns}};
+    if (::timer_settime(timer_, 0, &times, nullptr) != 0) std::abort();
+  }
+  SignalStorm(const SignalStorm&) = delete;
+  SignalStorm& operator=(const SignalStorm&) = delete;
+  ~SignalStorm() {
+    ::timer_delete(timer_);
+    ::sigaction(SIGUSR1, &before_, nullptr);
+  }
+  static std::atomic<int>& hits() {
+    static std::atomic<int> count{0};
+    return count;
+  }
+
+ private:
+  static std::atomic<void (*)()>& action() {
+    static std::atomic<void (*)()> also{nullptr};
+    return also;
+  }
+  timer_t timer_{};
+  struct sigaction before_{};
+};
+
+inline std::string detail(const Status& status, const std::string& key) {
+  if (status.info() == nullptr) return "";
+  for (const Detail& entry : status.info()->details) {
+    if (entry.key == key) return entry.value;
+  }
+  return "";
+}
+
+}  // namespace tenon::test

@@ -1,0 +1,174 @@
+#include "os/wait.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+#include <thread>
+#include <utility>
+
+#include "unit/os/guards.h"
+
+namespace tenon::os {
+namespace {
+
+using test::SignalStorm;
+
+class WaitTest : public test::Guarded {};
+
+std::pair<Fd, Fd> make_pipe() {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+void put_byte(const Fd& fd) { ASSERT_EQ(::write(fd.get(), "x", 1), 1); }
+
+int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+Cancel* cancel_of_handler = nullptr;
+
+TEST_F(WaitTest, ReadyFdEndsEveryWaitAtOnce) {
+  auto [reader, writer] = make_pipe();
+  put_byte(writer);
+  for (const int64_t timeout : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{INT64_MAX}, int64_t{INT64_MIN}}) {
+    Waiter waiter(Wait{timeout, nullptr, false});
+    EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok()) << timeout;
+  }
+}
+
+TEST_F(WaitTest, HangUpCountsAsReady) {
+  auto [reader, writer] = make_pipe();
+  writer.reset();
+  EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN).is_ok());
+}
+
+TEST_F(WaitTest, TimeoutZeroLooksOnce) {
+  auto [reader, writer] = make_pipe();
+  Waiter waiter(Wait{0, nullptr, false});
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kWouldBlock);
+  put_byte(writer);
+  EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok());
+}
+
+TEST_F(WaitTest, TimeoutIsNeverShort) {
+  auto [reader, writer] = make_pipe();
+  const int64_t start = now_ns();
+  Waiter waiter(Wait{20'000'000, nullptr, false});
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
+  EXPECT_GE(now_ns() - start, 20'000'000);
+}
+
+TEST_F(WaitTest, DeadlineIsSharedAndStillLooksWhenItIsOver) {
+  auto [reader, writer] = make_pipe();
+  Waiter waiter(Wait{1'000'000, nullptr, false});
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
+  put_byte(writer);
+  EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok());
+}
+
+TEST_F(WaitTest, ClosedFdIsNamed) {
+  auto [reader, writer] = make_pipe();
+  const int number = reader.get();
+  reader.reset();
+  const Status status = Waiter(Wait{}).until_ready(number, POLLIN);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(test::detail(status, "fd"), std::to_string(number));
+  EXPECT_EQ(Waiter(Wait{}).until_ready(-1, POLLIN).code(), Code::kInvalidArgument);
+}
+
+TEST_F(WaitTest, CancelWinsOverReadiness) {
+  auto [reader, writer] = make_pipe();
+  put_byte(writer);
+  auto made = Cancel::create();
+  ASSERT_TRUE(made.is_ok());
+  Cancel& cancel = *made.value();
+  const Wait wait{-1, &cancel, false};
+  EXPECT_TRUE(Waiter(wait).until_ready(reader.get(), POLLIN).is_ok());
+  EXPECT_TRUE(Waiter(wait).check_cancel().is_ok());
+  cancel.trigger();
+  cancel.trigger();
+  EXPECT_TRUE(cancel.triggered());
+  EXPECT_EQ(Waiter(wait).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(Wait{0, &cancel, false}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(wait).check_cancel().code(), Code::kCancelled);
+  cancel.reset();
+  EXPECT_FALSE(cancel.triggered());
+  cancel.reset();
+  EXPECT_TRUE(Waiter(wait).until_ready(reader.get(), POLLIN).is_ok());
+}
+
+TEST_F(WaitTest, CancelFromAnotherThread) {
+  auto [reader, writer] = make_pipe();
+  auto made = Cancel::create();
+  ASSERT_TRUE(made.is_ok());
+  std::thread other([&] { made.value()->trigger(); });
+  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  other.join();
+}
+
+TEST_F(WaitTest, CancelFromSignalHandlerWinsOverInterruption) {
+  auto [reader, writer] = make_pipe();
+  auto made = Cancel::create();
+  ASSERT_TRUE(made.is_ok());
+  for (const bool interruptible : {false, true}) {
+    made.value()->reset();
+    cancel_of_handler = made.value().get();
+    const SignalStorm storm(2'000'000, [] { cancel_of_handler->trigger(); });
+    EXPECT_EQ(Waiter(Wait{-1, made.value().get(), interruptible}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  }
+}
+
+TEST_F(WaitTest, ForkChildTriggersTheSameCancel) {
+  auto [reader, writer] = make_pipe();
+  auto made = Cancel::create();
+  ASSERT_TRUE(made.is_ok());
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    made.value()->trigger();
+    ::_exit(0);
+  }
+  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  int how = 0;
+  EXPECT_EQ(::waitpid(child, &how, 0), child);
+}
+
+TEST_F(WaitTest, SignalEndsOnlyInterruptibleWaits) {
+  auto [reader, writer] = make_pipe();
+  const SignalStorm storm(1'000'000);
+  EXPECT_EQ(Waiter(Wait{-1, nullptr, true}).until_ready(reader.get(), POLLIN).code(), Code::kInterrupted);
+  const int64_t start = now_ns();
+  EXPECT_EQ(Waiter(Wait{30'000'000, nullptr, false}).until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
+  EXPECT_GE(now_ns() - start, 30'000'000);
+  EXPECT_GE(SignalStorm::hits(), 2);
+  for (int i = 0; i < 2000; ++i) ASSERT_EQ(Waiter(Wait{0, nullptr, true}).until_ready(reader.get(), POLLIN).code(), Code::kWouldBlock);
+}
+
+TEST_F(WaitTest, HugeTimeoutsDoNotOverflow) {
+  auto [reader, writer] = make_pipe();
+  for (const int64_t timeout : {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2}) {
+    const SignalStorm storm(2'000'000);
+    EXPECT_EQ(Waiter(Wait{timeout, nullptr, true}).until_ready(reader.get(), POLLIN).code(), Code::kInterrupted) << timeout;
+  }
+}
+
+TEST_F(WaitTest, OnlyAPlainEndlessWaitIsUnbounded) {
+  auto made = Cancel::create();
+  ASSERT_TRUE(made.is_ok());
+  EXPECT_TRUE(Waiter(Wait{}).unbounded());
+  EXPECT_FALSE(Waiter(Wait{0, nullptr, false}).unbounded());
+  EXPECT_FALSE(Waiter(Wait{-1, nullptr, true}).unbounded());
+  EXPECT_FALSE(Waiter(Wait{-1, made.value().get(), false}).unbounded());
+}
+
+}  // namespace
+}  // namespace tenon::os

@@ -1,0 +1,243 @@
+// Contents of descriptors for the tests, and an own opinion of what makes one sound.
+#pragma once
+
+#include <tenon/by_fd.h>
+#include <tenon/tensor.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tensor/descriptor.h"
+#include "tensor/descriptor_wire.h"
+#include "tensor/layout.h"
+
+namespace tenon::tensor::test {
+
+using Bytes = std::vector<std::byte>;
+__extension__ using Wide = __int128;
+
+inline constexpr DType kFloat32{TENON_DTYPE_FLOAT, 32, 1};
+
+template <typename T>
+T get(const Bytes& bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(value));
+  return value;
+}
+
+template <typename T>
+void put(Bytes* bytes, size_t offset, T value) {
+  std::memcpy(bytes->data() + offset, &value, sizeof(value));
+}
+
+// Makes changed bytes pass the checks of size and sum, so that the checks behind them are met.
+inline void fix_sum(Bytes* bytes) {
+  put<uint64_t>(bytes, 16, bytes->size());
+  put<uint32_t>(bytes, 40, wire::checksum(bytes->data(), bytes->size()));
+}
+
+// Where record `i` of a section begins.
+inline size_t record_at(const Bytes& bytes, wire::SectionIndex section, size_t i = 0) {
+  const size_t entry = 72 + 24 * static_cast<size_t>(section);
+  return get<uint64_t>(bytes, entry) + i * get<uint32_t>(bytes, entry + 16);
+}
+
+inline void add_tensor(DescriptorContent* content, uint32_t storage, DType dtype, const std::vector<int64_t>& sizes,
+                       const std::vector<int64_t>& strides, uint64_t offset = 0, const char* name = nullptr, uint32_t flags = 0) {
+  TensorRecord tensor;
+  tensor.storage = storage;
+  tensor.dtype = dtype;
+  tensor.ndim = static_cast<uint32_t>(sizes.size());
+  tensor.flags = flags;
+  tensor.offset = offset;
+  tensor.dims = static_cast<uint32_t>(content->dims.size());
+  content->dims.insert(content->dims.end(), sizes.begin(), sizes.end());
+  content->dims.insert(content->dims.end(), strides.begin(), strides.end());
+  if (name != nullptr) {
+    tensor.has_name = true;
+    tensor.name = static_cast<uint32_t>(content->names.size());
+    tensor.name_nbytes = static_cast<uint32_t>(std::strlen(name));
+    content->names += name;
+  }
+  content->tensors.push_back(tensor);
+}
+
+inline SegmentRecord fd_segment(uint64_t nbytes, uint32_t fd_index = 0) {
+  SegmentRecord segment;
+  segment.reach = Reach::kFd;
+  segment.mode = TENON_MODE_SHARED;
+  segment.access = TENON_ACCESS_WRITABLE;
+  segment.nbytes = nbytes;
+  segment.fd_index = fd_index;
+  return segment;
+}
+
+// One float32 tensor of 2 x 3 in a segment of one page.
+inline DescriptorContent one_tensor() {
+  DescriptorContent content;
+  content.sender_pid = 4711;
+  content.segments = {fd_segment(4096)};
+  content.storages = {{0, 64, 24}};
+  add_tensor(&content, 0, kFloat32, {2, 3}, {3, 1}, 0, "weight");
+  return content;
+}
+
+// One of everything that version 1.0 can say. Needs two fds.
+inline DescriptorContent everything() {
+  DescriptorContent content;
+  content.sender_pid = 4711;
+  content.pid_namespace = 4026531836;
+  for (size_t i = 0; i < 16; ++i) content.boot_id[i] = static_cast<uint8_t>(0xb0 + i);
+
+  SegmentRecord shared = fd_segment(uint64_t{1} << 40, 1);
+  shared.id = 1;
+  shared.device = 25;
+  shared.inode = 1001;
+  SegmentRecord lender_writes = fd_segment(1 << 20, 0);
+  lender_writes.id = 2;
+  lender_writes.mode = TENON_MODE_LENDER_WRITES;
+  lender_writes.access = TENON_ACCESS_READ_ONLY;
+  SegmentRecord known;
+  known.id = 3;
+  known.reach = Reach::kKnown;
+  known.mode = TENON_MODE_FROZEN;
+  known.access = TENON_ACCESS_READ_ONLY;
+  known.nbytes = 8192;
+  SegmentRecord proc;
+  proc.reach = Reach::kProc;
+  proc.mode = TENON_MODE_SHARED;
+  proc.access = TENON_ACCESS_READ_ONLY;
+  proc.nbytes = 4096;
+  proc.device = 25;
+  proc.inode = 1004;
+  proc.pid = 4711;
+  proc.proc_fd = 17;
+  for (size_t i = 0; i < 16; ++i) proc.nonce[i] = static_cast<uint8_t>(i);
+  content.segments = {shared, lender_writes, known, proc};
+  content.storages = {{0, (uint64_t{1} << 40) - 4096, 4096}, {1, 0, 1 << 20}, {2, 64, 256}, {3, 0, 64}, {kNoSegment, 0, 0}, {0, 128, 64}};
+
+  add_tensor(&content, 0, kFloat32, {16, 64}, {64, 1}, 0, "encoder.weight", TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_IS_PARAMETER);
+  add_tensor(&content, 0, kFloat32, {64, 16}, {1, 64}, 0, "encoder.weight.T");
+  add_tensor(&content, 0, kFloat32, {1024}, {-1}, 1023,
+             "r\xc3\xbc"
+             "ckw\xc3\xa4rts \xf0\x9f\x94\xa7");
+  add_tensor(&content, 1, {TENON_DTYPE_COMPLEX, 64, 1}, {1000, 5}, {0, 2}, 7, nullptr, TENON_TENSOR_CONJ);
+  add_tensor(&content, 1, {TENON_DTYPE_COMPLEX, 128, 1}, {}, {}, 3, "", TENON_TENSOR_CONJ | TENON_TENSOR_NEG);
+  add_tensor(&content, 2, {TENON_DTYPE_FLOAT4_E2M1FN, 4, 1}, {3, 5}, {5, 1}, 2, "fp4");
+  add_tensor(&content, 2, {TENON_DTYPE_FLOAT8_E4M3FN, 8, 1}, {256}, {1}, 0, "fp8");
+  add_tensor(&content, 2, {TENON_DTYPE_INT, 8, 4}, {2, 1, 1}, {4, 99, -99}, 0, "lanes");
+  add_tensor(&content, 3, {TENON_DTYPE_BFLOAT, 16, 1}, std::vector<int64_t>(64, 1), std::vector<int64_t>(64, 1), 31, "deep");
+  add_tensor(&content, 4, {TENON_DTYPE_BOOL, 8, 1}, {0, 7}, {7, 1}, 0, "empty");
+  add_tensor(&content, 5, {TENON_DTYPE_UINT, 64, 1}, {8}, {1});
+  content.forgotten = {9, 7, 0xffffffffffffffff};
+  for (int i = 0; i < 13; ++i) content.user.push_back(static_cast<std::byte>(i));
+  return content;
+}
+
+// Any sound content. `n_fds` gets how many fds it needs.
+inline DescriptorContent random_content(std::mt19937_64* random, uint64_t* n_fds) {
+  const auto below = [&](uint64_t n) { return (*random)() % n; };
+  DescriptorContent content;
+  content.sender_pid = static_cast<int32_t>(below(1 << 22));
+  content.pid_namespace = (*random)();
+  for (uint8_t& byte : content.boot_id) byte = static_cast<uint8_t>(below(256));
+  *n_fds = 0;
+  const size_t n_segments = below(5);
+  for (size_t i = 0; i < n_segments; ++i) {
+    SegmentRecord segment;
+    segment.id = below(2) == 0 ? 0 : 1000 + i;
+    segment.reach = static_cast<Reach>(1 + below(3));
+    segment.mode = static_cast<uint16_t>(below(3));
+    segment.access = segment.mode == TENON_MODE_SHARED && below(2) == 0 ? TENON_ACCESS_WRITABLE : TENON_ACCESS_READ_ONLY;
+    segment.nbytes = 4096 * (1 + below(1000));
+    segment.device = (*random)();
+    segment.inode = (*random)();
+    for (uint8_t& byte : segment.nonce) byte = static_cast<uint8_t>(below(256));
+    if (segment.reach == Reach::kFd) segment.fd_index = static_cast<uint32_t>((*n_fds)++);
+    if (segment.reach == Reach::kKnown) segment.id = 1000 + i;
+    if (segment.reach == Reach::kProc) {
+      segment.pid = static_cast<int32_t>(1 + below(1 << 22));
+      segment.proc_fd = static_cast<int32_t>(below(1024));
+    }
+    content.segments.push_back(segment);
+  }
+  const size_t n_storages = 1 + below(6);
+  for (size_t i = 0; i < n_storages; ++i) {
+    if (n_segments == 0 || below(4) == 0) {
+      content.storages.push_back({kNoSegment, 0, 0});
+      continue;
+    }
+    const auto segment = static_cast<uint32_t>(below(n_segments));
+    const uint64_t offset = below(content.segments[segment].nbytes);
+    content.storages.push_back({segment, offset, 1 + below(content.segments[segment].nbytes - offset)});
+  }
+  const DType dtypes[] = {
+      kFloat32, {TENON_DTYPE_UINT, 8, 1}, {TENON_DTYPE_INT, 16, 3}, {TENON_DTYPE_FLOAT4_E2M1FN, 4, 1}, {TENON_DTYPE_COMPLEX, 128, 1}};
+  const char* names[] = {nullptr, "", "a", "layer.0.weight", "\xe6\x9f\x84", "\xf4\x8f\xbf\xbf"};
+  const size_t n_tensors = below(20);
+  while (content.tensors.size() < n_tensors) {
+    const auto storage = static_cast<uint32_t>(below(n_storages));
+    const DType dtype = dtypes[below(5)];
+    std::vector<int64_t> sizes(below(5));
+    std::vector<int64_t> strides(sizes.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      sizes[i] = static_cast<int64_t>(below(6));
+      strides[i] = static_cast<int64_t>(below(9)) - 4;
+    }
+    if (below(2) == 0) strides = contiguous_strides(sizes).value();
+    const uint64_t offset = below(50);
+    if (!check_layout({dtype, sizes, strides, offset}, content.storages[storage].nbytes).is_ok()) {
+      if (below(50) == 0) break;  // some sets of storages are all too small
+      continue;
+    }
+    add_tensor(&content, storage, dtype, sizes, strides, offset, names[below(6)], static_cast<uint32_t>(below(16)));
+  }
+  content.forgotten.resize(below(4));
+  for (uint64_t& id : content.forgotten) id = 1 + below(1000);
+  content.user.resize(below(40));
+  for (std::byte& byte : content.user) byte = static_cast<std::byte>(below(256));
+  return content;
+}
+
+// "" or what is wrong. Written apart from the decoder and in 128 bits, so that no overflow can hide.
+inline std::string unsound(const DescriptorContent& content, uint64_t n_fds) {
+  for (const SegmentRecord& segment : content.segments) {
+    if (segment.reach == Reach::kFd && segment.fd_index >= n_fds) return "fd";
+    if (segment.mode != TENON_MODE_SHARED && segment.access == TENON_ACCESS_WRITABLE) return "access";
+  }
+  for (const StorageRecord& storage : content.storages) {
+    if (storage.segment == kNoSegment) {
+      if (storage.nbytes != 0) return "empty storage";
+    } else {
+      if (storage.segment >= content.segments.size()) return "segment index";
+      if (static_cast<Wide>(storage.offset) + storage.nbytes > content.segments[storage.segment].nbytes) return "storage range";
+    }
+  }
+  for (const TensorRecord& tensor : content.tensors) {
+    if (tensor.storage >= content.storages.size()) return "storage index";
+    if (tensor.ndim > 64 || uint64_t{tensor.dims} + 2 * tensor.ndim > content.dims.size()) return "dims";
+    if (tensor.has_name && uint64_t{tensor.name} + tensor.name_nbytes > content.names.size()) return "name";
+    Wide low = tensor.offset;
+    Wide high = tensor.offset;
+    bool empty = false;
+    for (uint32_t i = 0; i < tensor.ndim; ++i) {
+      const int64_t size = content.dims[tensor.dims + i];
+      const int64_t stride = content.dims[tensor.dims + tensor.ndim + i];
+      if (size < 0) return "size";
+      if (size == 0) {
+        empty = true;
+        continue;
+      }
+      const Wide reach = static_cast<Wide>(size - 1) * stride;
+      (reach < 0 ? low : high) += reach;
+    }
+    const Wide bits = tensor.dtype.element_bits();
+    const Wide end = empty ? static_cast<Wide>(tensor.offset) * bits : (high + 1) * bits;
+    if (bits == 0 || (!empty && low < 0) || end > static_cast<Wide>(content.storages[tensor.storage].nbytes) * 8) return "layout";
+  }
+  return "";
+}
+
+}  // namespace tenon::tensor::test
