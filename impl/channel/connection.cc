@@ -51,7 +51,10 @@ Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("fie
 }  // namespace
 
 Connection::Connection(int socket, SocketType type, const ConnectionOptions& options)
-    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type) {}
+    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type) {
+  // One more than segments, for the memfd of a large message.
+  frames_.set_max_fds(static_cast<uint32_t>(std::min<uint64_t>(options.limits.max_segments, UINT32_MAX - 1) + 1));
+}
 
 Result<std::unique_ptr<Connection>> Connection::create(int socket, const ConnectionOptions& options) {
   TENON_ASSIGN(const SocketType type, check_socket(socket));

@@ -67,6 +67,7 @@ TEST_P(FramesOverBoth, EveryNumberOfFdsArrives) {
   Link link(GetParam());
   for (const size_t count :
        {size_t{1}, size_t{2}, size_t{252}, size_t{253}, size_t{254}, size_t{505}, size_t{506}, size_t{507}, size_t{1000}}) {
+    if (count + 100 > os::fd_limit()) GTEST_SKIP() << "RLIMIT_NOFILE is " << os::fd_limit();
     const Files files(count);
     for (const size_t size : {size_t{0}, size_t{100}, kMaxFramePayload}) {
       link.left->enqueue(make_frame(9, size, files.fds));
