@@ -86,10 +86,16 @@ void Connection::collect_forgotten(size_t added, std::vector<uint64_t>* out) {
 }
 
 Status Connection::enqueue(const Message& message) {
-  TENON_ASSIGN(tensor::Packed packed, tensor::pack(message));
+  // Its vectors keep their room from message to message; what they point to does not outlive the call.
+  struct Clear {
+    tensor::Packed* packed;
+    ~Clear() { packed->clear(); }
+  } const clear{&scratch_};
+  tensor::Packed& packed = scratch_;
+  TENON_TRY(tensor::pack(message, &packed));
   OutFrame frame;
   frame.kind = kMessage;
-  auto carried = std::make_shared<Carried>();
+  std::shared_ptr<Carried> carried;
   std::vector<size_t> added;
   for (size_t i = 0; i < packed.segments.size(); ++i) {
     SegmentRecord& record = packed.content.segments[i];
@@ -105,7 +111,9 @@ Status Connection::enqueue(const Message& message) {
   }
   collect_forgotten(added.size(), &packed.content.forgotten);
   frame.payload = tensor::encode_descriptor(packed.content);
-  if (frame.payload.size() > kMaxFramePayload) {
+  const bool large = frame.payload.size() > kMaxFramePayload;
+  if (large || !added.empty()) carried = std::make_shared<Carried>();
+  if (large) {
     TENON_ASSIGN(carried->large, put_into_memfd(frame.payload));
     const uint64_t nbytes = frame.payload.size();
     frame.kind = kLargeMessage;
@@ -119,7 +127,8 @@ Status Connection::enqueue(const Message& message) {
   std::vector<std::pair<uint64_t, Weak<Segment>>> entries;
   entries.reserve(added.size());
   for (const size_t i : added) entries.emplace_back(packed.content.segments[i].id, Weak<Segment>(packed.segments[i].get()));
-  carried->segments = std::move(packed.segments);
+  // Those whose fds travel: the frame may wait in the queue for longer than their storages live.
+  if (carried) carried->segments = std::move(packed.segments);
   frame.keep_alive = std::move(carried);
   for (auto& entry : entries) {
     sent_.emplace(entry.first, sent_list_.size());
@@ -162,7 +171,7 @@ Result<std::vector<std::byte>> Connection::take_bytes(InFrame* frame) const {
   const int fd = frame->fds.front().get();
   constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
-  if (!file.in_memory || (os::get_seals(fd) & kNeeded) != kNeeded || file.nbytes < nbytes) return corrupt("a large message whose memfd is not sealed or too short");
+  if (!file.in_memory || (file.seals & kNeeded) != kNeeded || file.nbytes < nbytes) return corrupt("a large message whose memfd is not sealed or too short");
   TENON_TRY(os::ask_headroom(nbytes));
   std::vector<std::byte> bytes(nbytes);
   TENON_TRY(os::read_file(fd, 0, bytes.data(), nbytes));

@@ -64,6 +64,7 @@ class Connection {
 
   std::mutex send_mutex_;
   uint64_t unfinished_message_ = 0;  // the message whose send ended early: calling with it again must not send it again
+  tensor::Packed scratch_;
   std::unordered_map<uint64_t, size_t> sent_;          // segment number -> index into sent_list_
   std::vector<std::pair<uint64_t, Weak<memory::Segment>>> sent_list_;
   size_t sweep_ = 0;

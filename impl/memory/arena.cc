@@ -132,8 +132,7 @@ Result<Block> finish(State* all, ArenaSegment* home, Block block) {
 Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
   uint64_t segment_nbytes = 0;
   if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) || segment_nbytes > uint64_t{INT64_MAX}) segment_nbytes = uint64_t{INT64_MAX} / 4096 * 4096;
-  TENON_TRY(os::check_file_size(segment_nbytes));
-  // All of it, before a file of that size exists; reserve() asks again chunk by chunk.
+  // All of it, before a file of that size exists; for more than a chunk reserve() asks again as it goes.
   TENON_TRY(os::ask_headroom(segment_nbytes));
   Block block;
   TENON_ASSIGN(block.segment, Segment::create(mode, segment_nbytes));
@@ -151,15 +150,13 @@ Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
 }  // namespace
 
 Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated) {
-  const uint64_t limit = os::file_size_limit();
-  const uint64_t segment_nbytes = std::min(kArenaSegmentNbytes, limit / os::page_nbytes() * os::page_nbytes());
-  if (isolated || mode == Mode::kFrozen || nbytes > std::min(kArenaBlockMax, segment_nbytes / 8)) return own_segment_block(mode, nbytes, true);
+  if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax) return own_segment_block(mode, nbytes, true);
   alignment = std::max(alignment, kBlockAlignment);
   Block block;
   block.nbytes = nbytes;
   block.class_nbytes = size_class(nbytes);
   State& all = state();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::unique_lock<std::mutex> lock(all.mutex);
   auto& list = all.segments[static_cast<uint32_t>(mode)];
   // Newest first: it is the one with room, and segments are few (one per 64 MiB).
   for (auto at = list.rbegin(); at != list.rend(); ++at) {
@@ -169,6 +166,12 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
     if (!has_room(**at, block.class_nbytes, alignment)) continue;
     TENON_TRY(take_front(at->get(), block.class_nbytes, alignment, &block));
     return finish(&all, at->get(), std::move(block));
+  }
+  // A small RLIMIT_FSIZE makes small segments, and blocks that would fill one have their own.
+  const uint64_t segment_nbytes = std::min(kArenaSegmentNbytes, os::file_size_limit() / os::page_nbytes() * os::page_nbytes());
+  if (nbytes > segment_nbytes / 8) {
+    lock.unlock();
+    return own_segment_block(mode, nbytes, true);
   }
   auto home = std::make_unique<ArenaSegment>();
   TENON_ASSIGN(home->segment, Segment::create(mode, segment_nbytes));

@@ -79,7 +79,7 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   if (!file.in_memory && !request.allow_unsealed && !request.for_private) {
     return refuse_fd(Code::kPermission, fd, "is a file on a disk and not in memory: a load could meet SIGBUS").with("option", std::string("ALLOW_UNSEALED"));
   }
-  result.seals = os::get_seals(fd);
+  result.seals = file.seals;
   result.sealed = (result.seals & os::kSealShrink) != 0;
   if (!result.sealed && !request.allow_unsealed && !request.for_private) {
     return refuse_fd(Code::kPermission, fd, "is not sealed against shrinking: a load could meet SIGBUS").with("option", std::string("ALLOW_UNSEALED"));

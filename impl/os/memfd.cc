@@ -117,11 +117,6 @@ Status add_seals(int fd, unsigned seals) {
   return errno_status(errno, "sealing a memfd");
 }
 
-unsigned get_seals(int fd) noexcept {
-  const int seals = fcntl(fd, F_GET_SEALS);
-  return seals < 0 ? 0U : static_cast<unsigned>(seals);
-}
-
 Result<FileInfo> stat_file(int fd) {
   struct stat info{};
   if (fstat(fd, &info) != 0) {
@@ -140,9 +135,14 @@ Result<FileInfo> stat_file(int fd) {
 
 Result<FileInfo> inspect_file(int fd) {
   TENON_ASSIGN(FileInfo result, stat_file(fd));
-  struct statfs system{};
-  if (fstatfs(fd, &system) != 0) return errno_status(errno, format("file system of fd %d", fd)).with("fd", fd);
-  result.in_memory = system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;
+  if (const int seals = fcntl(fd, F_GET_SEALS); seals >= 0) {
+    result.seals = static_cast<unsigned>(seals);
+    result.in_memory = true;  // only tmpfs and hugetlbfs have seals, and an answer saves a call
+  } else {
+    struct statfs system{};
+    if (fstatfs(fd, &system) != 0) return errno_status(errno, format("file system of fd %d", fd)).with("fd", fd);
+    result.in_memory = system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;
+  }
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) return errno_status(errno, format("fd %d", fd)).with("fd", fd);
   const bool path_only = (flags & O_PATH) != 0;

@@ -32,22 +32,20 @@ inline constexpr unsigned kSealWrite = 0x8;
 inline constexpr unsigned kSealFutureWrite = 0x10;
 
 Status add_seals(int fd, unsigned seals);
-// 0 for files that cannot be sealed.
-unsigned get_seals(int fd) noexcept;
-
 struct FileInfo {
   uint64_t device = 0;
   uint64_t inode = 0;
   uint64_t nbytes = 0;
   uint64_t allocated_nbytes = 0;  // pages that exist; holes are what is missing to nbytes
   bool regular = false;
-  bool in_memory = false;  // tmpfs (memfd, /dev/shm) or hugetlbfs; filled in by inspect_file only
+  unsigned seals = 0;      // kSeal…; 0 for files that cannot be sealed; filled in by inspect_file only
+  bool in_memory = false;  // tmpfs (memfd, /dev/shm) or hugetlbfs; likewise
   bool readable = false;   // likewise
   bool writable = false;   // likewise
   const char* kind = "";   // "directory", "socket", … for messages
 };
 
-// fstat, and fstatfs and the open mode with inspect_file. INVALID_ARGUMENT with detail "fd" for a closed fd.
+// fstat, and with inspect_file seals, file system and open mode. INVALID_ARGUMENT with detail "fd" for a closed fd.
 Result<FileInfo> stat_file(int fd);
 Result<FileInfo> inspect_file(int fd);
 

@@ -1,6 +1,7 @@
 #include "tensor/pack.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 namespace tenon::tensor {
@@ -14,11 +15,11 @@ class Indexer {
  public:
   // -1: not met yet; remembers it under `next`.
   int64_t find_or_add(const void* object, uint32_t next) {
-    if (known_.size() < kFew) {
-      for (const auto& [each, index] : known_) {
-        if (each == object) return index;
+    if (count_ < kFew) {
+      for (size_t i = 0; i < count_; ++i) {
+        if (known_[i].first == object) return known_[i].second;
       }
-      known_.emplace_back(object, next);
+      known_[count_++] = {object, next};
       return -1;
     }
     if (table_.empty()) table_.insert(known_.begin(), known_.end());
@@ -28,7 +29,8 @@ class Indexer {
 
  private:
   static constexpr size_t kFew = 8;
-  std::vector<std::pair<const void*, uint32_t>> known_;
+  std::array<std::pair<const void*, uint32_t>, kFew> known_{};
+  size_t count_ = 0;
   std::unordered_map<const void*, uint32_t> table_;
 };
 
@@ -62,9 +64,20 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Indexer* 
 
 }  // namespace
 
-Result<Packed> pack(const Message& message) {
-  Packed packed;
-  DescriptorContent& content = packed.content;
+void Packed::clear() noexcept {
+  content.segments.clear();
+  content.storages.clear();
+  content.tensors.clear();
+  content.dims.clear();
+  content.names.clear();
+  content.forgotten.clear();
+  content.user.clear();
+  segments.clear();
+  fds.clear();
+}
+
+Status pack(const Message& message, Packed* packed) {
+  DescriptorContent& content = packed->content;
   Indexer segments;
   Indexer storages;
   content.tensors.reserve(message.items().size());
@@ -72,7 +85,7 @@ Result<Packed> pack(const Message& message) {
     const Tensor& tensor = *item.tensor;
     const auto next = static_cast<uint32_t>(content.storages.size());
     const int64_t known = storages.find_or_add(tensor.storage().get(), next);
-    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, &segments, &packed));
+    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, &segments, packed));
     TensorRecord record;
     record.storage = known < 0 ? next : static_cast<uint32_t>(known);
     record.dtype = tensor.dtype();
@@ -90,8 +103,8 @@ Result<Packed> pack(const Message& message) {
     content.names += item.name;
     content.tensors.push_back(record);
   }
-  content.user = message.user_bytes();
-  return packed;
+  content.user.assign(message.user_bytes().begin(), message.user_bytes().end());
+  return Status::ok();
 }
 
 std::vector<uint64_t> needed_nbytes(const DescriptorContent& content) {

@@ -19,10 +19,13 @@ struct Packed {
   DescriptorContent content;
   std::vector<Ref<memory::Segment>> segments;  // keeps the fds open
   std::vector<int> fds;                        // borrowed from them
+
+  // Empty again, with the room that it has.
+  void clear() noexcept;
 };
 
-// Lends every storage of the message.
-Result<Packed> pack(const Message& message);
+// Lends every storage of the message. `packed` is empty before.
+Status pack(const Message& message, Packed* packed);
 
 // What the opener has for one segment record: a mapping to share, or, for private opens, an fd to read from.
 struct Resolved {

@@ -7,7 +7,8 @@ namespace tenon::tensor {
 
 Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, bool bytes_only) {
   auto descriptor = std::make_unique<Descriptor>();
-  TENON_ASSIGN(Packed packed, pack(message));
+  Packed packed;
+  TENON_TRY(pack(message, &packed));
   // fds of its own: those of the segments may close with the last storage.
   for (size_t i = 0; i < packed.fds.size(); ++i) {
     TENON_ASSIGN(os::Fd fd, os::duplicate(packed.fds[i]));

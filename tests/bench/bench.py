@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks of this folder and prints one table. tools/bench builds them first and calls this.
+
+A benchmark is one file: name.cc (built as bench_name) or bench_name.py. Its first line says what it measures. It prints one line
+of JSON for each row, with every sample:
+
+  {"measure": ..., "unit": ..., "against": ... or "", "goal": {"of": WHAT, "at_most" or "at_least": NUMBER} or null,
+   "ours": [...], "theirs": [...]}
+
+WHAT is "ours", "ours/theirs", "theirs/ours" or "ours-theirs". Samples were taken in turn (ours, theirs, ours, ...), so sample i
+of one side belongs to sample i of the other: the ratio is the median of the ratios of the pairs. {"left_out": WHY} is a row that
+this machine cannot have. With --smoke a benchmark makes a few rounds only.
+
+A Python benchmark with a line PYTHON = "torch" is run once by each Python that has PyTorch (TENON_TORCH_DEBIAN,
+TENON_TORCH_NEWEST), another one by TENON_PYTHON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+TIMEOUT_S = 900
+
+
+@dataclass
+class Benchmark:
+    name: str
+    about: str
+    commands: list[list[str]]
+    left_out: str = ""
+
+
+def pythons(wants: str) -> list[str]:
+    if wants == "torch":
+        names = ["TENON_TORCH_DEBIAN", "TENON_TORCH_NEWEST"]
+        return [os.environ[name] for name in names if os.environ.get(name)]
+    own = os.environ.get("TENON_PYTHON", "")
+    return [own if own and Path(own).exists() else sys.executable]
+
+
+def find_benchmarks(build_dir: Path) -> list[Benchmark]:
+    found = []
+    for source in sorted([*HERE.glob("*.cc"), *HERE.glob("bench_*.py")]):
+        text = source.read_text()
+        about = text.splitlines()[0].strip('/ "')
+        if source.suffix == ".cc":
+            found.append(Benchmark(source.stem, about, [[str(build_dir / "tests" / "bench" / f"bench_{source.stem}")]]))
+            continue
+        wants = re.search(r'^PYTHON = "(\w+)"', text, re.MULTILINE)
+        commands = [[python, "-B", str(source)] for python in pythons(wants.group(1) if wants else "")]
+        left_out = "" if commands else "no Python with PyTorch (TENON_TORCH_DEBIAN, TENON_TORCH_NEWEST)"
+        found.append(Benchmark(source.stem.removeprefix("bench_"), about, commands, left_out))
+    return sorted(found, key=lambda each: each.name)
+
+
+def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, Any]]:
+    environment = {**os.environ, "TENON_BUILD_DIR": str(build_dir)}
+    # A group of its own, so that a benchmark that hangs takes its processes with it.
+    process = subprocess.Popen(
+        [*command, *(["--smoke"] if smoke else [])], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT_S)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise SystemExit(f"error: {' '.join(command)} did not end within {TIMEOUT_S} s") from None
+        raise
+    if process.returncode != 0:
+        raise SystemExit(f"error: {' '.join(command)} failed ({process.returncode})")
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def spread(samples: list[float]) -> dict[str, float] | None:
+    """Median, and the tenth on either side."""
+    if not samples:
+        return None
+    ordered = sorted(samples)
+    last = len(ordered) - 1
+    return {"median": statistics.median(ordered), "p10": ordered[round(last * 0.1)], "p90": ordered[round(last * 0.9)]}
+
+
+def make_row(benchmark: str, raw: dict[str, Any]) -> dict[str, Any]:
+    ours, theirs, goal = raw["ours"], raw["theirs"], raw["goal"]
+    what = goal["of"] if goal else "ours/theirs"
+    pairs = list(zip(ours, theirs, strict=False))
+    inverse = what == "theirs/ours"
+    row: dict[str, Any] = {
+        "benchmark": benchmark,
+        "measure": raw["measure"],
+        "unit": raw["unit"],
+        "ours": spread(ours),
+        "against": raw["against"] or None,
+        "theirs": spread(theirs),
+        "ratio": spread([b / a if inverse else a / b for a, b in pairs]),
+        "ratio_of": ("theirs/ours" if inverse else "ours/theirs") if pairs else None,
+        "rounds": len(ours),
+        "goal": None,
+        "met": None,
+    }
+    if goal:
+        at_most = "at_most" in goal
+        bound = goal["at_most"] if at_most else goal["at_least"]
+        if what == "ours":
+            value = row["ours"]["median"]
+        elif what == "ours-theirs":
+            value = statistics.median(a - b for a, b in pairs)
+            row["difference"] = value
+        else:
+            value = row["ratio"]["median"]
+        row["goal"] = f"{what} {'<=' if at_most else '>='} {bound:g}"
+        row["met"] = value <= bound if at_most else value >= bound
+    return row
+
+
+def short(value: float) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
+
+
+def cell(figures: dict[str, float] | None) -> str:
+    if figures is None:
+        return ""
+    middle, low, high = short(figures["median"]), short(figures["p10"]), short(figures["p90"])
+    return middle if low == middle == high else f"{middle} ({low} - {high})"
+
+
+def met(value: bool | None) -> str:
+    return "" if value is None else "yes" if value else "NO"
+
+
+def table(rows: list[dict[str, Any]], markdown: bool) -> str:
+    head = ["measure", "unit", "ours", "against", "theirs", "ratio", "goal", "met"]
+    lines = [head]
+    for row in rows:
+        against, goal = row["against"] or "", row["goal"] or ""
+        lines.append(
+            [row["measure"], row["unit"], cell(row["ours"]), against, cell(row["theirs"]), cell(row["ratio"]), goal, met(row["met"])]
+        )
+    if markdown:
+        return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines[1:]])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def machine() -> str:
+    def first(path: str, pattern: str) -> str:
+        try:
+            match = re.search(pattern, Path(path).read_text(), re.MULTILINE)
+        except OSError:
+            match = None
+        return match.group(1).strip() if match else "?"
+
+    model = first("/proc/cpuinfo", r"^model name\s*:(.*)$")
+    memory = first("/proc/meminfo", r"^MemTotal:\s*(\d+)")
+    gib = f"{int(memory) / 2**20:.0f} GiB" if memory.isdigit() else "?"
+    virtual = "virtual" if re.search(r"\bhypervisor\b", first("/proc/cpuinfo", r"^flags\s*:(.*)$")) else "bare metal"
+    system = first("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return f"{model}, {os.cpu_count()} CPUs ({virtual}), {gib}; Linux {os.uname().release}, {system}; load {load}"
+
+
+def check(benchmark: str, rows: list[dict[str, Any]], left_out: list[str]) -> None:
+    if not rows and not left_out:
+        raise SystemExit(f"error: {benchmark} printed no row")
+    for row in rows:
+        figures = [row[key][name] for key in ("ours", "theirs", "ratio") if row[key] for name in ("median", "p10", "p90")]
+        if not row["ours"] or any(not math.isfinite(figure) or figure <= 0 for figure in figures):
+            raise SystemExit(f"error: {benchmark}: a row without good figures: {row}")
+        if row["against"] and len(row["measure"]) and not row["theirs"]:
+            raise SystemExit(f"error: {benchmark}: nothing measured of what it is against: {row}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="tools/bench", description="Builds and runs the benchmarks, and prints one table: median (p10 - p90)."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these benchmarks (see --list)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print rows as JSON")
+    form.add_argument("--markdown", action="store_true", help="print a Markdown table, as in docs/benchmarks.md")
+    parser.add_argument("--list", action="store_true", help="print the benchmarks' names and what each measures")
+    parser.add_argument("--smoke", action="store_true", help="a few rounds only: do the rows come out? The figures mean nothing")
+    parser.add_argument("--build-dir", type=Path, default=HERE.parents[1] / "build" / "release", help="where the programs were built")
+    options = parser.parse_args()
+    benchmarks = find_benchmarks(options.build_dir)
+    if options.list:
+        width = max(len(each.name) for each in benchmarks)
+        for each in benchmarks:
+            print(f"{each.name:{width}}  {each.about}")
+        return
+    known = {each.name for each in benchmarks}
+    if unknown := [name for name in options.names if name not in known]:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+
+    rows: list[dict[str, Any]] = []
+    left_out: list[str] = []
+    for each in benchmarks:
+        if options.names and each.name not in options.names:
+            continue
+        print(f"{each.name}: {each.about}", file=sys.stderr, flush=True)
+        raw = [row for command in each.commands for row in execute(command, options.smoke, options.build_dir)]
+        missing = [row["left_out"] for row in raw if "left_out" in row] + ([each.left_out] if each.left_out else [])
+        made = [make_row(each.name, row) for row in raw if "left_out" not in row]
+        check(each.name, made, missing)
+        rows += made
+        left_out += [f"{each.name}: {why}" for why in missing]
+
+    if options.json:
+        print(json.dumps({"machine": machine(), "smoke": options.smoke, "rows": rows, "left_out": left_out}, indent=1))
+        return
+    print(table(rows, options.markdown))
+    print(f"\nMedian (p10 - p90); ratios are medians of pairs taken in turn. {machine()}")
+    for line in left_out:
+        print(f"left out: {line}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What the benchmarks in Python share: rows, turns, and a consumer in a process of its own that serves both sides."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+SMOKE = "--smoke" in sys.argv[1:]
+STRATEGIES = ("file_descriptor", "file_system")
+
+
+def load_tenon() -> Any:
+    """The package, or a row that says that it is missing here."""
+    try:
+        import numpy  # noqa: F401
+        import tenon
+    except ImportError as error:
+        print(json.dumps({"left_out": f"{sys.executable}: {error}"}), flush=True)
+        raise SystemExit(0) from None
+    return tenon
+
+
+def interleave(
+    rounds: int, ours: Callable[[], Callable[[], object]], theirs: Callable[[], Callable[[], object]]
+) -> tuple[list[float], list[float]]:
+    """Seconds of each, in turn. Each is called to prepare a round, outside the clock, and what it returns is timed."""
+    samples: tuple[list[float], list[float]] = ([], [])
+    for turn in range(rounds + rounds // 10 + 1):
+        for side, prepare in enumerate((ours, theirs)):
+            run = prepare()
+            begin = time.perf_counter()
+            run()
+            end = time.perf_counter()
+            if turn > rounds // 10:
+                samples[side].append(end - begin)
+            del run
+    return samples
+
+
+def print_row(measure: str, unit: str, against: str, goal: dict[str, Any] | None, ours: list[float], theirs: list[float]) -> None:
+    print(json.dumps({"measure": measure, "unit": unit, "against": against, "goal": goal, "ours": ours, "theirs": theirs}), flush=True)
+
+
+def torch_name(torch: Any) -> str:
+    return f"PyTorch {torch.__version__.split('+')[0]} queue"
+
+
+def consume(ours: socket.socket, ack: socket.socket, queue: Any, orders: Any) -> None:
+    """The other process. Takes hand-overs of either side as ordered, builds every view, reads each one's first byte, acknowledges."""
+    import tenon
+
+    connection = tenon.Connection(ours)
+    for side in iter(orders.recv, None):
+        if side == "ours":
+            message = connection.recv()
+            views = [tensor.numpy() for tensor in message]
+        else:
+            views = queue.get()
+            views = views if isinstance(views, list) else [views]
+        for view in views:
+            view[0]
+        ack.send(b"\1")
+        # What was received goes before the next round's clock starts.
+        message = views = view = None
+        ack.send(b"\2")
+    connection.close()
+
+
+class Consumer:
+    """Hands over to a `consume` process, by Tenon or by PyTorch's queue."""
+
+    def __init__(self, torch: Any, tenon: Any) -> None:
+        import torch.multiprocessing as multiprocessing
+
+        # Spawned, not forked: nothing of this process's threads or memory is in the consumer.
+        context = multiprocessing.get_context("spawn")
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        acks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._multiprocessing = multiprocessing
+        self._queue = context.Queue()
+        orders, self._orders = context.Pipe(duplex=False)
+        self._process = context.Process(target=consume, args=(ends[1], acks[1], self._queue, orders), daemon=True)
+        self._process.start()
+        for end in (ends[1], acks[1], orders):
+            end.close()
+        self._ack = acks[0]
+        self._ack.settimeout(120)
+        self._socket = ends[0]
+        self._connection = tenon.Connection(ends[0])
+
+    def order(self, side: str, strategy: str | None = None) -> None:
+        """Outside the clock: the consumer waits for the hand-over itself."""
+        if strategy:
+            self._multiprocessing.set_sharing_strategy(strategy)
+        self._orders.send(side)
+
+    def give_tenon(self, tensors: Any) -> None:
+        self._connection.send(tensors)
+        self._await()
+
+    def give_torch(self, tensors: Any) -> None:
+        self._queue.put(tensors)
+        self._await()
+
+    def _await(self) -> None:
+        if self._ack.recv(1) != b"\1":
+            raise RuntimeError("the consumer is gone")
+
+    def settle(self) -> None:
+        """Outside the clock: until the consumer has let go of what it got."""
+        if self._ack.recv(1) != b"\2":
+            raise RuntimeError("the consumer is gone")
+
+    def close(self) -> None:
+        self._orders.send(None)
+        self._process.join(30)
+        self._connection.close()
+        self._queue.close()
