@@ -143,15 +143,14 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
   std::unique_lock<std::mutex> lock(send_mutex_, std::defer_lock);
   TENON_TRY(take_turn(&lock, wait));
   os::Waiter waiter(wait);
+  if (message != nullptr && std::find(unfinished_.begin(), unfinished_.end(), message->id()) == unfinished_.end()) {
+    // Behind what is pending, before anything can end this call early: whoever gets TIMEOUT knows that the connection has the message.
+    unfinished_.reserve(unfinished_.size() + 1);
+    TENON_TRY(enqueue(*message));
+    unfinished_.push_back(message->id());
+  }
   if (!frames_.idle()) TENON_TRY(frames_.flush(waiter));
-  if (message == nullptr) return Status::ok();
-  const bool resumed = unfinished_message_ == message->id();
-  unfinished_message_ = 0;
-  if (resumed) return Status::ok();
-  TENON_TRY(enqueue(*message));
-  unfinished_message_ = message->id();
-  TENON_TRY(frames_.flush(waiter));
-  unfinished_message_ = 0;
+  unfinished_.clear();
   return Status::ok();
 }
 

@@ -63,7 +63,7 @@ class Connection {
   FrameSocket frames_;
 
   std::mutex send_mutex_;
-  uint64_t unfinished_message_ = 0;  // the message whose send ended early: calling with it again must not send it again
+  std::vector<uint64_t> unfinished_;  // messages whose send ended early, until all is sent: calling with one of them again must not send it again
   tensor::Packed scratch_;
   std::unordered_map<uint64_t, size_t> sent_;          // segment number -> index into sent_list_
   std::vector<std::pair<uint64_t, Weak<memory::Segment>>> sent_list_;

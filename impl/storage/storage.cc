@@ -177,9 +177,9 @@ bool Storage::same_memory(const Storage& other) const noexcept {
 
 Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
+  if (nbytes == 0) return Status::ok();  // whatever the access: an empty storage takes the same steps as any other
   const bool filling = mode_ == Mode::kFrozen && segment_ && segment_->own();
   if (read_only_ && !filling) return data_mut().status();
-  if (nbytes == 0) return Status::ok();
   // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would make the file grow again; FROZEN has no writable mapping.
   if (filling || !is_sealed()) {
     TENON_TRY(segment_->write_through_fd(offset_ + offset, data, nbytes, false));

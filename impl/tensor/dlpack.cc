@@ -38,6 +38,7 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   }
   if (from.ndim < 0 || from.ndim > kMaxNdim) return Status(Code::kInvalidArgument, format("the DLPack tensor has %d dimensions, 0 to %d are possible", from.ndim, kMaxNdim));
   if (from.ndim > 0 && from.shape == nullptr) return Status(Code::kInvalidArgument, "the DLPack tensor has no shape");
+  if (from.dtype.code == kDLOpaqueHandle) return Status(Code::kUnsupported, "the elements of the DLPack tensor are opaque handles");
   const DType dtype{from.dtype.code, from.dtype.bits, from.dtype.lanes};
   TENON_TRY(check_dtype(dtype));
   const std::span<const int64_t> sizes(from.shape, static_cast<size_t>(from.ndim));
@@ -67,15 +68,21 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   const auto bits = static_cast<int64_t>(dtype.element_bits());
   int64_t count = 0;
   int64_t total_bits = 0;
-  if (!checked_add(high, int64_t{1}, &count) || !checked_add(count, -low, &count) || !checked_mul(count, bits, &total_bits)) {
+  if (low == INT64_MIN || !checked_add(high, int64_t{1}, &count) || !checked_add(count, -low, &count) || !checked_mul(count, bits, &total_bits)) {
     return Status(Code::kInvalidArgument, "the sizes and strides of the DLPack tensor overflow");
   }
   // The storage begins at the lowest element, which with a negative stride lies before the data pointer.
   const int64_t shift_bits = -low * bits;
   if (shift_bits % 8 != 0) return Status(Code::kUnsupported, "elements under 8 bits must be contiguous");
   layout.offset = static_cast<uint64_t>(-low);
-  auto* first = static_cast<std::byte*>(from.data) + from.byte_offset - shift_bits / 8;
   const auto nbytes = static_cast<uint64_t>((total_bits + 7) / 8);
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  const auto shift = static_cast<uint64_t>(shift_bits / 8);
+  if (!checked_add(uint64_t{reinterpret_cast<uintptr_t>(from.data)}, from.byte_offset, &begin) || begin < shift || !checked_add(begin - shift, nbytes, &end)) {
+    return Status(Code::kInvalidArgument, "data and byte_offset of the DLPack tensor leave the address space");
+  }
+  auto* first = static_cast<std::byte*>(from.data) + from.byte_offset - shift;
   TENON_TRY(check_layout(layout, nbytes));
   // From here on nothing may fail without giving the context back untouched: wrap() first without a release function.
   auto claim = std::make_unique<std::pair<void (*)(void*), void*>>(nullptr, context);

@@ -11,11 +11,14 @@ namespace {
 
 std::atomic<uint64_t> g_next_id{1};
 
+constexpr size_t kMaxTensors = size_t{1} << 31;  // the descriptor's indices have 32 bits
+
 }  // namespace
 
 Message::Message() : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {}
 
 Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
+  if (tensors.size() > kMaxTensors) return Status(Code::kInvalidArgument, format("%zu tensors in one call, and %zu are possible", tensors.size(), kMaxTensors));
   std::vector<Item> added;
   added.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -23,7 +26,9 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
     Item item;
     Result<memory::Access> granted = share::check_lend(*tensors[i]->storage(), access);
     if (!granted.is_ok()) {
-      return Status(granted.status().code(), format("tensor %zu: %s", i, granted.status().message().c_str())).caused_by(granted.status());
+      Status refused(granted.status().code(), format("tensor %zu: %s", i, granted.status().message().c_str()));
+      for (const Detail& detail : granted.status().info()->details) refused = std::move(refused).with(detail.key, detail.value);
+      return std::move(refused).caused_by(granted.status());
     }
     item.access = granted.value();
     item.tensor = Ref<Tensor>::share(tensors[i]);

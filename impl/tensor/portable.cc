@@ -1,5 +1,7 @@
 #include "tensor/portable.h"
 
+#include <algorithm>
+
 #include "os/host.h"
 #include "tensor/pack.h"
 
@@ -48,6 +50,10 @@ Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorCon
 Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds, const share::OpenOptions& options) {
   const std::vector<std::byte> own(bytes.begin(), bytes.end());
   TENON_ASSIGN(DescriptorContent content, decode_descriptor(own, fds.size(), DescriptorLimits()));
+  const auto by_fd = std::count_if(content.segments.begin(), content.segments.end(), [](const SegmentRecord& record) { return record.reach == Reach::kFd; });
+  if (static_cast<size_t>(by_fd) != fds.size()) {
+    return Status(Code::kInvalidArgument, format("%zu fds for a descriptor that was made with %zu", fds.size(), static_cast<size_t>(by_fd))).with("field", std::string("n_fds"));
+  }
   const std::vector<uint64_t> needed = needed_nbytes(content);
   std::vector<os::Fd> fetched;
   std::vector<Resolved> resolved;

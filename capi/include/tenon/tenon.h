@@ -15,7 +15,8 @@
  *     "Consumed": the caller must not use it again. Release functions return void, accept NULL and cannot fail.
  *  5. Structs begin with struct_size = sizeof(the struct), set by the caller, for input and for output. Set the rest to
  *     zero first: zero is every field's default. A newer library takes an older, smaller struct, and never writes past it.
- *     An older library takes a newer, larger one if the part that it does not know is zero, else TENON_UNSUPPORTED.
+ *     An older library takes a newer, larger one for input if the part that it does not know is zero, else TENON_UNSUPPORTED;
+ *     of one for output it leaves that part alone. Flags that it does not know, and reserved fields that are not 0, are TENON_UNSUPPORTED.
  *  6. Units. Sizes and offsets are bytes, except in a tenon_tensor_spec, where they are elements. Times are nanoseconds.
  *  7. Text is UTF-8 and ends with NUL.
  *  8. Threads. A pointer to const means that concurrent calls are safe. Retain, release and everything on storages, tensors
