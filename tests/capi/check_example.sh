@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs one example: it must exit with 0, print a line that contains each of the given texts, and, with --max-lines, stay as short as it promises.
+#   check_example.sh [--max-lines N SOURCE] PROGRAM TEXT...
+set -euo pipefail
+
+if [[ $1 == --max-lines ]]; then
+  lines=$(wc -l <"$3")
+  ((lines <= $2)) || { echo "$3 has $lines lines, $2 are allowed" >&2; exit 1; }
+  shift 3
+fi
+program=$1
+shift
+output=$("$program")
+printf '%s\n' "$output"
+for text in "$@"; do
+  grep -qF -- "$text" <<<"$output" || { echo "not printed: $text" >&2; exit 1; }
+done

@@ -1,0 +1,170 @@
+/* tenon/message.h: what goes into a message, and what is refused before anything is sent. */
+#include "check.h"
+
+static void filling(void) {
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 256, 1);
+  tenon_tensor *tensors[3];
+  static const char *const names[] = {"weight", NULL, "bias \xc3\xa4"};
+  static const char *const again[] = {"weight"};
+  static unsigned char bytes[TENON_MESSAGE_MAX_USER_NBYTES];
+  tenon_message *message = NULL;
+  size_t i, n = 99;
+  OK(tenon_message_new(&message, ERR));
+  CHECK(tenon_message_count(message) == 0 && tenon_message_tensor(message, 0) == NULL && tenon_message_name(message, 0) == NULL);
+  CHECK(tenon_message_user_bytes(message, &n) == NULL && n == 0);
+  CHECK(tenon_message_find(message, "weight") == NULL);
+  for (i = 0; i < 3; i++) tensors[i] = check_bytes_tensor(storage);
+  OK(tenon_message_add(message, tensors, names, 3, NULL, ERR));
+  OK(tenon_message_add(message, &tensors[1], again, 1, NULL, ERR));
+  OK(tenon_message_add(message, &tensors[1], NULL, 1, NULL, ERR));
+  OK(tenon_message_add(message, NULL, NULL, 0, NULL, ERR));
+  CHECK(tenon_message_count(message) == 5);
+  for (i = 0; i < 3; i++) CHECK(tenon_message_tensor(message, i) == tensors[i]);
+  CHECK(tenon_message_tensor(message, 3) == tensors[1] && tenon_message_tensor(message, 5) == NULL &&
+        tenon_message_tensor(message, SIZE_MAX) == NULL);
+  CHECK(strcmp(tenon_message_name(message, 0), "weight") == 0 && tenon_message_name(message, 1) == NULL);
+  CHECK(strcmp(tenon_message_name(message, 2), names[2]) == 0 && tenon_message_name(message, 4) == NULL &&
+        tenon_message_name(message, 5) == NULL);
+  CHECK(tenon_message_find(message, "weight") == tensors[0]); /* the first of that name */
+  CHECK(tenon_message_find(message, names[2]) == tensors[2]);
+  CHECK(tenon_message_find(message, "") == NULL && tenon_message_find(message, NULL) == NULL &&
+        tenon_message_find(message, "weigh") == NULL);
+  for (i = 0; i < 3; i++) tenon_tensor_release(tensors[i]);
+  tenon_storage_release(storage);
+  CHECK(check_filled(tenon_tensor_data(tenon_message_tensor(message, 0)), 256, 1)); /* the message holds what it holds */
+
+  check_fill(bytes, sizeof(bytes), 9);
+  OK(tenon_message_set_user_bytes(message, bytes, sizeof(bytes), ERR));
+  CHECK(memcmp(tenon_message_user_bytes(message, &n), bytes, sizeof(bytes)) == 0 && n == sizeof(bytes));
+  OK(tenon_message_set_user_bytes(message, "short", 5, ERR));
+  CHECK(memcmp(tenon_message_user_bytes(message, &n), "short", 5) == 0 && n == 5);
+  CHECK(tenon_message_user_bytes(message, NULL) != NULL);
+  OK(tenon_message_set_user_bytes(message, NULL, 0, ERR));
+  CHECK(tenon_message_user_bytes(message, &n) == NULL && n == 0);
+  tenon_message_release(message);
+}
+
+static void names_and_bytes_refused(void) {
+  static char longest[TENON_MESSAGE_MAX_NAME_NBYTES + 2];
+  static unsigned char bytes[TENON_MESSAGE_MAX_USER_NBYTES + 1];
+  static const char *const bad[] = {
+      "\x80", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff", "ok\xe2\x82", "\xf8\x88\x80\x80\x80"};
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 256, 1);
+  tenon_tensor *tensors[2];
+  const char *names[2];
+  tenon_message *message = NULL;
+  size_t i;
+  tensors[0] = tensors[1] = check_bytes_tensor(storage);
+  OK(tenon_message_new(&message, ERR));
+  names[0] = "good";
+  for (i = 0; i < COUNT_OF(bad); i++) {
+    names[1] = bad[i];
+    FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, tensors, names, 2, NULL, ERR));
+    CHECK(tenon_message_count(message) == 0 && tenon_storage_use_count(storage) == 2); /* none of them */
+  }
+  memset(longest, 'n', sizeof(longest) - 1);
+  names[1] = longest;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, tensors, names, 2, NULL, ERR));
+  longest[TENON_MESSAGE_MAX_NAME_NBYTES] = '\0';
+  OK(tenon_message_add(message, tensors, names, 2, NULL, ERR));
+  CHECK(strcmp(tenon_message_name(message, 1), longest) == 0);
+  OK(tenon_message_set_user_bytes(message, "kept", 4, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(message, bytes, sizeof(bytes), ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(message, bytes, SIZE_MAX, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(message, NULL, 1, ERR));
+  CHECK(memcmp(tenon_message_user_bytes(message, NULL), "kept", 4) == 0);
+  tenon_message_release(message);
+  tenon_tensor_release(tensors[0]);
+  tenon_storage_release(storage);
+}
+
+static void lends_refused(void) {
+  tenon_share_options read_only = check_share_options(TENON_ACCESS_READ_ONLY), writable = check_share_options(TENON_ACCESS_WRITABLE);
+  tenon_storage_options frozen_options = check_storage_options(TENON_MODE_FROZEN, 0);
+  tenon_storage *storages[5];
+  tenon_tensor *tensors[5], *both[2];
+  tenon_message *message = NULL;
+  size_t i;
+  storages[0] = check_storage(TENON_MODE_SHARED, 0, 64, 1);
+  storages[1] = check_storage(TENON_MODE_LENDER_WRITES, 0, 64, 1);
+  storages[2] = check_storage(TENON_MODE_FROZEN, 0, 64, 1);
+  storages[3] = check_storage(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE, 64, 1);
+  OK(tenon_storage_new(&frozen_options, 64, &storages[4], ERR)); /* not frozen yet */
+  for (i = 0; i < 5; i++) tensors[i] = check_bytes_tensor(storages[i]);
+  OK(tenon_message_new(&message, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "LENDER_WRITES", tenon_message_add(message, &tensors[0], NULL, 1, &read_only, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "SHARED", tenon_message_add(message, &tensors[1], NULL, 1, &writable, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "SHARED", tenon_message_add(message, &tensors[2], NULL, 1, &writable, ERR));
+  FAILS(TENON_UNSUPPORTED, tenon_message_add(message, &tensors[3], NULL, 1, NULL, ERR));
+  FAILS_SAYING(TENON_PERMISSION, "option", "tenon_storage_freeze", tenon_message_add(message, &tensors[4], NULL, 1, NULL, ERR));
+  both[0] = tensors[0];
+  both[1] = tensors[3];
+  FAILS(TENON_UNSUPPORTED, tenon_message_add(message, both, NULL, 2, NULL, ERR));
+  CHECK(tenon_message_count(message) == 0);
+  for (i = 0; i < 5; i++) CHECK(tenon_storage_use_count(storages[i]) == 2);
+  OK(tenon_message_add(message, tensors, NULL, 3, NULL, ERR));
+  OK(tenon_message_add(message, &tensors[1], NULL, 2, &read_only, ERR));
+  OK(tenon_message_add(message, &tensors[0], NULL, 1, &writable, ERR));
+  CHECK(tenon_message_count(message) == 6);
+  tenon_message_release(message);
+  for (i = 0; i < 5; i++) {
+    CHECK(tenon_storage_use_count(storages[i]) == 2);
+    tenon_tensor_release(tensors[i]);
+    tenon_storage_release(storages[i]);
+  }
+}
+
+static void bad_input(void) {
+  struct {
+    tenon_share_options options;
+    unsigned char tail[16];
+  } larger;
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 64, 1);
+  tenon_tensor *tensor = check_bytes_tensor(storage), *with_null[3];
+  tenon_message *message = NULL;
+  tenon_share_options options = check_share_options(3);
+  size_t n = 7;
+  with_null[0] = tensor;
+  with_null[1] = NULL;
+  with_null[2] = tensor;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_new(NULL, ERR));
+  OK(tenon_message_new(&message, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(NULL, &tensor, NULL, 1, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, NULL, NULL, 1, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, with_null, NULL, 3, NULL, ERR));
+  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED, tenon_message_add(message, with_null, NULL, SIZE_MAX, NULL, ERR));
+  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED,
+               tenon_message_add(message, with_null, NULL, SIZE_MAX / sizeof(void *), NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_set_user_bytes(NULL, "x", 1, ERR));
+  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  options = check_share_options(0);
+  options.flags = 1;
+  FAILS_EITHER(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  options = check_share_options(0);
+  options.struct_size = 0;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  options.struct_size = sizeof(options) - 1;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_add(message, &tensor, NULL, 1, &options, ERR));
+  memset(&larger, 0, sizeof(larger));
+  larger.options.struct_size = sizeof(larger);
+  larger.tail[0] = 1;
+  FAILS(TENON_UNSUPPORTED, tenon_message_add(message, &tensor, NULL, 1, &larger.options, ERR));
+  larger.tail[0] = 0;
+  CHECK(tenon_message_count(message) == 0);
+  OK(tenon_message_add(message, &tensor, NULL, 1, &larger.options, ERR));
+  CHECK(tenon_message_count(NULL) == 0 && tenon_message_tensor(NULL, 0) == NULL && tenon_message_name(NULL, 0) == NULL);
+  CHECK(tenon_message_find(NULL, "x") == NULL && tenon_message_user_bytes(NULL, &n) == NULL && n == 0);
+  tenon_message_release(NULL);
+  tenon_message_release(message);
+  tenon_tensor_release(tensor);
+  tenon_storage_release(storage);
+}
+
+int main(void) {
+  check_begin(60);
+  RUN(filling);
+  RUN(names_and_bytes_refused);
+  RUN(lends_refused);
+  RUN(bad_input);
+  return 0;
+}
