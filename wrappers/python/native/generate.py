@@ -1,0 +1,49 @@
+"""Write the C source of tenon._cffi from Tenon's own headers: the preprocessor reads them, cffi is given what it says."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import cffi
+
+# cffi knows the types of these two by itself; the real ones are full of what it cannot read.
+STUBS = ("stddef.h", "stdint.h")
+
+
+def preprocess(compiler: str, includes: list[str], *more: str) -> str:
+    with tempfile.TemporaryDirectory() as stubs:
+        for name in STUBS:
+            Path(stubs, name).write_text("")
+        command = [compiler, "-E", "-P", "-nostdinc", f"-I{stubs}", *(f"-I{path}" for path in includes), *more, "-x", "c", "-"]
+        done = subprocess.run(command, input="#include <tenon/tenon.h>\n", stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+def numeric_macros(compiler: str, includes: list[str]) -> list[str]:
+    lines = preprocess(compiler, includes, "-dM").splitlines()
+    return sorted(f"#define {match[1]} ..." for line in lines if (match := re.match(r"#define (TENON_[A-Z_]+) [0-9]+$", line)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--include", action="append", default=[], help="a folder that holds tenon/*.h")
+    parser.add_argument("output")
+    arguments = parser.parse_args()
+
+    ffi = cffi.FFI()
+    ffi.cdef(preprocess(arguments.compiler, arguments.include))
+    ffi.cdef("\n".join(numeric_macros(arguments.compiler, arguments.include)))
+    # The structs are named here and defined in DLPack's header, which this module does not need.
+    ffi.set_source("tenon._cffi", "#include <tenon/tenon.h>\n", py_limited_api=True)
+    ffi.emit_c_code(arguments.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

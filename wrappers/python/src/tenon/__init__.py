@@ -1,0 +1,80 @@
+"""Tenon lends tensors between processes without copying them.
+
+lender                                      borrower
+t = tenon.zeros((2, 3))                     with tenon.Connection(socket) as c:
+with tenon.Connection(socket) as c:             t = c.recv()["weight"]
+    c.send({"weight": t})                   t.numpy()[0, 0] = 1  # seen by the lender
+"""
+
+from __future__ import annotations
+
+from tenon import _mp_hook
+from tenon._native import __version__
+from tenon.by_fd import FdHandle, open_fd
+from tenon.connection import Connection, pair
+from tenon.descriptor import Descriptor, open_descriptor
+from tenon.dlpack import from_dlpack
+from tenon.error import (
+    Cancelled,
+    Corrupt,
+    Incompatible,
+    Internal,
+    Interrupted,
+    InvalidArgument,
+    Io,
+    NotFound,
+    OutOfMemory,
+    PeerGone,
+    PermissionDenied,
+    ResourceExhausted,
+    TenonError,
+    Timeout,
+    Unsupported,
+    WouldBlock,
+)
+from tenon.message import Message
+from tenon.stats import Stats, stats
+from tenon.storage import Storage, trim
+from tenon.tensor import Tensor, empty, from_numpy, zeros
+from tenon.wait import Cancel
+from tenon.weak import WeakRef
+
+__all__ = [
+    "Cancel",
+    "Cancelled",
+    "Connection",
+    "Corrupt",
+    "Descriptor",
+    "FdHandle",
+    "Incompatible",
+    "Internal",
+    "Interrupted",
+    "InvalidArgument",
+    "Io",
+    "Message",
+    "NotFound",
+    "OutOfMemory",
+    "PeerGone",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "Stats",
+    "Storage",
+    "TenonError",
+    "Tensor",
+    "Timeout",
+    "Unsupported",
+    "WeakRef",
+    "WouldBlock",
+    "__version__",
+    "empty",
+    "from_dlpack",
+    "from_numpy",
+    "open_descriptor",
+    "open_fd",
+    "pair",
+    "stats",
+    "trim",
+    "zeros",
+]
+
+_mp_hook.install()

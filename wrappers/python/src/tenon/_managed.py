@@ -1,0 +1,56 @@
+"""What every object that holds a part of the C library does alike: close, with, "already closed", no plain pickling."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, NoReturn, Self
+
+
+class Closing:
+    """For classes with a close of their own."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(
+            f"a {name} has no pickled form of its own: send it with tenon.Connection, encode it with tenon.Descriptor, "
+            "or put it on a multiprocessing Queue or Pipe (tenon.multiprocessing)"
+        )
+
+
+class Managed(Closing):
+    """Holds one cdata whose destructor gives the C object back.
+
+    A call takes the cdata into a local first: when another thread closes the object meanwhile, the last user gives it back.
+    """
+
+    __slots__ = ("__weakref__", "_cdata")
+    _cdata: Any
+
+    @property
+    def closed(self) -> bool:
+        """Whether close was called."""
+        return self._cdata is None
+
+    def close(self) -> None:
+        """Give the object back. Again: nothing."""
+        self._cdata = None
+
+    def _own(self) -> Any:
+        cdata = self._cdata
+        if cdata is None:
+            raise ValueError(f"this {type(self).__name__} is already closed")
+        return cdata

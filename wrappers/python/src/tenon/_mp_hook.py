@@ -1,0 +1,102 @@
+"""Teaches multiprocessing's pickler about tensors, without importing multiprocessing.
+
+When it is there already it is told at once; otherwise a finder waits in sys.meta_path for the import of multiprocessing.reduction,
+and takes itself out when that comes. Plain pickle is not touched: it has no way to lend, and raises TypeError.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+    from tenon.storage import Storage
+    from tenon.tensor import Tensor
+
+_REDUCTION = "multiprocessing.reduction"
+
+
+def _reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
+    from tenon.multiprocessing import reduce_tensor
+
+    return reduce_tensor(tensor)
+
+
+def _reduce_storage(storage: Storage) -> tuple[Any, ...]:
+    from tenon.multiprocessing import reduce_storage
+
+    return reduce_storage(storage)
+
+
+def _hand_over() -> None:
+    lending = sys.modules.get("tenon.multiprocessing")
+    if lending is not None:
+        lending.hand_over()
+
+
+def _plan_exit(_: object = None) -> None:
+    # Long before the exit: a finalizer that is added while finalizers run is never run, and the first tensor may be pickled by a
+    # queue's feeder thread, which one of them (-5) waits for. -50 comes after those.
+    from multiprocessing import util
+
+    util.Finalize(None, _hand_over, exitpriority=-50)
+
+
+def _register(reduction: Any) -> None:
+    from multiprocessing import util
+
+    from tenon import _mp_family
+    from tenon.storage import Storage
+    from tenon.tensor import Tensor
+
+    reduction.register(Tensor, _reduce_tensor)
+    reduction.register(Storage, _reduce_storage)
+    _plan_exit()
+    # A Process forgets its parent's finalizers after the one, and a plain fork never comes to the other.
+    os.register_at_fork(after_in_child=_plan_exit)
+    util.register_after_fork(_plan_exit, _plan_exit)
+    try:
+        _mp_family.join()
+    except OSError:
+        # No fd or no socket to be had: those who need it will say so.
+        pass
+
+
+class _Finder:
+    @classmethod
+    def find_spec(cls, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != _REDUCTION:
+            return None
+        sys.meta_path.remove(cls)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                _tell_after(spec.loader)
+                return spec
+        return None
+
+
+def _tell_after(loader: Any) -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module
+        execute(module)
+        _register(module)
+
+    loader.exec_module = exec_module
+
+
+def install() -> None:
+    """Called once, when tenon is imported."""
+    reduction = sys.modules.get(_REDUCTION)
+    if reduction is None:
+        sys.meta_path.insert(0, _Finder)
+    elif hasattr(reduction, "register"):
+        _register(reduction)

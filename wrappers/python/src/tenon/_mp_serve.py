@@ -1,0 +1,286 @@
+"""Hands out the fds of lent segments, each message once, to processes of the same user that have its key.
+
+Runs as a thread of the lender and, with the listener and the fds inherited, as the keeper that stays behind when the lender exits.
+The keeper is this file run as a program, with nothing but the standard library: it starts fast and holds no memory of the lender's.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# One request, then answers of up to MAX_FDS fds each until `total` have come, then one ACK. SOCK_SEQPACKET keeps them apart.
+REQUEST = struct.Struct("<4s16s")
+ANSWER = struct.Struct("<4sIII")  # magic, status, total or errno, how many fds this packet carries
+MAGIC = b"TnF1"
+ACK = b"A"
+MAX_FDS = 250  # the kernel takes 253 in one message
+
+OK, UNKNOWN, FOREIGN, LIMIT = range(4)
+
+KEY_NBYTES = 16
+_CONNECTION_SECONDS = 20.0
+_MAX_CONNECTIONS = 512
+_LIMITS = (errno.ETOOMANYREFS, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class _Fd:
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self, close: Any = os.close) -> None:
+        close(self.number)
+
+
+class Segment:
+    """An fd of a lent segment. Closed with the last message that needs it."""
+
+    # The fd is an object of its own, because a weak reference still gives an object while that one's __del__ runs: another thread could
+    # get a Segment whose fd is being closed.
+    __slots__ = ("__weakref__", "_fd")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = _Fd(fd)
+
+    @property
+    def fd(self) -> int:
+        return self._fd.number
+
+
+class Parcel:
+    """The segments that one message needs, in the order of their numbers in it."""
+
+    __slots__ = ("segments",)
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+
+
+def peer_uid(connection: socket.socket) -> int:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("iII", credentials)[1])
+
+
+def has_family(prefix: bytes) -> bool:
+    """Whether a process lives that holds a socket of the family's name."""
+    with open("/proc/net/unix", "rb") as names:
+        return prefix in names.read()
+
+
+class _Client:
+    __slots__ = ("deadline", "key", "parcel", "sent", "socket")
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.deadline = time.monotonic() + _CONNECTION_SECONDS
+        self.key = b""
+        self.parcel: Parcel | None = None
+        self.sent = 0
+
+
+class Server:
+    """Serves one listener. `lock` guards all of it, and is held by who forks."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.listener = listener
+        self.lock = threading.RLock()
+        self.parcels: dict[bytes, Parcel] = {}
+        self._clients: dict[int, _Client] = {}
+        self._taken: set[bytes] = set()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._uid = os.geteuid()
+        self._is_stopping = False
+        self._poll = select.poll()
+        self._poll.register(listener.fileno(), select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+        listener.setblocking(False)
+
+    def watch(self, fd: int) -> None:
+        """Let step return when this fd tells something."""
+        self._poll.register(fd, select.POLLIN)
+
+    def unwatch(self, fd: int) -> None:
+        self._poll.unregister(fd)
+
+    def run(self) -> None:
+        """The thread: serves until stop. Those that are being served at that moment are served to the end."""
+        while not self._is_stopping:
+            self.step(None)
+        deadline = time.monotonic() + 1
+        while self._taken and time.monotonic() < deadline:
+            self.step(0.05)
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        os.eventfd_write(self._wake, 1)
+
+    def close(self) -> None:
+        """Close every fd, here only: in the child of a fork this leaves the parent's server as it is."""
+        self.listener.close()
+        for client in self._clients.values():
+            client.socket.close()
+        self._clients.clear()
+        self.parcels.clear()
+        if self._wake >= 0:
+            os.close(self._wake)
+            self._wake = -1
+
+    def step(self, seconds: float | None) -> list[int]:
+        """Wait for something and do it. Returns the watched fds that told something."""
+        now = time.monotonic()
+        for client in self._clients.values():
+            left = max(client.deadline - now, 0)
+            seconds = left if seconds is None else min(seconds, left)
+        told = []
+        for fd, events in self._poll.poll(None if seconds is None else seconds * 1000 + 1):
+            with self.lock:
+                if fd == self._wake:
+                    os.eventfd_read(fd)
+                elif fd == self.listener.fileno():
+                    self._accept()
+                elif fd in self._clients:
+                    self._serve(self._clients[fd], events)
+                else:
+                    told.append(fd)
+        now = time.monotonic()
+        for client in [client for client in self._clients.values() if client.deadline <= now]:
+            self._drop(client)
+        return told
+
+    def _accept(self) -> None:
+        try:
+            connection = self.listener.accept()[0]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno in _LIMITS:
+                # The caller stays in the queue until fds are free again.
+                time.sleep(0.01)
+            return
+        connection.setblocking(False)
+        if peer_uid(connection) != self._uid or len(self._clients) >= _MAX_CONNECTIONS:
+            self._answer(connection, FOREIGN if peer_uid(connection) != self._uid else LIMIT, errno.EUSERS)
+            connection.close()
+            return
+        client = _Client(connection)
+        self._clients[connection.fileno()] = client
+        self._poll.register(connection.fileno(), select.POLLIN)
+
+    def _answer(self, connection: socket.socket, status: int, number: int, fds: list[int] | None = None) -> None:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        packet = ANSWER.pack(MAGIC, status, number, len(fds or ()))
+        connection.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
+
+    def _serve(self, client: _Client, events: int) -> None:
+        try:
+            if client.parcel is None:
+                self._take_request(client)
+            elif events & select.POLLOUT:
+                self._send(client)
+            elif client.socket.recv(8) == ACK:
+                self.parcels.pop(client.key, None)
+                self._drop(client)
+            else:
+                self._drop(client)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._drop(client)
+
+    def _take_request(self, client: _Client) -> None:
+        request = client.socket.recv(REQUEST.size + 1)
+        parcel = None
+        if len(request) == REQUEST.size:
+            magic, key = REQUEST.unpack(request)
+            if magic == MAGIC and key not in self._taken:
+                parcel = self.parcels.get(key)
+        if parcel is None:
+            if request:
+                self._answer(client.socket, UNKNOWN, 0)
+            self._drop(client)
+            return
+        client.key, client.parcel = key, parcel
+        self._taken.add(key)
+        self._send(client)
+
+    def _send(self, client: _Client) -> None:
+        assert client.parcel is not None
+        segments = client.parcel.segments
+        try:
+            while client.sent < len(segments):
+                part = segments[client.sent : client.sent + MAX_FDS]
+                self._answer(client.socket, OK, len(segments), [segment.fd for segment in part])
+                client.sent += len(part)
+        except BlockingIOError:
+            self._poll.modify(client.socket.fileno(), select.POLLIN | select.POLLOUT)
+            return
+        except OSError as error:
+            if error.errno in _LIMITS:
+                self._answer(client.socket, LIMIT, error.errno)
+            self._drop(client)
+            return
+        self._poll.modify(client.socket.fileno(), select.POLLIN)
+
+    def _drop(self, client: _Client) -> None:
+        fd = client.socket.fileno()
+        self._poll.unregister(fd)
+        del self._clients[fd]
+        # Without an ACK the message can be fetched again.
+        self._taken.discard(client.key)
+        client.socket.close()
+
+
+def keep(plan: dict[str, Any]) -> None:
+    """The keeper: serve what is left, until all is fetched, the family is gone or the time is over."""
+    server = Server(socket.socket(fileno=plan["listener"]))
+    # One for each fd, because it closes it.
+    segments = {fd: Segment(fd) for fd in {fd for fds in plan["parcels"].values() for fd in fds}}
+    for key, fds in plan["parcels"].items():
+        server.parcels[key] = parcel = Parcel()
+        parcel.segments = [segments[fd] for fd in fds]
+    segments.clear()
+    relatives = set(plan["relatives"])
+    for fd in relatives:
+        server.watch(fd)
+    deadline = time.monotonic() + plan["seconds"]
+    while server.parcels and (left := deadline - time.monotonic()) > 0:
+        # A relative's pidfd wakes the loop; of others only their names tell.
+        for fd in server.step(left if relatives else min(left, 0.3)):
+            server.unwatch(fd)
+            os.close(fd)
+            relatives.remove(fd)
+        if not relatives and not has_family(plan["family"]):
+            return
+
+
+def _main() -> None:
+    import marshal
+
+    os.setsid()
+    os.chdir("/")
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    with open("/proc/self/comm", "w") as name:
+        name.write("tenon-keeper")
+    with open(int(sys.argv[1]), "rb") as source:
+        plan = marshal.load(source)
+    keep(plan)
+
+
+if __name__ == "__main__":
+    _main()

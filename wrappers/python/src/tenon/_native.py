@@ -1,0 +1,22 @@
+"""The C library: cffi's view of its header, and the small extension beside it."""
+
+from __future__ import annotations
+
+import atexit
+
+from tenon import _cffi, _native_ext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ffi: Any = _cffi.ffi
+lib: Any = _cffi.lib
+
+if lib.tenon_abi_version() != lib.TENON_ABI_VERSION:
+    raise ImportError(f"libtenon has ABI {lib.tenon_abi_version()}, but this package was built for ABI {lib.TENON_ABI_VERSION}")
+
+# A deleter that comes after this must not ask for the interpreter any more.
+atexit.register(_native_ext.mark_finalizing)
+
+__version__: str = ffi.string(lib.tenon_version_string()).decode()

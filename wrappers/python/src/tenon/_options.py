@@ -1,0 +1,54 @@
+"""The words that stand for the C library's constants."""
+
+from __future__ import annotations
+
+from tenon._native import lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal, SupportsIndex
+
+    Mode = Literal["shared", "lender_writes", "frozen"]
+    Access = Literal["auto", "read_only", "writable"]
+
+MODES: dict[str, int] = {
+    "shared": lib.TENON_MODE_SHARED,
+    "lender_writes": lib.TENON_MODE_LENDER_WRITES,
+    "frozen": lib.TENON_MODE_FROZEN,
+}
+MODE_NAMES = {number: name for name, number in MODES.items()}
+
+ACCESSES: dict[str, int] = {
+    "auto": lib.TENON_ACCESS_AUTO,
+    "read_only": lib.TENON_ACCESS_READ_ONLY,
+    "writable": lib.TENON_ACCESS_WRITABLE,
+}
+ACCESS_NAMES = {number: name for name, number in ACCESSES.items()}
+
+
+def number_of(table: dict[str, int], word: str, what: str) -> int:
+    number = table.get(word)
+    if number is None:
+        raise ValueError(f"{what} {word!r} is not one of {', '.join(table)}")
+    return number
+
+
+def open_flags(private_copy: bool, private_cow: bool, adopt: bool, allow_unsealed: bool) -> int:
+    flags: int = 0
+    if private_copy:
+        flags |= lib.TENON_OPEN_PRIVATE_COPY
+    if private_cow:
+        flags |= lib.TENON_OPEN_PRIVATE_COW
+    if adopt:
+        flags |= lib.TENON_OPEN_ADOPT_FD
+    if allow_unsealed:
+        flags |= lib.TENON_OPEN_ALLOW_UNSEALED
+    return flags
+
+
+def unsigned(number: SupportsIndex, what: str) -> int:
+    """A count that C can hold; the C library judges the rest."""
+    value = number.__index__()
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{what} {value} is not between 0 and 2**64 - 1")
+    return value

@@ -1,0 +1,127 @@
+"""Lending and opening by file descriptor."""
+
+from __future__ import annotations
+
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, unsigned
+from tenon.error import call
+from tenon.storage import Storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from tenon._options import Access
+
+    class HasFileno(Protocol):
+        def fileno(self) -> int: ...
+
+
+class FdHandle(Managed):
+    """How to reach a storage by fd. Owns its fd until close or detach. Everything in bytes."""
+
+    __slots__ = ()
+
+    def __init__(self, cdata: Any) -> None:
+        self._cdata = cdata
+
+    @property
+    def fd(self) -> int:
+        """The fd, close-on-exec; -1 for an empty storage, or once it was detached."""
+        return int(self._own().fd)
+
+    def fileno(self) -> int:
+        """The same, for select and friends."""
+        return self.fd
+
+    @property
+    def access(self) -> str:
+        """What the handle allows: "read_only" or "writable"."""
+        return ACCESS_NAMES[self._own().access]
+
+    @property
+    def offset(self) -> int:
+        """Where the storage begins in the segment."""
+        return int(self._own().offset)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the storage."""
+        return int(self._own().nbytes)
+
+    @property
+    def segment_nbytes(self) -> int:
+        """The size of the whole segment."""
+        return int(self._own().segment_nbytes)
+
+    def detach(self) -> int:
+        """The fd, which is the caller's from now on."""
+        own = self._own()
+        fd = int(own.fd)
+        own.fd = -1
+        return fd
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tenon.FdHandle, closed>"
+        return f"<tenon.FdHandle fd {self.fd}: {self.nbytes} bytes at {self.offset} of {self.segment_nbytes}, {self.access}>"
+
+
+def share_fd(storage: Storage, access: Access = "auto") -> FdHandle:
+    """See Storage.share_fd."""
+    options = ffi.new("tenon_share_options *")
+    options.struct_size = ffi.sizeof("tenon_share_options")
+    options.access = number_of(ACCESSES, access, "access")
+    out = ffi.new("tenon_fd_handle *")
+    out.struct_size = ffi.sizeof("tenon_fd_handle")
+    out.fd = -1
+    call(lib.tenon_share_fd, storage._own(), options, out)
+    return FdHandle(ffi.gc(out, lib.tenon_fd_handle_close))
+
+
+def open_options(access: str, flags: int) -> Any:
+    options = ffi.new("tenon_open_options *")
+    options.struct_size = ffi.sizeof("tenon_open_options")
+    options.access = number_of(ACCESSES, access, "access")
+    options.flags = flags
+    return options
+
+
+def open_fd(
+    fd: int | HasFileno | FdHandle,
+    nbytes: int | None = None,
+    offset: int = 0,
+    *,
+    access: Access = "auto",
+    private_copy: bool = False,
+    private_cow: bool = False,
+    adopt: bool = False,
+    allow_unsealed: bool = False,
+) -> Storage:
+    """Open what was lent: an FdHandle, or an fd with the size and offset that came with it.
+
+    The fd is borrowed; with adopt it is the library's once the call succeeded.
+    """
+    handle = ffi.new("tenon_fd_handle *")
+    if isinstance(fd, FdHandle):
+        if nbytes is not None or offset:
+            raise TypeError("an FdHandle has its own nbytes and offset")
+        source = fd._own()
+        handle[0] = source[0]
+    else:
+        if nbytes is None:
+            raise TypeError("an fd needs nbytes")
+        handle.struct_size = ffi.sizeof("tenon_fd_handle")
+        number = fd if isinstance(fd, int) else fd.fileno()
+        if not -(1 << 31) <= number < 1 << 31:
+            raise ValueError(f"{number} is no fd")
+        handle.fd = number
+        handle.offset = unsigned(offset, "offset")
+        handle.nbytes = unsigned(nbytes, "nbytes")
+    options = open_options(access, open_flags(private_copy, private_cow, adopt, allow_unsealed))
+    out = ffi.new("tenon_storage **")
+    call(lib.tenon_open_fd, handle, options, out)
+    if adopt and isinstance(fd, FdHandle):
+        fd.detach()
+    return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))

@@ -1,0 +1,119 @@
+"""Connections: messages over a Unix socket that the user brings."""
+
+from __future__ import annotations
+
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._options import ACCESSES, number_of, open_flags, unsigned
+from tenon.error import call
+from tenon.message import Message
+from tenon.wait import Cancel, run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket as _socket
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Buffer
+
+    from tenon._options import Access
+    from tenon.message import Tensors
+
+
+class Connection(Managed):
+    """One end of a connected AF_UNIX socket (stream or seqpacket). The other end must be a connection too."""
+
+    __slots__ = ("_socket",)
+    _socket: Any
+
+    def __init__(
+        self,
+        socket: int | _socket.socket,
+        *,
+        adopt: bool = False,
+        access: Access = "auto",
+        private_copy: bool = False,
+        private_cow: bool = False,
+        allow_unsealed: bool = False,
+        max_message_nbytes: int = 0,
+        max_tensors: int = 0,
+        max_segments: int = 0,
+    ) -> None:
+        """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it is closed with the connection.
+
+        The options from access to allow_unsealed say how to open what is received. A limit of 0 is the library's default.
+        """
+        self._cdata = self._socket = None
+        options = ffi.new("tenon_connection_options *")
+        options.struct_size = ffi.sizeof("tenon_connection_options")
+        options.flags = lib.TENON_CONNECTION_ADOPT_SOCKET if adopt else 0
+        options.open_access = number_of(ACCESSES, access, "access")
+        options.open_flags = open_flags(private_copy, private_cow, False, allow_unsealed)
+        options.max_message_nbytes = unsigned(max_message_nbytes, "max_message_nbytes")
+        options.max_tensors = unsigned(max_tensors, "max_tensors")
+        options.max_segments = unsigned(max_segments, "max_segments")
+        out = ffi.new("tenon_connection **")
+        call(lib.tenon_connection_new, socket if isinstance(socket, int) else socket.fileno(), options, out)
+        self._cdata = ffi.gc(out[0], lib.tenon_connection_release)
+        if not isinstance(socket, int):
+            if adopt:
+                socket.detach()
+            else:
+                # The socket must outlive the connection, also when its owner forgets it.
+                self._socket = socket
+
+    def close(self) -> None:
+        """Give the connection back. What was received stays valid. A call that runs in another thread ends first."""
+        super().close()
+        self._socket = None
+
+    def fileno(self) -> int:
+        """The fd to poll. When it is readable, call recv(timeout=0) until WouldBlock."""
+        return int(lib.tenon_connection_fd(self._own()))
+
+    def send(
+        self,
+        tensors: Message | Tensors = (),
+        names: Sequence[str | None] | None = None,
+        user_bytes: Buffer = b"",
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> None:
+        """Send tensors (a list, one, or a dict by name), or a Message, as one message; delivered whole and in order.
+
+        When the wait ends first (Timeout, WouldBlock, Cancelled, Ctrl-C) the message may be half sent and the connection keeps it:
+        go on with flush, or by sending the same Message object. Seconds; None waits for ever.
+        """
+        if isinstance(tensors, Message):
+            if names is not None or bytes(user_bytes):
+                raise TypeError("a Message has its own names and user bytes")
+            message = tensors
+        else:
+            message = Message(tensors, names, user_bytes)
+        own, what = self._own(), message._own()
+        run(lambda wait, error: lib.tenon_send(own, what, wait, error), timeout, cancel)
+
+    def flush(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> None:
+        """Finish what an earlier send left half sent."""
+        own = self._own()
+        run(lambda wait, error: lib.tenon_send(own, ffi.NULL, wait, error), timeout, cancel)
+
+    def recv(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> Message:
+        """Receive the next message. When the wait ends first nothing is lost: call again. Seconds; None waits for ever."""
+        own = self._own()
+        out = ffi.new("tenon_message **")
+        run(lambda wait, error: lib.tenon_recv(own, wait, out, error), timeout, cancel)
+        return Message._adopt(out[0])
+
+    def __repr__(self) -> str:
+        return "<tenon.Connection, closed>" if self.closed else f"<tenon.Connection on fd {self.fileno()}>"
+
+
+def pair() -> tuple[Connection, Connection]:
+    """Two connections to each other: one for this process, one for a child."""
+    import socket
+
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return Connection(left, adopt=True), Connection(right, adopt=True)

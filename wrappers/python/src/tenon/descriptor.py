@@ -1,0 +1,78 @@
+"""The portable form of a message: bytes, and the fds that they count on."""
+
+from __future__ import annotations
+
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._options import open_flags
+from tenon.by_fd import open_options
+from tenon.error import call
+from tenon.message import Message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
+
+    from tenon._options import Access
+    from tenon.message import Tensors
+
+
+class Descriptor(Managed):
+    """Encodes a message, or tensors. Keeps tensors and fds alive until it is closed.
+
+    bytes_only: no fds travel; the opener fetches them from this process, which must live, and hold the descriptor, until then.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, message: Message | Tensors, *, bytes_only: bool = False) -> None:
+        self._cdata = None
+        source = message if isinstance(message, Message) else Message(message)
+        options = ffi.new("tenon_descriptor_options *")
+        options.struct_size = ffi.sizeof("tenon_descriptor_options")
+        options.flags = lib.TENON_DESCRIPTOR_BYTES_ONLY if bytes_only else 0
+        out = ffi.new("tenon_descriptor **")
+        call(lib.tenon_descriptor_new, source._own(), options, out)
+        self._cdata = ffi.gc(out[0], lib.tenon_descriptor_release)
+
+    @property
+    def bytes(self) -> bytes:
+        """The bytes to carry."""
+        own = self._own()
+        size = ffi.new("size_t *")
+        data = lib.tenon_descriptor_bytes(own, size)
+        return bytes(ffi.buffer(data, size[0]))
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """The fds to carry, in this order; they are the descriptor's, do not close them."""
+        own = self._own()
+        size = ffi.new("size_t *")
+        data = lib.tenon_descriptor_fds(own, size)
+        return tuple(data[i] for i in range(size[0]))
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tenon.Descriptor, closed>"
+        return f"<tenon.Descriptor of {len(self.bytes)} bytes and {len(self.fds)} fds>"
+
+
+def open_descriptor(
+    data: Buffer,
+    fds: Sequence[int] = (),
+    *,
+    access: Access = "auto",
+    private_copy: bool = False,
+    private_cow: bool = False,
+    adopt: bool = False,
+    allow_unsealed: bool = False,
+) -> Message:
+    """Open a descriptor that came from another process. The fds are borrowed; with adopt they are the library's on success."""
+    options = open_options(access, open_flags(private_copy, private_cow, adopt, allow_unsealed))
+    numbers = ffi.new("int32_t[]", list(fds)) if fds else ffi.NULL
+    out = ffi.new("tenon_message **")
+    with memoryview(data) as view, ffi.from_buffer(view) as source:
+        call(lib.tenon_descriptor_open, source, view.nbytes, numbers, len(fds), options, out)
+    return Message._adopt(out[0])

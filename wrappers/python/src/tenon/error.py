@@ -1,0 +1,179 @@
+"""Errors of the C library as exceptions that are also the built-in kind. One function maps codes: from_status."""
+
+from __future__ import annotations
+
+import errno as _errno
+import os as _os
+
+from tenon import _native_ext
+from tenon._native import ffi, lib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class TenonError(Exception):
+    """Why a call failed. Those of its kinds that are an OSError too have errno set."""
+
+    code: str = "INTERNAL"
+    """The name of the status code, such as "RESOURCE_EXHAUSTED"."""
+    status: int = lib.TENON_INTERNAL
+    """Its number."""
+    details: dict[str, str]
+    """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "field", "option"."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TenonError:
+        self: TenonError = super().__new__(cls, *args, **kwargs)
+        self.details = {}
+        return self
+
+
+class InvalidArgument(TenonError, ValueError):
+    """The call is wrong whatever the state of the machine."""
+
+
+class PermissionDenied(TenonError, PermissionError):
+    """The object does not allow it: ask for other access, or another mode at birth."""
+
+
+class NotFound(TenonError, FileNotFoundError):
+    """No such object (any more)."""
+
+
+class Corrupt(TenonError, ValueError):
+    """Bytes or an fd from outside are not what they claim."""
+
+
+class Incompatible(TenonError, ValueError):
+    """Made by a version that this one does not read."""
+
+
+class ResourceExhausted(TenonError, OSError):
+    """A limit was met; details["limit"] names it."""
+
+
+class OutOfMemory(ResourceExhausted, MemoryError):
+    """The limit that was met is one of memory."""
+
+
+class Unsupported(TenonError, NotImplementedError):
+    """This build, kernel or object cannot do it."""
+
+
+class PeerGone(TenonError, ConnectionError):
+    """The other process closed its end or died."""
+
+
+class WouldBlock(TenonError, BlockingIOError):
+    """A call with timeout 0 had nothing."""
+
+
+class Timeout(TenonError, TimeoutError):
+    """The time is over: call again to go on."""
+
+
+class Interrupted(TenonError, InterruptedError):
+    """A signal ended a wait. Waits go on by themselves; this is for who calls the library directly."""
+
+
+class Cancelled(TenonError):
+    """Cancel.trigger ended the wait: call again to go on."""
+
+
+class Io(TenonError, OSError):
+    """The system refused for a reason that fits no other kind."""
+
+
+class Internal(TenonError, RuntimeError):
+    """A defect in Tenon: please report it."""
+
+
+_KINDS: dict[int, tuple[type[TenonError], int]] = {
+    lib.TENON_INVALID_ARGUMENT: (InvalidArgument, 0),
+    lib.TENON_PERMISSION: (PermissionDenied, _errno.EPERM),
+    lib.TENON_NOT_FOUND: (NotFound, _errno.ENOENT),
+    lib.TENON_CORRUPT: (Corrupt, 0),
+    lib.TENON_INCOMPATIBLE: (Incompatible, 0),
+    lib.TENON_RESOURCE_EXHAUSTED: (ResourceExhausted, _errno.ENOSPC),
+    lib.TENON_UNSUPPORTED: (Unsupported, 0),
+    lib.TENON_PEER_GONE: (PeerGone, _errno.ECONNRESET),
+    lib.TENON_WOULD_BLOCK: (WouldBlock, _errno.EAGAIN),
+    lib.TENON_TIMEOUT: (Timeout, _errno.ETIMEDOUT),
+    lib.TENON_INTERRUPTED: (Interrupted, _errno.EINTR),
+    lib.TENON_CANCELLED: (Cancelled, 0),
+    lib.TENON_IO: (Io, _errno.EIO),
+    lib.TENON_INTERNAL: (Internal, 0),
+}
+
+_MEMORY_LIMITS = frozenset({"memory", "MemAvailable", "RLIMIT_AS", "RLIMIT_DATA", "address space"})
+
+
+def _is_of_memory(details: dict[str, str]) -> bool:
+    limit = details.get("limit")
+    if limit is None:
+        return details.get("errno") in (None, str(_errno.ENOMEM))
+    return limit in _MEMORY_LIMITS or limit.startswith("memory cgroup")
+
+
+def _make(status: int, message: str, details: dict[str, str]) -> TenonError:
+    kind, number = _KINDS.get(status, (Internal, 0))
+    if kind is ResourceExhausted and _is_of_memory(details):
+        kind, number = OutOfMemory, _errno.ENOMEM
+    if issubclass(kind, OSError):
+        found = details.get("errno", "")
+        error: TenonError = kind(int(found) if found.isdecimal() else number, message)
+    else:
+        error = kind(message)
+    error.status = status
+    error.code = ffi.string(lib.tenon_status_name(status)).decode()
+    error.details = details
+    return error
+
+
+def _text(pointer: Any) -> str:
+    raw: bytes = ffi.string(pointer)
+    return raw.decode("utf-8", "replace")
+
+
+def _read(error: Any, status: int) -> TenonError:
+    details: dict[str, str] = {}
+    index = 0
+    while (key := lib.tenon_error_detail_key(error, index)) != ffi.NULL:
+        details[_text(key)] = _text(lib.tenon_error_detail(error, key))
+        index += 1
+    exception = _make(status, _text(lib.tenon_error_message(error)), details)
+    cause = lib.tenon_error_cause(error)
+    if cause != ffi.NULL:
+        exception.__cause__ = _read(cause, lib.tenon_error_code(cause))
+    return exception
+
+
+def from_status(status: int, address: int = 0) -> TenonError:
+    """The exception for a status and the address of its tenon_error, which is released."""
+    if not address:
+        return _make(status, _os.strerror(_errno.ENOMEM) if status == lib.TENON_RESOURCE_EXHAUSTED else "no reason was given", {})
+    error = ffi.cast("tenon_error *", address)
+    try:
+        return _read(error, status)
+    finally:
+        lib.tenon_error_release(error)
+
+
+def make(kind: type[TenonError], message: str, **details: str) -> TenonError:
+    """An error that this wrapper itself finds."""
+    for status, (known, _) in _KINDS.items():
+        if known is kind:
+            return _make(status, message, details)
+    raise TypeError(kind)
+
+
+def call(function: Any, *arguments: Any) -> None:
+    """Call a fallible function of the library, whose last parameter is the error."""
+    error = ffi.new("tenon_error **")
+    status = function(*arguments, error)
+    if status:
+        raise from_status(status, int(ffi.cast("uintptr_t", error[0])))
+
+
+_native_ext.set_error_factory(from_status)

@@ -1,0 +1,437 @@
+"""Tensors and storages in multiprocessing: Queue, SimpleQueue, Pipe, Pool and Process arguments, with fork, spawn and forkserver.
+
+Nothing has to be imported or called: put a tensor on a queue, and the one that comes out lies over the same memory.
+
+A queue is a pipe and carries bytes only. So a message holds an address and a key, and the receiver fetches the fds of all its segments
+from the sender, in one go, when it unpickles. The sender serves them from a thread; when it exits normally with messages not fetched yet,
+a keeper process stays behind that holds only these fds and ends when all are fetched, when nobody of the multiprocessing family is left,
+or after keep_seconds. A sender that was killed cannot be asked: the receiver gets PeerGone at once.
+
+A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user are served.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+import threading
+import time
+import weakref
+from multiprocessing import process, spawn, util
+
+from tenon import _mp_family, _mp_serve
+from tenon._mp_serve import ANSWER, MAGIC, REQUEST, Parcel, Segment, Server
+from tenon.by_fd import open_fd
+from tenon.error import Corrupt, Io, NotFound, PeerGone, PermissionDenied, ResourceExhausted, Timeout, Unsupported, make
+from tenon.storage import Storage
+from tenon.tensor import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from tenon._options import Access, Mode
+
+__all__ = ["configure", "unfetched"]
+
+_keep_seconds = 60.0
+_fetch_seconds = 30.0
+_max_segments: int | None = None
+
+
+def configure(*, keep_seconds: float | None = None, fetch_seconds: float | None = None, max_unfetched_segments: int | None = None) -> None:
+    """Set limits of this process, and of the children that it forks from now on. What is None stays.
+
+    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer (30).
+    max_unfetched_segments: for how many segments a sender holds an fd (half of its limit of open files).
+    """
+    global _keep_seconds, _fetch_seconds, _max_segments
+    for name, value in (("keep_seconds", keep_seconds), ("fetch_seconds", fetch_seconds)):
+        if value is not None and not 0 <= value < 1e9:
+            raise ValueError(f"{name} {value} is not a number of seconds")
+    if max_unfetched_segments is not None and max_unfetched_segments < 1:
+        raise ValueError(f"max_unfetched_segments {max_unfetched_segments} is less than 1")
+    _keep_seconds = _keep_seconds if keep_seconds is None else keep_seconds
+    _fetch_seconds = _fetch_seconds if fetch_seconds is None else fetch_seconds
+    _max_segments = _max_segments if max_unfetched_segments is None else max_unfetched_segments
+
+
+def unfetched() -> tuple[int, int]:
+    """How many messages of this process nobody has fetched yet, and for how many segments it holds an fd because of them."""
+    lender = _lender
+    return (0, 0) if lender is None else (len(lender.server.parcels), len(lender.segments))
+
+
+# ---- the sender
+
+
+class _Lender:
+    """The serving side of one process, from its first pickled tensor on."""
+
+    def __init__(self) -> None:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self.address = b"\0tenon-lender-" + os.urandom(16).hex().encode()
+            listener.bind(self.address)
+            listener.listen(4096)
+            self.server = Server(listener)
+        except BaseException:
+            listener.close()
+            raise
+        self.segments: weakref.WeakValueDictionary[tuple[int, int, str], Segment] = weakref.WeakValueDictionary()
+        self.thread: threading.Thread | None = threading.Thread(target=self.server.run, name="tenon-lender", daemon=True)
+        try:
+            self.thread.start()
+        except RuntimeError:
+            # The interpreter is about to end: callers wait in the listener's queue for the keeper.
+            self.thread = None
+
+    def segment(self, fd: int, access: str) -> Segment:
+        status = os.fstat(fd)
+        key = (status.st_dev, status.st_ino, access)
+        found = self.segments.get(key)
+        if found is None:
+            limit = _segment_limit()
+            if len(self.segments) >= limit:
+                raise make(
+                    ResourceExhausted,
+                    f"{limit} segments wait to be fetched by the receivers of earlier messages: let them read first, keep small tensors "
+                    "together in the arena, or raise max_unfetched_segments (tenon.multiprocessing.configure)",
+                    limit="max_unfetched_segments",
+                    limit_value=str(limit),
+                )
+            found = self.segments[key] = Segment(os.dup(fd))
+        return found
+
+
+_lock = threading.RLock()
+_lender: _Lender | None = None
+
+
+def _segment_limit() -> int:
+    if _max_segments is not None:
+        return _max_segments
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 20 if soft == resource.RLIM_INFINITY else max(soft // 2, 1)
+
+
+def _get_lender() -> _Lender:
+    global _lender
+    with _lock:
+        if _lender is None:
+            _mp_family.join()
+            _lender = _Lender()
+        return _lender
+
+
+class _Outgoing:
+    """One message's segments while it is pickled. The pickler's memo keeps it alive, and is the reason that it travels once per message."""
+
+    __slots__ = ("__weakref__", "_lender", "_numbers", "_parcel")
+
+    def __init__(self, lender: _Lender) -> None:
+        self._lender = lender
+        self._parcel = Parcel()
+        self._numbers: dict[Segment, int] = {}
+
+    def number(self, fd: int, access: str) -> int:
+        segment = self._lender.segment(fd, access)
+        number = self._numbers.get(segment)
+        if number is None:
+            number = self._numbers[segment] = len(self._parcel.segments)
+            self._parcel.segments.append(segment)
+        return number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Once for each pickler that meets it, so every message has a key of its own.
+        key = os.urandom(_mp_serve.KEY_NBYTES)
+        server = self._lender.server
+        with server.lock:
+            server.parcels[key] = self._parcel
+        return _Incoming, (self._lender.address, key, os.getpid())
+
+
+class _Pickling(threading.local):
+    outgoing: weakref.ref[_Outgoing] | None = None
+
+
+_pickling = _Pickling()
+# One Python object for each storage while a message is pickled, so that its tensors share it in the pickler's memo.
+_storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
+
+
+def _outgoing() -> _Outgoing:
+    lender = _get_lender()
+    outgoing = None if _pickling.outgoing is None else _pickling.outgoing()
+    if outgoing is None or outgoing._lender is not lender:
+        outgoing = _Outgoing(lender)
+        _pickling.outgoing = weakref.ref(outgoing)
+    return outgoing
+
+
+def reduce_storage(storage: Storage) -> tuple[Any, ...]:
+    """What multiprocessing's pickler writes for a storage."""
+    if not storage.is_shared:
+        raise make(
+            Unsupported,
+            "the storage is private memory, which cannot be lent: make the tensor with tenon.empty or tenon.zeros, or copy it with "
+            "tenon.from_numpy or clone",
+            option="private",
+        )
+    if not storage.nbytes:
+        return _make_empty, (type(storage), storage.mode)
+    with storage.share_fd() as handle:
+        outgoing = _outgoing()
+        number = outgoing.number(handle.fd, handle.access)
+        return _open_storage, (outgoing, number, handle.offset, handle.nbytes, handle.access, storage.is_sealed)
+
+
+def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
+    """What multiprocessing's pickler writes for a tensor."""
+    storage = tensor.storage
+    storage = _storages.setdefault(storage.id, storage)
+    strides = None if tensor.is_contiguous else tensor.strides
+    return _make_tensor, (storage, tensor._dtype_number, tensor.shape, strides, tensor.offset, tensor._flags)
+
+
+# ---- the receiver
+
+
+def _make_empty(cls: type[Storage], mode: Mode) -> Storage:
+    return cls.new(0, mode=mode)
+
+
+def _open_storage(incoming: _Incoming, number: int, offset: int, nbytes: int, access: Access, is_sealed: bool) -> Storage:
+    return open_fd(incoming.fd(number), nbytes, offset, access=access, allow_unsealed=not is_sealed)
+
+
+def _make_tensor(storage: Storage, dtype: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int, flags: int) -> Tensor:
+    return Tensor._new(storage, dtype, shape, strides, offset, flags)
+
+
+class _Incoming:
+    """One message's segments while it is unpickled."""
+
+    __slots__ = ("_parcel",)
+
+    def __init__(self, address: bytes, key: bytes, pid: int) -> None:
+        _mp_family.join()
+        self._parcel = _fetch(address, key, pid)
+
+    def fd(self, number: int) -> int:
+        segments = self._parcel.segments
+        if number >= len(segments):
+            raise make(Corrupt, f"segment {number} of a message of {len(segments)}: the pickler went on after the message was fetched")
+        return segments[number].fd
+
+
+def _fetch(address: bytes, key: bytes, pid: int) -> Parcel:
+    lender = _lender
+    if lender is not None and lender.address == address:
+        with lender.server.lock:
+            parcel = lender.server.parcels.pop(key, None)
+        if parcel is None:
+            _refuse(_mp_serve.UNKNOWN, 0, pid)
+        return parcel
+    deadline = time.monotonic() + _fetch_seconds
+    while True:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            try:
+                return _ask(connection, address, key, pid, deadline)
+            except ConnectionRefusedError as error:
+                raise _gone(pid) from error
+            except (ConnectionResetError, BrokenPipeError, EOFError):
+                # The sender went away in the middle. If a keeper has taken over, it listens at the same address.
+                pass
+            except BlockingIOError:
+                # Its queue of callers is full.
+                pass
+            except TimeoutError as error:
+                raise _silent(pid) from error
+        if time.monotonic() >= deadline:
+            raise _silent(pid)
+        time.sleep(0.005)
+
+
+def _ask(connection: socket.socket, address: bytes, key: bytes, pid: int, deadline: float) -> Parcel:
+    connection.settimeout(max(deadline - time.monotonic(), 0.001))
+    connection.connect(address)
+    if _mp_serve.peer_uid(connection) != os.geteuid():
+        # After the sender's death anybody may take its name.
+        _refuse(_mp_serve.FOREIGN, 0, pid)
+    connection.send(REQUEST.pack(MAGIC, key), socket.MSG_NOSIGNAL)
+    parcel = Parcel()
+    total = 1
+    while len(parcel.segments) < total:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        packet, rights, flags, _ = connection.recvmsg(ANSWER.size, socket.CMSG_SPACE(_mp_serve.MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC)
+        if not packet:
+            raise EOFError
+        before = len(parcel.segments)
+        for level, kind, data in rights:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                numbers = memoryview(data[: len(data) // 4 * 4]).cast("i")
+                parcel.segments.extend(Segment(fd) for fd in numbers)
+        if flags & socket.MSG_CTRUNC:
+            raise make(
+                ResourceExhausted,
+                "no room for the fds of the message's segments: raise the limit of open files (ulimit -n), or keep fewer open",
+                limit="RLIMIT_NOFILE",
+                limit_value=str(_soft_nofile()),
+            )
+        if len(packet) != ANSWER.size:
+            raise make(Corrupt, f"an answer of {len(packet)} bytes from the sender of the message", pid=str(pid))
+        magic, status, number, count = ANSWER.unpack(packet)
+        if magic != MAGIC or (status == _mp_serve.OK and (count != len(parcel.segments) - before or not count)):
+            raise make(Corrupt, "an answer from the sender of the message that is not of this protocol", pid=str(pid))
+        if status != _mp_serve.OK:
+            _refuse(status, number, pid)
+        total = number
+    try:
+        connection.send(_mp_serve.ACK, socket.MSG_NOSIGNAL)
+    except OSError:
+        # It need not be there any more.
+        pass
+    return parcel
+
+
+def _soft_nofile() -> int:
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _refuse(status: int, number: int, pid: int) -> NoReturn:
+    if status == _mp_serve.UNKNOWN:
+        raise make(
+            NotFound, f"the tensors of this message from process {pid} were fetched before: a message can be loaded once", pid=str(pid)
+        )
+    if status == _mp_serve.FOREIGN:
+        raise make(PermissionDenied, f"process {pid} belongs to another user: tensors are lent within one user's processes", pid=str(pid))
+    if status == _mp_serve.LIMIT:
+        limit = "RLIMIT_NOFILE" if number in (errno.EMFILE, errno.ETOOMANYREFS) else "fds in flight"
+        raise make(
+            ResourceExhausted,
+            f"process {pid} cannot send the fds of the message's segments: {os.strerror(number)}",
+            limit=limit,
+            errno=str(number),
+            pid=str(pid),
+        )
+    raise make(Io, f"process {pid} answered with status {status}", pid=str(pid))
+
+
+def _gone(pid: int) -> PeerGone:
+    error = make(
+        PeerGone,
+        f"process {pid}, which sent these tensors, is gone: it was killed, or it exited and its keeper's time was over",
+        pid=str(pid),
+    )
+    assert isinstance(error, PeerGone)
+    return error
+
+
+def _silent(pid: int) -> Timeout:
+    error = make(Timeout, f"process {pid}, which sent these tensors, does not answer: is it stopped?", pid=str(pid))
+    assert isinstance(error, Timeout)
+    return error
+
+
+# ---- exit and fork
+
+
+def _relatives() -> list[int]:
+    """A pidfd of the process that started this one, which may never have heard of Tenon."""
+    parent = process.parent_process()
+    if parent is None or parent.pid is None:
+        return []
+    try:
+        fd = os.pidfd_open(parent.pid)
+    except OSError:
+        return []
+    # Asked afterwards, so that the pid cannot have become another process's in between.
+    if parent.is_alive():
+        return [fd]
+    os.close(fd)
+    return []
+
+
+def hand_over() -> None:
+    """At a normal exit, after the feeder threads of queues: leave what was not fetched to a keeper."""
+    global _lender
+    with _lock:
+        lender, _lender = _lender, None
+    if lender is None:
+        return
+    server = lender.server
+    server.stop()
+    if lender.thread is not None:
+        lender.thread.join(5)
+    relatives: list[int] = []
+    try:
+        if server.parcels:
+            _mp_family.leave()
+            relatives = _relatives()
+            if relatives or _mp_serve.has_family(_mp_family.name()):
+                _start_keeper(server, relatives)
+    except OSError as error:
+        print(f"tenon: {len(server.parcels)} messages with tensors are lost, the keeper does not start: {error}", file=sys.stderr)
+    finally:
+        for fd in relatives:
+            os.close(fd)
+        server.close()
+
+
+def _start_keeper(server: Server, relatives: list[int]) -> None:
+    import marshal
+
+    parcels = {key: [segment.fd for segment in parcel.segments] for key, parcel in server.parcels.items()}
+    plan = {
+        "listener": server.listener.fileno(),
+        "parcels": parcels,
+        "relatives": relatives,
+        "family": b"@" + _mp_family.name(),
+        "seconds": float(_keep_seconds),
+    }
+    fd = os.memfd_create("tenon-keeper-plan")
+    try:
+        with open(fd, "wb", closefd=False) as target:
+            marshal.dump(plan, target)
+        os.lseek(fd, 0, os.SEEK_SET)
+        fds = {fd, server.listener.fileno(), *relatives}
+        for numbers in parcels.values():
+            fds.update(numbers)
+        executable = os.fsencode(spawn.get_executable())
+        arguments = [executable, b"-I", b"-S", b"-E", os.fsencode(_mp_serve.__file__), str(fd).encode()]
+        util.spawnv_passfds(executable, arguments, sorted(fds))
+    finally:
+        os.close(fd)
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    if _lender is not None:
+        _lender.server.lock.acquire()
+
+
+def _after_in_parent() -> None:
+    if _lender is not None:
+        _lender.server.lock.release()
+    _lock.release()
+
+
+def _after_in_child() -> None:
+    """The parent's messages are the parent's. A copy of its listener here would make it look alive after its death."""
+    global _lender
+    lender, _lender = _lender, None
+    if lender is not None:
+        lender.server.close()
+        lender.server.lock.release()
+    _pickling.outgoing = None
+    _lock.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -1,0 +1,37 @@
+"""What the library holds and has done in this process."""
+
+from __future__ import annotations
+
+from tenon._native import ffi, lib
+from tenon.error import call
+
+_FIELDS = tuple(name for name, _ in ffi.typeof("tenon_stats").fields if name != "struct_size")
+
+
+class Stats:
+    """Figures of one moment, not of one instant. All but the counts are bytes."""
+
+    __slots__ = _FIELDS
+
+    bytes_copied: int
+    storages: int
+    segments: int
+    segment_fds: int
+    bytes_reserved: int
+    bytes_live: int
+    bytes_retired: int
+    bytes_opened: int
+
+    def __repr__(self) -> str:
+        return f"tenon.Stats({', '.join(f'{name}={getattr(self, name)}' for name in _FIELDS)})"
+
+
+def stats() -> Stats:
+    """The figures now."""
+    out = ffi.new("tenon_stats *")
+    out.struct_size = ffi.sizeof("tenon_stats")
+    call(lib.tenon_stats_get, out)
+    result = Stats()
+    for name in _FIELDS:
+        setattr(result, name, int(getattr(out, name)))
+    return result

@@ -1,0 +1,162 @@
+"""Storages: counted bytes, born shareable."""
+
+from __future__ import annotations
+
+from tenon._managed import Closing
+from tenon._native import ffi, lib
+from tenon._native_ext import StorageBase
+from tenon._options import MODE_NAMES, MODES, number_of, unsigned
+from tenon.error import call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+    from typing_extensions import Buffer
+
+    from tenon._options import Access, Mode
+    from tenon.by_fd import FdHandle
+    from tenon.weak import WeakRef
+
+
+def _flags(isolated: bool, private: bool, zeroed: bool) -> int:
+    flags: int = 0
+    if isolated:
+        flags |= lib.TENON_STORAGE_ISOLATED
+    if private:
+        flags |= lib.TENON_STORAGE_PRIVATE
+    if zeroed:
+        flags |= lib.TENON_STORAGE_ZEROED
+    return flags
+
+
+class Storage(Closing, StorageBase):
+    """Counted, contiguous bytes. memoryview(storage) and storage.data are its bytes, without a copy."""
+
+    __slots__ = ("__weakref__",)
+
+    @classmethod
+    def new(
+        cls,
+        nbytes: int,
+        *,
+        mode: Mode = "shared",
+        isolated: bool = False,
+        private: bool = False,
+        zeroed: bool = False,
+        alignment: int = 0,
+    ) -> Self:
+        """Make a storage. Its memory is reserved before this returns."""
+        return cls._new(
+            unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode"), _flags(isolated, private, zeroed), unsigned(alignment, "alignment")
+        )
+
+    @classmethod
+    def new_from(cls, data: Buffer, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, alignment: int = 0) -> Self:
+        """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen."""
+        options = ffi.new("tenon_storage_options *")
+        options.struct_size = ffi.sizeof("tenon_storage_options")
+        options.mode = number_of(MODES, mode, "mode")
+        options.flags = _flags(isolated, private, False)
+        options.alignment = unsigned(alignment, "alignment")
+        out = ffi.new("tenon_storage **")
+        with memoryview(data) as view, ffi.from_buffer(view) as source:
+            call(lib.tenon_storage_new_from, options, source, view.nbytes, out)
+        return cls._adopt(int(ffi.cast("uintptr_t", out[0])))
+
+    @classmethod
+    def wrap(cls, data: Buffer) -> Self:
+        """Make a private storage over a C-contiguous buffer, without a copy. It cannot be lent."""
+        return cls._wrap(data)
+
+    def _own(self) -> object:
+        return ffi.gc(ffi.cast("tenon_storage *", self._retained()), lib.tenon_storage_release)
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes; read-only if the storage is. The view keeps them alive."""
+        return memoryview(self)
+
+    @property
+    def mode(self) -> str:
+        """ "shared", "lender_writes" or "frozen": chosen at birth, or what the seals of an opened segment enforce."""
+        return MODE_NAMES[lib.tenon_storage_mode(self._own())]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the bytes lie in memory that can be lent."""
+        return bool(lib.tenon_storage_is_shared(self._own()))
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the kernel holds the segment's size, so that reading can never meet SIGBUS."""
+        return bool(lib.tenon_storage_is_sealed(self._own()))
+
+    @property
+    def use_count(self) -> int:
+        """Strong references at this moment, for tests and debugging."""
+        own = self._own()
+        return int(lib.tenon_storage_use_count(own)) - 1
+
+    def same_memory(self, other: Storage) -> bool:
+        """Whether both lie over the same bytes, whatever the access."""
+        return bool(lib.tenon_storage_same_memory(self._own(), other._own()))
+
+    def write(self, data: Buffer, offset: int = 0) -> None:
+        """Copy a C-contiguous buffer in. The only way to fill a "frozen" storage."""
+        own = self._own()
+        with memoryview(data) as view, ffi.from_buffer(view) as source:
+            call(lib.tenon_storage_write, own, unsigned(offset, "offset"), source, view.nbytes)
+
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
+        """A copy of some of the bytes. Gives an error and no SIGBUS if the file below was cut short."""
+        if nbytes is None:
+            nbytes = max(self.nbytes - offset, 0)
+        elif offset + nbytes > self.nbytes:
+            raise ValueError(f"{nbytes} bytes from {offset} on: the storage has {self.nbytes}")
+        room = bytearray(unsigned(nbytes, "nbytes"))
+        self.readinto(room, offset)
+        return bytes(room)
+
+    def readinto(self, buffer: Buffer, offset: int = 0) -> None:
+        """Copy as many of the bytes as the buffer holds into it."""
+        own = self._own()
+        with memoryview(buffer) as view, ffi.from_buffer(view, require_writable=True) as target:
+            call(lib.tenon_storage_read, own, unsigned(offset, "offset"), target, view.nbytes)
+
+    def freeze(self) -> Self:
+        """End the filling of a "frozen" storage: the kernel refuses every later write, by anybody."""
+        call(lib.tenon_storage_freeze, self._own())
+        return self
+
+    def weak_ref(self) -> WeakRef:
+        """A reference that does not keep the bytes alive."""
+        from tenon.weak import WeakRef
+
+        return WeakRef(self)
+
+    def share_fd(self, access: Access = "auto") -> FdHandle:
+        """Lend the storage: an fd, an offset and a size that another process can open. Close the handle once it was sent."""
+        from tenon.by_fd import share_fd
+
+        return share_fd(self, access)
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, Storage) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tenon.Storage, closed>"
+        place = self.mode if self.is_shared else "private"
+        return f"<tenon.Storage {self.id}: {self.nbytes} bytes, {place}{', read-only' if self.read_only else ''}>"
+
+
+def trim() -> int:
+    """Give memory back to the system that is kept warm for later storages. Returns the bytes given back."""
+    return int(lib.tenon_storage_trim())

@@ -1,0 +1,376 @@
+"""Tensors: strided elements over one storage."""
+
+from __future__ import annotations
+
+from tenon import _dtype
+from tenon._managed import Closing
+from tenon._native import lib
+from tenon._native_ext import TensorBase
+from tenon._options import unsigned
+from tenon.storage import Storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, SupportsIndex
+
+    from numpy.typing import NDArray
+
+    from tenon._options import Mode
+
+    Shape = SupportsIndex | Sequence[SupportsIndex]
+    Index = SupportsIndex | slice | tuple[Any, ...] | None
+
+
+def _numbers(values: Shape) -> tuple[int, ...]:
+    if hasattr(values, "__index__"):
+        return (values.__index__(),)
+    return tuple(value.__index__() for value in values)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _nbytes(shape: tuple[int, ...], dtype: int) -> int:
+    if any(size < 0 for size in shape):
+        raise ValueError(f"shape {shape} has a negative size")
+    return (_count(shape) * _dtype.bits_of(dtype) + 7) // 8
+
+
+def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _index(index: tuple[Any, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int], int]:
+    """Shape and strides of what an index picks, and how many elements further it begins."""
+    taken = sum(1 for item in index if item is not None and item is not Ellipsis)
+    if taken > len(shape) or sum(1 for item in index if item is Ellipsis) > 1:
+        raise IndexError(f"index {index} does not fit the shape {shape}")
+    sizes: list[int] = []
+    steps: list[int] = []
+    offset = 0
+    dimension = 0
+    for item in (*index, *(() if any(part is Ellipsis for part in index) else (Ellipsis,))):
+        if item is Ellipsis:
+            skip = len(shape) - taken
+            sizes.extend(shape[dimension : dimension + skip])
+            steps.extend(strides[dimension : dimension + skip])
+            dimension += skip
+        elif item is None:
+            sizes.append(1)
+            steps.append(0)
+        elif isinstance(item, slice):
+            start, stop, step = item.indices(shape[dimension])
+            size = len(range(start, stop, step))
+            sizes.append(size)
+            steps.append(strides[dimension] * step)
+            # An empty slice may begin past the end.
+            offset += start * strides[dimension] if size else 0
+            dimension += 1
+        elif hasattr(item, "__index__"):
+            number = item.__index__()
+            size = shape[dimension]
+            if not -size <= number < size:
+                raise IndexError(f"index {number} is outside dimension {dimension} of size {size}")
+            offset += (number + size if number < 0 else number) * strides[dimension]
+            dimension += 1
+        else:
+            raise TypeError(f"an index is made of numbers, slices, ... and None, not of {type(item).__name__}")
+    return sizes, steps, offset
+
+
+class Tensor(Closing, TensorBase):
+    """Strided elements over a storage; never changes its shape. A view is another tensor over the same storage.
+
+    numpy(), memoryview(), __dlpack__ and indexing give views without a copy; each keeps the storage alive by itself.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    @classmethod
+    def over(
+        cls,
+        storage: Storage,
+        shape: Shape,
+        dtype: Any = "float32",
+        *,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
+    ) -> Tensor:
+        """Make a tensor over a storage. Strides and offset count elements; without strides it is contiguous."""
+        flags = (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0)
+        steps = None if strides is None else _numbers(strides)
+        return cls._new(storage, _dtype.number_of(dtype), _numbers(shape), steps, unsigned(offset, "offset"), flags)
+
+    @property
+    def dtype(self) -> str:
+        """The element type by name, such as "float32" or "bfloat16"."""
+        return _dtype.name_of(self._dtype_number)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element; 0 if it is smaller than a byte."""
+        return _dtype.bits_of(self._dtype_number) // 8
+
+    @property
+    def storage(self) -> Storage:
+        """The storage under the tensor, with a reference of its own."""
+        return self._storage_as(Storage)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Travels with the tensor; means nothing to Tenon."""
+        return bool(self._flags & lib.TENON_TENSOR_REQUIRES_GRAD)
+
+    @property
+    def is_parameter(self) -> bool:
+        """Travels with the tensor; means nothing to Tenon."""
+        return bool(self._flags & lib.TENON_TENSOR_IS_PARAMETER)
+
+    @property
+    def is_conj(self) -> bool:
+        """Whether the elements are to be read conjugated."""
+        return bool(self._flags & lib.TENON_TENSOR_CONJ)
+
+    @property
+    def is_neg(self) -> bool:
+        """Whether the elements are to be read negated."""
+        return bool(self._flags & lib.TENON_TENSOR_NEG)
+
+    def view(
+        self,
+        shape: Shape | None = None,
+        dtype: Any = None,
+        *,
+        strides: Sequence[int] | None = None,
+        offset: int | None = None,
+    ) -> Tensor:
+        """Another tensor over the same storage: other shape, strides and offset (in elements, from the start of the storage), or
+        the same bytes read as another dtype. What is not given stays; one size of the shape may be -1."""
+        old_number = self._dtype_number
+        number = old_number if dtype is None else _dtype.number_of(dtype)
+        old_bits, bits = _dtype.bits_of(old_number), _dtype.bits_of(number)
+        sizes, steps, start = self.shape, self.strides, self.offset
+        if bits != old_bits:
+            if strides is None and not self.is_contiguous:
+                raise ValueError("a tensor that is not contiguous cannot be read as a dtype of another size")
+            start, rest = divmod(start * old_bits, bits)
+            if offset is None and rest:
+                raise ValueError(f"offset {self.offset} of {self.dtype} is no whole number of elements of {_dtype.name_of(number)}")
+            if not sizes:
+                raise ValueError("a tensor without dimensions cannot be read as a dtype of another size")
+            last, rest = divmod(sizes[-1] * old_bits, bits)
+            if shape is None and rest:
+                raise ValueError(
+                    f"the last dimension, {sizes[-1]} of {self.dtype}, is no whole number of elements of {_dtype.name_of(number)}"
+                )
+            sizes = (*sizes[:-1], last)
+            steps = _packed(sizes)
+        if shape is not None:
+            wanted = _numbers(shape)
+            if wanted.count(-1) == 1:
+                known = -_count(wanted)
+                if not known or _count(sizes) % known:
+                    raise ValueError(f"{_count(sizes)} elements do not fit the shape {wanted}")
+                wanted = tuple(_count(sizes) // known if size == -1 else size for size in wanted)
+            if strides is None:
+                if offset is None and _count(wanted) != _count(sizes):
+                    raise ValueError(f"{_count(sizes)} elements do not fit the shape {wanted}")
+                if not self.is_contiguous:
+                    raise ValueError("a tensor that is not contiguous keeps its shape unless strides are given")
+                steps = _packed(wanted)
+            sizes = wanted
+        if strides is not None:
+            steps = _numbers(strides)
+        if offset is not None:
+            start = unsigned(offset, "offset")
+        return type(self)._new(self.storage, number, sizes, steps, start, self._flags)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape; contiguous tensors only."""
+        return self.view(shape[0] if len(shape) == 1 else shape)
+
+    def __getitem__(self, index: Index) -> Tensor:
+        parts = index if isinstance(index, tuple) else (index,)
+        sizes, steps, offset = _index(parts, self.shape, self.strides)
+        return type(self)._new(self.storage, self._dtype_number, tuple(sizes), tuple(steps), self.offset + offset, self._flags)
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        raise TypeError("whether a tensor is true is not defined: use numpy()")
+
+    def numpy(self) -> NDArray[Any]:
+        """A numpy array over the same bytes; read-only if the tensor is."""
+        import numpy
+
+        number = self._dtype_number
+        try:
+            return numpy.asarray(memoryview(self))
+        except BufferError:
+            bits = _dtype.bits_of(number)
+            if self.is_conj or self.is_neg or bits % 8 or number >> 16 != 1:
+                raise
+        name = _dtype.name_of(number)
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError(f'numpy knows no {name}: install ml_dtypes, or use view(dtype="uint{bits}").numpy()') from None
+        return numpy.asarray(memoryview(self.view(dtype=f"uint{bits}"))).view(getattr(ml_dtypes, name))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"{self.dtype} cannot be read as {dtype} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != (1, 0):
+            raise BufferError(f"the tensor lies on the CPU, not on DLPack device {dl_device}")
+        versioned = max_version is not None and max_version[0] >= 1
+        if copy:
+            return self.clone(private=True)._to_dlpack(versioned, True)
+        if not versioned and self.read_only:
+            raise BufferError(
+                "the tensor is read-only, and DLPack before version 1.0 cannot say so: ask with max_version=(1, 0), or with copy=True"
+            )
+        return self._to_dlpack(versioned, False)
+
+    def tobytes(self) -> bytes:
+        """A copy of the elements, packed, last dimension fastest."""
+        if self.is_conj or self.is_neg:
+            raise BufferError("the tensor's conjugate or negative bit is set: its bytes are not its values")
+        return bytes(self._packed_bytes())
+
+    def clone(self, *, mode: Mode = "shared", isolated: bool = False, private: bool = False) -> Tensor:
+        """A contiguous copy in a storage of its own."""
+        storage = Storage.new_from(self._packed_bytes(), mode=mode, isolated=isolated, private=private)
+        return type(self)._new(storage, self._dtype_number, self.shape, None, 0, self._flags)
+
+    def _packed_bytes(self) -> memoryview | bytes:
+        """The bytes of the elements as they lie, or a packed copy if they do not lie packed."""
+        bits = _dtype.bits_of(self._dtype_number)
+        if self.is_contiguous:
+            start = self.offset * bits // 8
+            return self.storage.data[start : start + self.nbytes]
+        # Whole numbers of bytes: smaller elements are always contiguous.
+        size = bits // 8
+        shape, strides = (*self.shape, size), (*(step * size for step in self.strides), 1)
+        return memoryview(type(self)._new(self.storage, _dtype.number_of("uint8"), shape, strides, self.offset * size, 0)).tobytes()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        view = memoryview(self)
+        # Those that memoryview itself cannot read.
+        return self.numpy().tolist() if view.format in ("e", "Zf", "Zd") else view.tolist()
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        if self.numel != 1:
+            raise ValueError(f"{self.numel} elements are not one")
+        value = self.tolist()
+        while isinstance(value, list):
+            value = value[0]
+        return value
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tenon.Tensor, closed>"
+        storage = self.storage
+        parts = [f"shape={self.shape}", f"dtype={self.dtype}"]
+        if not self.is_contiguous:
+            parts.append(f"strides={self.strides}")
+        if self.offset:
+            parts.append(f"offset={self.offset}")
+        parts.append(f"{storage.mode if storage.is_shared else 'private'}")
+        if self.read_only:
+            parts.append("read-only")
+        return f"<tenon.Tensor {', '.join(parts)}>"
+
+
+def empty(
+    shape: Shape,
+    dtype: Any = "float32",
+    *,
+    mode: Mode = "shared",
+    isolated: bool = False,
+    private: bool = False,
+    alignment: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor whose bytes are what they happen to be.
+
+    mode: "shared": both sides write; "lender_writes": borrowers cannot write, whatever they try; "frozen": filled with
+    storage.write, then storage.freeze, and nobody writes again.
+    """
+    return _make(
+        shape, dtype, mode=mode, isolated=isolated, private=private, zeroed=False, alignment=alignment, requires_grad=requires_grad
+    )
+
+
+def zeros(
+    shape: Shape,
+    dtype: Any = "float32",
+    *,
+    mode: Mode = "shared",
+    isolated: bool = False,
+    private: bool = False,
+    alignment: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """As empty, with all bytes zero."""
+    return _make(shape, dtype, mode=mode, isolated=isolated, private=private, zeroed=True, alignment=alignment, requires_grad=requires_grad)
+
+
+def _make(
+    shape: Shape, dtype: Any, *, mode: Mode, isolated: bool, private: bool, zeroed: bool, alignment: int, requires_grad: bool
+) -> Tensor:
+    sizes = _numbers(shape)
+    number = _dtype.number_of(dtype)
+    storage = Storage.new(_nbytes(sizes, number), mode=mode, isolated=isolated, private=private, zeroed=zeroed, alignment=alignment)
+    return Tensor._new(storage, number, sizes, None, 0, lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0)
+
+
+def from_numpy(array: Any, *, mode: Mode = "shared", isolated: bool = False, private: bool = False) -> Tensor:
+    """Copy a numpy array (or what numpy can make one of) in. With mode "frozen" the result is frozen."""
+    import numpy
+
+    source = numpy.asarray(array)
+    dtype = source.dtype if source.dtype.isnative else source.dtype.newbyteorder("=")
+    number = _dtype.number_of(dtype)
+    if _dtype.bits_of(number) != 8 * dtype.itemsize:
+        raise TypeError(f"numpy keeps {dtype} in {dtype.itemsize} bytes, which is not how a tensor does")
+    source = numpy.ascontiguousarray(source, dtype).reshape(source.shape)
+    data: Any = source.reshape(-1).view(numpy.uint8) if source.size else b""
+    storage = Storage.new_from(data, mode=mode, isolated=isolated, private=private)
+    return Tensor._new(storage, number, source.shape, None, 0, 0)

@@ -1,0 +1,242 @@
+"""PyTorch on the other side: its tensors as Tenon's, and Tenon's as its, without a copy. Imports torch when first used."""
+
+from __future__ import annotations
+
+from tenon import _dtype
+from tenon._managed import Managed
+from tenon._native import lib
+from tenon.by_fd import FdHandle, open_fd
+from tenon.error import InvalidArgument, PermissionDenied, Unsupported, make
+from tenon.storage import Storage
+from tenon.tensor import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal, NoReturn
+
+_COW = "cow"
+_UNSAFE = "unsafe"
+
+
+def _torch_dtype(tensor: Tensor) -> Any:
+    import torch
+
+    dtype = getattr(torch, tensor.dtype, None) or getattr(torch, tensor.dtype.replace("x", "_x"), None)
+    if not isinstance(dtype, torch.dtype):
+        raise make(Unsupported, f"this PyTorch ({torch.__version__}) has no dtype {tensor.dtype}")
+    return dtype
+
+
+def _over_memory(tensor: Tensor) -> Any:
+    """A torch tensor over the storage's bytes, whatever their access says."""
+    import torch
+
+    dtype = _torch_dtype(tensor)
+    if any(step < 0 for step in tensor.strides):
+        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+    if not tensor.numel:
+        return torch.empty(tensor.shape, dtype=dtype)
+    data = tensor.storage.data
+    size = tensor.itemsize
+    if not size:
+        raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
+    import warnings
+
+    with warnings.catch_warnings():
+        # Of a read-only buffer PyTorch warns once per process; whoever comes here has been asked.
+        warnings.simplefilter("ignore", UserWarning)
+        flat = torch.frombuffer(data, dtype=torch.uint8)
+    whole = flat[: flat.numel() // size * size].view(dtype)
+    result = torch.as_strided(whole, tensor.shape, tensor.strides, tensor.offset)
+    if tensor.is_conj:
+        result = torch.conj(result)
+    return torch._neg_view(result) if tensor.is_neg else result
+
+
+def _cow(tensor: Tensor) -> Tensor:
+    """The same elements in memory whose writes stay in this process."""
+    storage = tensor.storage
+    private = None
+    if storage.nbytes and storage.is_shared:
+        try:
+            with storage.share_fd() as handle:
+                private = open_fd(handle, private_cow=True, allow_unsealed=not storage.is_sealed)
+        except PermissionDenied:
+            # Opened read-only from a segment that others write: it cannot be lent on.
+            pass
+    if private is None:
+        private = Storage.new_from(storage.read(), private=True)
+    return Tensor._new(private, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, tensor._flags)
+
+
+def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "error") -> Any:
+    """A torch tensor over the same bytes, which it keeps alive.
+
+    PyTorch has no read-only tensors and is killed (SIGSEGV) at the first write to read-only memory, so of a read-only tensor
+    "error" raises, "cow" gives private memory that is copied page by page where it is written, and "unsafe" gives the bytes as they are.
+    """
+    if writable not in ("error", _COW, _UNSAFE):
+        raise ValueError(f'writable {writable!r} is not one of "error", "cow", "unsafe"')
+    if tensor.read_only:
+        if writable == "error":
+            raise make(
+                PermissionDenied,
+                "the tensor is read-only and PyTorch would be killed at its first write to it: use "
+                'to_torch(t, writable="cow") for private copy-on-write memory, or writable="unsafe" if nothing will ever write to it',
+                option="writable",
+            )
+        if writable == _COW:
+            tensor = _cow(tensor)
+    result = _over_memory(tensor)
+    if tensor.requires_grad and (result.is_floating_point() or result.is_complex()):
+        result.requires_grad_(True)
+    return result
+
+
+def _untyped(tensor: Any) -> Any:
+    if hasattr(tensor, "untyped_storage"):
+        return tensor.untyped_storage()
+    typed = tensor.storage()
+    # PyTorch 1.13 renamed it between its own pre-releases.
+    return typed.untyped() if hasattr(typed, "untyped") else typed._untyped()
+
+
+def _is_named_file(address: int) -> bool:
+    """Whether the mapping at an address is of a file that still has its name: PyTorch's strategy "file_system"."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            fields = line.split(maxsplit=5)
+            first, _, last = fields[0].partition("-")
+            if int(first, 16) <= address < int(last, 16):
+                return len(fields) == 6 and fields[5].startswith("/") and not fields[5].endswith(" (deleted)\n")
+    return False
+
+
+def _refuse_private() -> NoReturn:
+    raise make(
+        Unsupported,
+        "the torch tensor lies in private memory: use from_torch(t, share=True) to move it into PyTorch's shared memory in place "
+        "(what its share_memory_ does), or from_torch(t, copy=True) to copy it",
+        option="share",
+    )
+
+
+def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tensor:
+    """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset and strides.
+
+    Without a copy: PyTorch's own fd is opened, and the bytes live as long as either side needs them. Their size is not sealed. A tensor in
+    private memory is refused unless share moves it into PyTorch's shared memory in place, or copy puts a copy into memory of Tenon's own.
+    """
+    if tensor.device.type != "cpu" or str(tensor.layout) != "torch.strided":
+        raise make(Unsupported, f"a tensor on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU")
+    number = _dtype.number_of(tensor.dtype)
+    flags = 0
+    if tensor.requires_grad:
+        flags |= lib.TENON_TENSOR_REQUIRES_GRAD
+    if type(tensor).__name__ == "Parameter":
+        flags |= lib.TENON_TENSOR_IS_PARAMETER
+    if tensor.is_conj():
+        flags |= lib.TENON_TENSOR_CONJ
+    if tensor.is_neg():
+        flags |= lib.TENON_TENSOR_NEG
+    tensor = tensor.detach()
+    if copy:
+        import torch
+
+        packed = tensor.resolve_conj().resolve_neg().contiguous()
+        flags &= ~(lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG)
+        storage = Storage.new_from(packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b"")
+        return Tensor._new(storage, number, tuple(packed.shape), None, 0, flags)
+    untyped = _untyped(tensor)
+    if not untyped.nbytes():
+        storage = Storage.new(0)
+    else:
+        if not untyped.is_shared():
+            if not share:
+                _refuse_private()
+        elif _is_named_file(untyped.data_ptr()):
+            raise make(
+                Unsupported,
+                'the torch tensor is shared by filename (sharing strategy "file_system"), and asking PyTorch for its '
+                "fd would move it away from those who have it: use copy=True",
+                option="copy",
+            )
+        # PyTorch keeps this fd; it is only borrowed here.
+        fd, nbytes = untyped._share_fd_cpu_()[:2]
+        storage = open_fd(fd, nbytes, allow_unsealed=True)
+    return Tensor._new(storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags)
+
+
+class TorchHandle(Managed):
+    """What a PyTorch process needs to open a tensor. Owns its fd until close or detach; unpacks into its five parts."""
+
+    __slots__ = ("nbytes", "sizes", "storage_offset", "strides")
+    nbytes: int
+    """How much of the segment to map: what _new_shared_fd_cpu takes beside the fd."""
+    storage_offset: int
+    """In elements, from the start of the segment."""
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def __init__(self, handle: FdHandle, tensor: Tensor) -> None:
+        self._cdata = None
+        begin, rest = divmod(handle.offset, tensor.itemsize)
+        if rest:
+            raise make(
+                InvalidArgument,
+                f"the storage begins at byte {handle.offset}, no multiple of the {tensor.itemsize} bytes of {tensor.dtype}: "
+                "make it with a larger alignment, or isolated",
+                option="alignment",
+            )
+        self.nbytes = handle.offset + handle.nbytes
+        self.storage_offset = begin + tensor.offset
+        self.sizes = tensor.shape
+        self.strides = tensor.strides
+        self._cdata = handle
+
+    @property
+    def fd(self) -> int:
+        """The fd, close-on-exec."""
+        return int(self._own().fd)
+
+    def fileno(self) -> int:
+        """The same, for select and friends."""
+        return self.fd
+
+    def detach(self) -> int:
+        """The fd, which is the caller's from now on."""
+        return int(self._own().detach())
+
+    def close(self) -> None:
+        """Close the fd, unless it was detached."""
+        if self._cdata is not None:
+            self._cdata.close()
+        super().close()
+
+    def __iter__(self) -> Any:
+        return iter((self.fd, self.nbytes, self.storage_offset, self.sizes, self.strides))
+
+
+def share_with_torch(tensor: Tensor) -> TorchHandle:
+    """Lend a tensor to a PyTorch process that has no Tenon: (fd, nbytes, storage_offset, sizes, strides).
+
+    There, after the fd came over a socket:
+
+        storage = torch.UntypedStorage._new_shared_fd_cpu(fd, nbytes)
+        t = torch.empty(0, dtype=dtype).set_(storage, storage_offset, sizes, strides)
+
+    PyTorch maps a segment from its start and always to write: the tensor must be of mode "shared", and the peer can reach whatever else
+    lies before it in its segment, unless it was made isolated.
+    """
+    if tensor.is_conj or tensor.is_neg:
+        raise make(Unsupported, "the tensor's conjugate or negative bit is set, which PyTorch would not learn: clone its resolved values")
+    if not tensor.itemsize:
+        raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
+    if any(step < 0 for step in tensor.strides):
+        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+    handle = tensor.storage.share_fd("writable")
+    try:
+        return TorchHandle(handle, tensor)
+    except BaseException:
+        handle.close()
+        raise

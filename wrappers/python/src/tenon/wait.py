@@ -1,0 +1,80 @@
+"""Waits that Ctrl-C ends, and cancelling from another thread."""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+from time import monotonic_ns
+
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon.error import call, from_status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# A signal that comes between the interpreter's last look and the kernel's wait does not end the wait, and the kernel may hand it to
+# another thread. So the main thread, which alone runs handlers, waits in pieces.
+_PIECE_NS = 50_000_000
+
+
+class Cancel(Managed):
+    """Ends waits from outside. One can serve any number of waits, at once or in turn."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._cdata = None
+        out = ffi.new("tenon_cancel **")
+        call(lib.tenon_cancel_new, out)
+        self._cdata = ffi.gc(out[0], lib.tenon_cancel_release)
+
+    def trigger(self) -> None:
+        """End every wait that uses this cancel, now and later, with Cancelled."""
+        lib.tenon_cancel_trigger(self._own())
+
+    def reset(self) -> None:
+        """Make it fit for use again. No wait may be using it."""
+        lib.tenon_cancel_reset(self._own())
+
+
+def _runs_handlers() -> bool:
+    threading = sys.modules.get("threading")
+    return threading is None or threading.main_thread().ident == get_ident()
+
+
+def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None) -> None:
+    """Call step(wait, error) until it is done or the time is over, with a look at Python's signals in between."""
+    wait = ffi.new("tenon_wait *")
+    wait.struct_size = ffi.sizeof("tenon_wait")
+    guard = None if cancel is None else cancel._own()
+    if guard is not None:
+        wait.cancel = guard
+    error = ffi.new("tenon_error **")
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"timeout {timeout} is negative; None waits for ever")
+    # Over 2**62 ns is for ever.
+    deadline = None if timeout is None or timeout > 4e9 else monotonic_ns() + int(timeout * 1e9)
+    piece = _PIECE_NS if _runs_handlers() else None
+    if piece is not None:
+        wait.flags = lib.TENON_WAIT_INTERRUPTIBLE
+    left: int | None = None
+    while True:
+        if timeout == 0:
+            wait.timeout_ns = 0
+        elif deadline is None:
+            wait.timeout_ns = -1 if piece is None else piece
+        else:
+            left = max(deadline - monotonic_ns(), 1)
+            wait.timeout_ns = left if piece is None else min(left, piece)
+        status = step(wait, error)
+        if status == lib.TENON_OK:
+            return
+        address = int(ffi.cast("uintptr_t", error[0]))
+        again = status == lib.TENON_INTERRUPTED or (status == lib.TENON_TIMEOUT and (deadline is None or monotonic_ns() < deadline))
+        if not again:
+            raise from_status(status, address)
+        lib.tenon_error_release(error[0])
+        error[0] = ffi.NULL

@@ -1,0 +1,45 @@
+"""Weak references: know a storage without keeping its bytes alive."""
+
+from __future__ import annotations
+
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon.error import call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tenon.storage import Storage
+
+
+class WeakRef(Managed):
+    """Made by Storage.weak_ref."""
+
+    __slots__ = ()
+
+    def __init__(self, storage: Storage) -> None:
+        self._cdata = None
+        out = ffi.new("tenon_weak **")
+        call(lib.tenon_weak_ref, storage._own(), out)
+        self._cdata = ffi.gc(out[0], lib.tenon_weak_release)
+
+    def lock(self) -> Storage | None:
+        """The storage, or None if it is gone."""
+        from tenon.storage import Storage
+
+        pointer = lib.tenon_weak_lock(self._own())
+        return None if pointer == ffi.NULL else Storage._adopt(int(ffi.cast("uintptr_t", pointer)))
+
+    @property
+    def expired(self) -> bool:
+        """Whether the storage is gone. Once true, always true."""
+        return bool(lib.tenon_weak_expired(self._own()))
+
+    @property
+    def id(self) -> int:
+        """The storage's id, also after it is gone."""
+        return int(lib.tenon_weak_id(self._own()))
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tenon.WeakRef, closed>"
+        return f"<tenon.WeakRef to storage {self.id}{', expired' if self.expired else ''}>"

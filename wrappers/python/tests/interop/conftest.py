@@ -1,0 +1,110 @@
+"""Live PyTorch processes: Debian's always, the newest when TENON_TORCH_NEWEST names a Python that has it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tenon
+
+
+class PeerError(Exception):
+    def __init__(self, text: str, kinds: list[str]) -> None:
+        super().__init__(text)
+        self.kinds = kinds
+
+
+class Peer:
+    def __init__(self, python: str, environment: dict[str, str]) -> None:
+        self.python, self.environment = python, environment
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = subprocess.Popen(
+                [python, "-B", str(Path(__file__).with_name("peer.py")), str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
+            )
+        self.version = self.run("value = torch.__version__")
+
+    def run(self, code: str, *fds: int) -> Any:
+        """What the code sets value to; raises PeerError for what it raises."""
+        value, out = self.run_with_fds(code, *fds)
+        assert out == []
+        return value
+
+    def run_with_fds(self, code: str, *fds: int) -> tuple[Any, list[int]]:
+        socket.send_fds(self.socket, [json.dumps({"code": code}).encode()], fds)
+        data, out, _, _ = socket.recv_fds(self.socket, 1 << 16, 8)
+        assert data, f"the PyTorch process ended with {self.process.wait(60)}"
+        reply = json.loads(data)
+        if "error" in reply:
+            raise PeerError(reply["error"], reply["kind"])
+        return reply["value"], out
+
+    def alone(self, code: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of its own, which may die."""
+        return subprocess.run(
+            [self.python, "-B", "-c", code], env=self.environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def stop(self) -> None:
+        self.socket.close()
+        try:
+            self.process.wait(60)
+        finally:
+            self.process.kill()
+
+
+def find(name: str, default: str | None) -> str:
+    python = os.environ.get(name) or default
+    if python is None:
+        pytest.skip(f"{name} is not set: no such PyTorch here (tools/test --peers all brings it)")
+    if not os.access(python, os.X_OK):
+        pytest.skip(f"uid {os.getuid()} cannot run {python}")
+    try:
+        done = subprocess.run([python, "-c", "import torch"], capture_output=True, text=True, check=False)
+    except PermissionError:
+        pytest.skip(f"uid {os.getuid()} cannot run {python}")
+    if done.returncode:
+        pytest.skip(f"{python} has no torch: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+    return python
+
+
+@pytest.fixture(scope="session", params=["debian", "newest"])
+def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
+    python = find("TENON_TORCH_DEBIAN", "/usr/bin/python3") if request.param == "debian" else find("TENON_TORCH_NEWEST", None)
+    with tempfile.TemporaryDirectory() as folder:
+        # Our own package as it is installed here, whatever the other interpreter has: that one wheel serves both is part of the test.
+        shutil.copytree(Path(tenon.__file__).parent, Path(folder, "tenon"), ignore=shutil.ignore_patterns("__pycache__"))
+        version = "import sys; print(sys.version_info[:2])"
+        theirs = subprocess.run([python, "-c", version], capture_output=True, text=True, check=True)
+        backend = importlib.util.find_spec("_cffi_backend")
+        if theirs.stdout.strip() == str(sys.version_info[:2]) and backend is not None and backend.origin is not None:
+            shutil.copy(backend.origin, folder)
+        started = Peer(python, {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"})
+        try:
+            yield started
+        finally:
+            started.stop()
+
+
+@pytest.fixture(autouse=True)
+def forget(peer: Peer) -> Iterator[None]:
+    """The peer's objects go with the test, and with them its fds."""
+    count = """
+import gc, os, sys
+kept.clear(); gc.collect(); value = len(os.listdir('/proc/self/fd'))
+if 'tenon' in sys.modules: value -= sys.modules['tenon'].stats().segment_fds
+"""
+    before = peer.run(count)
+    yield
+    if peer.process.poll() is None:
+        assert peer.run(count) == before

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# usage: run.sh python|interop [PYTEST ARGUMENT...]
+#
+# Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel is installed. 77: it is not there.
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+kind="${1:-}"
+python="${TENON_PYTHON:-}"
+[[ "$kind" == python || "$kind" == interop ]] || {
+  sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  exit 2
+}
+shift
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+[[ -n "$python" ]] || skip "TENON_PYTHON is not set (tools/test sets it)"
+[[ -x "$python" ]] || skip "uid $(id -u) cannot run $python, or it is not there"
+export PYTHONDONTWRITEBYTECODE=1
+# Not from a folder that has a module of the same name.
+cd "$here"
+"$python" -c '' 2>/dev/null || skip "uid $(id -u) cannot run $python"
+"$python" -c 'import pytest, hypothesis, numpy, tenon' || {
+  echo "$python lacks Tenon's wheel or what its tests need: tools/setup.sh and tools/test put them there" >&2
+  exit 1
+}
+if [[ "$kind" == interop ]]; then
+  found=""
+  for peer in "${TENON_TORCH_DEBIAN:-/usr/bin/python3}" "${TENON_TORCH_NEWEST:-}"; do
+    if [[ -n "$peer" ]] && "$peer" -c 'import torch' 2>/dev/null; then found=yes; fi
+  done
+  [[ -n "$found" ]] || skip "no PyTorch that uid $(id -u) can run: neither TENON_TORCH_DEBIAN (or /usr/bin/python3) nor TENON_TORCH_NEWEST"
+  exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." "$here/interop" "$@"
+fi
+exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." --ignore "$here/interop" "$here" "$@"

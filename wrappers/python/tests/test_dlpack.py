@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+import tenon
+
+
+def test_round_trip_through_numpy() -> None:
+    tensor = tenon.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))
+    array = np.from_dlpack(tensor)
+    assert np.shares_memory(array, tensor.numpy())
+    back = tenon.from_dlpack(tensor)
+    assert back.tolist() == tensor.tolist() and not back.storage.is_shared
+    back.numpy()[0, 0] = 7
+    assert tensor[0, 0].item() == 7
+
+
+def test_from_numpy_array_by_dlpack() -> None:
+    array = np.arange(12, dtype=np.int64).reshape(3, 4)[:, 1:]
+    tensor = tenon.from_dlpack(array)
+    assert tensor.strides == (4, 1) and tensor.tolist() == array.tolist()
+    tensor.numpy()[0, 0] = -1
+    assert array[0, 0] == -1
+    with pytest.raises(tenon.Unsupported):
+        tensor.storage.share_fd()
+    assert tensor.clone().storage.is_shared
+
+
+def test_the_source_lives_as_long_as_a_view() -> None:
+    array = np.arange(100_000)
+    tensor = tenon.from_dlpack(array)
+    view = tensor[500:].numpy()
+    del array, tensor
+    gc.collect()
+    junk = [np.zeros(100_000, int) for _ in range(5)]
+    assert view[0] == 500 and view[-1] == 99_999
+    del junk
+
+
+def test_lent_capsule_keeps_the_storage() -> None:
+    tensor = tenon.from_numpy(np.arange(10))
+    weak = tensor.storage.weak_ref()
+    capsule = tensor.__dlpack__(max_version=(1, 0))
+    del tensor
+    assert not weak.expired
+    del capsule
+    assert weak.expired
+
+    tensor = tenon.zeros(10)
+    weak = tensor.storage.weak_ref()
+    legacy = tensor.__dlpack__()
+    del tensor
+    assert not weak.expired
+    del legacy
+    assert weak.expired
+
+
+class Offers:
+    def __init__(self, capsule: Any, device: tuple[int, int] = (1, 0)) -> None:
+        self.capsule, self.device = capsule, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self) -> Any:
+        return self.capsule
+
+
+def test_both_forms_and_only_once() -> None:
+    tensor = tenon.zeros(3)
+    for capsule in (
+        tensor.__dlpack__(),
+        tensor.__dlpack__(max_version=(0, 8)),
+        tensor.__dlpack__(max_version=(1, 0)),
+        tensor.__dlpack__(max_version=(2, 0)),
+    ):
+        assert tenon.from_dlpack(Offers(capsule)).shape == (3,)
+        with pytest.raises(ValueError, match="consumed"):
+            tenon.from_dlpack(Offers(capsule))
+    assert '"dltensor"' in repr(tensor.__dlpack__()) and '"dltensor_versioned"' in repr(tensor.__dlpack__(max_version=(1, 1)))
+    with pytest.raises(ValueError):
+        tenon.from_dlpack(Offers(object()))
+
+
+def test_read_only_is_never_handed_out_unsaid() -> None:
+    tensor = tenon.from_numpy(np.arange(3), mode="frozen")
+    for version in (None, (0, 8)):
+        with pytest.raises(BufferError, match="read-only"):
+            tensor.__dlpack__(max_version=version)
+    back = tenon.from_dlpack(tensor)
+    assert back.read_only and back.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError):
+        np.from_dlpack(tensor)[0] = 1
+    copied = tenon.from_dlpack(Offers(tensor.__dlpack__(copy=True)))
+    assert not copied.read_only
+
+
+def test_keywords() -> None:
+    tensor = tenon.zeros(3)
+    assert tensor.__dlpack_device__() == (1, 0)
+    tensor.__dlpack__(stream=5, dl_device=(1, 0), copy=False)
+    with pytest.raises(BufferError):
+        tensor.__dlpack__(dl_device=(2, 0))
+    copied = tenon.from_dlpack(Offers(tensor.__dlpack__(max_version=(1, 0), copy=True)))
+    copied.numpy()[0] = 1
+    assert tensor.tolist() == [0, 0, 0]
+
+
+def test_other_devices_are_refused() -> None:
+    with pytest.raises(tenon.Unsupported, match="2:3"):
+        tenon.from_dlpack(Offers(None, (2, 3)))
+    with pytest.raises(NotImplementedError):
+        tenon.from_dlpack(Offers(None, (2, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "complex64", "uint8", "int64"])
+def test_dtypes(dtype: str) -> None:
+    array = np.ones(4, dtype)
+    assert tenon.from_dlpack(array).dtype == dtype
+    assert np.from_dlpack(tenon.from_numpy(array)).dtype == np.dtype(dtype)
+
+
+def test_deleters_during_interpreter_exit(child: Any) -> None:
+    program = """
+import numpy, tenon
+keep = [tenon.zeros(10).__dlpack__(max_version=(1, 0)), tenon.zeros(10).__dlpack__(), tenon.from_dlpack(numpy.arange(5)),
+        tenon.Storage.wrap(bytearray(10)), memoryview(tenon.zeros(4)), numpy.from_dlpack(tenon.zeros(5))]
+cycle = [keep]; cycle.append(cycle)
+import sys; sys.keep = keep
+print("ok")
+"""
+    process = child(program)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"ok\n")

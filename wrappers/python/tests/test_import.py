@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import tenon
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-B", *arguments], capture_output=True, text=True, check=True)
+
+
+def test_import_brings_in_nothing_heavy() -> None:
+    program = "import sys; before = set(sys.modules); import tenon; print(*sorted(set(sys.modules) - before))"
+    loaded = set(run("-c", program).stdout.split())
+    others = {name for name in loaded if not name.startswith("tenon") and name != "_cffi_backend"}
+    assert others <= {"__future__", "atexit", "errno", "time", "_thread"}, others
+    assert "tenon.torch" not in loaded
+
+
+def test_version_and_names() -> None:
+    assert tenon.__version__ == importlib.metadata.version("libtenon")
+    for name in tenon.__all__:
+        assert hasattr(tenon, name), name
+
+
+def test_the_library_lies_in_the_package() -> None:
+    folder = Path(tenon.__file__).parent
+    assert (folder / "py.typed").exists()
+    libraries = list(folder.glob("libtenon.so*"))
+    assert len(libraries) == 1
+    assert libraries[0].stat().st_size <= 1 << 20
+    loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libtenon" in line}
+    assert loaded == {str(libraries[0].resolve())}
+
+
+def test_only_the_limited_api() -> None:
+    folder = Path(tenon.__file__).parent
+    assert sorted(path.name for path in folder.glob("*.so")) == ["_cffi.abi3.so", "_native_ext.abi3.so"]

@@ -1,0 +1,149 @@
+"""tenon.multiprocessing in real processes: each scenario of multiprocessing_program.py runs as a program, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("multiprocessing_program.py")
+METHODS = ("fork", "spawn", "forkserver")
+EVERY_METHOD = (
+    "queue",
+    "simple_queue",
+    "pipe",
+    "pool",
+    "executor",
+    "process_arguments",
+    "identity",
+    "modes",
+    "twice",
+    "many",
+    "exit_after_put",
+    "exit_with_many_segments",
+    "killed_after_put",
+    "keeper_times_out",
+    "family_is_killed",
+    "never_fetched",
+    "grandchild",
+)
+ONCE = (
+    "refused",
+    "one_segment_one_fd",
+    "threads",
+    "killed_while_fetched",
+    "stopped",
+    "root_exits_first",
+    "fork_while_serving",
+    "fork_does_not_hide_death",
+    "fork_many_times",
+    "strangers_speak",
+    "no_room_for_fds",
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Like tmp_path, with a short name: forkserver binds a socket in it."""
+    with tempfile.TemporaryDirectory(prefix="mp") as name:
+        yield Path(name)
+
+
+def relatives(marker: str) -> list[str]:
+    """Processes, zombies left out, that have the marker in their environment."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                environment = Path("/proc", name, "environ").read_bytes()
+                if f"TENON_TEST_MARKER={marker}".encode() in environment.split(b"\0"):
+                    found.append(f"{name} {Path('/proc', name, 'cmdline').read_bytes()!r}")
+            except OSError:
+                pass
+    return found
+
+
+def end_relatives(marker: str) -> None:
+    for line in relatives(marker):
+        os.kill(int(line.split()[0]), signal.SIGKILL)
+
+
+def run(scenario: str, method: str, folder: Path) -> None:
+    marker = uuid.uuid4().hex
+    environment = {**os.environ, "TENON_TEST_MARKER": marker, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        with open(folder / "output", "wb") as output:
+            done = subprocess.run(
+                [sys.executable, PROGRAM, scenario, method],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                check=False,
+            )
+        text = (folder / "output").read_text()
+        (folder / "output").unlink()
+        assert done.returncode == (-signal.SIGKILL if scenario == "family_is_killed" else 0), text
+        # The keeper looks for its family three times a second; an event of the kernel's tells nobody.
+        deadline = time.monotonic() + 20
+        while (left := relatives(marker)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not left, left
+    finally:
+        end_relatives(marker)
+    assert "lost" not in text, text
+    assert "Traceback" not in text, text
+    if scenario != "family_is_killed":
+        assert not list(folder.iterdir())
+    # CPython's own semaphores are there too, of this program and of others.
+    assert not [name for name in os.listdir("/dev/shm") if "tenon" in name]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scenario", EVERY_METHOD)
+def test_every_method(scenario: str, method: str, folder: Path) -> None:
+    run(scenario, method, folder)
+
+
+@pytest.mark.parametrize("scenario", ONCE)
+def test_once(scenario: str, folder: Path) -> None:
+    run(scenario, "fork", folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user(folder: Path) -> None:
+    run("another_user", "fork", folder)
+
+
+def python(source: str) -> str:
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "order", ["import tenon, multiprocessing", "import multiprocessing, tenon", "import multiprocessing.reduction, tenon"]
+)
+def test_the_order_of_imports_does_not_matter(order: str) -> None:
+    python(
+        f"{order}\n"
+        "import sys, multiprocessing.reduction\n"
+        "assert 'tenon.multiprocessing' not in sys.modules\n"
+        "assert not [f for f in sys.meta_path if 'tenon' in getattr(f, '__module__', '')]\n"
+        "loads, dumps = multiprocessing.reduction.ForkingPickler.loads, multiprocessing.reduction.ForkingPickler.dumps\n"
+        "t = tenon.zeros(3)\n"
+        "assert loads(bytes(dumps(t))).storage == t.storage\n"
+    )
+
+
+def test_import_does_not_import_multiprocessing() -> None:
+    python("import sys, tenon\nassert 'multiprocessing' not in sys.modules and 'socket' not in sys.modules")
