@@ -94,7 +94,7 @@ class Borrower:
         check(self.process.wait(timeout=30) == 0, f"{self.title} ends in order")
 
 
-def segment_memory(pid: int | str) -> tuple[int, int]:
+def segment_memory(pid: int) -> tuple[int, int]:
     """Resident and proportional KiB that a process has of Tenon's segments, as the kernel counts them."""
     resident = proportional = 0
     inside = False
@@ -181,7 +181,7 @@ def run(build: Path) -> None:
 
     print("\nmemory   of the weights, as the kernel counts it (KiB)        resident   share (PSS)")
     shares = 0
-    for title, pid in [("lender", "self"), *((peer.title, peer.process.pid) for peer in peers)]:
+    for title, pid in [("lender", os.getpid()), *((peer.title, peer.process.pid) for peer in peers)]:
         resident, share = segment_memory(pid)
         shares += share
         print(f"  {title:<52} {resident:>8} {share:>13}")
@@ -192,8 +192,10 @@ def run(build: Path) -> None:
         peer.end()
     del first, values, weights, peer, peers
     tenon.trim()
-    print(f"\nleft     processes: 0   fds: {open_fds() - fds_before}   names in /dev/shm: {len(set(os.listdir('/dev/shm')) - set(names_before))}"
-          f"   segments: {tenon.stats().segments}")
+    names_left = len(set(os.listdir("/dev/shm")) - set(names_before))
+    print(
+        f"\nleft     processes: 0   fds: {open_fds() - fds_before}   names in /dev/shm: {names_left}   segments: {tenon.stats().segments}"
+    )
     check(open_fds() == fds_before, "no fd is left")
     check(sorted(os.listdir("/dev/shm")) == names_before, "no name is left in /dev/shm")
     check(tenon.stats().segments == 0, "no segment is left")
@@ -201,7 +203,9 @@ def run(build: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
-    parser.add_argument("--build", type=Path, default=Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build" / "release")), help="the build folder")
+    parser.add_argument(
+        "--build", type=Path, default=Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build" / "release")), help="the build folder"
+    )
     arguments = parser.parse_args()
     try:
         run(arguments.build)

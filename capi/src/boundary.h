@@ -1,4 +1,5 @@
-// Between C++ and C: the only try/catch of the library (but for release paths that must not fail), and how structs with a struct_size are read and written.
+// Between C++ and C: the only try/catch of the library (but for release paths that must not fail), and how structs with a struct_size are
+// read and written.
 #pragma once
 
 #include <tenon/error.h>
@@ -18,7 +19,8 @@ tenon_status fail(const Status& status, tenon_error** err) noexcept;
 tenon_status fail_out_of_memory(tenon_error** err) noexcept;
 tenon_status fail_internal(const char* what, tenon_error** err) noexcept;
 
-// Every fallible function is `return boundary(err, [&]() -> Status { check, convert, call, publish });`. Whatever is thrown inside ends here.
+// Every fallible function is `return boundary(err, [&]() -> Status { check, convert, call, publish });`. Whatever is thrown inside ends
+// here.
 template <typename Body>
 tenon_status boundary(tenon_error** err, Body&& body) noexcept {
   try {
@@ -33,11 +35,10 @@ tenon_status boundary(tenon_error** err, Body&& body) noexcept {
   }
 }
 
-inline Status check_argument(bool good, const char* what) {
-  return good ? Status::ok() : Status(Code::kInvalidArgument, what);
-}
+inline Status check_argument(bool good, const char* what) { return good ? Status::ok() : Status(Code::kInvalidArgument, what); }
 
-// Read a struct of the caller's. It may be larger than ours (a newer header) if what we do not know is zero. No member was added yet: none may be smaller.
+// Read a struct of the caller's. It may be larger than ours (a newer header) if what we do not know is zero. No member was added yet: none
+// may be smaller.
 template <typename Struct>
 Result<Struct> read_struct(const Struct* from, const char* name) {
   Struct result{};
@@ -45,7 +46,8 @@ Result<Struct> read_struct(const Struct* from, const char* name) {
   if (from == nullptr) return result;
   size_t given = 0;
   std::memcpy(&given, from, sizeof given);
-  if (given < sizeof(Struct)) return Status(Code::kInvalidArgument, format("struct_size of %s is %zu, and it has at least %zu", name, given, sizeof(Struct)));
+  if (given < sizeof(Struct))
+    return Status(Code::kInvalidArgument, format("struct_size of %s is %zu, and it has at least %zu", name, given, sizeof(Struct)));
   if (given > 65536) return Status(Code::kInvalidArgument, format("struct_size of %s is %zu", name, given));
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   if (!std::all_of(bytes + sizeof(Struct), bytes + given, [](unsigned char byte) { return byte == 0; })) {
@@ -60,7 +62,8 @@ template <typename Struct>
 Status check_output(const Struct* out, const char* name) {
   if (out == nullptr) return Status(Code::kInvalidArgument, format("%s is NULL", name));
   if (out->struct_size < sizeof(Struct)) {
-    return Status(Code::kInvalidArgument, format("struct_size of %s is %zu, and it has at least %zu", name, out->struct_size, sizeof(Struct)));
+    return Status(Code::kInvalidArgument,
+                  format("struct_size of %s is %zu, and it has at least %zu", name, out->struct_size, sizeof(Struct)));
   }
   return Status::ok();
 }

@@ -6,7 +6,8 @@
 
 namespace tenon::capi {
 
-static_assert(static_cast<uint32_t>(memory::Access::kAuto) == TENON_ACCESS_AUTO && static_cast<uint32_t>(memory::Access::kReadOnly) == TENON_ACCESS_READ_ONLY &&
+static_assert(static_cast<uint32_t>(memory::Access::kAuto) == TENON_ACCESS_AUTO &&
+              static_cast<uint32_t>(memory::Access::kReadOnly) == TENON_ACCESS_READ_ONLY &&
               static_cast<uint32_t>(memory::Access::kWritable) == TENON_ACCESS_WRITABLE);
 
 Result<memory::Access> read_access(tenon_access access) {
@@ -62,7 +63,8 @@ tenon_status tenon_share_fd(tenon_storage* storage, const tenon_share_options* o
   });
 }
 
-tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_options* options, tenon_storage** out, tenon_error** err) noexcept {
+tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_options* options, tenon_storage** out,
+                           tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(handle_in != nullptr, "handle is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
@@ -71,15 +73,10 @@ tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_op
     TENON_ASSIGN(const tenon::share::OpenOptions how, read_open_flags(wanted.access, wanted.flags & ~uint32_t{TENON_OPEN_ADOPT_FD}));
     TENON_ASSIGN(const tenon::memory::Access claimed, read_access(given.access));
     const tenon::share::Claim claim{claimed, given.offset, given.nbytes, given.segment_nbytes};
-    tenon::os::Fd adopted;
-    const bool adopt = (wanted.flags & TENON_OPEN_ADOPT_FD) != 0 && given.fd >= 0;
-    if (adopt) adopted = tenon::os::Fd(given.fd);
-    Result<Ref<Storage>> opened = tenon::share::open_by_fd(given.fd, claim, how, adopt ? &adopted : nullptr);
-    if (!opened.is_ok()) {
-      (void)adopted.detach();  // still the caller's
-      return std::move(opened).status();
-    }
-    *out = handle<tenon_storage>(opened.value().detach());
+    TENON_ASSIGN(Ref<Storage> opened, tenon::share::open_by_fd(given.fd, claim, how, nullptr));
+    // Only now: it stays the caller's whatever fails or throws.
+    const tenon::os::Fd adopted((wanted.flags & TENON_OPEN_ADOPT_FD) != 0 ? given.fd : -1);
+    *out = handle<tenon_storage>(opened.detach());
     return Status::ok();
   });
 }

@@ -15,14 +15,16 @@ using tenon::tensor::Descriptor;
 
 extern "C" {
 
-tenon_status tenon_descriptor_new(const tenon_message* message, const tenon_descriptor_options* options, tenon_descriptor** out, tenon_error** err) noexcept {
+tenon_status tenon_descriptor_new(const tenon_message* message, const tenon_descriptor_options* options, tenon_descriptor** out,
+                                  tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const tenon_descriptor_options given, read_struct(options, "tenon_descriptor_options"));
     TENON_TRY(check_flags(given.flags, TENON_DESCRIPTOR_BYTES_ONLY, "tenon_descriptor_options"));
     TENON_TRY(check_flags(given.reserved, 0, "tenon_descriptor_options"));
-    TENON_ASSIGN(std::unique_ptr<Descriptor> descriptor, Descriptor::create(*object(message), (given.flags & TENON_DESCRIPTOR_BYTES_ONLY) != 0));
+    TENON_ASSIGN(std::unique_ptr<Descriptor> descriptor,
+                 Descriptor::create(*object(message), (given.flags & TENON_DESCRIPTOR_BYTES_ONLY) != 0));
     *out = handle<tenon_descriptor>(descriptor.release());
     return Status::ok();
   });
@@ -41,8 +43,8 @@ const int32_t* tenon_descriptor_fds(const tenon_descriptor* descriptor, size_t* 
 
 void tenon_descriptor_release(tenon_descriptor* descriptor) noexcept { delete object(descriptor); }
 
-tenon_status tenon_descriptor_open(const void* bytes, size_t nbytes, const int32_t* fds, size_t n_fds, const tenon_open_options* options, tenon_message** out,
-                                   tenon_error** err) noexcept {
+tenon_status tenon_descriptor_open(const void* bytes, size_t nbytes, const int32_t* fds, size_t n_fds, const tenon_open_options* options,
+                                   tenon_message** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(bytes != nullptr, "bytes is NULL"));
     TENON_TRY(check_argument(fds != nullptr || n_fds == 0, "fds is NULL"));

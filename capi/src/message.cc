@@ -13,7 +13,8 @@ using tenon::Status;
 using tenon::tensor::Message;
 using tenon::tensor::Tensor;
 
-static_assert(tenon::tensor::kMaxUserNbytes == TENON_MESSAGE_MAX_USER_NBYTES && tenon::tensor::kMaxNameNbytes == TENON_MESSAGE_MAX_NAME_NBYTES);
+static_assert(tenon::tensor::kMaxUserNbytes == TENON_MESSAGE_MAX_USER_NBYTES &&
+              tenon::tensor::kMaxNameNbytes == TENON_MESSAGE_MAX_NAME_NBYTES);
 
 extern "C" {
 
@@ -25,8 +26,8 @@ tenon_status tenon_message_new(tenon_message** out, tenon_error** err) noexcept 
   });
 }
 
-tenon_status tenon_message_add(tenon_message* message, tenon_tensor* const* tensors, const char* const* names, size_t n, const tenon_share_options* options,
-                               tenon_error** err) noexcept {
+tenon_status tenon_message_add(tenon_message* message, tenon_tensor* const* tensors, const char* const* names, size_t n,
+                               const tenon_share_options* options, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
     TENON_TRY(check_argument(tensors != nullptr || n == 0, "tensors is NULL"));

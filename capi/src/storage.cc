@@ -5,7 +5,6 @@
 #include "handles.h"
 
 using namespace tenon::capi;
-using tenon::Code;
 using tenon::Ref;
 using tenon::Result;
 using tenon::Status;
@@ -15,7 +14,8 @@ using tenon::storage::StorageOptions;
 
 namespace {
 
-static_assert(static_cast<uint32_t>(Mode::kShared) == TENON_MODE_SHARED && static_cast<uint32_t>(Mode::kLenderWrites) == TENON_MODE_LENDER_WRITES &&
+static_assert(static_cast<uint32_t>(Mode::kShared) == TENON_MODE_SHARED &&
+              static_cast<uint32_t>(Mode::kLenderWrites) == TENON_MODE_LENDER_WRITES &&
               static_cast<uint32_t>(Mode::kFrozen) == TENON_MODE_FROZEN);
 
 Result<StorageOptions> read_options(const tenon_storage_options* options, uint32_t known_flags) {
@@ -24,7 +24,8 @@ Result<StorageOptions> read_options(const tenon_storage_options* options, uint32
   TENON_TRY(check_argument(given.mode <= TENON_MODE_FROZEN, "the mode is none of SHARED, LENDER_WRITES and FROZEN"));
   StorageOptions result;
   if (given.alignment != 0) {
-    TENON_TRY(check_argument(tenon::is_power_of_two(given.alignment) && given.alignment <= 4096, "the alignment is no power of two up to 4096"));
+    TENON_TRY(
+        check_argument(tenon::is_power_of_two(given.alignment) && given.alignment <= 4096, "the alignment is no power of two up to 4096"));
     result.alignment = given.alignment;
   }
   result.mode = static_cast<Mode>(given.mode);
@@ -63,12 +64,13 @@ tenon_status tenon_storage_new_from(const tenon_storage_options* options, const 
   });
 }
 
-tenon_status tenon_storage_wrap(void* data, uint64_t nbytes, void (*release)(void* context), void* context, const tenon_storage_options* options,
-                                tenon_storage** out, tenon_error** err) noexcept {
+tenon_status tenon_storage_wrap(void* data, uint64_t nbytes, void (*release)(void* context), void* context,
+                                const tenon_storage_options* options, tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
-    TENON_TRY(check_argument(nbytes <= UINT64_MAX - reinterpret_cast<uintptr_t>(data), "data + nbytes passes the end of the address space"));
+    TENON_TRY(
+        check_argument(nbytes <= UINT64_MAX - reinterpret_cast<uintptr_t>(data), "data + nbytes passes the end of the address space"));
     TENON_ASSIGN(const StorageOptions given, read_options(options, TENON_STORAGE_READ_ONLY));
     TENON_ASSIGN(Ref<Storage> storage, Storage::wrap(data, nbytes, release, context, given));
     *out = handle<tenon_storage>(storage.detach());
@@ -98,13 +100,18 @@ tenon_status tenon_storage_data_mut(tenon_storage* storage, void** out, tenon_er
 
 uint64_t tenon_storage_nbytes(const tenon_storage* storage) noexcept { return storage == nullptr ? 0 : object(storage)->nbytes(); }
 
-tenon_device tenon_storage_device(const tenon_storage* storage) noexcept { return storage == nullptr ? tenon_device{0, 0} : tenon_device{1, 0}; }
-
-tenon_mode tenon_storage_mode(const tenon_storage* storage) noexcept {
-  return storage == nullptr || object(storage)->is_private() ? tenon_mode{TENON_MODE_SHARED} : static_cast<tenon_mode>(object(storage)->mode());
+tenon_device tenon_storage_device(const tenon_storage* storage) noexcept {
+  return storage == nullptr ? tenon_device{0, 0} : tenon_device{1, 0};
 }
 
-int tenon_storage_is_read_only(const tenon_storage* storage) noexcept { return storage != nullptr && object(storage)->is_read_only() ? 1 : 0; }
+tenon_mode tenon_storage_mode(const tenon_storage* storage) noexcept {
+  return storage == nullptr || object(storage)->is_private() ? tenon_mode{TENON_MODE_SHARED}
+                                                             : static_cast<tenon_mode>(object(storage)->mode());
+}
+
+int tenon_storage_is_read_only(const tenon_storage* storage) noexcept {
+  return storage != nullptr && object(storage)->is_read_only() ? 1 : 0;
+}
 
 int tenon_storage_is_shared(const tenon_storage* storage) noexcept { return storage != nullptr && object(storage)->is_shared() ? 1 : 0; }
 

@@ -1,8 +1,7 @@
 /* A borrower of a model's weights. usage: share_weights FD, where FD is one end of a connected AF_UNIX socket.
- * It says "ready"; then the first message brings the tensors. After that each message asks for something in its user bytes, and gets an answer:
- *   sum      read every float32 weight in place
- *   add N    add 1 to weight N of the first tensor, in place
- * Ends when the lender closes its end. */
+ * It says "ready"; then the first message brings the tensors. After that each message asks for something in its user bytes, and gets an
+ * answer: sum      read every float32 weight in place add N    add 1 to weight N of the first tensor, in place Ends when the lender closes
+ * its end. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +47,8 @@ static tenon_status answer(tenon_connection *connection, double sum, int64_t fir
   tenon_status status = tenon_stats_get(&stats, err);
   if (status != TENON_OK) return status;
   char text[160];
-  int length = snprintf(text, sizeof text, "{\"sum\": %.17g, \"first_byte_ns\": %" PRId64 ", \"bytes_copied\": %" PRIu64 "}", sum, first_byte_ns, stats.bytes_copied);
+  int length = snprintf(text, sizeof text, "{\"sum\": %.17g, \"first_byte_ns\": %" PRId64 ", \"bytes_copied\": %" PRIu64 "}", sum,
+                        first_byte_ns, stats.bytes_copied);
   return say(connection, text, (size_t)length, err);
 }
 

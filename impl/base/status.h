@@ -1,4 +1,5 @@
-// Status and Result: how every fallible function inside Tenon reports. Converted to tenon_status and tenon_error once, in capi/src/boundary.h.
+// Status and Result: how every fallible function inside Tenon reports. Converted to tenon_status and tenon_error once, in
+// capi/src/boundary.h.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +80,8 @@ Status errno_status(int error, const std::string& what);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                  // NOLINT(google-explicit-constructor): returns read better
-  Result(Status status) : status_(std::move(status)) {}          // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor): returns read better
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
   bool is_ok() const noexcept { return value_.has_value(); }
   const Status& status() const& noexcept { return status_; }
   Status&& status() && noexcept { return std::move(status_); }
@@ -98,14 +99,14 @@ class [[nodiscard]] Result {
 #define TENON_JOIN(a, b) TENON_JOIN_(a, b)
 
 // Return from the calling function if `expression` (a Status) failed.
-#define TENON_TRY(expression)                                          \
-  do {                                                                 \
+#define TENON_TRY(expression)                                                                                \
+  do {                                                                                                       \
     if (::tenon::Status tenon_try_status = (expression); !tenon_try_status.is_ok()) return tenon_try_status; \
   } while (false)
 
 // Declare `target` from a Result, or return its status.
 #define TENON_ASSIGN(target, expression) TENON_ASSIGN_(target, expression, TENON_JOIN(tenon_result_, __LINE__))
-#define TENON_ASSIGN_(target, expression, name) \
-  auto name = (expression);                     \
+#define TENON_ASSIGN_(target, expression, name)       \
+  auto name = (expression);                           \
   if (!name.is_ok()) return std::move(name).status(); \
   target = std::move(name).value()

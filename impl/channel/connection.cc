@@ -52,8 +52,10 @@ Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("fie
 
 Connection::Connection(int socket, SocketType type, const ConnectionOptions& options)
     : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type) {
-  // One more than segments, for the memfd of a large message.
-  frames_.set_max_fds(static_cast<uint32_t>(std::min<uint64_t>(options.limits.max_segments, UINT32_MAX - 1) + 1));
+  // One more: the memfd of a large message. What is over it is closed as it comes, and the frame delivered without.
+  frames_.set_max_fds(UINT32_MAX);
+  frames_.set_accepted_fds(options_.limits.max_segments >= UINT32_MAX ? UINT32_MAX
+                                                                      : static_cast<uint32_t>(options_.limits.max_segments + 1));
 }
 
 Result<std::unique_ptr<Connection>> Connection::create(int socket, const ConnectionOptions& options) {
@@ -66,12 +68,23 @@ Status Connection::check_process() const {
   return Status(Code::kUnsupported, "the connection belongs to the process that made it, and this one is a child of fork");
 }
 
+namespace {
+
+// Nobody needs it: it is gone, or only connections that were sent it still hold it.
+bool is_unneeded(const Weak<Segment>& segment) noexcept {
+  const Ref<Segment> alive = segment.lock();
+  return !alive || alive->strong_count() - 1 <= alive->numbered.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
 void Connection::collect_forgotten(size_t added, std::vector<uint64_t>* out) {
-  // Two looks for each segment that is added, and two for the message: dead ones go faster than new ones come, and no call looks at all of them.
+  // Two looks for each segment that is added, and two for the message: dead ones go faster than new ones come, and no call looks at all of
+  // them.
   for (size_t looks = 2 + 2 * added; looks > 0 && !sent_list_.empty(); --looks) {
     if (sweep_ >= sent_list_.size()) sweep_ = 0;
     auto& [number, segment] = sent_list_[sweep_];
-    if (!segment.expired()) {
+    if (!is_unneeded(segment)) {
       ++sweep_;
       continue;
     }
@@ -109,7 +122,9 @@ Status Connection::enqueue(const Message& message) {
     frame.fds.push_back(packed.fds[i]);
     added.push_back(i);
   }
-  collect_forgotten(added.size(), &packed.content.forgotten);
+  // Kept until a message with them is in the queue: the peer holds a segment that it is never told about for ever.
+  collect_forgotten(added.size(), &forgotten_);
+  packed.content.forgotten = forgotten_;
   frame.payload = tensor::encode_descriptor(packed.content);
   const bool large = frame.payload.size() > kMaxFramePayload;
   if (large || !added.empty()) carried = std::make_shared<Carried>();
@@ -121,20 +136,21 @@ Status Connection::enqueue(const Message& message) {
     std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
     frame.fds.insert(frame.fds.begin(), carried->large.get());
   }
-  // Nothing below fails but for memory, and then before the frame is in the queue.
+  // All memory first: a number counts as sent if and only if its frame is in the queue.
   sent_list_.reserve(sent_list_.size() + added.size());
   sent_.reserve(sent_.size() + added.size());
+  std::unordered_map<uint64_t, size_t> numbers;
+  for (size_t i = 0; i < added.size(); ++i) numbers.emplace(packed.content.segments[added[i]].id, sent_list_.size() + i);
   std::vector<std::pair<uint64_t, Weak<Segment>>> entries;
   entries.reserve(added.size());
   for (const size_t i : added) entries.emplace_back(packed.content.segments[i].id, Weak<Segment>(packed.segments[i].get()));
   // Those whose fds travel: the frame may wait in the queue for longer than their storages live.
   if (carried) carried->segments = std::move(packed.segments);
   frame.keep_alive = std::move(carried);
-  for (auto& entry : entries) {
-    sent_.emplace(entry.first, sent_list_.size());
-    sent_list_.push_back(std::move(entry));
-  }
   frames_.enqueue(std::move(frame));
+  sent_.merge(numbers);
+  for (auto& entry : entries) sent_list_.push_back(std::move(entry));
+  forgotten_.clear();
   return Status::ok();
 }
 
@@ -154,48 +170,56 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
   return Status::ok();
 }
 
-Result<std::vector<std::byte>> Connection::take_bytes(InFrame* frame) const {
-  if (frame->kind == kMessage) return std::move(frame->payload);
+Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, std::vector<std::byte>* large) const {
+  if (frame.kind == kMessage) return std::span<const std::byte>(frame.payload);
   uint64_t nbytes = 0;
-  if (frame->kind != kLargeMessage || frame->payload.size() != sizeof nbytes) return corrupt("a frame of no known kind");
-  std::memcpy(&nbytes, frame->payload.data(), sizeof nbytes);
+  if (frame.kind != kLargeMessage || frame.payload.size() != sizeof nbytes) return corrupt("a frame of no known kind");
+  std::memcpy(&nbytes, frame.payload.data(), sizeof nbytes);
   if (nbytes > options_.limits.max_nbytes) {
-    return Status(Code::kResourceExhausted, format("a message of %llu bytes, and %llu are accepted", static_cast<unsigned long long>(nbytes),
-                                                   static_cast<unsigned long long>(options_.limits.max_nbytes)))
+    return Status(Code::kResourceExhausted,
+                  format("a message of %llu bytes, and %llu are accepted", static_cast<unsigned long long>(nbytes),
+                         static_cast<unsigned long long>(options_.limits.max_nbytes)))
         .with("limit", std::string("max_message_nbytes"))
         .with("limit_value", options_.limits.max_nbytes);
   }
-  if (frame->fds_announced == 0) return corrupt("a large message without its memfd");
-  if (frame->fds.empty()) return frame->fds_status;
-  const int fd = frame->fds.front().get();
+  if (frame.fds_announced == 0) return corrupt("a large message without its memfd");
+  if (frame.fds.empty()) return frame.fds_status;
+  const int fd = frame.fds.front().get();
   constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
-  if (!file.in_memory || (file.seals & kNeeded) != kNeeded || file.nbytes < nbytes) return corrupt("a large message whose memfd is not sealed or too short");
+  if (!file.in_memory || (file.seals & kNeeded) != kNeeded || file.nbytes < nbytes)
+    return corrupt("a large message whose memfd is not sealed or too short");
   TENON_TRY(os::ask_headroom(nbytes));
-  std::vector<std::byte> bytes(nbytes);
-  TENON_TRY(os::read_file(fd, 0, bytes.data(), nbytes));
-  return bytes;
+  large->resize(nbytes);
+  TENON_TRY(os::read_file(fd, 0, large->data(), nbytes));
+  return std::span<const std::byte>(*large);
 }
 
 Status Connection::register_segments(const DescriptorContent& content, InFrame* frame, size_t first_fd) {
   for (const uint64_t number : content.forgotten) received_.erase(number);
-  if (received_.size() + frame->fds.size() > options_.limits.max_segments) {
-    return Status(Code::kResourceExhausted, format("the peer would have %zu segments open here, and %llu are accepted", received_.size() + frame->fds.size(),
-                                                   static_cast<unsigned long long>(options_.limits.max_segments)))
-        .with("limit", std::string("max_segments"))
-        .with("limit_value", options_.limits.max_segments);
+  // What is in the table from an earlier try has left the frame.
+  const auto more =
+      static_cast<size_t>(std::count_if(frame->fds.begin() + static_cast<std::ptrdiff_t>(std::min(first_fd, frame->fds.size())),
+                                        frame->fds.end(), [](const os::Fd& fd) { return fd.is_open(); }));
+  if (received_.size() + more > options_.limits.max_segments) {
+    lost_ = Status(Code::kResourceExhausted, format("the peer would have %zu segments open here, and %llu are accepted",
+                                                    received_.size() + more, static_cast<unsigned long long>(options_.limits.max_segments)))
+                .with("limit", std::string("max_segments"))
+                .with("limit_value", options_.limits.max_segments);
+    return lost_;
   }
   for (const SegmentRecord& record : content.segments) {
     if (record.reach == Reach::kProc) return corrupt("a segment that is reached through /proc, in a connection");
     if (record.reach == Reach::kKnown) continue;
     if (record.id == 0) return corrupt("a segment without a number");
     const size_t at = first_fd + record.fd_index;
-    if (at >= frame->fds.size()) continue;  // dropped by the kernel: the number stays without a segment
-    Received entry;
+    // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier try.
+    if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;
+    Received& entry = received_.try_emplace(record.id).first->second;  // needs memory, so before the fd moves
     entry.fd = std::move(frame->fds[at]);
+    entry.segment.set(nullptr);
     entry.access = static_cast<memory::Access>(record.access);
     entry.nbytes = record.nbytes;
-    received_.insert_or_assign(record.id, std::move(entry));
   }
   return Status::ok();
 }
@@ -206,20 +230,22 @@ Status Connection::resolve(const DescriptorContent& content, std::vector<tensor:
   for (size_t i = 0; i < content.segments.size(); ++i) {
     const auto found = received_.find(content.segments[i].id);
     if (found == received_.end()) {
-      if (!lost_fds_) return corrupt("a segment that never crossed this connection");
-      return Status(Code::kResourceExhausted, "the fd of a segment was dropped when it came: this process was out of fds").with("limit", std::string("RLIMIT_NOFILE"));
+      if (lost_.is_ok()) return corrupt("a segment that never crossed this connection");
+      return lost_;
     }
     Received& entry = found->second;
     tensor::Resolved one;
     if (options_.open.is_private()) {
       one.fd = entry.fd.get();
     } else {
-      if (!entry.segment || entry.segment->nbytes() < needed[i]) {
+      if (!entry.segment.get() || entry.segment.get()->nbytes() < needed[i]) {
         // The fd is given away only if this works, so that a limit met now can be raised and the next message tried.
         if (!entry.fd.is_open()) return corrupt("a storage that lies outside its segment");
-        TENON_ASSIGN(entry.segment, share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i], options_.open, &entry.fd));
+        TENON_ASSIGN(Ref<Segment> opened,
+                     share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i], options_.open, &entry.fd));
+        entry.segment.set(std::move(opened));
       }
-      one.segment = entry.segment;
+      one.segment = entry.segment.get();
     }
     out->push_back(std::move(one));
   }
@@ -231,23 +257,34 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   std::unique_lock<std::mutex> lock(recv_mutex_, std::defer_lock);
   TENON_TRY(take_turn(&lock, wait));
   if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
-  os::Waiter waiter(wait);
-  TENON_ASSIGN(InFrame frame, frames_.recv(waiter));
-  if (!frame.fds_status.is_ok()) lost_fds_ = true;
-  const size_t first_fd = frame.kind == kLargeMessage ? 1 : 0;
-  Result<std::vector<std::byte>> bytes = take_bytes(&frame);
+  if (!pending_) {
+    os::Waiter waiter(wait);
+    TENON_ASSIGN(InFrame frame, frames_.recv(waiter));
+    pending_ = std::move(frame);
+  }
+  // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
+  Result<std::unique_ptr<Message>> message = open_frame(&*pending_);
+  pending_.reset();
+  return message;
+}
+
+Result<std::unique_ptr<Message>> Connection::open_frame(InFrame* frame) {
+  if (!frame->fds_status.is_ok()) lost_ = frame->fds_status;
+  const size_t first_fd = frame->kind == kLargeMessage ? 1 : 0;
+  std::vector<std::byte> large;
+  Result<std::span<const std::byte>> bytes = find_bytes(*frame, &large);
   if (!bytes.is_ok()) {
     if (bytes.status().code() == Code::kCorrupt) broken_ = bytes.status();
     return std::move(bytes).status();
   }
-  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes.value(), frame.fds_announced - first_fd, options_.limits);
+  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes.value(), frame->fds_announced - first_fd, options_.limits);
   if (!decoded.is_ok()) {
     if (decoded.status().code() == Code::kCorrupt) broken_ = decoded.status();
     return std::move(decoded).status();
   }
   DescriptorContent content = std::move(decoded).value();
-  TENON_TRY(register_segments(content, &frame, first_fd));
-  if (!frame.fds_status.is_ok()) return frame.fds_status;
+  TENON_TRY(register_segments(content, frame, first_fd));
+  if (!frame->fds_status.is_ok()) return frame->fds_status;
   std::vector<tensor::Resolved> resolved;
   TENON_TRY(resolve(content, &resolved));
   return tensor::unpack(std::move(content), resolved, options_.open);

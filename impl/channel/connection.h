@@ -1,12 +1,14 @@
 // Messages over a socket. Remembers which segments crossed, so that an fd crosses once however many tensors live in its segment.
 //
-// Both ends number segments by the sender's serial. The sender says with each message which of the numbers it will not use again (their segments are gone
-// there); until then the receiver holds the segment, so that a number it was told of can always be followed.
+// Both ends number segments by the sender's serial. The sender says with each message which of the numbers it will not use again (their
+// segments are gone there); until then the receiver holds the segment, so that a number it was told of can always be followed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -45,16 +47,41 @@ class Connection {
   Status enqueue(const tensor::Message& message);
   void collect_forgotten(size_t added, std::vector<uint64_t>* out);
 
+  // A segment held because the peer numbered it, and counted as such: what only connections hold is needed by nobody here, and holding each
+  // other's segments for ever is what two ends that send the same one to and fro would do otherwise.
+  class Numbered {
+   public:
+    Numbered() noexcept = default;
+    Numbered(Numbered&& other) noexcept : segment_(std::move(other.segment_)) {}
+    Numbered& operator=(Numbered&& other) noexcept {
+      std::swap(segment_, other.segment_);
+      return *this;
+    }
+    Numbered(const Numbered&) = delete;
+    Numbered& operator=(const Numbered&) = delete;
+    ~Numbered() { set(nullptr); }
+    void set(Ref<memory::Segment> segment) noexcept {
+      if (segment_) segment_->numbered.fetch_sub(1, std::memory_order_relaxed);
+      segment_ = std::move(segment);
+      if (segment_) segment_->numbered.fetch_add(1, std::memory_order_relaxed);
+    }
+    const Ref<memory::Segment>& get() const noexcept { return segment_; }
+
+   private:
+    Ref<memory::Segment> segment_;
+  };
+
   // A segment that the peer has numbered.
   struct Received {
-    os::Fd fd;                    // until it is mapped; for private opens it stays
-    Ref<memory::Segment> segment;
+    os::Fd fd;  // until it is mapped; for private opens it stays
+    Numbered segment;
     memory::Access access = memory::Access::kAuto;
     uint64_t nbytes = 0;
   };
   Status register_segments(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
-  Result<std::vector<std::byte>> take_bytes(InFrame* frame) const;
+  Result<std::span<const std::byte>> find_bytes(const InFrame& frame, std::vector<std::byte>* large) const;
+  Result<std::unique_ptr<tensor::Message>> open_frame(InFrame* frame);
 
   int socket_;
   os::Fd owned_;
@@ -63,16 +90,19 @@ class Connection {
   FrameSocket frames_;
 
   std::mutex send_mutex_;
-  std::vector<uint64_t> unfinished_;  // messages whose send ended early, until all is sent: calling with one of them again must not send it again
+  std::vector<uint64_t>
+      unfinished_;  // messages whose send ended early, until all is sent: calling with one of them again must not send it again
   tensor::Packed scratch_;
-  std::unordered_map<uint64_t, size_t> sent_;          // segment number -> index into sent_list_
+  std::unordered_map<uint64_t, size_t> sent_;  // segment number -> index into sent_list_
   std::vector<std::pair<uint64_t, Weak<memory::Segment>>> sent_list_;
   size_t sweep_ = 0;
+  std::vector<uint64_t> forgotten_;  // numbers to tell the peer with the next message
 
   std::mutex recv_mutex_;
   std::unordered_map<uint64_t, Received> received_;
-  bool lost_fds_ = false;  // the kernel dropped fds once: a number without a segment is no proof of a bad peer
-  Status broken_;          // bytes came that are no message
+  std::optional<InFrame> pending_;  // taken off the socket, and not yet given out: memory was short
+  Status lost_;                     // fds were dropped or refused once, and why: a number without a segment is no proof of a bad peer
+  Status broken_;                   // bytes came that are no message
 };
 
 }  // namespace tenon::channel

@@ -241,6 +241,7 @@ Status FrameSocket::claim_fds() {
   if (came > announced || (came < announced && !batch_.fds.cut())) {
     return stop(corrupt(format("%zu fds announced and %zu sent", announced, came)));
   }
+  if (header_.frame_fds > accepted_fds_) fds_lost_ = true;
   if (fds_lost_) {
     batch_.fds.clear();
   } else {
@@ -317,6 +318,13 @@ Status FrameSocket::stop(Status why) {
 }
 
 Status FrameSocket::loss() const {
+  if (frame_.fds_announced > accepted_fds_) {
+    return Status(Code::kResourceExhausted,
+                  format("the peer sends %u segments at once, and at most %u are accepted", frame_.fds_announced, accepted_fds_ - 1))
+        .with("limit", std::string("max_segments"))
+        .with("limit_value", uint64_t{accepted_fds_ - 1})
+        .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
+  }
   Status status = Status(Code::kResourceExhausted, format("%zu of %u fds found no place in this process and were dropped",
                                                           frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
                       .with("limit", std::string("RLIMIT_NOFILE"))

@@ -57,6 +57,8 @@ class FrameSocket {
   // Most fds that a received frame may announce; more is CORRUPT. They are all open here before the frame is whole, so this bounds what a
   // peer can take.
   void set_max_fds(uint32_t most) noexcept { max_fds_ = most; }
+  // A frame with more fds than that is delivered without any, and says so in its fds_status; they are closed as they come.
+  void set_accepted_fds(uint32_t most) noexcept { accepted_fds_ = most; }
 
  private:
   struct Header {
@@ -113,6 +115,7 @@ class FrameSocket {
   bool fds_lost_ = false;
   uint64_t expected_sequence_ = 0;
   uint32_t max_fds_ = 65536;
+  uint32_t accepted_fds_ = UINT32_MAX;
   Status stopped_;  // why nothing more can be received
 };
 

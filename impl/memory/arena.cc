@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -16,11 +18,11 @@ namespace tenon::memory {
 
 struct ArenaSegment {
   Ref<Segment> segment;
-  uint64_t front = 0;       // blocks were born below here
-  uint64_t reserved = 0;    // pages exist below here
-  uint64_t touched = 0;     // bytes below here may be other than 0
-  uint64_t live = 0;        // blocks in storages
-  uint64_t retired = 0;     // blocks that were lent and released
+  uint64_t front = 0;     // blocks were born below here
+  uint64_t reserved = 0;  // pages exist below here
+  uint64_t touched = 0;   // bytes below here may be other than 0
+  uint64_t live = 0;      // blocks in storages
+  uint64_t retired = 0;   // blocks that were lent and released
   uint64_t retired_nbytes = 0;
   std::unordered_map<uint64_t, std::vector<uint64_t>> free_blocks;  // class -> offsets, last freed first
 };
@@ -36,18 +38,20 @@ struct State {
   uint64_t retired_nbytes = 0;
 };
 
-// Never destroyed: storages may be released by other static destructors.
+// Never destroyed: storages may be released by other static destructors. Made in place: it cannot fail for want of memory.
 State& state() noexcept {
-  static State* const instance = new State();
+  alignas(State) static std::byte room[sizeof(State)];
+  static State* const instance = new (room) State();
   return *instance;
 }
 
-// The child must not hand out blocks of the parent's segments, nor may its releases touch the parent's lists. It forgets them; storages that it inherited
-// hold their segments themselves.
+// The child must not hand out blocks of the parent's segments, nor may its releases touch the parent's lists. It forgets them; storages
+// that it inherited hold their segments themselves.
 void forget_in_child() noexcept {
   State& all = state();
   for (auto& list : all.segments) {
-    // Storages of the parent still point to these; made_by_this_process() keeps free_block from following. The small records are left to leak.
+    // Storages of the parent still point to these; made_by_this_process() keeps free_block from following. The small records are left to
+    // leak.
     for (auto& segment : list) {
       segment->segment = nullptr;
       (void)segment.release();
@@ -91,7 +95,8 @@ bool take_free(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, Bl
 Status reserve_front(ArenaSegment* home, uint64_t end) {
   if (end <= home->reserved) return Status::ok();
   const uint64_t total = home->segment->nbytes();
-  // Ahead of need, as much again as there is already, so that small blocks do not pay a system call each; just the need if the machine is nearly full.
+  // Ahead of need, as much again as there is already, so that small blocks do not pay a system call each; just the need if the machine is
+  // nearly full.
   const uint64_t ahead = std::clamp(home->reserved, kFirstReserve, os::kReserveChunk);
   const uint64_t generous = std::min(total, round_up(std::max(end, home->reserved + ahead), kFirstReserve));
   const uint64_t exact = std::min(total, round_up(end, os::page_nbytes()));
@@ -131,7 +136,8 @@ Result<Block> finish(State* all, ArenaSegment* home, Block block) {
 
 Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
   uint64_t segment_nbytes = 0;
-  if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) || segment_nbytes > uint64_t{INT64_MAX}) segment_nbytes = uint64_t{INT64_MAX} / 4096 * 4096;
+  if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) || segment_nbytes > uint64_t{INT64_MAX})
+    segment_nbytes = uint64_t{INT64_MAX} / 4096 * 4096;
   // All of it, before a file of that size exists; for more than a chunk reserve() asks again as it goes.
   TENON_TRY(os::ask_headroom(segment_nbytes));
   Block block;
@@ -209,7 +215,8 @@ void free_block(Block&& block, bool was_lent) noexcept {
     home->front = 0;
     return;
   }
-  // No block lives, and some are with borrowers. While there is room it goes on serving; then it goes, and the borrowers keep its pages for as long as they map them.
+  // No block lives, and some are with borrowers. While there is room it goes on serving; then it goes, and the borrowers keep its pages for
+  // as long as they map them.
   if (has_room(*home, kArenaBlockMax, kBlockAlignment)) return;
   auto& list = all.segments[static_cast<uint32_t>(segment->mode())];
   const auto found = std::find_if(list.begin(), list.end(), [home](const auto& each) { return each.get() == home; });

@@ -1,8 +1,9 @@
 // The home of storages: large segments in which blocks are born, one list of segments per mode.
 //
-// A segment is 64 MiB of reserved size; pages are made as the front of it moves (reserve before use). A freed block goes to the free list of its size
-// class and is used again. A block that was lent is retired instead: nobody tells the lender when the borrower is done. A segment with no living block
-// goes back to the system once it holds retired blocks and no room, so a loop of lend and release has bounded memory.
+// A segment is 64 MiB of reserved size; pages are made as the front of it moves (reserve before use). A freed block goes to the free list
+// of its size class and is used again. A block that was lent is retired instead: nobody tells the lender when the borrower is done. A
+// segment with no living block goes back to the system once it holds retired blocks and no room, so a loop of lend and release has bounded
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,10 @@ struct Block {
   Ref<Segment> segment;
   ArenaSegment* home = nullptr;  // null: the segment is this block's alone
   uint64_t offset = 0;
-  uint64_t nbytes = 0;           // of the storage
-  uint64_t class_nbytes = 0;     // taken from the segment
-  bool zero = false;             // the bytes are known to be 0
-  bool fresh = false;            // no page was touched yet
+  uint64_t nbytes = 0;        // of the storage
+  uint64_t class_nbytes = 0;  // taken from the segment
+  bool zero = false;          // the bytes are known to be 0
+  bool fresh = false;         // no page was touched yet
 };
 
 // nbytes > 0, alignment a power of two up to a page. A FROZEN block always has its own segment: freezing seals a segment whole.

@@ -33,7 +33,9 @@ void Segment::dispose() noexcept {
   if (auto hook = on_dispose.load(std::memory_order_acquire); hook != nullptr) hook(this);
   mapping_ = os::Mapping();
   SegmentTotals& totals = segment_totals();
-  totals.fds.fetch_sub((write_fd_.is_open() ? 1U : 0U) + (read_fd_.is_open() ? 1U : 0U), std::memory_order_relaxed);
+  const os::Fd lend_fd(lend_fd_.exchange(-1, std::memory_order_acq_rel));
+  totals.fds.fetch_sub((write_fd_.is_open() ? 1U : 0U) + (read_fd_.is_open() ? 1U : 0U) + (lend_fd.is_open() ? 1U : 0U),
+                       std::memory_order_relaxed);
   write_fd_.reset();
   read_fd_.reset();
   totals.reserved_nbytes.fetch_sub(reserved_nbytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -57,7 +59,8 @@ Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) {
   it.sealed_ = true;
   using Kind = os::Mapping::Kind;
   if (mode == Mode::kFrozen) {
-    // A shared mapping of a writable fd counts as writable for the kernel, whatever its protection, and would make F_SEAL_WRITE fail with EBUSY.
+    // A shared mapping of a writable fd counts as writable for the kernel, whatever its protection, and would make F_SEAL_WRITE fail with
+    // EBUSY.
     TENON_ASSIGN(it.read_fd_, os::reopen_read_only(it.write_fd_.get()));
     segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
     TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedReadOnly, it.read_fd_.get(), 0, nbytes));
@@ -77,12 +80,14 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   if (!file.regular) return refuse_fd(Code::kInvalidArgument, fd, format("is a %s and no memory", file.kind));
   if (!file.readable) return refuse_fd(Code::kPermission, fd, "is not open for reading");
   if (!file.in_memory && !request.allow_unsealed && !request.for_private) {
-    return refuse_fd(Code::kPermission, fd, "is a file on a disk and not in memory: a load could meet SIGBUS").with("option", std::string("ALLOW_UNSEALED"));
+    return refuse_fd(Code::kPermission, fd, "is a file on a disk and not in memory: a load could meet SIGBUS")
+        .with("option", std::string("ALLOW_UNSEALED"));
   }
   result.seals = file.seals;
   result.sealed = (result.seals & os::kSealShrink) != 0;
   if (!result.sealed && !request.allow_unsealed && !request.for_private) {
-    return refuse_fd(Code::kPermission, fd, "is not sealed against shrinking: a load could meet SIGBUS").with("option", std::string("ALLOW_UNSEALED"));
+    return refuse_fd(Code::kPermission, fd, "is not sealed against shrinking: a load could meet SIGBUS")
+        .with("option", std::string("ALLOW_UNSEALED"));
   }
   if ((result.seals & os::kSealWrite) != 0) {
     result.mode = Mode::kFrozen;
@@ -97,7 +102,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   result.writable = can_write && request.access != Access::kReadOnly;
   const uint64_t least = std::max(request.nbytes, request.needed_nbytes);
   if (file.nbytes < least) {
-    return refuse_fd(Code::kCorrupt, fd, format("has %llu bytes, and %llu are claimed", number(file.nbytes), number(least))).with("field", std::string("segment_nbytes"));
+    return refuse_fd(Code::kCorrupt, fd, format("has %llu bytes, and %llu are claimed", number(file.nbytes), number(least)))
+        .with("field", std::string("segment_nbytes"));
   }
   // An unsealed file is mapped no further than was claimed: what lies behind is nobody's promise.
   result.nbytes = request.nbytes != 0 ? request.nbytes : file.nbytes;
@@ -114,16 +120,21 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
   it.key_ = inspected.key();
   it.frozen_.store(inspected.mode == Mode::kFrozen, std::memory_order_relaxed);
   using Kind = os::Mapping::Kind;
-  TENON_ASSIGN(it.mapping_, os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
+  TENON_ASSIGN(it.mapping_,
+               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
   it.read_fd_ = std::move(*fd);
   // What the inspection saw already; check_pages looks again only beyond it.
-  it.present_nbytes_.store(inspected.file.in_memory ? inspected.file.allocated_nbytes : UINT64_MAX, std::memory_order_relaxed);
+  const bool counts = inspected.sealed || !inspected.file.writable;  // see check_pages
+  it.present_nbytes_.store(!inspected.file.in_memory ? UINT64_MAX
+                           : counts                  ? inspected.file.allocated_nbytes
+                                                     : 0,
+                           std::memory_order_relaxed);
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   return segment;
 }
 
+// RLIMIT_FSIZE was asked when the segment got its size, and does not hold for pages inside it.
 Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
-  TENON_TRY(os::check_file_size(offset + nbytes));
   for (uint64_t done = 0; done < nbytes;) {
     const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
     TENON_TRY(os::ask_headroom(chunk));
@@ -139,7 +150,8 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
   // Held against freeze(), so that a write is whole or refused.
   std::unique_lock<std::mutex> lock(fd_mutex_, std::defer_lock);
   if (mode_ == Mode::kFrozen) {
-    if (generation_ != fork_generation()) return Status(Code::kUnsupported, "only the process that made a storage to be frozen can fill it");
+    if (generation_ != fork_generation())
+      return Status(Code::kUnsupported, "only the process that made a storage to be frozen can fill it");
     lock.lock();
     if (frozen()) return Status(Code::kPermission, "the storage is frozen");
   }
@@ -161,7 +173,9 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
   return Status::ok();
 }
 
-Status Segment::read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const { return os::read_file(any_fd(), offset, data, nbytes); }
+Status Segment::read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const {
+  return os::read_file(any_fd(), offset, data, nbytes);
+}
 
 Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
   if (nbytes == 0 || own_) return Status::ok();
@@ -170,13 +184,18 @@ Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
   if (end <= present_nbytes_.load(std::memory_order_relaxed)) return Status::ok();
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(read_fd_.get()));
   if (!file.in_memory) return Status::ok();  // a hole in a file on a disk reads from the page cache
-  if (file.allocated_nbytes < end) {
-    // A count and no map: SEEK_HOLE takes reserved pages that were never touched for holes. A lender that reserves from the front, as Tenon does, passes.
+  // Of an unsealed file the count tells nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
+  if (file.allocated_nbytes < end || (!sealed_ && file.writable)) {
+    // A count and no map: SEEK_HOLE takes reserved pages that were never touched for holes. A lender that reserves from the front, as Tenon
+    // does, passes.
     if (!file.writable) {
-      return Status(Code::kCorrupt, format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here",
-                                           number(end), number(file.allocated_nbytes)))
+      return Status(Code::kCorrupt,
+                    format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here", number(end),
+                           number(file.allocated_nbytes)))
           .with("option", std::string("PRIVATE_COPY"));
     }
+    // All of it before the first page: what a peer claims is no reason to fill this machine up to its limit.
+    if (file.allocated_nbytes < end) TENON_TRY(os::ask_headroom(std::min(end - offset / page * page, end - file.allocated_nbytes)));
     for (uint64_t at = offset / page * page; at < end; at += os::kReserveChunk) {
       const uint64_t chunk = std::min(end - at, os::kReserveChunk);
       TENON_TRY(os::ask_headroom(chunk));
@@ -204,15 +223,22 @@ os::Nonce Segment::nonce() const {
   return nonce;
 }
 
+os::Fd Segment::take_back_fd() noexcept {
+  segment_totals().fds.fetch_sub(1, std::memory_order_relaxed);
+  return std::move(read_fd_);
+}
+
 Result<int> Segment::lending_fd() {
   if (!own_) return read_fd_.get();
   if (mode_ == Mode::kShared) return write_fd_.get();
-  const std::lock_guard<std::mutex> lock(fd_mutex_);
-  if (!read_fd_.is_open()) {
-    TENON_ASSIGN(read_fd_, os::reopen_read_only(write_fd_.get()));
-    segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
-  }
-  return read_fd_.get();
+  if (mode_ == Mode::kFrozen) return read_fd_.get();
+  if (const int known = lend_fd_.load(std::memory_order_acquire); known >= 0) return known;
+  // Without a lock, which a thread could hold while another one forks. Who comes second closes its own.
+  TENON_ASSIGN(os::Fd made, os::reopen_read_only(write_fd_.get()));
+  int known = -1;
+  if (!lend_fd_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) return known;
+  segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
+  return made.detach();
 }
 
 }  // namespace tenon::memory

@@ -33,9 +33,9 @@ class Segment : public Counted {
   struct OpenRequest {
     Access access = Access::kAuto;  // kAuto: what the fd and its seals give
     bool allow_unsealed = false;
-    bool for_private = false;       // only read from: any readable file will do, sealed or not
-    uint64_t nbytes = 0;            // what the peer says the segment has; 0: ask the fd
-    uint64_t needed_nbytes = 0;     // what the file must have at the least
+    bool for_private = false;    // only read from: any readable file will do, sealed or not
+    uint64_t nbytes = 0;         // what the peer says the segment has; 0: ask the fd
+    uint64_t needed_nbytes = 0;  // what the file must have at the least
   };
   // What an fd is, after every check that does not need a mapping.
   struct Inspected {
@@ -64,8 +64,8 @@ class Segment : public Counted {
   os::Nonce nonce() const;
   uint64_t serial() const noexcept { return serial_; }
 
-  // Make pages exist. Asks for headroom chunk by chunk. After a failure some of the pages may exist: a new segment goes back whole, and an arena's
-  // front asks for the same range again.
+  // Make pages exist. Asks for headroom chunk by chunk. After a failure some of the pages may exist: a new segment goes back whole, and an
+  // arena's front asks for the same range again.
   Status reserve(uint64_t offset, uint64_t nbytes);
   // Copy bytes in through the fd: makes pages and fills them in one pass. SHARED, and FROZEN before freeze().
   Status write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh);
@@ -79,6 +79,11 @@ class Segment : public Counted {
   Result<int> lending_fd();
   int any_fd() const noexcept { return write_fd_.is_open() ? write_fd_.get() : read_fd_.get(); }
 
+  // Undo open(): the fd is the caller's again.
+  os::Fd take_back_fd() noexcept;
+  // How many connections hold this segment for no other reason than that their peer numbered it.
+  std::atomic<uint64_t> numbered{0};
+
   // For the identity cache: called once, before anything of the segment goes.
   std::atomic<void (*)(Segment*) noexcept> on_dispose{nullptr};
 
@@ -88,6 +93,7 @@ class Segment : public Counted {
 
   os::Fd write_fd_;
   os::Fd read_fd_;
+  std::atomic<int> lend_fd_{-1};  // own LENDER_WRITES: made at the first lend
   os::Mapping mapping_;
   std::mutex fd_mutex_;  // making read_fd_, freezing against writing
   SegmentKey key_;

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <string>
 
+#include "os/limits.h"
+
 namespace tenon::os {
 namespace {
 
@@ -33,12 +35,12 @@ Status gone(const RemoteFile& file, const char* why) {
   return Status(Code::kPeerGone, format("fd %d of process %d %s", file.fd, file.pid, why)).with("pid", file.pid).with("fd", file.fd);
 }
 
+// At load, and not when it is first asked for: that can be at the fd limit, where /proc cannot be read.
+const HostIdentity g_identity = read_identity();
+
 }  // namespace
 
-const HostIdentity& host_identity() {
-  static const HostIdentity identity = read_identity();
-  return identity;
-}
+const HostIdentity& host_identity() { return g_identity; }
 
 int32_t process_id() noexcept { return getpid(); }
 
@@ -50,15 +52,18 @@ Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
   if (!handle.is_open()) {
     if (errno == ENOENT || errno == ESRCH) return gone(file, "is gone");
     const int error = errno;
-    return errno_status(error, format("reaching fd %d of process %d through %s", file.fd, file.pid, path)).with("path", std::string(path)).with("pid", file.pid);
+    return with_fd_limit(errno_status(error, format("reaching fd %d of process %d through %s", file.fd, file.pid, path))
+                             .with("path", std::string(path))
+                             .with("pid", file.pid));
   }
   TENON_ASSIGN(const FileInfo found, stat_file(handle.get()));
-  if (!found.regular || found.device != file.device || found.inode != file.inode || found.nbytes != file.nbytes) return gone(file, "is another file by now");
+  if (!found.regular || found.device != file.device || found.inode != file.inode || found.nbytes != file.nbytes)
+    return gone(file, "is another file by now");
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", handle.get());
   Fd fd(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
   if (!fd.is_open()) {
     const int error = errno;
-    return errno_status(error, format("opening fd %d of process %d", file.fd, file.pid)).with("pid", file.pid);
+    return with_fd_limit(errno_status(error, format("opening fd %d of process %d", file.fd, file.pid)).with("pid", file.pid));
   }
   Nonce nonce{};
   if (file.nonce != nonce && (!read_nonce(fd.get(), &nonce) || nonce != file.nonce)) return gone(file, "is another file by now");

@@ -29,8 +29,8 @@ struct RemoteFile {
   Nonce nonce{};
 };
 
-// Open /proc/<pid>/fd/<fd> and make sure that it is the very file: a number can have been closed and used again, a pid too. PEER_GONE if it is not
-// there any more, PERMISSION if /proc does not let us.
+// Open /proc/<pid>/fd/<fd> and make sure that it is the very file: a number can have been closed and used again, a pid too. PEER_GONE if it
+// is not there any more, PERMISSION if /proc does not let us.
 Result<Fd> open_remote_fd(const RemoteFile& file, bool writable);
 
 }  // namespace tenon::os

@@ -26,11 +26,14 @@ constexpr uint64_t kUnlimited = UINT64_MAX;
 constexpr int64_t kFreshNs = 50'000'000;
 constexpr int64_t kDiscoverNs = 1'000'000'000;
 
-// A whole small file; empty if it cannot be read.
-std::string slurp(const std::string& path) {
+// A whole small file; empty if it cannot be read. *no_fd is set if that was for want of an fd.
+std::string slurp(const std::string& path, bool* no_fd) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
-  if (!fd.is_open()) return text;
+  if (!fd.is_open()) {
+    if (errno == EMFILE || errno == ENFILE) *no_fd = true;
+    return text;
+  }
   char buffer[4096];
   for (;;) {
     const ssize_t got = read(fd.get(), buffer, sizeof buffer);
@@ -76,19 +79,20 @@ struct Level {
   bool v2;
 
   // What may still be taken below this level.
-  uint64_t free_nbytes() const {
-    const uint64_t limit = parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes")), kUnlimited);  // "max" is no number
+  uint64_t free_nbytes(bool* no_fd) const {
+    const uint64_t limit =
+        parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd), kUnlimited);  // "max" is no number
     if (limit >= (uint64_t{1} << 62)) return kUnlimited;
-    const uint64_t usage = parse_number(slurp(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes")), 0);
-    const std::string stat = slurp(directory + "/memory.stat");
+    const uint64_t usage = parse_number(slurp(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), no_fd), 0);
+    const std::string stat = slurp(directory + "/memory.stat", no_fd);
     // Page cache of files can go at any time (shared memory stands on the anonymous lists and is not in these).
     const uint64_t cache = v2 ? field(stat, "inactive_file ", 0) + field(stat, "active_file ", 0)
                               : field(stat, "total_inactive_file ", 0) + field(stat, "total_active_file ", 0);
     const uint64_t held = usage > cache ? usage - cache : 0;
     return limit > held ? limit - held : 0;
   }
-  bool is_limited() const {
-    return parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes")), kUnlimited) < (uint64_t{1} << 62);
+  bool is_limited(bool* no_fd) const {
+    return parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd), kUnlimited) < (uint64_t{1} << 62);
   }
 };
 
@@ -127,10 +131,10 @@ void add_levels(const Mount& mount, std::string_view path, bool v2, std::vector<
   out->push_back({mount.point, v2});
 }
 
-std::vector<Level> discover_levels() {
+std::vector<Level> discover_levels(bool* no_fd) {
   std::vector<Level> levels;
-  const std::string mounts = slurp("/proc/self/mountinfo");
-  const std::string cgroups = slurp("/proc/self/cgroup");
+  const std::string mounts = slurp("/proc/self/mountinfo", no_fd);
+  const std::string cgroups = slurp("/proc/self/cgroup", no_fd);
   for (const std::string_view line : split(cgroups, '\n')) {
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
@@ -142,7 +146,7 @@ std::vector<Level> discover_levels() {
     Mount mount;
     if (find_mount(mounts, v2, &mount)) add_levels(mount, line.substr(second + 1), v2, &levels);
   }
-  std::erase_if(levels, [](const Level& level) { return !level.is_limited(); });
+  std::erase_if(levels, [no_fd](const Level& level) { return !level.is_limited(no_fd); });
   return levels;
 }
 
@@ -184,7 +188,21 @@ Status refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit) 
       .with("wanted", wanted);
 }
 
+Status blind(uint64_t wanted) {
+  return with_fd_limit(Status(Code::kResourceExhausted, format("%llu bytes wanted, and no fd is left to see what memory there is",
+                                                               static_cast<unsigned long long>(wanted)))
+                           .with("limit", std::string("RLIMIT_NOFILE"))
+                           .with("wanted", wanted));
+}
+
 }  // namespace
+
+Status with_fd_limit(Status status) {
+  if (status.code() != Code::kResourceExhausted) return status;
+  struct rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) status = std::move(status).with("limit_value", static_cast<uint64_t>(limit.rlim_cur));
+  return status;
+}
 
 Status ask_headroom(uint64_t nbytes) {
   State& all = state();
@@ -195,18 +213,24 @@ Status ask_headroom(uint64_t nbytes) {
     return Status::ok();
   }
   all.credit = 0;
+  // Without an fd nothing can be learned: no reason to say yes, and nothing to remember.
+  bool no_fd = false;
   if (all.discovered_ns == 0 || now - all.discovered_ns > kDiscoverNs) {
-    all.levels = discover_levels();
+    std::vector<Level> levels = discover_levels(&no_fd);
+    if (no_fd) return blind(nbytes);
+    all.levels = std::move(levels);
     all.discovered_ns = now;
   }
   uint64_t need = 0;
   if (__builtin_add_overflow(nbytes, kMargin, &need)) need = kUnlimited;
   uint64_t least = kUnlimited;
-  const uint64_t available_kib = field(slurp("/proc/meminfo"), "MemAvailable:", kUnlimited / 1024);
+  const uint64_t available_kib = field(slurp("/proc/meminfo", &no_fd), "MemAvailable:", kUnlimited / 1024);
+  if (no_fd) return blind(nbytes);
   least = std::min(least, available_kib * 1024);
   if (least < need) return refused(nbytes, least, "MemAvailable");
   for (const Level& level : all.levels) {
-    const uint64_t free_nbytes = level.free_nbytes();
+    const uint64_t free_nbytes = level.free_nbytes(&no_fd);
+    if (no_fd) return blind(nbytes);
     if (free_nbytes < need) return refused(nbytes, free_nbytes, "memory cgroup " + level.directory);
     least = std::min(least, free_nbytes);
   }
@@ -231,10 +255,27 @@ Status check_file_size(uint64_t nbytes) {
       .with("wanted", nbytes);
 }
 
+namespace {
+
+// Line by line: the file is megabytes at the limit, and then malloc cannot have a mapping for them either.
+uint64_t count_mappings() noexcept {
+  const Fd fd(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  uint64_t count = 0;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = fd.is_open() ? read(fd.get(), buffer, sizeof buffer) : 0;
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return count;
+    count += static_cast<uint64_t>(std::count(buffer, buffer + got, '\n'));
+  }
+}
+
+}  // namespace
+
 Status mapping_limit_status(uint64_t nbytes) {
-  const uint64_t most = parse_number(slurp("/proc/sys/vm/max_map_count"), kUnlimited);
-  const std::string maps = slurp("/proc/self/maps");
-  const auto count = static_cast<uint64_t>(std::count(maps.begin(), maps.end(), '\n'));
+  bool no_fd = false;
+  const uint64_t most = parse_number(slurp("/proc/sys/vm/max_map_count", &no_fd), kUnlimited);
+  const uint64_t count = count_mappings();
   std::string limit = "address space";
   uint64_t value = 0;
   struct rlimit space{};
@@ -246,8 +287,9 @@ Status mapping_limit_status(uint64_t nbytes) {
     limit = "RLIMIT_AS";
     value = space.rlim_cur;
   }
-  return Status(Code::kResourceExhausted, format("no room to map %llu bytes: %s (%llu mappings in use)", static_cast<unsigned long long>(nbytes),
-                                                 limit.c_str(), static_cast<unsigned long long>(count)))
+  return Status(Code::kResourceExhausted,
+                format("no room to map %llu bytes: %s (%llu mappings in use)", static_cast<unsigned long long>(nbytes), limit.c_str(),
+                       static_cast<unsigned long long>(count)))
       .with("errno", ENOMEM)
       .with("limit", limit)
       .with("limit_value", value)

@@ -7,9 +7,9 @@
 
 namespace tenon::os {
 
-// Whether `nbytes` more bytes of memory can be had: the least of MemAvailable and, for each memory cgroup (v1, v2) up to the root, its limit less
-// its usage, page cache counted as free. RESOURCE_EXHAUSTED names the limit that is met. Two processes that race for the last bytes can both be told yes.
-// Ask for at most kReserveChunk at a time and take it before asking again.
+// Whether `nbytes` more bytes of memory can be had: the least of MemAvailable and, for each memory cgroup (v1, v2) up to the root, its
+// limit less its usage, page cache counted as free. RESOURCE_EXHAUSTED names the limit that is met. Two processes that race for the last
+// bytes can both be told yes. Ask for at most kReserveChunk at a time and take it before asking again.
 Status ask_headroom(uint64_t nbytes);
 
 inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;
@@ -17,6 +17,9 @@ inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;
 // RLIMIT_FSIZE, which holds for memfds too and kills who passes it; UINT64_MAX if there is none.
 uint64_t file_size_limit() noexcept;
 Status check_file_size(uint64_t nbytes);
+
+// Adds the value of RLIMIT_NOFILE to a status that names it.
+Status with_fd_limit(Status status);
 
 // Why mmap said ENOMEM.
 Status mapping_limit_status(uint64_t nbytes);

@@ -4,11 +4,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "os/fd.h"
 #include "os/limits.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14; Debian 12's headers may be older
+#endif
 
 namespace tenon::os {
 
@@ -44,6 +50,17 @@ Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nby
   mapping.base_ = static_cast<std::byte*>(base);
   mapping.nbytes_ = nbytes;
   return mapping;
+}
+
+Status Mapping::populate() {
+  for (uint64_t done = 0; done < nbytes_; done += kReserveChunk) {
+    const uint64_t chunk = std::min(nbytes_ - done, kReserveChunk);
+    TENON_TRY(ask_headroom(chunk));
+    if (madvise(base_ + done, chunk, MADV_POPULATE_WRITE) == 0) continue;
+    if (errno != EINVAL) return errno_status(errno, format("making %llu bytes of private memory", static_cast<unsigned long long>(chunk)));
+    std::memset(base_ + done, 0, chunk);  // before Linux 5.14
+  }
+  return Status::ok();
 }
 
 }  // namespace tenon::os

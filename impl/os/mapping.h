@@ -26,8 +26,12 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  // `offset` is a multiple of the page size; `fd` is ignored for kAnonymous. RESOURCE_EXHAUSTED names vm.max_map_count when that is what was met.
+  // `offset` is a multiple of the page size; `fd` is ignored for kAnonymous. RESOURCE_EXHAUSTED names vm.max_map_count when that is what
+  // was met.
   static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes);
+
+  // Make all pages of a kAnonymous one exist, asking for headroom chunk by chunk.
+  Status populate();
 
   std::byte* base() const noexcept { return base_; }
   uint64_t nbytes() const noexcept { return nbytes_; }

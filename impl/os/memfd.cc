@@ -17,6 +17,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "os/limits.h"
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -42,13 +44,6 @@ int hex_digit(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return -1;
-}
-
-Status with_fd_limit(Status status) {
-  if (status.code() != Code::kResourceExhausted) return status;
-  struct rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) status = std::move(status).with("limit_value", static_cast<uint64_t>(limit.rlim_cur));
-  return status;
 }
 
 const char* kind_of(mode_t mode) noexcept {
@@ -113,7 +108,8 @@ bool read_nonce(int fd, Nonce* out) {
 
 Status add_seals(int fd, unsigned seals) {
   if (fcntl(fd, F_ADD_SEALS, seals) == 0) return Status::ok();
-  if (errno == EINVAL) return Status(Code::kUnsupported, "this kernel has no seal against future writes (Linux 5.1 has)").with("errno", errno);
+  if (errno == EINVAL)
+    return Status(Code::kUnsupported, "this kernel has no seal against future writes (Linux 5.1 has)").with("errno", errno);
   return errno_status(errno, "sealing a memfd");
 }
 
@@ -181,6 +177,8 @@ Status reserve_pages(int fd, uint64_t offset, uint64_t nbytes) {
 }
 
 Status write_file(int fd, uint64_t offset, const void* data, uint64_t nbytes) {
+  // pwrite past the limit is a SIGXFSZ, inside a file that was made before the limit was lowered too.
+  TENON_TRY(check_file_size(offset + nbytes));
   const auto* from = static_cast<const char*>(data);
   while (nbytes > 0) {
     const ssize_t done = pwrite(fd, from, std::min<uint64_t>(nbytes, uint64_t{1} << 30), static_cast<off_t>(offset));
@@ -204,7 +202,8 @@ Status read_file(int fd, uint64_t offset, void* data, uint64_t nbytes) {
       return errno_status(errno, "reading from a segment");
     }
     if (done == 0) {
-      return Status(Code::kCorrupt, format("the file under the storage was cut short: %llu bytes are missing", static_cast<unsigned long long>(nbytes)));
+      return Status(Code::kCorrupt,
+                    format("the file under the storage was cut short: %llu bytes are missing", static_cast<unsigned long long>(nbytes)));
     }
     to += done;
     offset += static_cast<uint64_t>(done);

@@ -16,7 +16,8 @@ using Nonce = std::array<uint8_t, 16>;
 // it was told of. It is not in the memory itself: byte 0 stays payload, which PyTorch needs.
 Result<Nonce> random_nonce();
 
-// A sealable, close-on-exec memfd of `nbytes` bytes without pages. RLIMIT_FSIZE must have been asked before: the kernel kills who passes it.
+// A sealable, close-on-exec memfd of `nbytes` bytes without pages. RLIMIT_FSIZE must have been asked before: the kernel kills who passes
+// it.
 Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes);
 
 // What /proc shows as the target of such an fd.

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/checked.h"
+#include "os/limits.h"
 
 namespace tenon::os {
 namespace {
@@ -26,7 +27,7 @@ Status cancelled() { return Status(Code::kCancelled, "the wait was cancelled"); 
 
 Result<std::unique_ptr<Cancel>> Cancel::create() {
   Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd.is_open()) return errno_status(errno, "a cancel needs an eventfd");
+  if (!fd.is_open()) return with_fd_limit(errno_status(errno, "a cancel needs an eventfd"));
   return std::unique_ptr<Cancel>(new Cancel(std::move(fd)));
 }
 

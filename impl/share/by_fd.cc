@@ -37,10 +37,13 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
         .with("option", std::string("tenon_storage_new_from"));
   }
   if (storage.mode() == Mode::kShared) {
-    if (wanted == Access::kReadOnly) return refuse("a SHARED storage cannot be lent read-only: its borrowers could write all the same", "LENDER_WRITES or FROZEN");
+    if (wanted == Access::kReadOnly)
+      return refuse("a SHARED storage cannot be lent read-only: its borrowers could write all the same", "LENDER_WRITES or FROZEN");
     if (!storage.is_read_only()) return Access::kWritable;
     // Opened read-only, though nothing but this process's own mapping keeps it so: there is no such lend to hand on.
-    if (storage.segment()) return refuse("the storage was opened read-only from a segment that its borrowers may write, and cannot be lent on so", "open it WRITABLE");
+    if (storage.segment())
+      return refuse("the storage was opened read-only from a segment that its borrowers may write, and cannot be lent on so",
+                    "open it WRITABLE");
     return Access::kReadOnly;
   }
   if (wanted == Access::kWritable) return refuse("the storage's mode forbids writable lends", "SHARED");
@@ -66,7 +69,8 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted) {
   return result;
 }
 
-Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options, os::Fd* adopt) {
+Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
+                                  os::Fd* adopt) {
   Segment::OpenRequest request;
   TENON_ASSIGN(request.access, wanted_access(claimed, options.access));
   request.allow_unsealed = options.allow_unsealed;
@@ -83,7 +87,16 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
     adopt = &own;
   }
   TENON_ASSIGN(Ref<Segment> opened, Segment::open(adopt, inspected));
+  // Interning needs memory, and the fd is given away only if all works.
+  struct GiveBack {
+    Segment* segment;
+    os::Fd* fd;
+    ~GiveBack() {
+      if (segment != nullptr) *fd = segment->take_back_fd();
+    }
+  } give_back{opened.get(), adopt};
   Ref<Segment> known = intern_segment(opened);
+  give_back.segment = nullptr;
   // An unsealed file may have grown since it was first mapped.
   return known->nbytes() >= needed_nbytes ? known : opened;
 }
@@ -105,7 +118,8 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
   request.access = Access::kReadOnly;
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
   (void)inspected;
-  return options.private_copy ? Storage::open_private_copy(fd, claim.offset, claim.nbytes) : Storage::open_private_cow(fd, claim.offset, claim.nbytes);
+  return options.private_copy ? Storage::open_private_copy(fd, claim.offset, claim.nbytes)
+                              : Storage::open_private_cow(fd, claim.offset, claim.nbytes);
 }
 
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt) {
@@ -113,7 +127,8 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
   TENON_TRY(check_claim(claim, &end));
   TENON_ASSIGN(const Access access, wanted_access(claim.access, options.access));
   if (fd == -1) {
-    if (claim.nbytes != 0 || claim.offset != 0) return Status(Code::kInvalidArgument, "a handle without an fd must be empty").with("fd", fd);
+    if (claim.nbytes != 0 || claim.offset != 0)
+      return Status(Code::kInvalidArgument, "a handle without an fd must be empty").with("fd", fd);
     if (options.is_private()) return Storage::create({.is_private = true}, 0);
     return Storage::open_empty(Mode::kShared, access == Access::kReadOnly);
   }

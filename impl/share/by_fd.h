@@ -50,7 +50,8 @@ struct Claim {
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt);
 
 // The parts, for descriptors that hold many storages of one segment. `options` is not private.
-Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options, os::Fd* adopt);
+Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
+                                  os::Fd* adopt);
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes);
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options);
 

@@ -1,6 +1,8 @@
 #include "share/cache.h"
 
+#include <cstddef>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 #include "base/fork.h"
@@ -31,24 +33,30 @@ struct StorageKey {
 };
 
 struct StorageKeyHash {
-  size_t operator()(const StorageKey& key) const noexcept { return mix(mix(reinterpret_cast<uintptr_t>(key.segment), key.offset), key.nbytes); }
+  size_t operator()(const StorageKey& key) const noexcept {
+    return mix(mix(reinterpret_cast<uintptr_t>(key.segment), key.offset), key.nbytes);
+  }
 };
 
-// Raw pointers are enough: an object takes its entry out, under the lock, before its memory can go. Between its last release and that moment try_retain fails.
+// Raw pointers are enough: an object takes its entry out, under the lock, before its memory can go. Between its last release and that
+// moment try_retain fails.
 struct State {
   std::mutex mutex;
   std::unordered_map<SegmentKey, Segment*, SegmentKeyHash> segments;
   std::unordered_map<StorageKey, Storage*, StorageKeyHash> storages;
 };
 
+// Never destroyed: objects may outlive static destruction. Made in place: it cannot fail for want of memory.
 State& state() noexcept {
-  static State* const instance = new State();  // never destroyed: objects may outlive static destruction
+  alignas(State) static std::byte room[sizeof(State)];
+  static State* const instance = new (room) State();
   return *instance;
 }
 
 const bool g_fork_hooks = [] {
   (void)state();
-  register_fork_hooks(20, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); }, []() noexcept { state().mutex.unlock(); }});
+  register_fork_hooks(
+      20, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); }, []() noexcept { state().mutex.unlock(); }});
   return true;
 }();
 

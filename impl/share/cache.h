@@ -1,6 +1,7 @@
 // The identity cache: what this process already holds. One segment and access is one mapping here, one range of it one storage.
 //
-// Entries are weak and are taken out by the object's own disposal, so a look-up never meets more than it asks for and nothing is ever swept.
+// Entries are weak and are taken out by the object's own disposal, so a look-up never meets more than it asks for and nothing is ever
+// swept.
 #pragma once
 
 #include <cstdint>

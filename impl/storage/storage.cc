@@ -17,9 +17,9 @@ std::atomic<uint64_t> g_next_id{1};
 constexpr uint64_t kWriteThroughFdMin = uint64_t{64} << 10;
 
 Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
-  return Status(Code::kInvalidArgument,
-                format("bytes %llu to %llu + %llu lie outside the storage of %llu bytes", static_cast<unsigned long long>(offset),
-                       static_cast<unsigned long long>(offset), static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(total)));
+  return Status(Code::kInvalidArgument, format("bytes %llu to %llu + %llu lie outside the storage of %llu bytes",
+                                               static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset),
+                                               static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(total)));
 }
 
 void count_copy(uint64_t nbytes) noexcept { storage_totals().copied_nbytes.fetch_add(nbytes, std::memory_order_relaxed); }
@@ -46,16 +46,15 @@ void Storage::dispose() noexcept {
   if (release_ != nullptr) release_(context_);
 }
 
-Ref<Storage> Storage::over_block(memory::Block block) {
-  auto storage = Ref<Storage>::adopt(new Storage());
-  storage->segment_ = block.segment;
-  storage->offset_ = block.offset;
-  storage->nbytes_ = block.nbytes;
-  storage->data_ = block.segment->base() + block.offset;
-  storage->mode_ = block.segment->mode();
-  storage->read_only_ = storage->mode_ == Mode::kFrozen;
-  storage->block_ = std::move(block);
-  return storage;
+// The storage is made before its block, so that no block is without somebody to free it.
+void Storage::take_block(memory::Block block) noexcept {
+  segment_ = block.segment;
+  offset_ = block.offset;
+  nbytes_ = block.nbytes;
+  data_ = block.segment->base() + block.offset;
+  mode_ = block.segment->mode();
+  read_only_ = mode_ == Mode::kFrozen;
+  block_ = std::move(block);
 }
 
 Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint64_t nbytes) {
@@ -66,6 +65,7 @@ Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint
   if (nbytes == 0) return storage;
   if (nbytes >= os::page_nbytes()) {
     TENON_ASSIGN(storage->private_pages_, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes));
+    TENON_TRY(storage->private_pages_.populate());
     storage->data_ = storage->private_pages_.base();
     return storage;
   }
@@ -82,9 +82,10 @@ Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint
 Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nbytes) {
   if (options.is_private) return create_private(options, nbytes);
   if (nbytes == 0) return open_empty(options.mode, options.mode == Mode::kFrozen);
+  auto storage = Ref<Storage>::adopt(new Storage());
   TENON_ASSIGN(memory::Block block, memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated));
   const bool clear = options.zeroed && !block.zero;
-  Ref<Storage> storage = over_block(std::move(block));
+  storage->take_block(std::move(block));
   if (clear) std::memset(storage->data_, 0, nbytes);  // never a FROZEN one: its segment is always new
   return storage;
 }
@@ -92,8 +93,9 @@ Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nby
 Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const void* data, uint64_t nbytes) {
   const bool own_segment = options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax;
   if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
+    auto storage = Ref<Storage>::adopt(new Storage());
     TENON_ASSIGN(memory::Block block, memory::allocate_unreserved_block(options.mode, nbytes));
-    Ref<Storage> storage = over_block(std::move(block));
+    storage->take_block(std::move(block));
     TENON_TRY(storage->segment_->write_through_fd(0, data, nbytes, true));
     count_copy(nbytes);
     if (options.mode == Mode::kFrozen) TENON_TRY(storage->freeze());
@@ -103,7 +105,8 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
   plain.zeroed = false;
   TENON_ASSIGN(Ref<Storage> storage, create(plain, nbytes));
   if (nbytes == 0) return storage;
-  if (storage->block_.segment && storage->block_.fresh && options.mode == Mode::kShared && nbytes >= kWriteThroughFdMin) {
+  if (storage->block_.segment && storage->block_.fresh && options.mode == Mode::kShared && nbytes >= kWriteThroughFdMin &&
+      storage->offset_ + nbytes <= os::file_size_limit()) {
     TENON_TRY(storage->segment_->write_through_fd(storage->offset_, data, nbytes, false));
   } else {
     std::memcpy(storage->data_, data, nbytes);
@@ -162,7 +165,8 @@ Result<Ref<Storage>> Storage::open_private_copy(int fd, uint64_t offset, uint64_
 
 Result<std::byte*> Storage::data_mut() {
   if (!read_only_) return data_;
-  Status status(Code::kPermission, mode_ == Mode::kFrozen ? "the storage is frozen, or is filled with tenon_storage_write until it is" : "the storage is read-only");
+  Status status(Code::kPermission, mode_ == Mode::kFrozen ? "the storage is frozen, or is filled with tenon_storage_write until it is"
+                                                          : "the storage is read-only");
   return std::move(status).with("option", std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));
 }
 
@@ -180,7 +184,8 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   if (nbytes == 0) return Status::ok();  // whatever the access: an empty storage takes the same steps as any other
   const bool filling = mode_ == Mode::kFrozen && segment_ && segment_->own();
   if (read_only_ && !filling) return data_mut().status();
-  // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would make the file grow again; FROZEN has no writable mapping.
+  // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would make the file grow again; FROZEN has no
+  // writable mapping.
   if (filling || !is_sealed()) {
     TENON_TRY(segment_->write_through_fd(offset_ + offset, data, nbytes, false));
   } else {
@@ -204,7 +209,8 @@ Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
 
 Status Storage::freeze() {
   if (mode_ != Mode::kFrozen || is_private_) {
-    return Status(Code::kInvalidArgument, "only a storage born with mode FROZEN can be frozen").with("option", std::string("TENON_MODE_FROZEN"));
+    return Status(Code::kInvalidArgument, "only a storage born with mode FROZEN can be frozen")
+        .with("option", std::string("TENON_MODE_FROZEN"));
   }
   return segment_ ? segment_->freeze() : Status::ok();
 }

@@ -78,7 +78,7 @@ class Storage : public Counted {
  private:
   Storage() noexcept;
   void dispose() noexcept override;
-  static Ref<Storage> over_block(memory::Block block);
+  void take_block(memory::Block block) noexcept;
   static Result<Ref<Storage>> create_private(const StorageOptions& options, uint64_t nbytes);
 
   std::byte* data_ = nullptr;

@@ -47,10 +47,10 @@ struct TensorRecord {
   uint32_t storage = 0;  // index into storages
   DType dtype;
   uint32_t ndim = 0;
-  uint32_t flags = 0;       // TENON_TENSOR_*
-  uint64_t offset = 0;      // elements
-  uint32_t dims = 0;        // index into DescriptorContent::dims of ndim sizes, then ndim strides
-  uint32_t name = 0;        // where the name begins in DescriptorContent::names
+  uint32_t flags = 0;   // TENON_TENSOR_*
+  uint64_t offset = 0;  // elements
+  uint32_t dims = 0;    // index into DescriptorContent::dims of ndim sizes, then ndim strides
+  uint32_t name = 0;    // where the name begins in DescriptorContent::names
   uint32_t name_nbytes = 0;
   bool has_name = false;
 };
@@ -58,14 +58,14 @@ struct TensorRecord {
 // A message's meaning. Kept flat, so that 10,000 tensors cost a handful of allocations.
 struct DescriptorContent {
   int32_t sender_pid = 0;
-  std::array<uint8_t, 16> boot_id{};   // of the machine; kProc compares it
-  uint64_t pid_namespace = 0;          // inode of the sender's pid namespace; kProc compares it
+  std::array<uint8_t, 16> boot_id{};  // of the machine; kProc compares it
+  uint64_t pid_namespace = 0;         // inode of the sender's pid namespace; kProc compares it
   std::vector<SegmentRecord> segments;
   std::vector<StorageRecord> storages;
   std::vector<TensorRecord> tensors;
   std::vector<int64_t> dims;
-  std::string names;                   // all names, one after another, no separators
-  std::vector<uint64_t> forgotten;     // segment ids that the sender will not use again on this connection
+  std::string names;                // all names, one after another, no separators
+  std::vector<uint64_t> forgotten;  // segment ids that the sender will not use again on this connection
   std::vector<std::byte> user;
 };
 
@@ -79,8 +79,8 @@ struct DescriptorLimits {
 std::vector<std::byte> encode_descriptor(const DescriptorContent& content);
 
 // `bytes` must be private to this process: a peer that can still change them could pass the checks and then not keep to them.
-// `n_fds` is how many fds came with them. Everything is validated before the result exists: magic, versions, feature words, checksum, section
-// bounds, every index, every name, every layout against its storage, every storage against its segment.
+// `n_fds` is how many fds came with them. Everything is validated before the result exists: magic, versions, feature words, checksum,
+// section bounds, every index, every name, every layout against its storage, every storage against its segment.
 Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits);
 
 }  // namespace tenon::tensor

@@ -10,8 +10,8 @@
 namespace tenon::tensor {
 namespace {
 
-constexpr uint64_t kReadOnly = 1;          // DLPACK_FLAG_BITMASK_READ_ONLY
-constexpr uint64_t kSubBytePadded = 4;     // DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+constexpr uint64_t kReadOnly = 1;       // DLPACK_FLAG_BITMASK_READ_ONLY
+constexpr uint64_t kSubBytePadded = 4;  // DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 
 template <typename Managed>
 void call_deleter(void* context) {
@@ -34,9 +34,11 @@ Status find_extent(std::span<const int64_t> sizes, std::span<const int64_t> stri
 
 Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(void*), void* context) {
   if (from.device.device_type != kDLCPU) {
-    return Status(Code::kUnsupported, format("the DLPack tensor is on device type %d, and only the CPU (1) is supported", static_cast<int>(from.device.device_type)));
+    return Status(Code::kUnsupported, format("the DLPack tensor is on device type %d, and only the CPU (1) is supported",
+                                             static_cast<int>(from.device.device_type)));
   }
-  if (from.ndim < 0 || from.ndim > kMaxNdim) return Status(Code::kInvalidArgument, format("the DLPack tensor has %d dimensions, 0 to %d are possible", from.ndim, kMaxNdim));
+  if (from.ndim < 0 || from.ndim > kMaxNdim)
+    return Status(Code::kInvalidArgument, format("the DLPack tensor has %d dimensions, 0 to %d are possible", from.ndim, kMaxNdim));
   if (from.ndim > 0 && from.shape == nullptr) return Status(Code::kInvalidArgument, "the DLPack tensor has no shape");
   if (from.dtype.code == kDLOpaqueHandle) return Status(Code::kUnsupported, "the elements of the DLPack tensor are opaque handles");
   const DType dtype{from.dtype.code, from.dtype.bits, from.dtype.lanes};
@@ -49,7 +51,8 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   if (from.strides == nullptr) {
     TENON_ASSIGN(packed, contiguous_strides(sizes));
   }
-  const std::span<const int64_t> strides = from.strides == nullptr ? std::span<const int64_t>(packed) : std::span<const int64_t>(from.strides, sizes.size());
+  const std::span<const int64_t> strides =
+      from.strides == nullptr ? std::span<const int64_t>(packed) : std::span<const int64_t>(from.strides, sizes.size());
   storage::StorageOptions options;
   options.read_only = read_only;
   Layout layout{dtype, sizes, strides, 0};
@@ -68,7 +71,8 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   const auto bits = static_cast<int64_t>(dtype.element_bits());
   int64_t count = 0;
   int64_t total_bits = 0;
-  if (low == INT64_MIN || !checked_add(high, int64_t{1}, &count) || !checked_add(count, -low, &count) || !checked_mul(count, bits, &total_bits)) {
+  if (low == INT64_MIN || !checked_add(high, int64_t{1}, &count) || !checked_add(count, -low, &count) ||
+      !checked_mul(count, bits, &total_bits)) {
     return Status(Code::kInvalidArgument, "the sizes and strides of the DLPack tensor overflow");
   }
   // The storage begins at the lowest element, which with a negative stride lies before the data pointer.
@@ -79,7 +83,8 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   uint64_t begin = 0;
   uint64_t end = 0;
   const auto shift = static_cast<uint64_t>(shift_bits / 8);
-  if (!checked_add(uint64_t{reinterpret_cast<uintptr_t>(from.data)}, from.byte_offset, &begin) || begin < shift || !checked_add(begin - shift, nbytes, &end)) {
+  if (!checked_add(uint64_t{reinterpret_cast<uintptr_t>(from.data)}, from.byte_offset, &begin) || begin < shift ||
+      !checked_add(begin - shift, nbytes, &end)) {
     return Status(Code::kInvalidArgument, "data and byte_offset of the DLPack tensor leave the address space");
   }
   auto* first = static_cast<std::byte*>(from.data) + from.byte_offset - shift;
@@ -87,10 +92,14 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   // From here on nothing may fail without giving the context back untouched: wrap() first without a release function.
   auto claim = std::make_unique<std::pair<void (*)(void*), void*>>(nullptr, context);
   auto* raw = claim.get();
-  TENON_ASSIGN(Ref<Storage> storage, Storage::wrap(first, nbytes, [](void* it) {
-    const std::unique_ptr<std::pair<void (*)(void*), void*>> owned(static_cast<std::pair<void (*)(void*), void*>*>(it));
-    if (owned->first != nullptr) owned->first(owned->second);
-  }, raw, options));
+  TENON_ASSIGN(Ref<Storage> storage,
+               Storage::wrap(
+                   first, nbytes,
+                   [](void* it) {
+                     const std::unique_ptr<std::pair<void (*)(void*), void*>> owned(static_cast<std::pair<void (*)(void*), void*>*>(it));
+                     if (owned->first != nullptr) owned->first(owned->second);
+                   },
+                   raw, options));
   (void)claim.release();
   Ref<Tensor> tensor = Tensor::create_checked(std::move(storage), layout, 0);
   raw->first = release;
@@ -135,7 +144,8 @@ Result<Managed*> give(const Ref<Tensor>& tensor, Export<Managed>** out) {
 
 Result<Ref<Tensor>> from_dlpack(DLManagedTensorVersioned* managed) {
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
-    return Status(Code::kIncompatible, format("DLPack version %u.%u came, and %d.x is read", managed->version.major, managed->version.minor, DLPACK_MAJOR_VERSION));
+    return Status(Code::kIncompatible, format("DLPack version %u.%u came, and %d.x is read", managed->version.major, managed->version.minor,
+                                              DLPACK_MAJOR_VERSION));
   }
   if ((managed->flags & kSubBytePadded) != 0 && managed->dl_tensor.dtype.bits < 8) {
     return Status(Code::kUnsupported, "elements under 8 bits that are padded to a byte each");
@@ -143,7 +153,9 @@ Result<Ref<Tensor>> from_dlpack(DLManagedTensorVersioned* managed) {
   return take(managed->dl_tensor, (managed->flags & kReadOnly) != 0, &call_deleter<DLManagedTensorVersioned>, managed);
 }
 
-Result<Ref<Tensor>> from_dlpack(DLManagedTensor* managed) { return take(managed->dl_tensor, false, &call_deleter<DLManagedTensor>, managed); }
+Result<Ref<Tensor>> from_dlpack(DLManagedTensor* managed) {
+  return take(managed->dl_tensor, false, &call_deleter<DLManagedTensor>, managed);
+}
 
 Result<DLManagedTensorVersioned*> to_dlpack(const Ref<Tensor>& tensor) {
   Export<DLManagedTensorVersioned>* exported = nullptr;
@@ -155,7 +167,8 @@ Result<DLManagedTensorVersioned*> to_dlpack(const Ref<Tensor>& tensor) {
 
 Result<DLManagedTensor*> to_dlpack_legacy(const Ref<Tensor>& tensor) {
   if (tensor->storage()->is_read_only()) {
-    return Status(Code::kPermission, "the tensor is read-only, which DLPack without a version cannot say: its consumer would be killed at the first write")
+    return Status(Code::kPermission,
+                  "the tensor is read-only, which DLPack without a version cannot say: its consumer would be killed at the first write")
         .with("option", std::string("tenon_tensor_to_dlpack"));
   }
   Export<DLManagedTensor>* exported = nullptr;

@@ -19,8 +19,8 @@ struct Layout {
   uint64_t offset = 0;               // elements
 };
 
-// Every element that the layout names lies inside [0, storage_nbytes). A tensor without elements needs offset * size <= storage_nbytes only.
-// Elements under 8 bits must be contiguous and begin on a byte.
+// Every element that the layout names lies inside [0, storage_nbytes). A tensor without elements needs offset * size <= storage_nbytes
+// only. Elements under 8 bits must be contiguous and begin on a byte.
 Status check_layout(const Layout& layout, uint64_t storage_nbytes);
 
 // Last dimension fastest; fails if they overflow.

@@ -18,7 +18,8 @@ constexpr size_t kMaxTensors = size_t{1} << 31;  // the descriptor's indices hav
 Message::Message() : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {}
 
 Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
-  if (tensors.size() > kMaxTensors) return Status(Code::kInvalidArgument, format("%zu tensors in one call, and %zu are possible", tensors.size(), kMaxTensors));
+  if (tensors.size() > kMaxTensors)
+    return Status(Code::kInvalidArgument, format("%zu tensors in one call, and %zu are possible", tensors.size(), kMaxTensors));
   std::vector<Item> added;
   added.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -42,7 +43,8 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
     added.push_back(std::move(item));
   }
   // Doubling, so that tensors added one by one stay cheap; before the first push, so that it is all or none.
-  if (const size_t needed = items_.size() + added.size(); needed > items_.capacity()) items_.reserve(std::max(needed, items_.capacity() * 2));
+  if (const size_t needed = items_.size() + added.size(); needed > items_.capacity())
+    items_.reserve(std::max(needed, items_.capacity() * 2));
   for (Item& item : added) items_.push_back(std::move(item));
   // Names may have moved with their strings.
   indexed_ = 0;

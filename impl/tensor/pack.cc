@@ -10,7 +10,8 @@ namespace {
 using memory::Segment;
 using storage::Storage;
 
-// Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through eight.
+// Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through
+// eight.
 class Indexer {
  public:
   // -1: not met yet; remembers it under `next`.
@@ -142,7 +143,8 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
     const std::span<const int64_t> dims(content.dims.data() + record.dims, size_t{record.ndim} * 2);
     Message::Item item;
     // decode_descriptor held the layout against the record's nbytes, which is what the storage has.
-    item.tensor = Tensor::create_checked(storages[record.storage], {record.dtype, dims.first(record.ndim), dims.last(record.ndim), record.offset}, record.flags);
+    item.tensor = Tensor::create_checked(storages[record.storage],
+                                         {record.dtype, dims.first(record.ndim), dims.last(record.ndim), record.offset}, record.flags);
     item.access = item.tensor->storage()->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto;
     item.has_name = record.has_name;
     if (record.has_name) item.name.assign(content.names, record.name, record.name_nbytes);

@@ -38,21 +38,26 @@ Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, b
 Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content) {
   const os::HostIdentity& here = os::host_identity();
   if (content.boot_id != here.boot_id) {
-    return Status(Code::kPeerGone, "the descriptor was made on another machine, or before this one started").with("field", std::string("boot_id"));
+    return Status(Code::kPeerGone, "the descriptor was made on another machine, or before this one started")
+        .with("field", std::string("boot_id"));
   }
   if (content.pid_namespace != here.pid_namespace) {
-    return Status(Code::kUnsupported, "a bytes-only descriptor cannot cross pid namespaces: send its fds").with("field", std::string("pid_namespace"));
+    return Status(Code::kUnsupported, "a bytes-only descriptor cannot cross pid namespaces: send its fds")
+        .with("field", std::string("pid_namespace"));
   }
   const os::RemoteFile file{record.pid, record.proc_fd, record.device, record.inode, record.nbytes, record.nonce};
   return os::open_remote_fd(file, record.access == static_cast<uint32_t>(memory::Access::kWritable));
 }
 
-Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds, const share::OpenOptions& options) {
+Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds,
+                                                 const share::OpenOptions& options) {
   const std::vector<std::byte> own(bytes.begin(), bytes.end());
   TENON_ASSIGN(DescriptorContent content, decode_descriptor(own, fds.size(), DescriptorLimits()));
-  const auto by_fd = std::count_if(content.segments.begin(), content.segments.end(), [](const SegmentRecord& record) { return record.reach == Reach::kFd; });
+  const auto by_fd = std::count_if(content.segments.begin(), content.segments.end(),
+                                   [](const SegmentRecord& record) { return record.reach == Reach::kFd; });
   if (static_cast<size_t>(by_fd) != fds.size()) {
-    return Status(Code::kInvalidArgument, format("%zu fds for a descriptor that was made with %zu", fds.size(), static_cast<size_t>(by_fd))).with("field", std::string("n_fds"));
+    return Status(Code::kInvalidArgument, format("%zu fds for a descriptor that was made with %zu", fds.size(), static_cast<size_t>(by_fd)))
+        .with("field", std::string("n_fds"));
   }
   const std::vector<uint64_t> needed = needed_nbytes(content);
   std::vector<os::Fd> fetched;
@@ -61,7 +66,8 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
   for (size_t i = 0; i < content.segments.size(); ++i) {
     const SegmentRecord& record = content.segments[i];
     if (record.reach == Reach::kKnown) {
-      return Status(Code::kCorrupt, "the descriptor counts on a segment that crossed a connection before").with("field", std::string("segment.reach"));
+      return Status(Code::kCorrupt, "the descriptor counts on a segment that crossed a connection before")
+          .with("field", std::string("segment.reach"));
     }
     Resolved one;
     os::Fd own_fd;
@@ -73,7 +79,8 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
     }
     if (!options.is_private()) {
       os::Fd* adopt = own_fd.is_open() ? &own_fd : nullptr;
-      TENON_ASSIGN(one.segment, share::open_segment(one.fd, static_cast<memory::Access>(record.access), record.nbytes, needed[i], options, adopt));
+      TENON_ASSIGN(one.segment,
+                   share::open_segment(one.fd, static_cast<memory::Access>(record.access), record.nbytes, needed[i], options, adopt));
     }
     if (own_fd.is_open()) fetched.push_back(std::move(own_fd));
     resolved.push_back(std::move(one));

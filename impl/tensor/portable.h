@@ -30,7 +30,8 @@ class Descriptor {
 };
 
 // `bytes` is copied before it is looked at; `fds` are borrowed.
-Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds, const share::OpenOptions& options);
+Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> bytes, std::span<const int32_t> fds,
+                                                 const share::OpenOptions& options);
 
 // A segment that is reached through /proc.
 Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content);

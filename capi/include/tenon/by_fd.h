@@ -63,7 +63,8 @@ typedef struct tenon_open_options {
  *         TENON_RESOURCE_EXHAUSTED (fds).
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_share_fd(tenon_storage *storage, const tenon_share_options *options, tenon_fd_handle *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_share_fd(tenon_storage *storage, const tenon_share_options *options, tenon_fd_handle *out,
+                                      tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Open what was lent. Before anything is mapped: the fd is a regular file in memory (or any regular file with
@@ -80,7 +81,8 @@ TENON_API tenon_status tenon_share_fd(tenon_storage *storage, const tenon_share_
  *         TENON_RESOURCE_EXHAUSTED (fds, mappings, memory), TENON_UNSUPPORTED.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_open_fd(const tenon_fd_handle *handle, const tenon_open_options *options, tenon_storage **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_open_fd(const tenon_fd_handle *handle, const tenon_open_options *options, tenon_storage **out,
+                                     tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Close handle->fd, if there is one, and set it to -1. The storage that was lent is not affected.

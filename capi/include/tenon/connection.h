@@ -40,7 +40,8 @@ typedef struct tenon_connection_options {
  * @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread. After fork only the process that made the connection may use it; the child may release it.
  */
-TENON_API tenon_status tenon_connection_new(int socket, const tenon_connection_options *options, tenon_connection **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_connection_new(int socket, const tenon_connection_options *options, tenon_connection **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * The fd to poll. When it is readable, call tenon_recv with timeout 0 until it says TENON_WOULD_BLOCK (edge rule: several
@@ -66,7 +67,8 @@ TENON_API int tenon_connection_fd(const tenon_connection *connection) TENON_NOEX
  *         the four of an ended wait, TENON_IO.
  * @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.
  */
-TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_message *message, const tenon_wait *wait, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_message *message, const tenon_wait *wait,
+                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Receive the next message. If the wait ends first nothing is lost: the next call goes on.
@@ -81,7 +83,8 @@ TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_mess
  *         of fork), the four of an ended wait, TENON_IO.
  * @since 0.1. Any thread; receives queue behind each other, a send and a receive run at the same time.
  */
-TENON_API tenon_status tenon_recv(tenon_connection *connection, const tenon_wait *wait, tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_recv(tenon_connection *connection, const tenon_wait *wait, tenon_message **out,
+                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Give a connection back. A message half sent is never finished: the peer gets TENON_PEER_GONE. What was received stays valid.

@@ -33,7 +33,8 @@ typedef struct tenon_descriptor_options {
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, memory).
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_descriptor_new(const tenon_message *message, const tenon_descriptor_options *options, tenon_descriptor **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_descriptor_new(const tenon_message *message, const tenon_descriptor_options *options, tenon_descriptor **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * The bytes to carry.
@@ -75,7 +76,8 @@ TENON_API void tenon_descriptor_release(tenon_descriptor *descriptor) TENON_NOEX
  *         TENON_PERMISSION, TENON_PEER_GONE (bytes-only, and its process or fd is gone), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_descriptor_open(const void *bytes, size_t nbytes, const int32_t *fds, size_t n_fds, const tenon_open_options *options, tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_descriptor_open(const void *bytes, size_t nbytes, const int32_t *fds, size_t n_fds,
+                                             const tenon_open_options *options, tenon_message **out, tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 

@@ -21,7 +21,8 @@ TENON_BEGIN_DECLS
  *         TENON_UNSUPPORTED (another device, an opaque dtype), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_tensor_from_dlpack(struct DLManagedTensorVersioned *managed, tenon_tensor **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_tensor_from_dlpack(struct DLManagedTensorVersioned *managed, tenon_tensor **out,
+                                                tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * As tenon_tensor_from_dlpack, for the form without a version, which cannot say read-only: the bytes count as writable.
@@ -31,7 +32,8 @@ TENON_API tenon_status tenon_tensor_from_dlpack(struct DLManagedTensorVersioned 
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *managed, tenon_tensor **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *managed, tenon_tensor **out,
+                                                       tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Hand a tensor to another framework, without a copy. The flag READ_ONLY is set if its storage is read-only.
@@ -41,7 +43,8 @@ TENON_API tenon_status tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *m
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (conjugate or negative bit), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_tensor_to_dlpack(tenon_tensor *tensor, struct DLManagedTensorVersioned **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_tensor_to_dlpack(tenon_tensor *tensor, struct DLManagedTensorVersioned **out,
+                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * As tenon_tensor_to_dlpack, in the form without a version. Refused for a read-only tensor: the consumer could not know,

@@ -38,7 +38,8 @@ TENON_API tenon_status tenon_message_new(tenon_message **out, tenon_error **err)
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (private memory), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. One thread at a time per message.
  */
-TENON_API tenon_status tenon_message_add(tenon_message *message, tenon_tensor *const *tensors, const char *const *names, size_t n, const tenon_share_options *options, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_message_add(tenon_message *message, tenon_tensor *const *tensors, const char *const *names, size_t n,
+                                         const tenon_share_options *options, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Set the user's bytes, in place of those set before.
@@ -49,7 +50,8 @@ TENON_API tenon_status tenon_message_add(tenon_message *message, tenon_tensor *c
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. One thread at a time per message.
  */
-TENON_API tenon_status tenon_message_set_user_bytes(tenon_message *message, const void *data, size_t nbytes, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_message_set_user_bytes(tenon_message *message, const void *data, size_t nbytes,
+                                                    tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * How many tensors there are.

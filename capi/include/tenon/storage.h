@@ -51,7 +51,8 @@ typedef struct tenon_device {
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (detail "limit": what was met), TENON_UNSUPPORTED.
  * @since 0.1. Any thread. A child of fork never allocates from its parent's arena.
  */
-TENON_API tenon_status tenon_storage_new(const tenon_storage_options *options, uint64_t nbytes, tenon_storage **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_storage_new(const tenon_storage_options *options, uint64_t nbytes, tenon_storage **out,
+                                         tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Make a storage that holds a copy of `nbytes` bytes at `data`. Faster than new and write: fresh memory is filled by the
@@ -65,7 +66,8 @@ TENON_API tenon_status tenon_storage_new(const tenon_storage_options *options, u
  * @return as tenon_storage_new.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_storage_new_from(const tenon_storage_options *options, const void *data, uint64_t nbytes, tenon_storage **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_storage_new_from(const tenon_storage_options *options, const void *data, uint64_t nbytes, tenon_storage **out,
+                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Make a private storage over memory that belongs to somebody else. It cannot be lent (tenon_share_fd: TENON_UNSUPPORTED).
@@ -80,7 +82,8 @@ TENON_API tenon_status tenon_storage_new_from(const tenon_storage_options *optio
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_storage_wrap(void *data, uint64_t nbytes, void (*release)(void *context), void *context, const tenon_storage_options *options, tenon_storage **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_storage_wrap(void *data, uint64_t nbytes, void (*release)(void *context), void *context,
+                                          const tenon_storage_options *options, tenon_storage **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Take one more strong reference.
@@ -201,7 +204,8 @@ TENON_API uint64_t tenon_storage_use_count(const tenon_storage *storage) TENON_N
  *         After a failure some of the bytes may have been written.
  * @since 0.1. Any thread; who orders the writes is the callers' affair.
  */
-TENON_API tenon_status tenon_storage_write(tenon_storage *storage, uint64_t offset, const void *data, uint64_t nbytes, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_storage_write(tenon_storage *storage, uint64_t offset, const void *data, uint64_t nbytes,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Copy bytes out of a storage. Unlike a load through tenon_storage_data, this gives an error and no SIGBUS when the file
@@ -215,7 +219,8 @@ TENON_API tenon_status tenon_storage_write(tenon_storage *storage, uint64_t offs
  *         After a failure some of the bytes at `data` may have been written.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_storage_read(const tenon_storage *storage, uint64_t offset, void *data, uint64_t nbytes, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_storage_read(const tenon_storage *storage, uint64_t offset, void *data, uint64_t nbytes,
+                                          tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * End the filling of a TENON_MODE_FROZEN storage: the kernel refuses every later write, by anybody. Freezing a frozen

@@ -21,7 +21,8 @@
  *  7. Text is UTF-8 and ends with NUL.
  *  8. Threads. A pointer to const means that concurrent calls are safe. Retain, release and everything on storages, tensors
  *     and weak references are safe concurrently too; a message is for one thread at a time while it is built.
- *     Payload bytes are yours: Tenon never orders loads and stores between threads or processes.
+ *     A thread must not be cancelled (pthread_cancel) inside a call. Payload bytes are yours: Tenon never orders loads and stores between
+ * threads or processes.
  *  9. Fork. The child may use and release what it inherited, and that never touches the parent's. It does not allocate
  *     from the parent's arena, and does not send or receive on the parent's connections. fork is safe at any moment,
  *     whatever other threads do in the library.

@@ -70,7 +70,8 @@ typedef struct tenon_tensor_spec {
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also when sizes, strides or offset overflow or leave the storage), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
-TENON_API tenon_status tenon_tensor_new(tenon_storage *storage, const tenon_tensor_spec *spec, tenon_tensor **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_tensor_new(tenon_storage *storage, const tenon_tensor_spec *spec, tenon_tensor **out,
+                                        tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Take one more reference.

@@ -1,0 +1,450 @@
+// What the fault tests share. A test is a function that runs in a child process: limits stay in it, and a kill by the kernel or a crash is
+// a result.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#if defined(__SANITIZE_THREAD__)
+#define FAULT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FAULT_TSAN 1
+#endif
+#endif
+#ifndef FAULT_TSAN
+#define FAULT_TSAN 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FAULT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FAULT_ASAN 1
+#endif
+#endif
+#ifndef FAULT_ASAN
+#define FAULT_ASAN 0
+#endif
+
+namespace fault {
+
+inline int g_failures = 0;
+
+// Goes on after a failure, so that one run tells all; a child that met one exits 1.
+inline bool check(bool good, const char* text, const char* file, int line, const std::string& more = "") {
+  if (!good) {
+    ++g_failures;
+    std::fprintf(stderr, "%s:%d: [pid %d] failed: %s%s%s\n", file, line, static_cast<int>(getpid()), text, more.empty() ? "" : ": ",
+                 more.c_str());
+  }
+  return good;
+}
+
+#define CHECK(condition) ::fault::check((condition), #condition, __FILE__, __LINE__)
+#define CHECK_SAYING(condition, more) ::fault::check((condition), #condition, __FILE__, __LINE__, (more))
+// For what the rest of a test cannot do without.
+#define REQUIRE(condition)                                                      \
+  do {                                                                          \
+    if (!::fault::check((condition), #condition, __FILE__, __LINE__)) _exit(1); \
+  } while (false)
+#define CHECK_EQ(a, b)                                                                                                                 \
+  do {                                                                                                                                 \
+    const long long fault_a = static_cast<long long>(a);                                                                               \
+    const long long fault_b = static_cast<long long>(b);                                                                               \
+    ::fault::check(fault_a == fault_b, #a " == " #b, __FILE__, __LINE__, std::to_string(fault_a) + " and " + std::to_string(fault_b)); \
+  } while (false)
+
+// What a call came to, with its error read and released.
+struct Outcome {
+  tenon_status status = TENON_OK;
+  std::string message;
+  std::map<std::string, std::string> details;
+
+  bool ok() const { return status == TENON_OK; }
+  std::string detail(const char* key) const {
+    const auto found = details.find(key);
+    return found == details.end() ? std::string() : found->second;
+  }
+  std::string text() const {
+    std::string all = std::string(tenon_status_name(status)) + " " + message;
+    for (const auto& [key, value] : details) all.append(" [").append(key).append("=").append(value).append("]");
+    return all;
+  }
+};
+
+inline Outcome read_error(tenon_status status, tenon_error* error) {
+  Outcome outcome;
+  outcome.status = status;
+  if (status == TENON_OK) {
+    CHECK(error == nullptr);
+    return outcome;
+  }
+  CHECK(error != nullptr);
+  CHECK_EQ(tenon_error_code(error), status);
+  outcome.message = tenon_error_message(error);
+  CHECK(!outcome.message.empty() && outcome.message.find('\n') == std::string::npos);
+  for (size_t i = 0; const char* key = tenon_error_detail_key(error, i); ++i) {
+    const char* value = tenon_error_detail(error, key);
+    CHECK(value != nullptr);
+    outcome.details[key] = value == nullptr ? "" : value;
+  }
+  tenon_error_release(error);
+  return outcome;
+}
+
+template <typename Call>
+Outcome call(Call&& function) {
+  tenon_error* error = nullptr;
+  const tenon_status status = function(&error);
+  return read_error(status, error);
+}
+
+// CALL(tenon_cancel_new(&cancel, err)): `err` is made here.
+#define CALL(expression) ::fault::call([&](tenon_error** err) { return (expression); })
+
+inline bool check_ok(const Outcome& outcome, const char* text, const char* file, int line) {
+  return check(outcome.ok(), text, file, line, outcome.text());
+}
+#define CHECK_OK(expression) ::fault::check_ok(CALL(expression), #expression, __FILE__, __LINE__)
+#define REQUIRE_OK(expression)           \
+  do {                                   \
+    if (!CHECK_OK(expression)) _exit(1); \
+  } while (false)
+
+inline Outcome check_fails(const Outcome& outcome, tenon_status status, const char* limit, const char* text, const char* file, int line) {
+  check(outcome.status == status, text, file, line, std::string("wanted ") + tenon_status_name(status) + ", got " + outcome.text());
+  if (limit != nullptr) {
+    check(outcome.detail("limit").find(limit) != std::string::npos, text, file, line,
+          std::string("wanted limit ") + limit + ", got " + outcome.text());
+    check(!outcome.detail("limit_value").empty(), text, file, line, "no limit_value: " + outcome.text());
+  }
+  return outcome;
+}
+// RESOURCE_EXHAUSTED with a limit of that name (or whose name contains it) and its value.
+#define CHECK_LIMIT(name, expression) \
+  ::fault::check_fails(CALL(expression), TENON_RESOURCE_EXHAUSTED, name, #expression, __FILE__, __LINE__)
+#define CHECK_STATUS(status, expression) ::fault::check_fails(CALL(expression), status, nullptr, #expression, __FILE__, __LINE__)
+
+// ---- what could leak
+
+inline long count_fds() {
+  long count = 0;
+  if (DIR* folder = opendir("/proc/self/fd")) {
+    while (readdir(folder) != nullptr) ++count;
+    closedir(folder);
+    return count - 3;  // ".", ".." and the folder's own
+  }
+  // At the limit, where the folder cannot be opened: by asking for each number.
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const int most = static_cast<int>(std::min<rlim_t>(limit.rlim_max, 70000));
+  for (int fd = 0; fd < most; ++fd) count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+
+inline long count_lines(const char* path, const char* part) {
+  std::ifstream file(path);
+  std::string line;
+  long count = 0;
+  while (std::getline(file, line)) count += line.find(part) != std::string::npos ? 1 : 0;
+  return count;
+}
+
+inline long count_memfd_mappings() { return count_lines("/proc/self/maps", "memfd:"); }
+
+inline tenon_stats stats() {
+  tenon_stats result{};
+  result.struct_size = sizeof result;
+  CHECK_OK(tenon_stats_get(&result, err));
+  return result;
+}
+
+struct Held {
+  long fds = count_fds();
+  long mappings = count_memfd_mappings();
+  tenon_stats figures = stats();
+};
+
+inline Held hold() {
+  tenon_storage_trim();
+  return {};
+}
+
+inline void check_held(const Held& before, const char* file, int line) {
+  const Held now = hold();
+  const auto same = [&](const char* what, uint64_t a, uint64_t b) {
+    check(a == b, what, file, line, std::to_string(a) + " before and " + std::to_string(b) + " after");
+  };
+  same("fds", static_cast<uint64_t>(before.fds), static_cast<uint64_t>(now.fds));
+  same("memfd mappings", static_cast<uint64_t>(before.mappings), static_cast<uint64_t>(now.mappings));
+  same("stats.storages", before.figures.storages, now.figures.storages);
+  same("stats.segments", before.figures.segments, now.figures.segments);
+  same("stats.segment_fds", before.figures.segment_fds, now.figures.segment_fds);
+  same("stats.bytes_live", before.figures.bytes_live, now.figures.bytes_live);
+  same("stats.bytes_reserved", before.figures.bytes_reserved, now.figures.bytes_reserved);
+  same("stats.bytes_opened", before.figures.bytes_opened, now.figures.bytes_opened);
+}
+#define CHECK_HELD(before) ::fault::check_held(before, __FILE__, __LINE__)
+
+// ---- processes
+
+inline constexpr unsigned kWatchdogSeconds = FAULT_ASAN || FAULT_TSAN ? 240 : 60;
+
+template <typename Body>
+pid_t spawn(Body&& body) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  alarm(kWatchdogSeconds);
+  g_failures = 0;
+  body();
+  std::fflush(nullptr);
+  _exit(g_failures == 0 ? 0 : 1);
+}
+
+inline std::string how_it_ended(int status) {
+  if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) return std::string("killed by signal ") + std::to_string(WTERMSIG(status)) + " " + strsignal(WTERMSIG(status));
+  return "?";
+}
+
+inline int join(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+inline constexpr int kSkip = 77;
+
+// Runs `body` in a child. A child that exits 77 has said why it cannot run here.
+#define IN_CHILD(...)                                                                         \
+  do {                                                                                        \
+    const pid_t fault_child = ::fault::spawn(__VA_ARGS__);                                    \
+    ASSERT_GT(fault_child, 0);                                                                \
+    const int fault_status = ::fault::join(fault_child);                                      \
+    if (WIFEXITED(fault_status) && WEXITSTATUS(fault_status) == ::fault::kSkip) GTEST_SKIP(); \
+    EXPECT_EQ(fault_status, 0) << ::fault::how_it_ended(fault_status);                        \
+  } while (false)
+
+[[noreturn]] inline void skip(const std::string& why) {
+  std::fprintf(stderr, "skipped: %s\n", why.c_str());
+  std::fflush(nullptr);
+  _exit(g_failures == 0 ? kSkip : 1);
+}
+
+// Root stands above some limits. A uid that no other process here has, so that what counts per user counts for this process alone.
+inline void become_somebody() {
+  if (geteuid() != 0) return;
+  const uid_t uid = 200000 + static_cast<uid_t>(getpid());
+  REQUIRE(setgid(uid) == 0 && setuid(uid) == 0);
+}
+
+// ---- objects
+
+inline tenon_storage_options storage_options(tenon_mode mode, uint32_t flags) {
+  tenon_storage_options options{};
+  options.struct_size = sizeof options;
+  options.mode = mode;
+  options.flags = flags;
+  return options;
+}
+
+inline tenon_open_options open_options(uint32_t flags, tenon_access access = TENON_ACCESS_AUTO) {
+  tenon_open_options options{};
+  options.struct_size = sizeof options;
+  options.access = access;
+  options.flags = flags;
+  return options;
+}
+
+inline tenon_fd_handle handle_over(int fd, uint64_t nbytes, uint64_t offset = 0) {
+  tenon_fd_handle handle{};
+  handle.struct_size = sizeof handle;
+  handle.fd = fd;
+  handle.offset = offset;
+  handle.nbytes = nbytes;
+  return handle;
+}
+
+inline tenon_wait wait_ns(int64_t timeout_ns) {
+  tenon_wait wait{};
+  wait.struct_size = sizeof wait;
+  wait.timeout_ns = timeout_ns;
+  return wait;
+}
+
+inline unsigned char byte_at(uint64_t seed, uint64_t i) { return static_cast<unsigned char>(seed * 37 + i * 7 + (i >> 8)); }
+
+inline std::vector<unsigned char> pattern(uint64_t nbytes, uint64_t seed) {
+  std::vector<unsigned char> bytes(nbytes);
+  for (uint64_t i = 0; i < nbytes; ++i) bytes[i] = byte_at(seed, i);
+  return bytes;
+}
+
+inline bool has_pattern(const void* data, uint64_t nbytes, uint64_t seed) {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  for (uint64_t i = 0; i < nbytes; ++i) {
+    if (bytes[i] != byte_at(seed, i)) return false;
+  }
+  return true;
+}
+
+// Filled with the seed's pattern, and frozen if of that mode.
+inline tenon_storage* new_storage(uint64_t nbytes, uint64_t seed = 1, tenon_mode mode = TENON_MODE_SHARED, uint32_t flags = 0) {
+  const tenon_storage_options options = storage_options(mode, flags);
+  const std::vector<unsigned char> bytes = pattern(nbytes, seed);
+  tenon_storage* storage = nullptr;
+  REQUIRE_OK(tenon_storage_new(&options, nbytes, &storage, err));
+  REQUIRE_OK(tenon_storage_write(storage, 0, bytes.data(), nbytes, err));
+  if (mode == TENON_MODE_FROZEN) REQUIRE_OK(tenon_storage_freeze(storage, err));
+  return storage;
+}
+
+inline tenon_tensor_spec bytes_spec(const int64_t* size, uint64_t offset = 0) {
+  tenon_tensor_spec spec{};
+  spec.struct_size = sizeof spec;
+  spec.dtype = {TENON_DTYPE_UINT, 8, 1};
+  spec.ndim = 1;
+  spec.sizes = size;
+  spec.offset = offset;
+  return spec;
+}
+
+inline tenon_tensor* new_tensor(tenon_storage* storage) {
+  const auto size = static_cast<int64_t>(tenon_storage_nbytes(storage));
+  const tenon_tensor_spec spec = bytes_spec(&size);
+  tenon_tensor* tensor = nullptr;
+  REQUIRE_OK(tenon_tensor_new(storage, &spec, &tensor, err));
+  return tensor;
+}
+
+// A message over the whole of each storage; takes the references over.
+inline tenon_message* new_message(const std::vector<tenon_storage*>& storages) {
+  tenon_message* message = nullptr;
+  REQUIRE_OK(tenon_message_new(&message, err));
+  for (tenon_storage* storage : storages) {
+    tenon_tensor* tensor = new_tensor(storage);
+    REQUIRE_OK(tenon_message_add(message, &tensor, nullptr, 1, nullptr, err));
+    tenon_tensor_release(tensor);
+    tenon_storage_release(storage);
+  }
+  return message;
+}
+
+// A message whose descriptor is too long for a packet: `count` tensors over one storage, which is the caller's.
+inline tenon_message* new_large_message(tenon_storage* storage, size_t count) {
+  tenon_message* message = nullptr;
+  REQUIRE_OK(tenon_message_new(&message, err));
+  tenon_tensor* tensor = new_tensor(storage);
+  const std::vector<tenon_tensor*> tensors(count, tensor);
+  REQUIRE_OK(tenon_message_add(message, tensors.data(), nullptr, count, nullptr, err));
+  tenon_tensor_release(tensor);
+  return message;
+}
+
+inline tenon_connection* new_connection(int socket, const tenon_connection_options* given = nullptr) {
+  tenon_connection_options options{};
+  if (given != nullptr) options = *given;
+  options.struct_size = sizeof options;
+  options.flags |= TENON_CONNECTION_ADOPT_SOCKET;
+  tenon_connection* connection = nullptr;
+  REQUIRE_OK(tenon_connection_new(socket, &options, &connection, err));
+  return connection;
+}
+
+// Two connections of this process, one on each end of a socket pair.
+struct Pair {
+  tenon_connection* left = nullptr;
+  tenon_connection* right = nullptr;
+  explicit Pair(int type, const tenon_connection_options* right_options = nullptr) {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) == 0);
+    left = new_connection(ends[0]);
+    right = new_connection(ends[1], right_options);
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  ~Pair() {
+    tenon_connection_release(left);
+    tenon_connection_release(right);
+  }
+};
+
+inline constexpr int kSocketTypes[] = {SOCK_STREAM, SOCK_SEQPACKET};
+inline constexpr tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+
+// Memory as a peer would lend it, made without Tenon so that this process does not know it.
+inline int foreign_memfd(uint64_t nbytes, int seals = F_SEAL_SHRINK | F_SEAL_GROW, bool filled = true) {
+  const int fd = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(fd >= 0);
+  REQUIRE(ftruncate(fd, static_cast<off_t>(nbytes)) == 0);
+  if (filled && nbytes > 0) REQUIRE(fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
+  if (seals != 0) REQUIRE(fcntl(fd, F_ADD_SEALS, seals) == 0);
+  return fd;
+}
+
+class Limit {
+ public:
+  Limit(__rlimit_resource_t which, rlim_t soft) : which_(which) {
+    getrlimit(which_, &before_);
+    rlimit now = before_;
+    now.rlim_cur = soft;
+    REQUIRE(setrlimit(which_, &now) == 0);
+  }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+  ~Limit() { setrlimit(which_, &before_); }
+
+ private:
+  __rlimit_resource_t which_;
+  rlimit before_{};
+};
+
+// Room for that many more fds.
+inline rlim_t fd_limit_with_room(int room) {
+  std::vector<int> taken;
+  int next = 0;
+  for (int i = 0; i <= room; ++i) {
+    next = fcntl(0, F_DUPFD_CLOEXEC, 0);
+    REQUIRE(next >= 0);
+    taken.push_back(next);
+  }
+  for (const int fd : taken) close(fd);
+  return static_cast<rlim_t>(next);
+}
+
+// Returns 77 if nothing ran, so that CTest says "skipped"; why was printed.
+inline int run_all(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const int status = RUN_ALL_TESTS();
+  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
+  return status == 0 && all.test_to_run_count() > 0 && all.skipped_test_count() == all.test_to_run_count() ? kSkip : status;
+}
+
+#define FAULT_MAIN \
+  int main(int argc, char** argv) { return ::fault::run_all(argc, argv); }
+
+}  // namespace fault
