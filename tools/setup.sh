@@ -147,13 +147,17 @@ tenon_setup() {
   fi
 }
 
-# tenon_build PRESET
+# tenon_build PRESET [TARGET...]
 tenon_build() {
+  local preset="$1" targets=()
+  shift
+  if [[ $# != 0 ]]; then targets=(--target "$@"); fi
+  set -- "$preset"
   tenon_step "configure and build: preset $1"
   cd "$TENON_ROOT"
   # The header's place is given each time: the cache of an older build folder may name one that is gone.
   tenon_quietly "$TENON_BUILD/configure-$1.log" cmake --preset "$1" -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR"
-  tenon_quietly "$TENON_BUILD/build-$1.log" cmake --build --preset "$1"
+  tenon_quietly "$TENON_BUILD/build-$1.log" cmake --build --preset "$1" "${targets[@]}"
 }
 
 # Builds the wheel of wrappers/python and installs it into every Python of TENON_PYTHONS, unless its sources are those of the last time.

@@ -36,7 +36,6 @@ Result<share::OpenOptions> read_open_flags(tenon_access access, uint32_t flags) 
 
 using namespace tenon::capi;
 using tenon::Ref;
-using tenon::Result;
 using tenon::Status;
 using tenon::storage::Storage;
 

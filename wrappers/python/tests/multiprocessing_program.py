@@ -375,7 +375,7 @@ def killed_while_fetched(context):
     q, is_put = context.Queue(), context.Event()
     process = start(context, _put_and_wait, q, is_put)
     assert is_put.wait(60)
-    os.kill(process.pid, signal.SIGSTOP)
+    stop(process.pid)
     timer = threading.Timer(0.5, os.kill, (process.pid, signal.SIGKILL))
     timer.start()
     try:
@@ -388,11 +388,24 @@ def killed_while_fetched(context):
     process.join()
 
 
+def stop(pid):
+    """SIGSTOP, and wait until no thread of the process runs any more: kill returns before the last one has stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    while True:
+        states = []
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8", errors="replace") as stat:
+                states.append(stat.read().rpartition(")")[2].split()[0])
+        if all(state in "TtZX" for state in states):
+            return
+        time.sleep(0.001)
+
+
 def stopped(context):
     q, is_put = context.Queue(), context.Event()
     process = start(context, _put_and_wait, q, is_put)
     assert is_put.wait(60)
-    os.kill(process.pid, signal.SIGSTOP)
+    stop(process.pid)
     tenon.multiprocessing.configure(fetch_seconds=0.3)
     try:
         q.get(timeout=60)
