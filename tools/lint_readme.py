@@ -1,6 +1,6 @@
 """Every code block of a Markdown page that says where it comes from is that file, word for word.
 
-usage: lint_readme.py PAGE...   A block is announced by a line `<!-- file: PATH -->`, PATH from the top of the repository. Every block of
+usage: lint_readme.py [--root FOLDER] PAGE...   A block is announced by a line `<!-- file: PATH -->`, PATH from the top of the repository. Every block of
 C or Python must be announced: the files are examples, which are run as tests, so no page shows code that was never run.
 """
 
@@ -42,7 +42,11 @@ def problems_of(page: Path, root: Path) -> list[str]:
 
 
 def main() -> int:
-    problems = [problem for page in sys.argv[1:] for problem in problems_of(Path(page), ROOT)]
+    pages = sys.argv[1:]
+    root = ROOT
+    if pages[:1] == ["--root"]:
+        root, pages = Path(pages[1]), pages[2:]
+    problems = [problem for page in pages for problem in problems_of(Path(page), root)]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -1,4 +1,4 @@
-"""Plants one violation at a time and expects tools/lint_layers.py and tools/lint_headers.py to name it, and only it."""
+"""Plants one violation at a time and expects tools/lint_{layers,headers,readme}.py to name it, and only it."""
 
 import subprocess
 import sys
@@ -23,6 +23,31 @@ class Planted(unittest.TestCase):
     def write(self, path: str, text: str) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text)
+
+
+class Readme(Planted):
+    ANNOUNCED = "<!-- file: one.c -->\n```c\nint x;\n```\n"
+
+    def lint(self, text: str) -> tuple[int, str]:
+        self.write("one.c", "int x;\n")
+        self.write("README.md", text)
+        return run("lint_readme.py", "--root", str(self.root), str(self.root / "README.md"))
+
+    def test_clean(self) -> None:
+        self.assertEqual(self.lint("# Title\n\n" + self.ANNOUNCED + "\n```sh\nls\n```\n"), (0, ""))
+
+    def test_violations(self) -> None:
+        for text, words in [
+            (self.ANNOUNCED.replace("int x", "int y"), "the block differs from one.c"),
+            (self.ANNOUNCED.replace("one.c", "two.c"), "two.c does not exist"),
+            ("```c\nint x;\n```\n", "does not say which file it is"),
+            (self.ANNOUNCED.replace("-->\n", "-->\nProse between.\n"), "does not say which file it is"),
+        ]:
+            with self.subTest(words):
+                rc, out = self.lint(text)
+                self.assertEqual(rc, 1)
+                self.assertIn(words, out)
+                self.assertEqual(out.count("\n"), 1)
 
 
 class Layers(Planted):

@@ -553,6 +553,28 @@ static PyObject *storage_new(PyObject *type, PyObject *args) {
   return wrap_storage((PyTypeObject *)type, storage);
 }
 
+/* _new_from(buffer, mode, flags, alignment) */
+static PyObject *storage_new_from(PyObject *type, PyObject *args) {
+  PyObject *data;
+  unsigned long long alignment;
+  tenon_storage_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  if (!PyArg_ParseTuple(args, "OIIK:new_from", &data, &options.mode, &options.flags, &alignment)) return NULL;
+  options.alignment = alignment;
+  Py_buffer view;
+  if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) return NULL;
+  tenon_storage *storage = NULL;
+  tenon_error *error = NULL;
+  tenon_status status;
+  Py_BEGIN_ALLOW_THREADS
+    status = tenon_storage_new_from(&options, view.buf, (uint64_t)view.len, &storage, &error);
+  Py_END_ALLOW_THREADS
+  PyBuffer_Release(&view);
+  if (status != TENON_OK) return raise_status(status, error);
+  return wrap_storage((PyTypeObject *)type, storage);
+}
+
 /* A buffer of some Python object under a wrapped storage. The last release may come from any thread at any time; once the
    interpreter is on its way out the buffer is left alone (the process ends with it). */
 static void release_held_buffer(void *context) {
@@ -615,6 +637,7 @@ static PyMethodDef storage_methods[] = {
     {"close", storage_close, METH_NOARGS, "Give this reference back; views that are out stay valid. Again: nothing."},
     {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
     {"_new", storage_new, METH_VARARGS | METH_CLASS, "Make a storage."},
+    {"_new_from", storage_new_from, METH_VARARGS | METH_CLASS, "Make a storage that holds a copy of a buffer."},
     {"_wrap", storage_wrap, METH_O | METH_CLASS, "Make a private storage over an object's buffer."},
     {"_retained", storage_retained, METH_NOARGS, "The address, with one reference more for the caller."},
     {NULL, NULL, 0, NULL}};

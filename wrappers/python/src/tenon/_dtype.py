@@ -63,8 +63,23 @@ def _parse(name: str) -> int | None:
     return None
 
 
+# numpy's and torch's dtypes, once met: there are few, and they live as long as their module.
+_met: dict[Any, int] = {}
+
+
 def number_of(dtype: Any) -> int:
     """From a name, a numpy dtype or scalar type, a torch dtype, or one of bool, int, float, complex."""
+    try:
+        return _met[dtype]
+    except (KeyError, TypeError):
+        pass
+    number = _find(dtype)
+    if not isinstance(dtype, str) and len(_met) < 256:
+        _met[dtype] = number
+    return number
+
+
+def _find(dtype: Any) -> int:
     if isinstance(dtype, str):
         name = dtype
     elif isinstance(dtype, type):

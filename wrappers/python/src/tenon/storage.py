@@ -54,15 +54,7 @@ class Storage(Closing, StorageBase):
     @classmethod
     def new_from(cls, data: Buffer, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, alignment: int = 0) -> Self:
         """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen."""
-        options = ffi.new("tenon_storage_options *")
-        options.struct_size = ffi.sizeof("tenon_storage_options")
-        options.mode = number_of(MODES, mode, "mode")
-        options.flags = _flags(isolated, private, False)
-        options.alignment = unsigned(alignment, "alignment")
-        out = ffi.new("tenon_storage **")
-        with memoryview(data) as view, ffi.from_buffer(view) as source:
-            call(lib.tenon_storage_new_from, options, source, view.nbytes, out)
-        return cls._adopt(int(ffi.cast("uintptr_t", out[0])))
+        return cls._new_from(data, number_of(MODES, mode, "mode"), _flags(isolated, private, False), unsigned(alignment, "alignment"))
 
     @classmethod
     def wrap(cls, data: Buffer) -> Self:

@@ -365,12 +365,18 @@ def from_numpy(array: Any, *, mode: Mode = "shared", isolated: bool = False, pri
     """Copy a numpy array (or what numpy can make one of) in. With mode "frozen" the result is frozen."""
     import numpy
 
-    source = numpy.asarray(array)
-    dtype = source.dtype if source.dtype.isnative else source.dtype.newbyteorder("=")
+    source = array if type(array) is numpy.ndarray else numpy.asarray(array)
+    dtype = source.dtype
+    if not dtype.isnative:
+        dtype = dtype.newbyteorder("=")
     number = _dtype.number_of(dtype)
     if _dtype.bits_of(number) != 8 * dtype.itemsize:
         raise TypeError(f"numpy keeps {dtype} in {dtype.itemsize} bytes, which is not how a tensor does")
-    source = numpy.ascontiguousarray(source, dtype).reshape(source.shape)
-    data: Any = source.reshape(-1).view(numpy.uint8) if source.size else b""
+    if dtype is not source.dtype or not source.flags.c_contiguous:
+        source = numpy.ascontiguousarray(source, dtype).reshape(source.shape)
+    data: Any = source
+    if dtype.kind not in "biufc":
+        # numpy exports no buffer of the types that others added to it.
+        data = source.reshape(-1).view(numpy.uint8) if source.size else b""
     storage = Storage.new_from(data, mode=mode, isolated=isolated, private=private)
     return Tensor._new(storage, number, source.shape, None, 0, 0)
