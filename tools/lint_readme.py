@@ -1,7 +1,9 @@
 """Every code block of a Markdown page that says where it comes from is that file, word for word.
 
-usage: lint_readme.py [--root FOLDER] PAGE...   A block is announced by a line `<!-- file: PATH -->`, PATH from the top of the repository. Every block of
-C or Python must be announced: the files are examples, which are run as tests, so no page shows code that was never run.
+usage: lint_readme.py [--root FOLDER] PAGE...
+
+A block is announced by a line `<!-- file: PATH -->`, PATH from the top of the repository. Every block of C or Python must be announced:
+the files are examples, which are run as tests, so no page shows code that was never run.
 """
 
 from __future__ import annotations
