@@ -4,11 +4,16 @@
 #include <array>
 #include <unordered_map>
 
+#include "os/limits.h"
+
 namespace tenon::tensor {
 namespace {
 
 using memory::Segment;
 using storage::Storage;
+
+constexpr size_t kManyTensors = 10'000;
+constexpr size_t kTableNbytes = 512;  // of one tensor: its records here, their encoding, and the indexers
 
 // Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through
 // eight.
@@ -79,6 +84,8 @@ void Packed::clear() noexcept {
 
 Status pack(const Message& message, Packed* packed) {
   DescriptorContent& content = packed->content;
+  // The tables on the heap are small change, but for very large messages, where malloc would bring the kernel's kill and not an error.
+  if (const size_t count = message.items().size(); count >= kManyTensors) TENON_TRY(os::ask_headroom(count * kTableNbytes));
   Indexer segments;
   Indexer storages;
   content.tensors.reserve(message.items().size());

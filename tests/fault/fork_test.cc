@@ -25,9 +25,7 @@ void send_to_itself(uint64_t seed) {
 }
 
 TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
-#if FAULT_TSAN
-  GTEST_SKIP() << "skipped: ThreadSanitizer does not follow a fork of a process with threads";
-#endif
+  SKIP_UNDER_SANITIZERS("gcc's run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
     std::atomic<bool> stop{false};
     std::vector<tenon_storage*> inherited;
@@ -105,9 +103,7 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
 
 // One lock at a time: forked while a thread does nothing but lend, fill or freeze the very segment that the child lends then.
 TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
-#if FAULT_TSAN
-  GTEST_SKIP() << "skipped: ThreadSanitizer does not follow a fork of a process with threads";
-#endif
+  SKIP_UNDER_SANITIZERS("gcc's run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
     std::atomic<bool> stop{false};
     tenon_storage* lent = new_storage(kNbytes, 1, TENON_MODE_LENDER_WRITES);

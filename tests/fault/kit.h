@@ -48,6 +48,13 @@
 #define FAULT_ASAN 0
 #endif
 
+// The sanitizers have needs of their own (mappings, memory, locks in their allocators), which some faults here take away from them.
+#if FAULT_ASAN || FAULT_TSAN
+#define SKIP_UNDER_SANITIZERS(why) GTEST_SKIP() << "skipped under a sanitizer: " << (why)
+#else
+#define SKIP_UNDER_SANITIZERS(why) static_cast<void>(0)
+#endif
+
 namespace fault {
 
 inline int g_failures = 0;

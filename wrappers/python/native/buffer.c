@@ -1,0 +1,131 @@
+/* Exported buffers. */
+#include "ext.h"
+
+static const char *buffer_format(tenon_dtype dtype) {
+  if (dtype.lanes != 1) return NULL;
+  switch (dtype.code) {
+    case TENON_DTYPE_INT: return dtype.bits == 8 ? "b" : dtype.bits == 16 ? "h" : dtype.bits == 32 ? "i" : dtype.bits == 64 ? "q" : NULL;
+    case TENON_DTYPE_UINT: return dtype.bits == 8 ? "B" : dtype.bits == 16 ? "H" : dtype.bits == 32 ? "I" : dtype.bits == 64 ? "Q" : NULL;
+    case TENON_DTYPE_FLOAT: return dtype.bits == 16 ? "e" : dtype.bits == 32 ? "f" : dtype.bits == 64 ? "d" : NULL;
+    case TENON_DTYPE_COMPLEX: return dtype.bits == 64 ? "Zf" : dtype.bits == 128 ? "Zd" : NULL;
+    case TENON_DTYPE_BOOL: return dtype.bits == 8 ? "?" : NULL;
+    default: return NULL;
+  }
+}
+
+typedef struct {
+  tenon_tensor *tensor;
+  Py_ssize_t shape_and_strides[];
+} TensorExport;
+
+static int is_fortran(const tenon_tensor_spec *spec) {
+  int64_t expected = 1;
+  for (int32_t i = 0; i < spec->ndim; ++i) {
+    if (spec->sizes[i] == 0) return 1;
+    if (spec->sizes[i] != 1 && spec->strides[i] != expected) return 0;
+    expected *= spec->sizes[i];
+  }
+  return 1;
+}
+
+static char nothing; /* what the pointer of an empty buffer points to: NULL confuses consumers */
+
+static int wants(int flags, int all) { return (flags & all) == all; }
+
+static int buffer_error(const char *text) {
+  PyErr_SetString(PyExc_BufferError, text);
+  return -1;
+}
+
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
+  view->obj = NULL;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) {
+    raise_closed("tensor");
+    return -1;
+  }
+  tenon_tensor_spec spec;
+  memset(&spec, 0, sizeof spec);
+  spec.struct_size = sizeof spec;
+  tenon_error *error = NULL;
+  tenon_status status = tenon_tensor_get_spec(tensor, &spec, &error);
+  if (status != TENON_OK) {
+    raise_status(status, error);
+    return -1;
+  }
+  const int read_only = tenon_storage_is_read_only(tenon_tensor_storage(tensor));
+  const int contiguous = tenon_tensor_is_contiguous(tensor);
+  const char *format = buffer_format(spec.dtype);
+  if (wants(flags, PyBUF_WRITABLE) && read_only) return buffer_error("the tensor is read-only");
+  if (spec.flags & (TENON_TENSOR_CONJ | TENON_TENSOR_NEG))
+    return buffer_error("the tensor's conjugate or negative bit is set: its bytes are not its values");
+  if (((unsigned)spec.dtype.bits * spec.dtype.lanes) % 8 != 0)
+    return buffer_error("elements smaller than a byte have no buffer: use the storage's data");
+  if (wants(flags, PyBUF_FORMAT) && format == NULL)
+    return buffer_error("this dtype has no buffer format: view it as an unsigned integer of the same size, such as view(dtype=\"uint16\")");
+  if (!contiguous) {
+    if (!wants(flags, PyBUF_STRIDES)) return buffer_error("the tensor is not contiguous");
+    if (wants(flags, PyBUF_C_CONTIGUOUS)) return buffer_error("the tensor is not C-contiguous");
+    if ((wants(flags, PyBUF_F_CONTIGUOUS) || wants(flags, PyBUF_ANY_CONTIGUOUS)) && !is_fortran(&spec))
+      return buffer_error("the tensor is not contiguous");
+  } else if (wants(flags, PyBUF_F_CONTIGUOUS) && !is_fortran(&spec)) {
+    return buffer_error("the tensor is not Fortran-contiguous");
+  }
+
+  const Py_ssize_t ndim = spec.ndim;
+  TensorExport *keep = PyMem_Malloc(sizeof(TensorExport) + 2 * (size_t)ndim * sizeof(Py_ssize_t));
+  if (keep == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  const Py_ssize_t itemsize = (Py_ssize_t)spec.dtype.bits * spec.dtype.lanes / 8;
+  Py_ssize_t nbytes = itemsize;
+  for (Py_ssize_t i = 0; i < ndim; ++i) {
+    keep->shape_and_strides[i] = (Py_ssize_t)spec.sizes[i];
+    keep->shape_and_strides[ndim + i] = (Py_ssize_t)spec.strides[i] * itemsize;
+    nbytes *= (Py_ssize_t)spec.sizes[i];
+  }
+  keep->tensor = tenon_tensor_retain(tensor);
+  void *data = (void *)(uintptr_t)tenon_tensor_data(tensor);
+  view->buf = data == NULL ? &nothing : data;
+  view->len = nbytes;
+  view->itemsize = itemsize;
+  view->readonly = read_only;
+  view->format = wants(flags, PyBUF_FORMAT) ? (char *)(uintptr_t)format : NULL;
+  view->ndim = wants(flags, PyBUF_ND) ? (int)ndim : 1;
+  view->shape = wants(flags, PyBUF_ND) ? keep->shape_and_strides : NULL;
+  view->strides = wants(flags, PyBUF_STRIDES) ? keep->shape_and_strides + ndim : NULL;
+  view->suboffsets = NULL;
+  view->internal = keep;
+  Py_INCREF(self);
+  view->obj = self;
+  return 0;
+}
+
+void tensor_releasebuffer(PyObject *self, Py_buffer *view) {
+  (void)self;
+  TensorExport *keep = view->internal;
+  tenon_tensor_release(keep->tensor);
+  PyMem_Free(keep);
+  view->internal = NULL;
+}
+
+int storage_getbuffer(PyObject *self, Py_buffer *view, int flags) {
+  view->obj = NULL;
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  if (storage == NULL) {
+    raise_closed("storage");
+    return -1;
+  }
+  const int read_only = tenon_storage_is_read_only(storage);
+  void *data = (void *)(uintptr_t)tenon_storage_data(storage);
+  const int rc = PyBuffer_FillInfo(view, self, data == NULL ? &nothing : data, (Py_ssize_t)tenon_storage_nbytes(storage), read_only, flags);
+  if (rc == 0) view->internal = tenon_storage_retain(storage);
+  return rc;
+}
+
+void storage_releasebuffer(PyObject *self, Py_buffer *view) {
+  (void)self;
+  tenon_storage_release(view->internal);
+  view->internal = NULL;
+}

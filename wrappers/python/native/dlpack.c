@@ -1,0 +1,66 @@
+/* DLPack capsules. */
+#include "ext.h"
+
+#include <dlpack/dlpack.h>
+
+#define VERSIONED "dltensor_versioned"
+#define LEGACY "dltensor"
+
+/* A capsule that nobody consumed. The deleters are libtenon's own and need no interpreter. */
+static void drop_versioned(PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, VERSIONED)) return;
+  DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, VERSIONED);
+  if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+static void drop_legacy(PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, LEGACY)) return;
+  DLManagedTensor *managed = PyCapsule_GetPointer(capsule, LEGACY);
+  if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+/* to_dlpack(versioned, is_copied) */
+PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
+  int versioned, is_copied;
+  if (!PyArg_ParseTuple(args, "pp:to_dlpack", &versioned, &is_copied)) return NULL;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) return raise_closed("tensor");
+  tenon_error *error = NULL;
+  if (versioned) {
+    DLManagedTensorVersioned *managed = NULL;
+    const tenon_status status = tenon_tensor_to_dlpack(tensor, &managed, &error);
+    if (status != TENON_OK) return raise_status(status, error);
+    if (is_copied) managed->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+    PyObject *capsule = PyCapsule_New(managed, VERSIONED, drop_versioned);
+    if (capsule == NULL) managed->deleter(managed);
+    return capsule;
+  }
+  DLManagedTensor *managed = NULL;
+  const tenon_status status = tenon_tensor_to_dlpack_legacy(tensor, &managed, &error);
+  if (status != TENON_OK) return raise_status(status, error);
+  PyObject *capsule = PyCapsule_New(managed, LEGACY, drop_legacy);
+  if (capsule == NULL) managed->deleter(managed);
+  return capsule;
+}
+
+PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule) {
+  tenon_tensor *tensor = NULL;
+  tenon_error *error = NULL;
+  const char *used;
+  tenon_status status;
+  if (PyCapsule_IsValid(capsule, VERSIONED)) {
+    used = "used_" VERSIONED;
+    status = tenon_tensor_from_dlpack(PyCapsule_GetPointer(capsule, VERSIONED), &tensor, &error);
+  } else if (PyCapsule_IsValid(capsule, LEGACY)) {
+    used = "used_" LEGACY;
+    status = tenon_tensor_from_dlpack_legacy(PyCapsule_GetPointer(capsule, LEGACY), &tensor, &error);
+  } else {
+    PyErr_SetString(PyExc_ValueError, "not a DLPack capsule, or one that was consumed already");
+    return NULL;
+  }
+  if (status != TENON_OK) return raise_status(status, error);
+  PyObject *self = wrap_tensor((PyTypeObject *)type, tensor);
+  /* The library has consumed it, whatever became of `self`. */
+  if (PyCapsule_SetName(capsule, used) != 0) Py_CLEAR(self);
+  return self;
+}

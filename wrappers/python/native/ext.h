@@ -1,0 +1,54 @@
+#pragma once
+
+/* The part of the Python wrapper that cffi cannot do: types that export a buffer (Python 3.11 has no __buffer__ for classes), DLPack
+   capsules, and one call for all the tensors of a message. Written for the limited API of 3.11, so one build serves every later Python.
+
+   Every object here owns one reference to a tenon object and nothing else; an exported buffer owns a reference of its own, so that
+   closing an object never pulls memory from under a view. No deleter that libtenon keeps touches Python, but release_held_buffer. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+typedef struct {
+  PyObject_HEAD tenon_tensor *tensor;
+} TensorObject;
+
+typedef struct {
+  PyObject_HEAD tenon_storage *storage;
+} StorageObject;
+
+/* module.c */
+PyObject *raise_status(tenon_status status, tenon_error *error); /* takes over the error; always NULL */
+PyObject *raise_closed(const char *what);
+int is_finalizing(void);
+void *pointer_from(PyObject *number);
+PyObject *allocate(PyTypeObject *type);
+int is_subclass(PyObject *type, PyTypeObject *base);
+PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
+void finish_dealloc(PyObject *self);
+extern PyTypeObject *tensor_type;
+extern PyTypeObject *storage_type;
+
+/* tensor.c and storage.c. A wrap takes over the reference, also on failure. */
+PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
+PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
+extern PyType_Spec tensor_spec;
+extern PyType_Spec storage_spec;
+
+/* buffer.c */
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+int storage_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void storage_releasebuffer(PyObject *self, Py_buffer *view);
+
+/* dlpack.c */
+PyObject *tensor_to_dlpack(PyObject *self, PyObject *args);
+PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule);
+
+/* message.c */
+PyObject *message_tensors(PyObject *module, PyObject *args);
+PyObject *message_names(PyObject *module, PyObject *number);
+PyObject *message_add(PyObject *module, PyObject *args);

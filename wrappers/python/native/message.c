@@ -1,0 +1,123 @@
+/* One call for all the tensors of a message. */
+#include "ext.h"
+
+/* message_tensors(message, class) -> list */
+PyObject *message_tensors(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *number, *type;
+  if (!PyArg_ParseTuple(args, "OO:message_tensors", &number, &type) || !is_subclass(type, tensor_type)) return NULL;
+  const tenon_message *message = pointer_from(number);
+  if (message == NULL && PyErr_Occurred()) return NULL;
+  const Py_ssize_t n = (Py_ssize_t)tenon_message_count(message);
+  PyObject *list = PyList_New(n);
+  if (list == NULL) return NULL;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject *item = wrap_tensor((PyTypeObject *)type, tenon_tensor_retain(tenon_message_tensor(message, (size_t)i)));
+    if (item == NULL || PyList_SetItem(list, i, item) != 0) {
+      Py_DECREF(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
+/* message_names(message) -> list of str or None */
+PyObject *message_names(PyObject *module, PyObject *number) {
+  (void)module;
+  const tenon_message *message = pointer_from(number);
+  if (message == NULL && PyErr_Occurred()) return NULL;
+  const Py_ssize_t n = (Py_ssize_t)tenon_message_count(message);
+  PyObject *list = PyList_New(n);
+  if (list == NULL) return NULL;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    const char *name = tenon_message_name(message, (size_t)i);
+    PyObject *item = name == NULL ? Py_NewRef(Py_None) : PyUnicode_FromString(name);
+    if (item == NULL || PyList_SetItem(list, i, item) != 0) {
+      Py_DECREF(list);
+      return NULL;
+    }
+  }
+  return list;
+}
+
+typedef struct {
+  Py_ssize_t n;
+  tenon_tensor **tensors;
+  const char **names;
+} Batch;
+
+static void drop_batch(Batch *batch) {
+  for (Py_ssize_t i = 0; i < batch->n; ++i) tenon_tensor_release(batch->tensors[i]);
+  PyMem_Free(batch->tensors);
+  PyMem_Free(batch->names);
+}
+
+/* The tensors are retained, so that another thread that closes one while the GIL is free does no harm. */
+static int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
+  const Py_ssize_t n = PyTuple_Size(tensors);
+  if (names != Py_None && PyTuple_Size(names) != n) {
+    PyErr_Format(PyExc_ValueError, "%zd names for %zd tensors", PyTuple_Size(names), n);
+    return -1;
+  }
+  batch->tensors = PyMem_Malloc(((size_t)n + 1) * sizeof *batch->tensors);
+  batch->names = names == Py_None ? NULL : PyMem_Malloc(((size_t)n + 1) * sizeof *batch->names);
+  if (batch->tensors == NULL || (names != Py_None && batch->names == NULL)) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject *item = PyTuple_GetItem(tensors, i);
+    if (!PyObject_TypeCheck(item, tensor_type)) {
+      PyErr_Format(PyExc_TypeError, "item %zd is not a tenon.Tensor", i);
+      return -1;
+    }
+    if (((TensorObject *)item)->tensor == NULL) {
+      PyErr_Format(PyExc_ValueError, "tensor %zd is already closed", i);
+      return -1;
+    }
+    batch->tensors[i] = tenon_tensor_retain(((TensorObject *)item)->tensor);
+    batch->n = i + 1;
+    if (names == Py_None) continue;
+    PyObject *name = PyTuple_GetItem(names, i);
+    if (name == Py_None) {
+      batch->names[i] = NULL;
+      continue;
+    }
+    Py_ssize_t length = 0;
+    batch->names[i] = PyUnicode_AsUTF8AndSize(name, &length);
+    if (batch->names[i] == NULL) return -1;
+    if (strlen(batch->names[i]) != (size_t)length) {
+      PyErr_Format(PyExc_ValueError, "name %zd contains a NUL", i);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/* message_add(message, tuple of tensors, tuple of names or None, access) */
+PyObject *message_add(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *number, *tensors, *names;
+  tenon_share_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  if (!PyArg_ParseTuple(args, "OO!OI:message_add", &number, &PyTuple_Type, &tensors, &names, &options.access)) return NULL;
+  if (names != Py_None && !PyTuple_Check(names)) {
+    PyErr_SetString(PyExc_TypeError, "names must be a tuple or None");
+    return NULL;
+  }
+  tenon_message *message = pointer_from(number);
+  if (message == NULL && PyErr_Occurred()) return NULL;
+  Batch batch = {0, NULL, NULL};
+  PyObject *result = NULL;
+  if (fill_batch(&batch, tensors, names) == 0) {
+    tenon_error *error = NULL;
+    tenon_status status;
+    Py_BEGIN_ALLOW_THREADS
+      status = tenon_message_add(message, batch.tensors, batch.names, (size_t)batch.n, &options, &error);
+    Py_END_ALLOW_THREADS
+    result = status == TENON_OK ? Py_NewRef(Py_None) : raise_status(status, error);
+  }
+  drop_batch(&batch);
+  return result;
+}

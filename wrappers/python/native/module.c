@@ -1,0 +1,92 @@
+/* The module, how it raises, and what the two types share. */
+#include "ext.h"
+
+static PyObject *error_factory; /* tenon.error.from_status: (status, address of the tenon_error or 0) -> exception */
+static int finalizing;          /* set by atexit: from then on nobody may ask for the GIL from a deleter */
+
+PyObject *raise_status(tenon_status status, tenon_error *error) {
+  if (error_factory == NULL) {
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", tenon_status_name(status), tenon_error_message(error));
+    tenon_error_release(error);
+    return NULL;
+  }
+  PyObject *exception = PyObject_CallFunction(error_factory, "iK", (int)status, (unsigned long long)(uintptr_t)error);
+  if (exception != NULL) {
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_DECREF(exception);
+  }
+  return NULL;
+}
+
+PyObject *raise_closed(const char *what) { return PyErr_Format(PyExc_ValueError, "this %s is already closed", what); }
+
+void *pointer_from(PyObject *number) { return PyLong_AsVoidPtr(number); }
+
+int is_finalizing(void) { return __atomic_load_n(&finalizing, __ATOMIC_ACQUIRE); }
+
+PyTypeObject *tensor_type;
+PyTypeObject *storage_type;
+
+PyObject *allocate(PyTypeObject *type) {
+  allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  return alloc(type, 0);
+}
+
+int is_subclass(PyObject *type, PyTypeObject *base) {
+  if (PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, base)) return 1;
+  PyErr_SetString(PyExc_TypeError, "not a subclass of the base type");
+  return 0;
+}
+
+PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  (void)args;
+  (void)kwargs;
+  PyErr_SetString(PyExc_TypeError, "use tenon.empty, tenon.zeros, tenon.from_numpy, tenon.from_dlpack or Storage.new");
+  (void)type;
+  return NULL;
+}
+
+void finish_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+static PyObject *set_error_factory(PyObject *module, PyObject *factory) {
+  (void)module;
+  Py_INCREF(factory);
+  Py_XDECREF(error_factory);
+  error_factory = factory;
+  Py_RETURN_NONE;
+}
+
+static PyObject *mark_finalizing(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {
+    {"message_tensors", message_tensors, METH_VARARGS, "Every tensor of a message, in one call."},
+    {"message_names", message_names, METH_O, "Every name of a message, in one call."},
+    {"message_add", message_add, METH_VARARGS, "Add tensors to a message, in one call."},
+    {"set_error_factory", set_error_factory, METH_O, "Who turns a status and an error into an exception."},
+    {"mark_finalizing", mark_finalizing, METH_NOARGS, "For atexit."},
+    {NULL, NULL, 0, NULL}};
+
+static int module_exec(PyObject *module) {
+  tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
+  if (tensor_type == NULL || PyModule_AddType(module, tensor_type) != 0) return -1;
+  storage_type = (PyTypeObject *)PyType_FromSpec(&storage_spec);
+  if (storage_type == NULL || PyModule_AddType(module, storage_type) != 0) return -1;
+  return 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT, "tenon._native_ext", "Buffers, capsules and batches.", 0, module_methods, module_slots, NULL, NULL, NULL};
+
+__attribute__((visibility("default"))) PyObject *PyInit__native_ext(void) { return PyModuleDef_Init(&module_def); }

@@ -1,0 +1,163 @@
+/* StorageBase. */
+#include "ext.h"
+
+PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage) {
+  PyObject *self = allocate(type);
+  if (self == NULL) {
+    tenon_storage_release(storage);
+    return NULL;
+  }
+  ((StorageObject *)self)->storage = storage;
+  return self;
+}
+
+static void storage_dealloc(PyObject *self) {
+  tenon_storage_release(((StorageObject *)self)->storage);
+  finish_dealloc(self);
+}
+
+static PyObject *storage_close(PyObject *self, PyObject *unused) {
+  (void)unused;
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  ((StorageObject *)self)->storage = NULL;
+  tenon_storage_release(storage);
+  Py_RETURN_NONE;
+}
+
+static PyObject *storage_adopt(PyObject *type, PyObject *number) {
+  tenon_storage *storage = pointer_from(number);
+  if (storage == NULL) return PyErr_Occurred() ? NULL : raise_closed("storage");
+  return wrap_storage((PyTypeObject *)type, storage);
+}
+
+static PyObject *storage_retained(PyObject *self, PyObject *unused) {
+  (void)unused;
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  if (storage == NULL) return raise_closed("storage");
+  return PyLong_FromVoidPtr(tenon_storage_retain(storage));
+}
+
+/* _new(nbytes, mode, flags, alignment) */
+static PyObject *storage_new(PyObject *type, PyObject *args) {
+  unsigned long long nbytes, alignment;
+  tenon_storage_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  if (!PyArg_ParseTuple(args, "KIIK:new", &nbytes, &options.mode, &options.flags, &alignment)) return NULL;
+  options.alignment = alignment;
+  tenon_storage *storage = NULL;
+  tenon_error *error = NULL;
+  tenon_status status;
+  Py_BEGIN_ALLOW_THREADS
+    status = tenon_storage_new(&options, nbytes, &storage, &error);
+  Py_END_ALLOW_THREADS
+  if (status != TENON_OK) return raise_status(status, error);
+  return wrap_storage((PyTypeObject *)type, storage);
+}
+
+/* _new_from(buffer, mode, flags, alignment) */
+static PyObject *storage_new_from(PyObject *type, PyObject *args) {
+  PyObject *data;
+  unsigned long long alignment;
+  tenon_storage_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  if (!PyArg_ParseTuple(args, "OIIK:new_from", &data, &options.mode, &options.flags, &alignment)) return NULL;
+  options.alignment = alignment;
+  Py_buffer view;
+  if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) return NULL;
+  tenon_storage *storage = NULL;
+  tenon_error *error = NULL;
+  tenon_status status;
+  Py_BEGIN_ALLOW_THREADS
+    status = tenon_storage_new_from(&options, view.buf, (uint64_t)view.len, &storage, &error);
+  Py_END_ALLOW_THREADS
+  PyBuffer_Release(&view);
+  if (status != TENON_OK) return raise_status(status, error);
+  return wrap_storage((PyTypeObject *)type, storage);
+}
+
+/* A buffer of some Python object under a wrapped storage. The last release may come from any thread at any time; once the
+   interpreter is on its way out the buffer is left alone (the process ends with it). */
+static void release_held_buffer(void *context) {
+  if (is_finalizing()) return;
+  PyGILState_STATE state = PyGILState_Ensure();
+  PyBuffer_Release(context);
+  free(context);
+  PyGILState_Release(state);
+}
+
+static PyObject *storage_wrap(PyObject *type, PyObject *object) {
+  Py_buffer *held = malloc(sizeof *held);
+  if (held == NULL) return PyErr_NoMemory();
+  if (PyObject_GetBuffer(object, held, PyBUF_WRITABLE) != 0) {
+    PyErr_Clear();
+    if (PyObject_GetBuffer(object, held, PyBUF_SIMPLE) != 0) {
+      free(held);
+      return NULL;
+    }
+  }
+  tenon_storage_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.flags = held->readonly ? (uint32_t)TENON_STORAGE_READ_ONLY : 0;
+  tenon_storage *storage = NULL;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_storage_wrap(held->buf, (uint64_t)held->len, release_held_buffer, held, &options, &storage, &error);
+  if (status != TENON_OK) {
+    PyBuffer_Release(held);
+    free(held);
+    return raise_status(status, error);
+  }
+  return wrap_storage((PyTypeObject *)type, storage);
+}
+
+static PyObject *storage_get_closed(PyObject *self, void *unused) {
+  (void)unused;
+  return PyBool_FromLong(((StorageObject *)self)->storage == NULL);
+}
+
+static PyObject *storage_get_nbytes(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  return storage == NULL ? raise_closed("storage") : PyLong_FromUnsignedLongLong(tenon_storage_nbytes(storage));
+}
+
+static PyObject *storage_get_id(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  return storage == NULL ? raise_closed("storage") : PyLong_FromUnsignedLongLong(tenon_storage_id(storage));
+}
+
+static PyObject *storage_get_read_only(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  return storage == NULL ? raise_closed("storage") : PyBool_FromLong(tenon_storage_is_read_only(storage));
+}
+
+static PyMethodDef storage_methods[] = {
+    {"close", storage_close, METH_NOARGS, "Give this reference back; views that are out stay valid. Again: nothing."},
+    {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
+    {"_new", storage_new, METH_VARARGS | METH_CLASS, "Make a storage."},
+    {"_new_from", storage_new_from, METH_VARARGS | METH_CLASS, "Make a storage that holds a copy of a buffer."},
+    {"_wrap", storage_wrap, METH_O | METH_CLASS, "Make a private storage over an object's buffer."},
+    {"_retained", storage_retained, METH_NOARGS, "The address, with one reference more for the caller."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef storage_getset[] = {
+    {"closed", storage_get_closed, NULL, "Whether close was called.", NULL},
+    {"nbytes", storage_get_nbytes, NULL, "The size in bytes.", NULL},
+    {"id", storage_get_id, NULL, "A number never given to another storage of this process.", NULL},
+    {"read_only", storage_get_read_only, NULL, "Whether this process must not write to the bytes.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot storage_slots[] = {{Py_tp_dealloc, storage_dealloc},
+                                      {Py_tp_new, object_new},
+                                      {Py_tp_methods, storage_methods},
+                                      {Py_tp_getset, storage_getset},
+                                      {Py_bf_getbuffer, storage_getbuffer},
+                                      {Py_bf_releasebuffer, storage_releasebuffer},
+                                      {0, NULL}};
+
+PyType_Spec storage_spec = {"tenon._native_ext.StorageBase", sizeof(StorageObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                            storage_slots};

@@ -1,0 +1,229 @@
+/* TensorBase. */
+#include "ext.h"
+
+PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor) {
+  PyObject *self = allocate(type);
+  if (self == NULL) {
+    tenon_tensor_release(tensor);
+    return NULL;
+  }
+  ((TensorObject *)self)->tensor = tensor;
+  return self;
+}
+
+static void tensor_dealloc(PyObject *self) {
+  tenon_tensor_release(((TensorObject *)self)->tensor);
+  finish_dealloc(self);
+}
+
+static PyObject *tensor_close(PyObject *self, PyObject *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  ((TensorObject *)self)->tensor = NULL;
+  tenon_tensor_release(tensor);
+  Py_RETURN_NONE;
+}
+
+static PyObject *tensor_adopt(PyObject *type, PyObject *number) {
+  tenon_tensor *tensor = pointer_from(number);
+  if (tensor == NULL) return PyErr_Occurred() ? NULL : raise_closed("tensor");
+  return wrap_tensor((PyTypeObject *)type, tensor);
+}
+
+static PyObject *tensor_retained(PyObject *self, PyObject *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) return raise_closed("tensor");
+  return PyLong_FromVoidPtr(tenon_tensor_retain(tensor));
+}
+
+static int read_numbers(PyObject *tuple, Py_ssize_t n, int64_t *out) {
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject *item = PyTuple_GetItem(tuple, i);
+    if (item == NULL) return -1;
+    const long long value = PyLong_AsLongLong(item);
+    if (value == -1 && PyErr_Occurred()) return -1;
+    out[i] = value;
+  }
+  return 0;
+}
+
+/* new(storage, dtype, shape, strides or None, offset, flags); dtype = code | bits << 8 | lanes << 16 */
+static PyObject *tensor_new(PyObject *type, PyObject *args) {
+  PyObject *owner, *shape, *strides;
+  unsigned int dtype, flags;
+  unsigned long long offset;
+  if (!PyArg_ParseTuple(args, "O!IO!OKI:new", storage_type, &owner, &dtype, &PyTuple_Type, &shape, &strides, &offset, &flags)) return NULL;
+  tenon_storage *storage = ((StorageObject *)owner)->storage;
+  if (storage == NULL) return raise_closed("storage");
+  const Py_ssize_t ndim = PyTuple_Size(shape);
+  if (ndim > TENON_TENSOR_MAX_NDIM)
+    return PyErr_Format(PyExc_ValueError, "%zd dimensions, at most %d are allowed", ndim, TENON_TENSOR_MAX_NDIM);
+  int64_t sizes[TENON_TENSOR_MAX_NDIM], steps[TENON_TENSOR_MAX_NDIM];
+  if (read_numbers(shape, ndim, sizes) != 0) return NULL;
+  if (strides != Py_None) {
+    if (!PyTuple_Check(strides) || PyTuple_Size(strides) != ndim)
+      return PyErr_Format(PyExc_ValueError, "strides must be a tuple of %zd numbers, as many as the shape has", ndim);
+    if (read_numbers(strides, ndim, steps) != 0) return NULL;
+  }
+  tenon_tensor_spec spec;
+  memset(&spec, 0, sizeof spec);
+  spec.struct_size = sizeof spec;
+  spec.dtype.code = (uint8_t)dtype;
+  spec.dtype.bits = (uint8_t)(dtype >> 8);
+  spec.dtype.lanes = (uint16_t)(dtype >> 16);
+  spec.ndim = (int32_t)ndim;
+  spec.sizes = ndim > 0 ? sizes : NULL;
+  spec.strides = ndim > 0 && strides != Py_None ? steps : NULL;
+  spec.offset = offset;
+  spec.flags = flags;
+  tenon_tensor *tensor = NULL;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_tensor_new(storage, &spec, &tensor, &error);
+  if (status != TENON_OK) return raise_status(status, error);
+  return wrap_tensor((PyTypeObject *)type, tensor);
+}
+
+static tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) {
+    raise_closed("tensor");
+    return NULL;
+  }
+  memset(spec, 0, sizeof *spec);
+  spec->struct_size = sizeof *spec;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_tensor_get_spec(tensor, spec, &error);
+  if (status != TENON_OK) {
+    raise_status(status, error);
+    return NULL;
+  }
+  return tensor;
+}
+
+static PyObject *tuple_of(const int64_t *numbers, int32_t n) {
+  PyObject *tuple = PyTuple_New(n);
+  if (tuple == NULL) return NULL;
+  for (int32_t i = 0; i < n; ++i) {
+    PyObject *item = PyLong_FromLongLong(numbers[i]);
+    if (item == NULL || PyTuple_SetItem(tuple, i, item) != 0) {
+      Py_DECREF(tuple);
+      return NULL;
+    }
+  }
+  return tuple;
+}
+
+static PyObject *tensor_get_shape(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor_spec spec;
+  return get_spec(self, &spec) == NULL ? NULL : tuple_of(spec.sizes, spec.ndim);
+}
+
+static PyObject *tensor_get_strides(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor_spec spec;
+  return get_spec(self, &spec) == NULL ? NULL : tuple_of(spec.strides, spec.ndim);
+}
+
+static PyObject *tensor_get_offset(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor_spec spec;
+  return get_spec(self, &spec) == NULL ? NULL : PyLong_FromUnsignedLongLong(spec.offset);
+}
+
+static PyObject *tensor_get_flags(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor_spec spec;
+  return get_spec(self, &spec) == NULL ? NULL : PyLong_FromUnsignedLong(spec.flags);
+}
+
+static PyObject *tensor_get_dtype_number(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor_spec spec;
+  if (get_spec(self, &spec) == NULL) return NULL;
+  return PyLong_FromUnsignedLong(spec.dtype.code | (unsigned long)spec.dtype.bits << 8 | (unsigned long)spec.dtype.lanes << 16);
+}
+
+static PyObject *tensor_get_ndim(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor_spec spec;
+  return get_spec(self, &spec) == NULL ? NULL : PyLong_FromLong(spec.ndim);
+}
+
+static PyObject *tensor_get_closed(PyObject *self, void *unused) {
+  (void)unused;
+  return PyBool_FromLong(((TensorObject *)self)->tensor == NULL);
+}
+
+static PyObject *tensor_get_nbytes(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  return tensor == NULL ? raise_closed("tensor") : PyLong_FromUnsignedLongLong(tenon_tensor_nbytes(tensor));
+}
+
+static PyObject *tensor_get_numel(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  return tensor == NULL ? raise_closed("tensor") : PyLong_FromUnsignedLongLong(tenon_tensor_numel(tensor));
+}
+
+static PyObject *tensor_get_read_only(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  return tensor == NULL ? raise_closed("tensor") : PyBool_FromLong(tenon_storage_is_read_only(tenon_tensor_storage(tensor)));
+}
+
+static PyObject *tensor_get_contiguous(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  return tensor == NULL ? raise_closed("tensor") : PyBool_FromLong(tenon_tensor_is_contiguous(tensor));
+}
+
+static PyObject *tensor_get_address(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  return tensor == NULL ? raise_closed("tensor") : PyLong_FromVoidPtr((void *)(uintptr_t)tenon_tensor_data(tensor));
+}
+
+static PyObject *tensor_storage_as(PyObject *self, PyObject *type) {
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) return raise_closed("tensor");
+  if (!is_subclass(type, storage_type)) return NULL;
+  return wrap_storage((PyTypeObject *)type, tenon_storage_retain(tenon_tensor_storage(tensor)));
+}
+
+static PyMethodDef tensor_methods[] = {
+    {"close", tensor_close, METH_NOARGS, "Give this reference back; views that are out stay valid. Again: nothing."},
+    {"_adopt", tensor_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
+    {"_new", tensor_new, METH_VARARGS | METH_CLASS, "Make a tensor over a storage."},
+    {"_retained", tensor_retained, METH_NOARGS, "The address, with one reference more for the caller."},
+    {"_storage_as", tensor_storage_as, METH_O, "The storage, as an object of the given class."},
+    {"_to_dlpack", tensor_to_dlpack, METH_VARARGS, "A capsule."},
+    {"_from_dlpack", tensor_from_dlpack, METH_O | METH_CLASS, "Consume a capsule."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef tensor_getset[] = {
+    {"closed", tensor_get_closed, NULL, "Whether close was called.", NULL},
+    {"shape", tensor_get_shape, NULL, "Elements in each dimension.", NULL},
+    {"strides", tensor_get_strides, NULL, "Elements from one index to the next, for each dimension.", NULL},
+    {"offset", tensor_get_offset, NULL, "Elements from the start of the storage to the element with index 0, 0, ...", NULL},
+    {"ndim", tensor_get_ndim, NULL, "Number of dimensions.", NULL},
+    {"nbytes", tensor_get_nbytes, NULL, "Bytes that the elements take when packed.", NULL},
+    {"numel", tensor_get_numel, NULL, "Number of elements.", NULL},
+    {"read_only", tensor_get_read_only, NULL, "Whether this process must not write to the elements.", NULL},
+    {"is_contiguous", tensor_get_contiguous, NULL, "Whether the elements lie packed, last dimension fastest.", NULL},
+    {"_flags", tensor_get_flags, NULL, NULL, NULL},
+    {"_dtype_number", tensor_get_dtype_number, NULL, NULL, NULL},
+    {"_address", tensor_get_address, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
+                                     {Py_tp_new, object_new},
+                                     {Py_tp_methods, tensor_methods},
+                                     {Py_tp_getset, tensor_getset},
+                                     {Py_bf_getbuffer, tensor_getbuffer},
+                                     {Py_bf_releasebuffer, tensor_releasebuffer},
+                                     {0, NULL}};
+
+PyType_Spec tensor_spec = {"tenon._native_ext.TensorBase", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, tensor_slots};
