@@ -13,8 +13,8 @@ namespace {
 
 std::atomic<uint64_t> g_next_id{1};
 
-// Above this, fresh memory is filled through the fd: pwrite makes and fills a page in one pass, where memcpy would fault for each.
-constexpr uint64_t kWriteThroughFdMin = uint64_t{64} << 10;
+// From a page on, fresh memory is filled through the fd: a fault for each page costs more than a system call and the kernel's copy.
+constexpr uint64_t kWriteThroughFdMin = 4096;
 
 Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
   return Status(Code::kInvalidArgument, format("bytes %llu to %llu + %llu lie outside the storage of %llu bytes",
