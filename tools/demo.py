@@ -195,15 +195,16 @@ def run(build: Path) -> None:
     pids = [os.getpid(), *(peer.process.pid for peer in peers)]
     for peer in peers:
         peer.end()
+    running = sum(Path(f"/proc/{pid}").exists() for pid in pids[1:])
     del first, values, weights, peer, peers
     tenon.trim()
     names_left = len(names_of(pids))
-    print(
-        f"\nleft     processes: 0   fds: {open_fds() - fds_before}   names in /dev/shm: {names_left}   segments: {tenon.stats().segments}"
-    )
-    check(open_fds() == fds_before, "no fd is left")
+    fds_left, segments_left = open_fds() - fds_before, tenon.stats().segments
+    print(f"\nleft     processes: {running}   fds: {fds_left}   names in /dev/shm: {names_left}   segments: {segments_left}")
+    check(running == 0, "no process is left")
+    check(fds_left == 0, "no fd is left")
     check(names_left == 0, "no name is left in /dev/shm")
-    check(tenon.stats().segments == 0, "no segment is left")
+    check(segments_left == 0, "no segment is left")
 
 
 def main() -> int:
