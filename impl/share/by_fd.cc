@@ -125,7 +125,11 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt) {
   uint64_t end = 0;
   TENON_TRY(check_claim(claim, &end));
-  TENON_ASSIGN(const Access access, wanted_access(claim.access, options.access));
+  // A private open may be written whatever the handle allows: nothing of it reaches the lender.
+  Access access = Access::kWritable;
+  if (!options.is_private()) {
+    TENON_ASSIGN(access, wanted_access(claim.access, options.access));
+  }
   if (fd == -1) {
     if (claim.nbytes != 0 || claim.offset != 0)
       return Status(Code::kInvalidArgument, "a handle without an fd must be empty").with("fd", fd);

@@ -409,7 +409,7 @@ static void private_opens(void) {
   enum { kBytes = 3 * 4096 };
   size_t i;
   for (i = 0; i < COUNT_OF(modes); i++) {
-    tenon_open_options cow_options = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COW);
+    tenon_open_options cow_options = check_open_options(TENON_ACCESS_WRITABLE, TENON_OPEN_PRIVATE_COW);
     tenon_open_options copy_options = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_PRIVATE_COPY);
     tenon_storage_options options = check_storage_options(modes[i], 0);
     tenon_storage *storage = NULL, *cow = NULL, *cow2 = NULL, *copy = NULL, *copy2 = NULL;
