@@ -123,8 +123,6 @@ class Weak {
 
   Ref<T> lock() const noexcept { return object_ != nullptr && object_->try_retain() ? Ref<T>::adopt(object_) : Ref<T>(); }
   bool expired() const noexcept { return object_ == nullptr || object_->expired(); }
-  // For comparison only: the object may be disposed already.
-  T* unsafe_get() const noexcept { return object_; }
 
  private:
   T* object_ = nullptr;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fork.h"
+#include "base/room.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 #include "tensor/portable.h"
@@ -137,7 +138,7 @@ Status Connection::enqueue(const Message& message) {
     frame.fds.insert(frame.fds.begin(), carried->large.get());
   }
   // All memory first: a number counts as sent if and only if its frame is in the queue.
-  sent_list_.reserve(sent_list_.size() + added.size());
+  make_room(&sent_list_, added.size());
   sent_.reserve(sent_.size() + added.size());
   std::unordered_map<uint64_t, size_t> numbers;
   for (size_t i = 0; i < added.size(); ++i) numbers.emplace(packed.content.segments[added[i]].id, sent_list_.size() + i);
@@ -161,7 +162,7 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
   os::Waiter waiter(wait);
   if (message != nullptr && std::find(unfinished_.begin(), unfinished_.end(), message->id()) == unfinished_.end()) {
     // Behind what is pending, before anything can end this call early: whoever gets TIMEOUT knows that the connection has the message.
-    unfinished_.reserve(unfinished_.size() + 1);
+    make_room(&unfinished_, 1);
     TENON_TRY(enqueue(*message));
     unfinished_.push_back(message->id());
   }

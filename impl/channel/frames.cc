@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "os/limits.h"
+
 namespace tenon::channel {
 namespace {
 

@@ -88,7 +88,6 @@ bool take_free(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, Bl
   out->offset = offsets.back();
   offsets.pop_back();
   out->zero = false;
-  out->fresh = false;
   return true;
 }
 
@@ -120,7 +119,6 @@ Status take_front(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment,
   TENON_TRY(reserve_front(home, end));
   out->offset = offset;
   out->zero = offset >= home->touched;
-  out->fresh = out->zero;
   home->front = end;
   home->touched = std::max(home->touched, end);
   return Status::ok();
@@ -146,7 +144,6 @@ Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
   block.nbytes = nbytes;
   block.class_nbytes = segment_nbytes;
   block.zero = true;
-  block.fresh = true;
   State& all = state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.live_nbytes += segment_nbytes;

@@ -28,8 +28,7 @@ struct Block {
   uint64_t offset = 0;
   uint64_t nbytes = 0;        // of the storage
   uint64_t class_nbytes = 0;  // taken from the segment
-  bool zero = false;          // the bytes are known to be 0
-  bool fresh = false;         // no page was touched yet
+  bool zero = false;          // no page was touched yet, so the bytes are 0
 };
 
 // nbytes > 0, alignment a power of two up to a page. A FROZEN block always has its own segment: freezing seals a segment whole.

@@ -14,7 +14,30 @@ constexpr unsigned kSizeSeals = os::kSealShrink | os::kSealGrow;
 
 std::atomic<uint64_t> g_next_serial{1};
 
+// Held while a segment's fd for lending is made and published, and by fork, which copies the table of fds before it copies memory: between
+// the two a child could be given the number of an fd that it does not have.
+std::mutex g_lend_mutex;
+const bool g_fork_hooks = [] {
+  register_fork_hooks(
+      15, {[]() noexcept { g_lend_mutex.lock(); }, []() noexcept { g_lend_mutex.unlock(); }, []() noexcept { g_lend_mutex.unlock(); }});
+  return true;
+}();
+
 unsigned long long number(uint64_t value) noexcept { return value; }
+
+Status reserve_in_chunks(int fd, uint64_t offset, uint64_t nbytes) {
+  for (uint64_t done = 0; done < nbytes; done += os::kReserveChunk) {
+    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
+    TENON_TRY(os::ask_headroom(chunk));
+    TENON_TRY(os::reserve_pages(fd, offset + done, chunk));
+  }
+  return Status::ok();
+}
+
+// Whether the number of a file's pages says that none is missing before some end. A count and no map: SEEK_HOLE takes reserved pages that
+// were never touched for holes. A lender that reserves from the front, as Tenon does, passes. Of an unsealed file that may be written the
+// count tells nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
+bool count_tells(const os::FileInfo& file, bool sealed) noexcept { return sealed || !file.writable; }
 
 Status refuse_fd(Code code, int fd, const std::string& why) { return Status(code, format("fd %d %s", fd, why.c_str())).with("fd", fd); }
 
@@ -124,23 +147,16 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
                os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
   it.read_fd_ = std::move(*fd);
   // What the inspection saw already; check_pages looks again only beyond it.
-  const bool counts = inspected.sealed || !inspected.file.writable;  // see check_pages
-  it.present_nbytes_.store(!inspected.file.in_memory ? UINT64_MAX
-                           : counts                  ? inspected.file.allocated_nbytes
-                                                     : 0,
-                           std::memory_order_relaxed);
+  const os::FileInfo& file = inspected.file;
+  const uint64_t counted = count_tells(file, inspected.sealed) ? file.allocated_nbytes : 0;
+  it.present_nbytes_.store(file.in_memory ? counted : UINT64_MAX, std::memory_order_relaxed);
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   return segment;
 }
 
 // RLIMIT_FSIZE was asked when the segment got its size, and does not hold for pages inside it.
 Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
-  for (uint64_t done = 0; done < nbytes;) {
-    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
-    TENON_TRY(os::ask_headroom(chunk));
-    TENON_TRY(os::reserve_pages(write_fd_.get(), offset + done, chunk));
-    done += chunk;
-  }
+  TENON_TRY(reserve_in_chunks(write_fd_.get(), offset, nbytes));
   reserved_nbytes_.fetch_add(nbytes, std::memory_order_relaxed);
   segment_totals().reserved_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
   return Status::ok();
@@ -184,26 +200,20 @@ Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
   if (end <= present_nbytes_.load(std::memory_order_relaxed)) return Status::ok();
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(read_fd_.get()));
   if (!file.in_memory) return Status::ok();  // a hole in a file on a disk reads from the page cache
-  // Of an unsealed file the count tells nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
-  if (file.allocated_nbytes < end || (!sealed_ && file.writable)) {
-    // A count and no map: SEEK_HOLE takes reserved pages that were never touched for holes. A lender that reserves from the front, as Tenon
-    // does, passes.
-    if (!file.writable) {
-      return Status(Code::kCorrupt,
-                    format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here", number(end),
-                           number(file.allocated_nbytes)))
-          .with("option", std::string("PRIVATE_COPY"));
-    }
-    // All of it before the first page: what a peer claims is no reason to fill this machine up to its limit.
-    if (file.allocated_nbytes < end) TENON_TRY(os::ask_headroom(std::min(end - offset / page * page, end - file.allocated_nbytes)));
-    for (uint64_t at = offset / page * page; at < end; at += os::kReserveChunk) {
-      const uint64_t chunk = std::min(end - at, os::kReserveChunk);
-      TENON_TRY(os::ask_headroom(chunk));
-      TENON_TRY(os::reserve_pages(read_fd_.get(), at, chunk));
-    }
+  if (count_tells(file, sealed_) && file.allocated_nbytes >= end) {
+    present_nbytes_.store(file.allocated_nbytes, std::memory_order_relaxed);
+    return Status::ok();
   }
-  present_nbytes_.store(std::max(end, file.allocated_nbytes), std::memory_order_relaxed);
-  return Status::ok();
+  if (!file.writable) {
+    return Status(Code::kCorrupt, format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here",
+                                         number(end), number(file.allocated_nbytes)))
+        .with("option", std::string("PRIVATE_COPY"));
+  }
+  const uint64_t begin = offset / page * page;
+  // All of it before the first page: what a peer claims is no reason to fill this machine up to its limit.
+  if (file.allocated_nbytes < end) TENON_TRY(os::ask_headroom(std::min(end - begin, end - file.allocated_nbytes)));
+  // Says nothing about what lies before: the next range is looked at anew.
+  return reserve_in_chunks(read_fd_.get(), begin, end - begin);
 }
 
 Status Segment::freeze() {
@@ -233,11 +243,11 @@ Result<int> Segment::lending_fd() {
   if (mode_ == Mode::kShared) return write_fd_.get();
   if (mode_ == Mode::kFrozen) return read_fd_.get();
   if (const int known = lend_fd_.load(std::memory_order_acquire); known >= 0) return known;
-  // Without a lock, which a thread could hold while another one forks. Who comes second closes its own.
+  const std::lock_guard<std::mutex> lock(g_lend_mutex);
+  if (const int known = lend_fd_.load(std::memory_order_acquire); known >= 0) return known;
   TENON_ASSIGN(os::Fd made, os::reopen_read_only(write_fd_.get()));
-  int known = -1;
-  if (!lend_fd_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) return known;
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
+  lend_fd_.store(made.get(), std::memory_order_release);
   return made.detach();
 }
 

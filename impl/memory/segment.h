@@ -95,7 +95,7 @@ class Segment : public Counted {
   os::Fd read_fd_;
   std::atomic<int> lend_fd_{-1};  // own LENDER_WRITES: made at the first lend
   os::Mapping mapping_;
-  std::mutex fd_mutex_;  // making read_fd_, freezing against writing
+  std::mutex fd_mutex_;  // freezing against writing
   SegmentKey key_;
   Mode mode_ = Mode::kShared;
   os::Nonce nonce_{};

@@ -197,11 +197,14 @@ Status blind(uint64_t wanted) {
 
 }  // namespace
 
+uint64_t fd_limit() noexcept {
+  struct rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? uint64_t{limit.rlim_cur} : 0;
+}
+
 Status with_fd_limit(Status status) {
   if (status.code() != Code::kResourceExhausted) return status;
-  struct rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) status = std::move(status).with("limit_value", static_cast<uint64_t>(limit.rlim_cur));
-  return status;
+  return std::move(status).with("limit_value", fd_limit());
 }
 
 Status ask_headroom(uint64_t nbytes) {

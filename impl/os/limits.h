@@ -18,7 +18,9 @@ inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;
 uint64_t file_size_limit() noexcept;
 Status check_file_size(uint64_t nbytes);
 
-// Adds the value of RLIMIT_NOFILE to a status that names it.
+// RLIMIT_NOFILE; 0 if it cannot be asked.
+uint64_t fd_limit() noexcept;
+// Adds its value to a status that names it.
 Status with_fd_limit(Status status);
 
 // Why mmap said ENOMEM.

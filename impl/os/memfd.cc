@@ -85,8 +85,6 @@ Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) {
   return fd;
 }
 
-std::string memfd_link_name(const Nonce& nonce) { return std::string(kLinkPrefix) + hex(nonce) + " (deleted)"; }
-
 bool read_nonce(int fd, Nonce* out) {
   char path[40];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

@@ -20,9 +20,6 @@ Result<Nonce> random_nonce();
 // it.
 Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes);
 
-// What /proc shows as the target of such an fd.
-std::string memfd_link_name(const Nonce& nonce);
-
 // The nonce of a memfd that Tenon made; false for any other fd, or without /proc.
 bool read_nonce(int fd, Nonce* out);
 

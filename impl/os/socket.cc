@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -156,11 +155,6 @@ Transfer receive_message(int socket, std::span<std::byte> room, bool may_block, 
     if ((message.msg_flags & MSG_CTRUNC) != 0) fds->mark_cut();
     return {static_cast<size_t>(got), 0, (message.msg_flags & MSG_TRUNC) != 0};
   }
-}
-
-uint64_t fd_limit() noexcept {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? uint64_t{limit.rlim_cur} : 0;
 }
 
 // Since Linux 6.2 the size of the folder is the number of open fds, which is worth having: at the limit the folder itself cannot be opened.

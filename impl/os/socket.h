@@ -64,8 +64,7 @@ Transfer send_message(int socket, std::span<const std::byte> head, std::span<con
 // returns EINTR.
 Transfer receive_message(int socket, std::span<std::byte> room, bool may_block, ReceivedFds* fds) noexcept;
 
-// RLIMIT_NOFILE of this process, and how many fds it has open (nothing if /proc does not tell).
-uint64_t fd_limit() noexcept;
+// How many fds this process has open (nothing if /proc does not tell).
 std::optional<uint64_t> open_fd_count() noexcept;
 
 }  // namespace tenon::os

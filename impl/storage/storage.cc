@@ -105,7 +105,7 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
   plain.zeroed = false;
   TENON_ASSIGN(Ref<Storage> storage, create(plain, nbytes));
   if (nbytes == 0) return storage;
-  if (storage->block_.segment && storage->block_.fresh && options.mode == Mode::kShared && nbytes >= kWriteThroughFdMin &&
+  if (storage->block_.segment && storage->block_.zero && options.mode == Mode::kShared && nbytes >= kWriteThroughFdMin &&
       storage->offset_ + nbytes <= os::file_size_limit()) {
     TENON_TRY(storage->segment_->write_through_fd(storage->offset_, data, nbytes, false));
   } else {

@@ -1,8 +1,8 @@
 #include "tensor/message.h"
 
-#include <algorithm>
 #include <atomic>
 
+#include "base/room.h"
 #include "share/by_fd.h"
 #include "tensor/name.h"
 
@@ -42,9 +42,7 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
     }
     added.push_back(std::move(item));
   }
-  // Doubling, so that tensors added one by one stay cheap; before the first push, so that it is all or none.
-  if (const size_t needed = items_.size() + added.size(); needed > items_.capacity())
-    items_.reserve(std::max(needed, items_.capacity() * 2));
+  make_room(&items_, added.size());  // before the first push, so that it is all or none
   for (Item& item : added) items_.push_back(std::move(item));
   // Names may have moved with their strings.
   indexed_ = 0;

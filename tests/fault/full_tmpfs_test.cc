@@ -93,6 +93,26 @@ TEST(FullTmpfs, AFileWhosePagesLieElsewhereIsRefused) {
   IN_CHILD([] { open_holes(kMiB, 2 * kMiB); });
 }
 
+// What the first opening learned about one range says nothing about another one of the same segment.
+TEST(FullTmpfs, AHoleBelowARangeThatIsOpenIsRefused) {
+  IN_CHILD([] {
+    mount_small_tmpfs("/dev/shm");
+    const int fd = sparse_file_on_full("/dev/shm", kMiB, 2 * kMiB);
+    const tenon_open_options options = open_options(TENON_OPEN_ALLOW_UNSEALED, TENON_ACCESS_WRITABLE);
+    tenon_fd_handle handle = handle_over(fd, kMiB, kMiB);
+    handle.segment_nbytes = 2 * kMiB;
+    tenon_storage* above = nullptr;
+    REQUIRE_OK(tenon_open_fd(&handle, &options, &above, err));
+    handle.offset = 0;
+    tenon_storage* below = nullptr;
+    const Outcome outcome = CALL(tenon_open_fd(&handle, &options, &below, err));
+    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kLimit, outcome.text());
+    tenon_storage_release(below);
+    tenon_storage_release(above);
+    close(fd);
+  });
+}
+
 TEST(FullTmpfs, WriteAndReadOfWhatIsOpen) {
   IN_CHILD([] {
     mount_small_tmpfs("/dev/shm");

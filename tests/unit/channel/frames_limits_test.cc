@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "os/limits.h"
 #include "unit/channel/frames_kit.h"
 
 namespace tenon::channel::frametest {

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "os/limits.h"
 #include "unit/channel/frames_kit.h"
 
 namespace tenon::channel::frametest {

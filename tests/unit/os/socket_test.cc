@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "os/limits.h"
 #include "unit/os/guards.h"
 
 namespace tenon::os {
