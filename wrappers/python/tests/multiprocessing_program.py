@@ -573,11 +573,16 @@ def fork_many_times(context):
 
 def another_user(context):
     data = bytes(ForkingPickler.dumps(lend([1])))
+    address = tenon.multiprocessing._get_lender().address
     child = os.fork()
     if not child:
         code = 1
         try:
             os.setresuid(65534, 65534, 65534)
+            # Who hangs up before the refusal must not end the thread that serves the others.
+            for _ in range(200):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
+                    visitor.connect(address)
             try:
                 ForkingPickler.loads(data)
             except tenon.PermissionDenied as error:

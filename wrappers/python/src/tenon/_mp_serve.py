@@ -7,6 +7,7 @@ The keeper is this file run as a program, with nothing but the standard library:
 from __future__ import annotations
 
 import array
+import contextlib
 import errno
 import os
 import select
@@ -172,8 +173,9 @@ class Server:
             return
         connection.setblocking(False)
         if peer_uid(connection) != self._uid or len(self._clients) >= _MAX_CONNECTIONS:
-            self._answer(connection, FOREIGN if peer_uid(connection) != self._uid else LIMIT, errno.EUSERS)
-            connection.close()
+            # Whoever is refused may have hung up already: that must not end the thread that serves the others.
+            with connection, contextlib.suppress(OSError):
+                self._answer(connection, FOREIGN if peer_uid(connection) != self._uid else LIMIT, errno.EUSERS)
             return
         client = _Client(connection)
         self._clients[connection.fileno()] = client
