@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kMaxHooks = 8;
+constexpr size_t kMaxHooks = 16;
 
 struct Registry {
   std::array<ForkHooks, kMaxHooks> hooks{};

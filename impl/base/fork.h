@@ -13,7 +13,7 @@ struct ForkHooks {
 };
 
 // Register hooks for the life of the process. `rank` orders locks: prepare runs from low to high, the rest from high to low, so
-// ranks must be the order in which the code itself takes the locks. At most 8; call from a static initialiser.
+// ranks must be the order in which the code itself takes the locks. At most 16; call from a static initialiser.
 void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 
 // Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.

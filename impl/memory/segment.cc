@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/fork.h"
 #include "os/limits.h"
+#include "os/named_file.h"
 
 namespace tenon::memory {
 namespace {
@@ -54,6 +55,8 @@ Segment::Segment() noexcept : serial_(g_next_serial.fetch_add(1, std::memory_ord
 
 void Segment::dispose() noexcept {
   if (auto hook = on_dispose.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  SegmentTail* const tails = tails_.exchange(nullptr, std::memory_order_acq_rel);
+  for (SegmentTail* tail = tails; tail != nullptr; tail = tail->next_) tail->before_unmap(this);
   mapping_ = os::Mapping();
   SegmentTotals& totals = segment_totals();
   const os::Fd lend_fd(lend_fd_.exchange(-1, std::memory_order_acq_rel));
@@ -63,6 +66,26 @@ void Segment::dispose() noexcept {
   read_fd_.reset();
   totals.reserved_nbytes.fetch_sub(reserved_nbytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   totals.segments.fetch_sub(1, std::memory_order_relaxed);
+  for (SegmentTail* tail = tails; tail != nullptr;) {
+    const std::unique_ptr<SegmentTail> ending(tail);
+    tail = tail->next_;
+    ending->after_unmap();
+  }
+}
+
+void Segment::attach_tail(std::unique_ptr<SegmentTail> tail) noexcept {
+  SegmentTail* const added = tail.release();
+  added->next_ = tails_.load(std::memory_order_relaxed);
+  while (!tails_.compare_exchange_weak(added->next_, added, std::memory_order_acq_rel)) {
+  }
+}
+
+Result<os::Fd> Segment::reopen() const {
+  for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr; tail = tail->next_) {
+    TENON_ASSIGN(os::Fd fd, tail->reopen());
+    if (fd.is_open()) return fd;
+  }
+  return Status(Code::kUnsupported, "the segment has no fd to lend");
 }
 
 bool Segment::made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
@@ -154,6 +177,37 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
   return segment;
 }
 
+Result<Ref<Segment>> Segment::open_named(os::Fd* fd, const Inspected& inspected, bool own,
+                                        std::unique_ptr<SegmentTail> tail) {
+  auto segment = Ref<Segment>::adopt(new Segment());
+  Segment& it = *segment;
+  it.mode_ = inspected.mode;
+  it.nbytes_ = inspected.nbytes;
+  it.key_ = inspected.key();
+  const os::FileInfo& file = inspected.file;
+  // A file that has all of its pages needs no memory, and must open on a full machine too.
+  if (file.in_memory && file.allocated_nbytes < round_up(it.nbytes_, os::page_nbytes())) {
+    if (!file.writable) {
+      return refuse_fd(Code::kCorrupt, fd->get(),
+                       format("has %llu bytes and memory for only %llu: reading its holes would take memory here", number(it.nbytes_),
+                              number(file.allocated_nbytes)));
+    }
+    TENON_TRY(reserve_in_chunks(fd->get(), 0, it.nbytes_));
+  }
+  using Kind = os::Mapping::Kind;
+  TENON_ASSIGN(it.mapping_,
+               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
+  it.present_nbytes_.store(UINT64_MAX, std::memory_order_relaxed);
+  it.own_ = own;
+  if (own) {
+    it.reserved_nbytes_.store(it.nbytes_, std::memory_order_relaxed);
+    segment_totals().reserved_nbytes.fetch_add(it.nbytes_, std::memory_order_relaxed);
+  }
+  it.attach_tail(std::move(tail));
+  fd->reset();
+  return segment;
+}
+
 // RLIMIT_FSIZE was asked when the segment got its size, and does not hold for pages inside it.
 Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
   TENON_TRY(reserve_in_chunks(write_fd_.get(), offset, nbytes));
@@ -173,6 +227,7 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
   }
   const auto* from = static_cast<const std::byte*>(data);
   const int fd = any_fd();
+  if (fd < 0) return os::copy_to_mapping(data, base() + offset, nbytes);  // a named file
   if (!fresh) return os::write_file(fd, offset, from, nbytes);
   TENON_TRY(os::check_file_size(offset + nbytes));
   while (nbytes > 0) {
@@ -190,6 +245,7 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
 }
 
 Status Segment::read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const {
+  if (any_fd() < 0) return os::copy_from_mapping(base() + offset, data, nbytes);  // a named file
   return os::read_file(any_fd(), offset, data, nbytes);
 }
 
@@ -239,13 +295,14 @@ os::Fd Segment::take_back_fd() noexcept {
 }
 
 Result<int> Segment::lending_fd() {
-  if (!own_) return read_fd_.get();
-  if (mode_ == Mode::kShared) return write_fd_.get();
+  const bool has_no_fd = any_fd() < 0;
+  if (!own_ && !has_no_fd) return read_fd_.get();
+  if (mode_ == Mode::kShared && !has_no_fd) return write_fd_.get();
   if (mode_ == Mode::kFrozen) return read_fd_.get();
   if (const int known = lend_fd_.load(std::memory_order_acquire); known >= 0) return known;
   const std::lock_guard<std::mutex> lock(g_lend_mutex);
   if (const int known = lend_fd_.load(std::memory_order_acquire); known >= 0) return known;
-  TENON_ASSIGN(os::Fd made, os::reopen_read_only(write_fd_.get()));
+  TENON_ASSIGN(os::Fd made, has_no_fd ? reopen() : os::reopen_read_only(write_fd_.get()));
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   lend_fd_.store(made.get(), std::memory_order_release);
   return made.detach();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "base/counted.h"
@@ -22,6 +23,25 @@ struct SegmentKey {
   bool writable = false;  // the two accesses have a mapping each, so that READ_ONLY is kept by the MMU and not by good will
 
   bool operator==(const SegmentKey&) const = default;
+};
+
+class Segment;
+
+// What others have to do when a segment ends, about things that memory/ knows nothing of: names.
+class SegmentTail {
+ public:
+  SegmentTail() noexcept = default;
+  SegmentTail(const SegmentTail&) = delete;
+  SegmentTail& operator=(const SegmentTail&) = delete;
+  virtual ~SegmentTail() = default;
+  virtual void before_unmap(Segment* segment) noexcept = 0;
+  virtual void after_unmap() noexcept = 0;
+  // A new fd of the segment's file, for a segment that keeps none. Not open: this tail knows of none.
+  virtual Result<os::Fd> reopen() { return os::Fd(); }
+
+ private:
+  friend class Segment;
+  SegmentTail* next_ = nullptr;
 };
 
 class Segment : public Counted {
@@ -51,6 +71,10 @@ class Segment : public Counted {
   // Takes the fd over on success.
   static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected);
 
+  // A named file, all of its pages made. The fd is closed, for the mapping keeps the file and its lock: a name costs no fd. `own`: made
+  // here. `fd` is taken on success, and `tail` in any case.
+  static Result<Ref<Segment>> open_named(os::Fd* fd, const Inspected& inspected, bool own, std::unique_ptr<SegmentTail> tail);
+
   SegmentKey key() const noexcept { return key_; }
   Mode mode() const noexcept { return mode_; }
   bool sealed() const noexcept { return sealed_; }
@@ -79,6 +103,16 @@ class Segment : public Counted {
   Result<int> lending_fd();
   int any_fd() const noexcept { return write_fd_.is_open() ? write_fd_.get() : read_fd_.get(); }
 
+  // The first tail that is a T, for as long as the segment is held; null: none.
+  template <typename T>
+  T* find_tail() const noexcept {
+    for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr; tail = tail->next_) {
+      if (auto* found = dynamic_cast<T*>(tail); found != nullptr) return found;
+    }
+    return nullptr;
+  }
+  void attach_tail(std::unique_ptr<SegmentTail> tail) noexcept;
+
   // Undo open(): the fd is the caller's again.
   os::Fd take_back_fd() noexcept;
   // How many connections hold this segment for no other reason than that their peer numbered it.
@@ -90,10 +124,12 @@ class Segment : public Counted {
  private:
   Segment() noexcept;
   void dispose() noexcept override;
+  Result<os::Fd> reopen() const;
 
   os::Fd write_fd_;
   os::Fd read_fd_;
-  std::atomic<int> lend_fd_{-1};  // own LENDER_WRITES: made at the first lend
+  std::atomic<int> lend_fd_{-1};  // own LENDER_WRITES, and named files: made at the first lend
+  std::atomic<SegmentTail*> tails_{nullptr};  // only added to, until dispose() takes them all
   os::Mapping mapping_;
   std::mutex fd_mutex_;  // freezing against writing
   SegmentKey key_;

@@ -44,6 +44,8 @@ const HostIdentity& host_identity() { return g_identity; }
 
 int32_t process_id() noexcept { return getpid(); }
 
+uint32_t user_id() noexcept { return geteuid(); }
+
 Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", file.pid, file.fd);

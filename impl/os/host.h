@@ -19,6 +19,7 @@ struct HostIdentity {
 const HostIdentity& host_identity();
 
 int32_t process_id() noexcept;
+uint32_t user_id() noexcept;  // the effective one
 
 struct RemoteFile {
   int32_t pid = 0;

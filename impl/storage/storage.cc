@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/checked.h"
 #include "os/limits.h"
@@ -37,6 +38,7 @@ Storage::Storage() noexcept : id_(g_next_id.fetch_add(1, std::memory_order_relax
 
 void Storage::dispose() noexcept {
   if (auto hook = on_dispose.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  if (auto hook = on_dispose_names.load(std::memory_order_acquire); hook != nullptr) hook(this);
   StorageTotals& totals = storage_totals();
   totals.storages.fetch_sub(1, std::memory_order_relaxed);
   if (segment_ && !segment_->own()) totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
@@ -61,6 +63,7 @@ Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint
   TENON_TRY(os::ask_headroom(nbytes));
   auto storage = Ref<Storage>::adopt(new Storage());
   storage->is_private_ = true;
+  storage->movable_ = true;
   storage->nbytes_ = nbytes;
   if (nbytes == 0) return storage;
   if (nbytes >= os::page_nbytes()) {
@@ -128,7 +131,7 @@ Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction 
 
 Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes) {
   auto storage = Ref<Storage>::adopt(new Storage());
-  storage->data_ = segment->base() + offset;
+  storage->data_ = nbytes == 0 ? nullptr : segment->base() + offset;
   storage->nbytes_ = nbytes;
   storage->offset_ = offset;
   storage->mode_ = segment->mode();
@@ -163,8 +166,22 @@ Result<Ref<Storage>> Storage::open_private_copy(int fd, uint64_t offset, uint64_
   return storage;
 }
 
+void Storage::move_into(Ref<Segment> segment, uint64_t offset) noexcept {
+  std::byte* const target = segment->base() + offset;
+  if (nbytes_ != 0) std::memcpy(target, data_, nbytes_);
+  count_copy(nbytes_);
+  private_pages_ = os::Mapping();
+  if (release_ != nullptr) std::exchange(release_, nullptr)(context_);
+  data_ = nbytes_ == 0 ? nullptr : target;
+  offset_ = offset;
+  mode_ = segment->mode();
+  segment_ = std::move(segment);
+  is_private_ = false;
+  movable_ = false;
+}
+
 Result<std::byte*> Storage::data_mut() {
-  if (!read_only_) return data_;
+  if (!read_only_) return const_cast<std::byte*>(data());
   Status status(Code::kPermission, mode_ == Mode::kFrozen ? "the storage is frozen, or is filled with tenon_storage_write until it is"
                                                           : "the storage is read-only");
   return std::move(status).with("option", std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));

@@ -51,7 +51,10 @@ class Storage : public Counted {
   static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
-  const std::byte* data() const noexcept { return data_; }
+  const std::byte* data() const noexcept {
+    if (movable_) handed_out_.store(true, std::memory_order_relaxed);
+    return data_;
+  }
   Result<std::byte*> data_mut();
   uint64_t nbytes() const noexcept { return nbytes_; }
   uint64_t id() const noexcept { return id_; }
@@ -72,8 +75,14 @@ class Storage : public Counted {
   // From now on some other process may hold these bytes, for a time that nobody tells: the block is never used again.
   void mark_lent() noexcept { lent_.store(true, std::memory_order_relaxed); }
 
+  // Private memory that was made here can move into a segment as long as nobody was told where it is. Not beside other calls.
+  bool can_move() const noexcept { return movable_ && !handed_out_.load(std::memory_order_relaxed); }
+  void move_into(Ref<Segment> segment, uint64_t offset) noexcept;
+
   // For the identity cache: called once, before the segment is let go.
   std::atomic<void (*)(Storage*) noexcept> on_dispose{nullptr};
+  // Likewise, for names that last as long as the storage.
+  std::atomic<void (*)(Storage*) noexcept> on_dispose_names{nullptr};
 
  private:
   Storage() noexcept;
@@ -93,6 +102,8 @@ class Storage : public Counted {
   Mode mode_ = Mode::kShared;
   bool is_private_ = false;
   bool read_only_ = false;
+  bool movable_ = false;
+  mutable std::atomic<bool> handed_out_{false};
   std::atomic<bool> lent_{false};
 };
 

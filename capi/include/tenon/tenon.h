@@ -27,7 +27,8 @@
  *     from the parent's arena, and does not send or receive on the parent's connections. fork is safe at any moment,
  *     whatever other threads do in the library.
  * 10. Signals. No function may be called from a signal handler, but tenon_cancel_trigger, tenon_status_name and the version
- *     queries. The library installs no handler, starts no thread, and never raises SIGPIPE.
+ *     queries. The library installs no handler and never raises SIGPIPE. It starts one thread, with all signals masked, in a process that
+ *     lends or opens by name, and none in others.
  * 11. fds are close-on-exec. An fd in a handle is the caller's to close; an fd that a getter returns is borrowed.
  * 12. Callbacks run on the thread that made the last release, must not throw or longjmp, and may call Tenon.
  * 13. ABI. Within one TENON_ABI_VERSION functions and constants are only added and structs only grow at their end.
@@ -43,6 +44,7 @@
  */
 
 #include <tenon/by_fd.h>
+#include <tenon/by_filename.h>
 #include <tenon/connection.h>
 #include <tenon/descriptor.h>
 #include <tenon/dlpack.h>

@@ -1,0 +1,224 @@
+#include "os/named_file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <limits>
+#include <memory>
+
+#include "os/limits.h"
+
+namespace tenon::os {
+namespace {
+
+int64_t nanoseconds(const timespec& time) noexcept { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+NameInfo read_info(const struct stat& info) noexcept {
+  NameInfo result;
+  if (S_ISREG(info.st_mode)) result.kind = NameInfo::Kind::kFile;
+  if (S_ISSOCK(info.st_mode)) result.kind = NameInfo::Kind::kSocket;
+  result.device = info.st_dev;
+  result.inode = info.st_ino;
+  result.nbytes = info.st_size < 0 ? 0 : static_cast<uint64_t>(info.st_size);
+  result.allocated_nbytes = static_cast<uint64_t>(info.st_blocks) * 512;
+  result.uid = info.st_uid;
+  result.gid = info.st_gid;
+  result.mode = info.st_mode & 07777;
+  result.links = info.st_nlink;
+  result.changed_ns = std::max(nanoseconds(info.st_mtim), nanoseconds(info.st_ctim));
+  return result;
+}
+
+Status named(Status status, const std::string& path) { return std::move(status).with("path", path); }
+
+Status copy_failed(int error, const char* direction) {
+  if (error == EFAULT)
+    return Status(Code::kCorrupt, "the file under the storage was cut short: some of its bytes are gone").with("errno", error);
+  return errno_status(error, format("copying %s a mapping", direction));
+}
+
+// process_vm_readv and _writev of this very process: the kernel copies, and says EFAULT where the mapping has lost its file.
+template <typename Copy>
+Status copy_in_pieces(const std::byte* local, const std::byte* mapped, uint64_t nbytes, const char* direction, Copy copy) {
+  while (nbytes > 0) {
+    const uint64_t piece = std::min<uint64_t>(nbytes, uint64_t{1} << 30);
+    const iovec here{const_cast<std::byte*>(local), piece};
+    const iovec there{const_cast<std::byte*>(mapped), piece};
+    const ssize_t done = copy(&here, &there);
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return copy_failed(errno, direction);
+    }
+    if (done == 0) return copy_failed(EFAULT, direction);
+    local += done;
+    mapped += done;
+    nbytes -= static_cast<uint64_t>(done);
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<Fd> open_directory(const std::string& path) {
+  Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (fd.is_open()) return fd;
+  const int error = errno;
+  if (error == ENOTDIR || error == ELOOP)
+    return named(Status(Code::kInvalidArgument, format("%s is not a directory", path.c_str())).with("errno", error), path);
+  return named(with_fd_limit(errno_status(error, format("directory %s", path.c_str()))), path);
+}
+
+Result<NameInfo> look_at_name(int directory, const std::string& leaf) {
+  struct stat info{};
+  if (fstatat(directory, leaf.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return errno_status(errno, leaf).with("path", leaf);
+  return read_info(info);
+}
+
+Result<NameInfo> look_at_file(int fd) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0) return errno_status(errno, format("fd %d", fd)).with("fd", fd);
+  return read_info(info);
+}
+
+Result<Fd> open_name(int directory, const std::string& leaf, bool writable) {
+  Fd fd(openat(directory, leaf.c_str(), (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (fd.is_open()) return fd;
+  const int error = errno;
+  if (error == EWOULDBLOCK) return Status(Code::kWouldBlock, format("%s is being looked at by a sweep", leaf.c_str())).with("path", leaf);
+  if (error == ELOOP) return Status(Code::kCorrupt, format("%s is a link", leaf.c_str())).with("errno", error).with("path", leaf);
+  if (error == ENXIO || error == ENODEV || error == EISDIR)
+    return Status(Code::kCorrupt, format("%s is no file", leaf.c_str())).with("errno", error).with("path", leaf);
+  return with_fd_limit(errno_status(error, leaf)).with("path", leaf);
+}
+
+Result<Fd> create_nameless(int directory, const std::string& path, mode_t mode, gid_t group) {
+  Fd fd(openat(directory, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  if (!fd.is_open()) {
+    const int error = errno;
+    if (error == EOPNOTSUPP || error == EISDIR) {
+      return named(Status(Code::kUnsupported, format("the file system of %s has no files without a name (O_TMPFILE)", path.c_str()))
+                       .with("errno", error),
+                   path);
+    }
+    return named(with_fd_limit(errno_status(error, format("a new file in %s", path.c_str()))), path);
+  }
+  if (group != static_cast<gid_t>(-1) && fchown(fd.get(), static_cast<uid_t>(-1), group) != 0)
+    return named(errno_status(errno, format("giving a new file in %s to group %u", path.c_str(), group)), path);
+  // Whatever the umask is: the mode was asked for by number.
+  if (fchmod(fd.get(), mode) != 0) return named(errno_status(errno, format("setting the mode of a new file in %s", path.c_str())), path);
+  return fd;
+}
+
+Status set_file_size(int fd, uint64_t nbytes) {
+  if (ftruncate(fd, static_cast<off_t>(nbytes)) == 0) return Status::ok();
+  return errno_status(errno, format("a file of %llu bytes", static_cast<unsigned long long>(nbytes)));
+}
+
+Status link_name(int fd, int directory, const std::string& leaf, const std::string& path) {
+  char from[40];
+  std::snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+  if (linkat(AT_FDCWD, from, directory, leaf.c_str(), AT_SYMLINK_FOLLOW) == 0) return Status::ok();
+  const int error = errno;
+  if (error == EEXIST)
+    return named(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
+  return named(errno_status(error, format("naming a file %s", path.c_str())), path);
+}
+
+Status unlink_name(int directory, const std::string& leaf) {
+  if (unlinkat(directory, leaf.c_str(), 0) == 0 || errno == ENOENT) return Status::ok();
+  return errno_status(errno, format("removing the name %s", leaf.c_str())).with("path", leaf);
+}
+
+void NameCursor::Close::operator()(void* stream) const noexcept { closedir(static_cast<DIR*>(stream)); }
+
+Result<NameCursor> NameCursor::create(int directory) {
+  // A description of its own: reading moves its position.
+  Fd own(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!own.is_open()) return with_fd_limit(errno_status(errno, "listing a directory"));
+  NameCursor cursor;
+  cursor.stream_.reset(fdopendir(own.get()));
+  if (!cursor.stream_) return errno_status(errno, "listing a directory");
+  (void)own.detach();
+  return cursor;
+}
+
+bool NameCursor::next(size_t count, const std::function<void(const char* leaf)>& each) {
+  auto* const stream = static_cast<DIR*>(stream_.get());
+  while (count > 0) {
+    const dirent* entry = readdir(stream);
+    if (entry == nullptr) {
+      rewinddir(stream);
+      return false;
+    }
+    const std::string_view name(entry->d_name);
+    if (name == "." || name == "..") continue;
+    each(entry->d_name);
+    --count;
+  }
+  return true;
+}
+
+Status list_names(int directory, const std::function<bool(const char* leaf)>& each) {
+  TENON_ASSIGN(NameCursor cursor, NameCursor::create(directory));
+  bool going_on = true;
+  while (going_on && cursor.next(1, [&](const char* leaf) { going_on = each(leaf); })) {
+  }
+  return Status::ok();
+}
+
+uint64_t free_space(int fd) noexcept {
+  struct statfs system{};
+  if (fstatfs(fd, &system) != 0 || system.f_blocks == 0) return std::numeric_limits<uint64_t>::max();
+  return static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize);
+}
+
+uint64_t total_space(int fd) noexcept {
+  struct statfs system{};
+  if (fstatfs(fd, &system) != 0 || system.f_blocks == 0) return std::numeric_limits<uint64_t>::max();
+  return static_cast<uint64_t>(system.f_blocks) * static_cast<uint64_t>(system.f_bsize);
+}
+
+bool take_shared_lock(int fd) noexcept { return flock(fd, LOCK_SH | LOCK_NB) == 0; }
+
+bool take_exclusive_lock(int fd) noexcept { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
+Alone take_lease(int fd) noexcept {
+  // Who opens the file while the lease stands makes the kernel signal us. SIGURG is ignored unless somebody asked for it, where SIGIO, the
+  // default, kills.
+  if (fcntl(fd, F_SETSIG, SIGURG) != 0) return Alone::kUnknown;
+  if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0) return Alone::kYes;
+  return errno == EAGAIN ? Alone::kNo : Alone::kUnknown;
+}
+
+void drop_lease(int fd) noexcept { (void)fcntl(fd, F_SETLEASE, F_UNLCK); }
+
+Status copy_from_mapping(const void* from, void* to, uint64_t nbytes) {
+  const pid_t self = getpid();
+  return copy_in_pieces(static_cast<const std::byte*>(to), static_cast<const std::byte*>(from), nbytes, "from",
+                        [self](const iovec* here, const iovec* there) { return process_vm_readv(self, here, 1, there, 1, 0); });
+}
+
+Status copy_to_mapping(const void* from, void* to, uint64_t nbytes) {
+  const pid_t self = getpid();
+  return copy_in_pieces(static_cast<const std::byte*>(from), static_cast<const std::byte*>(to), nbytes, "to",
+                        [self](const iovec* here, const iovec* there) { return process_vm_writev(self, here, 1, there, 1, 0); });
+}
+
+int64_t real_time_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return nanoseconds(now);
+}
+
+}  // namespace tenon::os

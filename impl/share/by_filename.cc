@@ -1,0 +1,463 @@
+#include "share/by_filename.h"
+
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/checked.h"
+#include "os/host.h"
+#include "os/limits.h"
+#include "os/named_file.h"
+#include "share/cache.h"
+#include "share/manager.h"
+#include "share/name_server.h"
+#include "share/names.h"
+#include "share/names_thread.h"
+
+namespace tenon::share {
+namespace {
+
+using memory::SegmentKey;
+using os::Fd;
+using os::NameInfo;
+
+constexpr uint64_t kHead = kFilenameHeaderNbytes;
+constexpr int64_t kSweepPatienceNs = 1'000'000'000;
+
+unsigned long long number(uint64_t value) noexcept { return value; }
+
+Status refuse(const std::string& path, Code code, const std::string& why) {
+  return Status(code, format("%s %s", path.c_str(), why.c_str())).with("path", path);
+}
+
+Status check_mode(const FilenameOptions& options) {
+  if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
+    return Status(Code::kInvalidArgument, format("the mode %04o of a name is none of 0600 to 0666 with reading and writing for its user",
+                                                 static_cast<unsigned>(options.mode)));
+  }
+  return Status::ok();
+}
+
+mode_t mode_of(const FilenameOptions& options) noexcept { return options.has_group ? options.mode | 0060 : options.mode; }
+
+Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
+  TENON_TRY(os::check_file_size(nbytes));
+  const uint64_t room = os::free_space(fd);
+  if (nbytes > room) {
+    return Status(Code::kResourceExhausted, format("%s has %llu bytes left of %llu, and %llu are needed", directory.c_str(), number(room),
+                                                   number(os::total_space(fd)), number(nbytes)))
+        .with("limit", std::string("size of ") + directory)
+        .with("limit_value", os::total_space(fd))
+        .with("wanted", nbytes)
+        .with("path", directory);
+  }
+  TENON_TRY(os::set_file_size(fd, nbytes));
+  for (uint64_t done = 0; done < nbytes; done += os::kReserveChunk) {
+    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
+    TENON_TRY(os::ask_headroom(chunk));
+    if (Status status = os::reserve_pages(fd, done, chunk); !status.is_ok()) return std::move(status).with("path", directory);
+  }
+  return Status::ok();
+}
+
+// A dead file may have the name that was chosen: what a killed process left must not stop the one that takes its place.
+Status link_or_sweep(int fd, const Ref<Directory>& directory, const Filename& name) {
+  Status linked = os::link_name(fd, directory->fd(), name.leaf, name.path());
+  if (linked.is_ok() || linked.code() != Code::kPermission) return linked;
+  LookOptions options;
+  options.remove = true;
+  options.patience = 3;
+  Result<NameReport> report = look_at(directory->fd(), name.leaf, options);
+  const bool gone = report.is_ok() ? report.value().removed : report.status().code() == Code::kNotFound;
+  return gone ? os::link_name(fd, directory->fd(), name.leaf, name.path()) : linked;
+}
+
+std::string names_manager(const Filename& name, const std::string& manager, bool wanted) {
+  return wanted && name.directory == kSharedMemory ? manager : std::string();
+}
+
+// A name that was told to its manager and must be taken back if what follows fails.
+class Registered {
+ public:
+  Registered(std::string manager, std::string name) : manager_(std::move(manager)), name_(std::move(name)) {}
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+  ~Registered() {
+    if (!manager_.empty()) deallocate_at_manager(manager_, name_);
+  }
+  void keep() noexcept { manager_.clear(); }
+
+ private:
+  std::string manager_;
+  std::string name_;
+};
+
+struct OpenedFile {
+  Fd fd;
+  NameInfo info;
+  bool writable = false;
+};
+
+// The file behind a name with its lock taken, so that no sweep can call it dead any more.
+Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& name, bool want_writable) {
+  const std::string path = name.path();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kSweepPatienceNs);
+  OpenedFile file;
+  file.writable = true;
+  while (true) {
+    Result<Fd> opened = os::open_name(directory->fd(), name.leaf, file.writable);
+    if (!opened.is_ok() && file.writable && !want_writable && opened.status().code() == Code::kPermission) {
+      file.writable = false;
+      continue;
+    }
+    if (opened.is_ok()) {
+      file.fd = std::move(opened).value();
+      TENON_ASSIGN(file.info, os::look_at_file(file.fd.get()));
+      if (file.info.kind != NameInfo::Kind::kFile) return refuse(path, Code::kCorrupt, "is no file");
+      if (os::take_shared_lock(file.fd.get())) break;
+    } else if (opened.status().code() != Code::kWouldBlock) {
+      const Status& status = opened.status();
+      return Status(status.code(), format("opening %s: %s", path.c_str(), status.message().c_str())).with("path", path).caused_by(status);
+    }
+    if (std::chrono::steady_clock::now() > deadline)
+      return refuse(path, Code::kTimeout, "is held by a process that looks whether it is dead, or says so");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // With the lock in our hand: a sweep that came first has removed the name by now.
+  TENON_ASSIGN(const NameInfo now, os::look_at_file(file.fd.get()));
+  if (now.links == 0) return refuse(path, Code::kNotFound, "was just removed");
+  return file;
+}
+
+Status check_owner(const NameInfo& info, const std::string& path, bool other_user) {
+  if (other_user || info.uid == os::user_id()) return Status::ok();
+  return std::move(refuse(path, Code::kPermission, format("belongs to user %u", info.uid))).with("option", std::string("OTHER_USER"));
+}
+
+Status check_size(const NameInfo& info, const std::string& path, const NameClaim& claim) {
+  uint64_t end = 0;
+  if (!checked_add(claim.offset, claim.nbytes, &end) || !checked_add(end, kHead, &end) || end > uint64_t{INT64_MAX})
+    return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow").with("field", std::string("offset")).with("path", path);
+  if (info.nbytes >= end) return Status::ok();
+  return refuse(path, Code::kCorrupt, format("has %llu bytes, and %llu are claimed with its head", number(info.nbytes), number(end)))
+      .with("field", std::string("nbytes"));
+}
+
+Status count_opening(FilenameHeader* header, const std::string& path) {
+  switch (count_up(&header->count)) {
+    case CountStep::kDone: return Status::ok();
+    case CountStep::kZero: return refuse(path, Code::kNotFound, "has count 0: its last holder just let go");
+    case CountStep::kBad: break;
+  }
+  return refuse(path, Code::kCorrupt, format("has count %d, which no number of holders is", header->count.load()));
+}
+
+// Becomes a holder of a file that is open and locked. `segment` is the file's, if this process has it mapped without a tail (it came by
+// fd); else one is made.
+Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory, const Filename& name, const NameClaim& claim,
+                               const OpenOptions& open, const std::string& manager, Ref<Segment> segment) {
+  const std::string path = name.path();
+  auto tail = std::make_unique<FileTail>(directory, name.leaf, file->info.device, file->info.inode, manager);
+  FileTail* const holder = tail.get();
+  Segment::OpenRequest request;
+  request.access = open.access != Access::kAuto ? open.access : claim.access;
+  request.allow_unsealed = open.allow_unsealed;
+  request.nbytes = file->info.nbytes;
+  Result<Segment::Inspected> inspected = Segment::inspect(file->fd.get(), request);
+  if (!inspected.is_ok()) {
+    const Status& status = inspected.status();
+    Status named(status.code(), format("%s: %s", path.c_str(), status.message().c_str()));
+    if (status.code() == Code::kPermission) {
+      named = std::move(named).with("option", std::string(open.allow_unsealed ? "READ_ONLY, PRIVATE_COW or PRIVATE_COPY" : "ALLOW_UNSEALED"));
+    }
+    return std::move(named).with("path", path).caused_by(status);
+  }
+  const bool separate = segment || (!inspected.value().writable && file->writable);
+  os::Mapping page;
+  if (separate) {
+    using Kind = os::Mapping::Kind;
+    TENON_ASSIGN(page, os::Mapping::create(file->writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, file->fd.get(), 0, kHead));
+  }
+  if (!segment) {
+    // The tail does nothing until it has entered, so a failure below leaves no trace.
+    TENON_ASSIGN(segment, Segment::open_named(&file->fd, inspected.value(), false, std::move(tail)));
+  }
+  FilenameHeader* header = nullptr;
+  if (file->writable) {
+    header = std::launder(reinterpret_cast<FilenameHeader*>(separate ? page.base() : segment->base()));
+    TENON_TRY(count_opening(header, path));
+  }
+  holder->enter(header, std::move(page));
+  if (tail) {
+    segment->attach_tail(std::move(tail));
+    return segment;
+  }
+  // Another thread may have opened the same name meanwhile; then its segment stands, and ours lets go again.
+  return intern_segment(std::move(segment));
+}
+
+Result<Ref<Storage>> open_private_file(OpenedFile* file, const NameClaim& claim, const OpenOptions& open) {
+  const Claim range{Access::kAuto, kHead + claim.offset, claim.nbytes, 0};
+  if (claim.nbytes == 0) return Storage::create({.is_private = true}, 0);
+  return open_private(file->fd.get(), range, open);
+}
+
+Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory, const NameOpenOptions& options,
+                               os::Waiter* waiter) {
+  const std::string path = name.path();
+  const OpenOptions& open = options.open;
+  const Access wanted = open.access != Access::kAuto ? open.access : claim.access;
+  if (!open.is_private() && claim.access == Access::kReadOnly && open.access == Access::kWritable)
+    return refuse(path, Code::kPermission, "was lent read-only").with("option", std::string("PRIVATE_COW or PRIVATE_COPY"));
+  TENON_ASSIGN(OpenedFile file, open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
+  TENON_TRY(check_owner(file.info, path, options.other_user));
+  TENON_TRY(check_size(file.info, path, claim));
+  if (open.is_private()) return open_private_file(&file, claim, open);
+
+  const SegmentKey key{file.info.device, file.info.inode, file.writable && wanted != Access::kReadOnly};
+  Ref<Segment> segment = find_segment(key);
+  if (segment && segment->nbytes() < kHead + claim.offset + claim.nbytes) segment = nullptr;
+  if (!segment || segment->find_tail<FileTail>() == nullptr) {
+    const std::string manager = names_manager(name, claim.manager, !options.no_manager);
+    if (!manager.empty()) TENON_TRY(register_with_manager(manager, "/" + name.leaf, waiter));
+    Registered registered(manager, "/" + name.leaf);
+    TENON_ASSIGN(segment, hold_file(&file, directory, name, claim, open, manager, std::move(segment)));
+    registered.keep();
+  }
+  return open_range(segment, kHead + claim.offset, claim.nbytes);
+}
+
+Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, const NameOpenOptions& options, os::Waiter* waiter) {
+  const NameRequest request = options.received ? NameRequest::kOpenReceived : NameRequest::kOpen;
+  TENON_ASSIGN(Handed handed, ask_name(name, request, options.other_user, waiter));
+  if (claim.access == Access::kReadOnly) handed.access = Access::kReadOnly;
+  const Claim range{handed.access, claim.offset, claim.nbytes, handed.segment_nbytes};
+  Result<Ref<Storage>> opened = open_by_fd(handed.fd.get(), range, options.open, nullptr);
+  if (opened.is_ok()) return opened;
+  const Status& status = opened.status();
+  Status named(status.code(), format("the memory behind %s: %s", name.path().c_str(), status.message().c_str()));
+  for (const Detail& detail : status.info()->details) {
+    if (detail.key == "option" || detail.key == "limit" || detail.key == "field") named = std::move(named).with(detail.key, detail.value);
+  }
+  return std::move(named).with("path", name.path()).caused_by(status);
+}
+
+Result<NameClaim> lend_file(const Ref<Storage>& storage, FileTail* tail, const FilenameOptions& options, os::Waiter* waiter) {
+  const Filename name = tail->filename();
+  if (options.access == Access::kReadOnly) {
+    return refuse(name.path(), Code::kPermission, "is a file: its own user can always write it, so it cannot be lent read-only")
+        .with("option", std::string("a LENDER_WRITES or FROZEN storage, whose name is a socket"));
+  }
+  if (!options.name.empty() && options.name != name.leaf)
+    return refuse(name.path(), Code::kUnsupported, "is the name that the storage has already").with("option", std::string("tenon_storage_new_filename"));
+  NameClaim result;
+  result.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
+  result.offset = storage->offset() - kHead;
+  result.nbytes = storage->nbytes();
+  result.name = name.text();
+  result.manager = tail->manager();
+  if (options.torch && result.manager.empty()) {
+    if (name.directory != kSharedMemory)
+      return refuse(name.path(), Code::kUnsupported, "is not in /dev/shm, the only directory in which PyTorch looks");
+    std::string manager = options.manager;
+    if (manager.empty()) {
+      TENON_ASSIGN(manager, start_manager("", waiter));
+    }
+    TENON_TRY(register_with_manager(manager, "/" + name.leaf, waiter));
+    tail->set_manager(manager);
+    result.manager = manager;
+  }
+  if (options.in_flight) TENON_TRY(tail->count_message());
+  return result;
+}
+
+Status write_head(int fd, uint64_t nbytes) {
+  alignas(FilenameHeader) std::byte bytes[kHead] = {};
+  auto* header = new (bytes) FilenameHeader{};
+  header->count.store(1, std::memory_order_relaxed);
+  header->magic = kFilenameMagic;
+  header->maker_pid = os::process_id();
+  header->nbytes = nbytes;
+  header->made_ns = os::real_time_ns();
+  header->maker_pid_namespace = os::host_identity().pid_namespace;
+  return os::write_file(fd, 0, bytes, kHead);
+}
+
+// `unnamed` has the lock until the description that the mapping keeps has it too; after a failure nobody has.
+Result<Ref<Segment>> map_own_file(Fd unnamed, const Ref<Directory>& directory, const Filename& name, uint64_t total) {
+  TENON_ASSIGN(Fd fd, os::open_name(directory->fd(), name.leaf, true));
+  TENON_ASSIGN(const NameInfo made, os::look_at_file(unnamed.get()));
+  TENON_ASSIGN(const NameInfo found, os::look_at_file(fd.get()));
+  if (made.device != found.device || made.inode != found.inode || !os::take_shared_lock(fd.get()))
+    return refuse(name.path(), Code::kNotFound, "was taken away as soon as it was made");
+  Segment::OpenRequest request;
+  request.access = Access::kWritable;
+  request.allow_unsealed = true;
+  request.nbytes = total;
+  TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd.get(), request));
+  auto tail = std::make_unique<FileTail>(directory, name.leaf, made.device, made.inode, "");
+  FileTail* const holder = tail.get();
+  TENON_ASSIGN(Ref<Segment> segment, Segment::open_named(&fd, inspected, true, std::move(tail)));
+  holder->enter(std::launder(reinterpret_cast<FilenameHeader*>(segment->base())), os::Mapping());
+  return intern_segment(std::move(segment));
+}
+
+// A new named file, whole, counted once and locked.
+Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes) {
+  TENON_TRY(check_mode(options));
+  TENON_ASSIGN(const Filename name, choose_filename(options.directory, options.prefix, options.name));
+  uint64_t total = 0;
+  if (!checked_add(nbytes, kHead, &total) || total > uint64_t{INT64_MAX})
+    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", number(nbytes))).with("limit", std::string("memory"));
+  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
+  sweep_some_names(directory, watch_names(directory));
+  const gid_t group = options.has_group ? options.group : static_cast<gid_t>(-1);
+  TENON_ASSIGN(Fd fd, os::create_nameless(directory->fd(), name.directory, mode_of(options), group));
+  TENON_TRY(reserve_file(fd.get(), name.directory, total));
+  if (!os::take_shared_lock(fd.get())) return refuse(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
+  TENON_TRY(write_head(fd.get(), nbytes));
+  // From here on others see it, whole. It is opened again by its name: a watch is told the name under which a file was opened, and this
+  // one was opened without.
+  TENON_TRY(link_or_sweep(fd.get(), directory, name));
+  Result<Ref<Segment>> segment = map_own_file(std::move(fd), directory, name, total);
+  if (!segment.is_ok()) (void)settle_name(directory, name.leaf);
+  return segment;
+}
+
+}  // namespace
+
+Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes) {
+  TENON_ASSIGN(Ref<Segment> segment, create_named_segment(options, nbytes));
+  return intern_storage(Storage::open(std::move(segment), kHead, nbytes));
+}
+
+Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options, os::Waiter* waiter) {
+  TENON_TRY(check_mode(options));
+  const Ref<Segment>& segment = storage->segment();
+  if (FileTail* tail = segment ? segment->find_tail<FileTail>() : nullptr; tail != nullptr) return lend_file(storage, tail, options, waiter);
+  if (storage->can_move()) {
+    TENON_ASSIGN(Ref<Segment> made, create_named_segment(options, storage->nbytes()));
+    FileTail* const tail = made->find_tail<FileTail>();
+    storage->move_into(std::move(made), kHead);
+    (void)intern_storage(storage);
+    return lend_file(storage, tail, options, waiter);
+  }
+  TENON_ASSIGN(const Access access, check_lend(*storage, options.access));
+  if (options.torch) {
+    return Status(Code::kUnsupported, "the storage's memory has no name and cannot get one, and PyTorch opens nothing else: make it by name")
+        .with("option", std::string("tenon_storage_new_filename"));
+  }
+  NameClaim result;
+  result.access = access;
+  result.nbytes = storage->nbytes();
+  if (!segment || storage->nbytes() == 0) return result;
+  TENON_ASSIGN(const Filename place, choose_filename(options.directory, options.prefix, options.name));
+  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(place.directory));
+  sweep_some_names(directory, watch_names(directory));
+  // Marks the storage as lent, too.
+  TENON_ASSIGN(const Lend lent, lend(storage, options.access));
+  (void)lent;
+  const SocketPolicy policy{mode_of(options), options.has_group, options.group};
+  TENON_ASSIGN(const Filename name, serve_name(storage, access, place, !options.name.empty(), policy));
+  result.offset = storage->offset();
+  result.name = name.text();
+  if (options.in_flight) (void)count_socket_message(name, false);
+  return result;
+}
+
+Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOptions& options, os::Waiter* waiter) {
+  if (claim.name.empty() && claim.nbytes == 0 && claim.offset == 0) return open_by_fd(-1, {claim.access, 0, 0, 0}, options.open, nullptr);
+  TENON_ASSIGN(const Filename name, parse_filename(claim.name));
+  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
+  (void)watch_names(directory);
+  Result<NameInfo> info = os::look_at_name(directory->fd(), name.leaf);
+  const std::string path = name.path();
+  if (!info.is_ok()) {
+    if (info.status().code() == Code::kNotFound)
+      return refuse(path, Code::kNotFound, "does not exist: nobody holds it any more, or it is in another /dev/shm");
+    return info.status();
+  }
+  if (info.value().kind == NameInfo::Kind::kSocket) {
+    TENON_TRY(check_owner(info.value(), path, options.other_user));
+    return open_socket(claim, name, options, waiter);
+  }
+  if (info.value().kind != NameInfo::Kind::kFile) return refuse(path, Code::kCorrupt, "is neither a file nor a socket");
+  TENON_TRY(check_owner(info.value(), path, options.other_user));
+  TENON_ASSIGN(Ref<Storage> storage, open_file(claim, name, directory, options, waiter));
+  if (options.received) (void)count_message_received(claim);
+  return storage;
+}
+
+Status count_message(const NameClaim& claim) {
+  if (claim.name.empty()) return Status::ok();
+  TENON_ASSIGN(const Filename name, parse_filename(claim.name));
+  if (const Ref<Segment> segment = find_held_file(name)) {
+    if (FileTail* tail = segment->find_tail<FileTail>(); tail != nullptr) return tail->count_message();
+  }
+  if (count_socket_message(name, false)) return Status::ok();
+  return refuse(name.path(), Code::kNotFound, "is not a name of a storage that this process holds");
+}
+
+Status count_message_received(const NameClaim& claim) {
+  if (claim.name.empty()) return Status::ok();
+  TENON_ASSIGN(const Filename name, parse_filename(claim.name));
+  if (const Ref<Segment> segment = find_held_file(name)) {
+    if (FileTail* tail = segment->find_tail<FileTail>(); tail != nullptr) return tail->count_received();
+  }
+  if (count_socket_message(name, true)) return Status::ok();
+  Result<Ref<Directory>> directory = open_names_directory(name.directory);
+  if (!directory.is_ok()) return directory.status().code() == Code::kNotFound ? Status::ok() : std::move(directory).status();
+  Result<NameInfo> info = os::look_at_name(directory.value()->fd(), name.leaf);
+  if (!info.is_ok()) return info.status().code() == Code::kNotFound ? Status::ok() : std::move(info).status();
+  if (info.value().kind == NameInfo::Kind::kSocket) {
+    os::Waiter waiter({.timeout_ns = kSweepPatienceNs});
+    Result<Handed> answer = ask_name(name, NameRequest::kReceived, true, &waiter);
+    const Code code = answer.status().code();
+    return code == Code::kPeerGone || code == Code::kNotFound ? Status::ok() : std::move(answer).status();
+  }
+  Result<OpenedFile> file = open_locked(directory.value(), name, true);
+  if (!file.is_ok()) return file.status().code() == Code::kNotFound ? Status::ok() : std::move(file).status();
+  if (file.value().info.nbytes < kHead) return refuse(name.path(), Code::kCorrupt, "has no head");
+  {
+    TENON_ASSIGN(const os::Mapping page, os::Mapping::create(os::Mapping::Kind::kSharedWritable, file.value().fd.get(), 0, kHead));
+    count_message_received(std::launder(reinterpret_cast<FilenameHeader*>(page.base())));
+    file.value().fd.reset();
+  }
+  (void)settle_name(directory.value(), name.leaf);
+  return Status::ok();
+}
+
+Status unlink_filename(std::string_view text) {
+  TENON_ASSIGN(const Filename name, parse_filename(text));
+  Result<Ref<Directory>> directory = open_names_directory(name.directory);
+  if (!directory.is_ok()) return directory.status().code() == Code::kNotFound ? Status::ok() : std::move(directory).status();
+  Result<NameInfo> info = os::look_at_name(directory.value()->fd(), name.leaf);
+  if (!info.is_ok()) return info.status().code() == Code::kNotFound ? Status::ok() : std::move(info).status();
+  if (info.value().kind == NameInfo::Kind::kOther) return refuse(name.path(), Code::kPermission, "is neither a file nor a socket");
+  return os::unlink_name(directory.value()->fd(), name.leaf);
+}
+
+Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options) {
+  SweepTotals totals;
+  TENON_TRY(look_at_all(directory, options, [&](const NameReport& report) {
+    if (report.state == NameState::kLive) ++totals.live;
+    if (report.state == NameState::kInFlight) ++totals.in_flight;
+    if (report.state == NameState::kUnsure) ++totals.unsure;
+    if (report.state != NameState::kDead) return true;
+    const bool ours = report.kind != NameKind::kTorchFile || options.torch;
+    if (!ours || (options.remove && !report.removed)) {
+      ++totals.unsure;
+    } else {
+      ++totals.dead;
+      totals.removed_nbytes += report.allocated_nbytes;
+    }
+    return true;
+  }));
+  return totals;
+}
+
+}  // namespace tenon::share

@@ -1,0 +1,64 @@
+#include "share/filename.h"
+
+#include <sys/types.h>
+
+#include "os/memfd.h"
+
+namespace tenon::share {
+namespace {
+
+constexpr size_t kLeafMax = 255;
+
+Status bad_name(std::string_view text, const char* why) {
+  // Names come from outside: one line, and no longer than a name can be.
+  std::string shown;
+  for (const char c : text.substr(0, kNameNbytes)) shown.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+  return Status(Code::kInvalidArgument, format("the name '%s' %s", shown.c_str(), why)).with("path", shown);
+}
+
+bool is_leaf(std::string_view leaf) noexcept {
+  return !leaf.empty() && leaf != "." && leaf != ".." && leaf.find('/') == std::string_view::npos &&
+         leaf.find('\0') == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string Filename::text() const { return directory == kSharedMemory ? "/" + leaf : path(); }
+
+Result<Filename> parse_filename(std::string_view text) {
+  if (text.empty()) return bad_name(text, "is empty");
+  if (text.front() != '/') return bad_name(text, "does not begin with a slash");
+  if (text.size() >= kNameNbytes) return bad_name(text, "is longer than 255 bytes");
+  const size_t slash = text.rfind('/');
+  Filename result;
+  result.leaf = text.substr(slash + 1);
+  result.directory = slash == 0 ? kSharedMemory : text.substr(0, slash);
+  if (!is_leaf(result.leaf)) return bad_name(text, "does not end in the name of a file");
+  return result;
+}
+
+Result<Filename> choose_filename(std::string_view directory, std::string_view prefix, std::string_view leaf) {
+  Filename result;
+  result.directory = directory.empty() ? kSharedMemory : directory;
+  while (result.directory.size() > 1 && result.directory.back() == '/') result.directory.pop_back();
+  if (result.directory.front() != '/' || result.directory.size() == 1 || result.directory.find('\0') != std::string::npos)
+    return bad_name(result.directory, "is no absolute path of a directory that names can be in");
+  if (!leaf.empty()) {
+    if (!is_leaf(leaf)) return bad_name(leaf, "has a slash in it, or is no name of a file");
+    result.leaf = leaf;
+  } else {
+    TENON_ASSIGN(const os::Nonce random, os::random_nonce());
+    result.leaf = prefix;
+    static constexpr char digits[] = "0123456789abcdef";
+    for (const uint8_t byte : random) {
+      result.leaf.push_back(digits[byte >> 4]);
+      result.leaf.push_back(digits[byte & 15]);
+    }
+    if (!is_leaf(result.leaf)) return bad_name(prefix, "has a slash in it and cannot begin a name");
+  }
+  if (result.leaf.size() > kLeafMax) return bad_name(result.leaf, "is longer than 255 bytes");
+  if (result.text().size() >= kNameNbytes) return bad_name(result.text(), "is longer than 255 bytes with its directory");
+  return result;
+}
+
+}  // namespace tenon::share

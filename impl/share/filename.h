@@ -1,0 +1,50 @@
+// Names: what is a good one, where it leads, and the 64 bytes at the head of a named file.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace tenon::share {
+
+inline constexpr std::string_view kSharedMemory = "/dev/shm";
+inline constexpr std::string_view kDefaultPrefix = "tenon-";
+inline constexpr size_t kNameNbytes = 256;  // of tenon_filename_handle.name, with its NUL
+
+struct Filename {
+  std::string directory;  // absolute, without a slash at its end
+  std::string leaf;
+  // As it stands in a handle: "/leaf" in /dev/shm, else the path.
+  std::string text() const;
+  std::string path() const { return directory + "/" + leaf; }
+};
+
+// A handle's text. INVALID_ARGUMENT (detail path) for what is empty, relative, too long, or ends in "", "." or "..".
+Result<Filename> parse_filename(std::string_view text);
+// A name to be made: `leaf` as chosen, or, if it is empty, `prefix` and 128 random bits.
+Result<Filename> choose_filename(std::string_view directory, std::string_view prefix, std::string_view leaf);
+
+// The head of a named file. PyTorch knows the count only and leaves the rest alone; its own files have zeros there.
+// Any holder can write all of it, so nothing here is believed where a mistake could hurt.
+struct FilenameHeader {
+  std::atomic<int32_t> count;      // of openings and messages in flight
+  uint32_t magic;                  // kFilenameMagic: Tenon made it
+  std::atomic<int32_t> in_flight;  // of messages, as Tenon's senders and receivers count them; part of `count`
+  int32_t maker_pid;
+  uint64_t nbytes;  // payload
+  int64_t made_ns;  // CLOCK_REALTIME
+  std::atomic<int64_t> keep_until_ns;  // likewise: after its sender's orderly exit a message may still be on its way
+  uint64_t maker_pid_namespace;
+  uint8_t zero[16];
+};
+inline constexpr uint64_t kFilenameHeaderNbytes = 64;
+inline constexpr uint32_t kFilenameMagic = 0x314e6e54;  // "TnN1", little-endian
+inline constexpr int64_t kKeepNs = 60'000'000'000;
+static_assert(sizeof(FilenameHeader) == kFilenameHeaderNbytes);
+static_assert(std::atomic<int32_t>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
+
+}  // namespace tenon::share

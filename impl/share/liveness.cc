@@ -1,0 +1,270 @@
+#include "share/liveness.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+#include "os/host.h"
+#include "os/local_socket.h"
+#include "os/memfd.h"
+#include "os/named_file.h"
+#include "os/process.h"
+#include "os/wait.h"
+
+namespace tenon::share {
+namespace {
+
+using os::Alone;
+using os::Fd;
+using os::NameInfo;
+
+constexpr std::string_view kTorchPrefix = "torch_";
+constexpr std::string_view kHalfMadePrefix = ".tenon-";  // a socket between its bind and its link
+constexpr int64_t kHalfMadeNs = 1'000'000'000;
+
+// The head as it is at one moment; the file may be written meanwhile.
+struct Head {
+  int32_t count = 0;
+  int32_t in_flight = 0;
+  int32_t maker_pid = 0;
+  uint64_t nbytes = 0;
+  int64_t made_ns = 0;
+  int64_t keep_until_ns = 0;
+  uint64_t maker_pid_namespace = 0;
+};
+
+template <typename T>
+T member(const std::byte* bytes, size_t offset) noexcept {
+  T value;
+  std::memcpy(&value, bytes + offset, sizeof value);
+  return value;
+}
+
+NameKind read_head(int fd, std::string_view leaf, uint64_t file_nbytes, Head* head) {
+  std::byte bytes[kFilenameHeaderNbytes];
+  if (file_nbytes < sizeof bytes || !os::read_file(fd, 0, bytes, sizeof bytes).is_ok()) return NameKind::kOther;
+  head->count = member<int32_t>(bytes, offsetof(FilenameHeader, count));
+  if (member<uint32_t>(bytes, offsetof(FilenameHeader, magic)) == kFilenameMagic) {
+    head->in_flight = member<int32_t>(bytes, offsetof(FilenameHeader, in_flight));
+    head->maker_pid = member<int32_t>(bytes, offsetof(FilenameHeader, maker_pid));
+    head->nbytes = member<uint64_t>(bytes, offsetof(FilenameHeader, nbytes));
+    head->made_ns = member<int64_t>(bytes, offsetof(FilenameHeader, made_ns));
+    head->keep_until_ns = member<int64_t>(bytes, offsetof(FilenameHeader, keep_until_ns));
+    head->maker_pid_namespace = member<uint64_t>(bytes, offsetof(FilenameHeader, maker_pid_namespace));
+    return NameKind::kFile;
+  }
+  return leaf.starts_with(kTorchPrefix) ? NameKind::kTorchFile : NameKind::kOther;
+}
+
+// torch_PID_RANDOM_COUNTER
+int32_t maker_of_torch_name(std::string_view leaf) noexcept {
+  leaf.remove_prefix(kTorchPrefix.size());
+  int32_t pid = 0;
+  const auto [end, error] = std::from_chars(leaf.data(), leaf.data() + leaf.size(), pid);
+  return error == std::errc() && end != leaf.data() + leaf.size() && *end == '_' && pid > 0 ? pid : 0;
+}
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+enum class Holding { kNobody, kTenon, kSomebody, kUnknown };
+
+// With kNobody the lock and the lease stand until `fd` is closed.
+Holding ask_holding(int fd, int patience) {
+  bool locked = false;
+  for (int tries = 0;; ++tries) {
+    locked = locked || os::take_exclusive_lock(fd);
+    const Alone alone = locked ? os::take_lease(fd) : Alone::kNo;
+    if (alone == Alone::kYes) return Holding::kNobody;
+    if (alone == Alone::kUnknown) return Holding::kUnknown;
+    if (tries + 1 >= patience) return locked ? Holding::kSomebody : Holding::kTenon;
+    pause();
+  }
+}
+
+void judge(NameReport* report, const Head& head, const NameInfo& info, const LookOptions& options) {
+  const int64_t now = os::real_time_ns();
+  report->state = NameState::kDead;
+  report->why = "nobody has it open or mapped (the kernel gave a lock and a write lease)";
+  if (report->kind == NameKind::kFile) {
+    // A date further off than any sender sets is no date: who can write the header must not keep the file for ever.
+    const int64_t left = head.keep_until_ns - now;
+    if (head.count > 0 && head.in_flight > 0 && left > 0 && left <= kKeepNs) {
+      report->state = NameState::kInFlight;
+      report->why = format("its sender ended in order, and %d messages may be on their way; kept for %lld s more", head.in_flight,
+                           static_cast<long long>((left + 999'999'999) / 1'000'000'000));
+    }
+    return;
+  }
+  if (head.count <= 0) {
+    report->why += "; its count is 0";
+  } else if (report->maker_pid != 0 && os::process_facts(report->maker_pid)) {
+    report->state = NameState::kInFlight;
+    report->why = format("nobody has it open or mapped, but its maker, pid %d, lives and may have it in a message", report->maker_pid);
+  } else if (now - info.changed_ns < options.min_age_ns) {
+    report->state = NameState::kInFlight;
+    report->why = format("nobody has it open or mapped, but it is only %lld s old and may be in a message",
+                         static_cast<long long>((now - info.changed_ns) / 1'000'000'000));
+  } else {
+    report->why += format("; its maker, pid %d, is gone", report->maker_pid);
+  }
+}
+
+bool still_there(int directory, const std::string& leaf, const NameInfo& info) {
+  Result<NameInfo> now = os::look_at_name(directory, leaf);
+  return now.is_ok() && now.value().inode == info.inode && now.value().device == info.device;
+}
+
+void remove(int directory, const NameInfo& info, NameReport* report) {
+  if (!still_there(directory, report->leaf, info)) return;
+  const Status status = os::unlink_name(directory, report->leaf);
+  report->removed = status.is_ok();
+  if (!report->removed) report->why += "; " + status.message();
+}
+
+Status look_at_socket(int directory, const NameInfo& info, const LookOptions& options, NameReport* report) {
+  const bool half_made = report->leaf.starts_with(kHalfMadePrefix);
+  // The mark of Tenon's sockets, for a socket has no room for a magic (docs/format/filename.md).
+  if ((info.mode & S_ISVTX) == 0 && !half_made) return Status::ok();
+  report->kind = NameKind::kSocket;
+  os::Waiter waiter({.timeout_ns = 0});
+  const Result<Fd> connected =
+      os::connect_local(os::SocketKind::kPackets, format("/proc/self/fd/%d/%s", directory, report->leaf.c_str()), &waiter);
+  if (connected.is_ok() || connected.status().code() == Code::kWouldBlock) {
+    report->state = NameState::kLive;
+    report->why = "a lender listens on it";
+    return Status::ok();
+  }
+  if (connected.status().code() != Code::kPeerGone) {
+    if (connected.status().code() == Code::kNotFound) return connected.status();
+    report->why = connected.status().message();
+    return Status::ok();
+  }
+  if (half_made && report->age_ns < kHalfMadeNs) {
+    report->state = NameState::kLive;
+    report->why = "it is being made";
+    return Status::ok();
+  }
+  report->state = NameState::kDead;
+  report->why = "nobody listens on it (connecting is refused)";
+  if (options.remove) remove(directory, info, report);
+  return Status::ok();
+}
+
+Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& options, NameReport* report) {
+  Fd fd;
+  for (int tries = 1;; ++tries) {
+    Result<Fd> opened = os::open_name(directory, report->leaf, false);
+    if (opened.is_ok()) {
+      fd = std::move(opened).value();
+      break;
+    }
+    if (opened.status().code() == Code::kNotFound) return opened.status();
+    report->why = opened.status().message();
+    if (opened.status().code() != Code::kWouldBlock || tries >= options.patience) return Status::ok();
+    pause();
+  }
+  TENON_ASSIGN(const NameInfo info, os::look_at_file(fd.get()));
+  if (info.inode != seen.inode || info.kind != NameInfo::Kind::kFile) return Status(Code::kNotFound, "another file by now");
+  Head head;
+  report->kind = read_head(fd.get(), report->leaf, info.nbytes, &head);
+  if (report->kind == NameKind::kOther) return Status::ok();
+  report->count = head.count;
+  report->nbytes = info.nbytes - kFilenameHeaderNbytes;
+  if (report->kind == NameKind::kFile) {
+    report->age_ns = std::max<int64_t>(os::real_time_ns() - head.made_ns, 0);
+    if (head.maker_pid_namespace == os::host_identity().pid_namespace) report->maker_pid = head.maker_pid;
+  } else {
+    report->maker_pid = maker_of_torch_name(report->leaf);
+  }
+  switch (ask_holding(fd.get(), options.patience)) {
+    case Holding::kTenon:
+      report->state = NameState::kLive;
+      report->why = "a process of Tenon's holds its lock";
+      return Status::ok();
+    case Holding::kSomebody:
+      report->state = NameState::kLive;
+      report->why = "some process has it open or mapped";
+      return Status::ok();
+    case Holding::kUnknown: report->why = "the kernel does not tell who holds it (no leases here)"; return Status::ok();
+    case Holding::kNobody: break;
+  }
+  judge(report, head, info, options);
+  const bool may = report->kind == NameKind::kFile || options.torch;
+  if (report->state == NameState::kDead && options.remove && may) remove(directory, info, report);
+  os::drop_lease(fd.get());
+  return Status::ok();
+}
+
+bool by_its_name(std::string_view leaf) noexcept {
+  return leaf.starts_with(kDefaultPrefix) || leaf.starts_with(kTorchPrefix) || leaf.starts_with(kHalfMadePrefix);
+}
+
+}  // namespace
+
+Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options) {
+  TENON_ASSIGN(const NameInfo info, os::look_at_name(directory, leaf));
+  NameReport report;
+  report.leaf = leaf;
+  report.device = info.device;
+  report.inode = info.inode;
+  report.nbytes = info.nbytes;
+  report.allocated_nbytes = info.allocated_nbytes;
+  report.uid = info.uid;
+  report.mode = info.mode;
+  report.age_ns = std::max<int64_t>(os::real_time_ns() - info.changed_ns, 0);
+  report.why = "it is neither Tenon's nor PyTorch's";
+  if (info.kind == NameInfo::Kind::kOther) return report;
+  if (!options.any_user && info.uid != os::user_id()) {
+    if (by_its_name(leaf)) {
+      report.kind = info.kind == NameInfo::Kind::kSocket ? NameKind::kSocket
+                    : leaf.starts_with(kTorchPrefix)     ? NameKind::kTorchFile
+                                                         : NameKind::kFile;
+      report.why = format("it belongs to user %u", info.uid);
+    }
+    return report;
+  }
+  TENON_TRY(info.kind == NameInfo::Kind::kSocket ? look_at_socket(directory, info, options, &report)
+                                                 : look_at_regular(directory, info, options, &report));
+  return report;
+}
+
+Status look_at_all(const std::string& directory, const LookOptions& options, const std::function<bool(const NameReport&)>& each) {
+  TENON_ASSIGN(const Fd fd, os::open_directory(directory));
+  Status failed;
+  TENON_TRY(os::list_names(fd.get(), [&](const char* leaf) {
+    Result<NameReport> report = look_at(fd.get(), leaf, options);
+    if (report.is_ok()) return report.value().kind == NameKind::kOther || each(report.value());
+    // What is gone by now is no failure; a limit that is met is one for all that follow too.
+    if (report.status().code() == Code::kResourceExhausted) failed = report.status();
+    return failed.is_ok();
+  }));
+  return failed;
+}
+
+bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uint64_t inode) noexcept {
+  try {
+    Result<NameInfo> seen = os::look_at_name(directory, leaf);
+    if (!seen.is_ok()) return true;
+    const NameInfo& info = seen.value();
+    if (info.kind != NameInfo::Kind::kFile || (inode != 0 && (info.device != device || info.inode != inode))) return true;
+    LookOptions options;
+    options.remove = true;
+    // PyTorch's rule for its own files, and no more: the count says that nobody is left.
+    options.torch = true;
+    options.min_age_ns = std::numeric_limits<int64_t>::max();
+    Result<NameReport> report = look_at(directory, leaf, options);
+    return !report.is_ok() || report.value().removed || report.value().kind == NameKind::kOther ||
+           report.value().state == NameState::kInFlight;
+  } catch (...) {
+    return true;  // no memory: the next sweep does it
+  }
+}
+
+}  // namespace tenon::share

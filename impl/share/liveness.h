@@ -1,0 +1,51 @@
+// Telling a live name from a dead one, and removing the dead. Nothing is guessed: the kernel says who holds a file (lock and lease), and
+// whether anybody listens on a socket.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+#include "share/filename.h"
+
+namespace tenon::share {
+
+enum class NameKind { kFile, kTorchFile, kSocket, kOther };  // kFile: made by Tenon; kOther: not ours, not PyTorch's
+enum class NameState { kLive, kInFlight, kDead, kUnsure };
+
+struct NameReport {
+  std::string leaf;
+  NameKind kind = NameKind::kOther;
+  NameState state = NameState::kUnsure;
+  std::string why;  // one line, without the name: what the kernel or the header said
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t nbytes = 0;            // payload
+  uint64_t allocated_nbytes = 0;  // memory that it takes
+  uint32_t uid = 0;
+  uint32_t mode = 0;
+  int32_t count = 0;      // of a file
+  int32_t maker_pid = 0;  // 0: unknown
+  int64_t age_ns = 0;     // since it was made (Tenon's) or changed
+  bool removed = false;
+};
+
+struct LookOptions {
+  bool remove = false;      // what is dead
+  bool torch = false;       // PyTorch's own files too
+  bool any_user = false;    // other users' as well, where the kernel lets this process look
+  int64_t min_age_ns = kKeepNs;  // PyTorch's files younger than this may be in a message
+  int patience = 1;         // tries, a millisecond apart, for the lock and the lease: two who look at once disturb each other
+};
+
+// One name. NOT_FOUND if it is gone.
+Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options);
+// All names of a directory that are Tenon's or PyTorch's, in no order. `each` returns false to stop.
+Status look_at_all(const std::string& directory, const LookOptions& options, const std::function<bool(const NameReport&)>& each);
+
+// The name of a file that this process just let go of, or that a watch told of, if nobody holds it (and, of PyTorch's own, if its count is
+// 0 too). Never fails, never waits. `inode` 0: whatever is there. False: somebody holds it, or looked at it in the same moment.
+bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uint64_t inode) noexcept;
+
+}  // namespace tenon::share

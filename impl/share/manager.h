@@ -1,0 +1,22 @@
+// The client's side of a manager, PyTorch's or Tenon's: one connection per manager and process, and starting Tenon's.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "os/wait.h"
+
+namespace tenon::share {
+
+inline constexpr size_t kManagerPathNbytes = 108;  // with its NUL: what PyTorch's sockaddr_un has room for
+
+// Tell the manager that this process holds `name` ("/leaf" in /dev/shm). Connects the first time; a connection that broke is made again
+// once. Errors carry detail path = the manager's socket: NOT_FOUND, PEER_GONE, TIMEOUT, CORRUPT (the answer is not OK), PERMISSION (another user's).
+Status register_with_manager(const std::string& manager, const std::string& name, os::Waiter* waiter);
+// That it let go. Never waits, never fails: a manager that does not listen finds out by itself.
+void deallocate_at_manager(const std::string& manager, const std::string& name) noexcept;
+// The socket of this user's manager, started if there is none; this process is its client from then on. `program` empty: TENON_MANAGER of
+// the environment, else tenon-manager beside this library or in ../libexec/tenon of its folder.
+Result<std::string> start_manager(const std::string& program, os::Waiter* waiter);
+
+}  // namespace tenon::share

@@ -1,0 +1,427 @@
+#include "share/name_server.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fork.h"
+#include "os/host.h"
+#include "os/limits.h"
+#include "os/local_socket.h"
+#include "os/memfd.h"
+#include "os/named_file.h"
+#include "os/socket.h"
+#include "share/liveness.h"
+#include "share/names.h"
+#include "share/names_thread.h"
+
+namespace tenon::share {
+namespace {
+
+using memory::Access;
+using memory::Segment;
+using os::Fd;
+using storage::Storage;
+
+constexpr uint32_t kMagic = 0x31536e54;  // "TnS1", little-endian
+constexpr size_t kMaxClients = 1024;
+constexpr int64_t kSilenceNs = 5'000'000'000;
+
+struct RequestPacket {
+  uint32_t magic;
+  uint32_t request;
+};
+struct AnswerPacket {
+  uint32_t magic;
+  int32_t code;  // a tenon_status
+  uint32_t access;
+  uint32_t zero;
+  uint64_t segment_nbytes;
+};
+static_assert(sizeof(RequestPacket) == 8 && sizeof(AnswerPacket) == 24);
+
+struct Served {
+  Fd listener;
+  Filename name;
+  std::string path;
+  uint64_t inode = 0;
+  Segment* segment = nullptr;        // lives: its end takes this entry out first
+  const Storage* storage = nullptr;  // null: the name is the segment's own
+  Access access = Access::kAuto;
+  SocketPolicy policy;
+  uint64_t in_flight = 0;
+  Ref<Segment> held;     // while messages are in flight
+  bool orphaned = false;  // its storage is gone, and only they keep it
+};
+
+struct Client {
+  Fd socket;
+  int listener = -1;
+  int64_t since_ns = 0;
+};
+
+struct State {
+  std::mutex mutex;
+  std::unordered_map<int, std::unique_ptr<Served>> served;  // by listener
+  std::unordered_map<int, Client> clients;                  // by socket
+  std::unordered_map<const Segment*, int> own_names;        // a segment's own name -> listener
+  bool exit_hook = false;
+  bool tick_is_due = false;
+};
+
+State& state() noexcept {
+  alignas(State) static std::byte room[sizeof(State)];
+  static State* const instance = new (room) State();
+  return *instance;
+}
+
+// The child serves nothing: its copies of the listeners would keep the parent's names alive after the parent.
+void forget_in_child() noexcept {
+  State& all = state();
+  for (auto& [fd, served] : all.served) (void)served->held.detach();  // the parent's messages; a segment kept mapped here harms nobody
+  all.served.clear();
+  all.clients.clear();
+  all.own_names.clear();
+  all.tick_is_due = false;
+}
+
+const bool g_fork_hooks = [] {
+  (void)state();
+  register_fork_hooks(3, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+                          []() noexcept {
+                            state().mutex.unlock();
+                            forget_in_child();
+                          }});
+  return true;
+}();
+
+void unlink_served(const Served& served) noexcept {
+  Result<Ref<Directory>> directory = open_names_directory(served.name.directory);
+  if (!directory.is_ok()) return;
+  Result<os::NameInfo> info = os::look_at_name(directory.value()->fd(), served.name.leaf);
+  if (info.is_ok() && info.value().inode == served.inode) (void)os::unlink_name(directory.value()->fd(), served.name.leaf);
+}
+
+// An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody connects to what has no server.
+using Ending = std::unique_ptr<Served>;
+
+Ending take_out(State* all, int listener) noexcept {
+  const auto found = all->served.find(listener);
+  if (found == all->served.end()) return nullptr;
+  Ending ending = std::move(found->second);
+  all->served.erase(found);
+  if (ending->storage == nullptr) all->own_names.erase(ending->segment);
+  stop_serving_fd(listener);
+  unlink_served(*ending);
+  return ending;
+}
+
+void drop_client(State* all, int fd) noexcept {
+  stop_serving_fd(fd);
+  all->clients.erase(fd);
+}
+
+void end_of_storage(Storage* storage) noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (auto at = all.served.begin(); at != all.served.end();) {
+    const auto here = at++;
+    if (here->second->storage != storage) continue;
+    if (here->second->in_flight > 0) {
+      here->second->orphaned = true;
+    } else {
+      (void)take_out(&all, here->first);  // `held` is empty, so this lets nothing go under the lock
+    }
+  }
+}
+
+class SocketTail : public memory::SegmentTail {
+ public:
+  void before_unmap(Segment* segment) noexcept override {
+    if (generation_ != fork_generation()) return;
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    for (auto at = all.served.begin(); at != all.served.end();) {
+      const auto here = at++;
+      if (here->second->segment == segment) (void)take_out(&all, here->first);
+    }
+  }
+  void after_unmap() noexcept override {}
+
+ private:
+  const uint64_t generation_ = fork_generation();
+};
+
+bool may_have(const Served& served, int socket) noexcept {
+  Result<os::Peer> peer = os::peer_of(socket);
+  if (!peer.is_ok()) return false;
+  if (peer.value().uid == os::user_id() || peer.value().uid == 0 || (served.policy.mode & 0006) != 0) return true;
+  if (!served.policy.has_group) return false;
+  Result<std::vector<gid_t>> groups = os::peer_groups(socket);
+  return groups.is_ok() && std::find(groups.value().begin(), groups.value().end(), served.policy.group) != groups.value().end();
+}
+
+void answer(int socket, Code code, const Served* served, int fd) noexcept {
+  AnswerPacket packet{};
+  packet.magic = kMagic;
+  packet.code = static_cast<int32_t>(code);
+  if (served != nullptr && fd >= 0) {
+    packet.access = static_cast<uint32_t>(served->access);
+    packet.segment_nbytes = served->segment->nbytes();
+  }
+  const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
+  (void)os::send_message(socket, std::as_bytes(std::span(&packet, 1)), {}, fds);
+}
+
+// One request of one client, answered and done. What comes back is let go after the lock.
+Ref<Segment> serve(State* all, const Client& client, bool* keep) noexcept {
+  RequestPacket request{};
+  os::ReceivedFds fds;
+  const os::Transfer got = os::receive_message(client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
+  // An event of another socket that had this number a moment ago.
+  *keep = got.error == EAGAIN;
+  if (got.error != 0 || got.nbytes == 0) return nullptr;
+  const int socket = client.socket.get();
+  const bool good = got.nbytes == sizeof request && !got.data_cut && request.magic == kMagic && request.request >= 1 && request.request <= 3;
+  const auto found = all->served.find(client.listener);
+  if (!good || found == all->served.end()) {
+    answer(socket, good ? Code::kNotFound : Code::kInvalidArgument, nullptr, -1);
+    return nullptr;
+  }
+  Served* served = found->second.get();
+  const auto wanted = static_cast<NameRequest>(request.request);
+  if (wanted != NameRequest::kReceived) {
+    // A segment whose last reference has just gone is about to take this entry out.
+    if (!served->segment->try_retain()) {
+      answer(socket, Code::kNotFound, nullptr, -1);
+      return nullptr;
+    }
+    Ref<Segment> alive = Ref<Segment>::adopt(served->segment);
+    Result<int> fd = served->segment->lending_fd();
+    answer(socket, fd.status().code(), served, fd.is_ok() ? fd.value() : -1);
+    if (!fd.is_ok() || wanted == NameRequest::kOpen) return alive;
+    if (served->in_flight > 0 && --served->in_flight == 0) {
+      // What is let go after the lock is two references; hand one back by the other.
+      served->held = nullptr;  // `alive` is still there, so this is not the last one
+      if (served->orphaned) (void)take_out(all, client.listener);
+    }
+    return alive;
+  }
+  answer(socket, Code::kOk, nullptr, -1);
+  if (served->in_flight == 0 || --served->in_flight > 0) return nullptr;
+  Ref<Segment> last = std::move(served->held);
+  if (served->orphaned) (void)take_out(all, client.listener);
+  return last;
+}
+
+void tick() noexcept;
+
+void want_tick(State* all) noexcept {
+  if (all->tick_is_due || all->clients.empty()) return;
+  all->tick_is_due = true;
+  call_later(&tick, kSilenceNs);
+}
+
+// Who connected and says nothing has had its time.
+void tick() noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.tick_is_due = false;
+  const int64_t now = os::real_time_ns();
+  for (auto at = all.clients.begin(); at != all.clients.end();) {
+    const auto here = at++;
+    if (now - here->second.since_ns >= kSilenceNs) drop_client(&all, here->first);
+  }
+  want_tick(&all);
+}
+
+void on_client(int fd, bool) noexcept {
+  State& all = state();
+  Ref<Segment> let_go;  // after the lock
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = all.clients.find(fd);
+  if (found == all.clients.end()) return;
+  bool keep = false;
+  let_go = serve(&all, found->second, &keep);
+  if (!keep) drop_client(&all, fd);
+}
+
+void on_listener(int fd, bool) noexcept {
+  State& all = state();
+  for (int turn = 0; turn < 16; ++turn) {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.served.find(fd);
+    if (found == all.served.end()) return;
+    Result<Fd> accepted = os::accept_local(fd);
+    if (!accepted.is_ok()) {
+      // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not spin.
+      stop_serving_fd(fd);
+      call_later(
+          []() noexcept {
+            State& here = state();
+            const std::lock_guard<std::mutex> again(here.mutex);
+            for (auto& [listener, served] : here.served) (void)serve_fd(listener, &on_listener);
+          },
+          20'000'000);
+      return;
+    }
+    if (!accepted.value().is_open()) return;
+    const int socket = accepted.value().get();
+    if (all.clients.size() >= kMaxClients || !may_have(*found->second, socket)) {
+      answer(socket, all.clients.size() >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
+      continue;
+    }
+    try {
+      all.clients.emplace(socket, Client{std::move(accepted).value(), fd, os::real_time_ns()});
+    } catch (...) {
+      continue;
+    }
+    if (!serve_fd(socket, &on_client).is_ok()) all.clients.erase(socket);
+    want_tick(&all);
+  }
+}
+
+void at_exit() noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (const auto& [fd, served] : all.served) unlink_served(*served);
+  for (auto& [fd, served] : all.served) (void)served->held.detach();
+  all.served.clear();
+}
+
+Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
+  // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it when its lender is dead.
+  const mode_t mode = policy.mode | S_ISVTX;
+  const gid_t group = policy.has_group ? policy.group : static_cast<gid_t>(-1);
+  Result<Fd> listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
+  if (listening.is_ok() || listening.status().code() != Code::kPermission) return listening;
+  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
+  LookOptions options;
+  options.remove = true;
+  Result<NameReport> report = look_at(directory->fd(), name.leaf, options);
+  if (!report.is_ok() ? report.status().code() != Code::kNotFound : !report.value().removed) return listening;
+  return os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
+}
+
+}  // namespace
+
+Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Filename& place, bool chosen, const SocketPolicy& policy) {
+  State& all = state();
+  Segment* const segment = storage->segment().get();
+  if (!chosen) {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.own_names.find(segment);
+    if (found != all.own_names.end()) {
+      const Served& served = *all.served.at(found->second);
+      if (served.policy.mode == policy.mode && served.policy.has_group == policy.has_group && served.policy.group == policy.group &&
+          served.name.directory == place.directory)
+        return served.name;
+      // Asked for otherwise than it is: a name of its own, which lasts as long as the storage.
+      chosen = true;
+    }
+  }
+  if (segment->find_tail<SocketTail>() == nullptr) segment->attach_tail(std::make_unique<SocketTail>());
+  auto served = std::make_unique<Served>();
+  TENON_ASSIGN(served->listener, listen_or_sweep(place, policy));
+  const int listener = served->listener.get();
+  served->name = place;
+  served->segment = segment;
+  served->storage = chosen ? storage.get() : nullptr;
+  served->access = access;
+  served->policy = policy;
+  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(place.directory));
+  TENON_ASSIGN(const os::NameInfo info, os::look_at_name(directory->fd(), place.leaf));
+  served->inode = info.inode;
+  if (chosen) storage->on_dispose_names.store(&end_of_storage, std::memory_order_release);
+
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (!all.exit_hook) all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
+  if (!chosen) {
+    // Two threads at once: the first one's name stands, and this one's goes.
+    const auto [at, inserted] = all.own_names.try_emplace(segment, listener);
+    if (!inserted) {
+      unlink_served(*served);
+      return all.served.at(at->second)->name;
+    }
+  }
+  all.served.emplace(listener, std::move(served));
+  Status status = serve_fd(listener, &on_listener);
+  if (!status.is_ok()) {
+    (void)take_out(&all, listener);
+    return status;
+  }
+  return place;
+}
+
+bool count_socket_message(const Filename& name, bool received) {
+  State& all = state();
+  Ref<Segment> let_go;  // after the lock
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (auto& [listener, served] : all.served) {
+    if (served->name.leaf != name.leaf || served->name.directory != name.directory) continue;
+    if (!received) {
+      if (served->in_flight++ == 0) served->held = Ref<Segment>::share(served->segment);
+    } else if (served->in_flight > 0 && --served->in_flight == 0) {
+      let_go = std::move(served->held);
+      if (served->orphaned) (void)take_out(&all, listener);
+    }
+    return true;
+  }
+  return false;
+}
+
+Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_user, os::Waiter* waiter) {
+  const std::string path = name.path();
+  auto named = [&](Status status) { return std::move(status).with("path", path); };
+  TENON_ASSIGN(const Fd socket, os::connect_local(os::SocketKind::kPackets, path, waiter));
+  TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
+  if (peer.uid != os::user_id() && !other_user) {
+    return named(Status(Code::kPermission, format("the lender behind %s is user %u", path.c_str(), peer.uid))
+                     .with("option", std::string("OTHER_USER")));
+  }
+  const RequestPacket packet{kMagic, static_cast<uint32_t>(request)};
+  const os::Transfer sent = os::send_message(socket.get(), std::as_bytes(std::span(&packet, 1)), {}, {});
+  // A lender that refuses may have hung up already: what it said is still there.
+  if (sent.error != 0 && sent.error != EPIPE && sent.error != ECONNRESET)
+    return named(errno_status(sent.error, format("asking the lender behind %s", path.c_str())));
+  if (Status ready = waiter->until_ready(socket.get(), POLLIN); !ready.is_ok()) {
+    return named(Status(ready.code(), format("the lender behind %s, pid %d, does not answer", path.c_str(), peer.pid))
+                     .with("pid", peer.pid)
+                     .caused_by(ready));
+  }
+  AnswerPacket answer{};
+  os::ReceivedFds fds;
+  const os::Transfer got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &fds);
+  if ((got.error == 0 && got.nbytes == 0) || got.error == ECONNRESET)
+    return named(Status(Code::kPeerGone, format("the lender behind %s hung up", path.c_str())));
+  if (got.error != 0) return named(errno_status(got.error, format("the answer from %s", path.c_str())));
+  if (fds.cut()) return named(os::with_fd_limit(errno_status(EMFILE, format("taking the fd from %s", path.c_str()))));
+  const bool known_code = answer.code >= 0 && answer.code <= static_cast<int32_t>(Code::kInternal);
+  if (got.nbytes != sizeof answer || got.data_cut || answer.magic != kMagic || !known_code)
+    return named(Status(Code::kCorrupt, format("what answers behind %s is no lender of Tenon's", path.c_str())));
+  if (answer.code != 0) {
+    const char* why = static_cast<Code>(answer.code) == Code::kPermission ? "lends to its own user only" : "has nothing to lend any more";
+    return named(Status(static_cast<Code>(answer.code), format("the lender behind %s %s", path.c_str(), why)));
+  }
+  Handed handed;
+  if (request == NameRequest::kReceived) return handed;
+  std::vector<Fd> taken;
+  fds.move_to(taken);
+  if (taken.size() != 1 || answer.access < 1 || answer.access > 2)
+    return named(Status(Code::kCorrupt, format("the lender behind %s handed out no memory", path.c_str())));
+  handed.fd = std::move(taken.front());
+  handed.access = static_cast<Access>(answer.access);
+  handed.segment_nbytes = answer.segment_nbytes;
+  return handed;
+}
+
+}  // namespace tenon::share

@@ -1,0 +1,364 @@
+#include "share/names.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <map>
+#include <new>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fork.h"
+#include "os/named_file.h"
+#include "share/cache.h"
+#include "share/liveness.h"
+#include "share/manager.h"
+
+namespace tenon::share {
+namespace {
+
+using os::Fd;
+using os::NameInfo;
+
+// A file whose storages are gone here, and that messages of ours still count on: an fd of our own keeps the lock.
+struct Kept {
+  Ref<Directory> directory;
+  std::string leaf;
+  Fd fd;
+};
+
+struct Sweep {
+  os::NameCursor cursor;
+  bool first_done = false;
+  int64_t next_pass_ns = 0;
+  bool resting = false;
+};
+
+constexpr size_t kSweepSlice = 8;
+constexpr int64_t kFirstSweepNs = 50'000'000;
+constexpr int64_t kPassNs = 1'000'000'000;
+constexpr int64_t kWatchedPassNs = 60'000'000'000;
+
+struct State {
+  std::mutex mutex;
+  std::unordered_map<std::string, Ref<Directory>> directories;
+  std::map<const Directory*, Sweep> sweeps;
+  std::vector<Kept> kept;
+  FileTail* first = nullptr;
+  bool exit_hook = false;
+};
+
+// Never destroyed: segments may outlive static destruction. Made in place: it cannot fail for want of memory.
+State& state() noexcept {
+  alignas(State) static std::byte room[sizeof(State)];
+  static State* const instance = new (room) State();
+  return *instance;
+}
+
+bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept {
+  return info.device == device && info.inode == inode;
+}
+
+// What is left of a kept file's head: whether a message may still be on its way.
+bool is_awaited(const Kept& kept) noexcept {
+  struct {
+    int32_t count;
+    uint32_t magic;
+    int32_t in_flight;
+  } head{};
+  static_assert(offsetof(FilenameHeader, in_flight) == 8);
+  return os::read_file(kept.fd.get(), 0, &head, sizeof head).is_ok() && head.count > 0 && head.in_flight > 0;
+}
+
+}  // namespace
+
+std::mutex& names_mutex() noexcept { return state().mutex; }
+
+// Everything of the register that fork and exit need.
+class Names {
+ public:
+  static void at_exit() noexcept {
+    State& all = state();
+    std::vector<Kept> kept;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      kept.swap(all.kept);
+    }
+    for (const Kept& each : kept) {
+      const int64_t until = os::real_time_ns() + kKeepNs;
+      (void)os::write_file(each.fd.get(), offsetof(FilenameHeader, keep_until_ns), &until, sizeof until);
+    }
+    while (true) {
+      FileTail* tail = nullptr;
+      {
+        const std::lock_guard<std::mutex> lock(all.mutex);
+        tail = all.first;
+      }
+      if (tail == nullptr) break;
+      tail->leave(true);
+    }
+  }
+
+  // The child holds the files that it inherited by their mappings, and owes the counts nothing. What the parent keeps for messages is the
+  // parent's, and its fds here would make it look held.
+  static void in_child() noexcept {
+    State& all = state();
+    all.kept.clear();
+    all.sweeps.clear();
+    for (FileTail* tail = all.first; tail != nullptr; tail = tail->next_) tail->entered_ = false;
+    all.first = nullptr;
+  }
+
+  static void enter(FileTail* tail) noexcept {
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (!all.exit_hook) {
+      // After static objects that were made before it, so a storage that those hold is let go first.
+      all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
+    }
+    tail->entered_ = true;
+    tail->next_ = all.first;
+    if (all.first != nullptr) all.first->previous_ = tail;
+    all.first = tail;
+  }
+
+  // False: it was not in.
+  static bool remove(FileTail* tail) noexcept {
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (!tail->entered_) return false;
+    tail->entered_ = false;
+    (tail->previous_ != nullptr ? tail->previous_->next_ : all.first) = tail->next_;
+    if (tail->next_ != nullptr) tail->next_->previous_ = tail->previous_;
+    tail->previous_ = nullptr;
+    tail->next_ = nullptr;
+    return true;
+  }
+
+  // The lock must be ours without a gap, so this comes before the mapping goes.
+  static void keep(const FileTail& tail) noexcept {
+    try {
+      Kept kept{tail.directory_, tail.leaf_, Fd()};
+      Result<Fd> opened = os::open_name(tail.directory_->fd(), tail.leaf_, true);
+      if (!opened.is_ok()) return;
+      kept.fd = std::move(opened).value();
+      Result<NameInfo> info = os::look_at_file(kept.fd.get());
+      if (!info.is_ok() || !same_file(info.value(), tail.device_, tail.inode_) || !os::take_shared_lock(kept.fd.get())) return;
+      State& all = state();
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      all.kept.push_back(std::move(kept));
+    } catch (...) {
+      // No memory: the message is lost, as if this process had been killed.
+    }
+  }
+};
+
+namespace {
+
+const bool g_fork_hooks = [] {
+  (void)state();
+  register_fork_hooks(5, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+                          []() noexcept {
+                            state().mutex.unlock();
+                            Names::in_child();  // the child has one thread
+                          }});
+  return true;
+}();
+
+}  // namespace
+
+Result<Ref<Directory>> open_names_directory(const std::string& path) {
+  State& all = state();
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.directories.find(path);
+    if (found != all.directories.end()) return found->second;
+  }
+  TENON_ASSIGN(Fd fd, os::open_directory(path));
+  auto made = Ref<Directory>::adopt(new Directory(std::move(fd), path));
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  // Another thread may have been faster; ours then goes after the lock is free.
+  Ref<Directory>& known = all.directories[path];
+  if (!known) known = made;
+  return known;
+}
+
+FileTail::FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode, std::string manager) noexcept
+    : directory_(std::move(directory)),
+      leaf_(std::move(leaf)),
+      device_(device),
+      inode_(inode),
+      generation_(fork_generation()),
+      manager_(std::move(manager)) {}
+
+FileTail::~FileTail() { (void)Names::remove(this); }
+
+void FileTail::enter(FilenameHeader* header, os::Mapping page) noexcept {
+  header_ = header;
+  page_ = std::move(page);
+  Names::enter(this);
+}
+
+// The file can have been cut short, and then a step of the count would be a SIGBUS. Whoever cuts it between this look and the step has
+// aimed at us.
+bool FileTail::header_is_there() const noexcept {
+  int32_t count = 0;
+  return header_ != nullptr && os::copy_from_mapping(header_, &count, sizeof count).is_ok();
+}
+
+void FileTail::leave(bool at_exit) noexcept {
+  if (!Names::remove(this) || generation_ != fork_generation()) return;
+  if (!header_is_there()) return;
+  count_down(&header_->count);
+  const bool awaited = sent_.load(std::memory_order_relaxed) > 0 && header_->count.load(std::memory_order_relaxed) > 0 &&
+                       header_->in_flight.load(std::memory_order_relaxed) > 0;
+  if (!at_exit) {
+    if (awaited) Names::keep(*this);
+    return;
+  }
+  if (awaited) header_->keep_until_ns.store(os::real_time_ns() + kKeepNs, std::memory_order_relaxed);
+  // The mapping stays until the kernel takes it, so the lease cannot be asked: PyTorch's rule must do.
+  if (header_->count.load(std::memory_order_relaxed) <= 0) {
+    Result<NameInfo> info = os::look_at_name(directory_->fd(), leaf_);
+    if (info.is_ok() && same_file(info.value(), device_, inode_)) (void)os::unlink_name(directory_->fd(), leaf_);
+  }
+  if (!manager_.empty()) deallocate_at_manager(manager_, "/" + leaf_);
+}
+
+void FileTail::before_unmap(memory::Segment*) noexcept { leave(false); }
+
+void FileTail::after_unmap() noexcept {
+  page_ = os::Mapping();
+  (void)settle_name(directory_, leaf_);
+  // In this order, as PyTorch does: what the manager looks at then is what is left.
+  if (!manager_.empty() && generation_ == fork_generation()) deallocate_at_manager(manager_, "/" + leaf_);
+}
+
+Result<Fd> FileTail::reopen() {
+  Result<Fd> opened = os::open_name(directory_->fd(), leaf_, true);
+  if (opened.is_ok()) {
+    Result<NameInfo> info = os::look_at_file(opened.value().get());
+    if (info.is_ok() && same_file(info.value(), device_, inode_)) return opened;
+  } else if (opened.status().code() != Code::kNotFound) {
+    return opened;
+  }
+  const std::string path = filename().path();
+  return Status(Code::kNotFound, format("the name %s is gone, and without it its file cannot be lent by fd", path.c_str()))
+      .with("path", path);
+}
+
+Status FileTail::count_message() {
+  if (!header_is_there()) return Status(Code::kNotFound, "the file may only be read, or was cut short").with("path", filename().path());
+  if (count_up(&header_->count) != CountStep::kDone)
+    return Status(Code::kCorrupt, "the count of the file is no count").with("path", filename().path());
+  header_->in_flight.fetch_add(1, std::memory_order_relaxed);
+  sent_.fetch_add(1, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+Status FileTail::count_received() {
+  if (header_is_there()) count_message_received(header_);
+  return Status::ok();
+}
+
+std::string FileTail::manager() const {
+  const std::lock_guard<std::mutex> lock(names_mutex());
+  return manager_;
+}
+
+void FileTail::set_manager(const std::string& manager) {
+  const std::lock_guard<std::mutex> lock(names_mutex());
+  manager_ = manager;
+}
+
+CountStep count_up(std::atomic<int32_t>* count) noexcept {
+  int32_t now = count->load(std::memory_order_relaxed);
+  while (true) {
+    if (now == 0) return CountStep::kZero;
+    if (now < 0 || now == INT32_MAX) return CountStep::kBad;
+    if (count->compare_exchange_weak(now, now + 1)) return CountStep::kDone;
+  }
+}
+
+void count_down(std::atomic<int32_t>* count) noexcept {
+  int32_t now = count->load(std::memory_order_relaxed);
+  while (now > 0 && !count->compare_exchange_weak(now, now - 1)) {
+  }
+}
+
+void count_message_received(FilenameHeader* header) noexcept {
+  count_down(&header->count);
+  // PyTorch's files have a zero there, and its senders do not count in it.
+  if (header->magic == kFilenameMagic) count_down(&header->in_flight);
+}
+
+Ref<memory::Segment> find_held_file(const Filename& filename) {
+  Result<Ref<Directory>> directory = open_names_directory(filename.directory);
+  if (!directory.is_ok()) return nullptr;
+  Result<NameInfo> info = os::look_at_name(directory.value()->fd(), filename.leaf);
+  if (!info.is_ok() || info.value().kind != NameInfo::Kind::kFile) return nullptr;
+  return find_segment({info.value().device, info.value().inode, true});
+}
+
+bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexcept {
+  std::vector<Kept> settled;  // closed after the lock
+  bool still_kept = false;
+  {
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    for (size_t i = 0; i < all.kept.size();) {
+      Kept& kept = all.kept[i];
+      if (kept.leaf != leaf || kept.directory.get() != directory.get()) {
+        ++i;
+      } else if (is_awaited(kept)) {
+        still_kept = true;
+        ++i;
+      } else {
+        try {
+          settled.push_back(std::move(kept));
+        } catch (...) {
+          return true;
+        }
+        all.kept.erase(all.kept.begin() + static_cast<ptrdiff_t>(i));
+      }
+    }
+  }
+  settled.clear();
+  return still_kept || remove_if_dead(directory->fd(), leaf, 0, 0);
+}
+
+void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {
+  try {
+    State& all = state();
+    const int64_t now = os::real_time_ns();
+    std::vector<std::string> leaves;
+    bool first = false;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      auto found = all.sweeps.find(directory.get());
+      if (found == all.sweeps.end()) {
+        Result<os::NameCursor> cursor = os::NameCursor::create(directory->fd());
+        if (!cursor.is_ok()) return;
+        found = all.sweeps.emplace(directory.get(), Sweep{std::move(cursor).value()}).first;
+        first = true;
+      }
+      Sweep& sweep = found->second;
+      if (!first && now < sweep.next_pass_ns && sweep.resting) return;
+      sweep.resting = false;
+      const size_t slice = first ? SIZE_MAX : kSweepSlice;
+      if (!sweep.cursor.next(slice, [&](const char* leaf) { leaves.emplace_back(leaf); })) {
+        sweep.resting = true;
+        sweep.next_pass_ns = now + (watched ? kWatchedPassNs : kPassNs);
+      }
+    }
+    for (const std::string& leaf : leaves) {
+      LookOptions options;
+      options.remove = true;
+      (void)look_at(directory->fd(), leaf, options);
+      if (first && os::real_time_ns() - now > kFirstSweepNs) break;
+    }
+  } catch (...) {
+    // No memory: the next call sweeps.
+  }
+}
+
+}  // namespace tenon::share

@@ -1,0 +1,95 @@
+// What this process has to do with names: the directories, the files that it holds, and the files that it keeps for messages in flight.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "memory/segment.h"
+#include "os/fd.h"
+#include "os/mapping.h"
+#include "share/filename.h"
+
+namespace tenon::share {
+
+// The one lock of all that has to do with names. Rank 5: taken before the cache's and the arena's. No reference is let go under it.
+std::mutex& names_mutex() noexcept;
+
+class Directory : public Counted {
+ public:
+  Directory(os::Fd fd, std::string path) noexcept : fd_(std::move(fd)), path_(std::move(path)) {}
+  int fd() const noexcept { return fd_.get(); }
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  os::Fd fd_;
+  std::string path_;
+};
+
+// One object for a path, kept for the life of the process.
+Result<Ref<Directory>> open_names_directory(const std::string& path);
+
+// This process's hold on a named file: its part of the count, its lock (which the mapping has), and what is to be done when it ends.
+class FileTail : public memory::SegmentTail {
+ public:
+  FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode, std::string manager) noexcept;
+  ~FileTail() override;
+  void before_unmap(memory::Segment* segment) noexcept override;
+  void after_unmap() noexcept override;
+  Result<os::Fd> reopen() override;
+
+  Filename filename() const { return {directory_->path(), leaf_}; }
+
+  // `header` is in the segment's own mapping, or in `page` where that one cannot be written or does not have the lock; null: another
+  // user's file that may only be read. From here on our part is in the count, and the file in the register of what is let go at exit.
+  void enter(FilenameHeader* header, os::Mapping page) noexcept;
+
+  // One message in flight more. NOT_FOUND if the file may only be read.
+  Status count_message();
+  // One less: it was received, or never will be.
+  Status count_received();
+  std::string manager() const;
+  void set_manager(const std::string& manager);
+
+ private:
+  friend class Names;
+  void leave(bool at_exit) noexcept;
+  bool header_is_there() const noexcept;
+
+  const Ref<Directory> directory_;
+  const std::string leaf_;
+  const uint64_t device_;
+  const uint64_t inode_;
+  const uint64_t generation_;
+  std::string manager_;
+  FilenameHeader* header_ = nullptr;
+  os::Mapping page_;
+  std::atomic<int32_t> sent_{0};  // messages in flight that this process counted
+  bool entered_ = false;
+  FileTail* previous_ = nullptr;  // in the register
+  FileTail* next_ = nullptr;
+};
+
+// Atomic steps of a count that others write too.
+enum class CountStep { kDone, kZero, kBad };  // kZero: its last holder just let go; kBad: no count can be so
+CountStep count_up(std::atomic<int32_t>* count) noexcept;
+void count_down(std::atomic<int32_t>* count) noexcept;  // never below 0
+
+// One message about the file was received: its head goes down by one.
+void count_message_received(FilenameHeader* header) noexcept;
+
+// The segment that this process has mapped writable from this name; none if it has not.
+Ref<memory::Segment> find_held_file(const Filename& filename);
+
+// Somebody let go of the file: remove the name if it is dead, unless we keep it for messages in flight. False: look again soon.
+bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexcept;
+
+// For calls that make or open names: look at some names of the directory (at all of them the first time), go on where the last call
+// stopped, and remove the dead. `watched`: the thread sees what happens from now on, so a pass now and then is enough.
+void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
+
+}  // namespace tenon::share
