@@ -177,8 +177,7 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
   return segment;
 }
 
-Result<Ref<Segment>> Segment::open_named(os::Fd* fd, const Inspected& inspected, bool own,
-                                        std::unique_ptr<SegmentTail> tail) {
+Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, bool own, std::unique_ptr<SegmentTail> tail) {
   auto segment = Ref<Segment>::adopt(new Segment());
   Segment& it = *segment;
   it.mode_ = inspected.mode;
@@ -188,15 +187,15 @@ Result<Ref<Segment>> Segment::open_named(os::Fd* fd, const Inspected& inspected,
   // A file that has all of its pages needs no memory, and must open on a full machine too.
   if (file.in_memory && file.allocated_nbytes < round_up(it.nbytes_, os::page_nbytes())) {
     if (!file.writable) {
-      return refuse_fd(Code::kCorrupt, fd->get(),
+      return refuse_fd(Code::kCorrupt, fd,
                        format("has %llu bytes and memory for only %llu: reading its holes would take memory here", number(it.nbytes_),
                               number(file.allocated_nbytes)));
     }
-    TENON_TRY(reserve_in_chunks(fd->get(), 0, it.nbytes_));
+    TENON_TRY(reserve_in_chunks(fd, 0, it.nbytes_));
   }
   using Kind = os::Mapping::Kind;
   TENON_ASSIGN(it.mapping_,
-               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
+               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd, 0, it.nbytes_));
   it.present_nbytes_.store(UINT64_MAX, std::memory_order_relaxed);
   it.own_ = own;
   if (own) {
@@ -204,7 +203,6 @@ Result<Ref<Segment>> Segment::open_named(os::Fd* fd, const Inspected& inspected,
     segment_totals().reserved_nbytes.fetch_add(it.nbytes_, std::memory_order_relaxed);
   }
   it.attach_tail(std::move(tail));
-  fd->reset();
   return segment;
 }
 

@@ -71,9 +71,9 @@ class Segment : public Counted {
   // Takes the fd over on success.
   static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected);
 
-  // A named file, all of its pages made. The fd is closed, for the mapping keeps the file and its lock: a name costs no fd. `own`: made
-  // here. `fd` is taken on success, and `tail` in any case.
-  static Result<Ref<Segment>> open_named(os::Fd* fd, const Inspected& inspected, bool own, std::unique_ptr<SegmentTail> tail);
+  // A named file, all of its pages made. The fd is borrowed and not kept, for the mapping keeps the file and its lock: a name costs no fd.
+  // `own`: made here.
+  static Result<Ref<Segment>> open_named(int fd, const Inspected& inspected, bool own, std::unique_ptr<SegmentTail> tail);
 
   SegmentKey key() const noexcept { return key_; }
   Mode mode() const noexcept { return mode_; }

@@ -147,10 +147,23 @@ Status check_size(const NameInfo& info, const std::string& path, const NameClaim
       .with("field", std::string("nbytes"));
 }
 
-Status count_opening(FilenameHeader* header, const std::string& path) {
+// A child of fork holds what it inherited without a part in the count, so a count of 0 does not say that nobody is there; the kernel does.
+// Not for PyTorch's files: whoever took their count to 0 removes the name next.
+bool is_held_uncounted(int fd, FilenameHeader* header) {
+  if (header->magic != kFilenameMagic) return false;
+  const os::Alone alone = os::take_lease(fd);
+  if (alone == os::Alone::kYes) os::drop_lease(fd);
+  int32_t zero = 0;
+  return alone == os::Alone::kNo && header->count.compare_exchange_strong(zero, 1);
+}
+
+// `fd` is our only opening of the file.
+Status count_opening(int fd, FilenameHeader* header, const std::string& path) {
   switch (count_up(&header->count)) {
     case CountStep::kDone: return Status::ok();
-    case CountStep::kZero: return refuse(path, Code::kNotFound, "has count 0: its last holder just let go");
+    case CountStep::kZero:
+      if (is_held_uncounted(fd, header)) return Status::ok();
+      return refuse(path, Code::kNotFound, "has count 0: its last holder just let go");
     case CountStep::kBad: break;
   }
   return refuse(path, Code::kCorrupt, format("has count %d, which no number of holders is", header->count.load()));
@@ -184,12 +197,12 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
   }
   if (!segment) {
     // The tail does nothing until it has entered, so a failure below leaves no trace.
-    TENON_ASSIGN(segment, Segment::open_named(&file->fd, inspected.value(), false, std::move(tail)));
+    TENON_ASSIGN(segment, Segment::open_named(file->fd.get(), inspected.value(), false, std::move(tail)));
   }
   FilenameHeader* header = nullptr;
   if (file->writable) {
     header = std::launder(reinterpret_cast<FilenameHeader*>(separate ? page.base() : segment->base()));
-    TENON_TRY(count_opening(header, path));
+    TENON_TRY(count_opening(file->fd.get(), header, path));
   }
   holder->enter(header, std::move(page));
   if (tail) {
@@ -301,7 +314,7 @@ Result<Ref<Segment>> map_own_file(Fd unnamed, const Ref<Directory>& directory, c
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd.get(), request));
   auto tail = std::make_unique<FileTail>(directory, name.leaf, made.device, made.inode, "");
   FileTail* const holder = tail.get();
-  TENON_ASSIGN(Ref<Segment> segment, Segment::open_named(&fd, inspected, true, std::move(tail)));
+  TENON_ASSIGN(Ref<Segment> segment, Segment::open_named(fd.get(), inspected, true, std::move(tail)));
   holder->enter(std::launder(reinterpret_cast<FilenameHeader*>(segment->base())), os::Mapping());
   return intern_segment(std::move(segment));
 }

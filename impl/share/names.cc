@@ -1,9 +1,11 @@
 #include "share/names.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <new>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -35,6 +37,7 @@ struct Sweep {
 
 constexpr size_t kSweepSlice = 8;
 constexpr int64_t kFirstSweepNs = 50'000'000;
+constexpr int kLastTries = 5;
 constexpr int64_t kPassNs = 1'000'000'000;
 constexpr int64_t kWatchedPassNs = 60'000'000'000;
 
@@ -168,17 +171,16 @@ const bool g_fork_hooks = [] {
 
 Result<Ref<Directory>> open_names_directory(const std::string& path) {
   State& all = state();
-  {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto found = all.directories.find(path);
-    if (found != all.directories.end()) return found->second;
-  }
   TENON_ASSIGN(Fd fd, os::open_directory(path));
-  auto made = Ref<Directory>::adopt(new Directory(std::move(fd), path));
+  TENON_ASSIGN(const NameInfo info, os::look_at_file(fd.get()));
+  Ref<Directory> old;  // let go after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // Another thread may have been faster; ours then goes after the lock is free.
   Ref<Directory>& known = all.directories[path];
-  if (!known) known = made;
+  // The path may lead elsewhere than it did: a directory that was removed and made again, a mount.
+  if (!known || known->device() != info.device || known->inode() != info.inode) {
+    old = std::move(known);
+    known = Ref<Directory>::adopt(new Directory(std::move(fd), path, info.device, info.inode));
+  }
   return known;
 }
 
@@ -195,6 +197,7 @@ FileTail::~FileTail() { (void)Names::remove(this); }
 void FileTail::enter(FilenameHeader* header, os::Mapping page) noexcept {
   header_ = header;
   page_ = std::move(page);
+  held_ = true;
   Names::enter(this);
 }
 
@@ -209,6 +212,7 @@ void FileTail::leave(bool at_exit) noexcept {
   if (!Names::remove(this) || generation_ != fork_generation()) return;
   if (!header_is_there()) return;
   count_down(&header_->count);
+  last_ = header_->count.load(std::memory_order_relaxed) <= 0;
   const bool awaited = sent_.load(std::memory_order_relaxed) > 0 && header_->count.load(std::memory_order_relaxed) > 0 &&
                        header_->in_flight.load(std::memory_order_relaxed) > 0;
   if (!at_exit) {
@@ -228,9 +232,11 @@ void FileTail::before_unmap(memory::Segment*) noexcept { leave(false); }
 
 void FileTail::after_unmap() noexcept {
   page_ = os::Mapping();
-  (void)settle_name(directory_, leaf_);
+  // The count says that we were the last: then whoever seems to hold the file only looks at it, as we do.
+  for (int tries = 0; !settle_name(directory_, leaf_) && last_ && tries < kLastTries; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   // In this order, as PyTorch does: what the manager looks at then is what is left.
-  if (!manager_.empty() && generation_ == fork_generation()) deallocate_at_manager(manager_, "/" + leaf_);
+  if (held_ && !manager_.empty() && generation_ == fork_generation()) deallocate_at_manager(manager_, "/" + leaf_);
 }
 
 Result<Fd> FileTail::reopen() {
@@ -250,7 +256,8 @@ Status FileTail::count_message() {
   if (!header_is_there()) return Status(Code::kNotFound, "the file may only be read, or was cut short").with("path", filename().path());
   if (count_up(&header_->count) != CountStep::kDone)
     return Status(Code::kCorrupt, "the count of the file is no count").with("path", filename().path());
-  header_->in_flight.fetch_add(1, std::memory_order_relaxed);
+  // PyTorch's files have no such number: its manager keeps what is in flight.
+  if (header_->magic == kFilenameMagic) header_->in_flight.fetch_add(1, std::memory_order_relaxed);
   sent_.fetch_add(1, std::memory_order_relaxed);
   return Status::ok();
 }

@@ -21,16 +21,21 @@ std::mutex& names_mutex() noexcept;
 
 class Directory : public Counted {
  public:
-  Directory(os::Fd fd, std::string path) noexcept : fd_(std::move(fd)), path_(std::move(path)) {}
+  Directory(os::Fd fd, std::string path, uint64_t device, uint64_t inode) noexcept
+      : fd_(std::move(fd)), path_(std::move(path)), device_(device), inode_(inode) {}
   int fd() const noexcept { return fd_.get(); }
   const std::string& path() const noexcept { return path_; }
+  uint64_t device() const noexcept { return device_; }
+  uint64_t inode() const noexcept { return inode_; }
 
  private:
-  os::Fd fd_;
-  std::string path_;
+  const os::Fd fd_;
+  const std::string path_;
+  const uint64_t device_;
+  const uint64_t inode_;
 };
 
-// One object for a path, kept for the life of the process.
+// What the path leads to now. One object for one directory, kept as long as the path leads there.
 Result<Ref<Directory>> open_names_directory(const std::string& path);
 
 // This process's hold on a named file: its part of the count, its lock (which the mapping has), and what is to be done when it ends.
@@ -69,7 +74,9 @@ class FileTail : public memory::SegmentTail {
   FilenameHeader* header_ = nullptr;
   os::Mapping page_;
   std::atomic<int32_t> sent_{0};  // messages in flight that this process counted
-  bool entered_ = false;
+  bool held_ = false;  // enter() was called
+  bool entered_ = false;  // in the register
+  bool last_ = false;  // our part was the last of the count
   FileTail* previous_ = nullptr;  // in the register
   FileTail* next_ = nullptr;
 };
