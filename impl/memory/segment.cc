@@ -194,8 +194,7 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
     TENON_TRY(reserve_in_chunks(fd, 0, it.nbytes_));
   }
   using Kind = os::Mapping::Kind;
-  TENON_ASSIGN(it.mapping_,
-               os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd, 0, it.nbytes_));
+  TENON_ASSIGN(it.mapping_, os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd, 0, it.nbytes_));
   it.present_nbytes_.store(UINT64_MAX, std::memory_order_relaxed);
   it.own_ = own;
   if (own) {

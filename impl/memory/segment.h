@@ -128,7 +128,7 @@ class Segment : public Counted {
 
   os::Fd write_fd_;
   os::Fd read_fd_;
-  std::atomic<int> lend_fd_{-1};  // own LENDER_WRITES, and named files: made at the first lend
+  std::atomic<int> lend_fd_{-1};              // own LENDER_WRITES, and named files: made at the first lend
   std::atomic<SegmentTail*> tails_{nullptr};  // only added to, until dispose() takes them all
   os::Mapping mapping_;
   std::mutex fd_mutex_;  // freezing against writing

@@ -130,8 +130,7 @@ Status link_name(int fd, int directory, const std::string& leaf, const std::stri
   std::snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
   if (linkat(AT_FDCWD, from, directory, leaf.c_str(), AT_SYMLINK_FOLLOW) == 0) return Status::ok();
   const int error = errno;
-  if (error == EEXIST)
-    return named(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
+  if (error == EEXIST) return named(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
   return named(errno_status(error, format("naming a file %s", path.c_str())), path);
 }
 

@@ -24,7 +24,7 @@ struct NameInfo {
   uint64_t allocated_nbytes = 0;  // memory that it takes
   uid_t uid = 0;
   gid_t gid = 0;
-  mode_t mode = 0;       // permission bits
+  mode_t mode = 0;  // permission bits
   uint64_t links = 0;
   int64_t changed_ns = 0;  // CLOCK_REALTIME: the younger of mtime and ctime
 };

@@ -1,6 +1,5 @@
 #include "share/by_filename.h"
 
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -141,7 +140,9 @@ Status check_owner(const NameInfo& info, const std::string& path, bool other_use
 Status check_size(const NameInfo& info, const std::string& path, const NameClaim& claim) {
   uint64_t end = 0;
   if (!checked_add(claim.offset, claim.nbytes, &end) || !checked_add(end, kHead, &end) || end > uint64_t{INT64_MAX})
-    return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow").with("field", std::string("offset")).with("path", path);
+    return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow")
+        .with("field", std::string("offset"))
+        .with("path", path);
   if (info.nbytes >= end) return Status::ok();
   return refuse(path, Code::kCorrupt, format("has %llu bytes, and %llu are claimed with its head", number(info.nbytes), number(end)))
       .with("field", std::string("nbytes"));
@@ -185,7 +186,8 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
     const Status& status = inspected.status();
     Status named(status.code(), format("%s: %s", path.c_str(), status.message().c_str()));
     if (status.code() == Code::kPermission) {
-      named = std::move(named).with("option", std::string(open.allow_unsealed ? "READ_ONLY, PRIVATE_COW or PRIVATE_COPY" : "ALLOW_UNSEALED"));
+      named =
+          std::move(named).with("option", std::string(open.allow_unsealed ? "READ_ONLY, PRIVATE_COW or PRIVATE_COPY" : "ALLOW_UNSEALED"));
     }
     return std::move(named).with("path", path).caused_by(status);
   }
@@ -219,8 +221,8 @@ Result<Ref<Storage>> open_private_file(OpenedFile* file, const NameClaim& claim,
   return open_private(file->fd.get(), range, open);
 }
 
-Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory, const NameOpenOptions& options,
-                               os::Waiter* waiter) {
+Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory,
+                               const NameOpenOptions& options, os::Waiter* waiter) {
   const std::string path = name.path();
   const OpenOptions& open = options.open;
   const Access wanted = open.access != Access::kAuto ? open.access : claim.access;
@@ -266,7 +268,8 @@ Result<NameClaim> lend_file(const Ref<Storage>& storage, FileTail* tail, const F
         .with("option", std::string("a LENDER_WRITES or FROZEN storage, whose name is a socket"));
   }
   if (!options.name.empty() && options.name != name.leaf)
-    return refuse(name.path(), Code::kUnsupported, "is the name that the storage has already").with("option", std::string("tenon_storage_new_filename"));
+    return refuse(name.path(), Code::kUnsupported, "is the name that the storage has already")
+        .with("option", std::string("tenon_storage_new_filename"));
   NameClaim result;
   result.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
   result.offset = storage->offset() - kHead;
@@ -351,7 +354,8 @@ Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbyte
 Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options, os::Waiter* waiter) {
   TENON_TRY(check_mode(options));
   const Ref<Segment>& segment = storage->segment();
-  if (FileTail* tail = segment ? segment->find_tail<FileTail>() : nullptr; tail != nullptr) return lend_file(storage, tail, options, waiter);
+  if (FileTail* tail = segment ? segment->find_tail<FileTail>() : nullptr; tail != nullptr)
+    return lend_file(storage, tail, options, waiter);
   if (storage->can_move()) {
     TENON_ASSIGN(Ref<Segment> made, create_named_segment(options, storage->nbytes()));
     FileTail* const tail = made->find_tail<FileTail>();
@@ -361,7 +365,8 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
   }
   TENON_ASSIGN(const Access access, check_lend(*storage, options.access));
   if (options.torch) {
-    return Status(Code::kUnsupported, "the storage's memory has no name and cannot get one, and PyTorch opens nothing else: make it by name")
+    return Status(Code::kUnsupported,
+                  "the storage's memory has no name and cannot get one, and PyTorch opens nothing else: make it by name")
         .with("option", std::string("tenon_storage_new_filename"));
   }
   NameClaim result;

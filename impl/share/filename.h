@@ -35,8 +35,8 @@ struct FilenameHeader {
   uint32_t magic;                  // kFilenameMagic: Tenon made it
   std::atomic<int32_t> in_flight;  // of messages, as Tenon's senders and receivers count them; part of `count`
   int32_t maker_pid;
-  uint64_t nbytes;  // payload
-  int64_t made_ns;  // CLOCK_REALTIME
+  uint64_t nbytes;                     // payload
+  int64_t made_ns;                     // CLOCK_REALTIME
   std::atomic<int64_t> keep_until_ns;  // likewise: after its sender's orderly exit a message may still be on its way
   uint64_t maker_pid_namespace;
   uint8_t zero[16];

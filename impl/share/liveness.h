@@ -32,11 +32,11 @@ struct NameReport {
 };
 
 struct LookOptions {
-  bool remove = false;      // what is dead
-  bool torch = false;       // PyTorch's own files too
-  bool any_user = false;    // other users' as well, where the kernel lets this process look
+  bool remove = false;           // what is dead
+  bool torch = false;            // PyTorch's own files too
+  bool any_user = false;         // other users' as well, where the kernel lets this process look
   int64_t min_age_ns = kKeepNs;  // PyTorch's files younger than this may be in a message
-  int patience = 1;         // tries, a millisecond apart, for the lock and the lease: two who look at once disturb each other
+  int patience = 1;              // tries, a millisecond apart, for the lock and the lease: two who look at once disturb each other
 };
 
 // One name. NOT_FOUND if it is gone.

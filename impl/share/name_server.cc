@@ -59,7 +59,7 @@ struct Served {
   Access access = Access::kAuto;
   SocketPolicy policy;
   uint64_t in_flight = 0;
-  Ref<Segment> held;     // while messages are in flight
+  Ref<Segment> held;      // while messages are in flight
   bool orphaned = false;  // its storage is gone, and only they keep it
 };
 
@@ -161,6 +161,13 @@ class SocketTail : public memory::SegmentTail {
   const uint64_t generation_ = fork_generation();
 };
 
+// One message less. True: it was the last that was awaited.
+bool message_received(Served* served) noexcept {
+  if (served->in_flight == 0) return false;
+  --served->in_flight;
+  return served->in_flight == 0;
+}
+
 bool may_have(const Served& served, int socket) noexcept {
   Result<os::Peer> peer = os::peer_of(socket);
   if (!peer.is_ok()) return false;
@@ -191,7 +198,8 @@ Ref<Segment> serve(State* all, const Client& client, bool* keep) noexcept {
   *keep = got.error == EAGAIN;
   if (got.error != 0 || got.nbytes == 0) return nullptr;
   const int socket = client.socket.get();
-  const bool good = got.nbytes == sizeof request && !got.data_cut && request.magic == kMagic && request.request >= 1 && request.request <= 3;
+  const bool good =
+      got.nbytes == sizeof request && !got.data_cut && request.magic == kMagic && request.request >= 1 && request.request <= 3;
   const auto found = all->served.find(client.listener);
   if (!good || found == all->served.end()) {
     answer(socket, good ? Code::kNotFound : Code::kInvalidArgument, nullptr, -1);
@@ -209,7 +217,7 @@ Ref<Segment> serve(State* all, const Client& client, bool* keep) noexcept {
     Result<int> fd = served->segment->lending_fd();
     answer(socket, fd.status().code(), served, fd.is_ok() ? fd.value() : -1);
     if (!fd.is_ok() || wanted == NameRequest::kOpen) return alive;
-    if (served->in_flight > 0 && --served->in_flight == 0) {
+    if (message_received(served)) {
       // What is let go after the lock is two references; hand one back by the other.
       served->held = nullptr;  // `alive` is still there, so this is not the last one
       if (served->orphaned) (void)take_out(all, client.listener);
@@ -217,7 +225,7 @@ Ref<Segment> serve(State* all, const Client& client, bool* keep) noexcept {
     return alive;
   }
   answer(socket, Code::kOk, nullptr, -1);
-  if (served->in_flight == 0 || --served->in_flight > 0) return nullptr;
+  if (!message_received(served)) return nullptr;
   Ref<Segment> last = std::move(served->held);
   if (served->orphaned) (void)take_out(all, client.listener);
   return last;
@@ -370,7 +378,7 @@ bool count_socket_message(const Filename& name, bool received) {
     if (served->name.leaf != name.leaf || served->name.directory != name.directory) continue;
     if (!received) {
       if (served->in_flight++ == 0) served->held = Ref<Segment>::share(served->segment);
-    } else if (served->in_flight > 0 && --served->in_flight == 0) {
+    } else if (message_received(served.get())) {
       let_go = std::move(served->held);
       if (served->orphaned) (void)take_out(&all, listener);
     }

@@ -57,9 +57,7 @@ State& state() noexcept {
   return *instance;
 }
 
-bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept {
-  return info.device == device && info.inode == inode;
-}
+bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept { return info.device == device && info.inode == inode; }
 
 // What is left of a kept file's head: whether a message may still be on its way.
 bool is_awaited(const Kept& kept) noexcept {

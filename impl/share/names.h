@@ -74,9 +74,9 @@ class FileTail : public memory::SegmentTail {
   FilenameHeader* header_ = nullptr;
   os::Mapping page_;
   std::atomic<int32_t> sent_{0};  // messages in flight that this process counted
-  bool held_ = false;  // enter() was called
-  bool entered_ = false;  // in the register
-  bool last_ = false;  // our part was the last of the count
+  bool held_ = false;             // enter() was called
+  bool entered_ = false;          // in the register
+  bool last_ = false;             // our part was the last of the count
   FileTail* previous_ = nullptr;  // in the register
   FileTail* next_ = nullptr;
 };

@@ -9,7 +9,8 @@
 
 namespace tenon::share {
 
-// Starts the thread unless it runs, and lets it watch the directory. False where that cannot be had (inotify's limits): then only calls sweep.
+// Starts the thread unless it runs, and lets it watch the directory. False where that cannot be had (inotify's limits): then only calls
+// sweep.
 bool watch_names(const Ref<Directory>& directory) noexcept;
 
 // Called by the thread, without the lock, when `fd` is readable, writable or hung up.

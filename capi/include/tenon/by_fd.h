@@ -18,9 +18,9 @@ enum {
 };
 
 enum {
-  TENON_OPEN_PRIVATE_COW = 1,   /**< writes stay in this process; pages not written yet still show the lender's later writes */
-  TENON_OPEN_PRIVATE_COPY = 2,  /**< copy the bytes now: a snapshot, in private memory */
-  TENON_OPEN_ADOPT_FD = 4,      /**< the fd is the library's once the call succeeds; on failure it stays the caller's */
+  TENON_OPEN_PRIVATE_COW = 1,    /**< writes stay in this process; pages not written yet still show the lender's later writes */
+  TENON_OPEN_PRIVATE_COPY = 2,   /**< copy the bytes now: a snapshot, in private memory */
+  TENON_OPEN_ADOPT_FD = 4,       /**< the fd is the library's once the call succeeds; on failure it stays the caller's */
   TENON_OPEN_ALLOW_UNSEALED = 8, /**< take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS */
   TENON_OPEN_OTHER_USER = 16,    /**< tenon_open_filename: take a name that belongs to another user */
   TENON_OPEN_NO_MANAGER = 32,    /**< tenon_open_filename: do not tell the manager that the handle names */

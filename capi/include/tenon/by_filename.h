@@ -69,7 +69,8 @@ TENON_API tenon_status tenon_storage_new_filename(const tenon_filename_options *
  * Lend a storage by name. No byte is copied or moved, but for private memory (below).
  *  - A storage in a named file gives that name.
  *  - Any other shared storage gets a socket: the segment's, or one of its own if options name it. The first such lend starts the library's
- *    one thread (rule 10 in tenon.h). TENON_FILENAME_TORCH is refused: PyTorch opens files only, and memory that has no name cannot get one.
+ *    one thread (rule 10 in tenon.h). TENON_FILENAME_TORCH is refused: PyTorch opens files only, and memory that has no name cannot get
+ * one.
  *  - Private memory that the library made and whose bytes were never handed out (tenon_storage_data and the like) moves into a new file;
  *    any other is refused, since a pointer to the old place may be in use.
  * @param[in]     storage  borrowed.
