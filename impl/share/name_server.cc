@@ -21,6 +21,7 @@
 #include "os/named_file.h"
 #include "os/socket.h"
 #include "share/liveness.h"
+#include "share/name_packets.h"
 #include "share/names.h"
 #include "share/names_thread.h"
 
@@ -32,22 +33,8 @@ using memory::Segment;
 using os::Fd;
 using storage::Storage;
 
-constexpr uint32_t kMagic = 0x31536e54;  // "TnS1", little-endian
 constexpr size_t kMaxClients = 1024;
 constexpr int64_t kSilenceNs = 5'000'000'000;
-
-struct RequestPacket {
-  uint32_t magic;
-  uint32_t request;
-};
-struct AnswerPacket {
-  uint32_t magic;
-  int32_t code;  // a tenon_status
-  uint32_t access;
-  uint32_t zero;
-  uint64_t segment_nbytes;
-};
-static_assert(sizeof(RequestPacket) == 8 && sizeof(AnswerPacket) == 24);
 
 struct Served {
   Fd listener;
@@ -168,7 +155,7 @@ bool message_received(Served* served) noexcept {
   return served->in_flight == 0;
 }
 
-bool may_have(const Served& served, int socket) noexcept {
+bool may_have(const Served& served, int socket) {
   Result<os::Peer> peer = os::peer_of(socket);
   if (!peer.is_ok()) return false;
   if (peer.value().uid == os::user_id() || peer.value().uid == 0 || (served.policy.mode & 0006) != 0) return true;
@@ -179,7 +166,7 @@ bool may_have(const Served& served, int socket) noexcept {
 
 void answer(int socket, Code code, const Served* served, int fd) noexcept {
   AnswerPacket packet{};
-  packet.magic = kMagic;
+  packet.magic = kNameMagic;
   packet.code = static_cast<int32_t>(code);
   if (served != nullptr && fd >= 0) {
     packet.access = static_cast<uint32_t>(served->access);
@@ -190,7 +177,7 @@ void answer(int socket, Code code, const Served* served, int fd) noexcept {
 }
 
 // One request of one client, answered and done. What comes back is let go after the lock.
-Ref<Segment> serve(State* all, const Client& client, bool* keep) noexcept {
+Ref<Segment> serve(State* all, const Client& client, bool* keep) {
   RequestPacket request{};
   os::ReceivedFds fds;
   const os::Transfer got = os::receive_message(client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
@@ -199,7 +186,7 @@ Ref<Segment> serve(State* all, const Client& client, bool* keep) noexcept {
   if (got.error != 0 || got.nbytes == 0) return nullptr;
   const int socket = client.socket.get();
   const bool good =
-      got.nbytes == sizeof request && !got.data_cut && request.magic == kMagic && request.request >= 1 && request.request <= 3;
+      got.nbytes == sizeof request && !got.data_cut && request.magic == kNameMagic && request.request >= 1 && request.request <= 3;
   const auto found = all->served.find(client.listener);
   if (!good || found == all->served.end()) {
     answer(socket, good ? Code::kNotFound : Code::kInvalidArgument, nullptr, -1);
@@ -259,42 +246,55 @@ void on_client(int fd, bool) noexcept {
   const auto found = all.clients.find(fd);
   if (found == all.clients.end()) return;
   bool keep = false;
-  let_go = serve(&all, found->second, &keep);
+  try {
+    let_go = serve(&all, found->second, &keep);
+  } catch (...) {
+    keep = false;  // no memory: the client sees us hang up
+  }
   if (!keep) drop_client(&all, fd);
+}
+
+void on_listener(int fd, bool) noexcept;
+
+// False: there is nobody to accept, or it must wait.
+bool accept_one(State* all, int listener) {
+  const auto found = all->served.find(listener);
+  if (found == all->served.end()) return false;
+  Result<Fd> accepted = os::accept_local(listener);
+  if (!accepted.is_ok()) {
+    // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not spin.
+    stop_serving_fd(listener);
+    call_later(
+        []() noexcept {
+          State& here = state();
+          const std::lock_guard<std::mutex> again(here.mutex);
+          for (auto& [each, served] : here.served) (void)serve_fd(each, &on_listener);
+        },
+        20'000'000);
+    return false;
+  }
+  if (!accepted.value().is_open()) return false;
+  const int socket = accepted.value().get();
+  if (all->clients.size() >= kMaxClients || !may_have(*found->second, socket)) {
+    answer(socket, all->clients.size() >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
+    return true;
+  }
+  all->clients.emplace(socket, Client{std::move(accepted).value(), listener, os::real_time_ns()});
+  if (!serve_fd(socket, &on_client).is_ok()) all->clients.erase(socket);
+  want_tick(all);
+  return true;
 }
 
 void on_listener(int fd, bool) noexcept {
   State& all = state();
+  // Between two of them others get their turn with the lock.
   for (int turn = 0; turn < 16; ++turn) {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto found = all.served.find(fd);
-    if (found == all.served.end()) return;
-    Result<Fd> accepted = os::accept_local(fd);
-    if (!accepted.is_ok()) {
-      // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not spin.
-      stop_serving_fd(fd);
-      call_later(
-          []() noexcept {
-            State& here = state();
-            const std::lock_guard<std::mutex> again(here.mutex);
-            for (auto& [listener, served] : here.served) (void)serve_fd(listener, &on_listener);
-          },
-          20'000'000);
-      return;
-    }
-    if (!accepted.value().is_open()) return;
-    const int socket = accepted.value().get();
-    if (all.clients.size() >= kMaxClients || !may_have(*found->second, socket)) {
-      answer(socket, all.clients.size() >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
-      continue;
-    }
     try {
-      all.clients.emplace(socket, Client{std::move(accepted).value(), fd, os::real_time_ns()});
+      if (!accept_one(&all, fd)) return;
     } catch (...) {
-      continue;
+      return;  // no memory: whoever called sees us hang up, or waits
     }
-    if (!serve_fd(socket, &on_client).is_ok()) all.clients.erase(socket);
-    want_tick(&all);
   }
 }
 
@@ -385,51 +385,6 @@ bool count_socket_message(const Filename& name, bool received) {
     return true;
   }
   return false;
-}
-
-Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_user, os::Waiter* waiter) {
-  const std::string path = name.path();
-  auto named = [&](Status status) { return std::move(status).with("path", path); };
-  TENON_ASSIGN(const Fd socket, os::connect_local(os::SocketKind::kPackets, path, waiter));
-  TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
-  if (peer.uid != os::user_id() && !other_user) {
-    return named(Status(Code::kPermission, format("the lender behind %s is user %u", path.c_str(), peer.uid))
-                     .with("option", std::string("OTHER_USER")));
-  }
-  const RequestPacket packet{kMagic, static_cast<uint32_t>(request)};
-  const os::Transfer sent = os::send_message(socket.get(), std::as_bytes(std::span(&packet, 1)), {}, {});
-  // A lender that refuses may have hung up already: what it said is still there.
-  if (sent.error != 0 && sent.error != EPIPE && sent.error != ECONNRESET)
-    return named(errno_status(sent.error, format("asking the lender behind %s", path.c_str())));
-  if (Status ready = waiter->until_ready(socket.get(), POLLIN); !ready.is_ok()) {
-    return named(Status(ready.code(), format("the lender behind %s, pid %d, does not answer", path.c_str(), peer.pid))
-                     .with("pid", peer.pid)
-                     .caused_by(ready));
-  }
-  AnswerPacket answer{};
-  os::ReceivedFds fds;
-  const os::Transfer got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &fds);
-  if ((got.error == 0 && got.nbytes == 0) || got.error == ECONNRESET)
-    return named(Status(Code::kPeerGone, format("the lender behind %s hung up", path.c_str())));
-  if (got.error != 0) return named(errno_status(got.error, format("the answer from %s", path.c_str())));
-  if (fds.cut()) return named(os::with_fd_limit(errno_status(EMFILE, format("taking the fd from %s", path.c_str()))));
-  const bool known_code = answer.code >= 0 && answer.code <= static_cast<int32_t>(Code::kInternal);
-  if (got.nbytes != sizeof answer || got.data_cut || answer.magic != kMagic || !known_code)
-    return named(Status(Code::kCorrupt, format("what answers behind %s is no lender of Tenon's", path.c_str())));
-  if (answer.code != 0) {
-    const char* why = static_cast<Code>(answer.code) == Code::kPermission ? "lends to its own user only" : "has nothing to lend any more";
-    return named(Status(static_cast<Code>(answer.code), format("the lender behind %s %s", path.c_str(), why)));
-  }
-  Handed handed;
-  if (request == NameRequest::kReceived) return handed;
-  std::vector<Fd> taken;
-  fds.move_to(taken);
-  if (taken.size() != 1 || answer.access < 1 || answer.access > 2)
-    return named(Status(Code::kCorrupt, format("the lender behind %s handed out no memory", path.c_str())));
-  handed.fd = std::move(taken.front());
-  handed.access = static_cast<Access>(answer.access);
-  handed.segment_nbytes = answer.segment_nbytes;
-  return handed;
 }
 
 }  // namespace tenon::share

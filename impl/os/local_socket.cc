@@ -1,0 +1,213 @@
+#include "os/local_socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "os/limits.h"
+
+namespace tenon::os {
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr int64_t kShortestPauseNs = 200'000;
+constexpr int64_t kLongestPauseNs = 20'000'000;
+
+Status failed(int error, const char* what, const std::string& path) {
+  const std::string text = format("%s %s", what, path.c_str());
+  if (error == ENOTDIR)
+    return Status(Code::kNotFound, text + ": a part of the path is not a directory").with("errno", error).with("path", path);
+  if (error == ENAMETOOLONG) return Status(Code::kInvalidArgument, text + ": the name is too long").with("errno", error).with("path", path);
+  Status status = errno_status(error, text).with("path", path);
+  return error == EMFILE ? with_fd_limit(std::move(status)) : status;
+}
+
+struct Place {
+  std::string folder;
+  std::string leaf;
+};
+
+Result<Place> split(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  Place place;
+  place.leaf = slash == std::string::npos ? path : path.substr(slash + 1);
+  place.folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  if (place.leaf.empty() || place.leaf == "." || place.leaf == "..")
+    return Status(Code::kInvalidArgument, format("'%s' is no path for a socket", path.c_str())).with("path", path);
+  return place;
+}
+
+struct Address {
+  sockaddr_un name{};
+  const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+bool fits(const std::string& path) noexcept { return path.size() < sizeof(sockaddr_un::sun_path); }
+
+Address address_of(const std::string& path) noexcept {
+  Address address;
+  address.name.sun_family = AF_UNIX;
+  std::memcpy(address.name.sun_path, path.data(), std::min(path.size(), sizeof address.name.sun_path - 1));
+  return address;
+}
+
+Result<Fd> new_socket(SocketKind kind, const std::string& path) {
+  const int type = kind == SocketKind::kStream ? SOCK_STREAM : SOCK_SEQPACKET;
+  Fd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.is_open()) return failed(errno, "a socket for", path);
+  return fd;
+}
+
+Result<std::string> random_leaf() {
+  uint64_t number = 0;
+  ssize_t got = 0;
+  while ((got = ::getrandom(&number, sizeof number, 0)) < 0 && errno == EINTR) {
+  }
+  if (got != sizeof number) return errno_status(errno, "getrandom");
+  return format(".tenon-%016llx", static_cast<unsigned long long>(number));
+}
+
+// The name under which a socket is made ready. It goes in any case: after a success the socket has its own.
+struct MakingName {
+  int folder;
+  const std::string& leaf;
+  MakingName(int in, const std::string& name) noexcept : folder(in), leaf(name) {}
+  MakingName(const MakingName&) = delete;
+  MakingName& operator=(const MakingName&) = delete;
+  ~MakingName() { ::unlinkat(folder, leaf.c_str(), 0); }
+};
+
+// A timer, because poll on nothing but a deadline is not what a Waiter has.
+Status pause_for(const Fd& timer, int64_t pause_ns, Waiter* waiter) {
+  const itimerspec when{{0, 0}, {0, static_cast<long>(pause_ns)}};
+  if (::timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return errno_status(errno, "setting a timer");
+  return waiter->until_ready(timer.get(), POLLIN);
+}
+
+}  // namespace
+
+Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, gid_t group) {
+  TENON_ASSIGN(const Place place, split(path));
+  const Fd folder(::open(place.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open()) return failed(errno, "the directory of socket", path);
+  TENON_ASSIGN(const std::string leaf, random_leaf());
+  TENON_ASSIGN(Fd socket, new_socket(kind, path));
+  // By its path where that fits: it is what ss and lsof show.
+  const std::string full = place.folder + "/" + leaf;
+  const Address address = address_of(fits(full) ? full : format("/proc/self/fd/%d/%s", folder.get(), leaf.c_str()));
+  if (::bind(socket.get(), address.get(), sizeof address.name) != 0) return failed(errno, "binding socket", path);
+  const MakingName making(folder.get(), leaf);
+  // The group first: the mode was meant for it. Until listen() nobody can connect, whatever the umask made of the mode.
+  if (group != static_cast<gid_t>(-1) && ::fchownat(folder.get(), leaf.c_str(), static_cast<uid_t>(-1), group, AT_SYMLINK_NOFOLLOW) != 0) {
+    return failed(errno, "giving a group to socket", path);
+  }
+  if (::fchmodat(folder.get(), leaf.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0) return failed(errno, "setting the mode of socket", path);
+  if (::listen(socket.get(), kBacklog) != 0) return failed(errno, "listening on socket", path);
+  if (::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0) != 0) {
+    const int error = errno;
+    if (error == EEXIST)
+      return Status(Code::kPermission, format("a socket at %s: the path is taken", path.c_str())).with("errno", error).with("path", path);
+    return failed(error, "naming socket", path);
+  }
+  return socket;
+}
+
+Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waiter) {
+  TENON_TRY(waiter->check_cancel());
+  // connect() says ECONNREFUSED of a plain file too, so the file is looked at first.
+  struct stat info{};
+  Fd handle;
+  std::string reached = path;
+  if (fits(path)) {
+    if (::lstat(path.c_str(), &info) != 0) return failed(errno, "connecting to socket", path);
+  } else {
+    handle = Fd(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!handle.is_open() || ::fstat(handle.get(), &info) != 0) return failed(errno, "connecting to socket", path);
+    reached = format("/proc/self/fd/%d", handle.get());
+  }
+  if (!S_ISSOCK(info.st_mode)) return Status(Code::kCorrupt, format("%s is no socket", path.c_str())).with("path", path);
+
+  TENON_ASSIGN(Fd socket, new_socket(kind, path));
+  const Address address = address_of(reached);
+  Fd timer;
+  int64_t pause_ns = kShortestPauseNs;
+  Status over;
+  for (;;) {
+    if (::connect(socket.get(), address.get(), sizeof address.name) == 0) return socket;
+    const int error = errno;
+    if (error == EINTR) continue;
+    if (error == ECONNREFUSED)
+      return Status(Code::kPeerGone, format("nobody listens on socket %s", path.c_str())).with("errno", error).with("path", path);
+    if (error == EPROTOTYPE)
+      return Status(Code::kCorrupt, format("socket %s is of another kind", path.c_str())).with("errno", error).with("path", path);
+    if (error != EAGAIN) return failed(error, "connecting to socket", path);
+    // The listener's queue is full, and nothing tells when it has room again.
+    if (!over.is_ok()) return over;
+    if (!timer.is_open()) {
+      timer = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+      if (!timer.is_open()) return failed(errno, "a timer for connecting to socket", path);
+    }
+    Status waited = pause_for(timer, pause_ns, waiter);
+    pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
+    if (waited.is_ok()) continue;
+    const Code code = waited.code();
+    if (code != Code::kTimeout && code != Code::kWouldBlock) return std::move(waited).with("path", path);
+    over = Status(code, format("the queue of socket %s is full", path.c_str())).with("path", path);
+    // The deadline can have come long before the pause was over, so one more try.
+    if (code == Code::kWouldBlock) return over;
+  }
+}
+
+Result<Fd> accept_local(int listener) {
+  Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (fd.is_open()) return fd;
+  const int error = errno;
+  if (error == EAGAIN || error == ECONNABORTED || error == EINTR) return fd;
+  Status status = errno_status(error, format("accepting a connection from socket %d", listener)).with("fd", listener);
+  return error == EMFILE ? with_fd_limit(std::move(status)) : status;
+}
+
+Result<Peer> peer_of(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    const int error = errno;
+    return errno_status(error, format("asking who is at the other end of socket %d", socket)).with("fd", socket);
+  }
+  if (peer.uid == static_cast<uid_t>(-1))
+    return Status(Code::kInvalidArgument, format("socket %d is not connected", socket)).with("fd", socket);
+  return Peer{peer.pid, peer.uid, peer.gid};
+}
+
+Result<std::vector<gid_t>> peer_groups(int socket) {
+  TENON_ASSIGN(const Peer peer, peer_of(socket));
+  std::vector<gid_t> groups(32);
+  for (;;) {
+    auto size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    const int done = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+    const int error = errno;
+    const size_t count = size / sizeof(gid_t);
+    if (done == 0) {
+      groups.resize(count);
+      break;
+    }
+    // ERANGE says how many there are.
+    if (error != ERANGE || count <= groups.size())
+      return errno_status(error, format("asking for the groups at the other end of socket %d", socket)).with("fd", socket);
+    groups.resize(count);
+  }
+  if (std::find(groups.begin(), groups.end(), peer.gid) == groups.end()) groups.push_back(peer.gid);
+  return groups;
+}
+
+}  // namespace tenon::os

@@ -1,0 +1,23 @@
+// What is said on a name's socket (docs/format/filename.md): one request, one answer.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::share {
+
+inline constexpr uint32_t kNameMagic = 0x31536e54;  // "TnS1", little-endian
+
+struct RequestPacket {
+  uint32_t magic;
+  uint32_t request;
+};
+struct AnswerPacket {
+  uint32_t magic;
+  int32_t code;  // a tenon_status
+  uint32_t access;
+  uint32_t zero;
+  uint64_t segment_nbytes;
+};
+static_assert(sizeof(RequestPacket) == 8 && sizeof(AnswerPacket) == 24);
+
+}  // namespace tenon::share

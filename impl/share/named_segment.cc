@@ -1,0 +1,128 @@
+#include "share/named_segment.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "base/checked.h"
+#include "os/host.h"
+#include "os/limits.h"
+#include "os/named_file.h"
+#include "share/cache.h"
+#include "share/liveness.h"
+#include "share/names.h"
+#include "share/names_thread.h"
+
+namespace tenon::share {
+namespace {
+
+using os::Fd;
+using os::NameInfo;
+
+constexpr uint64_t kHead = kFilenameHeaderNbytes;
+
+unsigned long long number(uint64_t value) noexcept { return value; }
+
+Status refuse(const std::string& path, Code code, const std::string& why) {
+  return Status(code, format("%s %s", path.c_str(), why.c_str())).with("path", path);
+}
+
+Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
+  TENON_TRY(os::check_file_size(nbytes));
+  const uint64_t room = os::free_space(fd);
+  if (nbytes > room) {
+    return Status(Code::kResourceExhausted, format("%s has %llu bytes left of %llu, and %llu are needed", directory.c_str(), number(room),
+                                                   number(os::total_space(fd)), number(nbytes)))
+        .with("limit", std::string("size of ") + directory)
+        .with("limit_value", os::total_space(fd))
+        .with("wanted", nbytes)
+        .with("path", directory);
+  }
+  TENON_TRY(os::set_file_size(fd, nbytes));
+  for (uint64_t done = 0; done < nbytes; done += os::kReserveChunk) {
+    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
+    TENON_TRY(os::ask_headroom(chunk));
+    if (Status status = os::reserve_pages(fd, done, chunk); !status.is_ok()) return std::move(status).with("path", directory);
+  }
+  return Status::ok();
+}
+
+// A dead file may have the name that was chosen: what a killed process left must not stop the one that takes its place.
+Status link_or_sweep(int fd, const Ref<Directory>& directory, const Filename& name) {
+  Status linked = os::link_name(fd, directory->fd(), name.leaf, name.path());
+  if (linked.is_ok() || linked.code() != Code::kPermission) return linked;
+  LookOptions options;
+  options.remove = true;
+  options.patience = 3;
+  Result<NameReport> report = look_at(directory->fd(), name.leaf, options);
+  const bool gone = report.is_ok() ? report.value().removed : report.status().code() == Code::kNotFound;
+  return gone ? os::link_name(fd, directory->fd(), name.leaf, name.path()) : linked;
+}
+
+Status write_head(int fd, uint64_t nbytes) {
+  alignas(FilenameHeader) std::byte bytes[kHead] = {};
+  auto* header = new (bytes) FilenameHeader{};
+  header->count.store(1, std::memory_order_relaxed);
+  header->magic = kFilenameMagic;
+  header->maker_pid = os::process_id();
+  header->nbytes = nbytes;
+  header->made_ns = os::real_time_ns();
+  header->maker_pid_namespace = os::host_identity().pid_namespace;
+  return os::write_file(fd, 0, bytes, kHead);
+}
+
+// `unnamed` has the lock until the description that the mapping keeps has it too; after a failure nobody has.
+Result<Ref<Segment>> map_own_file(Fd unnamed, const Ref<Directory>& directory, const Filename& name, uint64_t total) {
+  TENON_ASSIGN(Fd fd, os::open_name(directory->fd(), name.leaf, true));
+  TENON_ASSIGN(const NameInfo made, os::look_at_file(unnamed.get()));
+  TENON_ASSIGN(const NameInfo found, os::look_at_file(fd.get()));
+  if (made.device != found.device || made.inode != found.inode || !os::take_shared_lock(fd.get()))
+    return refuse(name.path(), Code::kNotFound, "was taken away as soon as it was made");
+  Segment::OpenRequest request;
+  request.access = Access::kWritable;
+  request.allow_unsealed = true;
+  request.nbytes = total;
+  TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd.get(), request));
+  auto tail = std::make_unique<FileTail>(directory, name.leaf, made.device, made.inode, "");
+  FileTail* const holder = tail.get();
+  TENON_ASSIGN(Ref<Segment> segment, Segment::open_named(fd.get(), inspected, true, std::move(tail)));
+  holder->enter(std::launder(reinterpret_cast<FilenameHeader*>(segment->base())), os::Mapping());
+  return intern_segment(std::move(segment));
+}
+
+}  // namespace
+
+Status check_mode(const FilenameOptions& options) {
+  if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
+    return Status(Code::kInvalidArgument, format("the mode %04o of a name is none of 0600 to 0666 with reading and writing for its user",
+                                                 static_cast<unsigned>(options.mode)));
+  }
+  return Status::ok();
+}
+
+mode_t mode_of(const FilenameOptions& options) noexcept { return options.has_group ? options.mode | 0060 : options.mode; }
+
+Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes) {
+  TENON_TRY(check_mode(options));
+  TENON_ASSIGN(const Filename name, choose_filename(options.directory, options.prefix, options.name));
+  uint64_t total = 0;
+  if (!checked_add(nbytes, kHead, &total) || total > uint64_t{INT64_MAX})
+    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", number(nbytes))).with("limit", std::string("memory"));
+  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
+  sweep_some_names(directory, watch_names(directory));
+  const gid_t group = options.has_group ? options.group : static_cast<gid_t>(-1);
+  TENON_ASSIGN(Fd fd, os::create_nameless(directory->fd(), name.directory, mode_of(options), group));
+  TENON_TRY(reserve_file(fd.get(), name.directory, total));
+  if (!os::take_shared_lock(fd.get())) return refuse(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
+  TENON_TRY(write_head(fd.get(), nbytes));
+  // From here on others see it, whole. It is opened again by its name: a watch is told the name under which a file was opened, and this
+  // one was opened without.
+  TENON_TRY(link_or_sweep(fd.get(), directory, name));
+  Result<Ref<Segment>> segment = map_own_file(std::move(fd), directory, name, total);
+  if (!segment.is_ok()) (void)settle_name(directory, name.leaf);
+  return segment;
+}
+
+}  // namespace tenon::share

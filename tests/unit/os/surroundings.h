@@ -1,0 +1,125 @@
+// What tests of files and processes set up around themselves, and what is gone after them: a directory, a child, a lowered limit.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "os/fd.h"
+
+namespace tenon::test {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    char name[] = "/dev/shm/tenon-unit-XXXXXX";
+    if (::mkdtemp(name) == nullptr) std::abort();
+    path_ = name;
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+    EXPECT_FALSE(error) << path_;
+  }
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& leaf) const { return path_ + "/" + leaf; }
+  size_t entries() const {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path_)) ++count;
+    return count;
+  }
+
+ private:
+  std::string path_;
+};
+
+// No fd can be made while it lives.
+class NoFdLeft {
+ public:
+  NoFdLeft() {
+    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) std::abort();
+    const os::Fd next(::dup(0));
+    const rlimit none{static_cast<rlim_t>(next.get()), before_.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) std::abort();
+    limit_ = std::to_string(next.get());
+  }
+  NoFdLeft(const NoFdLeft&) = delete;
+  NoFdLeft& operator=(const NoFdLeft&) = delete;
+  ~NoFdLeft() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  const std::string& limit() const { return limit_; }
+
+ private:
+  rlimit before_{};
+  std::string limit_;
+};
+
+// A fork that runs `body`, tells with ready() that it has come so far, and is killed at the latest when this goes.
+class ForkChild {
+ public:
+  // `body` gets the fd on which it says (by one byte, or by closing it in an exec) that it is ready.
+  explicit ForkChild(const std::function<void(int ready)>& body) {
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    ready_ = os::Fd(ends[0]);
+    const os::Fd writer(ends[1]);
+    pid_ = ::fork();
+    if (pid_ < 0) std::abort();
+    if (pid_ == 0) {
+      ::alarm(60);
+      ready_.reset();
+      body(writer.get());
+      ::_exit(0);
+    }
+  }
+  ForkChild(const ForkChild&) = delete;
+  ForkChild& operator=(const ForkChild&) = delete;
+  ~ForkChild() { end(); }
+  pid_t pid() const { return pid_; }
+  void await_ready() {
+    char byte = 0;
+    ASSERT_GE(::read(ready_.get(), &byte, 1), 0);
+  }
+  void kill() const { ::kill(pid_, SIGKILL); }
+  void end() {
+    if (pid_ == 0) return;
+    kill();
+    reap();
+  }
+  // Its exit status; -1 if a signal ended it.
+  int reap() {
+    int how = 0;
+    while (::waitpid(pid_, &how, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = 0;
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  os::Fd ready_;
+};
+
+inline void say_ready(int fd) {
+  if (::write(fd, "x", 1) != 1) ::_exit(70);
+}
+
+inline int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace tenon::test
