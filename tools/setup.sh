@@ -116,7 +116,8 @@ tenon_make_newest_torch_venv() {
 # TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts Tenon's package into all of them.
 tenon_setup() {
   local peers="$1" packages version
-  packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev abigail-tools shellcheck
+  packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev libcli11-dev nlohmann-json3-dev abigail-tools shellcheck
+    groff man-db bash-completion
     python3 python3-venv python3-dev ca-certificates
     '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev')
   if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi

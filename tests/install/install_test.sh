@@ -35,8 +35,8 @@ install_and_move() {
 case_tree() {
   install_and_move
   local place file wanted
-  # The debugger's tables of an unstripped library name source files; nothing else may name a place.
-  strip --strip-debug "$libdir/libtenon.so.$TENON_VERSION"
+  # The debugger's tables of unstripped binaries name source files; nothing else may name a place.
+  strip --strip-debug "$libdir/libtenon.so.$TENON_VERSION" "$tree/bin/tenon" "$tree/libexec/tenon/tenon-manager"
   for place in "$TENON_SOURCE_DIR" "$TENON_BUILD_DIR" "$work"; do
     if grep -rlF -- "$place" "$tree"; then fail "the files above name $place"; fi
   done
@@ -47,6 +47,9 @@ case_tree() {
     "$libdir/pkgconfig/tenon.pc" "$tree/share/doc/tenon/LICENSE"; do
     [[ -f "$wanted" ]] || fail "$wanted is not installed"
   done
+  expect_output "tenon $TENON_VERSION" "$tree/bin/tenon" --version
+  expect_output "tenon-manager $TENON_VERSION" "$tree/libexec/tenon/tenon-manager" --version
+  [[ -f "$tree/share/man/man1/tenon.1" ]] || fail "the man page is not installed"
   if find "$tree" -name '*.in' -o -name '*.a' | grep .; then fail "the files above should not be installed"; fi
   readelf -d "$libdir/libtenon.so" >"$work/dynamic"
   grep -q 'SONAME.*\[libtenon\.so\.1\]' "$work/dynamic" || fail "SONAME is not libtenon.so.1"
