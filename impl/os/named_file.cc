@@ -91,6 +91,8 @@ Result<NameInfo> look_at_file(int fd) {
   return read_info(info);
 }
 
+Result<NameInfo> look_at_path(const std::string& path) { return look_at_name(AT_FDCWD, path); }
+
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable) {
   Fd fd(openat(directory, leaf.c_str(), (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (fd.is_open()) return fd;

@@ -33,6 +33,7 @@ struct NameInfo {
 Result<Fd> open_directory(const std::string& path);
 Result<NameInfo> look_at_name(int directory, const std::string& leaf);
 Result<NameInfo> look_at_file(int fd);
+Result<NameInfo> look_at_path(const std::string& path);
 // Never follows a link, never blocks on a pipe or on a lease, and makes no sound in a watch for IN_CLOSE_WRITE unless `writable`.
 // WOULD_BLOCK: somebody holds a lease on it, that is, it is being swept.
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable);

@@ -159,7 +159,7 @@ void Poller::wake() noexcept {
   errno = saved;
 }
 
-Result<DirectoryWatch> DirectoryWatch::create(const std::string& path) {
+Result<DirectoryWatch> DirectoryWatch::create(const std::string& path, bool removals) {
   const std::string what = format("watching directory %s", path.c_str());
   DirectoryWatch watch;
   watch.fd_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
@@ -171,8 +171,8 @@ Result<DirectoryWatch> DirectoryWatch::create(const std::string& path) {
     Status status = errno_status(error, what).with("path", path);
     return error == EMFILE ? with_fd_limit(std::move(status)) : status;
   }
-  constexpr uint32_t kEvents = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | IN_ONLYDIR;
-  if (::inotify_add_watch(watch.fd_.get(), path.c_str(), kEvents) < 0) {
+  const uint32_t events = IN_CLOSE_WRITE | IN_ONLYDIR | (removals ? IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE : 0);
+  if (::inotify_add_watch(watch.fd_.get(), path.c_str(), events) < 0) {
     const int error = errno;
     if (error == ENOSPC) return at_setting(error, what, "fs.inotify.max_user_watches").with("path", path);
     if (error == ENOTDIR) return Status(Code::kInvalidArgument, what + ": it is none").with("errno", error).with("path", path);

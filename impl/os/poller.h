@@ -39,7 +39,8 @@ class Poller {
 
 class DirectoryWatch {
  public:
-  static Result<DirectoryWatch> create(const std::string& path);
+  // `removals`: tell of names that were moved or removed, too.
+  static Result<DirectoryWatch> create(const std::string& path, bool removals);
   int fd() const noexcept { return fd_.get(); }
   // Calls `each` with every name whose file was let go by somebody who had it open for writing (its last fd closed and mapping gone), or
   // that was moved or removed. `overflowed` is set, never cleared: events were lost, or the directory is gone: look at everything. Takes

@@ -169,6 +169,11 @@ const bool g_fork_hooks = [] {
 
 Result<Ref<Directory>> open_names_directory(const std::string& path) {
   State& all = state();
+  if (Result<NameInfo> now = os::look_at_path(path); now.is_ok()) {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.directories.find(path);
+    if (found != all.directories.end() && same_file(now.value(), found->second->device(), found->second->inode())) return found->second;
+  }
   TENON_ASSIGN(Fd fd, os::open_directory(path));
   TENON_ASSIGN(const NameInfo info, os::look_at_file(fd.get()));
   Ref<Directory> old;  // let go after the lock

@@ -184,7 +184,7 @@ bool watch_names(const Ref<Directory>& directory) noexcept {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (const auto known = all.watched.find(directory.get()); known != all.watched.end()) return known->second;
     bool& works = all.watched[directory.get()];
-    Result<os::DirectoryWatch> watch = os::DirectoryWatch::create(directory->path());
+    Result<os::DirectoryWatch> watch = os::DirectoryWatch::create(directory->path(), false);
     if (!watch.is_ok() || !start().is_ok()) return false;
     auto record = std::make_unique<Watched>(Watched{directory, std::move(watch).value()});
     const int fd = record->watch.fd();

@@ -204,7 +204,7 @@ Fd make_file(const std::string& path) { return Fd(::open(path.c_str(), O_CREAT |
 
 TEST_F(DirectoryWatchTest, TellsWhatIsLetGoMovedAndRemoved) {
   const test::ScratchFolder folder;
-  auto made = DirectoryWatch::create(folder.path());
+  auto made = DirectoryWatch::create(folder.path(), true);
   ASSERT_TRUE(made.is_ok()) << made.status().message();
   DirectoryWatch& watch = made.value();
   EXPECT_NE(::fcntl(watch.fd(), F_GETFD) & FD_CLOEXEC, 0);
@@ -230,7 +230,7 @@ TEST_F(DirectoryWatchTest, TellsWhatIsLetGoMovedAndRemoved) {
 // What the watch is for: a process whose only hold is a mapping, and which is killed.
 TEST_F(DirectoryWatchTest, AKilledProcessLetsGoOfWhatItMapped) {
   const test::ScratchFolder folder;
-  auto made = DirectoryWatch::create(folder.path());
+  auto made = DirectoryWatch::create(folder.path(), true);
   ASSERT_TRUE(made.is_ok());
   test::ForkChild child([&](int ready) {
     Fd file = make_file(folder / "held");
@@ -249,7 +249,7 @@ TEST_F(DirectoryWatchTest, AKilledProcessLetsGoOfWhatItMapped) {
 
 TEST_F(DirectoryWatchTest, ManyNamesInOneRead) {
   const test::ScratchFolder folder;
-  auto made = DirectoryWatch::create(folder.path());
+  auto made = DirectoryWatch::create(folder.path(), true);
   ASSERT_TRUE(made.is_ok());
   // Of all lengths, so that events end everywhere in the buffer.
   std::vector<std::string> names;
@@ -262,7 +262,7 @@ TEST_F(DirectoryWatchTest, ARemovedDirectoryIsToldAsOverflow) {
   const test::ScratchFolder folder;
   const std::string inner = folder / "inner";
   ASSERT_EQ(::mkdir(inner.c_str(), 0700), 0);
-  auto made = DirectoryWatch::create(inner);
+  auto made = DirectoryWatch::create(inner, true);
   ASSERT_TRUE(made.is_ok());
   ASSERT_EQ(::rmdir(inner.c_str()), 0);
   ASSERT_TRUE(Waiter(Wait{}).until_ready(made.value().fd(), POLLIN).is_ok());
@@ -274,12 +274,12 @@ TEST_F(DirectoryWatchTest, ARemovedDirectoryIsToldAsOverflow) {
 TEST_F(DirectoryWatchTest, WhatIsNoDirectoryIsRefused) {
   const test::ScratchFolder folder;
   make_file(folder / "file").reset();
-  const Status missing = DirectoryWatch::create(folder / "none").status();
+  const Status missing = DirectoryWatch::create(folder / "none", true).status();
   EXPECT_EQ(missing.code(), Code::kNotFound);
   EXPECT_EQ(detail(missing, "path"), folder / "none");
-  EXPECT_EQ(DirectoryWatch::create(folder / "file").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(DirectoryWatch::create(folder / "file", true).status().code(), Code::kInvalidArgument);
   const test::NoFdLeft limit;
-  const Status status = DirectoryWatch::create(folder.path()).status();
+  const Status status = DirectoryWatch::create(folder.path(), true).status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(detail(status, "limit"), "RLIMIT_NOFILE");
   EXPECT_EQ(detail(status, "limit_value"), limit.limit());
@@ -297,7 +297,7 @@ TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
       if (::unshare(CLONE_NEWUSER) != 0) ::_exit(kNoNamespaces);
       const Fd file(::open(setting, O_WRONLY | O_CLOEXEC));
       if (!file.is_open() || ::write(file.get(), "0", 1) != 1) ::_exit(kNoNamespaces);
-      const Status status = DirectoryWatch::create(path).status();
+      const Status status = DirectoryWatch::create(path, true).status();
       const std::string text = std::string(code_name(status.code())) + " " + detail(status, "limit");
       if (detail(status, "limit_value").empty()) ::_exit(1);
       if (::write(writer.get(), text.data(), text.size()) < 0) ::_exit(1);
