@@ -169,8 +169,9 @@ tenon_status tenon_filename_sweep(const tenon_sweep_options* options, tenon_swee
     how.torch = (given.flags & TENON_SWEEP_TORCH) != 0;
     how.patience = 3;
     if (given.min_age_ns != 0) how.min_age_ns = given.min_age_ns;
-    TENON_ASSIGN(const share::SweepTotals found,
-                 share::sweep_names(given.directory != nullptr ? given.directory : std::string(share::kSharedMemory), how));
+    TENON_ASSIGN(const std::string directory,
+                 share::check_directory(given.directory != nullptr ? given.directory : std::string(share::kSharedMemory)));
+    TENON_ASSIGN(const share::SweepTotals found, share::sweep_names(directory, how));
     if (out == nullptr) return Status::ok();
     tenon_sweep_result result{};
     result.live = found.live;

@@ -16,6 +16,7 @@ struct Registry {
   std::array<int, kMaxHooks> ranks{};
   size_t count = 0;
   std::atomic<uint64_t> generation{1};
+  std::atomic<bool> has_forked{false};
   bool installed = false;
 };
 
@@ -26,6 +27,7 @@ Registry& registry() noexcept {
 
 void on_prepare() noexcept {
   Registry& all = registry();
+  all.has_forked.store(true, std::memory_order_relaxed);
   for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
 }
 
@@ -59,5 +61,7 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
 }
 
 uint64_t fork_generation() noexcept { return registry().generation.load(std::memory_order_relaxed); }
+
+bool has_forked() noexcept { return registry().has_forked.load(std::memory_order_relaxed); }
 
 }  // namespace tenon

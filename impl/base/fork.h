@@ -19,4 +19,7 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 // Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
 uint64_t fork_generation() noexcept;
 
+// Whether this process has forked or was forked since the library was loaded: others may hold what it holds by inheritance.
+bool has_forked() noexcept;
+
 }  // namespace tenon

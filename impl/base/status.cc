@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -26,6 +27,13 @@ const char* code_name(Code code) noexcept {
     case Code::kInternal: return "INTERNAL";
   }
   return "UNKNOWN";
+}
+
+Status::Status(Code code, std::string message) : info_(std::make_shared<ErrorInfo>()) {
+  info_->code = code;
+  info_->message = std::move(message);
+  std::replace_if(
+      info_->message.begin(), info_->message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
 }
 
 const std::string& Status::message() const noexcept {

@@ -48,10 +48,8 @@ struct ErrorInfo {
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
-  Status(Code code, std::string message) : info_(std::make_shared<ErrorInfo>()) {
-    info_->code = code;
-    info_->message = std::move(message);
-  }
+  // The message is one line, whatever names from outside are in it: control characters become '?'.
+  Status(Code code, std::string message);
   static Status ok() noexcept { return {}; }
 
   bool is_ok() const noexcept { return info_ == nullptr; }

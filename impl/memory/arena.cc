@@ -226,16 +226,21 @@ void free_block(Block&& block, bool was_lent) noexcept {
 uint64_t trim_arena() noexcept {
   State& all = state();
   uint64_t given_back = 0;
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto& list : all.segments) {
-    std::erase_if(list, [&](const std::unique_ptr<ArenaSegment>& each) {
-      if (each->live > 0) return false;
-      given_back += each->reserved;
-      all.retired_nbytes -= each->retired_nbytes;
-      return true;
-    });
+  // Let go after the lock, one by one: the end of a segment takes locks that come before this one.
+  while (true) {
+    Ref<Segment> dropped;
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    for (auto& list : all.segments) {
+      const auto found = std::find_if(list.begin(), list.end(), [](const std::unique_ptr<ArenaSegment>& each) { return each->live == 0; });
+      if (found == list.end()) continue;
+      given_back += (*found)->reserved;
+      all.retired_nbytes -= (*found)->retired_nbytes;
+      dropped = std::move((*found)->segment);
+      list.erase(found);
+      break;
+    }
+    if (!dropped) return given_back;
   }
-  return given_back;
 }
 
 ArenaTotals arena_totals() noexcept {

@@ -78,8 +78,7 @@ Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& 
       if (file.info.kind != NameInfo::Kind::kFile) return refuse(path, Code::kCorrupt, "is no file");
       if (os::take_shared_lock(file.fd.get())) break;
     } else if (opened.status().code() != Code::kWouldBlock) {
-      const Status& status = opened.status();
-      return Status(status.code(), format("opening %s: %s", path.c_str(), status.message().c_str())).with("path", path).caused_by(status);
+      return name_error(path, opened.status());
     }
     if (std::chrono::steady_clock::now() > deadline)
       return refuse(path, Code::kTimeout, "is held by a process that looks whether it is dead, or says so");
@@ -141,15 +140,7 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
   request.allow_unsealed = open.allow_unsealed;
   request.nbytes = file->info.nbytes;
   Result<Segment::Inspected> inspected = Segment::inspect(file->fd.get(), request);
-  if (!inspected.is_ok()) {
-    const Status& status = inspected.status();
-    Status named(status.code(), format("%s: %s", path.c_str(), status.message().c_str()));
-    if (status.code() == Code::kPermission) {
-      named =
-          std::move(named).with("option", std::string(open.allow_unsealed ? "READ_ONLY, PRIVATE_COW or PRIVATE_COPY" : "ALLOW_UNSEALED"));
-    }
-    return std::move(named).with("path", path).caused_by(status);
-  }
+  if (!inspected.is_ok()) return name_error(path, inspected.status());
   const bool separate = segment || (!inspected.value().writable && file->writable);
   os::Mapping page;
   if (separate) {
@@ -170,14 +161,17 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
     segment->attach_tail(std::move(tail));
     return segment;
   }
-  // Another thread may have opened the same name meanwhile; then its segment stands, and ours lets go again.
-  return intern_segment(std::move(segment));
+  // Another thread may have opened the same name meanwhile; then its segment stands, and ours lets go again. Unless the file has grown.
+  Ref<Segment> known = intern_segment(segment);
+  return known->nbytes() >= kHead + claim.offset + claim.nbytes ? known : segment;
 }
 
-Result<Ref<Storage>> open_private_file(OpenedFile* file, const NameClaim& claim, const OpenOptions& open) {
+Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path, const NameClaim& claim, const OpenOptions& open) {
   const Claim range{Access::kAuto, kHead + claim.offset, claim.nbytes, 0};
   if (claim.nbytes == 0) return Storage::create({.is_private = true}, 0);
-  return open_private(file->fd.get(), range, open);
+  Result<Ref<Storage>> opened = open_private(file->fd.get(), range, open);
+  if (!opened.is_ok()) return name_error(path, opened.status());
+  return opened;
 }
 
 Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory,
@@ -190,7 +184,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
   TENON_ASSIGN(OpenedFile file, open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
   TENON_TRY(check_owner(file.info, path, options.other_user));
   TENON_TRY(check_size(file.info, path, claim));
-  if (open.is_private()) return open_private_file(&file, claim, open);
+  if (open.is_private()) return open_private_file(&file, path, claim, open);
 
   const SegmentKey key{file.info.device, file.info.inode, file.writable && wanted != Access::kReadOnly};
   Ref<Segment> segment = find_segment(key);
@@ -211,16 +205,21 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, c
   if (claim.access == Access::kReadOnly) handed.access = Access::kReadOnly;
   const Claim range{handed.access, claim.offset, claim.nbytes, handed.segment_nbytes};
   Result<Ref<Storage>> opened = open_by_fd(handed.fd.get(), range, options.open, nullptr);
-  if (opened.is_ok()) return opened;
-  const Status& status = opened.status();
-  Status named(status.code(), format("the memory behind %s: %s", name.path().c_str(), status.message().c_str()));
-  for (const Detail& detail : status.info()->details) {
-    if (detail.key == "option" || detail.key == "limit" || detail.key == "field") named = std::move(named).with(detail.key, detail.value);
+  if (opened.is_ok()) {
+    if (const Ref<Segment>& segment = opened.value()->segment()) tie_to_lender(segment, name, std::move(handed.socket));
+    return opened;
   }
-  return std::move(named).with("path", name.path()).caused_by(status);
+  // What is wrong about the fd is the lender's doing; what is wrong about the range is the handle's.
+  const Status& status = opened.status();
+  bool about_range = false;
+  for (const Detail& detail : status.info()->details) about_range = about_range || detail.key == "field";
+  const std::string path = name.path();
+  if (status.code() != Code::kInvalidArgument || about_range) return name_error(path, status);
+  return refuse(path, Code::kCorrupt, "hands out no memory: " + status.message()).caused_by(status);
 }
 
-Result<NameClaim> lend_file(const Ref<Storage>& storage, FileTail* tail, const FilenameOptions& options, os::Waiter* waiter) {
+// `range` is what the storage has of the file.
+Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const FilenameOptions& options, os::Waiter* waiter) {
   const Filename name = tail->filename();
   if (options.access == Access::kReadOnly) {
     return refuse(name.path(), Code::kPermission, "is a file: its own user can always write it, so it cannot be lent read-only")
@@ -229,10 +228,7 @@ Result<NameClaim> lend_file(const Ref<Storage>& storage, FileTail* tail, const F
   if (!options.name.empty() && options.name != name.leaf)
     return refuse(name.path(), Code::kUnsupported, "is the name that the storage has already")
         .with("option", std::string("tenon_storage_new_filename"));
-  NameClaim result;
-  result.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
-  result.offset = storage->offset() - kHead;
-  result.nbytes = storage->nbytes();
+  NameClaim result = range;
   result.name = name.text();
   result.manager = tail->manager();
   if (options.torch && result.manager.empty()) {
@@ -260,14 +256,23 @@ Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbyte
 Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options, os::Waiter* waiter) {
   TENON_TRY(check_mode(options));
   const Ref<Segment>& segment = storage->segment();
-  if (FileTail* tail = segment ? segment->find_tail<FileTail>() : nullptr; tail != nullptr)
-    return lend_file(storage, tail, options, waiter);
+  if (FileTail* tail = segment ? segment->find_tail<FileTail>() : nullptr; tail != nullptr) {
+    NameClaim range;
+    range.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
+    range.offset = storage->offset() - kHead;
+    range.nbytes = storage->nbytes();
+    return lend_file(range, tail, options, waiter);
+  }
   if (storage->can_move()) {
     TENON_ASSIGN(Ref<Segment> made, create_named_segment(options, storage->nbytes()));
-    FileTail* const tail = made->find_tail<FileTail>();
+    NameClaim range;
+    range.access = Access::kWritable;
+    range.nbytes = storage->nbytes();
+    // First, for it can fail, and then the storage is where it was.
+    TENON_ASSIGN(NameClaim lent, lend_file(range, made->find_tail<FileTail>(), options, waiter));
     storage->move_into(std::move(made), kHead);
     (void)intern_storage(storage);
-    return lend_file(storage, tail, options, waiter);
+    return lent;
   }
   TENON_ASSIGN(const Access access, check_lend(*storage, options.access));
   if (options.torch) {
@@ -285,8 +290,10 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
   // Marks the storage as lent, too.
   TENON_ASSIGN(const Lend lent, lend(storage, options.access));
   (void)lent;
-  const SocketPolicy policy{mode_of(options), options.has_group, options.group};
-  TENON_ASSIGN(const Filename name, serve_name(storage, access, place, !options.name.empty(), policy));
+  // Whoever may read needs both bits of a socket to connect; the memory behind it has its own say on writing.
+  const mode_t mode = mode_of(options) | ((mode_of(options) & 0444) >> 1);
+  const SocketPolicy policy{mode, options.has_group, options.group};
+  TENON_ASSIGN(const Filename name, serve_name(storage, access, place, options.name.empty() ? options.prefix : std::string(), policy));
   result.offset = storage->offset();
   result.name = name.text();
   if (options.in_flight) (void)count_socket_message(name, false);

@@ -10,9 +10,7 @@ namespace {
 constexpr size_t kLeafMax = 255;
 
 Status bad_name(std::string_view text, const char* why) {
-  // Names come from outside: one line, and no longer than a name can be.
-  std::string shown;
-  for (const char c : text.substr(0, kNameNbytes)) shown.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+  const std::string shown(text.substr(0, kNameNbytes));
   return Status(Code::kInvalidArgument, format("the name '%s' %s", shown.c_str(), why)).with("path", shown);
 }
 
@@ -22,6 +20,22 @@ bool is_leaf(std::string_view leaf) noexcept {
 }
 
 }  // namespace
+
+Status name_error(const std::string& path, const Status& cause) {
+  Status status(cause.code(), format("%s: %s", path.c_str(), cause.message().c_str()));
+  for (const Detail& detail : cause.info()->details) {
+    if (detail.key != "path" && detail.key != "fd") status = std::move(status).with(detail.key, detail.value);
+  }
+  return std::move(status).with("path", path).caused_by(cause);
+}
+
+Result<std::string> check_directory(std::string_view directory) {
+  std::string result(directory);
+  while (result.size() > 1 && result.back() == '/') result.pop_back();
+  if (result.size() < 2 || result.front() != '/' || result.find('\0') != std::string::npos)
+    return bad_name(directory, "is no absolute path of a directory that names can be in");
+  return result;
+}
 
 std::string Filename::text() const { return directory == kSharedMemory ? "/" + leaf : path(); }
 
@@ -39,10 +53,7 @@ Result<Filename> parse_filename(std::string_view text) {
 
 Result<Filename> choose_filename(std::string_view directory, std::string_view prefix, std::string_view leaf) {
   Filename result;
-  result.directory = directory.empty() ? kSharedMemory : directory;
-  while (result.directory.size() > 1 && result.directory.back() == '/') result.directory.pop_back();
-  if (result.directory.front() != '/' || result.directory.size() == 1 || result.directory.find('\0') != std::string::npos)
-    return bad_name(result.directory, "is no absolute path of a directory that names can be in");
+  TENON_ASSIGN(result.directory, check_directory(directory));
   if (!leaf.empty()) {
     if (!is_leaf(leaf)) return bad_name(leaf, "has a slash in it, or is no name of a file");
     result.leaf = leaf;

@@ -25,6 +25,10 @@ struct Filename {
 
 // A handle's text. INVALID_ARGUMENT (detail path) for what is empty, relative, too long, or ends in "", "." or "..".
 Result<Filename> parse_filename(std::string_view text);
+// Absolute, not the root, without a slash at its end.
+Result<std::string> check_directory(std::string_view directory);
+// What went wrong with the thing at `path`: the same code and details, but for the fd through which the library met it.
+Status name_error(const std::string& path, const Status& cause);
 // A name to be made: `leaf` as chosen, or, if it is empty, `prefix` and 128 random bits.
 Result<Filename> choose_filename(std::string_view directory, std::string_view prefix, std::string_view leaf);
 

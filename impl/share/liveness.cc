@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -47,6 +48,24 @@ T member(const std::byte* bytes, size_t offset) noexcept {
   return value;
 }
 
+// torch_PID_RANDOM_COUNTER, or an older PyTorch's torch_PID_RANDOM. The pid; 0: the name is no such name.
+int32_t maker_of_torch_name(std::string_view leaf) noexcept {
+  if (!leaf.starts_with(kTorchPrefix)) return 0;
+  leaf.remove_prefix(kTorchPrefix.size());
+  std::array<uint64_t, 3> parts{};
+  size_t count = 0;
+  for (bool more = true; more; ++count) {
+    if (count == parts.size()) return 0;
+    const auto [end, error] = std::from_chars(leaf.data(), leaf.data() + leaf.size(), parts[count]);
+    if (error != std::errc()) return 0;
+    leaf.remove_prefix(static_cast<size_t>(end - leaf.data()));
+    more = !leaf.empty();
+    if (more && leaf.front() != '_') return 0;
+    if (more) leaf.remove_prefix(1);
+  }
+  return count >= 2 && parts[0] <= uint64_t{INT32_MAX} ? static_cast<int32_t>(parts[0]) : 0;
+}
+
 NameKind read_head(int fd, std::string_view leaf, uint64_t file_nbytes, Head* head) {
   std::byte bytes[kFilenameHeaderNbytes];
   if (file_nbytes < sizeof bytes || !os::read_file(fd, 0, bytes, sizeof bytes).is_ok()) return NameKind::kOther;
@@ -60,15 +79,7 @@ NameKind read_head(int fd, std::string_view leaf, uint64_t file_nbytes, Head* he
     head->maker_pid_namespace = member<uint64_t>(bytes, offsetof(FilenameHeader, maker_pid_namespace));
     return NameKind::kFile;
   }
-  return leaf.starts_with(kTorchPrefix) ? NameKind::kTorchFile : NameKind::kOther;
-}
-
-// torch_PID_RANDOM_COUNTER
-int32_t maker_of_torch_name(std::string_view leaf) noexcept {
-  leaf.remove_prefix(kTorchPrefix.size());
-  int32_t pid = 0;
-  const auto [end, error] = std::from_chars(leaf.data(), leaf.data() + leaf.size(), pid);
-  return error == std::errc() && end != leaf.data() + leaf.size() && *end == '_' && pid > 0 ? pid : 0;
+  return maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kOther;
 }
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
@@ -203,7 +214,7 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
 }
 
 bool by_its_name(std::string_view leaf) noexcept {
-  return leaf.starts_with(kDefaultPrefix) || leaf.starts_with(kTorchPrefix) || leaf.starts_with(kHalfMadePrefix);
+  return leaf.starts_with(kDefaultPrefix) || maker_of_torch_name(leaf) != 0 || leaf.starts_with(kHalfMadePrefix);
 }
 
 }  // namespace
@@ -224,7 +235,7 @@ Result<NameReport> look_at(int directory, const std::string& leaf, const LookOpt
   if (!options.any_user && info.uid != os::user_id()) {
     if (by_its_name(leaf)) {
       report.kind = info.kind == NameInfo::Kind::kSocket ? NameKind::kSocket
-                    : leaf.starts_with(kTorchPrefix)     ? NameKind::kTorchFile
+                    : maker_of_torch_name(leaf) != 0     ? NameKind::kTorchFile
                                                          : NameKind::kFile;
       report.why = format("it belongs to user %u", info.uid);
     }

@@ -39,10 +39,10 @@ constexpr int64_t kSilenceNs = 5'000'000'000;
 struct Served {
   Fd listener;
   Filename name;
-  std::string path;
   uint64_t inode = 0;
   Segment* segment = nullptr;        // lives: its end takes this entry out first
   const Storage* storage = nullptr;  // null: the name is the segment's own
+  std::string prefix;                // empty: the name was chosen
   Access access = Access::kAuto;
   SocketPolicy policy;
   uint64_t in_flight = 0;
@@ -50,17 +50,21 @@ struct Served {
   bool orphaned = false;  // its storage is gone, and only they keep it
 };
 
+// Who asked and was answered stays connected, to be told by the hang-up when the name goes.
 struct Client {
   Fd socket;
   int listener = -1;
   int64_t since_ns = 0;
+  bool answered = false;
 };
 
 struct State {
   std::mutex mutex;
   std::unordered_map<int, std::unique_ptr<Served>> served;  // by listener
   std::unordered_map<int, Client> clients;                  // by socket
+  size_t silent = 0;                                        // of the clients: not answered yet
   std::unordered_map<const Segment*, int> own_names;        // a segment's own name -> listener
+  std::unordered_multimap<const Storage*, int> storage_names;
   bool exit_hook = false;
   bool tick_is_due = false;
 };
@@ -77,7 +81,9 @@ void forget_in_child() noexcept {
   for (auto& [fd, served] : all.served) (void)served->held.detach();  // the parent's messages; a segment kept mapped here harms nobody
   all.served.clear();
   all.clients.clear();
+  all.silent = 0;
   all.own_names.clear();
+  all.storage_names.clear();
   all.tick_is_due = false;
 }
 
@@ -98,6 +104,14 @@ void unlink_served(const Served& served) noexcept {
   if (info.is_ok() && info.value().inode == served.inode) (void)os::unlink_name(directory.value()->fd(), served.name.leaf);
 }
 
+void drop_client(State* all, int fd) noexcept {
+  const auto found = all->clients.find(fd);
+  if (found == all->clients.end()) return;
+  stop_serving_fd(fd);
+  if (!found->second.answered) --all->silent;
+  all->clients.erase(found);
+}
+
 // An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody connects to what has no server.
 using Ending = std::unique_ptr<Served>;
 
@@ -106,27 +120,36 @@ Ending take_out(State* all, int listener) noexcept {
   if (found == all->served.end()) return nullptr;
   Ending ending = std::move(found->second);
   all->served.erase(found);
-  if (ending->storage == nullptr) all->own_names.erase(ending->segment);
+  if (ending->storage == nullptr) {
+    all->own_names.erase(ending->segment);
+  } else {
+    const auto [begin, end] = all->storage_names.equal_range(ending->storage);
+    for (auto at = begin; at != end; ++at) {
+      if (at->second != listener) continue;
+      all->storage_names.erase(at);
+      break;
+    }
+  }
   stop_serving_fd(listener);
   unlink_served(*ending);
+  for (auto at = all->clients.begin(); at != all->clients.end();) {
+    const auto here = at++;
+    if (here->second.listener == listener && here->second.answered) drop_client(all, here->first);
+  }
   return ending;
-}
-
-void drop_client(State* all, int fd) noexcept {
-  stop_serving_fd(fd);
-  all->clients.erase(fd);
 }
 
 void end_of_storage(Storage* storage) noexcept {
   State& all = state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto at = all.served.begin(); at != all.served.end();) {
-    const auto here = at++;
-    if (here->second->storage != storage) continue;
-    if (here->second->in_flight > 0) {
-      here->second->orphaned = true;
+  for (auto at = all.storage_names.find(storage); at != all.storage_names.end(); at = all.storage_names.find(storage)) {
+    Served& served = *all.served.at(at->second);
+    if (served.in_flight > 0) {
+      // Kept by its messages alone from now on; another storage may come to stand at this address.
+      served.orphaned = true;
+      all.storage_names.erase(at);
     } else {
-      (void)take_out(&all, here->first);  // `held` is empty, so this lets nothing go under the lock
+      (void)take_out(&all, at->second);  // `held` is empty, so this lets nothing go under the lock
     }
   }
 }
@@ -176,52 +199,56 @@ void answer(int socket, Code code, const Served* served, int fd) noexcept {
   (void)os::send_message(socket, std::as_bytes(std::span(&packet, 1)), {}, fds);
 }
 
-// One request of one client, answered and done. What comes back is let go after the lock.
-Ref<Segment> serve(State* all, const Client& client, bool* keep) {
+enum class Outcome { kDone, kStays, kLater };
+
+// One request of one client. What `let_go` gets is to be let go after the lock.
+Outcome serve(State* all, const Client& client, Ref<Segment>* let_go) {
   RequestPacket request{};
   os::ReceivedFds fds;
   const os::Transfer got = os::receive_message(client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
   // An event of another socket that had this number a moment ago.
-  *keep = got.error == EAGAIN;
-  if (got.error != 0 || got.nbytes == 0) return nullptr;
+  if (got.error == EAGAIN) return Outcome::kLater;
+  if (got.error != 0 || got.nbytes == 0) return Outcome::kDone;
   const int socket = client.socket.get();
   const bool good =
       got.nbytes == sizeof request && !got.data_cut && request.magic == kNameMagic && request.request >= 1 && request.request <= 3;
   const auto found = all->served.find(client.listener);
   if (!good || found == all->served.end()) {
     answer(socket, good ? Code::kNotFound : Code::kInvalidArgument, nullptr, -1);
-    return nullptr;
+    return Outcome::kDone;
   }
   Served* served = found->second.get();
   const auto wanted = static_cast<NameRequest>(request.request);
+  Outcome outcome = Outcome::kDone;
   if (wanted != NameRequest::kReceived) {
     // A segment whose last reference has just gone is about to take this entry out.
     if (!served->segment->try_retain()) {
       answer(socket, Code::kNotFound, nullptr, -1);
-      return nullptr;
+      return Outcome::kDone;
     }
-    Ref<Segment> alive = Ref<Segment>::adopt(served->segment);
+    *let_go = Ref<Segment>::adopt(served->segment);
     Result<int> fd = served->segment->lending_fd();
     answer(socket, fd.status().code(), served, fd.is_ok() ? fd.value() : -1);
-    if (!fd.is_ok() || wanted == NameRequest::kOpen) return alive;
-    if (message_received(served)) {
-      // What is let go after the lock is two references; hand one back by the other.
-      served->held = nullptr;  // `alive` is still there, so this is not the last one
-      if (served->orphaned) (void)take_out(all, client.listener);
-    }
-    return alive;
+    if (!fd.is_ok()) return Outcome::kDone;
+    outcome = Outcome::kStays;
+    if (wanted == NameRequest::kOpen) return outcome;
+  } else {
+    answer(socket, Code::kOk, nullptr, -1);
   }
-  answer(socket, Code::kOk, nullptr, -1);
-  if (!message_received(served)) return nullptr;
-  Ref<Segment> last = std::move(served->held);
+  if (!message_received(served)) return outcome;
+  if (*let_go) {
+    served->held = nullptr;  // `let_go` is another reference, so this is not the last one
+  } else {
+    *let_go = std::move(served->held);
+  }
   if (served->orphaned) (void)take_out(all, client.listener);
-  return last;
+  return outcome;
 }
 
 void tick() noexcept;
 
 void want_tick(State* all) noexcept {
-  if (all->tick_is_due || all->clients.empty()) return;
+  if (all->tick_is_due || all->silent == 0) return;
   all->tick_is_due = true;
   call_later(&tick, kSilenceNs);
 }
@@ -234,7 +261,7 @@ void tick() noexcept {
   const int64_t now = os::real_time_ns();
   for (auto at = all.clients.begin(); at != all.clients.end();) {
     const auto here = at++;
-    if (now - here->second.since_ns >= kSilenceNs) drop_client(&all, here->first);
+    if (!here->second.answered && now - here->second.since_ns >= kSilenceNs) drop_client(&all, here->first);
   }
   want_tick(&all);
 }
@@ -245,13 +272,24 @@ void on_client(int fd, bool) noexcept {
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.clients.find(fd);
   if (found == all.clients.end()) return;
-  bool keep = false;
-  try {
-    let_go = serve(&all, found->second, &keep);
-  } catch (...) {
-    keep = false;  // no memory: the client sees us hang up
+  Client& client = found->second;
+  if (client.answered) {
+    // There is nothing more to say: it hung up, or it breaks the protocol. Or this is another socket's event, and the next one is its own.
+    drop_client(&all, fd);
+    return;
   }
-  if (!keep) drop_client(&all, fd);
+  Outcome outcome = Outcome::kDone;
+  try {
+    outcome = serve(&all, client, &let_go);
+  } catch (...) {
+    outcome = Outcome::kDone;  // no memory: the client sees us hang up
+  }
+  // Serving can have ended the name, but leaves clients that are not answered alone.
+  if (outcome == Outcome::kDone) drop_client(&all, fd);
+  if (outcome == Outcome::kStays) {
+    client.answered = true;
+    --all.silent;
+  }
 }
 
 void on_listener(int fd, bool) noexcept;
@@ -262,6 +300,12 @@ bool accept_one(State* all, int listener) {
   if (found == all->served.end()) return false;
   Result<Fd> accepted = os::accept_local(listener);
   if (!accepted.is_ok()) {
+    // Who only waits for our end can be spared.
+    const auto idle = std::find_if(all->clients.begin(), all->clients.end(), [](const auto& each) { return each.second.answered; });
+    if (idle != all->clients.end()) {
+      drop_client(all, idle->first);
+      return true;
+    }
     // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not spin.
     stop_serving_fd(listener);
     call_later(
@@ -275,12 +319,13 @@ bool accept_one(State* all, int listener) {
   }
   if (!accepted.value().is_open()) return false;
   const int socket = accepted.value().get();
-  if (all->clients.size() >= kMaxClients || !may_have(*found->second, socket)) {
-    answer(socket, all->clients.size() >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
+  if (all->silent >= kMaxClients || !may_have(*found->second, socket)) {
+    answer(socket, all->silent >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
     return true;
   }
   all->clients.emplace(socket, Client{std::move(accepted).value(), listener, os::real_time_ns()});
-  if (!serve_fd(socket, &on_client).is_ok()) all->clients.erase(socket);
+  ++all->silent;
+  if (!serve_fd(socket, &on_client).is_ok()) drop_client(all, socket);
   want_tick(all);
   return true;
 }
@@ -322,44 +367,55 @@ Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
 
 }  // namespace
 
-Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Filename& place, bool chosen, const SocketPolicy& policy) {
+Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Filename& place, const std::string& prefix,
+                            const SocketPolicy& policy) {
   State& all = state();
   Segment* const segment = storage->segment().get();
-  if (!chosen) {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto found = all.own_names.find(segment);
-    if (found != all.own_names.end()) {
-      const Served& served = *all.served.at(found->second);
-      if (served.policy.mode == policy.mode && served.policy.has_group == policy.has_group && served.policy.group == policy.group &&
-          served.name.directory == place.directory)
-        return served.name;
-      // Asked for otherwise than it is: a name of its own, which lasts as long as the storage.
-      chosen = true;
+  const auto fits = [&](const Served& served) {
+    return served.policy == policy && served.name.directory == place.directory && served.prefix == prefix &&
+           (!prefix.empty() || served.name.leaf == place.leaf);
+  };
+  // With the lock: a name that is there already.
+  bool of_storage = prefix.empty();
+  const auto find_known = [&]() -> const Served* {
+    if (const auto own = all.own_names.find(segment); own != all.own_names.end()) {
+      if (fits(*all.served.at(own->second))) return all.served.at(own->second).get();
+      of_storage = true;
     }
+    const auto [begin, end] = all.storage_names.equal_range(storage.get());
+    const auto known = std::find_if(begin, end, [&](const auto& each) { return fits(*all.served.at(each.second)); });
+    return known == end ? nullptr : all.served.at(known->second).get();
+  };
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (const Served* known = find_known(); known != nullptr) return known->name;
   }
   if (segment->find_tail<SocketTail>() == nullptr) segment->attach_tail(std::make_unique<SocketTail>());
   auto served = std::make_unique<Served>();
   TENON_ASSIGN(served->listener, listen_or_sweep(place, policy));
   const int listener = served->listener.get();
   served->name = place;
+  served->prefix = prefix;
   served->segment = segment;
-  served->storage = chosen ? storage.get() : nullptr;
   served->access = access;
   served->policy = policy;
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(place.directory));
   TENON_ASSIGN(const os::NameInfo info, os::look_at_name(directory->fd(), place.leaf));
   served->inode = info.inode;
-  if (chosen) storage->on_dispose_names.store(&end_of_storage, std::memory_order_release);
 
   const std::lock_guard<std::mutex> lock(all.mutex);
+  // Two threads at once: the first one's name stands, and this one's goes.
+  if (const Served* known = find_known(); known != nullptr) {
+    unlink_served(*served);
+    return known->name;
+  }
   if (!all.exit_hook) all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
-  if (!chosen) {
-    // Two threads at once: the first one's name stands, and this one's goes.
-    const auto [at, inserted] = all.own_names.try_emplace(segment, listener);
-    if (!inserted) {
-      unlink_served(*served);
-      return all.served.at(at->second)->name;
-    }
+  if (of_storage) {
+    served->storage = storage.get();
+    storage->on_dispose_names.store(&end_of_storage, std::memory_order_release);
+    all.storage_names.emplace(storage.get(), listener);
+  } else {
+    all.own_names.emplace(segment, listener);
   }
   all.served.emplace(listener, std::move(served));
   Status status = serve_fd(listener, &on_listener);

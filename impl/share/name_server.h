@@ -20,22 +20,27 @@ struct SocketPolicy {
   mode_t mode = 0600;
   bool has_group = false;
   gid_t group = 0;
+  bool operator==(const SocketPolicy&) const = default;
 };
 
-// The name under which this storage can be reached: its segment's own, made the first time, or, if `chosen` is not empty, one that lasts
-// as long as the storage. `access` is what borrowers get.
-Result<Filename> serve_name(const Ref<storage::Storage>& storage, memory::Access access, const Filename& place, bool chosen,
+// The name under which this storage can be reached: its segment's own, made the first time. With an empty `prefix` the leaf of `place` was
+// chosen by the user; then, and if the segment's own is of another directory, prefix or policy, the name lasts as long as the storage.
+// `access` is what borrowers get.
+Result<Filename> serve_name(const Ref<storage::Storage>& storage, memory::Access access, const Filename& place, const std::string& prefix,
                             const SocketPolicy& policy);
 // One message in flight more or less, for a name that this process serves. False: it serves no such name.
 bool count_socket_message(const Filename& name, bool received);
 
 // The borrower's side. What comes back is checked as far as the packet goes, the fd not at all.
 struct Handed {
+  os::Fd socket;  // hangs up when the lender ends, or has the name no longer
   os::Fd fd;
   memory::Access access = memory::Access::kAuto;
   uint64_t segment_nbytes = 0;
 };
 enum class NameRequest : uint32_t { kOpen = 1, kOpenReceived = 2, kReceived = 3 };
 Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_user, os::Waiter* waiter);
+// As long as the segment lives here, the end of its lender is noticed, and the dead name removed.
+void tie_to_lender(const Ref<memory::Segment>& segment, const Filename& name, os::Fd socket);
 
 }  // namespace tenon::share

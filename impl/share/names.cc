@@ -1,5 +1,6 @@
 #include "share/names.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "os/host.h"
 #include "os/named_file.h"
+#include "os/process.h"
 #include "share/cache.h"
 #include "share/liveness.h"
 #include "share/manager.h"
@@ -88,6 +91,7 @@ class Names {
       const int64_t until = os::real_time_ns() + kKeepNs;
       (void)os::write_file(each.fd.get(), offsetof(FilenameHeader, keep_until_ns), &until, sizeof until);
     }
+    std::vector<FileTail*> last;  // their segments live: nothing is disposed here
     while (true) {
       FileTail* tail = nullptr;
       {
@@ -96,17 +100,39 @@ class Names {
       }
       if (tail == nullptr) break;
       tail->leave(true);
+      if (tail->last_) last.push_back(tail);
+    }
+    if (!last.empty()) remove_last(last);
+  }
+
+  // The mappings stay until the kernel takes them, so the lease cannot be asked. Without relatives the count is to be believed, as PyTorch
+  // does; a relative by fork may hold a file without a part in the count, and shows in /proc.
+  static void remove_last(const std::vector<FileTail*>& tails) noexcept {
+    try {
+      std::vector<os::Holders> holders(tails.size());
+      if (has_forked()) {
+        std::vector<os::FileId> files;
+        for (const FileTail* tail : tails) files.push_back({tail->device_, tail->inode_});
+        holders = os::find_holders(files);
+      }
+      for (size_t i = 0; i < tails.size(); ++i) {
+        const FileTail& tail = *tails[i];
+        const auto& pids = holders[i].pids;
+        if (std::any_of(pids.begin(), pids.end(), [](pid_t pid) { return pid != os::process_id(); })) continue;
+        Result<NameInfo> info = os::look_at_name(tail.directory_->fd(), tail.leaf_);
+        if (info.is_ok() && same_file(info.value(), tail.device_, tail.inode_)) (void)os::unlink_name(tail.directory_->fd(), tail.leaf_);
+      }
+    } catch (...) {
+      // No memory: the next sweep does it.
     }
   }
 
-  // The child holds the files that it inherited by their mappings, and owes the counts nothing. What the parent keeps for messages is the
-  // parent's, and its fds here would make it look held.
+  // The child holds the files that it inherited by their mappings, and owes the counts nothing (leave() sees that by the generation). What
+  // the parent keeps for messages is the parent's, and its fds here would make it look held.
   static void in_child() noexcept {
     State& all = state();
     all.kept.clear();
     all.sweeps.clear();
-    for (FileTail* tail = all.first; tail != nullptr; tail = tail->next_) tail->entered_ = false;
-    all.first = nullptr;
   }
 
   static void enter(FileTail* tail) noexcept {
@@ -212,23 +238,15 @@ bool FileTail::header_is_there() const noexcept {
 }
 
 void FileTail::leave(bool at_exit) noexcept {
-  if (!Names::remove(this) || generation_ != fork_generation()) return;
-  if (!header_is_there()) return;
-  count_down(&header_->count);
+  if (!Names::remove(this) || !header_is_there()) return;
+  const bool inherited = generation_ != fork_generation();
+  if (!inherited) count_down(&header_->count);
   last_ = header_->count.load(std::memory_order_relaxed) <= 0;
-  const bool awaited = sent_.load(std::memory_order_relaxed) > 0 && header_->count.load(std::memory_order_relaxed) > 0 &&
-                       header_->in_flight.load(std::memory_order_relaxed) > 0;
-  if (!at_exit) {
-    if (awaited) Names::keep(*this);
-    return;
-  }
-  if (awaited) header_->keep_until_ns.store(os::real_time_ns() + kKeepNs, std::memory_order_relaxed);
-  // The mapping stays until the kernel takes it, so the lease cannot be asked: PyTorch's rule must do.
-  if (header_->count.load(std::memory_order_relaxed) <= 0) {
-    Result<NameInfo> info = os::look_at_name(directory_->fd(), leaf_);
-    if (info.is_ok() && same_file(info.value(), device_, inode_)) (void)os::unlink_name(directory_->fd(), leaf_);
-  }
-  if (!manager_.empty()) deallocate_at_manager(manager_, "/" + leaf_);
+  if (inherited) return;
+  const bool awaited = sent_.load(std::memory_order_relaxed) > 0 && !last_ && header_->in_flight.load(std::memory_order_relaxed) > 0;
+  if (awaited && at_exit) header_->keep_until_ns.store(os::real_time_ns() + kKeepNs, std::memory_order_relaxed);
+  if (awaited && !at_exit) Names::keep(*this);
+  if (at_exit && !manager_.empty()) deallocate_at_manager(manager_, "/" + leaf_);
 }
 
 void FileTail::before_unmap(memory::Segment*) noexcept { leave(false); }

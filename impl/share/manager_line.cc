@@ -1,0 +1,142 @@
+#include "share/manager_line.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "base/fork.h"
+#include "os/local_socket.h"
+#include "os/sender.h"
+#include "os/socket.h"
+#include "share/manager.h"
+
+namespace tenon::share {
+namespace {
+
+using os::Fd;
+using os::Waiter;
+
+constexpr size_t kIdleMost = 4;
+constexpr size_t kUnsentMost = 100'000;
+
+struct Lines {
+  std::vector<Fd> idle;
+  std::vector<ManagerBytes> unsent;
+};
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<std::string, Lines> lines;
+  std::string own_folder;
+};
+
+// Never destroyed: storages are let go while the program's statics are.
+union Forever {
+  Forever() : table() {}
+  ~Forever() {}
+  Table table;
+};
+
+Table& table() noexcept {
+  static Forever instance;
+  return instance.table;
+}
+
+// The child's messages would come from another process over a connection that the manager knows as its parent's: it makes its own. What
+// another thread had taken from the table at that moment stays open in the child, which the manager can bear.
+void forget_in_child() noexcept {
+  table().lines.clear();
+  table().mutex.unlock();
+}
+
+// The last of all ranks: no other lock is ever taken under this one.
+const bool g_fork_hooks = [] {
+  (void)table();
+  register_fork_hooks(
+      40, {[]() noexcept { table().mutex.lock(); }, []() noexcept { table().mutex.unlock(); }, []() noexcept { forget_in_child(); }});
+  return true;
+}();
+
+bool is_stale(const Fd& socket) noexcept { return os::peer_hung_up(socket.get()) || os::unread_nbytes(socket.get()) > 0; }
+
+}  // namespace
+
+Fd take_manager_line(const std::string& manager) {
+  Table& all = table();
+  std::vector<Fd> stale;
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto line = all.lines.find(manager);
+  if (line == all.lines.end()) return {};
+  while (!line->second.idle.empty()) {
+    Fd socket = std::move(line->second.idle.back());
+    line->second.idle.pop_back();
+    if (!is_stale(socket)) return socket;
+    stale.push_back(std::move(socket));
+  }
+  return {};
+}
+
+void give_manager_line(const std::string& manager, Fd socket) {
+  Table& all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::vector<Fd>& idle = all.lines[manager].idle;
+  if (idle.size() < kIdleMost) idle.push_back(std::move(socket));
+}
+
+void keep_unsent(const std::string& manager, const ManagerBytes& message) {
+  Table& all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::vector<ManagerBytes>& unsent = all.lines[manager].unsent;
+  if (unsent.size() < kUnsentMost) unsent.push_back(message);
+}
+
+std::vector<ManagerBytes> take_unsent(const std::string& manager) {
+  Table& all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto line = all.lines.find(manager);
+  return line == all.lines.end() ? std::vector<ManagerBytes>() : std::exchange(line->second.unsent, {});
+}
+
+bool send_at_once(const Fd& socket, const ManagerBytes& message) noexcept {
+  const os::Transfer sent = os::send_message(socket.get(), message, {}, {});
+  return sent.error != EAGAIN;
+}
+
+bool send_unsent_at_once(const std::string& manager, const Fd& socket) noexcept {
+  Table& all = table();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto line = all.lines.find(manager);
+  if (line == all.lines.end()) return true;
+  std::vector<ManagerBytes>& unsent = line->second.unsent;
+  while (!unsent.empty() && send_at_once(socket, unsent.back())) unsent.pop_back();
+  return unsent.empty();
+}
+
+Result<Fd> connect_to_manager(const std::string& manager, Waiter* waiter) {
+  Result<Fd> connected = os::connect_local(os::SocketKind::kStream, manager, waiter);
+  if (!connected.is_ok()) {
+    if (connected.status().code() == Code::kPeerGone) remove_dead_manager(manager);
+    return connected;
+  }
+  Fd socket = std::move(connected).value();
+  TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
+  if (peer.uid == geteuid() || peer.uid == 0) return socket;
+  return Status(Code::kPermission, format("the manager at %s is another user's (uid %u)", manager.c_str(), peer.uid))
+      .with("path", manager)
+      .with("pid", peer.pid);
+}
+
+std::string own_manager_folder() {
+  const std::lock_guard<std::mutex> lock(table().mutex);
+  return table().own_folder;
+}
+
+void set_own_manager_folder(const std::string& folder) {
+  const std::lock_guard<std::mutex> lock(table().mutex);
+  table().own_folder = folder;
+}
+
+}  // namespace tenon::share
