@@ -7,6 +7,7 @@
 #include "handles.h"
 #include "share/by_filename.h"
 #include "share/manager.h"
+#include "share/names.h"
 #include "wait.h"
 
 namespace tenon::capi {
@@ -149,6 +150,8 @@ tenon_status tenon_filename_decref(const tenon_filename_handle* handle_in, tenon
     return share::count_message_received(claim);
   });
 }
+
+void tenon_filename_leave() noexcept { share::leave_names(); }
 
 tenon_status tenon_filename_unlink(const char* name, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

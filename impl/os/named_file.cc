@@ -104,6 +104,14 @@ Result<Fd> open_name(int directory, const std::string& leaf, bool writable) {
   return with_fd_limit(errno_status(error, leaf)).with("path", leaf);
 }
 
+Result<Fd> create_name(int directory, const std::string& leaf) {
+  Fd fd(openat(directory, leaf.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (fd.is_open()) return fd;
+  if (errno == EEXIST)
+    return Status(Code::kPermission, format("the name %s is taken", leaf.c_str())).with("errno", errno).with("path", leaf);
+  return with_fd_limit(errno_status(errno, leaf)).with("path", leaf);
+}
+
 Result<Fd> create_nameless(int directory, const std::string& path, mode_t mode, gid_t group) {
   Fd fd(openat(directory, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
   if (!fd.is_open()) {

@@ -37,6 +37,8 @@ Result<NameInfo> look_at_path(const std::string& path);
 // Never follows a link, never blocks on a pipe or on a lease, and makes no sound in a watch for IN_CLOSE_WRITE unless `writable`.
 // WOULD_BLOCK: somebody holds a lease on it, that is, it is being swept.
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable);
+// A new empty file for this user alone. PERMISSION if the name is taken.
+Result<Fd> create_name(int directory, const std::string& leaf);
 // A file that has no name yet, readable and writable. UNSUPPORTED where the file system has none.
 Result<Fd> create_nameless(int directory, const std::string& path, mode_t mode, gid_t group);
 // The caller has asked check_file_size.

@@ -205,10 +205,7 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, c
   if (claim.access == Access::kReadOnly) handed.access = Access::kReadOnly;
   const Claim range{handed.access, claim.offset, claim.nbytes, handed.segment_nbytes};
   Result<Ref<Storage>> opened = open_by_fd(handed.fd.get(), range, options.open, nullptr);
-  if (opened.is_ok()) {
-    if (const Ref<Segment>& segment = opened.value()->segment()) tie_to_lender(segment, name, std::move(handed.socket));
-    return opened;
-  }
+  if (opened.is_ok()) return opened;
   // What is wrong about the fd is the lender's doing; what is wrong about the range is the handle's.
   const Status& status = opened.status();
   bool about_range = false;

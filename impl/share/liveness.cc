@@ -79,7 +79,9 @@ NameKind read_head(int fd, std::string_view leaf, uint64_t file_nbytes, Head* he
     head->maker_pid_namespace = member<uint64_t>(bytes, offsetof(FilenameHeader, maker_pid_namespace));
     return NameKind::kFile;
   }
-  return maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kOther;
+  // A count and zeros: what has anything else there is no file of PyTorch's, whatever its name.
+  const bool zeros = std::all_of(bytes + sizeof head->count, bytes + sizeof bytes, [](std::byte byte) { return byte == std::byte{0}; });
+  return zeros && maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kOther;
 }
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
@@ -185,7 +187,12 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
   if (info.inode != seen.inode || info.kind != NameInfo::Kind::kFile) return Status(Code::kNotFound, "another file by now");
   Head head;
   report->kind = read_head(fd.get(), report->leaf, info.nbytes, &head);
-  if (report->kind == NameKind::kOther) return Status::ok();
+  if (report->kind == NameKind::kOther) {
+    // The bell of a dead lender, which is nobody's name.
+    if (report->leaf.starts_with(kBellPrefix) && info.nbytes == 0 && options.remove && ask_holding(fd.get(), 1) == Holding::kNobody)
+      remove(directory, info, report);
+    return Status::ok();
+  }
   report->count = head.count;
   report->nbytes = info.nbytes - kFilenameHeaderNbytes;
   if (report->kind == NameKind::kFile) {
@@ -257,6 +264,20 @@ Status look_at_all(const std::string& directory, const LookOptions& options, con
     return failed.is_ok();
   }));
   return failed;
+}
+
+void remove_dead_sockets(int directory) noexcept {
+  try {
+    LookOptions options;
+    options.remove = true;
+    (void)os::list_names(directory, [&](const char* leaf) {
+      Result<NameInfo> info = os::look_at_name(directory, leaf);
+      if (info.is_ok() && info.value().kind == NameInfo::Kind::kSocket) (void)look_at(directory, leaf, options);
+      return true;
+    });
+  } catch (...) {
+    // No memory: the next sweep does it.
+  }
 }
 
 bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uint64_t inode) noexcept {

@@ -39,6 +39,7 @@ constexpr int64_t kSilenceNs = 5'000'000'000;
 struct Served {
   Fd listener;
   Filename name;
+  Ref<Directory> directory;
   uint64_t inode = 0;
   Segment* segment = nullptr;        // lives: its end takes this entry out first
   const Storage* storage = nullptr;  // null: the name is the segment's own
@@ -50,19 +51,26 @@ struct Served {
   bool orphaned = false;  // its storage is gone, and only they keep it
 };
 
-// Who asked and was answered stays connected, to be told by the hang-up when the name goes.
 struct Client {
   Fd socket;
   int listener = -1;
   int64_t since_ns = 0;
-  bool answered = false;
+};
+
+// An empty file that this process holds open as long as it serves names in a directory: nobody is told when a socket's listener dies, but
+// who watches the directory is told the name of a file that is let go.
+struct Bell {
+  Ref<Directory> directory;
+  std::string leaf;
+  Fd fd;
+  size_t names = 0;
 };
 
 struct State {
   std::mutex mutex;
+  std::unordered_map<const Directory*, Bell> bells;
   std::unordered_map<int, std::unique_ptr<Served>> served;  // by listener
   std::unordered_map<int, Client> clients;                  // by socket
-  size_t silent = 0;                                        // of the clients: not answered yet
   std::unordered_map<const Segment*, int> own_names;        // a segment's own name -> listener
   std::unordered_multimap<const Storage*, int> storage_names;
   bool exit_hook = false;
@@ -80,8 +88,8 @@ void forget_in_child() noexcept {
   State& all = state();
   for (auto& [fd, served] : all.served) (void)served->held.detach();  // the parent's messages; a segment kept mapped here harms nobody
   all.served.clear();
+  all.bells.clear();
   all.clients.clear();
-  all.silent = 0;
   all.own_names.clear();
   all.storage_names.clear();
   all.tick_is_due = false;
@@ -98,18 +106,32 @@ const bool g_fork_hooks = [] {
 }();
 
 void unlink_served(const Served& served) noexcept {
-  Result<Ref<Directory>> directory = open_names_directory(served.name.directory);
-  if (!directory.is_ok()) return;
-  Result<os::NameInfo> info = os::look_at_name(directory.value()->fd(), served.name.leaf);
-  if (info.is_ok() && info.value().inode == served.inode) (void)os::unlink_name(directory.value()->fd(), served.name.leaf);
+  Result<os::NameInfo> info = os::look_at_name(served.directory->fd(), served.name.leaf);
+  if (info.is_ok() && info.value().inode == served.inode) (void)os::unlink_name(served.directory->fd(), served.name.leaf);
 }
 
 void drop_client(State* all, int fd) noexcept {
-  const auto found = all->clients.find(fd);
-  if (found == all->clients.end()) return;
   stop_serving_fd(fd);
-  if (!found->second.answered) --all->silent;
-  all->clients.erase(found);
+  all->clients.erase(fd);
+}
+
+void hang_bell(State* all, const Ref<Directory>& directory) {
+  Bell& bell = all->bells[directory.get()];
+  if (++bell.names > 1) return;
+  bell.directory = directory;
+  Result<Filename> name = choose_filename(directory->path(), kBellPrefix, "");
+  Result<Fd> made = name.is_ok() ? os::create_name(directory->fd(), name.value().leaf) : Result<Fd>(name.status());
+  // Best effort: without it a dead name waits for the next sweep.
+  if (!made.is_ok()) return;
+  bell.leaf = name.value().leaf;
+  bell.fd = std::move(made).value();
+}
+
+void take_bell(State* all, const Ref<Directory>& directory) noexcept {
+  const auto found = all->bells.find(directory.get());
+  if (found == all->bells.end() || --found->second.names > 0) return;
+  if (found->second.fd.is_open()) (void)os::unlink_name(directory->fd(), found->second.leaf);
+  all->bells.erase(found);
 }
 
 // An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody connects to what has no server.
@@ -132,10 +154,7 @@ Ending take_out(State* all, int listener) noexcept {
   }
   stop_serving_fd(listener);
   unlink_served(*ending);
-  for (auto at = all->clients.begin(); at != all->clients.end();) {
-    const auto here = at++;
-    if (here->second.listener == listener && here->second.answered) drop_client(all, here->first);
-  }
+  take_bell(all, ending->directory);
   return ending;
 }
 
@@ -199,56 +218,52 @@ void answer(int socket, Code code, const Served* served, int fd) noexcept {
   (void)os::send_message(socket, std::as_bytes(std::span(&packet, 1)), {}, fds);
 }
 
-enum class Outcome { kDone, kStays, kLater };
-
-// One request of one client. What `let_go` gets is to be let go after the lock.
-Outcome serve(State* all, const Client& client, Ref<Segment>* let_go) {
+// One request of one client, answered and done. What comes back is let go after the lock.
+Ref<Segment> serve(State* all, const Client& client, bool* keep) {
   RequestPacket request{};
   os::ReceivedFds fds;
   const os::Transfer got = os::receive_message(client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
   // An event of another socket that had this number a moment ago.
-  if (got.error == EAGAIN) return Outcome::kLater;
-  if (got.error != 0 || got.nbytes == 0) return Outcome::kDone;
+  *keep = got.error == EAGAIN;
+  if (got.error != 0 || got.nbytes == 0) return nullptr;
   const int socket = client.socket.get();
   const bool good =
       got.nbytes == sizeof request && !got.data_cut && request.magic == kNameMagic && request.request >= 1 && request.request <= 3;
   const auto found = all->served.find(client.listener);
   if (!good || found == all->served.end()) {
     answer(socket, good ? Code::kNotFound : Code::kInvalidArgument, nullptr, -1);
-    return Outcome::kDone;
+    return nullptr;
   }
   Served* served = found->second.get();
   const auto wanted = static_cast<NameRequest>(request.request);
-  Outcome outcome = Outcome::kDone;
+  Ref<Segment> let_go;
   if (wanted != NameRequest::kReceived) {
     // A segment whose last reference has just gone is about to take this entry out.
     if (!served->segment->try_retain()) {
       answer(socket, Code::kNotFound, nullptr, -1);
-      return Outcome::kDone;
+      return nullptr;
     }
-    *let_go = Ref<Segment>::adopt(served->segment);
+    let_go = Ref<Segment>::adopt(served->segment);
     Result<int> fd = served->segment->lending_fd();
     answer(socket, fd.status().code(), served, fd.is_ok() ? fd.value() : -1);
-    if (!fd.is_ok()) return Outcome::kDone;
-    outcome = Outcome::kStays;
-    if (wanted == NameRequest::kOpen) return outcome;
+    if (!fd.is_ok() || wanted == NameRequest::kOpen) return let_go;
   } else {
     answer(socket, Code::kOk, nullptr, -1);
   }
-  if (!message_received(served)) return outcome;
-  if (*let_go) {
+  if (!message_received(served)) return let_go;
+  if (let_go) {
     served->held = nullptr;  // `let_go` is another reference, so this is not the last one
   } else {
-    *let_go = std::move(served->held);
+    let_go = std::move(served->held);
   }
   if (served->orphaned) (void)take_out(all, client.listener);
-  return outcome;
+  return let_go;
 }
 
 void tick() noexcept;
 
 void want_tick(State* all) noexcept {
-  if (all->tick_is_due || all->silent == 0) return;
+  if (all->tick_is_due || all->clients.empty()) return;
   all->tick_is_due = true;
   call_later(&tick, kSilenceNs);
 }
@@ -261,7 +276,7 @@ void tick() noexcept {
   const int64_t now = os::real_time_ns();
   for (auto at = all.clients.begin(); at != all.clients.end();) {
     const auto here = at++;
-    if (!here->second.answered && now - here->second.since_ns >= kSilenceNs) drop_client(&all, here->first);
+    if (now - here->second.since_ns >= kSilenceNs) drop_client(&all, here->first);
   }
   want_tick(&all);
 }
@@ -272,24 +287,13 @@ void on_client(int fd, bool) noexcept {
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.clients.find(fd);
   if (found == all.clients.end()) return;
-  Client& client = found->second;
-  if (client.answered) {
-    // There is nothing more to say: it hung up, or it breaks the protocol. Or this is another socket's event, and the next one is its own.
-    drop_client(&all, fd);
-    return;
-  }
-  Outcome outcome = Outcome::kDone;
+  bool keep = false;
   try {
-    outcome = serve(&all, client, &let_go);
+    let_go = serve(&all, found->second, &keep);
   } catch (...) {
-    outcome = Outcome::kDone;  // no memory: the client sees us hang up
+    keep = false;  // no memory: the client sees us hang up
   }
-  // Serving can have ended the name, but leaves clients that are not answered alone.
-  if (outcome == Outcome::kDone) drop_client(&all, fd);
-  if (outcome == Outcome::kStays) {
-    client.answered = true;
-    --all.silent;
-  }
+  if (!keep) drop_client(&all, fd);
 }
 
 void on_listener(int fd, bool) noexcept;
@@ -300,12 +304,6 @@ bool accept_one(State* all, int listener) {
   if (found == all->served.end()) return false;
   Result<Fd> accepted = os::accept_local(listener);
   if (!accepted.is_ok()) {
-    // Who only waits for our end can be spared.
-    const auto idle = std::find_if(all->clients.begin(), all->clients.end(), [](const auto& each) { return each.second.answered; });
-    if (idle != all->clients.end()) {
-      drop_client(all, idle->first);
-      return true;
-    }
     // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not spin.
     stop_serving_fd(listener);
     call_later(
@@ -319,13 +317,12 @@ bool accept_one(State* all, int listener) {
   }
   if (!accepted.value().is_open()) return false;
   const int socket = accepted.value().get();
-  if (all->silent >= kMaxClients || !may_have(*found->second, socket)) {
-    answer(socket, all->silent >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
+  if (all->clients.size() >= kMaxClients || !may_have(*found->second, socket)) {
+    answer(socket, all->clients.size() >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
     return true;
   }
   all->clients.emplace(socket, Client{std::move(accepted).value(), listener, os::real_time_ns()});
-  ++all->silent;
-  if (!serve_fd(socket, &on_client).is_ok()) drop_client(all, socket);
+  if (!serve_fd(socket, &on_client).is_ok()) all->clients.erase(socket);
   want_tick(all);
   return true;
 }
@@ -347,6 +344,9 @@ void at_exit() noexcept {
   State& all = state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   for (const auto& [fd, served] : all.served) unlink_served(*served);
+  for (const auto& [directory, bell] : all.bells) {
+    if (bell.fd.is_open()) (void)os::unlink_name(directory->fd(), bell.leaf);
+  }
   for (auto& [fd, served] : all.served) (void)served->held.detach();
   all.served.clear();
 }
@@ -399,8 +399,8 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   served->segment = segment;
   served->access = access;
   served->policy = policy;
-  TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(place.directory));
-  TENON_ASSIGN(const os::NameInfo info, os::look_at_name(directory->fd(), place.leaf));
+  TENON_ASSIGN(served->directory, open_names_directory(place.directory));
+  TENON_ASSIGN(const os::NameInfo info, os::look_at_name(served->directory->fd(), place.leaf));
   served->inode = info.inode;
 
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -417,6 +417,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   } else {
     all.own_names.emplace(segment, listener);
   }
+  hang_bell(&all, served->directory);
   all.served.emplace(listener, std::move(served));
   Status status = serve_fd(listener, &on_listener);
   if (!status.is_ok()) {

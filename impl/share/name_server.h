@@ -33,14 +33,11 @@ bool count_socket_message(const Filename& name, bool received);
 
 // The borrower's side. What comes back is checked as far as the packet goes, the fd not at all.
 struct Handed {
-  os::Fd socket;  // hangs up when the lender ends, or has the name no longer
   os::Fd fd;
   memory::Access access = memory::Access::kAuto;
   uint64_t segment_nbytes = 0;
 };
 enum class NameRequest : uint32_t { kOpen = 1, kOpenReceived = 2, kReceived = 3 };
 Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_user, os::Waiter* waiter);
-// As long as the segment lives here, the end of its lender is noticed, and the dead name removed.
-void tie_to_lender(const Ref<memory::Segment>& segment, const Filename& name, os::Fd socket);
 
 }  // namespace tenon::share

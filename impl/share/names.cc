@@ -24,11 +24,12 @@ namespace {
 using os::Fd;
 using os::NameInfo;
 
-// A file whose storages are gone here, and that messages of ours still count on: an fd of our own keeps the lock.
+// A file whose storages are gone here, and that messages of ours still count on: a mapping of its head keeps the lock. An fd would too, but
+// there are few of those, and many messages.
 struct Kept {
   Ref<Directory> directory;
   std::string leaf;
-  Fd fd;
+  os::Mapping head;
 };
 
 struct Sweep {
@@ -70,7 +71,7 @@ bool is_awaited(const Kept& kept) noexcept {
     int32_t in_flight;
   } head{};
   static_assert(offsetof(FilenameHeader, in_flight) == 8);
-  return os::read_file(kept.fd.get(), 0, &head, sizeof head).is_ok() && head.count > 0 && head.in_flight > 0;
+  return os::copy_from_mapping(kept.head.base(), &head, sizeof head).is_ok() && head.count > 0 && head.in_flight > 0;
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ class Names {
     }
     for (const Kept& each : kept) {
       const int64_t until = os::real_time_ns() + kKeepNs;
-      (void)os::write_file(each.fd.get(), offsetof(FilenameHeader, keep_until_ns), &until, sizeof until);
+      (void)os::copy_to_mapping(&until, each.head.base() + offsetof(FilenameHeader, keep_until_ns), sizeof until);
     }
     std::vector<FileTail*> last;  // their segments live: nothing is disposed here
     while (true) {
@@ -164,12 +165,15 @@ class Names {
   // The lock must be ours without a gap, so this comes before the mapping goes.
   static void keep(const FileTail& tail) noexcept {
     try {
-      Kept kept{tail.directory_, tail.leaf_, Fd()};
+      Kept kept{tail.directory_, tail.leaf_, os::Mapping()};
       Result<Fd> opened = os::open_name(tail.directory_->fd(), tail.leaf_, true);
       if (!opened.is_ok()) return;
-      kept.fd = std::move(opened).value();
-      Result<NameInfo> info = os::look_at_file(kept.fd.get());
-      if (!info.is_ok() || !same_file(info.value(), tail.device_, tail.inode_) || !os::take_shared_lock(kept.fd.get())) return;
+      const Fd fd = std::move(opened).value();
+      Result<NameInfo> info = os::look_at_file(fd.get());
+      if (!info.is_ok() || !same_file(info.value(), tail.device_, tail.inode_) || !os::take_shared_lock(fd.get())) return;
+      Result<os::Mapping> head = os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFilenameHeaderNbytes);
+      if (!head.is_ok()) return;
+      kept.head = std::move(head).value();
       State& all = state();
       const std::lock_guard<std::mutex> lock(all.mutex);
       all.kept.push_back(std::move(kept));
@@ -212,6 +216,8 @@ Result<Ref<Directory>> open_names_directory(const std::string& path) {
   }
   return known;
 }
+
+void leave_names() noexcept { Names::at_exit(); }
 
 FileTail::FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode, std::string manager) noexcept
     : directory_(std::move(directory)),
@@ -351,6 +357,7 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
     }
   }
   settled.clear();
+  if (leaf.starts_with(kBellPrefix)) remove_dead_sockets(directory->fd());
   return still_kept || remove_if_dead(directory->fd(), leaf, 0, 0);
 }
 

@@ -81,6 +81,9 @@ class FileTail : public memory::SegmentTail {
   FileTail* next_ = nullptr;
 };
 
+// What exit does: the counts go down, and messages in flight get their time. For processes that end without exit.
+void leave_names() noexcept;
+
 // Atomic steps of a count that others write too.
 enum class CountStep { kDone, kZero, kBad };  // kZero: its last holder just let go; kBad: no count can be so
 CountStep count_up(std::atomic<int32_t>* count) noexcept;
