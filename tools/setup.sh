@@ -171,7 +171,7 @@ tenon_wheel() {
   cd "$TENON_ROOT"
   key="$({
     "$TENON_PYTHON" --version
-    find CMakeLists.txt cmake impl capi wrappers/python \( -name __pycache__ -o -name '*.egg-info' -o -name '.*_cache' -o -name build \) -prune -o \
+    find CMakeLists.txt cmake impl capi manager cli wrappers/python \( -name __pycache__ -o -name '*.egg-info' -o -name '.*_cache' -o -name build \) -prune -o \
       -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum
   } | sha256sum | cut -c1-64)"
   if [[ "$(cat "$TENON_BUILD/wheel/key" 2>/dev/null)" != "$key" ]]; then

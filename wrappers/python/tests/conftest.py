@@ -5,13 +5,17 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
 import tenon
 from hypothesis import settings
+from names import settled
 
 # No example database: a test run leaves nothing in the tree.
 settings.register_profile("tenon", database=None, deadline=None, max_examples=60)
@@ -19,8 +23,15 @@ settings.load_profile("tenon")
 
 
 def count_fds() -> int:
-    """Open fds of this process that are not those of segments which the arena keeps warm."""
-    return len(os.listdir("/proc/self/fd")) - tenon.stats().segment_fds
+    """Open fds of this process that are not those of segments which the arena keeps warm, nor of directories in which it had names."""
+    count = -tenon.stats().segment_fds
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            count += not stat.S_ISDIR(os.fstat(int(number)).st_mode)
+        except OSError:
+            # The listing's own.
+            pass
+    return count
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +65,38 @@ def child() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope="session")
+def watched() -> Iterator[str]:
+    """A directory of our own, in memory. One for all tests: what the library opens to watch a directory stays open, so it comes first."""
+    path = tempfile.mkdtemp(dir="/dev/shm", prefix="py-names-")
+    os.chmod(path, 0o755)
+    keep = tenon.Storage.new_filename(8, tenon.Filename(directory=path))
+    lent = tenon.Storage.new(8)
+    lent.share_filename(filename=tenon.Filename("socket", directory=path))
+    in_shared_memory = tenon.Storage.new_filename(8, tenon.Filename(prefix="tenon-py-warm-"))
+    del keep, lent, in_shared_memory
+    tenon.trim()
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def folder(watched: str) -> Iterator[str]:
+    assert os.listdir(watched) == []
+    yield watched
+    left = settled(watched)
+    for name in left:
+        os.unlink(os.path.join(watched, name))
+    assert left == []
+
+
+@pytest.fixture
+def unwatched() -> Iterator[str]:
+    """Another, in which this process has no names, so that its thread does not look."""
+    path = tempfile.mkdtemp(dir="/dev/shm", prefix="py-names-")
+    yield path
+    left = settled(path)
+    shutil.rmtree(path)
+    assert left == []

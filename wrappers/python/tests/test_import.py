@@ -39,3 +39,17 @@ def test_the_library_lies_in_the_package() -> None:
 def test_only_the_limited_api() -> None:
     folder = Path(tenon.__file__).parent
     assert sorted(path.name for path in folder.glob("*.so")) == ["_cffi.abi3.so", "_native_ext.abi3.so"]
+
+
+def test_the_programs_lie_in_the_package() -> None:
+    programs = Path(tenon.__file__).parent / "bin"
+    version = f"{tenon.__version__}\n"
+    for name in ("tenon", "tenon-manager"):
+        assert subprocess.run([programs / name, "--version"], capture_output=True, text=True, check=True).stdout.endswith(version)
+    # The console script is this function, and puts the program in its own place.
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", "from tenon._programs import main; main()", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith(version)
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="tenon")
+    assert script.value == "tenon._programs:main"

@@ -35,6 +35,26 @@ EVERY_METHOD = (
     "never_fetched",
     "grandchild",
 )
+# The carriers again, and what is special to names: under the strategy "file_system".
+BY_NAME = (
+    "queue",
+    "simple_queue",
+    "pipe",
+    "pool",
+    "executor",
+    "process_arguments",
+    "identity",
+    "modes",
+    "grandchild",
+    "by_name",
+    "names_exit_first",
+    "names_killed",
+    "names_killed_unseen",
+    "names_killed_receiver",
+    "names_many",
+    "names_twice",
+)
+BY_NAME_ONCE = ("who_is_named", "strategies", "threads", "fork_many_times")
 ONCE = (
     "refused",
     "one_segment_one_fd",
@@ -76,9 +96,15 @@ def end_relatives(marker: str) -> None:
         os.kill(int(line.split()[0]), signal.SIGKILL)
 
 
-def run(scenario: str, method: str, folder: Path) -> None:
+def run(scenario: str, method: str, folder: Path, names: str = "") -> None:
     marker = uuid.uuid4().hex
-    environment = {**os.environ, "TENON_TEST_MARKER": marker, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "TENON_TEST_MARKER": marker,
+        "TENON_TEST_NAMES": names,
+        "TMPDIR": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     try:
         with open(folder / "output", "wb") as output:
             done = subprocess.run(
@@ -104,14 +130,32 @@ def run(scenario: str, method: str, folder: Path) -> None:
     assert "Traceback" not in text, text
     if scenario != "family_is_killed":
         assert not list(folder.iterdir())
-    # CPython's own semaphores are there too, of this program and of others.
-    assert not [name for name in os.listdir("/dev/shm") if "tenon" in name]
+    if names:
+        assert os.listdir(names) == []
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scenario", EVERY_METHOD)
 def test_every_method(scenario: str, method: str, folder: Path) -> None:
     run(scenario, method, folder)
+
+
+@pytest.fixture
+def names() -> Iterator[str]:
+    """A directory in memory for the names of one test: others have theirs in /dev/shm itself."""
+    with tempfile.TemporaryDirectory(prefix="py-mp-", dir="/dev/shm") as name:
+        yield name
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scenario", BY_NAME)
+def test_by_name(scenario: str, method: str, folder: Path, names: str) -> None:
+    run(scenario, method, folder, names)
+
+
+@pytest.mark.parametrize("scenario", BY_NAME_ONCE)
+def test_by_name_once(scenario: str, folder: Path, names: str) -> None:
+    run(scenario, "fork", folder, names)
 
 
 @pytest.mark.parametrize("scenario", ONCE)

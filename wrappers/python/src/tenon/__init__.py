@@ -11,6 +11,17 @@ from __future__ import annotations
 from tenon import _mp_hook
 from tenon._native import __version__
 from tenon.by_fd import FdHandle, open_fd
+from tenon.by_filename import (
+    Filename,
+    FilenameHandle,
+    Sweep,
+    filename_decref,
+    filename_incref,
+    filename_unlink,
+    manager_start,
+    open_filename,
+    sweep,
+)
 from tenon.connection import Connection, pair
 from tenon.descriptor import Descriptor, open_descriptor
 from tenon.dlpack import from_dlpack
@@ -46,6 +57,8 @@ __all__ = [
     "Corrupt",
     "Descriptor",
     "FdHandle",
+    "Filename",
+    "FilenameHandle",
     "Incompatible",
     "Internal",
     "Interrupted",
@@ -59,6 +72,7 @@ __all__ = [
     "ResourceExhausted",
     "Stats",
     "Storage",
+    "Sweep",
     "TenonError",
     "Tensor",
     "Timeout",
@@ -67,12 +81,18 @@ __all__ = [
     "WouldBlock",
     "__version__",
     "empty",
+    "filename_decref",
+    "filename_incref",
+    "filename_unlink",
     "from_dlpack",
     "from_numpy",
+    "manager_start",
     "open_descriptor",
     "open_fd",
+    "open_filename",
     "pair",
     "stats",
+    "sweep",
     "trim",
     "zeros",
 ]

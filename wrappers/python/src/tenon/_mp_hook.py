@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from tenon._native import lib
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +40,9 @@ def _hand_over() -> None:
     lending = sys.modules.get("tenon.multiprocessing")
     if lending is not None:
         lending.hand_over()
+    if sys.modules["multiprocessing.process"].parent_process() is not None:
+        # A child that multiprocessing forked ends with _exit, which tells the library nothing.
+        lib.tenon_filename_leave()
 
 
 def _plan_exit(_: object = None) -> None:

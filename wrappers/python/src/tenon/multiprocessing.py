@@ -8,6 +8,8 @@ a keeper process stays behind that holds only these fds and ends when all are fe
 or after keep_seconds. A sender that was killed cannot be asked: the receiver gets PeerGone at once.
 
 A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user are served.
+
+That is the strategy "file_descriptor". Under "file_system" (set_sharing_strategy) messages hold names, and nobody has to be asked.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ import time
 import weakref
 from multiprocessing import process, spawn, util
 
-from tenon import _mp_family, _mp_serve
+from tenon import _mp_family, _mp_serve, _strategy
 from tenon._mp_serve import ANSWER, MAGIC, REQUEST, Parcel, Segment, Server
+from tenon._native import lib
 from tenon.by_fd import open_fd
-from tenon.error import Corrupt, Io, NotFound, PeerGone, PermissionDenied, ResourceExhausted, Timeout, Unsupported, make
+from tenon.by_filename import FilenameHandle, open_filename
+from tenon.error import Corrupt, InvalidArgument, Io, NotFound, PeerGone, PermissionDenied, ResourceExhausted, Timeout, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
 
@@ -33,19 +37,27 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from tenon._options import Access, Mode
+    from tenon.by_filename import Filename
 
-__all__ = ["configure", "unfetched"]
+__all__ = ["configure", "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "unfetched"]
 
 _keep_seconds = 60.0
 _fetch_seconds = 30.0
 _max_segments: int | None = None
 
 
-def configure(*, keep_seconds: float | None = None, fetch_seconds: float | None = None, max_unfetched_segments: int | None = None) -> None:
+def configure(
+    *,
+    keep_seconds: float | None = None,
+    fetch_seconds: float | None = None,
+    max_unfetched_segments: int | None = None,
+    filename: Filename | None = None,
+) -> None:
     """Set limits of this process, and of the children that it forks from now on. What is None stays.
 
     keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer (30).
     max_unfetched_segments: for how many segments a sender holds an fd (half of its limit of open files).
+    filename: how the strategy "file_system" makes names, such as tenon.Filename(prefix="train-"); it must not have a whole name.
     """
     global _keep_seconds, _fetch_seconds, _max_segments
     for name, value in (("keep_seconds", keep_seconds), ("fetch_seconds", fetch_seconds)):
@@ -53,6 +65,10 @@ def configure(*, keep_seconds: float | None = None, fetch_seconds: float | None 
             raise ValueError(f"{name} {value} is not a number of seconds")
     if max_unfetched_segments is not None and max_unfetched_segments < 1:
         raise ValueError(f"max_unfetched_segments {max_unfetched_segments} is less than 1")
+    if filename is not None:
+        if filename.name is not None:
+            raise ValueError(f"every tensor under the same name, {filename.name!r}: give a prefix")
+        _strategy.filename = filename
     _keep_seconds = _keep_seconds if keep_seconds is None else keep_seconds
     _fetch_seconds = _fetch_seconds if fetch_seconds is None else fetch_seconds
     _max_segments = _max_segments if max_unfetched_segments is None else max_unfetched_segments
@@ -62,6 +78,49 @@ def unfetched() -> tuple[int, int]:
     """How many messages of this process nobody has fetched yet, and for how many segments it holds an fd because of them."""
     lender = _lender
     return (0, 0) if lender is None else (len(lender.server.parcels), len(lender.segments))
+
+
+class UnknownStrategy(InvalidArgument, AssertionError):
+    """There is no such strategy. An AssertionError too, because that is what PyTorch raises."""
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """The strategies that set_sharing_strategy takes, by PyTorch's names."""
+    return {_strategy.FILE_DESCRIPTOR, _strategy.FILE_SYSTEM}
+
+
+def get_sharing_strategy() -> str:
+    """The strategy of this process: "file_descriptor" unless it was set."""
+    return _strategy.current
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Say how tensors of this process travel through multiprocessing from now on, in PyTorch's words.
+
+    "file_descriptor", at first: as at the top of this module. Fast, needs no room in /dev/shm, leaves nothing there whatever happens.
+
+    "file_system": by name. From then on tenon.empty, zeros, from_numpy and clone put each tensor of mode "shared" that is not private,
+    not empty and not aligned to more than 64 bytes into a named file of its own (in /dev/shm, unless configure says otherwise), and a
+    message about it holds the name: no fd, no thread of Python's and no keeper, however many there are. A receiver needs room for one
+    mapping for each.
+
+     - The sender may let go of the tensor, and may exit, before the message is read: the file waits for the message as long as the sender
+       lives, and 60 seconds after an orderly exit. A message that is never read costs its memory as long.
+     - A sender that was killed takes the messages with it that nobody has read: reading them gives NotFound, unless it is done before
+       anybody has looked. What others hold stays.
+     - Every holder in the family can write the file and cut it short (Storage.is_sealed is False); only the same user can open it.
+     - What is in no named file (made before, or of mode "frozen" or "lender_writes") travels as under "file_descriptor".
+
+    Receivers take both kinds, whatever their own strategy. A child of fork inherits the strategy; one that spawn or forkserver started
+    begins with "file_descriptor", as in PyTorch. PyTorch's strategy is another setting: it says how torch tensors travel.
+    """
+    if new_strategy not in get_all_sharing_strategies():
+        message = f"there is no sharing strategy {new_strategy!r}, only {' and '.join(sorted(get_all_sharing_strategies()))}"
+        error = UnknownStrategy(message)
+        error.status, error.code = lib.TENON_INVALID_ARGUMENT, "INVALID_ARGUMENT"
+        error.details = {"option": "new_strategy"}
+        raise error
+    _strategy.current = new_strategy
 
 
 # ---- the sender
@@ -184,6 +243,9 @@ def reduce_storage(storage: Storage) -> tuple[Any, ...]:
         )
     if not storage.nbytes:
         return _make_empty, (type(storage), storage.mode)
+    if _strategy.current == _strategy.FILE_SYSTEM and not storage.is_sealed:
+        # The pickler's memo is the reason that this is one message for all tensors over the storage, and one count.
+        return _open_named, (storage.share_filename(in_flight=True),)
     with storage.share_fd() as handle:
         outgoing = _outgoing()
         number = outgoing.number(handle.fd, handle.access)
@@ -207,6 +269,10 @@ def _make_empty(cls: type[Storage], mode: Mode) -> Storage:
 
 def _open_storage(incoming: _Incoming, number: int, offset: int, nbytes: int, access: Access, is_sealed: bool) -> Storage:
     return open_fd(incoming.fd(number), nbytes, offset, access=access, allow_unsealed=not is_sealed)
+
+
+def _open_named(handle: FilenameHandle) -> Storage:
+    return open_filename(handle, allow_unsealed=True, decref=True, timeout=_fetch_seconds)
 
 
 def _make_tensor(storage: Storage, dtype: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int, flags: int) -> Tensor:

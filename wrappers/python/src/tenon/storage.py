@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tenon._options import Access, Mode
     from tenon.by_fd import FdHandle
+    from tenon.by_filename import Filename, FilenameHandle, Path
+    from tenon.wait import Cancel
     from tenon.weak import WeakRef
 
 
@@ -55,6 +57,16 @@ class Storage(Closing, StorageBase):
     def new_from(cls, data: Buffer, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, alignment: int = 0) -> Self:
         """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen."""
         return cls._new_from(data, number_of(MODES, mode, "mode"), _flags(isolated, private, False), unsigned(alignment, "alignment"))
+
+    @classmethod
+    def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:
+        """Make a storage in a named file of its own, in PyTorch's layout: mode "shared", all bytes 0, 64-byte aligned.
+
+        The file appears whole, under its name, or not at all, and its memory is reserved first. It goes with its last holder.
+        """
+        from tenon.by_filename import new_storage
+
+        return cls._adopt(new_storage(nbytes, filename))
 
     @classmethod
     def wrap(cls, data: Buffer) -> Self:
@@ -132,6 +144,29 @@ class Storage(Closing, StorageBase):
         from tenon.by_fd import share_fd
 
         return share_fd(self, access)
+
+    def share_filename(
+        self,
+        access: Access = "auto",
+        *,
+        filename: Filename | None = None,
+        torch: bool = False,
+        in_flight: bool = False,
+        manager: Path | None = None,
+        timeout: float | None = 5.0,
+        cancel: Cancel | None = None,
+    ) -> FilenameHandle:
+        """Lend the storage by name. No byte is copied, but for private memory whose bytes were never handed out, which moves.
+
+        A storage in a named file gives that name. Any other shared one gets a socket, that of its segment or, if filename says how, one
+        of its own. torch: PyTorch must be able to open it, so it must be in a named file, and a manager (this user's, started if there
+        is none) guards the name. in_flight: also do what filename_incref does. timeout: for the manager.
+        """
+        from tenon.by_filename import share_filename
+
+        return share_filename(
+            self, access, filename=filename, torch=torch, in_flight=in_flight, manager=manager, timeout=timeout, cancel=cancel
+        )
 
     def __len__(self) -> int:
         return self.nbytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenon import _dtype
+from tenon import _dtype, _strategy
 from tenon._managed import Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from typing import Any, SupportsIndex
 
     from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
     from tenon._options import Mode
+    from tenon.by_filename import Filename
 
     Shape = SupportsIndex | Sequence[SupportsIndex]
     Index = SupportsIndex | slice | tuple[Any, ...] | None
@@ -48,6 +50,32 @@ def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+# Of the payload of a named file, after its header.
+_NAMED_ALIGNMENT = 64
+
+
+def _new_named(mode: str, private: bool, alignment: int, nbytes: int, filename: Filename | None) -> Storage | None:
+    """A new storage in a named file, if one is asked for, or the strategy is "file_system" and nothing speaks against it."""
+    can = mode == "shared" and not private and alignment <= _NAMED_ALIGNMENT
+    if filename is None:
+        if not can or not nbytes or _strategy.current != _strategy.FILE_SYSTEM:
+            return None
+        filename = _strategy.filename
+    elif not can:
+        raise ValueError(f'a named file is of mode "shared", never private, and its bytes are aligned to {_NAMED_ALIGNMENT}')
+    return Storage.new_filename(nbytes, filename)
+
+
+def _copied(data: Buffer, mode: Mode, isolated: bool, private: bool, filename: Filename | None) -> Storage:
+    """A new storage that holds a copy of a C-contiguous buffer."""
+    with memoryview(data) as view:
+        storage = _new_named(mode, private, 0, view.nbytes, filename)
+        if storage is None:
+            return Storage.new_from(view, mode=mode, isolated=isolated, private=private)
+        storage.write(view)
+        return storage
 
 
 def _index(index: tuple[Any, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int], int]:
@@ -272,9 +300,9 @@ class Tensor(Closing, TensorBase):
             raise BufferError("the tensor's conjugate or negative bit is set: its bytes are not its values")
         return bytes(self._packed_bytes())
 
-    def clone(self, *, mode: Mode = "shared", isolated: bool = False, private: bool = False) -> Tensor:
-        """A contiguous copy in a storage of its own."""
-        storage = Storage.new_from(self._packed_bytes(), mode=mode, isolated=isolated, private=private)
+    def clone(self, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, filename: Filename | None = None) -> Tensor:
+        """A contiguous copy in a storage of its own; with filename, in a named file."""
+        storage = _copied(self._packed_bytes(), mode, isolated, private, filename)
         return type(self)._new(storage, self._dtype_number, self.shape, None, 0, self._flags)
 
     def _packed_bytes(self) -> memoryview | bytes:
@@ -327,15 +355,16 @@ def empty(
     private: bool = False,
     alignment: int = 0,
     requires_grad: bool = False,
+    filename: Filename | None = None,
 ) -> Tensor:
     """A new tensor whose bytes are what they happen to be.
 
     mode: "shared": both sides write; "lender_writes": borrowers cannot write, whatever they try; "frozen": filled with
     storage.write, then storage.freeze, and nobody writes again.
+    filename: in a named file of its own (Storage.new_filename). Under the sharing strategy "file_system" of tenon.multiprocessing that is
+    the home of every tensor of mode "shared".
     """
-    return _make(
-        shape, dtype, mode=mode, isolated=isolated, private=private, zeroed=False, alignment=alignment, requires_grad=requires_grad
-    )
+    return _make(shape, dtype, mode, isolated, private, False, alignment, requires_grad, filename)
 
 
 def zeros(
@@ -347,22 +376,36 @@ def zeros(
     private: bool = False,
     alignment: int = 0,
     requires_grad: bool = False,
+    filename: Filename | None = None,
 ) -> Tensor:
     """As empty, with all bytes zero."""
-    return _make(shape, dtype, mode=mode, isolated=isolated, private=private, zeroed=True, alignment=alignment, requires_grad=requires_grad)
+    return _make(shape, dtype, mode, isolated, private, True, alignment, requires_grad, filename)
 
 
 def _make(
-    shape: Shape, dtype: Any, *, mode: Mode, isolated: bool, private: bool, zeroed: bool, alignment: int, requires_grad: bool
+    shape: Shape,
+    dtype: Any,
+    mode: Mode,
+    isolated: bool,
+    private: bool,
+    zeroed: bool,
+    alignment: int,
+    requires_grad: bool,
+    filename: Filename | None,
 ) -> Tensor:
     sizes = _numbers(shape)
     number = _dtype.number_of(dtype)
-    storage = Storage.new(_nbytes(sizes, number), mode=mode, isolated=isolated, private=private, zeroed=zeroed, alignment=alignment)
+    nbytes = _nbytes(sizes, number)
+    storage = _new_named(mode, private, alignment, nbytes, filename)
+    if storage is None:
+        storage = Storage.new(nbytes, mode=mode, isolated=isolated, private=private, zeroed=zeroed, alignment=alignment)
     return Tensor._new(storage, number, sizes, None, 0, lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0)
 
 
-def from_numpy(array: Any, *, mode: Mode = "shared", isolated: bool = False, private: bool = False) -> Tensor:
-    """Copy a numpy array (or what numpy can make one of) in. With mode "frozen" the result is frozen."""
+def from_numpy(
+    array: Any, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, filename: Filename | None = None
+) -> Tensor:
+    """Copy a numpy array (or what numpy can make one of) in. With mode "frozen" the result is frozen; filename: as empty."""
     import numpy
 
     source = array if type(array) is numpy.ndarray else numpy.asarray(array)
@@ -378,5 +421,5 @@ def from_numpy(array: Any, *, mode: Mode = "shared", isolated: bool = False, pri
     if dtype.kind not in "biufc":
         # numpy exports no buffer of the types that others added to it.
         data = source.reshape(-1).view(numpy.uint8) if source.size else b""
-    storage = Storage.new_from(data, mode=mode, isolated=isolated, private=private)
+    storage = _copied(data, mode, isolated, private, filename)
     return Tensor._new(storage, number, source.shape, None, 0, 0)

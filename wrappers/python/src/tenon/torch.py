@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+
 from tenon import _dtype
+from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import lib
 from tenon.by_fd import FdHandle, open_fd
+from tenon.by_filename import FilenameHandle, filename_decref, open_filename
 from tenon.error import InvalidArgument, PermissionDenied, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Literal, NoReturn
+
+    from tenon.by_filename import Path
 
 _COW = "cow"
 _UNSAFE = "unsafe"
 
 
-def _torch_dtype(tensor: Tensor) -> Any:
+def _torch_dtype(name: str) -> Any:
     import torch
 
-    dtype = getattr(torch, tensor.dtype, None) or getattr(torch, tensor.dtype.replace("x", "_x"), None)
+    dtype = getattr(torch, name, None) or getattr(torch, name.replace("x", "_x"), None)
     if not isinstance(dtype, torch.dtype):
-        raise make(Unsupported, f"this PyTorch ({torch.__version__}) has no dtype {tensor.dtype}")
+        raise make(Unsupported, f"this PyTorch ({torch.__version__}) has no dtype {name}")
     return dtype
 
 
@@ -31,7 +38,7 @@ def _over_memory(tensor: Tensor) -> Any:
     """A torch tensor over the storage's bytes, whatever their access says."""
     import torch
 
-    dtype = _torch_dtype(tensor)
+    dtype = _torch_dtype(tensor.dtype)
     if any(step < 0 for step in tensor.strides):
         raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
     if not tensor.numel:
@@ -101,15 +108,47 @@ def _untyped(tensor: Any) -> Any:
     return typed.untyped() if hasattr(typed, "untyped") else typed._untyped()
 
 
-def _is_named_file(address: int) -> bool:
-    """Whether the mapping at an address is of a file that still has its name: PyTorch's strategy "file_system"."""
+# PyTorch's own files have their count there, and their bytes behind it; a file that the user mapped has no such thing.
+_FILE_HEADER = 64
+
+
+def _home(address: int) -> Literal["nameless", "file_system", "file"]:
+    """What the mapping at an address is of: memory without a name, a file that PyTorch shares by name, or some other file."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
             fields = line.split(maxsplit=5)
             first, _, last = fields[0].partition("-")
             if int(first, 16) <= address < int(last, 16):
-                return len(fields) == 6 and fields[5].startswith("/") and not fields[5].endswith(" (deleted)\n")
-    return False
+                path = fields[5].rstrip("\n") if len(fields) == 6 else ""
+                if path.startswith("/dev/shm/") and address - int(first, 16) == _FILE_HEADER:
+                    return "file_system"
+                return "file" if path.startswith("/") and not path.endswith(" (deleted)") else "nameless"
+    return "nameless"
+
+
+def _is_by_filename() -> bool:
+    """Whether PyTorch's own strategy says that share_memory_ makes files."""
+    multiprocessing = sys.modules.get("torch.multiprocessing")
+    return multiprocessing is not None and multiprocessing.get_sharing_strategy() == "file_system"
+
+
+def _open_shared(untyped: Any, share: bool) -> Storage:
+    """The storage over PyTorch's shared memory, by the way in which it is shared already or, if share, is to be."""
+    if untyped.is_shared():
+        home = _home(untyped.data_ptr())
+        if home == "file":
+            # PyTorch has no fd of it, and asking for a name would move it away from those who have it.
+            raise make(Unsupported, "the torch tensor lies in a file that was mapped, not shared: use copy=True", option="copy")
+        by_filename = home == "file_system"
+    elif share:
+        by_filename = _is_by_filename()
+    else:
+        _refuse_private()
+    if by_filename:
+        return open_filename(FilenameHandle.from_torch_tuple(*untyped._share_filename_cpu_()), allow_unsealed=True)
+    # PyTorch keeps this fd; it is only borrowed here.
+    fd, nbytes = untyped._share_fd_cpu_()[:2]
+    return open_fd(fd, nbytes, allow_unsealed=True)
 
 
 def _refuse_private() -> NoReturn:
@@ -124,8 +163,9 @@ def _refuse_private() -> NoReturn:
 def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tensor:
     """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset and strides.
 
-    Without a copy: PyTorch's own fd is opened, and the bytes live as long as either side needs them. Their size is not sealed. A tensor in
-    private memory is refused unless share moves it into PyTorch's shared memory in place, or copy puts a copy into memory of Tenon's own.
+    Without a copy: PyTorch's own fd, or its name under its strategy "file_system", is opened, and the bytes live as long as either side
+    needs them. Their size is not sealed. A tensor in private memory is refused unless share moves it into PyTorch's shared memory in place,
+    or copy puts a copy into memory of Tenon's own.
     """
     if tensor.device.type != "cpu" or str(tensor.layout) != "torch.strided":
         raise make(Unsupported, f"a tensor on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU")
@@ -148,23 +188,30 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         storage = Storage.new_from(packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b"")
         return Tensor._new(storage, number, tuple(packed.shape), None, 0, flags)
     untyped = _untyped(tensor)
-    if not untyped.nbytes():
-        storage = Storage.new(0)
-    else:
-        if not untyped.is_shared():
-            if not share:
-                _refuse_private()
-        elif _is_named_file(untyped.data_ptr()):
-            raise make(
-                Unsupported,
-                'the torch tensor is shared by filename (sharing strategy "file_system"), and asking PyTorch for its '
-                "fd would move it away from those who have it: use copy=True",
-                option="copy",
-            )
-        # PyTorch keeps this fd; it is only borrowed here.
-        fd, nbytes = untyped._share_fd_cpu_()[:2]
-        storage = open_fd(fd, nbytes, allow_unsealed=True)
+    storage = _open_shared(untyped, share) if untyped.nbytes() else Storage.new(0)
     return Tensor._new(storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags)
+
+
+def _check_for_torch(tensor: Tensor) -> None:
+    if tensor.is_conj or tensor.is_neg:
+        raise make(Unsupported, "the tensor's conjugate or negative bit is set, which PyTorch would not learn: clone its resolved values")
+    if not tensor.itemsize:
+        raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
+    if any(step < 0 for step in tensor.strides):
+        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+
+
+def _begin(tensor: Tensor, offset: int) -> int:
+    """Where a tensor begins, in elements, if its storage begins at a byte."""
+    begin, rest = divmod(offset, tensor.itemsize)
+    if rest:
+        raise make(
+            InvalidArgument,
+            f"the storage begins at byte {offset}, no multiple of the {tensor.itemsize} bytes of {tensor.dtype}: "
+            "make it with a larger alignment, or isolated",
+            option="alignment",
+        )
+    return begin + tensor.offset
 
 
 class TorchHandle(Managed):
@@ -180,16 +227,8 @@ class TorchHandle(Managed):
 
     def __init__(self, handle: FdHandle, tensor: Tensor) -> None:
         self._cdata = None
-        begin, rest = divmod(handle.offset, tensor.itemsize)
-        if rest:
-            raise make(
-                InvalidArgument,
-                f"the storage begins at byte {handle.offset}, no multiple of the {tensor.itemsize} bytes of {tensor.dtype}: "
-                "make it with a larger alignment, or isolated",
-                option="alignment",
-            )
+        self.storage_offset = _begin(tensor, handle.offset)
         self.nbytes = handle.offset + handle.nbytes
-        self.storage_offset = begin + tensor.offset
         self.sizes = tensor.shape
         self.strides = tensor.strides
         self._cdata = handle
@@ -228,15 +267,98 @@ def share_with_torch(tensor: Tensor) -> TorchHandle:
     PyTorch maps a segment from its start and always to write: the tensor must be of mode "shared", and the peer can reach whatever else
     lies before it in its segment, unless it was made isolated.
     """
-    if tensor.is_conj or tensor.is_neg:
-        raise make(Unsupported, "the tensor's conjugate or negative bit is set, which PyTorch would not learn: clone its resolved values")
-    if not tensor.itemsize:
-        raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
-    if any(step < 0 for step in tensor.strides):
-        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+    _check_for_torch(tensor)
     handle = tensor.storage.share_fd("writable")
     try:
         return TorchHandle(handle, tensor)
     except BaseException:
         handle.close()
         raise
+
+
+class TorchFilename(Frozen):
+    """What a PyTorch process needs to open a tensor by name: unpacks into all but the dtype. A value; it holds nothing."""
+
+    __slots__ = ("manager", "name", "nbytes", "storage_offset", "sizes", "strides", "dtype", "in_flight")  # noqa: RUF023 (the order of __init__)
+
+    manager: bytes
+    name: bytes
+    nbytes: int
+    storage_offset: int
+    """In elements, from the start of the file's payload."""
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    in_flight: bool
+
+    def __init__(
+        self,
+        manager: bytes,
+        name: bytes,
+        nbytes: int,
+        storage_offset: int,
+        sizes: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: str,
+        in_flight: bool = False,
+    ) -> None:
+        self._set(
+            manager=manager,
+            name=name,
+            nbytes=nbytes,
+            storage_offset=storage_offset,
+            sizes=sizes,
+            strides=strides,
+            dtype=dtype,
+            in_flight=in_flight,
+        )
+
+    def torch_tuple(self) -> tuple[bytes, bytes, int]:
+        """(manager, name, nbytes), what _new_shared_filename_cpu takes."""
+        return self.manager, self.name, self.nbytes
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.manager, self.name, self.nbytes, self.storage_offset, self.sizes, self.strides))
+
+    def open(self) -> Any:
+        """A torch tensor over the same bytes, in a storage that PyTorch itself opened: its own reducers lend it on by the same name."""
+        import torch
+
+        dtype = _torch_dtype(self.dtype)
+        storage = torch.UntypedStorage._new_shared_filename_cpu(self.manager, self.name, self.nbytes)
+        if self.in_flight:
+            storage._shared_decref()
+        return torch.empty(0, dtype=dtype).set_(storage, self.storage_offset, self.sizes, self.strides)
+
+
+def share_filename(tensor: Tensor, *, in_flight: bool = False, manager: Path | None = None, timeout: float | None = 5.0) -> TorchFilename:
+    """Lend a tensor by name to PyTorch: (manager, name, nbytes, storage_offset, sizes, strides).
+
+    There, with or without Tenon (TorchFilename.open does the same):
+
+        storage = torch.UntypedStorage._new_shared_filename_cpu(manager, name, nbytes)
+        t = torch.empty(0, dtype=dtype).set_(storage, storage_offset, sizes, strides)
+
+    The tensor must lie in a named file in /dev/shm: tenon.zeros(..., filename=tenon.Filename()). in_flight: the name waits for one opening,
+    after which the receiver calls storage._shared_decref(), as PyTorch's own receivers do; without it, this process must hold the
+    tensor until then. manager: the socket of PyTorch's or Tenon's manager; None: this user's, started if there is none.
+    """
+    _check_for_torch(tensor)
+    storage = tensor.storage
+    if storage.is_shared and storage.is_sealed and storage.nbytes:
+        raise make(
+            Unsupported,
+            "the tensor lies in memory that has no name, and PyTorch opens files only: make it with filename=tenon.Filename(), or with "
+            "tenon.multiprocessing.set_sharing_strategy('file_system'); clone(filename=tenon.Filename()) copies it; share_with_torch lends "
+            "it by fd",
+            option="filename",
+        )
+    handle = storage.share_filename("writable", torch=True, in_flight=in_flight, manager=manager, timeout=timeout)
+    try:
+        begin = _begin(tensor, handle.offset)
+        guard, name, nbytes = FilenameHandle(handle.name, handle.offset + handle.nbytes, 0, handle.manager).torch_tuple()
+    except BaseException:
+        if in_flight:
+            filename_decref(handle)
+        raise
+    return TorchFilename(guard, name, nbytes, begin, tensor.shape, tensor.strides, tensor.dtype, in_flight)

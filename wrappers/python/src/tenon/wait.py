@@ -45,8 +45,11 @@ def _runs_handlers() -> bool:
     return threading is None or threading.main_thread().ident == get_ident()
 
 
-def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None) -> None:
-    """Call step(wait, error) until it is done or the time is over, with a look at Python's signals in between."""
+def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None, *, whole: bool = False) -> None:
+    """Call step(wait, error) until it is done or the time is over, with a look at Python's signals in between.
+
+    whole: the step would begin anew in every piece, so it gets all the time at once, and Ctrl-C ends it unless it comes at a bad moment.
+    """
     wait = ffi.new("tenon_wait *")
     wait.struct_size = ffi.sizeof("tenon_wait")
     guard = None if cancel is None else cancel._own()
@@ -57,9 +60,10 @@ def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel |
         raise ValueError(f"timeout {timeout} is negative; None waits for ever")
     # Over 2**62 ns is for ever.
     deadline = None if timeout is None or timeout > 4e9 else monotonic_ns() + int(timeout * 1e9)
-    piece = _PIECE_NS if _runs_handlers() else None
-    if piece is not None:
+    piece = None
+    if _runs_handlers():
         wait.flags = lib.TENON_WAIT_INTERRUPTIBLE
+        piece = None if whole else _PIECE_NS
     left: int | None = None
     while True:
         if timeout == 0:

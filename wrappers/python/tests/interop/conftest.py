@@ -27,6 +27,7 @@ class PeerError(Exception):
 class Peer:
     def __init__(self, python: str, environment: dict[str, str]) -> None:
         self.python, self.environment = python, environment
+        self.started: list[subprocess.Popen[str]] = []
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self.process = subprocess.Popen(
@@ -55,6 +56,33 @@ class Peer:
             [self.python, "-B", "-c", code], env=self.environment, capture_output=True, text=True, check=False, timeout=120
         )
 
+    def program(self, path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The same with a file, which multiprocessing can import."""
+        return subprocess.run(
+            [self.python, "-B", str(path), *arguments], env=self.environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def start(self, code: str) -> subprocess.Popen[str]:
+        """Start a program of its own, which the test ends."""
+        process = subprocess.Popen(
+            [self.python, "-B", "-c", code], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        self.started.append(process)
+        return process
+
+    def end_started(self) -> None:
+        while self.started:
+            process = self.started.pop()
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def let_go(self) -> None:
+        """Drop what the peer keeps; what a function of its code sees is in a cycle."""
+        self.run("import gc; kept.clear(); gc.collect()")
+
     def stop(self) -> None:
         self.socket.close()
         try:
@@ -78,8 +106,16 @@ def find(name: str, default: str | None) -> str:
     return python
 
 
+@pytest.fixture(scope="session")
+def manager_folder() -> Iterator[None]:
+    """A manager of this run's own, and not one that another build has started for this user."""
+    with tempfile.TemporaryDirectory(prefix="tenon-manager-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENON_MANAGER_FOLDER", folder)
+        yield
+
+
 @pytest.fixture(scope="session", params=["debian", "newest"])
-def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
+def peer(request: pytest.FixtureRequest, manager_folder: None) -> Iterator[Peer]:
     python = find("TENON_TORCH_DEBIAN", "/usr/bin/python3") if request.param == "debian" else find("TENON_TORCH_NEWEST", None)
     with tempfile.TemporaryDirectory() as folder:
         # Our own package as it is installed here, whatever the other interpreter has: that one wheel serves both is part of the test.
@@ -106,5 +142,6 @@ if 'tenon' in sys.modules: value -= sys.modules['tenon'].stats().segment_fds
 """
     before = peer.run(count)
     yield
+    peer.end_started()
     if peer.process.poll() is None:
         assert peer.run(count) == before

@@ -235,21 +235,6 @@ def test_from_torch_of_what_it_cannot_take(peer: Peer) -> None:
     assert value == "[(1-2j)]"
 
 
-def test_from_torch_of_what_is_shared_by_filename(peer: Peer) -> None:
-    done = peer.alone("""
-import torch, torch.multiprocessing, tenon
-from tenon.torch import from_torch
-torch.multiprocessing.set_sharing_strategy("file_system")
-t = torch.ones(3).share_memory_()
-before = t.data_ptr()
-try:
-    from_torch(t)
-except tenon.Unsupported as error:
-    print(error.details["option"], t.data_ptr() == before, from_torch(t, copy=True).tolist())
-""")
-    assert done.stdout == "copy True [1.0, 1.0, 1.0]\n", done.stderr
-
-
 def test_dlpack_between_tenon_and_torch(peer: Peer) -> None:
     value = peer.run("""
 import tenon

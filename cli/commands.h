@@ -1,0 +1,47 @@
+// The subcommands. Each prints its result and returns the exit code.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tenon::cli {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitProblem = 1;  // something warns, could not be removed, or is not what it should be
+inline constexpr int kExitUsage = 2;    // a wrong command line; of doctor: Tenon does not work here
+
+struct DoctorOptions {
+  std::string directory;
+  bool json = false;
+};
+int run_doctor(const DoctorOptions& options);
+
+struct LsOptions {
+  std::string directory;
+  bool json = false;
+  bool all = false;
+};
+int run_ls(const LsOptions& options);
+
+struct GcOptions {
+  std::string directory;
+  bool yes = false;
+  bool torch = false;
+  double min_age = 60;  // seconds
+  bool json = false;
+};
+int run_gc(const GcOptions& options);
+
+struct InspectOptions {
+  std::string what;
+  bool json = false;
+};
+int run_inspect(const InspectOptions& options);
+
+struct BenchOptions {
+  bool quick = false;
+  bool json = false;
+};
+int run_bench(const BenchOptions& options);
+
+}  // namespace tenon::cli

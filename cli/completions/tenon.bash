@@ -1,0 +1,57 @@
+# Completion of tenon for bash. Needs nothing of the package bash-completion.
+
+_tenon_names() {
+  local path
+  for path in /dev/shm/tenon-* /dev/shm/torch_*; do
+    if [[ -f $path || -S $path ]]; then printf '/%s\n' "${path##*/}"; fi
+  done
+}
+
+_tenon() {
+  local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" word
+  local commands="doctor ls gc inspect bench"
+  local options="--help --json --color"
+  COMPREPLY=()
+  if ((COMP_CWORD > 0)); then previous="${COMP_WORDS[COMP_CWORD - 1]}"; fi
+  # bash takes --color=always apart at the sign.
+  if [[ $current == "=" ]]; then
+    current=""
+  elif [[ $previous == "=" ]] && ((COMP_CWORD > 1)); then
+    previous="${COMP_WORDS[COMP_CWORD - 2]}"
+  fi
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case "$word" in
+      doctor | ls | gc | inspect | bench)
+        command="$word"
+        break
+        ;;
+    esac
+  done
+
+  case "$previous" in
+    --color)
+      mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current")
+      return
+      ;;
+    --min-age) return ;;
+  esac
+  case "$command" in
+    "") options="--help --version --color" ;;
+    doctor) ;;
+    ls) options+=" --all" ;;
+    gc) options+=" --yes --torch --min-age" ;;
+    inspect) ;;
+    bench) options+=" --quick" ;;
+  esac
+  if [[ $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+    return
+  fi
+  case "$command" in
+    "") mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
+    doctor | ls | gc) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
+    inspect) mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_tenon_names)" -- "$current") ;;
+  esac
+}
+
+complete -o filenames -F _tenon tenon

@@ -1,0 +1,27 @@
+# Completion of tenon for fish.
+
+function __tenon_names
+    for path in /dev/shm/tenon-* /dev/shm/torch_*
+        string replace /dev/shm/ / -- $path
+    end
+end
+
+set -l commands doctor ls gc inspect bench
+
+complete -c tenon -f
+complete -c tenon -s h -l help -d 'Print help'
+complete -c tenon -l color -x -a 'auto always never' -d Colours
+complete -c tenon -n __fish_use_subcommand -l version -d 'Print the version'
+complete -c tenon -n __fish_use_subcommand -a doctor -d 'Say what this machine and this process limit'
+complete -c tenon -n __fish_use_subcommand -a ls -d 'List the named objects of Tenon and PyTorch'
+complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobody holds'
+complete -c tenon -n __fish_use_subcommand -a inspect -d 'Decode a descriptor, or the head of a named file'
+complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
+complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
+complete -c tenon -n '__fish_seen_subcommand_from doctor ls gc' -a '(__fish_complete_directories)'
+complete -c tenon -n '__fish_seen_subcommand_from ls' -l all -d 'Also other users\' names, and names of other programs'
+complete -c tenon -n '__fish_seen_subcommand_from gc' -l yes -d 'Remove them'
+complete -c tenon -n '__fish_seen_subcommand_from gc' -l torch -d 'PyTorch\'s own files too'
+complete -c tenon -n '__fish_seen_subcommand_from gc' -l min-age -x -d 'PyTorch\'s files younger than this stay'
+complete -c tenon -n '__fish_seen_subcommand_from inspect' -F -a '(__tenon_names)'
+complete -c tenon -n '__fish_seen_subcommand_from bench' -l quick -d 'Fewer rounds'

@@ -1,0 +1,246 @@
+// `tenon inspect`: tells a descriptor's bytes from a name, and shows a name's head.
+#include "inspect.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+#include "name_table.h"
+#include "os/fd.h"
+#include "os/memfd.h"
+#include "os/named_file.h"
+#include "output.h"
+#include "share/filename.h"
+#include "share/liveness.h"
+#include "tensor/descriptor.h"
+#include "tensor/descriptor_wire.h"
+
+namespace tenon::cli {
+namespace {
+
+using share::FilenameHeader;
+using share::NameKind;
+using share::NameReport;
+
+constexpr int kPatience = 20;
+
+// The head as it stands, without the atomics.
+struct Head {
+  int32_t count = 0;
+  uint32_t magic = 0;
+  int32_t in_flight = 0;
+  int32_t maker_pid = 0;
+  uint64_t nbytes = 0;
+  int64_t made_ns = 0;
+  int64_t keep_until_ns = 0;
+  uint64_t maker_pid_namespace = 0;
+};
+
+Head parse_head(const std::array<std::byte, share::kFilenameHeaderNbytes>& bytes) {
+  Head head;
+  const auto take = [&bytes](auto* value, size_t offset) { std::memcpy(value, bytes.data() + offset, sizeof *value); };
+  take(&head.count, offsetof(FilenameHeader, count));
+  take(&head.magic, offsetof(FilenameHeader, magic));
+  take(&head.in_flight, offsetof(FilenameHeader, in_flight));
+  take(&head.maker_pid, offsetof(FilenameHeader, maker_pid));
+  take(&head.nbytes, offsetof(FilenameHeader, nbytes));
+  take(&head.made_ns, offsetof(FilenameHeader, made_ns));
+  take(&head.keep_until_ns, offsetof(FilenameHeader, keep_until_ns));
+  take(&head.maker_pid_namespace, offsetof(FilenameHeader, maker_pid_namespace));
+  return head;
+}
+
+std::string time_text(int64_t realtime_ns) {
+  const std::time_t seconds = realtime_ns / 1'000'000'000;
+  std::tm parts{};
+  char text[32];
+  if (realtime_ns <= 0 || gmtime_r(&seconds, &parts) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+    return "-";
+  return text;
+}
+
+// The first bytes of a file that may be swept or cut short at this moment.
+Result<Head> read_head(int directory, const std::string& leaf) {
+  for (int tries = 1;; ++tries) {
+    Result<os::Fd> opened = os::open_name(directory, leaf, false);
+    if (!opened.is_ok() && opened.status().code() == Code::kWouldBlock && tries < kPatience) {
+      (void)poll(nullptr, 0, 1);
+      continue;
+    }
+    TENON_ASSIGN(const os::Fd fd, std::move(opened));
+    std::array<std::byte, share::kFilenameHeaderNbytes> bytes;
+    TENON_TRY(os::read_file(fd.get(), 0, bytes.data(), bytes.size()));
+    return parse_head(bytes);
+  }
+}
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+void print_fields(const Fields& fields) {
+  constexpr size_t kIndent = 16;
+  for (const auto& [key, value] : fields) {
+    print_text(paint(Colour::kBold, key) + std::string(kIndent - key.size(), ' '));
+    print_wrapped(safe_text(value), kIndent);
+  }
+}
+
+Fields fields_of(const share::Filename& filename, const Listed& listed, const Head* head) {
+  const NameReport& report = listed.report;
+  Fields fields = {{"name", filename.text()},
+                   {"kind", kind_name(report.kind)},
+                   {"state", std::string(state_name(report.state)) + ": " + report.why},
+                   {"owner", format("user %u, mode %04o", report.uid, report.mode)}};
+  if (report.kind != NameKind::kSocket) {
+    fields.emplace_back("size",
+                        format("%" PRIu64 " bytes of payload, %s of memory", report.nbytes, size_text(report.allocated_nbytes).c_str()));
+  }
+  if (head != nullptr) fields.emplace_back("count", std::to_string(head->count));
+  if (head != nullptr && report.kind == NameKind::kFile) {
+    fields.emplace_back("in flight", std::to_string(head->in_flight));
+    fields.emplace_back("kept until", time_text(head->keep_until_ns));
+    fields.emplace_back("maker", format("pid %d in pid namespace %" PRIu64, head->maker_pid, head->maker_pid_namespace));
+    fields.emplace_back("made", time_text(head->made_ns) + " (" + age_text(report.age_ns) + " ago)");
+    // What anybody who holds it can write may differ from the file.
+    if (head->nbytes != report.nbytes) fields.emplace_back("head's size", format("%" PRIu64 " bytes, not what the file has", head->nbytes));
+  }
+  for (const os::ProcessFacts& holder : listed.holders) fields.emplace_back("held by", format("%d ", holder.pid) + holder.command);
+  if (listed.unreadable != 0) {
+    fields.emplace_back("not asked", plural_text(listed.unreadable, "process", "processes"));
+  }
+  return fields;
+}
+
+Json head_json(const Head& head, NameKind kind) {
+  Json json = {{"count", head.count}};
+  if (kind != NameKind::kFile) return json;
+  json["in_flight"] = head.in_flight;
+  json["maker_pid"] = head.maker_pid;
+  json["maker_pid_namespace"] = head.maker_pid_namespace;
+  json["nbytes"] = head.nbytes;
+  json["made_ns"] = head.made_ns;
+  json["keep_until_ns"] = head.keep_until_ns;
+  return json;
+}
+
+Result<std::vector<std::byte>> read_all(int fd, const std::string& source) {
+  const uint64_t most = tensor::DescriptorLimits{}.max_nbytes;
+  std::vector<std::byte> bytes;
+  for (;;) {
+    constexpr size_t kStep = 65536;
+    const size_t old = bytes.size();
+    if (old > most) return Status(Code::kInvalidArgument, format("%s is longer than a descriptor can be", source.c_str()));
+    bytes.resize(old + kStep);
+    const ssize_t got = read(fd, bytes.data() + old, kStep);
+    const int error = errno;
+    bytes.resize(old + (got > 0 ? static_cast<size_t>(got) : 0));
+    if (got < 0 && error == EINTR) continue;
+    if (got < 0) return errno_status(error, source);
+    if (got == 0) return bytes;
+  }
+}
+
+bool exists_as(const std::string& path, bool (*wanted)(mode_t)) noexcept {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0 && wanted(info.st_mode);
+}
+
+bool is_regular(mode_t mode) { return S_ISREG(mode); }
+bool is_socket(mode_t mode) { return S_ISSOCK(mode); }
+bool is_anything(mode_t /*mode*/) { return true; }
+
+// A file whose bytes are a named file's head and no descriptor's.
+bool has_filename_head(const std::string& path, std::string_view leaf) {
+  const os::Fd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.is_open()) return errno == EWOULDBLOCK;  // a sweep has its lease on it, so it is a name
+  std::array<std::byte, share::kFilenameHeaderNbytes> bytes{};
+  if (!os::read_file(fd.get(), 0, bytes.data(), bytes.size()).is_ok()) return false;
+  if (std::memcmp(bytes.data(), tensor::wire::kMagic.data(), tensor::wire::kMagic.size()) == 0) return false;
+  return parse_head(bytes).magic == share::kFilenameMagic || leaf.starts_with("torch_");
+}
+
+// The name that the text means, if it is one: a handle's text, or a path to what is no descriptor.
+bool find_name(const std::string& text, share::Filename* out) {
+  if (text.starts_with('/')) {
+    Result<share::Filename> parsed = share::parse_filename(text);
+    if (parsed.is_ok() && parsed.value().text() == text && text.rfind('/') == 0) {
+      const share::Filename& filename = parsed.value();
+      // A file in the root folder can look like a name too; what is there decides.
+      if (exists_as(filename.path(), is_anything) || !exists_as(text, is_anything)) {
+        *out = filename;
+        return true;
+      }
+    }
+  }
+  const std::string path = std::filesystem::absolute(text).lexically_normal().string();
+  Result<share::Filename> parsed = share::parse_filename(path);
+  if (!parsed.is_ok()) return false;
+  *out = parsed.value();
+  if (path.rfind('/') == 0) out->directory = "/";
+  return exists_as(path, is_socket) || (exists_as(path, is_regular) && has_filename_head(path, out->leaf));
+}
+
+}  // namespace
+
+int inspect_name(const share::Filename& filename, bool json) {
+  const auto show = [&]() -> Status {
+    TENON_ASSIGN(const os::Fd directory, os::open_directory(filename.directory));
+    share::LookOptions look;
+    look.any_user = true;
+    look.patience = kPatience;
+    TENON_ASSIGN(NameReport report, share::look_at(directory.get(), filename.leaf, look));
+    Head head;
+    const bool has_head = report.kind == NameKind::kFile || report.kind == NameKind::kTorchFile;
+    if (has_head) {
+      TENON_ASSIGN(head, read_head(directory.get(), filename.leaf));
+    }
+    const Listed listed = std::move(add_holders(filename.directory, {std::move(report)}).front());
+    if (json) {
+      Json all = name_json(filename.directory, listed.report);
+      all["head"] = has_head ? head_json(head, listed.report.kind) : Json(nullptr);
+      all["holders"] = holders_json(listed);
+      all["unreadable_processes"] = listed.unreadable;
+      print_json(all);
+    } else {
+      print_fields(fields_of(filename, listed, has_head ? &head : nullptr));
+    }
+    return Status::ok();
+  };
+  const Status status = show();
+  if (status.is_ok()) return kExitOk;
+  print_error(status.code() == Code::kNotFound ? filename.path() + ": no such name" : status.message());
+  return kExitProblem;
+}
+
+int run_inspect(const InspectOptions& options) {
+  share::Filename filename;
+  if (options.what != "-" && find_name(options.what, &filename)) return inspect_name(filename, options.json);
+  const auto read = [&]() -> Result<std::vector<std::byte>> {
+    if (options.what == "-") return read_all(STDIN_FILENO, "standard input");
+    const os::Fd fd(open(options.what.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.is_open()) return errno_status(errno, options.what);
+    return read_all(fd.get(), options.what);
+  };
+  Result<std::vector<std::byte>> bytes = read();
+  if (!bytes.is_ok()) {
+    print_error(bytes.status());
+    return kExitProblem;
+  }
+  return inspect_descriptor(bytes.value(), options.what == "-" ? "standard input" : options.what, options.json);
+}
+
+}  // namespace tenon::cli

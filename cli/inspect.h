@@ -1,0 +1,16 @@
+// The two things that `tenon inspect` knows.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "share/filename.h"
+
+namespace tenon::cli {
+
+// Both print, and return the exit code. `source`: what the bytes are from, for errors.
+int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json);
+int inspect_name(const share::Filename& filename, bool json);
+
+}  // namespace tenon::cli

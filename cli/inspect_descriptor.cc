@@ -1,0 +1,252 @@
+#include <tenon/by_fd.h>
+#include <tenon/storage.h>
+#include <tenon/tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "commands.h"
+#include "inspect.h"
+#include "output.h"
+#include "tensor/descriptor.h"
+#include "tensor/descriptor_wire.h"
+
+namespace tenon::cli {
+namespace {
+
+using tensor::DescriptorContent;
+using tensor::Reach;
+using tensor::SegmentRecord;
+using tensor::StorageRecord;
+using tensor::TensorRecord;
+
+constexpr size_t kShownUserNbytes = 32;
+
+template <typename Bytes>
+std::string hex(const Bytes& bytes, size_t most = std::numeric_limits<size_t>::max()) {
+  std::string text;
+  for (const auto byte : bytes) {
+    if (text.size() / 2 == most) return text + "…";
+    text += format("%02x", static_cast<unsigned>(byte));
+  }
+  return text;
+}
+
+const char* mode_name(uint16_t mode) noexcept {
+  switch (mode) {
+    case TENON_MODE_SHARED: return "shared";
+    case TENON_MODE_LENDER_WRITES: return "lender writes";
+    case TENON_MODE_FROZEN: return "frozen";
+    default: return "unknown";
+  }
+}
+
+const char* access_name(uint32_t access) noexcept { return access == TENON_ACCESS_WRITABLE ? "writable" : "read-only"; }
+
+std::string reach_text(const SegmentRecord& segment) {
+  switch (segment.reach) {
+    case Reach::kFd: return format("fd %u that travels along", segment.fd_index);
+    case Reach::kKnown: return "crossed before";
+    case Reach::kProc: return format("/proc/%d/fd/%d", segment.pid, segment.proc_fd);
+  }
+  return "unknown";
+}
+
+const char* reach_name(Reach reach) noexcept { return reach == Reach::kFd ? "fd" : reach == Reach::kKnown ? "known" : "proc"; }
+
+struct Flag {
+  uint32_t bit;
+  const char* name;
+};
+constexpr Flag kFlags[] = {{TENON_TENSOR_REQUIRES_GRAD, "requires_grad"},
+                           {TENON_TENSOR_IS_PARAMETER, "is_parameter"},
+                           {TENON_TENSOR_CONJ, "conj"},
+                           {TENON_TENSOR_NEG, "neg"}};
+
+std::span<const int64_t> sizes_of(const DescriptorContent& content, const TensorRecord& record) {
+  return std::span(content.dims).subspan(record.dims, record.ndim);
+}
+
+std::span<const int64_t> strides_of(const DescriptorContent& content, const TensorRecord& record) {
+  return std::span(content.dims).subspan(record.dims + record.ndim, record.ndim);
+}
+
+std::string_view name_of(const DescriptorContent& content, const TensorRecord& record) {
+  return std::string_view(content.names).substr(record.name, record.name_nbytes);
+}
+
+std::string list_text(std::span<const int64_t> numbers) {
+  constexpr size_t kShown = 8;
+  std::string text = "[";
+  for (size_t i = 0; i < numbers.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
+  if (numbers.size() > kShown) text += format(", … %zu more", numbers.size() - kShown);
+  return text + "]";
+}
+
+// All zero: not told.
+std::string id_text(const std::array<uint8_t, 16>& id, const char* otherwise) {
+  return std::any_of(id.begin(), id.end(), [](uint8_t byte) { return byte != 0; }) ? hex(id) : otherwise;
+}
+
+tensor::wire::Header header_of(std::span<const std::byte> bytes) {
+  tensor::wire::Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);  // decoding it went well, so it is there
+  return header;
+}
+
+void print_content(std::span<const std::byte> bytes, const DescriptorContent& content) {
+  const tensor::wire::Header header = header_of(bytes);
+  print_text(format("descriptor %u.%u, %s, checksum %08x", header.major, header.minor, size_text(bytes.size()).c_str(), header.crc32) +
+             format(", features 0x%" PRIx64 " required and 0x%" PRIx64 " optional\n", header.incompat, header.compat));
+  const auto number = [](uint64_t value) { return value == 0 ? std::string("not told") : std::to_string(value); };
+  print_text("sender: pid " + number(static_cast<uint64_t>(content.sender_pid)) + ", pid namespace " + number(content.pid_namespace) +
+             ", boot id " + id_text(content.boot_id, "not told") + "\n");
+  if (!content.segments.empty()) {
+    print_text("\n");
+    Table table({{"SEGMENT", true},
+                 {"SIZE", true},
+                 {"MODE"},
+                 {"ACCESS"},
+                 {"REACHED BY"},
+                 {"ID", true},
+                 {"DEVICE", true},
+                 {"INODE", true},
+                 {"NONCE"}});
+    for (size_t i = 0; i < content.segments.size(); ++i) {
+      const SegmentRecord& segment = content.segments[i];
+      table.add({{std::to_string(i)},
+                 {size_text(segment.nbytes)},
+                 {mode_name(segment.mode)},
+                 {access_name(segment.access)},
+                 {reach_text(segment)},
+                 {std::to_string(segment.id)},
+                 {std::to_string(segment.device)},
+                 {std::to_string(segment.inode)},
+                 {id_text(segment.nonce, "-")}});
+    }
+    table.print();
+  }
+  if (!content.storages.empty()) {
+    print_text("\n");
+    Table table({{"STORAGE", true}, {"SEGMENT", true}, {"OFFSET", true}, {"BYTES", true}, {"SIZE", true}});
+    for (size_t i = 0; i < content.storages.size(); ++i) {
+      const StorageRecord& storage = content.storages[i];
+      table.add({{std::to_string(i)},
+                 {storage.segment == tensor::kNoSegment ? "-" : std::to_string(storage.segment)},
+                 {std::to_string(storage.offset)},
+                 {std::to_string(storage.nbytes)},
+                 {size_text(storage.nbytes)}});
+    }
+    table.print();
+  }
+  if (!content.tensors.empty()) {
+    print_text("\n");
+    Table table({{"TENSOR", true}, {"STORAGE", true}, {"DTYPE"}, {"SIZES"}, {"STRIDES"}, {"OFFSET", true}, {"FLAGS"}, {"NAME"}});
+    for (size_t i = 0; i < content.tensors.size(); ++i) {
+      const TensorRecord& record = content.tensors[i];
+      std::string flags;
+      for (const Flag& flag : kFlags) {
+        if ((record.flags & flag.bit) != 0) flags += (flags.empty() ? "" : ",") + std::string(flag.name);
+      }
+      table.add({{std::to_string(i)},
+                 {std::to_string(record.storage)},
+                 {tensor::dtype_name(record.dtype)},
+                 {list_text(sizes_of(content, record))},
+                 {list_text(strides_of(content, record))},
+                 {std::to_string(record.offset)},
+                 {flags.empty() ? "-" : flags},
+                 {record.has_name ? "'" + safe_text(name_of(content, record)) + "'" : "-"}});
+    }
+    table.print();
+  }
+  print_text("\n" + plural_text(content.segments.size(), "segment", "segments") + ", " +
+             plural_text(content.storages.size(), "storage", "storages") + ", " + plural_text(content.tensors.size(), "tensor", "tensors") +
+             ", " + plural_text(content.forgotten.size(), "forgotten segment", "forgotten segments") + ", " +
+             plural_text(content.user.size(), "user byte", "user bytes") + "\n");
+  for (const uint64_t id : content.forgotten) print_text(format("forgotten: segment id %" PRIu64 "\n", id));
+  if (!content.user.empty()) print_text("user bytes: " + hex(content.user, kShownUserNbytes) + "\n");
+}
+
+Json content_json(std::span<const std::byte> bytes, const DescriptorContent& content) {
+  const tensor::wire::Header header = header_of(bytes);
+  Json segments = Json::array();
+  for (const SegmentRecord& segment : content.segments) {
+    const bool by_fd = segment.reach == Reach::kFd;
+    const bool by_proc = segment.reach == Reach::kProc;
+    segments.push_back({{"nbytes", segment.nbytes},
+                        {"mode", mode_name(segment.mode)},
+                        {"access", access_name(segment.access)},
+                        {"reach", reach_name(segment.reach)},
+                        {"fd_index", by_fd ? Json(segment.fd_index) : Json(nullptr)},
+                        {"pid", by_proc ? Json(segment.pid) : Json(nullptr)},
+                        {"proc_fd", by_proc ? Json(segment.proc_fd) : Json(nullptr)},
+                        {"id", segment.id},
+                        {"device", segment.device},
+                        {"inode", segment.inode},
+                        {"nonce", hex(segment.nonce)}});
+  }
+  Json storages = Json::array();
+  for (const StorageRecord& storage : content.storages) {
+    const bool empty = storage.segment == tensor::kNoSegment;
+    storages.push_back(
+        {{"segment", empty ? Json(nullptr) : Json(storage.segment)}, {"offset", storage.offset}, {"nbytes", storage.nbytes}});
+  }
+  Json tensors = Json::array();
+  for (const TensorRecord& record : content.tensors) {
+    Json flags = Json::array();
+    for (const Flag& flag : kFlags) {
+      if ((record.flags & flag.bit) != 0) flags.push_back(flag.name);
+    }
+    tensors.push_back({{"storage", record.storage},
+                       {"dtype", tensor::dtype_name(record.dtype)},
+                       {"sizes", sizes_of(content, record)},
+                       {"strides", strides_of(content, record)},
+                       {"offset", record.offset},
+                       {"flags", std::move(flags)},
+                       {"name", record.has_name ? Json(name_of(content, record)) : Json(nullptr)}});
+  }
+  return {{"kind", "descriptor"},
+          {"version", format("%u.%u", header.major, header.minor)},
+          {"nbytes", bytes.size()},
+          {"checksum", format("%08x", header.crc32)},
+          {"incompat", header.incompat},
+          {"compat", header.compat},
+          {"sender_pid", content.sender_pid},
+          {"pid_namespace", content.pid_namespace},
+          {"boot_id", hex(content.boot_id)},
+          {"segments", std::move(segments)},
+          {"storages", std::move(storages)},
+          {"tensors", std::move(tensors)},
+          {"forgotten", content.forgotten},
+          {"user", hex(content.user)}};
+}
+
+}  // namespace
+
+int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json) {
+  // Which fds travel with the bytes cannot be told from a file: any number is taken.
+  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, std::numeric_limits<uint64_t>::max(), {});
+  if (!decoded.is_ok()) {
+    const Status& status = decoded.status();
+    std::string field;
+    for (const Detail& detail : status.info()->details) {
+      if (detail.key == "field") field = " (field " + detail.value + ")";
+    }
+    print_error(source + ": " + code_name(status.code()) + ": " + status.message() + field);
+    if (json) print_json({{"kind", "descriptor"}, {"error", status_json(status)}});
+    return kExitProblem;
+  }
+  if (json) {
+    print_json(content_json(bytes, decoded.value()));
+  } else {
+    print_content(bytes, decoded.value());
+  }
+  return kExitOk;
+}
+
+}  // namespace tenon::cli

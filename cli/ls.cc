@@ -1,0 +1,149 @@
+// `tenon ls`: names, and who holds them.
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+#include "name_table.h"
+#include "output.h"
+
+namespace tenon::cli {
+namespace {
+
+using share::NameKind;
+using share::NameReport;
+using share::NameState;
+
+constexpr size_t kCommandColumns = 80;
+constexpr int kPatience = 20;  // another look at the same moment is over by then
+
+struct Totals {
+  uint64_t states[4] = {};
+  uint64_t others = 0;
+  uint64_t allocated_nbytes = 0;
+  uint64_t hidden = 0;  // of other users
+  uint64_t unreadable = 0;
+};
+
+Totals sum_up(const std::vector<Listed>& names) {
+  Totals totals;
+  for (const Listed& one : names) {
+    if (one.report.kind == NameKind::kOther) {
+      ++totals.others;
+    } else {
+      ++totals.states[static_cast<size_t>(one.report.state)];
+    }
+    totals.allocated_nbytes += one.report.allocated_nbytes;
+    totals.unreadable = std::max(totals.unreadable, one.unreadable);
+  }
+  return totals;
+}
+
+// A live name is explained by its holders, another by the reason for its state.
+std::vector<std::string> explanation_of(const Listed& one) {
+  std::vector<std::string> lines;
+  lines.reserve(one.holders.size() + 1);
+  for (const os::ProcessFacts& holder : one.holders)
+    lines.push_back(std::to_string(holder.pid) + " " + cut_text(safe_text(holder.command), kCommandColumns));
+  if (lines.empty() || one.report.state != NameState::kLive) lines.insert(lines.begin(), safe_text(one.report.why));
+  return lines;
+}
+
+void print_names(const std::string& directory, const std::vector<Listed>& names) {
+  Table table({{"NAME"},
+               {"KIND"},
+               {"SIZE", true},
+               {"MEMORY", true},
+               {"AGE", true},
+               {"COUNT", true},
+               {"STATE"},
+               {"MAKER", true},
+               {"HELD BY, OR WHY"}});
+  for (const Listed& one : names) {
+    const NameReport& report = one.report;
+    const bool has_head = report.kind == NameKind::kFile || report.kind == NameKind::kTorchFile;
+    const bool has_bytes = report.kind != NameKind::kSocket;
+    const std::vector<std::string> lines = explanation_of(one);
+    table.add({{safe_text(name_text(directory, report.leaf))},
+               {kind_name(report.kind)},
+               {has_bytes ? size_text(report.nbytes) : "-"},
+               {has_bytes ? size_text(report.allocated_nbytes) : "-"},
+               {age_text(report.age_ns)},
+               {has_head ? std::to_string(report.count) : "-"},
+               {report.kind == NameKind::kOther ? "-" : state_name(report.state), state_colour(report.state)},
+               {report.maker_pid != 0 ? std::to_string(report.maker_pid) : "-"},
+               {lines.front()}});
+    for (size_t i = 1; i < lines.size(); ++i) table.add({{}, {}, {}, {}, {}, {}, {}, {}, {lines[i]}});
+  }
+  if (!table.is_empty()) table.print();
+}
+
+void print_totals(const std::string& directory, const std::vector<Listed>& names, const Totals& totals) {
+  std::string text = plural_text(names.size(), "name", "names") + " in " + safe_text(directory);
+  const char* separator = ": ";
+  for (const NameState state : {NameState::kLive, NameState::kInFlight, NameState::kDead, NameState::kUnsure}) {
+    const uint64_t count = totals.states[static_cast<size_t>(state)];
+    if (count == 0) continue;
+    text += separator + count_text(count) + " " + state_name(state);
+    separator = ", ";
+  }
+  if (totals.others != 0) text += separator + count_text(totals.others) + " of other programs";
+  text += "; " + size_text(totals.allocated_nbytes) + " of memory";
+  print_text(text + "\n");
+  if (totals.hidden != 0) print_text(plural_text(totals.hidden, "name", "names") + " of other users not shown (--all)\n");
+  if (totals.unreadable != 0) {
+    print_text(plural_text(totals.unreadable, "process could not be asked what it holds", "processes could not be asked what they hold") +
+               (geteuid() == 0 ? "" : " (root can ask other users')") + "; states do not depend on that\n");
+  }
+}
+
+void print_names_json(const std::string& directory, const std::vector<Listed>& names, const Totals& totals) {
+  Json list = Json::array();
+  for (const Listed& one : names) {
+    Json name = name_json(directory, one.report);
+    name["holders"] = holders_json(one);
+    list.push_back(std::move(name));
+  }
+  const auto of = [&totals](NameState state) { return totals.states[static_cast<size_t>(state)]; };
+  print_json({{"directory", directory},
+              {"names", std::move(list)},
+              {"live", of(NameState::kLive)},
+              {"in_flight", of(NameState::kInFlight)},
+              {"dead", of(NameState::kDead)},
+              {"unsure", of(NameState::kUnsure)},
+              {"others", totals.others},
+              {"allocated_nbytes", totals.allocated_nbytes},
+              {"not_shown", totals.hidden},
+              {"unreadable_processes", totals.unreadable}});
+}
+
+}  // namespace
+
+int run_ls(const LsOptions& options) {
+  share::LookOptions look;
+  look.patience = kPatience;
+  look.any_user = options.all;
+  Result<std::vector<NameReport>> collected = collect_names(options.directory, look, options.all);
+  if (!collected.is_ok()) {
+    print_error(collected.status());
+    return kExitProblem;
+  }
+  std::vector<NameReport> reports = std::move(collected).value();
+  uint64_t hidden = 0;
+  if (!options.all) hidden = std::erase_if(reports, [](const NameReport& report) { return report.uid != geteuid(); });
+  const std::vector<Listed> names = add_holders(options.directory, std::move(reports));
+  Totals totals = sum_up(names);
+  totals.hidden = hidden;
+  if (options.json) {
+    print_names_json(options.directory, names, totals);
+  } else {
+    print_names(options.directory, names);
+    print_totals(options.directory, names, totals);
+  }
+  return kExitOk;
+}
+
+}  // namespace tenon::cli

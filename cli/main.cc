@@ -1,0 +1,153 @@
+// The program `tenon`: reads the command line and calls the subcommand.
+#include <tenon/version.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "commands.h"
+#include "output.h"
+#include "share/filename.h"
+
+namespace tenon::cli {
+namespace {
+
+struct Options {
+  std::string colour = "auto";
+  DoctorOptions doctor;
+  LsOptions ls;
+  GcOptions gc;
+  InspectOptions inspect;
+  BenchOptions bench;
+};
+
+void add_colour(CLI::App* app, Options* options) {
+  app->add_option("--color", options->colour, "Colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->option_text("WHEN");
+}
+
+ColourWish wish_of(const std::string& word) {
+  return word == "always" ? ColourWish::kAlways : word == "never" ? ColourWish::kNever : ColourWish::kAuto;
+}
+
+std::string check_seconds(const std::string& text) {
+  constexpr double kMost = 1e9;  // 30 years
+  double seconds = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error == std::errc() && end == text.data() + text.size() && seconds >= 0 && seconds <= kMost) return {};
+  return "'" + text + "' is no number of seconds from 0 to 1000000000";
+}
+
+// As messages and handles have it: absolute, without a slash at its end.
+std::string directory_of(const std::string& text) {
+  std::string path = std::filesystem::absolute(text).lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+CLI::App* add_command(CLI::App* app, Options* options, const char* name, const char* what, const char* example, bool* json) {
+  CLI::App* command = app->add_subcommand(name, what);
+  command->set_help_flag("-h,--help", "Print this help");
+  command->add_flag("--json", *json, "Print JSON");
+  add_colour(command, options);
+  command->footer(std::string("Example:\n  ") + example);
+  return command;
+}
+
+void add_directory(CLI::App* command, std::string* directory) {
+  *directory = share::kSharedMemory;
+  command->add_option("DIRECTORY", *directory, "Where the names are, /dev/shm unless told")->option_text(" ");
+}
+
+void add_commands(CLI::App* app, Options* options) {
+  CLI::App* doctor = add_command(app, options, "doctor", "Say what this machine and this process limit, and what to change", "tenon doctor",
+                                 &options->doctor.json);
+  add_directory(doctor, &options->doctor.directory);
+
+  CLI::App* ls = add_command(app, options, "ls", "List the named objects of Tenon and PyTorch, and who holds them", "tenon ls --json",
+                             &options->ls.json);
+  add_directory(ls, &options->ls.directory);
+  ls->add_flag("--all", options->ls.all, "Also other users' names, and names of other programs");
+
+  CLI::App* gc = add_command(app, options, "gc", "Remove the names that nobody holds; without --yes only say which",
+                             "tenon gc --torch --yes", &options->gc.json);
+  add_directory(gc, &options->gc.directory);
+  gc->add_flag("--yes", options->gc.yes, "Remove them");
+  gc->add_flag("--torch", options->gc.torch, "PyTorch's own files too, if their maker is gone");
+  gc->add_option("--min-age", options->gc.min_age, "PyTorch's files younger than this many seconds stay, 60 unless told")
+      ->check(check_seconds)
+      ->option_text("SECONDS");
+
+  CLI::App* inspect = add_command(app, options, "inspect", "Decode a descriptor, or the head of a named file", "tenon inspect message.bin",
+                                  &options->inspect.json);
+  inspect
+      ->add_option("DESCRIPTOR", options->inspect.what,
+                   "A file with a descriptor's bytes, - for standard input, or a name: /leaf in /dev/shm, or a path")
+      ->required()
+      ->option_text(" ");
+
+  CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
+                                "tenon bench --quick", &options->bench.json);
+  bench->add_flag("--quick", options->bench.quick, "Fewer rounds: seconds, and coarser numbers");
+}
+
+int run(const CLI::App& app, Options options) {
+  choose_colour(wish_of(options.colour));
+  for (std::string* directory : {&options.doctor.directory, &options.ls.directory, &options.gc.directory})
+    *directory = directory_of(*directory);
+  int code = kExitUsage;
+  if (app.got_subcommand("doctor")) code = run_doctor(options.doctor);
+  if (app.got_subcommand("ls")) code = run_ls(options.ls);
+  if (app.got_subcommand("gc")) code = run_gc(options.gc);
+  if (app.got_subcommand("inspect")) code = run_inspect(options.inspect);
+  if (app.got_subcommand("bench")) code = run_bench(options.bench);
+  return code;
+}
+
+int finish(int code) {
+  const Status written = flush_output();
+  if (written.is_ok()) return code;
+  print_error(written);
+  return std::max(code, kExitProblem);
+}
+
+int parse_and_run(int argc, char** argv) {
+  Options options;
+  CLI::App app("Looks at what Tenon needs and at what is lent by name", "tenon");
+  app.set_help_flag("-h,--help", "Print this help");
+  app.set_version_flag("--version", std::string("tenon ") + tenon_version_string())->description("Print the version");
+  add_colour(&app, &options);
+  app.require_subcommand(1);
+  app.footer("Example:\n  tenon doctor\n\n'tenon COMMAND --help' says more.");
+  add_commands(&app, &options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {  // --help and --version
+    app.exit(wanted);
+    return finish(kExitOk);
+  } catch (const CLI::ParseError& error) {
+    print_error(error.what());
+    const auto commands = app.get_subcommands();
+    print_error("see 'tenon" + (commands.empty() ? std::string() : " " + commands.front()->get_name()) + " --help'");
+    return kExitUsage;
+  }
+  return finish(run(app, std::move(options)));
+}
+
+}  // namespace
+}  // namespace tenon::cli
+
+int main(int argc, char** argv) {
+  try {
+    return tenon::cli::parse_and_run(argc, argv);
+  } catch (const std::exception& error) {
+    tenon::cli::print_error(error.what());
+    return tenon::cli::kExitProblem;
+  }
+}

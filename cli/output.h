@@ -1,0 +1,68 @@
+// What every command prints with: colours, tables, units, and text that cannot harm a terminal.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tenon::cli {
+
+// Keeps the order in which members are added.
+using Json = nlohmann::ordered_json;
+
+enum class Colour { kNone, kGreen, kYellow, kRed, kBlue, kBold };
+
+enum class ColourWish { kAuto, kAlways, kNever };
+// auto: on a terminal, unless NO_COLOR is set and not empty.
+void choose_colour(ColourWish wish);
+std::string paint(Colour colour, std::string_view text);
+
+// Well-formed, printable UTF-8 as it is; control and direction characters and stray bytes as \xNN, since names and command lines are other
+// people's. A backslash is doubled only where that is needed to tell it from ours.
+std::string safe_text(std::string_view text);
+// At most `columns` wide, with an ellipsis where something is left out.
+std::string cut_text(const std::string& text, size_t columns);
+
+std::string size_text(uint64_t nbytes);                                      // "1.5 MiB"
+std::string count_text(uint64_t count);                                      // "65,530"
+std::string plural_text(uint64_t count, const char* one, const char* many);  // "1 name", "2 names"
+std::string age_text(int64_t nanoseconds);                                   // "3 s", "2 h 5 min"
+
+class Table {
+ public:
+  struct Column {
+    std::string title;
+    bool right = false;
+  };
+  struct Cell {
+    std::string text;  // already safe
+    Colour colour = Colour::kNone;
+  };
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
+  bool is_empty() const noexcept { return rows_.empty(); }
+  void print() const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+// Words on lines of the terminal's width (100 columns if there is none). The first line begins where the caller stands, the others are
+// indented. Ends with a newline.
+void print_wrapped(std::string_view text, size_t indent);
+
+void print_text(std::string_view text);
+// In ASCII, with \u escapes: names may be any bytes.
+void print_json(const Json& json);
+void print_error(std::string_view text);  // "tenon: …" to stderr
+void print_error(const Status& status);
+Json status_json(const Status& status);
+// What could not be written to stdout, as when a disk is full.
+Status flush_output();
+
+}  // namespace tenon::cli

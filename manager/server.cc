@@ -1,0 +1,346 @@
+#include "manager/server.h"
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "os/local_socket.h"
+#include "os/process.h"
+#include "os/sender.h"
+#include "os/socket.h"
+
+namespace tenon::manager {
+namespace {
+
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr uint64_t kListenerKey = 1;
+constexpr uint64_t kSignalsKey = 2;
+constexpr uint64_t kWatchKey = 3;
+constexpr uint64_t kStarterKey = 4;
+constexpr uint64_t kFirstClientKey = 16;
+// Keys of pidfds, and senders that are no process but a connection.
+constexpr uint64_t kProcessBit = uint64_t{1} << 63;
+constexpr uint64_t kNamelessBit = uint64_t{1} << 62;
+
+// What one client gets done while the others wait.
+constexpr size_t kMessagesPerTurn = 16;
+constexpr size_t kTurnNbytes = kMessagesPerTurn * share::kManagerMessageNbytes;
+constexpr size_t kLooksPerTurn = 64;
+constexpr int kAcceptsPerTurn = 64;
+constexpr size_t kEventsPerTurn = 64;
+// Answers for which a client leaves no room, before nothing more is read from it. PyTorch reads each before it asks again.
+constexpr size_t kUnsentMost = 64 * share::kManagerReply.size();
+constexpr int64_t kNoFdPauseNs = 100 * kMillisecond;
+// While a message may be on its way to somebody who is no client yet, as long as PyTorch's manager waits: four times the usual.
+constexpr int64_t kMessageLingerFactor = 4;
+constexpr int64_t kFirstClientNs = 10'000 * kMillisecond;
+constexpr int64_t kClosingMostNs = 5'000 * kMillisecond;
+
+int64_t monotonic_ns() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+bool is_readable(int fd) noexcept {
+  pollfd polled{fd, POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+}  // namespace
+
+Server::Server(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options, os::Poller poller) noexcept
+    : place_(place),
+      objects_(objects),
+      signals_(std::move(ending_signals)),
+      options_(options),
+      poller_(std::move(poller)),
+      next_key_(kFirstClientKey) {}
+
+Result<std::unique_ptr<Server>> Server::create(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options) {
+  TENON_ASSIGN(os::Poller poller, os::Poller::create());
+  std::unique_ptr<Server> server(new Server(place, objects, std::move(ending_signals), options, std::move(poller)));
+  TENON_TRY(server->listen_to_all());
+  return server;
+}
+
+Status Server::listen_to_all() {
+  TENON_TRY(poller_.add(place_->listener(), kListenerKey, true, false));
+  TENON_TRY(poller_.add(signals_.get(), kSignalsKey, true, false));
+  if (objects_->watch_fd() >= 0) TENON_TRY(poller_.add(objects_->watch_fd(), kWatchKey, true, false));
+  starter_ = os::open_pidfd(options_.starter);
+  if (starter_.is_open()) TENON_TRY(poller_.add(starter_.get(), kStarterKey, true, false));
+  quiet_since_ns_ = monotonic_ns();
+  return {};
+}
+
+void Server::run() {
+  std::array<os::Poller::Event, kEventsPerTurn> events;
+  for (;;) {
+    const size_t count = poller_.wait(timeout_ns(monotonic_ns()), events);
+    for (size_t i = 0; i < count; ++i) handle(events[i]);
+    for (const SenderKey key : std::exchange(ended_, {})) sender_ended(key);
+    const int64_t now_ns = monotonic_ns();
+    if (accept_again_ns_ != 0 && now_ns >= accept_again_ns_) pause_accepting(false);
+    objects_->work(kLooksPerTurn, now_ns);
+    if (told_to_end_) break;
+    if (is_over(now_ns)) return;
+  }
+  objects_->settle();
+}
+
+int64_t Server::timeout_ns(int64_t now_ns) const noexcept {
+  if (objects_->has_work()) return 0;
+  int64_t next_ns = objects_->next_due_ns();
+  if (accept_again_ns_ != 0) next_ns = std::min(next_ns, accept_again_ns_);
+  if (closing_since_ns_ != 0) {
+    next_ns = std::min(next_ns, closing_since_ns_ + kClosingMostNs);
+  } else if (quiet_since_ns_ != 0) {
+    const int64_t linger_ns = objects_->has_messages() ? options_.linger_ns * kMessageLingerFactor : options_.linger_ns;
+    next_ns = std::min(next_ns, quiet_since_ns_ + (met_client_ ? linger_ns : kFirstClientNs));
+  }
+  return next_ns == INT64_MAX ? -1 : std::max<int64_t>(next_ns - now_ns, 0);
+}
+
+// The names are settled first, in turns in which a new client is still welcome. Then the socket's path goes, and only if nobody came
+// before that is it the end.
+bool Server::is_over(int64_t now_ns) {
+  if (quiet_since_ns_ == 0) return false;
+  if (closing_since_ns_ == 0) {
+    const int64_t linger_ns = objects_->has_messages() ? options_.linger_ns * kMessageLingerFactor : options_.linger_ns;
+    if (now_ns - quiet_since_ns_ < (met_client_ ? linger_ns : kFirstClientNs)) return false;
+    closing_since_ns_ = now_ns;
+    objects_->close(true);
+  }
+  const bool settled = !objects_->has_work() && objects_->next_due_ns() == INT64_MAX;
+  if (!settled && now_ns - closing_since_ns_ < kClosingMostNs) return false;
+  const bool hidden = place_->hide();
+  accept_clients();
+  if (clients_.empty()) return true;
+  if (hidden) static_cast<void>(place_->show());
+  return false;
+}
+
+void Server::handle(const os::Poller::Event& event) {
+  switch (event.key) {
+    case kListenerKey: accept_clients(); return;
+    case kSignalsKey: told_to_end_ = true; return;
+    case kWatchKey: objects_->read_watch(); return;
+    case kStarterKey:
+      // It will not come any more, so there is nothing to wait for beyond the usual.
+      poller_.remove(starter_.get());
+      starter_.reset();
+      if (!met_client_) quiet_since_ns_ = monotonic_ns();
+      met_client_ = true;
+      return;
+    default: break;
+  }
+  if ((event.key & kProcessBit) != 0) {
+    sender_ended(event.key & ~kProcessBit);
+  } else {
+    serve(event.key, event);
+  }
+}
+
+void Server::pause_accepting(bool pause) {
+  if (!pause && accept_again_ns_ == 0) return;
+  static_cast<void>(poller_.change(place_->listener(), kListenerKey, !pause, false));
+  accept_again_ns_ = pause ? monotonic_ns() + kNoFdPauseNs : 0;
+}
+
+void Server::accept_clients() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Result<os::Fd> accepted = os::accept_local(place_->listener());
+    if (!accepted.is_ok()) {
+      if (accepted.status().code() == Code::kResourceExhausted && spare_pidfd()) continue;
+      // No fd is left, and who waits in the queue would make the listener ready for ever.
+      pause_accepting(true);
+      return;
+    }
+    os::Fd socket = std::move(accepted).value();
+    if (!socket.is_open()) return;
+    Result<os::Peer> peer = os::peer_of(socket.get());
+    if (!peer.is_ok() || (peer.value().uid != geteuid() && peer.value().uid != 0)) continue;
+    if (!os::tell_senders(socket.get()).is_ok()) continue;
+    const uint64_t key = next_key_++;
+    if (!poller_.add(socket.get(), key, true, false).is_ok()) continue;
+    Client& client = clients_[key];
+    client.socket = std::move(socket);
+    client.key = key;
+    static_cast<void>(meet(&client, peer.value().pid));  // so that what it sends and does not live to see read is known for its own
+    met_client_ = true;
+    quiet_since_ns_ = 0;
+    closing_since_ns_ = 0;
+    objects_->close(false);
+  }
+}
+
+// The end of a process that alone speaks on one connection shows there too.
+bool Server::spare_pidfd() noexcept {
+  for (auto& [key, sender] : senders_) {
+    if (!sender.pidfd.is_open() || sender.clients.size() != 1) continue;
+    const auto client = clients_.find(sender.clients.front());
+    if (client == clients_.end() || client->second.halves.size() != 1) continue;
+    poller_.remove(sender.pidfd.get());
+    sender.pidfd.reset();
+    return true;
+  }
+  return false;
+}
+
+void Server::serve(uint64_t key, const os::Poller::Event& event) {
+  const auto place = clients_.find(key);
+  if (place == clients_.end()) return;  // dropped earlier in this turn
+  Client* client = &place->second;
+  if (event.writable && !send_answers(client)) {
+    drop(key);
+    return;
+  }
+  // A hang-up counts once all that was sent before it has been read.
+  if (event.hung_up || (event.readable && client->unsent_nbytes < kUnsentMost)) static_cast<void>(read(client, kTurnNbytes));
+}
+
+Server::Turn Server::read(Client* client, size_t most) {
+  std::array<std::byte, kTurnNbytes> room;
+  while (most > 0) {
+    const os::FromSender got = os::receive_from_sender(client->socket.get(), std::span(room).first(std::min(most, room.size())));
+    if (got.error == EAGAIN) return Turn::kGoOn;
+    if (got.nbytes == 0) {
+      drop(client->key);
+      return Turn::kDropped;
+    }
+    const SenderKey sender = meet(client, got.pid);
+    if (take(client, sender, std::span(room).first(got.nbytes)) == Turn::kDropped) return Turn::kDropped;
+    most -= std::min(most, got.nbytes);
+  }
+  return Turn::kGoOn;
+}
+
+Server::Turn Server::take(Client* client, SenderKey sender, std::span<const std::byte> bytes) {
+  Half& half = client->halves[sender];
+  const SenderId id = senders_.at(sender).id;
+  while (!bytes.empty()) {
+    const size_t step = std::min(bytes.size(), half.bytes.size() - half.nbytes);
+    std::memcpy(half.bytes.data() + half.nbytes, bytes.data(), step);
+    half.nbytes += step;
+    bytes = bytes.subspan(step);
+    if (half.nbytes < half.bytes.size()) break;
+    half.nbytes = 0;
+    if (!obey(id, half.bytes, client)) {
+      drop(client->key);
+      return Turn::kDropped;
+    }
+  }
+  return Turn::kGoOn;
+}
+
+bool Server::obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes, Client* client) {
+  const std::optional<share::ManagerMessage> message = share::decode_manager_message(bytes);
+  if (!message) return false;
+  const std::string leaf = message->name.substr(1);
+  if (message->op == share::ManagerOp::kDeallocate) {
+    objects_->subtract(sender, leaf);
+    return true;
+  }
+  return objects_->add(sender, leaf, message->pid) && answer(client);
+}
+
+// Who does not read its answers is not read from: that blocks itself and costs its socket's buffers.
+bool Server::answer(Client* client) {
+  if (client->is_deaf) return true;
+  client->unsent_nbytes += share::kManagerReply.size();
+  return send_answers(client);
+}
+
+// All answers are the same two bytes, so what is left of them is told by their number alone.
+bool Server::send_answers(Client* client) {
+  while (client->unsent_nbytes > 0) {
+    std::array<char, share::kManagerReply.size()> bytes = share::kManagerReply;
+    const size_t odd = client->unsent_nbytes % bytes.size();
+    const size_t nbytes = odd == 0 ? bytes.size() : odd;
+    const auto rest = std::as_bytes(std::span(bytes)).last(nbytes);
+    const os::Transfer sent = os::send_message(client->socket.get(), rest, {}, {});
+    if (sent.error == EAGAIN) break;
+    if (sent.error != 0) {
+      // It is gone. What it sent before is still to be read; its deallocations may be among that.
+      client->is_deaf = true;
+      client->unsent_nbytes = 0;
+      break;
+    }
+    client->unsent_nbytes -= sent.nbytes;
+  }
+  const bool waits = client->unsent_nbytes > 0;
+  const bool reads = client->unsent_nbytes < kUnsentMost;
+  if (waits == client->waits_for_room && reads == client->is_read) return true;
+  client->waits_for_room = waits;
+  client->is_read = reads;
+  return poller_.change(client->socket.get(), client->key, reads, waits).is_ok();
+}
+
+// The sender of what came from `client`. A pid of 0 is a process that the kernel cannot name here: then it is the connection that ends.
+Server::SenderKey Server::meet(Client* client, pid_t pid) {
+  const SenderKey key = pid > 0 ? static_cast<SenderKey>(pid) : kNamelessBit | client->key;
+  if (client->halves.contains(key)) return key;
+  client->halves[key];
+  Sender& sender = senders_[key];
+  if (sender.id == 0) sender.id = next_sender_++;
+  sender.clients.push_back(client->key);
+  if (pid <= 0 || sender.pidfd.is_open()) return key;
+  errno = 0;
+  sender.pidfd = os::open_pidfd(pid);
+  // It was gone before its message was read.
+  if (!sender.pidfd.is_open() && errno == ESRCH) ended_.push_back(key);
+  // Without an fd for it its end is told by its connections'.
+  if (sender.pidfd.is_open() && !poller_.add(sender.pidfd.get(), kProcessBit | key, true, false).is_ok()) sender.pidfd.reset();
+  return key;
+}
+
+// All that it sent before it ended counts, so that is read first. No more than that: others may write to the same socket without end.
+void Server::sender_ended(SenderKey key) {
+  const auto ended = [&] {
+    const auto place = senders_.find(key);
+    // An event of earlier in this turn may be about another process of the same number.
+    return place != senders_.end() && (!place->second.pidfd.is_open() || is_readable(place->second.pidfd.get()));
+  };
+  if (!ended()) return;
+  accept_clients();
+  const std::vector<uint64_t> its_clients = senders_.at(key).clients;
+  for (const uint64_t client_key : its_clients) {
+    const auto client = clients_.find(client_key);
+    if (client == clients_.end()) continue;
+    static_cast<void>(read(&client->second, os::unread_nbytes(client->second.socket.get())));
+  }
+  if (ended()) forget(key);
+}
+
+void Server::forget(SenderKey key) {
+  const auto place = senders_.find(key);
+  for (const uint64_t client_key : place->second.clients) {
+    if (const auto client = clients_.find(client_key); client != clients_.end()) client->second.halves.erase(key);
+  }
+  if (place->second.pidfd.is_open()) poller_.remove(place->second.pidfd.get());
+  objects_->end_of(place->second.id);
+  senders_.erase(place);
+}
+
+void Server::drop(uint64_t key) {
+  const auto place = clients_.find(key);
+  poller_.remove(place->second.socket.get());
+  const Client client = std::move(place->second);
+  clients_.erase(place);
+  for (const auto& [sender_key, half] : client.halves) {
+    Sender& sender = senders_.at(sender_key);
+    std::erase(sender.clients, key);
+    if (sender.clients.empty()) forget(sender_key);
+  }
+  if (clients_.empty()) quiet_since_ns_ = monotonic_ns();
+  if (accept_again_ns_ != 0) pause_accepting(false);
+}
+
+}  // namespace tenon::manager

@@ -1,0 +1,96 @@
+// Clients, the processes behind them, and the loop that serves them all in turn.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "manager/objects.h"
+#include "manager/place.h"
+#include "os/fd.h"
+#include "os/poller.h"
+#include "share/manager_protocol.h"
+
+namespace tenon::manager {
+
+struct ServerOptions {
+  int64_t linger_ns = 500'000'000;
+  pid_t starter = 0;  // whose first message is waited for; 0: unknown
+};
+
+class Server {
+ public:
+  // All are borrowed.
+  static Result<std::unique_ptr<Server>> create(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options);
+  // Until the last client has gone, or a signal came. The place is not listened on any more then.
+  void run();
+
+ private:
+  using SenderKey = uint64_t;  // a pid, or a mark and the key of a connection
+  // What one sender has sent on one connection and is no whole message yet.
+  struct Half {
+    std::array<std::byte, share::kManagerMessageNbytes> bytes{};
+    size_t nbytes = 0;
+  };
+  struct Client {
+    os::Fd socket;
+    uint64_t key = 0;
+    std::unordered_map<SenderKey, Half> halves;  // for each sender that ever spoke on it
+    size_t unsent_nbytes = 0;                    // of answers; all answers are alike
+    bool waits_for_room = false;
+    bool is_read = true;   // but for its end
+    bool is_deaf = false;  // it has closed and gets no answers any more
+  };
+  struct Sender {
+    SenderId id = 0;
+    os::Fd pidfd;
+    std::vector<uint64_t> clients;  // keys
+  };
+  enum class Turn { kGoOn, kDropped };
+
+  Server(Place* place, Objects* objects, os::Fd ending_signals, const ServerOptions& options, os::Poller poller) noexcept;
+  Status listen_to_all();
+  void accept_clients();
+  void pause_accepting(bool pause);
+  bool spare_pidfd() noexcept;
+  void handle(const os::Poller::Event& event);
+  void serve(uint64_t key, const os::Poller::Event& event);
+  // At most `most` bytes, and fewer only if there are no more.
+  Turn read(Client* client, size_t most);
+  Turn take(Client* client, SenderKey sender, std::span<const std::byte> bytes);
+  bool obey(SenderId sender, std::span<const std::byte, share::kManagerMessageNbytes> bytes, Client* client);
+  bool answer(Client* client);
+  bool send_answers(Client* client);
+  SenderKey meet(Client* client, pid_t pid);
+  void sender_ended(SenderKey key);
+  void drop(uint64_t key);
+  void forget(SenderKey key);
+  int64_t timeout_ns(int64_t now_ns) const noexcept;
+  bool is_over(int64_t now_ns);
+
+  Place* place_;
+  Objects* objects_;
+  os::Fd signals_;
+  const ServerOptions options_;
+  os::Poller poller_;
+  os::Fd starter_;
+  std::unordered_map<uint64_t, Client> clients_;
+  std::unordered_map<SenderKey, Sender> senders_;
+  std::vector<SenderKey> ended_;  // found so while something else was done
+  uint64_t next_key_;
+  SenderId next_sender_ = 1;
+  int64_t quiet_since_ns_ = 0;    // no client since; 0: there are some
+  int64_t closing_since_ns_ = 0;  // the last looks are under way
+  int64_t accept_again_ns_ = 0;   // no fd was left for a client
+  bool met_client_ = false;
+  bool told_to_end_ = false;
+};
+
+}  // namespace tenon::manager

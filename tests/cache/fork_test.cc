@@ -1,0 +1,142 @@
+// fork in the middle of everything: the child finds every lock free, and can use names at once.
+#include <atomic>
+#include <functional>
+
+#include "filename/agent.h"
+
+NAMES_MAIN
+
+namespace names {
+namespace {
+
+constexpr int kForks = kSanitized ? 20 : 60;
+
+// Threads that do `work` over and over while this one forks children that do `in_child`.
+void fork_beside(const std::vector<std::function<void()>>& work, const std::function<void()>& in_child, int forks = kForks) {
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (const auto& each : work) {
+    threads.emplace_back([&over, &each] {
+      while (!over) each();
+    });
+  }
+  for (int i = 0; i < forks; ++i) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(kSanitized ? 60 : 20);  // a lock that stayed shut ends it
+      in_child();
+      std::fflush(nullptr);
+      _exit(fault::g_failures == 0 ? 0 : 1);
+    }
+    const int how = fault::join(child);
+    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    if (how != 0) break;
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Fork, BesideOpenersAndMakersOfFiles) {
+  IN_CHILD([] {
+    const Folder folder;
+    Agent maker;
+    const Done lent = maker.create_shared({.directory = folder.path()}, 1000, 1);
+    const std::string directory = folder.path();
+    const auto open_one = [&] { tenon_storage_release(open_name(lent.handle)); };
+    const auto make_one = [&] { tenon_storage_release(create({.directory = directory}, 100)); };
+    fork_beside({open_one, open_one, make_one}, [&] {
+      tenon_storage* storage = open_name(lent.handle);
+      CHECK(shows_pattern(storage, 1));
+      tenon_storage* own = create({.directory = directory}, 100);
+      tenon_storage* again = open_name(share(own));
+      CHECK(own == again);
+      for (tenon_storage* each : {storage, own, again}) tenon_storage_release(each);
+      (void)sweep(directory);
+    });
+    CHECK(soon([&] { return folder.leaves().size() == 1; }));
+    CHECK(maker.shows(lent.slot, 1));
+    // Children that ended without a word leave no part in the count but what they inherited, and that is nobody's.
+    CHECK(exists(path_of(lent.handle)));
+    maker.release(lent.slot);
+    CHECK(folder.becomes_empty());
+  });
+}
+
+TEST(Fork, BesideLendersAndBorrowersOfSockets) {
+  IN_CHILD([] {
+    const Folder folder;
+    Agent lender;
+    const Done made = lender.make(TENON_MODE_SHARED, 0, 1000, 1);
+    const Done lent = lender.share(made.slot, {.directory = folder.path()});
+    const std::string directory = folder.path();
+    const auto borrow = [&] { tenon_storage_release(open_name(lent.handle, 0)); };
+    const auto lend = [&] {
+      tenon_storage* storage = fault::new_storage(100, 1, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+      const tenon_filename_handle handle = share(storage, {.directory = directory});
+      tenon_storage* again = open_name(handle, 0);
+      CHECK(again == storage);
+      tenon_storage_release(again);
+      tenon_storage_release(storage);
+      CHECK(is_gone(path_of(handle)));  // the thread that served it may be the last to let go
+    };
+    fork_beside({borrow, lend, lend}, [&] {
+      borrow();
+      lend();
+    });
+    lender.release(made.slot);
+    CHECK(folder.becomes_empty());
+  });
+}
+
+// The arena gives a segment back whose name is served: two locks in the order in which fork takes them.
+TEST(Fork, BesideATrim) {
+  IN_CHILD([] {
+    const Folder folder;
+    const std::string directory = folder.path();
+    const auto lend_and_trim = [&] {
+      tenon_storage* storage = fault::new_storage(100);
+      (void)share(storage, {.directory = directory});
+      tenon_storage_release(storage);
+      (void)tenon_storage_trim();
+    };
+    fork_beside({lend_and_trim, lend_and_trim}, [] {}, kForks * 10);
+    (void)tenon_storage_trim();
+    CHECK(folder.becomes_empty());
+  });
+}
+
+// What the child inherited is one with what it opens.
+TEST(Fork, TheChildKnowsWhatItHolds) {
+  IN_CHILD([] {
+    const Folder folder;
+    Agent maker;
+    const Done lent = maker.create_shared({.directory = folder.path()}, 1000, 1);
+    tenon_storage* storage = open_name(lent.handle);
+    tenon_storage* own = create({.directory = folder.path()}, 100);
+    const tenon_filename_handle own_handle = share(own);
+    const pid_t child = fault::spawn([&] {
+      tenon_storage* again = open_name(lent.handle);
+      CHECK(again == storage && shows_pattern(again, 1));
+      tenon_storage_release(again);
+      again = open_name(own_handle);
+      CHECK(again == own);
+      CHECK(std::strcmp(share(own).name, own_handle.name) == 0);
+      tenon_storage_release(again);
+      tenon_storage_release(own);
+      tenon_storage_release(storage);
+      CHECK(exists(path_of(own_handle)) && exists(path_of(lent.handle)));  // the parent has them still
+    });
+    const int how = fault::join(child);
+    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    CHECK(exists(path_of(own_handle)));
+    CHECK_EQ(head_of(path_of(lent.handle)).count, 2);
+    CHECK_EQ(head_of(path_of(own_handle)).count, 1);
+    tenon_storage_release(own);
+    tenon_storage_release(storage);
+    CHECK(is_gone(path_of(own_handle)));
+  });
+}
+
+}  // namespace
+}  // namespace names

@@ -1,0 +1,228 @@
+// The other side of agent.h: a process that takes requests over a socket, makes the calls of the library, and answers what came of them.
+#pragma once
+
+#include <grp.h>
+
+#include "filename/kit.h"
+
+namespace names {
+
+enum class Op : uint32_t {
+  kNew,
+  kCreate,
+  kShare,
+  kOpen,
+  kShareFd,
+  kOpenFd,
+  kRelease,
+  kRead,
+  kWrite,
+  kFill,
+  kShows,
+  kReadOnly,
+  kIncref,
+  kDecref,
+  kUnlink,
+  kSweep,
+  kBecome,
+  kFork,
+  kExit
+};
+
+struct Request {
+  Op op = Op::kNew;
+  int32_t slot = 0;
+  uint32_t flags = 0;
+  uint32_t access = 0;
+  uint64_t nbytes = 0;
+  uint64_t offset = 0;
+  uint64_t seed = 0;
+  int64_t time_ns = -1;
+  uint32_t mode = 0;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t group = 0;
+  char directory[300] = {};
+  char name[300] = {};
+  char prefix[300] = {};
+  tenon_filename_handle handle = blank_handle();
+};
+
+struct Reply {
+  int32_t status = 0;
+  int32_t slot = -1;
+  uint64_t value = 0;
+  tenon_filename_handle handle = blank_handle();
+  tenon_fd_handle fd_handle{};
+  tenon_sweep_result swept{};
+  char message[600] = {};
+  char details[1400] = {};  // key, NUL, value, NUL, ...
+};
+
+// One packet with at most one fd. False: the other end is gone.
+inline bool put_packet(int socket, const void* data, size_t nbytes, int fd) {
+  iovec part{const_cast<void*>(data), nbytes};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof control;
+    cmsghdr* head = CMSG_FIRSTHDR(&packet);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
+  }
+  ssize_t done = 0;
+  while ((done = sendmsg(socket, &packet, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  return done == static_cast<ssize_t>(nbytes);
+}
+
+inline bool take_packet(int socket, void* data, size_t nbytes, int* fd) {
+  iovec part{data, nbytes};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  packet.msg_control = control;
+  packet.msg_controllen = sizeof control;
+  ssize_t done = 0;
+  while ((done = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  *fd = -1;
+  if (done != static_cast<ssize_t>(nbytes)) return false;
+  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr) std::memcpy(fd, CMSG_DATA(head), sizeof *fd);
+  return true;
+}
+
+class Served {
+ public:
+  explicit Served(int socket) : socket_(socket) {}
+
+  [[noreturn]] void run() {
+    Request request;
+    int fd = -1;
+    while (take_packet(socket_, &request, sizeof request, &fd)) {
+      Reply reply;
+      int out = -1;
+      const Outcome outcome = answer(request, fd, &reply, &out);
+      reply.status = outcome.status;
+      std::snprintf(reply.message, sizeof reply.message, "%s", outcome.message.c_str());
+      std::string details;
+      for (const auto& [key, value] : outcome.details) details.append(key).push_back('\0'), details.append(value).push_back('\0');
+      REQUIRE(details.size() < sizeof reply.details);
+      std::memcpy(reply.details, details.data(), details.size());
+      if (fd >= 0) close(fd);
+      if (!put_packet(socket_, &reply, sizeof reply, out)) break;
+      if (out >= 0) close(out);
+      if (request.op == Op::kExit) break;
+    }
+    std::fflush(nullptr);
+    if (request.op != Op::kExit) _exit(3);  // the test is over, and was so without a word
+    close(socket_);
+    exit(fault::g_failures == 0 ? 0 : 1);
+  }
+
+ private:
+  int keep(tenon_storage* storage) {
+    if (storage == nullptr) return -1;
+    storages_.push_back(storage);
+    return static_cast<int>(storages_.size()) - 1;
+  }
+
+  Outcome answer(const Request& request, int fd, Reply* reply, int* out) {
+    const tenon_wait wait = fault::wait_ns(request.time_ns);
+    const tenon_wait* given = request.time_ns < 0 ? nullptr : &wait;
+    const Naming naming{request.directory, request.name, request.prefix, request.flags, request.mode, request.group, request.access};
+    const tenon_filename_options options = naming.options();
+    tenon_storage* const held =
+        request.slot >= 0 && static_cast<size_t>(request.slot) < storages_.size() ? storages_[static_cast<size_t>(request.slot)] : nullptr;
+    tenon_storage* made = nullptr;
+    Outcome outcome;
+    switch (request.op) {
+      case Op::kNew: made = fault::new_storage(request.nbytes, request.seed, request.mode, request.flags); break;
+      case Op::kCreate:
+        outcome = CALL(tenon_storage_new_filename(&options, request.nbytes, &made, err));
+        if (outcome.ok()) put_pattern(made, request.seed);
+        break;
+      case Op::kShare: outcome = CALL(tenon_share_filename(held, &options, given, &reply->handle, err)); break;
+      case Op::kOpen: outcome = try_open(request.handle, &made, request.flags, request.access, given); break;
+      case Op::kShareFd:
+        reply->fd_handle.struct_size = sizeof reply->fd_handle;
+        outcome = CALL(tenon_share_fd(held, nullptr, &reply->fd_handle, err));
+        if (outcome.ok()) *out = reply->fd_handle.fd;
+        break;
+      case Op::kOpenFd: {
+        tenon_fd_handle handle = fault::handle_over(fd, request.nbytes, request.offset);
+        const tenon_open_options how = fault::open_options(request.flags, request.access);
+        outcome = CALL(tenon_open_fd(&handle, &how, &made, err));
+        break;
+      }
+      case Op::kRelease:
+        let_go(held);
+        storages_[static_cast<size_t>(request.slot)] = nullptr;
+        break;
+      case Op::kRead: {
+        std::vector<unsigned char> bytes(request.nbytes);
+        outcome = CALL(tenon_storage_read(held, request.offset, bytes.data(), bytes.size(), err));
+        reply->value = outcome.ok() && fault::has_pattern(bytes.data(), bytes.size(), request.seed);
+        break;
+      }
+      case Op::kWrite: {
+        const std::vector<unsigned char> bytes = fault::pattern(request.nbytes, request.seed);
+        outcome = CALL(tenon_storage_write(held, request.offset, bytes.data(), bytes.size(), err));
+        break;
+      }
+      case Op::kFill: {
+        void* data = nullptr;
+        outcome = CALL(tenon_storage_data_mut(held, &data, err));
+        if (outcome.ok()) put_pattern(held, request.seed);
+        break;
+      }
+      case Op::kShows: reply->value = shows_pattern(held, request.seed); break;
+      case Op::kReadOnly: reply->value = static_cast<uint64_t>(tenon_storage_is_read_only(held)); break;
+      case Op::kIncref: outcome = CALL(tenon_filename_incref(&request.handle, err)); break;
+      case Op::kDecref: outcome = CALL(tenon_filename_decref(&request.handle, err)); break;
+      case Op::kUnlink: outcome = CALL(tenon_filename_unlink(request.name, err)); break;
+      case Op::kSweep: reply->swept = sweep(request.directory, request.flags, request.time_ns < 0 ? 0 : request.time_ns); break;
+      case Op::kBecome: {
+        const gid_t groups[] = {request.group};
+        REQUIRE(setgroups(request.group != 0 ? 1 : 0, groups) == 0 && setresgid(request.gid, request.gid, request.gid) == 0 &&
+                setresuid(request.uid, request.uid, request.uid) == 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        break;
+      }
+      case Op::kFork: reply->value = fork_one(out); break;
+      case Op::kExit: break;
+    }
+    reply->slot = keep(made);
+    return outcome;
+  }
+
+  uint64_t fork_one(int* out) {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    std::signal(SIGCHLD, SIG_IGN);  // nobody waits for it
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(fault::kWatchdogSeconds);
+      close(ends[0]);
+      close(socket_);
+      socket_ = ends[1];
+      run();
+    }
+    close(ends[1]);
+    *out = ends[0];
+    return static_cast<uint64_t>(child);
+  }
+
+  int socket_;
+  std::vector<tenon_storage*> storages_;
+};
+
+}  // namespace names

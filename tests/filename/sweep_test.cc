@@ -1,0 +1,291 @@
+// The sweep: what it counts, what it removes, and above all what it leaves alone.
+#include "filename/agent.h"
+
+NAMES_MAIN
+
+namespace names {
+namespace {
+
+void put_file(const std::string& path, const std::string& text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  REQUIRE(fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  close(fd);
+}
+
+int bound_socket(const std::string& path, int type, bool listening) {
+  const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  REQUIRE(path.size() < sizeof address.sun_path);
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  if (listening) REQUIRE(listen(fd, 4) == 0);
+  return fd;
+}
+
+// A pid that is nobody's: a child's that has ended.
+pid_t dead_pid() {
+  const pid_t child = fault::spawn([] {});
+  fault::join(child);
+  return child;
+}
+
+std::string text_of(const tenon_sweep_result& result) {
+  return "live " + std::to_string(result.live) + ", in flight " + std::to_string(result.in_flight) + ", dead " +
+         std::to_string(result.dead) + ", unsure " + std::to_string(result.unsure) + ", bytes " + std::to_string(result.removed_nbytes);
+}
+
+TEST(Sweep, CountsThenRemoves) {
+  IN_CHILD([] {
+    const Folder folder;
+    const Naming naming{.directory = folder.path()};
+    Agent living, killed, sender;
+    REQUIRE(living.create(naming, 100).ok());
+    REQUIRE(living.share(living.make(TENON_MODE_SHARED, 0, 100).slot, naming).ok());
+    REQUIRE(killed.create(naming, 100).ok());
+    REQUIRE(killed.create(naming, 1 << 20).ok());
+    REQUIRE(killed.share(killed.make(TENON_MODE_SHARED, 0, 100).slot, naming).ok());
+    const Done sent = sender.share(sender.create(naming, 100).slot, {.flags = TENON_FILENAME_IN_FLIGHT});
+    sender.quit();
+    living.stop();  // else its thread is faster than the sweep
+    killed.kill();
+    CHECK_EQ(folder.leaves().size(), 6);
+    const tenon_sweep_result dry = sweep(folder.path(), TENON_SWEEP_DRY_RUN);
+    CHECK_SAYING(dry.live == 2 && dry.in_flight == 1 && dry.dead == 3 && dry.unsure == 0, text_of(dry));
+    CHECK_SAYING(dry.removed_nbytes >= (1 << 20) + 100 && dry.removed_nbytes < (1 << 20) + 65536, text_of(dry));
+    CHECK_EQ(folder.leaves().size(), 6);
+    const tenon_sweep_result wet = sweep(folder.path());
+    CHECK_SAYING(wet.live == 2 && wet.in_flight == 1 && wet.dead == 3 && wet.removed_nbytes == dry.removed_nbytes, text_of(wet));
+    CHECK_EQ(folder.leaves().size(), 3);
+    const tenon_sweep_result again = sweep(folder.path());
+    CHECK_SAYING(again.live == 2 && again.in_flight == 1 && again.dead == 0 && again.removed_nbytes == 0, text_of(again));
+    living.signal(SIGCONT);
+    living.quit();
+    CHECK_OK(tenon_filename_decref(&sent.handle, err));
+    CHECK(folder.becomes_empty());
+  });
+}
+
+TEST(Sweep, LeavesEverybodyElsesAlone) {
+  IN_CHILD([] {
+    const Folder folder;
+    const std::string zeros(5000, '\0');
+    put_file(folder.at("notes.txt"), "these are not yours");
+    put_file(folder.at("tenon-notes"), "nor are these, whatever their name says, and though they are more than 64 bytes long");
+    put_file(folder.at("empty"), "");
+    put_file(folder.at("tenon-empty"), "");
+    put_file(folder.at("tenon-zeros"), zeros);
+    put_file(folder.at("sem.lock"), zeros);
+    put_file(folder.at("torch_"), zeros);
+    put_file(folder.at("torch_1"), zeros);
+    Head tenons;
+    tenons.magic = kMagic;
+    Folder elsewhere;
+    plant(elsewhere.at("dead"), tenons, 100);
+    REQUIRE(symlink(elsewhere.at("dead").c_str(), folder.at("tenon-link").c_str()) == 0);
+    REQUIRE(symlink("nowhere", folder.at("tenon-dangling").c_str()) == 0);
+    REQUIRE(mkdir(folder.at("tenon-dir").c_str(), 0700) == 0);
+    REQUIRE(mkfifo(folder.at("tenon-fifo").c_str(), 0600) == 0);
+    const int alive = bound_socket(folder.at("alive"), SOCK_STREAM, true);
+    close(bound_socket(folder.at("dead"), SOCK_STREAM, true));
+    close(bound_socket(folder.at("tenon-dead"), SOCK_SEQPACKET, true));  // without the mark of Tenon's sockets
+    const std::set<std::string> before = folder.leaves();
+    const auto try_sweep = [&](uint32_t flags) {
+      const tenon_sweep_result found = sweep(folder.path(), flags, 1);
+      CHECK_SAYING(found.dead == 0 && found.removed_nbytes == 0, text_of(found));
+      CHECK(folder.leaves() == before);
+    };
+    try_sweep(0);
+    CHECK(exists(elsewhere.at("dead")));
+    // Names that are made and released there sweep too, and the thread looks at whatever is closed.
+    for (int i = 0; i < 50; ++i) tenon_storage_release(create({.directory = folder.path()}, 10));
+    for (const char* leaf : {"notes.txt", "tenon-notes", "tenon-zeros", "torch_1"}) {
+      const int fd = open(folder.at(leaf).c_str(), O_RDWR | O_CLOEXEC);
+      CHECK_SAYING(fd >= 0, leaf);
+      close(fd);
+    }
+    {
+      Agent marker;  // its thread takes events in order, so what was before this one it has seen
+      REQUIRE(marker.create({.directory = folder.path()}, 10).ok());
+      marker.kill();
+      CHECK(soon([&] { return folder.leaves() == before; }));
+    }
+    try_sweep(TENON_SWEEP_TORCH);
+    close(alive);
+    for (const std::string& leaf : before) remove(folder.at(leaf).c_str());
+    unlink(elsewhere.at("dead").c_str());
+  });
+}
+
+// A socket between its bind and its link: left for a second, then dead. Its maker was killed in that very moment.
+TEST(Sweep, HalfMadeSockets) {
+  IN_CHILD([] {
+    const Folder folder;
+    close(bound_socket(folder.at(".tenon-0123456789abcdef"), SOCK_SEQPACKET, false));
+    const tenon_sweep_result young = sweep(folder.path());
+    CHECK_SAYING(young.live == 1 && young.dead == 0, text_of(young));
+    CHECK(soon([&] { return sweep(folder.path()).dead == 1; }));
+    CHECK(folder.becomes_empty());
+  });
+}
+
+struct Torch {
+  Folder folder;
+  std::string plant_one(pid_t maker, Head head = {.count = 1}) const {
+    const std::string leaf = "torch_" + std::to_string(maker) + "_3735928559_0";
+    plant(folder.at(leaf), head, 1000);
+    return folder.at(leaf);
+  }
+};
+
+TEST(SweepTorch, RemovesTheDeadOnRequestOnly) {
+  IN_CHILD([] {
+    const Torch torch;
+    const std::string path = torch.plant_one(dead_pid());
+    tenon_sweep_result found = sweep(torch.folder.path(), 0, 1);
+    CHECK_SAYING(found.dead == 0 && exists(path), text_of(found));
+    found = sweep(torch.folder.path(), TENON_SWEEP_TORCH);  // it is young
+    CHECK_SAYING(found.dead == 0 && found.in_flight == 1 && exists(path), text_of(found));
+    found = sweep(torch.folder.path(), TENON_SWEEP_TORCH | TENON_SWEEP_DRY_RUN, 1);
+    CHECK_SAYING(found.dead == 1 && exists(path), text_of(found));
+    found = sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1);
+    CHECK_SAYING(found.dead == 1 && found.removed_nbytes >= 1064 && !exists(path), text_of(found));
+  });
+}
+
+// An old date does not make it old: whoever writes a file today can give it any date, but not the inode's own.
+TEST(SweepTorch, AnOldDateAloneIsNotAge) {
+  IN_CHILD([] {
+    const Torch torch;
+    const std::string path = torch.plant_one(dead_pid());
+    const timespec old[2] = {{1000000000, 0}, {1000000000, 0}};
+    REQUIRE(utimensat(AT_FDCWD, path.c_str(), old, 0) == 0);
+    const tenon_sweep_result found = sweep(torch.folder.path(), TENON_SWEEP_TORCH);
+    CHECK_SAYING(found.in_flight == 1 && exists(path), text_of(found));
+    unlink(path.c_str());
+  });
+}
+
+TEST(SweepTorch, LeavesWhatALivingMakerMayHaveInAMessage) {
+  IN_CHILD([] {
+    const Torch torch;
+    const std::string path = torch.plant_one(getpid());
+    const tenon_sweep_result found = sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1);
+    CHECK_SAYING(found.in_flight == 1 && found.dead == 0 && exists(path), text_of(found));
+    unlink(path.c_str());
+  });
+}
+
+TEST(SweepTorch, LeavesWhatSomebodyHolds) {
+  IN_CHILD([] {
+    const Torch torch;
+    const std::string path = torch.plant_one(dead_pid());
+    // As PyTorch holds it: mapped, the fd closed, no lock. And by an fd alone, to read.
+    for (const bool mapped : {true, false}) {
+      const int fd = open(path.c_str(), (mapped ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+      void* bytes = mapped ? mmap(nullptr, 1064, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+      if (mapped) close(fd);
+      const tenon_sweep_result found = sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1);
+      CHECK_SAYING(found.live == 1 && found.dead == 0 && exists(path), text_of(found));
+      if (mapped) {
+        munmap(bytes, 1064);
+      } else {
+        close(fd);
+      }
+    }
+    CHECK_EQ(sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1).dead, 1);
+  });
+}
+
+// What a Tenon process holds of PyTorch's is held as well.
+TEST(SweepTorch, LeavesWhatTenonHolds) {
+  IN_CHILD([] {
+    const Torch torch;
+    const std::string path = torch.plant_one(dead_pid());
+    Agent holder;
+    const Done held = holder.open(handle_to(path, 1000));
+    CHECK_SAYING(held.ok(), held.outcome.text());
+    CHECK_EQ(head_of(path).count, 2);
+    CHECK_EQ(sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1).live, 1);
+    holder.release(held.slot);
+    CHECK_EQ(head_of(path).count, 1);  // somebody of PyTorch's has it in a message: not ours to remove
+    CHECK(exists(path));
+    CHECK_EQ(sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1).dead, 1);
+    // With the count at 0 nobody has.
+    const std::string alone = torch.plant_one(dead_pid());
+    const Done last = holder.open(handle_to(alone, 1000));
+    REQUIRE(holder.decref(handle_to(alone, 1000)).ok());
+    holder.release(last.slot);
+    CHECK(is_gone(alone));
+  });
+}
+
+// torch_ begins other names, too.
+TEST(SweepTorch, LeavesFilesThatAreNotPyTorchs) {
+  IN_CHILD([] {
+    const Torch torch;
+    const pid_t dead = dead_pid();
+    const std::string text = "This is a file of more than sixty-four bytes. It begins like a name of PyTorch's, and nobody has it open.";
+    std::vector<std::string> leaves{"torch_notes.txt", "torch_cache",           "torch_" + std::to_string(dead),
+                                    "torch__1_2",      "torch_99999999999_1_2", "torch_0_1_2",
+                                    "torch_-5_1_2"};
+    for (const std::string& leaf : leaves) put_file(torch.folder.at(leaf), text);
+    leaves.push_back("torch_" + std::to_string(dead) + "_notes.txt");
+    put_file(torch.folder.at(leaves.back()), text);
+    // A good name over bytes that PyTorch never writes: its head is a count and 60 zeros.
+    leaves.push_back("torch_" + std::to_string(dead) + "_1_2");
+    put_file(torch.folder.at(leaves.back()), text);
+    const tenon_sweep_result found = sweep(torch.folder.path(), TENON_SWEEP_TORCH, 1);
+    CHECK_SAYING(found.dead == 0, text_of(found));
+    for (const std::string& leaf : leaves) {
+      CHECK_SAYING(exists(torch.folder.at(leaf)), leaf);
+      unlink(torch.folder.at(leaf).c_str());
+    }
+  });
+}
+
+TEST(Sweep, BadInput) {
+  IN_CHILD([] {
+    const Folder folder;
+    put_file(folder.at("file"), "x");
+    REQUIRE(symlink(".", folder.at("link").c_str()) == 0);
+    tenon_sweep_options options{};
+    options.struct_size = sizeof options;
+    tenon_sweep_result result{};
+    result.struct_size = sizeof result;
+    result.live = 77;
+    const auto refuse = [&](tenon_status status, const std::string& directory) {
+      options.directory = directory.c_str();
+      const Outcome outcome = CALL(tenon_filename_sweep(&options, &result, err));
+      CHECK_SAYING(outcome.status == status, directory + ": " + outcome.text());
+    };
+    refuse(TENON_NOT_FOUND, folder.at("none"));
+    refuse(TENON_INVALID_ARGUMENT, folder.at("file"));
+    refuse(TENON_INVALID_ARGUMENT, folder.at("link"));
+    refuse(TENON_INVALID_ARGUMENT, "shm");
+    refuse(TENON_INVALID_ARGUMENT, "");
+    const std::string good = folder.path();
+    options.flags = 4;
+    refuse(TENON_UNSUPPORTED, good);
+    options.flags = TENON_SWEEP_DRY_RUN;
+    options.min_age_ns = -1;
+    refuse(TENON_INVALID_ARGUMENT, good);
+    options.min_age_ns = 0;
+    options.reserved = 1;
+    refuse(TENON_UNSUPPORTED, good);
+    options.reserved = 0;
+    CHECK_EQ(result.live, 77);
+    options.directory = good.c_str();
+    CHECK_OK(tenon_filename_sweep(&options, nullptr, err));
+    result.struct_size = 3;
+    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_filename_sweep(&options, &result, err));
+    unlink(folder.at("file").c_str());
+    unlink(folder.at("link").c_str());
+    // Where others are at work: a dry look only.
+    options.directory = nullptr;
+    CHECK_OK(tenon_filename_sweep(&options, nullptr, err));
+  });
+}
+
+}  // namespace
+}  // namespace names

@@ -1,0 +1,60 @@
+// libFuzzer target: whatever 68 bytes a client of the manager sends, decoding gives nothing, or a name of one file that survives another
+// round.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "share/manager_protocol.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::share;
+using Bytes = std::array<std::byte, kManagerMessageNbytes>;
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "manager_message_fuzz: %s\n", what);
+  std::abort();
+}
+
+void decode_and_check(const Bytes& bytes) {
+  const std::optional<ManagerMessage> message = decode_manager_message(bytes);
+  if (!message) return;
+  const std::string& name = message->name;
+  require(name.size() >= 2 && name.size() <= kManagerNameMax, "a name of no such length passed");
+  require(name.front() == '/' && name.find('/', 1) == std::string::npos, "a name that is a path passed");
+  require(name != "/." && name != "/..", "a folder passed");
+  require(name.find('\0') == std::string::npos, "a NUL passed");
+  require(message->op == ManagerOp::kRegister || message->op == ManagerOp::kDeallocate, "an op that is none passed");
+  Result<Bytes> again = encode_manager_message(*message);
+  require(again.is_ok(), "what was decoded cannot be encoded");
+  // All but what follows the name's end, which is not looked at.
+  require(std::memcmp(again.value().data(), bytes.data(), 5 + name.size() + 1) == 0, "a second round gives other bytes");
+  const std::optional<ManagerMessage> second = decode_manager_message(again.value());
+  require(second && second->pid == message->pid && second->op == message->op && second->name == name, "a second round says something else");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+// A stream of messages, the last of them cut short and filled up with zeros.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  for (size_t at = 0; at < size; at += kManagerMessageNbytes) {
+    Bytes bytes{};
+    std::memcpy(bytes.data(), data + at, std::min(size - at, bytes.size()));
+    decode_and_check(bytes);
+  }
+  // No op that is none, so that the name is what is tried.
+  if (size >= kManagerMessageNbytes) {
+    Bytes bytes{};
+    std::memcpy(bytes.data(), data, bytes.size());
+    bytes[4] &= std::byte{1};
+    decode_and_check(bytes);
+  }
+  return 0;
+}

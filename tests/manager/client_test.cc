@@ -1,0 +1,509 @@
+// The client's side: against our manager, against none, and against those that lie.
+#include "share/manager.h"
+
+#include <sys/file.h>
+
+#include "manager/kit.h"
+#include "os/wait.h"
+#include "share/manager_protocol.h"
+
+namespace manager_test {
+namespace {
+
+using tenon::Code;
+using tenon::Status;
+using tenon::share::deallocate_at_manager;
+using tenon::share::register_with_manager;
+using tenon::share::remove_dead_manager;
+using tenon::share::start_manager;
+
+using ManagerClient = ManagerTest;
+
+constexpr int64_t kLongNs = 20'000'000'000;
+
+Status add(const std::string& manager, const std::string& name, int64_t timeout_ns = kLongNs) {
+  tenon::os::Waiter waiter({.timeout_ns = timeout_ns});
+  return register_with_manager(manager, name, &waiter);
+}
+
+std::string detail(const Status& status, const std::string& key) {
+  if (status.info() == nullptr) return "";
+  for (const tenon::Detail& found : status.info()->details) {
+    if (found.key == key) return found.value;
+  }
+  return "";
+}
+
+// Connections are kept as long as the process lives, and a manager as long as its connections: so each test's client is a child.
+void in_child(const std::function<void()>& body, const char* what = "") {
+  Child child([&] {
+    body();
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(child.end(), 0) << what;
+}
+
+TEST_F(ManagerClient, RegistersAndDeallocatesFromManyThreads) {
+  start();
+  in_child([&] {
+    std::vector<std::thread> threads;
+    std::atomic<int> failures{0};
+    for (int number = 0; number < 8; ++number) {
+      threads.emplace_back([&, number] {
+        for (int i = 0; i < 200; ++i) {
+          const std::string name = "/tenon-" + std::to_string(number) + "-" + std::to_string(i % 3);
+          if (!add(socket(), name).is_ok()) ++failures;
+          deallocate_at_manager(socket(), name);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(failures, 0);
+    EXPECT_LT(names_in("/proc/self/fd").size(), 30U);  // connections are used again
+  });
+}
+
+TEST_F(ManagerClient, WhatAKilledUserOfItHeldGoes) {
+  start();
+  const Client other(socket());
+  ASSERT_TRUE(other.add("/torch_1_2_3"));
+  const Signal ready;
+  Child child([&] {
+    const File made = File::make(file("tenon-test"));
+    if (!add(socket(), "/tenon-test").is_ok()) return 2;
+    ready.give();
+    pause();
+    return 0;
+  });
+  ASSERT_TRUE(ready.wait());
+  DeletionWatch watch(objects_.path());
+  child.end(SIGKILL);
+  EXPECT_TRUE(watch.wait(1));
+}
+
+TEST_F(ManagerClient, AChildOfForkIsAClientOfItsOwn) {
+  start();
+  const Client witness(socket());
+  ASSERT_TRUE(witness.add("/torch_1_2_3"));
+  const Signal ready;
+  const Signal go_on;
+  DeletionWatch watch(objects_.path());
+  Child parent([&] {
+    const File mine = File::make(file("tenon-parent"));
+    if (!add(socket(), "/tenon-parent").is_ok()) return 2;
+    Child child([&] {
+      const File made = File::make(file("tenon-child"));
+      if (!add(socket(), "/tenon-child").is_ok()) return 3;
+      ready.give();
+      pause();
+      return 0;
+    });
+    if (!ready.wait()) return 4;
+    child.end(SIGKILL);
+    if (!watch.wait(1)) return 5;
+    if (is_there(file("tenon-child")) || !is_there(file("tenon-parent"))) return 6;
+    return add(socket(), "/tenon-parent").is_ok() ? 0 : 7;
+  });
+  EXPECT_EQ(parent.end(), 0);
+  EXPECT_TRUE(eventually([&] { return !is_there(file("tenon-parent")); }));
+}
+
+TEST_F(ManagerClient, AStoppedManagerIsATimeout) {
+  start();
+  in_child([&] {
+    EXPECT_TRUE(add(socket(), "/tenon-1").is_ok());
+    manager_->child().signal(SIGSTOP);
+    const auto start = Clock::now();
+    const Status status = add(socket(), "/tenon-2", 200'000'000);
+    EXPECT_LT(ms_since(start), 5000);
+    EXPECT_GE(ms_since(start), 200);
+    EXPECT_EQ(status.code(), Code::kTimeout) << status.message();
+    EXPECT_EQ(detail(status, "path"), socket());
+    EXPECT_EQ(add(socket(), "/tenon-2", 0).code(), Code::kWouldBlock);
+    manager_->child().signal(SIGCONT);
+    EXPECT_TRUE(add(socket(), "/tenon-2").is_ok());
+  });
+}
+
+// Deallocations never wait. Those that found no room are sent later: a lost one would be counted against a message in flight.
+TEST_F(ManagerClient, NoDeallocationIsLost) {
+  start();
+  const Client witness(socket());
+  ASSERT_TRUE(witness.add("/torch_1_2_3"));
+  constexpr int kNames = 1500;
+  const auto name = [](int i) { return "tenon-" + std::to_string(i); };
+  in_child([&] {
+    for (int i = 0; i < kNames; ++i) {
+      const File made = File::make(file(name(i)));  // its one count stands for a message
+      ASSERT_TRUE(add(socket(), "/" + name(i)).is_ok());
+    }
+    manager_->child().signal(SIGSTOP);
+    const auto start = Clock::now();
+    for (int i = 0; i < kNames; ++i) deallocate_at_manager(socket(), "/" + name(i));
+    EXPECT_LT(ms_since(start), 10000);
+    manager_->child().signal(SIGCONT);
+    EXPECT_TRUE(eventually([&] { return add(socket(), "/tenon-last").is_ok(); }));
+    deallocate_at_manager(socket(), "/tenon-last");
+    EXPECT_TRUE(add(socket(), "/tenon-last").is_ok());
+  });
+  // The next one's death is handled after it.
+  const Signal ready;
+  Child second([&] {
+    const File made = File::make(file("tenon-second"));
+    if (!add(socket(), "/tenon-second").is_ok()) return 2;
+    ready.give();
+    pause();
+    return 0;
+  });
+  ASSERT_TRUE(ready.wait());
+  DeletionWatch watch(objects_.path());
+  second.end(SIGKILL);
+  ASSERT_TRUE(watch.wait(1));
+  int there = 0;
+  for (int i = 0; i < kNames; ++i) {
+    if (unlink(file(name(i)).c_str()) == 0) ++there;
+  }
+  EXPECT_EQ(there, kNames);
+}
+
+TEST_F(ManagerClient, SaysWhoIsNotThere) {
+  in_child([&] {
+    Status status = add(socket(), "/tenon-1");
+    EXPECT_EQ(status.code(), Code::kNotFound);
+    EXPECT_EQ(detail(status, "path"), socket());
+    close(open(file("plain").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    status = add(file("plain"), "/tenon-1");
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_EQ(detail(status, "path"), file("plain"));
+    unlink(file("plain").c_str());
+    EXPECT_EQ(add(socket(), "tenon-1").code(), Code::kInvalidArgument);
+    EXPECT_EQ(add(socket(), "/" + std::string(59, 'x')).code(), Code::kInvalidArgument);
+    deallocate_at_manager(socket(), "/tenon-1");
+    deallocate_at_manager(socket(), "no name");
+  });
+}
+
+TEST_F(ManagerClient, AKilledManagerIsGoneAndAnotherServesOn) {
+  start();
+  const Signal connected;
+  const Signal killed;
+  const Signal replaced;
+  Child child([&] {
+    EXPECT_TRUE(add(socket(), "/tenon-1").is_ok());
+    connected.give();
+    if (!killed.wait()) return 3;
+    deallocate_at_manager(socket(), "/tenon-1");
+    const Status status = add(socket(), "/tenon-2");
+    // What it left is cleaned up by who finds it, so the second try says that there is none.
+    EXPECT_TRUE(status.code() == Code::kPeerGone || status.code() == Code::kNotFound) << status.message();
+    EXPECT_EQ(detail(status, "path"), socket());
+    connected.give();
+    if (!replaced.wait()) return 4;
+    EXPECT_TRUE(add(socket(), "/tenon-2").is_ok());
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  ASSERT_TRUE(connected.wait());
+  manager_->child().end(SIGKILL);
+  killed.give();
+  ASSERT_TRUE(connected.wait());
+  start();
+  replaced.give();
+  EXPECT_EQ(child.end(), 0);
+}
+
+// A server that answers what it is told to.
+class Liar {
+ public:
+  explicit Liar(const std::string& path, std::function<void(int)> answer) : answer_(std::move(answer)) {
+    listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || listen(listener_, 10) != 0) std::abort();
+    thread_ = std::thread([this] {
+      for (;;) {
+        const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+        if (fd < 0) return;
+        std::array<char, 68> bytes;
+        if (recv(fd, bytes.data(), bytes.size(), MSG_WAITALL) > 0) answer_(fd);
+        close(fd);
+      }
+    });
+  }
+  Liar(const Liar&) = delete;
+  Liar& operator=(const Liar&) = delete;
+  ~Liar() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+  }
+
+ private:
+  int listener_;
+  std::function<void(int)> answer_;
+  std::thread thread_;
+};
+
+void say(int fd, const char* text) { static_cast<void>(send(fd, text, std::strlen(text), MSG_NOSIGNAL)); }
+void wait_for_end(int fd) {
+  char byte = 0;
+  while (recv(fd, &byte, 1, 0) > 0) {
+  }
+}
+
+TEST_F(ManagerClient, HostileManagers) {
+  struct Lie {
+    const char* name;
+    std::function<void(int)> answer;
+    Code code;
+  };
+  const std::vector<Lie> lies = {
+      {"no",
+       [](int fd) {
+         say(fd, "NO");
+         wait_for_end(fd);
+       },
+       Code::kCorrupt},
+      {"too much",
+       [](int fd) {
+         say(fd, "OKOKOK");
+         wait_for_end(fd);
+       },
+       Code::kCorrupt},
+      {"nothing", [](int fd) { wait_for_end(fd); }, Code::kTimeout},
+      {"half",
+       [](int fd) {
+         say(fd, "O");
+         wait_for_end(fd);
+       },
+       Code::kTimeout},
+      {"closes", [](int) {}, Code::kPeerGone},
+      {"half and closes", [](int fd) { say(fd, "O"); }, Code::kPeerGone},
+  };
+  for (const Lie& lie : lies) {
+    in_child(
+        [&] {
+          const Liar liar(socket(), lie.answer);
+          const size_t fds = names_in("/proc/self/fd").size();
+          const auto start = Clock::now();
+          const Status status = add(socket(), "/tenon-1", 300'000'000);
+          EXPECT_EQ(status.code(), lie.code) << status.message();
+          EXPECT_EQ(detail(status, "path"), socket());
+          EXPECT_LT(ms_since(start), 10000);
+          EXPECT_TRUE(eventually([&] { return names_in("/proc/self/fd").size() == fds; }));
+        },
+        lie.name);
+    unlink(socket().c_str());
+  }
+}
+
+TEST_F(ManagerClient, FdsFromAHostileManagerAreNotKept) {
+  in_child([&] {
+    const Liar liar(socket(), [](int fd) {
+      std::array<char, 2> bytes{'O', 'K'};
+      iovec part{bytes.data(), bytes.size()};
+      alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
+      msghdr message{};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      message.msg_control = control.data();
+      message.msg_controllen = control.size();
+      cmsghdr* rights = CMSG_FIRSTHDR(&message);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(2 * sizeof(int));
+      const std::array<int, 2> fds{0, 1};
+      std::memcpy(CMSG_DATA(rights), fds.data(), sizeof fds);
+      sendmsg(fd, &message, MSG_NOSIGNAL);
+    });
+    const size_t fds = names_in("/proc/self/fd").size();
+    EXPECT_TRUE(add(socket(), "/tenon-1").is_ok());
+    // The connection that is kept, and nothing else, once the liar has closed its end.
+    EXPECT_TRUE(eventually([&] { return names_in("/proc/self/fd").size() == fds + 1; }));
+  });
+  unlink(socket().c_str());
+}
+
+TEST_F(ManagerClient, AnotherUsersManagerIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  ASSERT_EQ(chmod(place_.path().c_str(), 0777), 0);
+  const Signal ready;
+  Child other([&] {
+    if (setgid(12345) != 0 || setuid(12345) != 0) return 9;
+    const Liar liar(socket(), [](int fd) { say(fd, "OK"); });
+    ready.give();
+    pause();
+    return 0;
+  });
+  ASSERT_TRUE(ready.wait());
+  in_child([&] {
+    const Status status = add(socket(), "/tenon-1");
+    EXPECT_EQ(status.code(), Code::kPermission) << status.message();
+    EXPECT_EQ(detail(status, "path"), socket());
+  });
+  other.end(SIGKILL);
+  unlink(socket().c_str());
+}
+
+tenon::Result<std::string> start_one(const std::string& with = program(), int64_t timeout_ns = kLongNs) {
+  tenon::os::Waiter waiter({.timeout_ns = timeout_ns});
+  return start_manager(with, &waiter);
+}
+
+class StartManager : public ManagerTest {
+ protected:
+  void SetUp() override {
+    ManagerTest::SetUp();
+    setenv("TENON_MANAGER_FOLDER", folder().c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("TENON_MANAGER_FOLDER");
+    EXPECT_TRUE(eventually([&] { return !is_there(folder()); })) << "the manager left its folder";
+    ManagerTest::TearDown();
+  }
+  std::string folder() const { return place_.file("tenon-manager"); }
+};
+
+TEST_F(StartManager, StartsOneAndKeepsIt) {
+  in_child([&] {
+    tenon::Result<std::string> path = start_one();
+    ASSERT_TRUE(path.is_ok()) << path.status().message();
+    EXPECT_EQ(path.value(), folder() + "/manager.sock");
+    struct stat info{};
+    ASSERT_EQ(stat(folder().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0700U);
+    // It lives as long as its client, used or not: longer than it lingers.
+    std::this_thread::sleep_for(milliseconds(900));
+    EXPECT_TRUE(is_there(path.value()));
+    EXPECT_TRUE(start_one().is_ok());
+    EXPECT_TRUE(add(path.value(), "/tenon-no-such-name").is_ok());
+  });
+}
+
+TEST_F(StartManager, ManyAtOnceGetTheSame) {
+  std::vector<Child> children;
+  const Signal ready;
+  for (int i = 0; i < 12; ++i) {
+    children.emplace_back([&] {
+      tenon::Result<std::string> path = start_one();
+      if (!path.is_ok() || path.value() != folder() + "/manager.sock") {
+        std::fprintf(stderr, "%s\n", path.status().message().c_str());
+        return 2;
+      }
+      if (!add(path.value(), "/tenon-no-such-name").is_ok()) return 3;
+      ready.give();
+      pause();
+      return 0;
+    });
+  }
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(ready.wait());
+  EXPECT_EQ(names_in(folder()), (std::set<std::string>{"manager.sock", "manager.sock.lock"}));
+}
+
+TEST_F(StartManager, StartsAnotherAfterAKill) {
+  in_child([&] {
+    tenon::Result<std::string> path = start_one();
+    ASSERT_TRUE(path.is_ok()) << path.status().message();
+    const auto killed = [&] {
+      for (const std::string& name : names_in("/proc")) {
+        const std::string command = read_text("/proc/" + name + "/cmdline");
+        if (command.find(folder()) != std::string::npos && command.find("--own-folder") != std::string::npos)
+          return kill(std::stoi(name), SIGKILL) == 0;
+      }
+      return false;
+    }();
+    ASSERT_TRUE(killed);
+    // Who finds it dead removes what it left, as soon as the kernel has taken back its lock.
+    EXPECT_TRUE(eventually([&] { return !add(path.value(), "/tenon-no-such-name").is_ok() && !is_there(folder()); }));
+    path = start_one();
+    ASSERT_TRUE(path.is_ok()) << path.status().message();
+    EXPECT_TRUE(add(path.value(), "/tenon-no-such-name").is_ok());
+  });
+}
+
+// One that ends while another one is wanted: nobody is left without.
+TEST_F(StartManager, InTheMomentInWhichTheLastOneEnds) {
+  for (int round = 0; round < 6; ++round) {
+    in_child([&] { EXPECT_TRUE(start_one().is_ok()); });
+    std::this_thread::sleep_for(milliseconds(495 + round * 2));
+    in_child([&] {
+      tenon::Result<std::string> path = start_one();
+      ASSERT_TRUE(path.is_ok()) << path.status().message();
+      EXPECT_TRUE(add(path.value(), "/tenon-no-such-name").is_ok());
+    });
+  }
+}
+
+TEST_F(StartManager, ProgramsThatAreNone) {
+  in_child([&] {
+    EXPECT_EQ(start_one(place_.file("missing")).status().code(), Code::kNotFound);
+    EXPECT_EQ(detail(start_one(place_.file("missing")).status(), "path"), place_.file("missing"));
+    EXPECT_EQ(start_one("/bin/true").status().code(), Code::kPeerGone);
+    EXPECT_EQ(start_one("/bin/echo").status().code(), Code::kCorrupt);
+    EXPECT_EQ(start_one("/etc/passwd").status().code(), Code::kPermission);
+  });
+}
+
+TEST_F(StartManager, AFolderThatOthersCanWriteIsRefused) {
+  in_child([&] {
+    ASSERT_EQ(mkdir(folder().c_str(), 0700), 0);
+    ASSERT_EQ(chmod(folder().c_str(), 0770), 0);
+    EXPECT_EQ(start_one().status().code(), Code::kPermission);
+    rmdir(folder().c_str());
+    ASSERT_EQ(symlink("/tmp", folder().c_str()), 0);
+    EXPECT_EQ(start_one().status().code(), Code::kPermission);
+    unlink(folder().c_str());
+  });
+}
+
+TEST_F(StartManager, AFolderThatIsTooLongForPyTorch) {
+  in_child([&] {
+    setenv("TENON_MANAGER_FOLDER", place_.file(std::string(100, 'x')).c_str(), 1);
+    EXPECT_EQ(start_one().status().code(), Code::kInvalidArgument);
+  });
+}
+
+// The usual folder is taken by somebody else: this process and whom it tells get a manager of their own.
+TEST_F(StartManager, ASquattedFolderIsLeftAlone) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const uid_t uid = 1000000 + static_cast<uid_t>(getpid());
+  const std::string usual = "/dev/shm/tenon-manager-" + std::to_string(uid);
+  ASSERT_EQ(mkdir(usual.c_str(), 0755), 0);
+  Child child([&] {
+    unsetenv("TENON_MANAGER_FOLDER");
+    if (setgid(uid) != 0 || setuid(uid) != 0) return 9;
+    if (access(program().c_str(), X_OK) != 0) return 77;
+    tenon::Result<std::string> path = start_one();
+    EXPECT_TRUE(path.is_ok()) << path.status().message();
+    if (path.is_ok()) {
+      EXPECT_TRUE(path.value().starts_with(usual + "-")) << path.value();
+      EXPECT_TRUE(add(path.value(), "/tenon-no-such-name").is_ok());
+      tenon::Result<std::string> again = start_one();
+      EXPECT_TRUE(again.is_ok() && again.value() == path.value());
+    }
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  const int how = child.end();
+  rmdir(usual.c_str());
+  EXPECT_TRUE(eventually([&] {
+    for (const std::string& name : names_in("/dev/shm")) {
+      if (name.starts_with("tenon-manager-" + std::to_string(uid))) return false;
+    }
+    return true;
+  }));
+  if (how == 77) GTEST_SKIP() << "another user cannot reach the program";
+  EXPECT_EQ(how, 0);
+}
+
+TEST_F(StartManager, WhatALivingManagerHasStays) {
+  in_child([&] {
+    tenon::Result<std::string> path = start_one();
+    ASSERT_TRUE(path.is_ok()) << path.status().message();
+    remove_dead_manager(path.value());
+    EXPECT_TRUE(is_there(path.value()));
+    EXPECT_TRUE(add(path.value(), "/tenon-no-such-name").is_ok());
+  });
+}
+
+}  // namespace
+}  // namespace manager_test

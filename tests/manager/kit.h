@@ -1,0 +1,390 @@
+// What the manager's tests share: the real program, raw clients that speak its 68 bytes, and processes that hold files as PyTorch does.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MANAGER_TEST_SLOW 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MANAGER_TEST_SLOW 1
+#endif
+#endif
+#ifndef MANAGER_TEST_SLOW
+#define MANAGER_TEST_SLOW 0
+#endif
+
+namespace manager_test {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+inline constexpr milliseconds kPatience{20000};
+
+inline int64_t ms_since(Clock::time_point start) { return std::chrono::duration_cast<milliseconds>(Clock::now() - start).count(); }
+inline double us_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+
+// For what makes no event that a test could wait for.
+inline bool eventually(const std::function<bool()>& holds, milliseconds patience = kPatience) {
+  for (const auto start = Clock::now(); Clock::now() - start < patience;) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return holds();
+}
+
+inline bool is_there(const std::string& path) {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0;
+}
+
+inline std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  if (DIR* stream = opendir(folder.c_str())) {
+    while (const dirent* entry = readdir(stream)) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.insert(name);
+    }
+    closedir(stream);
+  }
+  return names;
+}
+
+inline std::string read_text(const std::string& path) {
+  std::string text;
+  if (FILE* file = std::fopen(path.c_str(), "re")) {
+    std::array<char, 4096> buffer;
+    for (size_t got = 0; (got = std::fread(buffer.data(), 1, buffer.size(), file)) > 0;) text.append(buffer.data(), got);
+    std::fclose(file);
+  }
+  return text;
+}
+
+// The number after `key` in /proc/<pid>/status.
+inline long status_number(pid_t pid, const std::string& key, int base = 10) {
+  const std::string text = read_text("/proc/" + std::to_string(pid) + "/status");
+  const size_t at = text.find("\n" + key + ":");
+  return at == std::string::npos ? -1 : std::strtol(text.c_str() + at + key.size() + 2, nullptr, base);
+}
+
+// A new folder, empty again and gone at the end, or the test has failed.
+class Folder {
+ public:
+  explicit Folder(const std::string& in) : path_(in + "/tenon-managertest-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) std::abort();
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    const std::set<std::string> left = names_in(path_);
+    for (const std::string& name : left) {
+      ADD_FAILURE() << "left in " << path_ << ": " << name;
+      std::remove((path_ + "/" + name).c_str());
+    }
+    rmdir(path_.c_str());
+  }
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& leaf) const { return path_ + "/" + leaf; }
+
+ private:
+  std::string path_;
+};
+
+// Deletions in a folder, as they happen.
+class DeletionWatch {
+ public:
+  explicit DeletionWatch(const std::string& folder) : fd_(inotify_init1(IN_CLOEXEC)) {
+    if (inotify_add_watch(fd_, folder.c_str(), IN_DELETE) < 0) std::abort();
+  }
+  DeletionWatch(const DeletionWatch&) = delete;
+  DeletionWatch& operator=(const DeletionWatch&) = delete;
+  ~DeletionWatch() { close(fd_); }
+  // Until `count` names are deleted.
+  bool wait(size_t count, milliseconds patience = kPatience) {
+    const auto start = Clock::now();
+    while (seen_ < count) {
+      const auto left = std::chrono::duration_cast<milliseconds>(patience - (Clock::now() - start)).count();
+      pollfd polled{fd_, POLLIN, 0};
+      if (left <= 0 || poll(&polled, 1, static_cast<int>(left)) <= 0) return false;
+      alignas(inotify_event) std::array<char, 65536> buffer;
+      const ssize_t got = read(fd_, buffer.data(), buffer.size());
+      for (ssize_t at = 0; at < got; ++seen_) {
+        inotify_event event{};
+        std::memcpy(&event, buffer.data() + at, sizeof event);
+        at += static_cast<ssize_t>(sizeof event + event.len);
+      }
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+  size_t seen_ = 0;
+};
+
+// A child process that runs `body` and is killed at the latest when the test is over.
+class Child {
+ public:
+  Child() = default;
+  explicit Child(const std::function<int()>& body) {
+    std::fflush(nullptr);
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(9);
+      _exit(body());
+    }
+  }
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  Child& operator=(Child&& other) noexcept {
+    if (this != &other) {
+      end(SIGKILL);
+      pid_ = std::exchange(other.pid_, 0);
+    }
+    return *this;
+  }
+  ~Child() { end(SIGKILL); }
+  pid_t pid() const { return pid_; }
+  void signal(int number) const {
+    if (pid_ > 0) kill(pid_, number);
+  }
+  // Its exit status, or 1000 and the number of the signal that ended it.
+  int end(int number = 0) {
+    if (pid_ <= 0) return -1;
+    if (number != 0) kill(pid_, number);
+    int how = 0;
+    while (waitpid(pid_, &how, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = 0;
+    return WIFSIGNALED(how) ? 1000 + WTERMSIG(how) : WEXITSTATUS(how);
+  }
+  bool ended_in_time(milliseconds patience = kPatience) const {
+    return eventually(
+        [this] {
+          siginfo_t info{};
+          return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+        },
+        patience);
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+inline std::string program() {
+  const char* path = std::getenv("TENON_TEST_MANAGER");
+  return path != nullptr ? path : "";
+}
+
+struct Start {
+  std::vector<std::string> arguments;
+  std::vector<std::pair<std::string, std::string>> environment;
+  rlim_t fd_limit = 0;
+  int stderr_fd = -1;
+  bool outlives_us = false;
+};
+
+// tenon-manager as a child of ours.
+class Process {
+ public:
+  explicit Process(const Start& start) {
+    int ends[2] = {-1, -1};
+    if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    child_ = Child([&] {
+      if (start.fd_limit != 0) {
+        const rlimit limit{start.fd_limit, start.fd_limit};
+        setrlimit(RLIMIT_NOFILE, &limit);
+      }
+      if (start.outlives_us) prctl(PR_SET_PDEATHSIG, 0);
+      for (const auto& [name, value] : start.environment) setenv(name.c_str(), value.c_str(), 1);
+      dup2(ends[1], STDOUT_FILENO);
+      if (start.stderr_fd >= 0) dup2(start.stderr_fd, STDERR_FILENO);
+      const std::string path = program();
+      std::vector<char*> words{const_cast<char*>(path.c_str())};
+      for (const std::string& word : start.arguments) words.push_back(const_cast<char*>(word.c_str()));
+      words.push_back(nullptr);
+      execv(path.c_str(), words.data());
+      return 127;
+    });
+    close(ends[1]);
+    char byte = 0;
+    while (read(ends[0], &byte, 1) == 1 && byte != '\n') line_.push_back(byte);
+    close(ends[0]);
+  }
+  const std::string& line() const { return line_; }
+  Child& child() { return child_; }
+  pid_t pid() const { return child_.pid(); }
+
+ private:
+  Child child_;
+  std::string line_;
+};
+
+// A connected socket that speaks the protocol by hand.
+class Client {
+ public:
+  explicit Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), std::min(path.size(), sizeof address.sun_path - 1));
+    error_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+  }
+  Client(Client&& other) noexcept : fd_(std::exchange(other.fd_, -1)), error_(other.error_) {}
+  Client& operator=(Client&& other) noexcept {
+    if (this != &other) {
+      hang_up();
+      fd_ = std::exchange(other.fd_, -1);
+      error_ = other.error_;
+    }
+    return *this;
+  }
+  ~Client() { hang_up(); }
+  void hang_up() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+  int fd() const { return fd_; }
+  int error() const { return error_; }
+
+  static std::array<char, 68> message(int op, const std::string& name) {
+    std::array<char, 68> bytes{};
+    const int32_t pid = getpid();
+    std::memcpy(bytes.data(), &pid, sizeof pid);
+    bytes[4] = static_cast<char>(op);
+    std::memcpy(bytes.data() + 5, name.data(), std::min<size_t>(name.size(), 60));
+    return bytes;
+  }
+  bool send_bytes(const char* bytes, size_t nbytes) const { return send(fd_, bytes, nbytes, MSG_NOSIGNAL) == static_cast<ssize_t>(nbytes); }
+  bool say(int op, const std::string& name) const {
+    const auto bytes = message(op, name);
+    return send_bytes(bytes.data(), bytes.size());
+  }
+  // "OK", "" if the manager closed, "?" if nothing came in time.
+  std::string answer(milliseconds patience = kPatience) const {
+    std::string text;
+    while (text.size() < 2) {
+      pollfd polled{fd_, POLLIN, 0};
+      if (poll(&polled, 1, static_cast<int>(patience.count())) <= 0) return "?";
+      char byte = 0;
+      if (recv(fd_, &byte, 1, 0) != 1) return "";
+      text.push_back(byte);
+    }
+    return text;
+  }
+  bool add(const std::string& name) const { return say(0, name) && answer() == "OK"; }
+  bool subtract(const std::string& name) const { return say(1, name); }
+
+ private:
+  int fd_;
+  int error_ = 0;
+};
+
+// A file as PyTorch makes it, held by its mapping.
+class File {
+ public:
+  File(const std::string& path, int flags, int32_t step) {
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0600);
+    if (fd < 0) return;
+    if ((flags & O_CREAT) != 0 && ftruncate(fd, 4096) != 0) std::abort();
+    void* at = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (at != MAP_FAILED) base_ = static_cast<char*>(at);
+    add(step);
+  }
+  File(File&& other) noexcept : base_(std::exchange(other.base_, nullptr)) {}
+  File& operator=(File&&) = delete;
+  ~File() { let_go(); }
+  static File make(const std::string& path) { return {path, O_CREAT | O_EXCL, 1}; }
+  static File reach(const std::string& path) { return {path, 0, 1}; }
+  bool is_held() const { return base_ != nullptr; }
+  char* data() const { return base_ + 64; }
+  int32_t add(int32_t step) const { return base_ == nullptr ? 0 : count()->fetch_add(step) + step; }
+  void let_go() {
+    if (base_ != nullptr) munmap(std::exchange(base_, nullptr), 4096);
+  }
+
+ private:
+  std::atomic<int32_t>* count() const { return reinterpret_cast<std::atomic<int32_t>*>(base_); }
+  char* base_ = nullptr;
+};
+
+// Where a child says that it came so far, and waits to be told to go on.
+class Signal {
+ public:
+  Signal() {
+    if (pipe2(ends_, O_CLOEXEC) != 0) std::abort();
+  }
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+  ~Signal() {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  void give() const {
+    if (write(ends_[1], "x", 1) != 1) _exit(8);
+  }
+  bool wait(milliseconds patience = kPatience) const {
+    pollfd polled{ends_[0], POLLIN, 0};
+    char byte = 0;
+    return poll(&polled, 1, static_cast<int>(patience.count())) == 1 && read(ends_[0], &byte, 1) == 1;
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+// A manager with folders of its own. At the end its last client is expected to have gone, and then it ends by itself and leaves nothing.
+class ManagerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    alarm(300);
+    if (program().empty()) FAIL() << "TENON_TEST_MANAGER must name tenon-manager";
+  }
+  void TearDown() override {
+    if (manager_ && manager_->pid() > 0) {
+      EXPECT_TRUE(manager_->child().ended_in_time()) << "the manager has no client and lives";
+      EXPECT_EQ(manager_->child().end(SIGKILL), 0);
+    }
+  }
+  void start(Start start = {}) {
+    start.arguments.insert(start.arguments.begin(), {"--socket", socket(), "--foreground", "--directory", objects_.path()});
+    manager_ = std::make_unique<Process>(start);
+    ASSERT_EQ(manager_->line(), socket());
+  }
+  std::string socket() const { return place_.file("manager.sock"); }
+  std::string file(const std::string& leaf) const { return objects_.file(leaf); }
+
+  Folder place_{"/tmp"};
+  Folder objects_{"/dev/shm"};
+  std::unique_ptr<Process> manager_;
+};
+
+}  // namespace manager_test

@@ -1,0 +1,24 @@
+// Tenon's client of a manager, told by lines on stdin: "add NAME" and "subtract NAME". Answers OK, or the error's name and text.
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "os/wait.h"
+#include "share/manager.h"
+
+int main(int count, char** words) {
+  if (count != 2) return 2;
+  const std::string manager = words[1];
+  for (std::string word, name; std::cin >> word >> name;) {
+    if (word == "subtract") {
+      tenon::share::deallocate_at_manager(manager, name);
+      std::puts("OK");
+    } else {
+      tenon::os::Waiter waiter({.timeout_ns = 20'000'000'000});
+      const tenon::Status status = tenon::share::register_with_manager(manager, name, &waiter);
+      std::printf("%s%s%s\n", tenon::code_name(status.code()), status.is_ok() ? "" : " ", status.message().c_str());
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}

@@ -1,0 +1,104 @@
+"""A process with a real PyTorch that does what it is told, a line of JSON at a time, on stdin and stdout.
+
+{"do": NAME, ...} is answered by {"value": ...} or {"error": TEXT}. Storages are kept under names that the other side chooses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import torch
+import torch.multiprocessing as mp
+
+kept: dict[str, Any] = {}
+
+
+def untyped(tensor: Any) -> Any:
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()._storage
+
+
+def as_tensor(storage: Any) -> Any:
+    return torch.tensor([], dtype=torch.uint8).set_(storage)
+
+
+def share(keep: str, values: list[int]) -> list[Any]:
+    """Moves a new storage into shared memory: PyTorch's tuple, as text."""
+    storage = untyped(torch.tensor(values, dtype=torch.uint8))
+    manager, name, nbytes = storage._share_filename_cpu_()
+    kept[keep] = storage
+    return [manager.decode(), name.decode(), nbytes]
+
+
+def open_(keep: str, handle: list[Any]) -> None:
+    manager, name, nbytes = handle
+    kept[keep] = torch.UntypedStorage._new_shared_filename_cpu(manager.encode(), name.encode(), nbytes)
+
+
+def read(keep: str) -> list[int]:
+    return as_tensor(kept[keep]).tolist()
+
+
+def write(keep: str, at: int, value: int) -> None:
+    as_tensor(kept[keep])[at] = value
+
+
+def drop(keep: str) -> None:
+    del kept[keep]
+
+
+def incref(keep: str) -> None:
+    kept[keep]._shared_incref()
+
+
+def decref(keep: str) -> None:
+    kept[keep]._shared_decref()
+
+
+def produce(queue: Any, done: Any, count: int) -> None:
+    mp.set_sharing_strategy("file_system")
+    tensors = [torch.full((1000,), float(i)) for i in range(count)]
+    for tensor in tensors:
+        queue.put(tensor)
+    done.wait(60)
+    sys.exit(0 if all(float(tensor[0]) == -1.0 for tensor in tensors) else 3)
+
+
+def queue(method: str, count: int) -> dict[str, Any]:
+    """Tensors from a child through a queue, written here and seen there. PyTorch's own machinery from end to end."""
+    mp.set_sharing_strategy("file_system")
+    context = mp.get_context(method)
+    channel, done = context.Queue(), context.Event()
+    child = context.Process(target=produce, args=(channel, done, count))
+    child.start()
+    tensors = [channel.get(timeout=60) for _ in range(count)]
+    right = all(float(tensor.sum()) == 1000.0 * i for i, tensor in enumerate(tensors))
+    for tensor in tensors:
+        tensor[0] = -1.0
+    manager, _, _ = untyped(tensors[0])._share_filename_cpu_()
+    done.set()
+    child.join(60)
+    return {"right": right, "exit": child.exitcode, "manager": manager.decode()}
+
+
+def version() -> str:
+    return torch.__version__
+
+
+def main() -> None:
+    actions = {f.__name__.rstrip("_"): f for f in (share, open_, read, write, drop, incref, decref, queue, version)}
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = {"value": actions[request.pop("do")](**request)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

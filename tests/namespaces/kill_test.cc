@@ -1,0 +1,172 @@
+// Each side is killed in turn: the other keeps its bytes, and whoever looks from a third container is told by the kernel who lives.
+#include "namespaces/sides.h"
+
+FAULT_MAIN
+
+namespace sides {
+namespace {
+
+void check_sweep(const tenon_sweep_result& seen, uint64_t live, uint64_t dead, const std::string& where) {
+  CHECK_SAYING(seen.live == live && seen.dead == dead && seen.unsure == 0 && seen.in_flight == 0,
+               where + ": live " + std::to_string(seen.live) + ", dead " + std::to_string(seen.dead) + ", unsure " +
+                   std::to_string(seen.unsure) + ", in flight " + std::to_string(seen.in_flight));
+}
+
+// A process in a container of its own that sweeps once, and is gone: nobody watches the directory through it.
+void sweep_from_outside(const Meeting& meeting, uint32_t flags, uint64_t live, uint64_t dead, const std::string& where) {
+  Side observer(meeting, {}, [&](const std::string& place) { check_sweep(sweep(place, flags), live, dead, where); });
+  CHECK_EQ(observer.finish(), 0);
+}
+
+// Looks at its bytes when it is told to, and lets go.
+void hold_and_let_go(const Line& line, int end, tenon_storage* storage) {
+  line.signal(end);
+  line.await(end);
+  CHECK(has(storage, 5));
+  tenon_storage_release(storage);
+  tenon_storage_trim();  // a name can be the segment's
+  line.signal(end);
+  pause();
+}
+
+// Lender and borrower hold one name; kill one of them.
+void kill_one(Way way, bool kill_lender) {
+  IN_CHILD([=] {
+    const std::string where = std::string(text(way)) + (kill_lender ? ", lender killed" : ", borrower killed");
+    const Meeting meeting;
+    Line to_lender;
+    Line to_borrower;
+    Side lender(meeting, {}, [&](const std::string& place) {
+      const Lent lent = lend(way, name_options(place), 5);
+      to_lender.give(1, lent.handle);
+      hold_and_let_go(to_lender, 1, lent.storage);
+    });
+    const auto handle = to_lender.take<tenon_filename_handle>(0);
+    to_lender.await(0);
+    Side borrower(meeting, {}, [&](const std::string&) { hold_and_let_go(to_borrower, 1, borrow(handle)); });
+    to_borrower.await(0);
+    CHECK_EQ(meeting.visible(), 1);
+    sweep_from_outside(meeting, 0, 1, 0, where + ": with both alive");
+
+    Side& victim = kill_lender ? lender : borrower;
+    Side& survivor = kill_lender ? borrower : lender;
+    const Line& to_survivor = kill_lender ? to_borrower : to_lender;
+    victim.kill();
+    if (way != Way::kFile && kill_lender) {
+      // The borrower has the memory and never had the name.
+      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), where + ": the dead lender's name is still there");
+    } else {
+      sweep_from_outside(meeting, 0, 1, 0, where + ": with one alive");
+    }
+    to_survivor.signal(0);
+    to_survivor.await(0);
+    // With its last holder the name goes, although nobody sweeps.
+    CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), where + ": a name is left");
+    survivor.kill();
+  });
+}
+
+TEST(KillAcrossContainers, Lender) {
+  for (const Way way : kWays) kill_one(way, true);
+}
+
+TEST(KillAcrossContainers, Borrower) {
+  for (const Way way : kWays) kill_one(way, false);
+}
+
+// Nobody is left: the name stays until somebody looks, who is told that it is dead.
+TEST(KillAcrossContainers, Both) {
+  for (const Way way : kWays) {
+    IN_CHILD([way] {
+      const std::string where = text(way);
+      const Meeting meeting;
+      Line line;
+      Side lender(meeting, {}, [&](const std::string& place) {
+        line.give(0, lend(way, name_options(place), 5).handle);
+        pause();
+      });
+      const auto handle = line.take<tenon_filename_handle>(1);
+      Side borrower(meeting, {}, [&](const std::string&) {
+        CHECK(has(borrow(handle), 5));
+        line.signal(1);
+        pause();
+      });
+      line.await(0);
+      lender.kill();
+      borrower.kill();
+      if (way == Way::kFile) CHECK_SAYING(meeting.visible() == 1, where + ": the name went before anybody looked");
+      if (!meeting.names().empty()) {
+        sweep_from_outside(meeting, TENON_SWEEP_DRY_RUN, 0, 1, where + ": a dry run");
+        CHECK_EQ(meeting.visible(), 1);
+        sweep_from_outside(meeting, 0, 0, 1, where + ": nobody alive");
+      }
+      CHECK_SAYING(meeting.names().empty(), where + ": a dead name outlived a sweep");
+    });
+  }
+}
+
+// The last holder is killed while somebody else, in another container, has been in the directory before and lives: it is told.
+TEST(KillAcrossContainers, TheLastWhileAnotherWatches) {
+  for (const Way way : kWays) {
+    IN_CHILD([way] {
+      const Meeting meeting;
+      Line line;
+      Side watcher(meeting, {}, [&](const std::string& place) {
+        const Lent lent = lend(Way::kFile, name_options(place), 1);
+        tenon_storage_release(lent.storage);
+        line.signal(0);
+        pause();
+      });
+      line.await(1);
+      CHECK(within(kSoon, [&] { return meeting.names().empty(); }));
+      Side lender(meeting, {}, [&](const std::string& place) {
+        (void)lend(way, name_options(place), 5);
+        line.signal(0);
+        pause();
+      });
+      line.await(1);
+      CHECK_EQ(meeting.visible(), 1);
+      lender.kill();
+      CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), std::string(text(way)) + ": the dead name is still there");
+      watcher.kill();
+    });
+  }
+}
+
+// A holder that knows nothing of locks, as PyTorch: the kernel's lease sees it from any container.
+TEST(KillAcrossContainers, AHolderWithoutALock) {
+  IN_CHILD([] {
+    const Meeting meeting;
+    Line line;
+    Side lender(meeting, {}, [&](const std::string& place) {
+      line.give(0, lend(Way::kFile, name_options(place), 5).handle);
+      pause();
+    });
+    const auto handle = line.take<tenon_filename_handle>(1);
+    Side plain(meeting, {}, [&](const std::string&) {
+      const int fd = open(handle.name, O_RDWR | O_CLOEXEC);
+      REQUIRE(fd >= 0);
+      void* bytes = mmap(nullptr, kNbytes + 64, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      REQUIRE(bytes != MAP_FAILED);
+      close(fd);
+      line.signal(0);
+      line.await(0);
+      CHECK(fault::has_pattern(static_cast<const unsigned char*>(bytes) + 64, kNbytes, 5));
+      munmap(bytes, kNbytes + 64);
+      line.signal(0);
+      pause();
+    });
+    line.await(1);
+    lender.kill();
+    sweep_from_outside(meeting, 0, 1, 0, "mapped by a stranger");
+    CHECK_EQ(meeting.visible(), 1);
+    line.signal(1);
+    line.await(1);
+    sweep_from_outside(meeting, 0, 0, 1, "held by nobody");
+    CHECK(meeting.names().empty());
+    plain.kill();
+  });
+}
+
+}  // namespace
+}  // namespace sides

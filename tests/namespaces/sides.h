@@ -1,0 +1,134 @@
+// Processes in containers of their own: PID, IPC, mount and network namespaces, a /dev/shm and a /tmp that nobody else sees, and one
+// directory that they share, at kMeeting.
+#pragma once
+
+#include <grp.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+
+#include "namespaces/names.h"
+
+namespace sides {
+
+using fault::join;
+using namespace names;
+
+inline constexpr const char* kMeeting = "/tmp/meeting";
+
+// Who a side is. uid 0: as the test.
+struct Who {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;
+  bool contained = true;
+  std::string place = kMeeting;  // where a contained side has the directory
+};
+
+inline void write_file(const char* path, const std::string& text) {
+  const int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    fault::skip(std::string("no user namespace can be set up: ") + path + ": " + std::strerror(errno));
+  close(fd);
+}
+
+// Exits 77 where the kernel refuses. What comes next has to be a fork: its child is the first in the PID namespace.
+inline void leave_the_others() {
+  const uid_t uid = geteuid();
+  const gid_t gid = getegid();
+  int flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (uid == 0 ? 0 : CLONE_NEWUSER);
+  if (unshare(flags | CLONE_NEWNET) != 0) {
+    std::printf("  without a network namespace: %s\n", std::strerror(errno));
+    if (unshare(flags) != 0) fault::skip(std::string("no namespaces can be made: unshare: ") + std::strerror(errno));
+  }
+  if (uid == 0) return;
+  write_file("/proc/self/setgroups", "deny");
+  write_file("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1");
+  write_file("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1");
+}
+
+inline void mount_or_skip(const char* from, const std::string& on, const char* type, unsigned long flags, const char* data) {
+  if (mount(from, on.c_str(), type, flags, data) == 0) return;
+  fault::skip("nothing can be mounted on " + on + ": " + std::strerror(errno));
+}
+
+inline void settle_in(const std::string& shared, const std::string& place) {
+  mount_or_skip(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+  const int meeting = open(shared.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(meeting >= 0);
+  mount_or_skip("tmpfs", "/tmp", "tmpfs", 0, "mode=1777");
+  mount_or_skip("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777");
+  REQUIRE(mkdir(place.c_str(), 0755) == 0);
+  mount_or_skip(("/proc/self/fd/" + std::to_string(meeting)).c_str(), place, nullptr, MS_BIND, nullptr);
+  close(meeting);
+  // A machine that hides parts of its /proc refuses a new one to users; then the old one serves, as it does in some containers.
+  if (mount("proc", "/proc", "proc", 0, nullptr) != 0) std::printf("  with the old /proc: %s\n", std::strerror(errno));
+  REQUIRE(chdir("/") == 0);
+}
+
+inline void become(const Who& who) {
+  if (who.uid == 0) return;
+  REQUIRE(setgroups(who.groups.size(), who.groups.data()) == 0);
+  REQUIRE(setresgid(who.gid, who.gid, who.gid) == 0);
+  REQUIRE(setresuid(who.uid, who.uid, who.uid) == 0);
+}
+
+// A process on one side, and the one that made its namespaces and waits for it. In a namespace of its own it is pid 1, which an alarm does
+// not kill: its maker has the alarm, and takes it along.
+class Side {
+ public:
+  // `body` gets the path at which this side has the directory.
+  Side(const Meeting& meeting, const Who& who, const std::function<void(const std::string&)>& body) {
+    int news[2];
+    REQUIRE(pipe2(news, O_CLOEXEC) == 0);
+    maker_ = fault::spawn([&] {
+      close(news[0]);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const std::string place = who.contained ? who.place : meeting.path();
+      if (who.contained) leave_the_others();
+      std::fflush(nullptr);
+      const pid_t pid = fork();
+      REQUIRE(pid >= 0);
+      if (pid == 0) {
+        close(news[1]);
+        if (who.contained) settle_in(meeting.path(), place);
+        become(who);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);  // after what clears it
+        body(place);
+        std::fflush(nullptr);
+        _exit(fault::g_failures == 0 ? 0 : 1);
+      }
+      REQUIRE(write(news[1], &pid, sizeof pid) == sizeof pid);
+      close(news[1]);
+      const int status = join(pid);
+      _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    });
+    REQUIRE(maker_ > 0);
+    close(news[1]);
+    if (read(news[0], &pid_, sizeof pid_) != sizeof pid_) pid_ = -1;
+    close(news[0]);
+  }
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+  ~Side() {
+    if (maker_ > 0) CHECK_EQ(finish(), 0);
+  }
+  // Its exit status, 128 + signal if it was killed.
+  int finish() {
+    const int status = join(std::exchange(maker_, -1));
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (code == fault::kSkip) _exit(fault::g_failures == 0 ? fault::kSkip : 1);
+    return code;
+  }
+  void kill() {
+    REQUIRE(pid_ > 0 && ::kill(pid_, SIGKILL) == 0);
+    CHECK_EQ(finish(), 128 + SIGKILL);
+  }
+
+ private:
+  pid_t maker_ = -1;
+  pid_t pid_ = -1;
+};
+
+}  // namespace sides
