@@ -66,7 +66,7 @@ def test_wrong_command_line(arguments: tuple[str, ...]) -> None:
 def test_an_error_repeats_no_control_characters() -> None:
     done = run("ls", "/no\x1b[31msuch\ndirectory")
     assert done.returncode == 1
-    assert done.stderr == "tenon: directory /no\\x1b[31msuch\\x0adirectory: No such file or directory\n"
+    assert done.stderr == "tenon: directory /no?[31msuch?directory: No such file or directory\n"
 
 
 def test_output_that_cannot_be_written_is_an_error() -> None:

@@ -18,7 +18,7 @@ from conftest import NOBODY, Holder, PrivateShm, Result, run, wait_until
 LEVELS = ["ok", "note", "warn", "fail"]
 EXIT_CODES = {"ok": 0, "note": 0, "warn": 1, "fail": 2}
 # Those whose value changes from one moment to the next, whatever this test does.
-MOVING = {"memory", "memory_cgroup", "directory", "names"}
+MOVING = {"memory", "memory_cgroup", "directory", "names", "mappings", "open_files"}
 
 
 def look(*arguments: object, **options: Any) -> tuple[dict[str, Any], Result]:

@@ -66,7 +66,8 @@ def test_dry_run_and_removal(directory: str, hold: Callable[..., Holder]) -> Non
     done = run("gc", directory, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert "removed 3 names, 24 KiB; 2 held or in flight" in done.stdout
-    assert sorted(os.listdir(directory)) == sorted(os.path.basename(holder.name) for holder in alive)
+    names = [name for name in os.listdir(directory) if not name.startswith(".tenon-bell-")]  # a living lender's
+    assert sorted(names) == sorted(os.path.basename(holder.name) for holder in alive)
     report = read_json("gc", directory, "--yes")
     assert (report["names"], report["kept"], report["dry_run"]) == ([], 2, False)
 

@@ -174,11 +174,11 @@ def test_control_characters(directory: str, hold: Callable[..., Holder]) -> None
 
 
 def test_bytes_that_are_no_text(directory: str) -> None:
-    with open(os.fsencode(directory) + b"/torch_\xff\xfe", "wb") as file:
-        file.write(bytes(100))
-    assert r"torch_\xff\xfe" in run("ls", directory).stdout
+    with open(os.fsencode(directory) + b"/tenon-\xff\xfe", "wb") as file:
+        file.write(b"\1\0\0\0TnN1" + bytes(92))
+    assert r"tenon-\xff\xfe" in run("ls", directory).stdout
     (name,) = read_json("ls", directory)["names"]
-    assert name["name"] == f"{directory}/torch_\ufffd\ufffd"
+    assert name["name"] == f"{directory}/tenon-\ufffd\ufffd"
 
 
 def test_another_user(directory: str, hold: Callable[..., Holder]) -> None:

@@ -69,7 +69,9 @@ TEST_F(Flood, AClientThatNeverReadsBlocksOnlyItself) {
   EXPECT_LT(sent, 5000U);
   const long before = status_number(manager_->pid(), "VmRSS");
   EXPECT_GE(slowest_answer(good, 200), 0);
+#if !MANAGER_TEST_SLOW  // a sanitizer keeps what was freed
   EXPECT_LE(status_number(manager_->pid(), "VmRSS"), before + 1024);
+#endif
   // Nothing was lost: it gets every answer once it reads.
   for (size_t i = 0; i < sent; ++i) ASSERT_EQ(mute.answer(), "OK") << i << " of " << sent;
 }

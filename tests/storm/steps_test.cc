@@ -1,0 +1,444 @@
+// A process can die at any instruction. Here it does: at every system call of every step of lending by name, before and after the call, and
+// at random instructions between. A reader that lives keeps its bytes; with it alive nothing of the dead is left within a second, and
+// with nobody alive nothing after the next call of anyone.
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "namespaces/names.h"
+
+FAULT_MAIN
+
+namespace names {
+namespace {
+
+using fault::join;
+
+#if FAULT_ASAN || FAULT_TSAN
+// Their allocators and their bookkeeping make system calls of their own; every third of them is enough.
+constexpr long kStride = 3;
+constexpr int kRandomKills = 3;
+#else
+constexpr long kStride = 1;
+constexpr int kRandomKills = 12;
+#endif
+constexpr long kMostInstructions = 4000;
+
+uint64_t g_kills = 0;
+
+tenon_filename_handle with_access(tenon_filename_handle handle, tenon_access access) {
+  handle.access = access;
+  return handle;
+}
+
+// ---- the peer: a reader that lives
+
+struct PeerNames {
+  tenon_filename_handle file = name_handle();
+  tenon_filename_handle socket = name_handle();
+};
+
+// Holds a file and a segment under a socket's name, and looks at its bytes when it is asked to.
+class Peer {
+ public:
+  explicit Peer(const std::string& place) {
+    pid_ = fault::spawn([&] {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      serve(place);
+    });
+    REQUIRE(pid_ > 0);
+    // In two packets: a pipe's worth.
+    names_.file = line_.take<tenon_filename_handle>(0);
+    names_.socket = line_.take<tenon_filename_handle>(0);
+    const std::vector<std::string> there = Meeting::names_in(place);
+    leaves_ = {there.begin(), there.end()};
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer() {
+    if (pid_ > 0) kill();
+  }
+  const PeerNames& names() const { return names_; }
+  // What it has in the directory, which nobody else was in before.
+  const std::set<std::string>& leaves() const { return leaves_; }
+  bool keeps_its_bytes() const { return ask('v'); }
+  void send_a_message() const { CHECK(ask('i')); }
+  void finish() {
+    CHECK(ask('q'));
+    CHECK_EQ(join(std::exchange(pid_, -1)), 0);
+  }
+  void kill() {
+    ::kill(pid_, SIGKILL);
+    join(std::exchange(pid_, -1));
+  }
+
+ private:
+  bool ask(char what) const {
+    line_.give(0, what);
+    return line_.take<char>(0) == 'y';
+  }
+  void serve(const std::string& place) const {
+    Lent file = lend(Way::kFile, name_options(place), 1);
+    Lent socket = lend(Way::kLenderWrites, name_options(place), 2);
+    line_.give(1, file.handle);
+    line_.give(1, socket.handle);
+    for (;;) {
+      const char what = line_.take<char>(1);
+      bool good = true;
+      if (what == 'i') {
+        good = CALL(tenon_filename_incref(&file.handle, err)).ok();
+      } else {
+        good = fault::has_pattern(tenon_storage_data(file.storage), kNbytes, 1) &&
+               fault::has_pattern(tenon_storage_data(socket.storage), kNbytes, 2);
+      }
+      if (what == 'q') {
+        tenon_storage_release(file.storage);
+        tenon_storage_release(socket.storage);
+        tenon_storage_trim();
+      }
+      line_.give(1, good ? 'y' : 'n');
+      if (what == 'q') return;
+    }
+  }
+
+  Line line_;
+  pid_t pid_ = -1;
+  PeerNames names_;
+  std::set<std::string> leaves_;
+};
+
+// ---- the steps
+
+// What a victim works with.
+struct Stage {
+  std::string place;
+  PeerNames peer;
+  tenon_filename_options options{};
+  std::vector<Lent> lent;
+  tenon_storage* storage = nullptr;
+
+  tenon_filename_options named(const char* name) const {
+    tenon_filename_options chosen = options;
+    chosen.name = name;
+    return chosen;
+  }
+};
+
+struct Step {
+  const char* name;
+  void (*prepare)(Stage*);  // not traced
+  void (*run)(Stage*);
+  bool reads_a_message = false;  // of the peer's
+};
+
+void nothing(Stage*) {}
+
+// The thread runs, the directory is known and watched, and has been swept.
+void warm(Stage* stage) {
+  const Lent file = lend(Way::kFile, stage->options, 3);
+  tenon_storage_release(file.storage);
+  const Lent socket = lend(Way::kFrozen, stage->options, 3);
+  tenon_storage_release(socket.storage);
+  tenon_storage_trim();
+}
+
+template <Way way>
+void make(Stage* stage) {
+  stage->lent.push_back(lend(way, stage->options, 3));
+}
+
+template <Way way>
+void warm_and_make(Stage* stage) {
+  warm(stage);
+  make<way>(stage);
+}
+
+void let_go(Stage* stage) {
+  for (const Lent& each : stage->lent) tenon_storage_release(each.storage);
+  tenon_storage_release(stage->storage);
+  tenon_storage_trim();
+}
+
+void open_file(Stage* stage) { stage->storage = borrow(stage->peer.file); }
+void open_socket(Stage* stage) { stage->storage = borrow(stage->peer.socket); }
+
+void leave_a_dead_name(Stage* stage) {
+  const pid_t dead = fork();
+  REQUIRE(dead >= 0);
+  if (dead == 0) {
+    const tenon_filename_options file = stage->named("chosen");
+    const tenon_filename_options socket = stage->named("chosen-socket");
+    (void)lend(Way::kFile, file, 4);
+    (void)lend(Way::kShared, socket, 4);
+    ::kill(getpid(), SIGKILL);
+  }
+  join(dead);
+}
+
+const Step kSteps[] = {
+    {"make a file, the first call", nothing, make<Way::kFile>},
+    {"make a file", warm, make<Way::kFile>},
+    {"make a file in place of a dead one", leave_a_dead_name,
+     [](Stage* stage) {
+       const tenon_filename_options options = stage->named("chosen");
+       tenon_storage* storage = nullptr;
+       // A peer that watches may be looking at the dead one in this moment.
+       const fault::Outcome made = CALL(tenon_storage_new_filename(&options, kNbytes, &storage, err));
+       CHECK_SAYING(made.ok() || made.status == TENON_PERMISSION, made.text());
+     }},
+    {"move private memory into a file", warm,
+     [](Stage* stage) {
+       tenon_storage_options options = fault::storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+       tenon_storage* storage = nullptr;
+       tenon_filename_handle handle = name_handle();
+       REQUIRE_OK(tenon_storage_new(&options, kNbytes, &storage, err));
+       REQUIRE_OK(tenon_storage_write(storage, 0, "moved", 5, err));
+       REQUIRE_OK(tenon_share_filename(storage, &stage->options, nullptr, &handle, err));
+     }},
+    {"lend a segment, the first call", nothing, make<Way::kShared>},
+    {"lend a segment", warm, make<Way::kFrozen>},
+    {"lend a segment under a chosen name that is dead", leave_a_dead_name,
+     [](Stage* stage) { (void)lend(Way::kShared, stage->named("chosen-socket"), 3); }},
+    {"open a file, the first call", nothing, open_file},
+    {"open a file", warm, open_file},
+    {"open a file to read", warm, [](Stage* stage) { stage->storage = borrow(with_access(stage->peer.file, TENON_ACCESS_READ_ONLY)); }},
+    {"receive a file", warm, [](Stage* stage) { stage->storage = borrow(stage->peer.file, TENON_OPEN_DECREF); }, true},
+    {"open a segment, the first call", nothing, open_socket},
+    {"open a segment", warm, open_socket},
+    {"take a message back", warm, [](Stage* stage) { REQUIRE_OK(tenon_filename_decref(&stage->peer.file, err)); }, true},
+    {"count a message of a borrowed file",
+     [](Stage* stage) {
+       warm(stage);
+       open_file(stage);
+     },
+     [](Stage* stage) { REQUIRE_OK(tenon_filename_incref(&stage->peer.file, err)); }},
+    {"let go of a file, alone", warm_and_make<Way::kFile>, let_go},
+    {"let go of a borrowed file",
+     [](Stage* stage) {
+       warm(stage);
+       open_file(stage);
+     },
+     let_go},
+    {"let go of a segment", warm_and_make<Way::kFrozen>, let_go},
+    {"let go of a borrowed segment",
+     [](Stage* stage) {
+       warm(stage);
+       open_socket(stage);
+     },
+     let_go},
+    {"let go with a message on its way", warm_and_make<Way::kFile>,
+     [](Stage* stage) {
+       REQUIRE_OK(tenon_filename_incref(&stage->lent.back().handle, err));
+       let_go(stage);
+     }},
+    {"sweep a dead name",
+     [](Stage* stage) {
+       warm(stage);
+       leave_a_dead_name(stage);
+     },
+     [](Stage* stage) { (void)sweep(stage->place); }},
+    {"unlink", warm_and_make<Way::kFile>, [](Stage* stage) { REQUIRE_OK(tenon_filename_unlink(stage->lent.back().handle.name, err)); }},
+    {"end in order",
+     [](Stage* stage) {
+       warm(stage);
+       make<Way::kFile>(stage);
+       make<Way::kShared>(stage);
+       open_file(stage);
+     },
+     [](Stage*) { std::exit(0); }},
+    {"fork", warm_and_make<Way::kFile>,
+     [](Stage* stage) {
+       const pid_t child = fork();
+       REQUIRE(child >= 0);
+       if (child == 0) {
+         prctl(PR_SET_PDEATHSIG, SIGKILL);
+         CHECK(has(stage->lent.back().storage, 3));
+         let_go(stage);
+         _exit(0);
+       }
+       join(child);
+     }},
+};
+
+// ---- the tracer
+
+// A process that runs one step under ptrace. It stops itself before the step and after it.
+class Victim {
+ public:
+  Victim(const Step& step, Stage stage) {
+    pid_ = fault::spawn([&] {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      stage.options = name_options(stage.place);
+      step.prepare(&stage);
+      REQUIRE(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0);
+      raise(SIGSTOP);
+      step.run(&stage);
+      raise(SIGSTOP);
+      _exit(fault::g_failures == 0 ? 0 : 1);
+    });
+    REQUIRE(pid_ > 0);
+    running_ = wait_for_stop() == SIGSTOP;
+    CHECK_SAYING(running_, step.name);
+    if (running_) REQUIRE(ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
+  }
+  Victim(const Victim&) = delete;
+  Victim& operator=(const Victim&) = delete;
+  ~Victim() { kill(); }
+
+  // On to the next start or end of a system call. False: the step is over.
+  bool to_next_call() { return advance(PTRACE_SYSCALL, SIGTRAP | 0x80); }
+  bool to_next_instruction() { return advance(PTRACE_SINGLESTEP, SIGTRAP); }
+
+  void kill() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    while (waitpid(pid_, nullptr, __WALL) != pid_ && errno == EINTR) {
+    }
+    pid_ = -1;
+    ++g_kills;
+  }
+  // A victim must not have failed on its own.
+  bool went_well() const { return good_; }
+
+ private:
+  bool advance(__ptrace_request how, int stop) {
+    int signal = 0;
+    while (running_) {
+      if (ptrace(how, pid_, nullptr, signal) != 0) break;
+      const int got = wait_for_stop();
+      if (got == stop) return true;
+      // The step ended, or its process.
+      if (got == SIGSTOP || got < 0) break;
+      // A trap of the other kind comes of the change between the two ways of going on; a signal is the victim's own.
+      signal = (got & 0x7f) == SIGTRAP ? 0 : got;
+    }
+    running_ = false;
+    return false;
+  }
+  int wait_for_stop() {
+    int status = 0;
+    while (waitpid(pid_, &status, __WALL) < 0 && errno == EINTR) {
+    }
+    if (WIFSTOPPED(status)) return WSTOPSIG(status);
+    good_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    CHECK_SAYING(good_, fault::how_it_ended(status));
+    pid_ = -1;
+    return -1;
+  }
+
+  pid_t pid_ = -1;
+  bool running_ = false;
+  bool good_ = true;
+};
+
+std::string list(const std::vector<std::string>& leaves) {
+  std::string all;
+  for (const std::string& leaf : leaves) all += " " + leaf;
+  return all;
+}
+
+std::string where_left(const Meeting& meeting) { return "left in the end:" + list(meeting.names()); }
+
+// One call by a process that was never here before.
+void call_once(const std::string& place) {
+  const pid_t caller = fault::spawn([&] { tenon_storage_release(lend(Way::kFile, name_options(place), 9).storage); });
+  CHECK_EQ(join(caller), 0);
+}
+
+// Runs the step until its `stops`th system call starts or ends, and `instructions` more, and kills it there. False: it ended before.
+bool kill_at(const Step& step, long stops, long instructions, const Meeting& meeting, Peer* peer, bool kill_peer,
+             const std::string& where) {
+  Stage stage;
+  stage.place = meeting.path();
+  stage.peer = peer->names();
+  if (step.reads_a_message) peer->send_a_message();
+  bool in_time = true;
+  {
+    Victim victim(step, stage);
+    for (long i = 0; i < stops && in_time; ++i) in_time = victim.to_next_call();
+    for (long i = 0; i < instructions && in_time; ++i) in_time = victim.to_next_instruction();
+    victim.kill();
+    if (!CHECK_SAYING(victim.went_well(), where)) return false;
+  }
+  std::set<std::string> wanted;
+  if (kill_peer) {
+    peer->kill();
+    g_kills += 1;
+  } else {
+    CHECK_SAYING(peer->keeps_its_bytes(), where + ": a reader lost its bytes");
+    wanted = peer->leaves();
+  }
+  std::vector<std::string> left;
+  const bool gone = within(kill_peer ? kSoon * 2 : kSoon, [&] {
+    if (kill_peer) call_once(meeting.path());
+    left = meeting.names();
+    return std::set<std::string>(left.begin(), left.end()) == wanted;
+  });
+  CHECK_SAYING(gone, where + ": left after " + (kill_peer ? "the next calls:" : "a second with a peer alive:") + list(left));
+  // One of these tells enough, and the next are not to be judged by it.
+  return in_time && gone;
+}
+
+class Steps : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
+  IN_CHILD([this] {
+    const Step& step = kSteps[GetParam()];
+    const Meeting meeting;
+    Peer peer(meeting.path());
+    long stops = 0;
+    for (;; stops += kStride) {
+      const std::string where = std::string(step.name) + ", killed at stop " + std::to_string(stops);
+      if (!kill_at(step, stops, 0, meeting, &peer, false, where)) break;
+    }
+    std::printf("  %s: %ld stops\n", step.name, stops);
+    CHECK(stops > 0 || fault::g_failures > 0);
+    if (fault::g_failures > 0) return;
+    std::mt19937 random(20261121);
+    for (int i = 0; i < kRandomKills; ++i) {
+      const long stop = static_cast<long>(random() % static_cast<unsigned long>(stops));
+      const long instructions = static_cast<long>(random() % kMostInstructions);
+      const std::string where =
+          std::string(step.name) + ", killed " + std::to_string(instructions) + " instructions after stop " + std::to_string(stop);
+      (void)kill_at(step, stop, instructions, meeting, &peer, false, where);
+      if (fault::g_failures > 0) return;
+    }
+    if (step.reads_a_message) {
+      // What a killed receiver did not come to is still awaited by its sender, as long as that one lives.
+      peer.kill();
+      call_once(meeting.path());
+    } else {
+      peer.finish();
+    }
+    CHECK_SAYING(within(kSoon, [&] { return meeting.names().empty(); }), where_left(meeting));
+    std::printf("  %llu kills\n", static_cast<unsigned long long>(g_kills));
+  });
+}
+
+TEST_P(Steps, KilledAtEachSystemCallWithThePeer) {
+  IN_CHILD([this] {
+    const Step& step = kSteps[GetParam()];
+    const Meeting meeting;
+    for (long stops = 0;; stops += kStride * 3) {
+      Peer peer(meeting.path());
+      const std::string where = std::string(step.name) + ", both killed at stop " + std::to_string(stops);
+      if (!kill_at(step, stops, 0, meeting, &peer, true, where)) break;
+    }
+    std::printf("  %llu kills\n", static_cast<unsigned long long>(g_kills));
+  });
+}
+
+std::string test_name(const ::testing::TestParamInfo<size_t>& each) {
+  std::string name = kSteps[each.param].name;
+  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Steps, ::testing::Range(size_t{0}, std::size(kSteps)), test_name);
+
+}  // namespace
+}  // namespace names
