@@ -6,6 +6,8 @@
 #include "commands.h"
 #include "name_table.h"
 #include "output.h"
+#include "share/filename.h"
+#include "share/manager.h"
 
 namespace tenon::cli {
 namespace {
@@ -97,6 +99,8 @@ int run_gc(const GcOptions& options) {
   look.torch = options.torch;
   look.min_age_ns = static_cast<int64_t>(options.min_age * 1e9);
   look.patience = kPatience;
+  // What a killed manager leaves is a socket and a lock in a folder of its own, and no name of anybody's.
+  if (options.yes && options.directory == share::kSharedMemory) share::remove_dead_managers();
   Result<std::vector<NameReport>> collected = collect_names(options.directory, look, false);
   if (!collected.is_ok()) {
     print_error(collected.status());

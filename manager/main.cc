@@ -125,6 +125,7 @@ Status serve(const Options& options) {
   } else {
     TENON_ASSIGN(const bool in_background, os::fork_to_background());
     if (!in_background) ::_exit(0);
+    place->renew();
   }
   const auto run = [&]() -> Status {
     TENON_ASSIGN(const std::unique_ptr<Objects> objects, Objects::open(options.directory, {}));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -111,6 +112,8 @@ Result<std::unique_ptr<Place>> Place::take(const std::string& socket, bool own_f
   }
   return place;
 }
+
+void Place::renew() noexcept { ::listen(listener_.get(), SOMAXCONN); }
 
 bool Place::hide() noexcept { return ::rename(socket_.c_str(), hidden().c_str()) == 0; }
 

@@ -24,6 +24,8 @@ class Place {
   int listener() const noexcept { return listener_.get(); }
 
   // Take the socket's path away so that nobody new can come, and give it back. What waits in the socket's queue stays there.
+  // Lets the kernel name this process, and not the one that began to listen, to those who connect.
+  void renew() noexcept;
   bool hide() noexcept;
   bool show() noexcept;
   // Everything goes: path, queue, folder, and last the lock.

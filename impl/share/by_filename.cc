@@ -371,6 +371,7 @@ Status unlink_filename(std::string_view text) {
 
 Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options) {
   SweepTotals totals;
+  if (options.remove && directory == kSharedMemory) remove_dead_managers();
   TENON_TRY(look_at_all(directory, options, [&](const NameReport& report) {
     if (report.state == NameState::kLive) ++totals.live;
     if (report.state == NameState::kInFlight) ++totals.in_flight;

@@ -11,6 +11,11 @@ namespace {
 
 constexpr int kForks = kSanitized ? 20 : 60;
 
+// Its allocator's own locks are not free in a child that was forked beside busy threads.
+void skip_under_asan() {
+  if (FAULT_ASAN) fault::skip("AddressSanitizer's allocator does not survive fork beside busy threads; ThreadSanitizer's does");
+}
+
 // Threads that do `work` over and over while this one forks children that do `in_child`.
 void fork_beside(const std::vector<std::function<void()>>& work, const std::function<void()>& in_child, int forks = kForks) {
   std::atomic<bool> over{false};
@@ -39,6 +44,7 @@ void fork_beside(const std::vector<std::function<void()>>& work, const std::func
 
 TEST(Fork, BesideOpenersAndMakersOfFiles) {
   IN_CHILD([] {
+    skip_under_asan();
     const Folder folder;
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000, 1);
@@ -65,6 +71,7 @@ TEST(Fork, BesideOpenersAndMakersOfFiles) {
 
 TEST(Fork, BesideLendersAndBorrowersOfSockets) {
   IN_CHILD([] {
+    skip_under_asan();
     const Folder folder;
     Agent lender;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 1000, 1);
@@ -92,6 +99,7 @@ TEST(Fork, BesideLendersAndBorrowersOfSockets) {
 // The arena gives a segment back whose name is served: two locks in the order in which fork takes them.
 TEST(Fork, BesideATrim) {
   IN_CHILD([] {
+    skip_under_asan();
     const Folder folder;
     const std::string directory = folder.path();
     const auto lend_and_trim = [&] {

@@ -61,9 +61,16 @@ TEST(BadHead, CountZero) {
       CHECK_NAMES(TENON_NOT_FOUND, file.path(), try_open(handle_to(file.path(), 100), &storage));
       CHECK_EQ(head_of(file.path()).count, 0);
     }
+  });
+}
+
+TEST(BadHead, CountZeroOfTenons) {
+  IN_CHILD([] {
+    const Folder folder;
     const std::string path = folder.at("tenon-dead");
     plant(path, {.count = 0, .magic = kMagic}, 100);
-    CHECK_NAMES(TENON_NOT_FOUND, path, try_open(handle_to(path, 100), &storage));
+    Agent opener;  // started after the planting, which its watch would hear of
+    CHECK_NAMES(TENON_NOT_FOUND, path, opener.open(handle_to(path, 100)).outcome);
     unlink(path.c_str());
   });
 }
