@@ -139,7 +139,7 @@ std::optional<bool> try_lease_against_mapping(int fd) {
 
 Tried try_file(int directory, const std::string& path, std::string* why) {
   Tried tried;
-  Result<Fd> made = os::create_nameless(directory, path, 0600, static_cast<gid_t>(-1));
+  Result<Fd> made = os::create_nameless(directory, path);
   if (!made.is_ok()) {
     *why = made.status().message();
     if (made.status().code() == Code::kUnsupported) tried.nameless = false;

@@ -109,39 +109,44 @@ Result<Fd> create_name(int directory, const std::string& leaf) {
   if (fd.is_open()) return fd;
   if (errno == EEXIST)
     return Status(Code::kPermission, format("the name %s is taken", leaf.c_str())).with("errno", errno).with("path", leaf);
-  return with_fd_limit(errno_status(errno, leaf)).with("path", leaf);
+  return with_fd_limit(errno_status(errno, format("a new file %s", leaf.c_str())));
 }
 
-Result<Fd> create_nameless(int directory, const std::string& path, mode_t mode, gid_t group) {
+Result<Fd> create_nameless(int directory, const std::string& path) {
   Fd fd(openat(directory, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
-  if (!fd.is_open()) {
-    const int error = errno;
-    if (error == EOPNOTSUPP || error == EISDIR) {
-      return named(Status(Code::kUnsupported, format("the file system of %s has no files without a name (O_TMPFILE)", path.c_str()))
-                       .with("errno", error),
-                   path);
-    }
-    return named(with_fd_limit(errno_status(error, format("a new file in %s", path.c_str()))), path);
+  if (fd.is_open()) return fd;
+  const int error = errno;
+  if (error == EOPNOTSUPP || error == EISDIR) {
+    return named(Status(Code::kUnsupported, format("the file system of %s has no files without a name (O_TMPFILE)", path.c_str()))
+                     .with("errno", error),
+                 path);
   }
-  if (group != static_cast<gid_t>(-1) && fchown(fd.get(), static_cast<uid_t>(-1), group) != 0)
-    return named(errno_status(errno, format("giving a new file in %s to group %u", path.c_str(), group)), path);
-  // Whatever the umask is: the mode was asked for by number.
-  if (fchmod(fd.get(), mode) != 0) return named(errno_status(errno, format("setting the mode of a new file in %s", path.c_str())), path);
-  return fd;
+  return named(with_fd_limit(errno_status(error, format("a new file in %s", path.c_str()))), path);
+}
+
+Status set_access(int fd, mode_t mode, gid_t group, const std::string& path) {
+  if (group != static_cast<gid_t>(-1) && fchown(fd, static_cast<uid_t>(-1), group) != 0)
+    return named(errno_status(errno, format("giving %s to group %u", path.c_str(), group)), path);
+  if (fchmod(fd, mode) != 0) return named(errno_status(errno, format("setting the mode of %s", path.c_str())), path);
+  return Status::ok();
+}
+
+Status rename_name(int directory, const std::string& from, const std::string& leaf, const std::string& path) {
+  int done = renameat2(directory, from.c_str(), directory, leaf.c_str(), RENAME_NOREPLACE);
+  if (done != 0 && (errno == EINVAL || errno == ENOSYS)) {
+    // A file system without it.
+    done = linkat(directory, from.c_str(), directory, leaf.c_str(), 0);
+    if (done == 0) (void)unlinkat(directory, from.c_str(), 0);
+  }
+  if (done == 0) return Status::ok();
+  const int error = errno;
+  if (error == EEXIST) return named(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
+  return named(errno_status(error, format("naming a file %s", path.c_str())), path);
 }
 
 Status set_file_size(int fd, uint64_t nbytes) {
   if (ftruncate(fd, static_cast<off_t>(nbytes)) == 0) return Status::ok();
   return errno_status(errno, format("a file of %llu bytes", static_cast<unsigned long long>(nbytes)));
-}
-
-Status link_name(int fd, int directory, const std::string& leaf, const std::string& path) {
-  char from[40];
-  std::snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
-  if (linkat(AT_FDCWD, from, directory, leaf.c_str(), AT_SYMLINK_FOLLOW) == 0) return Status::ok();
-  const int error = errno;
-  if (error == EEXIST) return named(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
-  return named(errno_status(error, format("naming a file %s", path.c_str())), path);
 }
 
 Status unlink_name(int directory, const std::string& leaf) {

@@ -39,12 +39,14 @@ Result<NameInfo> look_at_path(const std::string& path);
 Result<Fd> open_name(int directory, const std::string& leaf, bool writable);
 // A new empty file for this user alone. PERMISSION if the name is taken.
 Result<Fd> create_name(int directory, const std::string& leaf);
-// A file that has no name yet, readable and writable. UNSUPPORTED where the file system has none.
-Result<Fd> create_nameless(int directory, const std::string& path, mode_t mode, gid_t group);
+// A file that never has a name, for trying out what the file system can do. UNSUPPORTED where it has none.
+Result<Fd> create_nameless(int directory, const std::string& path);
+// Exactly these permission bits, whatever the umask; `group` unless it is -1.
+Status set_access(int fd, mode_t mode, gid_t group, const std::string& path);
+// Whole and at once, never in place of another. PERMISSION (detail path) if the name is taken.
+Status rename_name(int directory, const std::string& from, const std::string& leaf, const std::string& path);
 // The caller has asked check_file_size.
 Status set_file_size(int fd, uint64_t nbytes);
-// Give it its name: whole and at once. PERMISSION (detail path) if the name is taken.
-Status link_name(int fd, int directory, const std::string& leaf, const std::string& path);
 // A name that is gone already is success.
 Status unlink_name(int directory, const std::string& leaf);
 // Calls `each` with every name but "." and "..", until it returns false.

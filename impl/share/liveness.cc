@@ -28,7 +28,7 @@ using os::NameInfo;
 
 constexpr std::string_view kTorchPrefix = "torch_";
 constexpr std::string_view kHalfMadePrefix = ".tenon-";  // a socket between its bind and its link
-constexpr int64_t kHalfMadeNs = 1'000'000'000;
+constexpr int64_t kHalfMadeNs = 40'000'000;              // its maker makes another if that was too short
 
 // The head as it is at one moment; the file may be written meanwhile.
 struct Head {
@@ -83,6 +83,8 @@ NameKind read_head(int fd, std::string_view leaf, uint64_t file_nbytes, Head* he
   const bool zeros = std::all_of(bytes + sizeof head->count, bytes + sizeof bytes, [](std::byte byte) { return byte == std::byte{0}; });
   return zeros && maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kOther;
 }
+
+bool is_hidden(std::string_view leaf) noexcept { return leaf.starts_with(kBellPrefix) || leaf.starts_with(kMakingPrefix); }
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
@@ -188,8 +190,8 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
   Head head;
   report->kind = read_head(fd.get(), report->leaf, info.nbytes, &head);
   if (report->kind == NameKind::kOther) {
-    // The bell of a dead lender, which is nobody's name.
-    if (report->leaf.starts_with(kBellPrefix) && info.nbytes == 0 && options.remove && ask_holding(fd.get(), 1) == Holding::kNobody)
+    // The bell of a dead lender, or a file whose maker died before it was whole: nobody's names, and not reported.
+    if (is_hidden(report->leaf) && options.remove && ask_holding(fd.get(), options.patience) == Holding::kNobody)
       remove(directory, info, report);
     return Status::ok();
   }
@@ -266,18 +268,22 @@ Status look_at_all(const std::string& directory, const LookOptions& options, con
   return failed;
 }
 
-void remove_dead_sockets(int directory) noexcept {
+bool remove_dead_sockets(int directory) noexcept {
+  bool settled = true;
   try {
     LookOptions options;
     options.remove = true;
     (void)os::list_names(directory, [&](const char* leaf) {
       Result<NameInfo> info = os::look_at_name(directory, leaf);
-      if (info.is_ok() && info.value().kind == NameInfo::Kind::kSocket) (void)look_at(directory, leaf, options);
+      if (!info.is_ok() || info.value().kind != NameInfo::Kind::kSocket) return true;
+      Result<NameReport> report = look_at(directory, leaf, options);
+      if (report.is_ok() && !report.value().removed && report.value().leaf.starts_with(kHalfMadePrefix)) settled = false;
       return true;
     });
   } catch (...) {
     // No memory: the next sweep does it.
   }
+  return settled;
 }
 
 bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uint64_t inode) noexcept {
@@ -292,7 +298,7 @@ bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uin
     options.torch = true;
     options.min_age_ns = std::numeric_limits<int64_t>::max();
     Result<NameReport> report = look_at(directory, leaf, options);
-    return !report.is_ok() || report.value().removed || report.value().kind == NameKind::kOther ||
+    return !report.is_ok() || report.value().removed || (report.value().kind == NameKind::kOther && !is_hidden(leaf)) ||
            report.value().state == NameState::kInFlight;
   } catch (...) {
     return true;  // no memory: the next sweep does it

@@ -48,7 +48,7 @@ Status look_at_all(const std::string& directory, const LookOptions& options, con
 // 0 too). Never fails, never waits. `inode` 0: whatever is there. False: somebody holds it, or looked at it in the same moment.
 bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uint64_t inode) noexcept;
 
-// The sockets on which nobody listens: a lender's bell was heard.
-void remove_dead_sockets(int directory) noexcept;
+// The sockets on which nobody listens: a lender's bell was heard. False: one may still be being made, look again soon.
+bool remove_dead_sockets(int directory) noexcept;
 
 }  // namespace tenon::share

@@ -134,6 +134,28 @@ void take_bell(State* all, const Ref<Directory>& directory) noexcept {
   all->bells.erase(found);
 }
 
+// A bell for a name that is being made.
+class Hanging {
+ public:
+  explicit Hanging(const Ref<Directory>& directory) : directory_(directory) {
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    hang_bell(&all, directory_);
+  }
+  Hanging(const Hanging&) = delete;
+  Hanging& operator=(const Hanging&) = delete;
+  ~Hanging() {
+    if (!directory_) return;
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    take_bell(&all, directory_);
+  }
+  void keep() noexcept { directory_ = nullptr; }
+
+ private:
+  Ref<Directory> directory_;
+};
+
 // An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody connects to what has no server.
 using Ending = std::unique_ptr<Served>;
 
@@ -356,6 +378,9 @@ Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
   const mode_t mode = policy.mode | S_ISVTX;
   const gid_t group = policy.has_group ? policy.group : static_cast<gid_t>(-1);
   Result<Fd> listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
+  // A sweep took us for dead between bind and link, for we were slow.
+  for (int tries = 0; tries < 5 && !listening.is_ok() && listening.status().code() == Code::kNotFound; ++tries)
+    listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
   if (listening.is_ok() || listening.status().code() != Code::kPermission) return listening;
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
   LookOptions options;
@@ -392,6 +417,9 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   }
   if (segment->find_tail<SocketTail>() == nullptr) segment->attach_tail(std::make_unique<SocketTail>());
   auto served = std::make_unique<Served>();
+  TENON_ASSIGN(served->directory, open_names_directory(place.directory));
+  // The bell first: from the moment when the socket is there, our end must be heard.
+  Hanging bell(served->directory);
   TENON_ASSIGN(served->listener, listen_or_sweep(place, policy));
   const int listener = served->listener.get();
   served->name = place;
@@ -399,7 +427,6 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   served->segment = segment;
   served->access = access;
   served->policy = policy;
-  TENON_ASSIGN(served->directory, open_names_directory(place.directory));
   TENON_ASSIGN(const os::NameInfo info, os::look_at_name(served->directory->fd(), place.leaf));
   served->inode = info.inode;
 
@@ -417,7 +444,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   } else {
     all.own_names.emplace(segment, listener);
   }
-  hang_bell(&all, served->directory);
+  bell.keep();
   all.served.emplace(listener, std::move(served));
   Status status = serve_fd(listener, &on_listener);
   if (!status.is_ok()) {

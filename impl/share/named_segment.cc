@@ -49,17 +49,49 @@ Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
   return Status::ok();
 }
 
-// A dead file may have the name that was chosen: what a killed process left must not stop the one that takes its place.
-Status link_or_sweep(int fd, const Ref<Directory>& directory, const Filename& name) {
-  Status linked = os::link_name(fd, directory->fd(), name.leaf, name.path());
-  if (linked.is_ok() || linked.code() != Code::kPermission) return linked;
-  LookOptions options;
-  options.remove = true;
-  options.patience = 3;
-  Result<NameReport> report = look_at(directory->fd(), name.leaf, options);
-  const bool gone = report.is_ok() ? report.value().removed : report.status().code() == Code::kNotFound;
-  return gone ? os::link_name(fd, directory->fd(), name.leaf, name.path()) : linked;
-}
+// The name of a file that is being made. It goes with it, unless the file got its own.
+class Making {
+ public:
+  static Result<Making> create(const Ref<Directory>& directory) {
+    TENON_ASSIGN(Filename name, choose_filename(directory->path(), kMakingPrefix, ""));
+    Making making;
+    making.directory_ = directory;
+    Result<Fd> made = os::create_name(directory->fd(), name.leaf);
+    if (!made.is_ok()) return name_error(directory->path(), made.status());
+    making.fd_ = std::move(made).value();
+    making.leaf_ = std::move(name.leaf);
+    return making;
+  }
+  Making(Making&& other) noexcept = default;
+  Making& operator=(Making&&) = delete;
+  Making(const Making&) = delete;
+  Making& operator=(const Making&) = delete;
+  ~Making() {
+    if (fd_.is_open()) (void)os::unlink_name(directory_->fd(), leaf_);
+  }
+
+  int fd() const noexcept { return fd_.get(); }
+  // A dead file may have the name that was chosen: what a killed process left must not stop the one that takes its place.
+  Result<Fd> finish(const Filename& name) {
+    Status renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
+    if (!renamed.is_ok() && renamed.code() == Code::kPermission) {
+      LookOptions options;
+      options.remove = true;
+      options.patience = 3;
+      Result<NameReport> report = look_at(directory_->fd(), name.leaf, options);
+      const bool gone = report.is_ok() ? report.value().removed : report.status().code() == Code::kNotFound;
+      if (gone) renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
+    }
+    if (!renamed.is_ok()) return renamed;
+    return std::move(fd_);
+  }
+
+ private:
+  Making() noexcept = default;
+  Ref<Directory> directory_;
+  std::string leaf_;
+  Fd fd_;
+};
 
 Status write_head(int fd, uint64_t nbytes) {
   alignas(FilenameHeader) std::byte bytes[kHead] = {};
@@ -73,21 +105,15 @@ Status write_head(int fd, uint64_t nbytes) {
   return os::write_file(fd, 0, bytes, kHead);
 }
 
-// `unnamed` has the lock until the description that the mapping keeps has it too; after a failure nobody has.
-Result<Ref<Segment>> map_own_file(Fd unnamed, const Ref<Directory>& directory, const Filename& name, uint64_t total) {
-  TENON_ASSIGN(Fd fd, os::open_name(directory->fd(), name.leaf, true));
-  TENON_ASSIGN(const NameInfo made, os::look_at_file(unnamed.get()));
-  TENON_ASSIGN(const NameInfo found, os::look_at_file(fd.get()));
-  if (made.device != found.device || made.inode != found.inode || !os::take_shared_lock(fd.get()))
-    return refuse(name.path(), Code::kNotFound, "was taken away as soon as it was made");
+Result<Ref<Segment>> map_own_file(int fd, const Ref<Directory>& directory, const Filename& name, uint64_t total) {
   Segment::OpenRequest request;
   request.access = Access::kWritable;
   request.allow_unsealed = true;
   request.nbytes = total;
-  TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd.get(), request));
-  auto tail = std::make_unique<FileTail>(directory, name.leaf, made.device, made.inode, "");
+  TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
+  auto tail = std::make_unique<FileTail>(directory, name.leaf, inspected.file.device, inspected.file.inode, "");
   FileTail* const holder = tail.get();
-  TENON_ASSIGN(Ref<Segment> segment, Segment::open_named(fd.get(), inspected, true, std::move(tail)));
+  TENON_ASSIGN(Ref<Segment> segment, Segment::open_named(fd, inspected, true, std::move(tail)));
   holder->enter(std::launder(reinterpret_cast<FilenameHeader*>(segment->base())), os::Mapping());
   return intern_segment(std::move(segment));
 }
@@ -112,16 +138,16 @@ Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64
     return Status(Code::kResourceExhausted, format("no machine has %llu bytes", number(nbytes))).with("limit", std::string("memory"));
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
   sweep_some_names(directory, watch_names(directory));
+  TENON_ASSIGN(Making making, Making::create(directory));
   const gid_t group = options.has_group ? options.group : static_cast<gid_t>(-1);
-  TENON_ASSIGN(Fd fd, os::create_nameless(directory->fd(), name.directory, mode_of(options), group));
-  TENON_TRY(reserve_file(fd.get(), name.directory, total));
-  if (!os::take_shared_lock(fd.get())) return refuse(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
-  TENON_TRY(write_head(fd.get(), nbytes));
-  // From here on others see it, whole. It is opened again by its name: a watch is told the name under which a file was opened, and this
-  // one was opened without.
-  TENON_TRY(link_or_sweep(fd.get(), directory, name));
-  Result<Ref<Segment>> segment = map_own_file(std::move(fd), directory, name, total);
-  if (!segment.is_ok()) (void)settle_name(directory, name.leaf);
+  TENON_TRY(os::set_access(making.fd(), mode_of(options), group, name.path()));
+  TENON_TRY(reserve_file(making.fd(), name.directory, total));
+  if (!os::take_shared_lock(making.fd())) return refuse(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
+  TENON_TRY(write_head(making.fd(), nbytes));
+  // From here on others see it, whole.
+  TENON_ASSIGN(const Fd fd, making.finish(name));
+  Result<Ref<Segment>> segment = map_own_file(fd.get(), directory, name, total);
+  if (!segment.is_ok()) (void)os::unlink_name(directory->fd(), name.leaf);
   return segment;
 }
 

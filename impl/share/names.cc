@@ -357,8 +357,8 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
     }
   }
   settled.clear();
-  if (leaf.starts_with(kBellPrefix)) remove_dead_sockets(directory->fd());
-  return still_kept || remove_if_dead(directory->fd(), leaf, 0, 0);
+  const bool sockets_settled = !leaf.starts_with(kBellPrefix) || remove_dead_sockets(directory->fd());
+  return still_kept || (remove_if_dead(directory->fd(), leaf, 0, 0) && sockets_settled);
 }
 
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {

@@ -18,14 +18,10 @@ namespace {
 
 using fault::join;
 
-#if FAULT_ASAN || FAULT_TSAN
-// Their allocators and their bookkeeping make system calls of their own; every third of them is enough.
-constexpr long kStride = 3;
-constexpr int kRandomKills = 3;
-#else
-constexpr long kStride = 1;
-constexpr int kRandomKills = 12;
-#endif
+// A step of more stops than these is killed at every second or third of them, and so on. The sanitizers make calls of their own.
+constexpr long kMostKills = FAULT_ASAN || FAULT_TSAN ? 30 : 120;
+constexpr long kMostKillsWithThePeer = FAULT_ASAN || FAULT_TSAN ? 8 : 25;
+constexpr int kRandomKills = FAULT_ASAN || FAULT_TSAN ? 3 : 10;
 constexpr long kMostInstructions = 4000;
 
 uint64_t g_kills = 0;
@@ -45,7 +41,7 @@ struct PeerNames {
 // Holds a file and a segment under a socket's name, and looks at its bytes when it is asked to.
 class Peer {
  public:
-  explicit Peer(const std::string& place) {
+  explicit Peer(const std::string &place) {
     pid_ = fault::spawn([&] {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       serve(place);
@@ -57,14 +53,14 @@ class Peer {
     const std::vector<std::string> there = Meeting::names_in(place);
     leaves_ = {there.begin(), there.end()};
   }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
+  Peer(const Peer &) = delete;
+  Peer &operator=(const Peer &) = delete;
   ~Peer() {
     if (pid_ > 0) kill();
   }
-  const PeerNames& names() const { return names_; }
+  const PeerNames &names() const { return names_; }
   // What it has in the directory, which nobody else was in before.
-  const std::set<std::string>& leaves() const { return leaves_; }
+  const std::set<std::string> &leaves() const { return leaves_; }
   bool keeps_its_bytes() const { return ask('v'); }
   void send_a_message() const { CHECK(ask('i')); }
   void finish() {
@@ -81,7 +77,7 @@ class Peer {
     line_.give(0, what);
     return line_.take<char>(0) == 'y';
   }
-  void serve(const std::string& place) const {
+  void serve(const std::string &place) const {
     Lent file = lend(Way::kFile, name_options(place), 1);
     Lent socket = lend(Way::kLenderWrites, name_options(place), 2);
     line_.give(1, file.handle);
@@ -119,9 +115,9 @@ struct Stage {
   PeerNames peer;
   tenon_filename_options options{};
   std::vector<Lent> lent;
-  tenon_storage* storage = nullptr;
+  tenon_storage *storage = nullptr;
 
-  tenon_filename_options named(const char* name) const {
+  tenon_filename_options named(const char *name) const {
     tenon_filename_options chosen = options;
     chosen.name = name;
     return chosen;
@@ -129,16 +125,16 @@ struct Stage {
 };
 
 struct Step {
-  const char* name;
-  void (*prepare)(Stage*);  // not traced
-  void (*run)(Stage*);
+  const char *name;
+  void (*prepare)(Stage *);  // not traced
+  void (*run)(Stage *);
   bool reads_a_message = false;  // of the peer's
 };
 
-void nothing(Stage*) {}
+void nothing(Stage *) {}
 
 // The thread runs, the directory is known and watched, and has been swept.
-void warm(Stage* stage) {
+void warm(Stage *stage) {
   const Lent file = lend(Way::kFile, stage->options, 3);
   tenon_storage_release(file.storage);
   const Lent socket = lend(Way::kFrozen, stage->options, 3);
@@ -147,26 +143,26 @@ void warm(Stage* stage) {
 }
 
 template <Way way>
-void make(Stage* stage) {
+void make(Stage *stage) {
   stage->lent.push_back(lend(way, stage->options, 3));
 }
 
 template <Way way>
-void warm_and_make(Stage* stage) {
+void warm_and_make(Stage *stage) {
   warm(stage);
   make<way>(stage);
 }
 
-void let_go(Stage* stage) {
-  for (const Lent& each : stage->lent) tenon_storage_release(each.storage);
+void let_go(Stage *stage) {
+  for (const Lent &each : stage->lent) tenon_storage_release(each.storage);
   tenon_storage_release(stage->storage);
   tenon_storage_trim();
 }
 
-void open_file(Stage* stage) { stage->storage = borrow(stage->peer.file); }
-void open_socket(Stage* stage) { stage->storage = borrow(stage->peer.socket); }
+void open_file(Stage *stage) { stage->storage = borrow(stage->peer.file); }
+void open_socket(Stage *stage) { stage->storage = borrow(stage->peer.socket); }
 
-void leave_a_dead_name(Stage* stage) {
+void leave_a_dead_name(Stage *stage) {
   const pid_t dead = fork();
   REQUIRE(dead >= 0);
   if (dead == 0) {
@@ -183,17 +179,17 @@ const Step kSteps[] = {
     {"make a file, the first call", nothing, make<Way::kFile>},
     {"make a file", warm, make<Way::kFile>},
     {"make a file in place of a dead one", leave_a_dead_name,
-     [](Stage* stage) {
+     [](Stage *stage) {
        const tenon_filename_options options = stage->named("chosen");
-       tenon_storage* storage = nullptr;
+       tenon_storage *storage = nullptr;
        // A peer that watches may be looking at the dead one in this moment.
        const fault::Outcome made = CALL(tenon_storage_new_filename(&options, kNbytes, &storage, err));
        CHECK_SAYING(made.ok() || made.status == TENON_PERMISSION, made.text());
      }},
     {"move private memory into a file", warm,
-     [](Stage* stage) {
+     [](Stage *stage) {
        tenon_storage_options options = fault::storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
-       tenon_storage* storage = nullptr;
+       tenon_storage *storage = nullptr;
        tenon_filename_handle handle = name_handle();
        REQUIRE_OK(tenon_storage_new(&options, kNbytes, &storage, err));
        REQUIRE_OK(tenon_storage_write(storage, 0, "moved", 5, err));
@@ -202,56 +198,56 @@ const Step kSteps[] = {
     {"lend a segment, the first call", nothing, make<Way::kShared>},
     {"lend a segment", warm, make<Way::kFrozen>},
     {"lend a segment under a chosen name that is dead", leave_a_dead_name,
-     [](Stage* stage) { (void)lend(Way::kShared, stage->named("chosen-socket"), 3); }},
+     [](Stage *stage) { (void)lend(Way::kShared, stage->named("chosen-socket"), 3); }},
     {"open a file, the first call", nothing, open_file},
     {"open a file", warm, open_file},
-    {"open a file to read", warm, [](Stage* stage) { stage->storage = borrow(with_access(stage->peer.file, TENON_ACCESS_READ_ONLY)); }},
-    {"receive a file", warm, [](Stage* stage) { stage->storage = borrow(stage->peer.file, TENON_OPEN_DECREF); }, true},
+    {"open a file to read", warm, [](Stage *stage) { stage->storage = borrow(with_access(stage->peer.file, TENON_ACCESS_READ_ONLY)); }},
+    {"receive a file", warm, [](Stage *stage) { stage->storage = borrow(stage->peer.file, TENON_OPEN_DECREF); }, true},
     {"open a segment, the first call", nothing, open_socket},
     {"open a segment", warm, open_socket},
-    {"take a message back", warm, [](Stage* stage) { REQUIRE_OK(tenon_filename_decref(&stage->peer.file, err)); }, true},
+    {"take a message back", warm, [](Stage *stage) { REQUIRE_OK(tenon_filename_decref(&stage->peer.file, err)); }, true},
     {"count a message of a borrowed file",
-     [](Stage* stage) {
+     [](Stage *stage) {
        warm(stage);
        open_file(stage);
      },
-     [](Stage* stage) { REQUIRE_OK(tenon_filename_incref(&stage->peer.file, err)); }},
+     [](Stage *stage) { REQUIRE_OK(tenon_filename_incref(&stage->peer.file, err)); }},
     {"let go of a file, alone", warm_and_make<Way::kFile>, let_go},
     {"let go of a borrowed file",
-     [](Stage* stage) {
+     [](Stage *stage) {
        warm(stage);
        open_file(stage);
      },
      let_go},
     {"let go of a segment", warm_and_make<Way::kFrozen>, let_go},
     {"let go of a borrowed segment",
-     [](Stage* stage) {
+     [](Stage *stage) {
        warm(stage);
        open_socket(stage);
      },
      let_go},
     {"let go with a message on its way", warm_and_make<Way::kFile>,
-     [](Stage* stage) {
+     [](Stage *stage) {
        REQUIRE_OK(tenon_filename_incref(&stage->lent.back().handle, err));
        let_go(stage);
      }},
     {"sweep a dead name",
-     [](Stage* stage) {
+     [](Stage *stage) {
        warm(stage);
        leave_a_dead_name(stage);
      },
-     [](Stage* stage) { (void)sweep(stage->place); }},
-    {"unlink", warm_and_make<Way::kFile>, [](Stage* stage) { REQUIRE_OK(tenon_filename_unlink(stage->lent.back().handle.name, err)); }},
+     [](Stage *stage) { (void)sweep(stage->place); }},
+    {"unlink", warm_and_make<Way::kFile>, [](Stage *stage) { REQUIRE_OK(tenon_filename_unlink(stage->lent.back().handle.name, err)); }},
     {"end in order",
-     [](Stage* stage) {
+     [](Stage *stage) {
        warm(stage);
        make<Way::kFile>(stage);
        make<Way::kShared>(stage);
        open_file(stage);
      },
-     [](Stage*) { std::exit(0); }},
+     [](Stage *) { std::exit(0); }},
     {"fork", warm_and_make<Way::kFile>,
-     [](Stage* stage) {
+     [](Stage *stage) {
        const pid_t child = fork();
        REQUIRE(child >= 0);
        if (child == 0) {
@@ -269,7 +265,7 @@ const Step kSteps[] = {
 // A process that runs one step under ptrace. It stops itself before the step and after it.
 class Victim {
  public:
-  Victim(const Step& step, Stage stage) {
+  Victim(const Step &step, Stage stage) {
     pid_ = fault::spawn([&] {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       stage.options = name_options(stage.place);
@@ -285,8 +281,8 @@ class Victim {
     CHECK_SAYING(running_, step.name);
     if (running_) REQUIRE(ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
   }
-  Victim(const Victim&) = delete;
-  Victim& operator=(const Victim&) = delete;
+  Victim(const Victim &) = delete;
+  Victim &operator=(const Victim &) = delete;
   ~Victim() { kill(); }
 
   // On to the next start or end of a system call. False: the step is over.
@@ -335,23 +331,23 @@ class Victim {
   bool good_ = true;
 };
 
-std::string list(const std::vector<std::string>& leaves) {
+std::string list(const std::vector<std::string> &leaves) {
   std::string all;
-  for (const std::string& leaf : leaves) all += " " + leaf;
+  for (const std::string &leaf : leaves) all += " " + leaf;
   return all;
 }
 
-std::string where_left(const Meeting& meeting) { return "left in the end:" + list(meeting.names()); }
+std::string where_left(const Meeting &meeting) { return "left in the end:" + list(meeting.names()); }
 
 // One call by a process that was never here before.
-void call_once(const std::string& place) {
+void call_once(const std::string &place) {
   const pid_t caller = fault::spawn([&] { tenon_storage_release(lend(Way::kFile, name_options(place), 9).storage); });
   CHECK_EQ(join(caller), 0);
 }
 
 // Runs the step until its `stops`th system call starts or ends, and `instructions` more, and kills it there. False: it ended before.
-bool kill_at(const Step& step, long stops, long instructions, const Meeting& meeting, Peer* peer, bool kill_peer,
-             const std::string& where) {
+bool kill_at(const Step &step, long stops, long instructions, const Meeting &meeting, Peer *peer, bool kill_peer,
+             const std::string &where) {
   Stage stage;
   stage.place = meeting.path();
   stage.peer = peer->names();
@@ -383,21 +379,35 @@ bool kill_at(const Step& step, long stops, long instructions, const Meeting& mee
   return in_time && gone;
 }
 
+// How many system calls, two stops each, the step makes.
+long count_stops(const Step &step, const Meeting &meeting, Peer *peer) {
+  Stage stage;
+  stage.place = meeting.path();
+  stage.peer = peer->names();
+  if (step.reads_a_message) peer->send_a_message();
+  Victim victim(step, stage);
+  long stops = 0;
+  while (victim.to_next_call()) ++stops;
+  victim.kill();
+  CHECK_SAYING(victim.went_well() && stops > 0, step.name);
+  return stops;
+}
+
 class Steps : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
   IN_CHILD([this] {
-    const Step& step = kSteps[GetParam()];
+    const Step &step = kSteps[GetParam()];
     const Meeting meeting;
     Peer peer(meeting.path());
-    long stops = 0;
-    for (;; stops += kStride) {
-      const std::string where = std::string(step.name) + ", killed at stop " + std::to_string(stops);
-      if (!kill_at(step, stops, 0, meeting, &peer, false, where)) break;
-    }
+    const long stops = count_stops(step, meeting, &peer);
     std::printf("  %s: %ld stops\n", step.name, stops);
-    CHECK(stops > 0 || fault::g_failures > 0);
-    if (fault::g_failures > 0) return;
+    // The last of them is after the step.
+    for (long stop = 0; stop <= stops; stop += stops / kMostKills + 1) {
+      const std::string where = std::string(step.name) + ", killed at stop " + std::to_string(stop) + " of " + std::to_string(stops);
+      (void)kill_at(step, stop, 0, meeting, &peer, false, where);
+      if (fault::g_failures > 0) return;
+    }
     std::mt19937 random(20261121);
     for (int i = 0; i < kRandomKills; ++i) {
       const long stop = static_cast<long>(random() % static_cast<unsigned long>(stops));
@@ -421,18 +431,25 @@ TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
 
 TEST_P(Steps, KilledAtEachSystemCallWithThePeer) {
   IN_CHILD([this] {
-    const Step& step = kSteps[GetParam()];
+    const Step &step = kSteps[GetParam()];
     const Meeting meeting;
-    for (long stops = 0;; stops += kStride * 3) {
+    long stops = 0;
+    {
       Peer peer(meeting.path());
-      const std::string where = std::string(step.name) + ", both killed at stop " + std::to_string(stops);
-      if (!kill_at(step, stops, 0, meeting, &peer, true, where)) break;
+      stops = count_stops(step, meeting, &peer);
+    }
+    call_once(meeting.path());
+    for (long stop = 0; stop <= stops; stop += stops / kMostKillsWithThePeer + 1) {
+      Peer peer(meeting.path());
+      const std::string where = std::string(step.name) + ", both killed at stop " + std::to_string(stop) + " of " + std::to_string(stops);
+      (void)kill_at(step, stop, 0, meeting, &peer, true, where);
+      if (fault::g_failures > 0) return;
     }
     std::printf("  %llu kills\n", static_cast<unsigned long long>(g_kills));
   });
 }
 
-std::string test_name(const ::testing::TestParamInfo<size_t>& each) {
+std::string test_name(const ::testing::TestParamInfo<size_t> &each) {
   std::string name = kSteps[each.param].name;
   std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;

@@ -144,7 +144,7 @@ class Nursery:
     def __init__(self, python: str) -> None:
         ours, theirs = pairs()
         # A PyTorch whose manager is killed says a lot.
-        self.errors = tempfile.TemporaryFile(mode="w+")
+        self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115
         arguments = [python, "-B", str(HERE / "torch_peer.py"), str(theirs.fileno())]
         self.process = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], stderr=self.errors)
         theirs.close()
@@ -287,10 +287,6 @@ class Storm:
         begin = time.monotonic()
         while remaining := left():  # type: ignore[operator]
             if time.monotonic() - begin > limit_s:
-                if os.environ.get("STORM_DEBUG"):
-                    os.system("sh /tmp/dump.sh")
-                    time.sleep(2)
-                    print("still" if left() else "gone")
                 if isinstance(remaining, list):
                     remaining = ", ".join(describe(str(name)) for name in remaining)
                 raise Failure(f"{what}: {remaining}")
@@ -323,7 +319,6 @@ class Storm:
 
     def run_round(self) -> None:
         self.round += 1
-        begin = time.monotonic()
         queues = {"tenon": pairs(), "torch": pairs()}
         roles = ["sender", "sender", "receiver", "receiver"]
         roles += [f"torch{self.random.randrange(len(self.nurseries))}"] if self.nurseries else ["sender"]
@@ -342,21 +337,15 @@ class Storm:
             self.listen()
             self.kill(victim)
             self.reap()
-        t1 = time.monotonic()
         self.settle(survivor)
-        t2 = time.monotonic()
         self.kill(survivor)
         self.finish_children(None)
         if self.manager_errors and self.manager_kills == 0:
             raise Failure(self.manager_errors[0])
-        t3 = time.monotonic()
         for ends in queues.values():
             for end in ends:
                 end.close()
         self.look_at_what_is_left()
-        t4 = time.monotonic()
-        if os.environ.get("STORM_DEBUG") and t4 - begin > 0.5:
-            print(f"round {self.round}: kills {t1 - begin:.2f} settle {t2 - t1:.2f} end {t3 - t2:.2f} look {t4 - t3:.2f}", flush=True)
 
     def finish_children(self, survivor: Process | None) -> None:
         """Until nobody is left but the survivor, the nurseries and the managers."""

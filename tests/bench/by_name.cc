@@ -1,0 +1,218 @@
+// Make, lend and open by name: Tenon in C against the bare primitives.
+//
+// File: both sides, every round: a new file of its own name is made, its pages reserved, mapped and filled by memset; the name goes to the
+// borrower, which opens and maps it, reads the first byte, lets go and acknowledges with one byte; the lender unmaps and takes the name
+// away. Only Tenon draws a random name, asks for headroom, makes the file whole before it is named, locks it, counts its holders, and sees
+// whether others hold it when it lets go. Socket: the borrower connects to the lender's name, receives the fd, maps, reads, lets go.
+// With --pairs the program makes a file pair for each line that it reads and prints nanoseconds: bench_by_name.py sets it against PyTorch.
+
+#include <poll.h>
+#include <sys/un.h>
+
+#include <array>
+#include <iostream>
+
+#include "bench/names.h"
+
+namespace {
+
+using bench::Child;
+using bench::Sockets;
+using Name = std::array<char, 64>;
+
+constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
+
+Name bare_lend(uint64_t number, uint64_t nbytes, void** bytes) {
+  Name name{};
+  std::snprintf(name.data(), name.size(), "/bench_%d_%llu", static_cast<int>(getpid()), static_cast<unsigned long long>(number));
+  const int fd = shm_open(name.data(), kFlags | O_CREAT | O_EXCL, 0600);
+  BENCH_CHECK(fd >= 0);
+  BENCH_CHECK(ftruncate(fd, static_cast<off_t>(nbytes)) == 0);
+  BENCH_CHECK(fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
+  *bytes = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  BENCH_CHECK(*bytes != MAP_FAILED);
+  close(fd);
+  std::memset(*bytes, 1, nbytes);
+  return name;
+}
+
+void bare_borrow(const Name& name) {
+  const int fd = shm_open(name.data(), kFlags, 0);
+  BENCH_CHECK(fd >= 0);
+  struct stat info{};
+  BENCH_CHECK(fstat(fd, &info) == 0);
+  const auto nbytes = static_cast<size_t>(info.st_size);
+  void* bytes = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  BENCH_CHECK(bytes != MAP_FAILED);
+  close(fd);
+  bench::touch(bytes);
+  munmap(bytes, nbytes);
+}
+
+void our_pair(const tenon_filename_options& options, const Sockets& names, const Sockets& ack, uint64_t nbytes) {
+  tenon_storage* storage = bench::new_file(options, nbytes, 1);
+  bench::put(names.here, bench::share_name(storage, options));
+  bench::get_byte(ack.here);
+  tenon_storage_release(storage);
+}
+
+void our_borrow(const Sockets& names, const Sockets& ack) {
+  tenon_storage* storage = bench::open_name(bench::get<tenon_filename_handle>(names.there));
+  bench::touch(tenon_storage_data(storage));
+  tenon_storage_release(storage);
+  bench::put_byte(ack.there);
+}
+
+void run_files(uint64_t nbytes, size_t rounds) {
+  const bench::Folder folder;
+  const tenon_filename_options options = bench::name_options(folder.path());
+  Sockets ours;
+  Sockets theirs;
+  Sockets ack;
+  const Child borrower([&] {
+    for (Sockets* each : {&ours, &theirs, &ack}) each->keep_there();
+    for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
+      our_borrow(ours, ack);
+      bare_borrow(bench::get<Name>(theirs.there));
+      bench::put_byte(ack.there);
+    }
+  });
+  for (Sockets* each : {&ours, &theirs, &ack}) each->keep_here();
+  bench::Row row{
+      "make, lend and open a file by name, " + bench::size_text(nbytes) + ", C", "us", "shm_open + fallocate + mmap + unlink", {}, {}, {}};
+  uint64_t number = 0;
+  bench::interleave(
+      &row, rounds, 1e3, [&] { our_pair(options, ours, ack, nbytes); },
+      [&] {
+        void* bytes = nullptr;
+        const Name name = bare_lend(number++, nbytes, &bytes);
+        bench::put(theirs.here, name);
+        bench::get_byte(ack.here);
+        munmap(bytes, nbytes);
+        shm_unlink(name.data());
+      });
+  bench::print_plain(row);
+}
+
+// What a lender of one fd does at the least.
+void bare_serve(int listener, int fd) {
+  for (;;) {
+    const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    BENCH_CHECK(client >= 0);
+    char byte = 'x';
+    iovec part{&byte, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    BENCH_CHECK(sendmsg(client, &message, MSG_NOSIGNAL) == 1);
+    close(client);
+  }
+}
+
+void bare_connect(const sockaddr_un& address, uint64_t nbytes) {
+  const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  BENCH_CHECK(connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  BENCH_CHECK(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+  void* bytes = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  BENCH_CHECK(bytes != MAP_FAILED);
+  bench::touch(bytes);
+  munmap(bytes, nbytes);
+  close(fd);
+  close(socket);
+}
+
+void run_socket(uint64_t nbytes, size_t rounds) {
+  const bench::Folder folder;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "%s/bare", folder.path().c_str());
+  bench::Holder ours([&](int socket) {
+    tenon_storage_options options{};
+    options.struct_size = sizeof options;
+    options.flags = TENON_STORAGE_ISOLATED;
+    tenon_storage* storage = nullptr;
+    BENCH_OK(tenon_storage_new(&options, nbytes, &storage, &err));
+    bench::put(socket, bench::share_name(storage, bench::name_options(folder.path())));
+  });
+  const auto handle = bench::get<tenon_filename_handle>(ours.socket());
+  ours.wait();
+  bench::Holder theirs([&](int socket) {
+    const int fd = memfd_create("bare", MFD_CLOEXEC);
+    BENCH_CHECK(ftruncate(fd, static_cast<off_t>(nbytes)) == 0 && fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
+    const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    BENCH_CHECK(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && listen(listener, 16) == 0);
+    bench::put_byte(socket);
+    bare_serve(listener, fd);
+  });
+  theirs.wait();
+  bench::Row row{
+      "open a segment by its socket's name, " + bench::size_text(nbytes) + ", C", "us", "connect + SCM_RIGHTS + mmap", {}, {}, {}};
+  bench::interleave(
+      &row, rounds, 1e3,
+      [&] {
+        tenon_storage* storage = bench::open_name(handle);
+        bench::touch(tenon_storage_data(storage));
+        tenon_storage_release(storage);
+      },
+      [&] { bare_connect(address, nbytes); });
+  bench::print_plain(row);
+}
+
+// A batch of pairs for each line "NBYTES COUNT" on stdin.
+void serve_pairs() {
+  const tenon_filename_options options = bench::name_options("/dev/shm");
+  Sockets names;
+  Sockets ack;
+  const pid_t parent = getpid();
+  const pid_t borrower = fork();
+  BENCH_CHECK(borrower >= 0);
+  if (borrower == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) std::_Exit(1);
+    for (Sockets* each : {&names, &ack}) each->keep_there();
+    for (;;) our_borrow(names, ack);
+  }
+  for (Sockets* each : {&names, &ack}) each->keep_here();
+  uint64_t nbytes = 0;
+  uint64_t count = 0;
+  while (std::cin >> nbytes >> count) {
+    const int64_t begin = bench::now_ns();
+    for (uint64_t i = 0; i < count; ++i) our_pair(options, names, ack, nbytes);
+    std::cout << (bench::now_ns() - begin) / static_cast<int64_t>(count) << std::endl;
+  }
+  kill(borrower, SIGKILL);
+  waitpid(borrower, nullptr, 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--pairs") == 0) {
+    serve_pairs();
+    return 0;
+  }
+  const bool smoke = bench::wants_smoke(argc, argv);
+  run_files(uint64_t{4} << 10, smoke ? 5 : 2000);
+  run_files(uint64_t{1} << 20, smoke ? 3 : 400);
+  run_files(uint64_t{64} << 20, smoke ? 1 : 20);
+  run_socket(uint64_t{1} << 20, smoke ? 5 : 2000);
+  return 0;
+}

@@ -1,0 +1,153 @@
+// What the benchmarks of names share: a directory of their own, names in it, and processes that hold some.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <memory>
+
+#include "bench/bench.h"
+
+namespace bench {
+
+// A row that has no goal: it is there to be seen.
+inline void print_plain(const std::string& measure, const char* unit, const std::string& against, const std::vector<double>& ours,
+                        const std::vector<double>& theirs) {
+  std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": null", measure.c_str(), unit, against.c_str());
+  print_samples("ours", ours);
+  print_samples("theirs", theirs);
+  std::printf("}\n");
+  std::fflush(stdout);
+}
+inline void print_plain(const Row& row) { print_plain(row.measure, row.unit, row.against, row.ours, row.theirs); }
+
+class Folder {
+ public:
+  Folder() {
+    char path[] = "/dev/shm/bench-XXXXXX";
+    BENCH_CHECK(mkdtemp(path) != nullptr);
+    path_ = path;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    clear();
+    rmdir(path_.c_str());
+  }
+  const std::string& path() const { return path_; }
+  size_t clear() const {
+    return each([this](const char* leaf) { unlink((path_ + "/" + leaf).c_str()); });
+  }
+  size_t count() const {
+    return each([](const char*) {});
+  }
+
+ private:
+  size_t each(const std::function<void(const char*)>& run) const {
+    size_t count = 0;
+    DIR* folder = opendir(path_.c_str());
+    BENCH_CHECK(folder != nullptr);
+    while (const dirent* entry = readdir(folder)) {
+      if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
+      run(entry->d_name);
+      ++count;
+    }
+    closedir(folder);
+    return count;
+  }
+  std::string path_;
+};
+
+inline tenon_filename_options name_options(const std::string& directory) {
+  tenon_filename_options options{};
+  options.struct_size = sizeof options;
+  options.directory = directory.c_str();
+  return options;
+}
+
+inline tenon_storage* new_file(const tenon_filename_options& options, uint64_t nbytes, int fill) {
+  tenon_storage* storage = nullptr;
+  BENCH_OK(tenon_storage_new_filename(&options, nbytes, &storage, &err));
+  void* bytes = nullptr;
+  BENCH_OK(tenon_storage_data_mut(storage, &bytes, &err));
+  std::memset(bytes, fill, nbytes);
+  return storage;
+}
+
+inline tenon_filename_handle share_name(tenon_storage* storage, const tenon_filename_options& options) {
+  tenon_filename_handle handle{};
+  handle.struct_size = sizeof handle;
+  BENCH_OK(tenon_share_filename(storage, &options, nullptr, &handle, &err));
+  return handle;
+}
+
+inline tenon_storage* open_name(const tenon_filename_handle& handle) {
+  tenon_open_options options{};
+  options.struct_size = sizeof options;
+  options.flags = TENON_OPEN_ALLOW_UNSEALED;
+  tenon_storage* storage = nullptr;
+  BENCH_OK(tenon_open_filename(&handle, &options, nullptr, &storage, &err));
+  return storage;
+}
+
+inline void raise_fd_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// A process that has made something and waits to be killed. It says so by one byte; `run` may send more before.
+class Holder {
+ public:
+  explicit Holder(const std::function<void(int)>& run) {
+    int ends[2];
+    BENCH_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    socket_ = ends[0];
+    pid_ = fork();
+    BENCH_CHECK(pid_ >= 0);
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      run(ends[1]);
+      put_byte(ends[1]);
+      pause();
+    }
+    close(ends[1]);
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+  ~Holder() {
+    kill();
+    close(socket_);
+  }
+  int socket() const { return socket_; }
+  void wait() const { get_byte(socket_); }
+  void kill() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      BENCH_CHECK(waitpid(pid_, nullptr, 0) == pid_);
+    }
+    pid_ = -1;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int socket_ = -1;
+};
+
+template <typename T>
+void put(int socket, const T& value) {
+  BENCH_CHECK(send(socket, &value, sizeof value, MSG_NOSIGNAL) == sizeof value);
+}
+template <typename T>
+T get(int socket) {
+  T value{};
+  BENCH_CHECK(recv(socket, &value, sizeof value, 0) == sizeof value);
+  return value;
+}
+
+}  // namespace bench
