@@ -13,9 +13,9 @@ namespace tenon::share {
 
 inline constexpr std::string_view kSharedMemory = "/dev/shm";
 inline constexpr std::string_view kDefaultPrefix = "tenon-";
-inline constexpr std::string_view kBellPrefix = ".tenon-bell-";  // of a lender's empty file, which tells watchers of its end
+inline constexpr std::string_view kBellPrefix = ".tenon-bell-";   // of a lender's empty file, which tells watchers of its end
 inline constexpr std::string_view kMakingPrefix = ".tenon-new-";  // of a file until it is whole
-inline constexpr size_t kNameNbytes = 256;                       // of tenon_filename_handle.name, with its NUL
+inline constexpr size_t kNameNbytes = 256;                        // of tenon_filename_handle.name, with its NUL
 
 struct Filename {
   std::string directory;  // absolute, without a slash at its end

@@ -1,9 +1,11 @@
 #include "share/named_segment.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "base/checked.h"
@@ -22,6 +24,7 @@ using os::Fd;
 using os::NameInfo;
 
 constexpr uint64_t kHead = kFilenameHeaderNbytes;
+constexpr int kLockTries = 1000;
 
 unsigned long long number(uint64_t value) noexcept { return value; }
 
@@ -142,7 +145,11 @@ Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64
   const gid_t group = options.has_group ? options.group : static_cast<gid_t>(-1);
   TENON_TRY(os::set_access(making.fd(), mode_of(options), group, name.path()));
   TENON_TRY(reserve_file(making.fd(), name.directory, total));
-  if (!os::take_shared_lock(making.fd())) return refuse(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
+  // Who sweeps has it for the moment of a look.
+  for (int tries = 0; !os::take_shared_lock(making.fd()); ++tries) {
+    if (tries == kLockTries) return refuse(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   TENON_TRY(write_head(making.fd(), nbytes));
   // From here on others see it, whole.
   TENON_ASSIGN(const Fd fd, making.finish(name));
