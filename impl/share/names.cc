@@ -281,8 +281,15 @@ Result<Fd> FileTail::reopen() {
 
 Status FileTail::count_message() {
   if (!header_is_there()) return Status(Code::kNotFound, "the file may only be read, or was cut short").with("path", filename().path());
-  if (count_up(&header_->count) != CountStep::kDone)
-    return Status(Code::kCorrupt, "the count of the file is no count").with("path", filename().path());
+  int32_t zero = 0;
+  switch (count_up(&header_->count)) {
+    case CountStep::kDone: break;
+    case CountStep::kZero:
+      // A child of fork holds the file without a part in the count.
+      if (header_->count.compare_exchange_strong(zero, 1) || count_up(&header_->count) == CountStep::kDone) break;
+      [[fallthrough]];
+    case CountStep::kBad: return Status(Code::kCorrupt, "the count of the file is no count").with("path", filename().path());
+  }
   // PyTorch's files have no such number: its manager keeps what is in flight.
   if (header_->magic == kFilenameMagic) header_->in_flight.fetch_add(1, std::memory_order_relaxed);
   sent_.fetch_add(1, std::memory_order_relaxed);

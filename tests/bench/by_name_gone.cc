@@ -46,8 +46,8 @@ std::unique_ptr<bench::Holder> new_producer(uint64_t nbytes) {
   return producer;
 }
 
-void print_rows(const std::string& what, const std::vector<double>& samples) {
-  bench::print({what, "ms", "", {"ours", "at_most", 100}, samples, {}});
+void print_rows(const std::string& what, const std::vector<double>& samples, const std::vector<double>& theirs) {
+  bench::print({what, "ms", theirs.empty() ? "" : "the same without a name", {"ours", "at_most", 100}, samples, theirs});
   bench::print({what + ", the slowest of " + std::to_string(samples.size()),
                 "ms",
                 "",
@@ -56,22 +56,41 @@ void print_rows(const std::string& what, const std::vector<double>& samples) {
                 {}});
 }
 
+// Memory that goes with its process, name or no name: what the kernel needs by itself.
+std::unique_ptr<bench::Holder> new_nameless(uint64_t nbytes) {
+  auto holder = std::make_unique<bench::Holder>([nbytes](int) {
+    const int fd = open("/dev/shm", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    BENCH_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(nbytes)) == 0 && fallocate(fd, 0, 0, static_cast<off_t>(nbytes)) == 0);
+    void* bytes = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    BENCH_CHECK(bytes != MAP_FAILED);
+    close(fd);
+    std::memset(bytes, 1, nbytes);
+  });
+  holder->wait();
+  return holder;
+}
+
+double kill_and_wait(const bench::Holder& holder, uint64_t before) {
+  BENCH_CHECK(used_blocks() > before);
+  const int64_t begin = bench::now_ns();
+  ::kill(holder.pid(), SIGKILL);
+  while (used_blocks() > before) {
+    BENCH_CHECK(bench::now_ns() - begin < 10'000'000'000);
+  }
+  return static_cast<double>(bench::now_ns() - begin) / 1e6;
+}
+
 void run_with_peer(uint64_t nbytes, size_t rounds) {
   // It has been in the directory, holds a name there and does nothing.
   const auto peer = new_producer(64);
   const uint64_t before = used_blocks();
   std::vector<double> samples;
+  std::vector<double> bare;
   for (size_t round = 0; round < rounds; ++round) {
-    const auto producer = new_producer(nbytes);
-    BENCH_CHECK(used_blocks() > before);
-    const int64_t begin = bench::now_ns();
-    ::kill(producer->pid(), SIGKILL);
-    while (used_blocks() > before) {
-      BENCH_CHECK(bench::now_ns() - begin < 10'000'000'000);
-    }
-    samples.push_back(static_cast<double>(bench::now_ns() - begin) / 1e6);
+    samples.push_back(kill_and_wait(*new_producer(nbytes), before));
+    bare.push_back(kill_and_wait(*new_nameless(nbytes), before));
   }
-  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", a peer alive", samples);
+  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", a peer alive", samples, bare);
 }
 
 void run_alone(uint64_t nbytes, size_t rounds) {
@@ -89,7 +108,7 @@ void run_alone(uint64_t nbytes, size_t rounds) {
     samples.push_back(bench::get<double>(caller.socket()));
     BENCH_CHECK(used_blocks() <= before);
   }
-  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", by the next call", samples);
+  print_rows("memory of a killed producer back, " + bench::size_text(nbytes) + ", by the next call", samples, {});
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace {
 using fault::join;
 
 // A step of more stops than these is killed at every second or third of them, and so on. The sanitizers make calls of their own.
-constexpr long kMostKills = FAULT_ASAN || FAULT_TSAN ? 30 : 120;
-constexpr long kMostKillsWithThePeer = FAULT_ASAN || FAULT_TSAN ? 8 : 25;
+constexpr long kMostKills = FAULT_ASAN || FAULT_TSAN ? 20 : 60;
+constexpr long kMostKillsWithThePeer = FAULT_ASAN || FAULT_TSAN ? 6 : 12;
 constexpr int kRandomKills = FAULT_ASAN || FAULT_TSAN ? 3 : 10;
 constexpr long kMostInstructions = 4000;
 
