@@ -21,7 +21,6 @@ namespace tenon::share {
 namespace {
 
 using os::Fd;
-using os::NameInfo;
 
 constexpr uint64_t kHead = kFilenameHeaderNbytes;
 constexpr int kLockTries = 1000;

@@ -113,6 +113,7 @@ class Names {
       std::vector<os::Holders> holders(tails.size());
       if (has_forked()) {
         std::vector<os::FileId> files;
+        files.reserve(tails.size());
         for (const FileTail* tail : tails) files.push_back({tail->device_, tail->inode_});
         holders = os::find_holders(files);
       }

@@ -202,7 +202,8 @@ def test_a_forked_child_lends_by_socket(folder: str, child: Child) -> None:
     assert line(child(OPEN, name.name, 12, name.offset)) == "[0.0, 1.0, 2.0]"
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    with pytest.raises(tenon.PeerGone):
+    # This process watches the folder, so the dead name may be gone by now.
+    with pytest.raises((tenon.PeerGone, tenon.NotFound)):
         tenon.open_filename(f"{folder}/childs", 12, offset)
     assert line(child(OPEN, name.name, 12, name.offset)) == "[0.0, 1.0, 2.0]"
-    assert tenon.sweep(folder).dead == 1
+    assert tenon.sweep(folder).dead <= 1
