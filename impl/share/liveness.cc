@@ -9,9 +9,11 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <thread>
 
+#include "base/fork.h"
 #include "os/host.h"
 #include "os/local_socket.h"
 #include "os/memfd.h"
@@ -68,6 +70,8 @@ int32_t maker_of_torch_name(std::string_view leaf) noexcept {
 
 NameKind read_head(int fd, std::string_view leaf, uint64_t file_nbytes, Head* head) {
   std::byte bytes[kFilenameHeaderNbytes];
+  // PyTorch makes the name first and the file large enough next; a maker that was killed in between left nothing that anybody could open.
+  if (file_nbytes == 0 && maker_of_torch_name(leaf) != 0) return NameKind::kTorchFile;
   if (file_nbytes < sizeof bytes || !os::read_file(fd, 0, bytes, sizeof bytes).is_ok()) return NameKind::kOther;
   head->count = member<int32_t>(bytes, offsetof(FilenameHeader, count));
   if (member<uint32_t>(bytes, offsetof(FilenameHeader, magic)) == kFilenameMagic) {
@@ -172,7 +176,16 @@ Status look_at_socket(int directory, const NameInfo& info, const LookOptions& op
   return Status::ok();
 }
 
+// Two looks of this process at one file would each find the other's fd and call the file held.
+std::mutex g_look_mutex;
+const bool g_fork_hooks = [] {
+  register_fork_hooks(
+      7, {[]() noexcept { g_look_mutex.lock(); }, []() noexcept { g_look_mutex.unlock(); }, []() noexcept { g_look_mutex.unlock(); }});
+  return true;
+}();
+
 Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& options, NameReport* report) {
+  const std::lock_guard<std::mutex> lock(g_look_mutex);
   Fd fd;
   for (int tries = 1;; ++tries) {
     Result<Fd> opened = os::open_name(directory, report->leaf, false);
@@ -196,7 +209,7 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
     return Status::ok();
   }
   report->count = head.count;
-  report->nbytes = info.nbytes - kFilenameHeaderNbytes;
+  report->nbytes = info.nbytes - std::min(info.nbytes, kFilenameHeaderNbytes);
   if (report->kind == NameKind::kFile) {
     report->age_ns = std::max<int64_t>(os::real_time_ns() - head.made_ns, 0);
     if (head.maker_pid_namespace == os::host_identity().pid_namespace) report->maker_pid = head.maker_pid;
