@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -159,6 +160,8 @@ int run(int count, char** words) {
 }  // namespace tenon::manager
 
 int main(int count, char** words) {
+  // Who started it may be gone before it prints, and clients that others sent may be there by then.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     return tenon::manager::run(count, words);
   } catch (const std::exception& failure) {

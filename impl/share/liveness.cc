@@ -195,6 +195,11 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
     }
     if (opened.status().code() == Code::kNotFound) return opened.status();
     report->why = opened.status().message();
+    if (opened.status().code() == Code::kWouldBlock) {
+      // Somebody else looks: what it is cannot be read now, and the answer is not the last one.
+      report->kind = maker_of_torch_name(report->leaf) != 0 ? NameKind::kTorchFile : NameKind::kFile;
+      report->state = NameState::kLive;
+    }
     if (opened.status().code() != Code::kWouldBlock || tries >= options.patience) return Status::ok();
     pause();
   }

@@ -365,8 +365,10 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
     }
   }
   settled.clear();
-  const bool sockets_settled = !leaf.starts_with(kBellPrefix) || remove_dead_sockets(directory->fd());
-  return still_kept || (remove_if_dead(directory->fd(), leaf, 0, 0) && sockets_settled);
+  const bool is_bell = leaf.starts_with(kBellPrefix);
+  if (is_bell) (void)remove_dead_sockets(directory->fd());
+  // The kernel may let go of a bell before it does of the sockets, so after a bell one looks again in any case.
+  return still_kept || (remove_if_dead(directory->fd(), leaf, 0, 0) && !is_bell);
 }
 
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {

@@ -27,13 +27,14 @@ struct Watched {
   os::DirectoryWatch watch;
 };
 
-// Two that look at one name at once disturb each other, so whoever did not get a clear answer looks again, each after a time of its own.
+// Two that look at one name at once disturb each other, so whoever did not get a clear answer looks again, each after a time of its own;
+// and for two seconds in all, since the other one may be stopped in its look, or killed, which nobody is told of.
 struct Again {
   Ref<Directory> directory;
   Clock::time_point due;
   int tries = 0;
 };
-constexpr int kAgain = 3;
+constexpr int kAgain = 9;
 
 struct State {
   std::mutex mutex;
@@ -118,7 +119,7 @@ class Thread {
   }
 
   Again wait_for(const Ref<Directory>& directory, int tries) const {
-    const auto delay = std::chrono::milliseconds(2 + os::process_id() % 17 + tries * 15);
+    const auto delay = std::chrono::milliseconds(2 + os::process_id() % 17 + (tries == 0 ? 0 : std::min(10 << tries, 480)));
     return {directory, Clock::now() + delay, tries};
   }
 
