@@ -113,7 +113,7 @@ void judge(NameReport* report, const Head& head, const NameInfo& info, const Loo
   report->why = "nobody has it open or mapped (the kernel gave a lock and a write lease)";
   if (report->kind == NameKind::kFile) {
     // A date further off than any sender sets is no date: who can write the header must not keep the file for ever.
-    const int64_t left = head.keep_until_ns - now;
+    const int64_t left = head.keep_until_ns > now ? head.keep_until_ns - now : 0;  // of two positive numbers: no overflow
     if (head.count > 0 && head.in_flight > 0 && left > 0 && left <= kKeepNs) {
       report->state = NameState::kInFlight;
       report->why = format("its sender ended in order, and %d messages may be on their way; kept for %lld s more", head.in_flight,
@@ -216,7 +216,8 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
   report->count = head.count;
   report->nbytes = info.nbytes - std::min(info.nbytes, kFilenameHeaderNbytes);
   if (report->kind == NameKind::kFile) {
-    report->age_ns = std::max<int64_t>(os::real_time_ns() - head.made_ns, 0);
+    const int64_t now = os::real_time_ns();
+    report->age_ns = head.made_ns > 0 && head.made_ns < now ? now - head.made_ns : 0;
     if (head.maker_pid_namespace == os::host_identity().pid_namespace) report->maker_pid = head.maker_pid;
   } else {
     report->maker_pid = maker_of_torch_name(report->leaf);
