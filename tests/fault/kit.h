@@ -201,8 +201,11 @@ inline Held hold() {
 
 inline void check_held(const Held& before, const char* file, int line) {
   // The library's thread may look at a name just now, through an fd of its own.
-  for (int tries = 0; tries < 400 && count_fds() != before.fds; ++tries) usleep(5000);
-  const Held now = hold();
+  Held now = hold();
+  for (int tries = 0; tries < 400 && now.fds != before.fds; ++tries) {
+    usleep(5000);
+    now = hold();
+  }
   const auto same = [&](const char* what, uint64_t a, uint64_t b) {
     check(a == b, what, file, line, std::to_string(a) + " before and " + std::to_string(b) + " after");
   };
