@@ -1,5 +1,6 @@
 #include <tenon/message.h>
 
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -7,6 +8,7 @@
 #include "by_fd.h"
 #include "handles.h"
 #include "tensor/name.h"
+#include "tensor_view.h"
 
 using namespace tenon::capi;
 using tenon::Status;
@@ -67,6 +69,26 @@ tenon_tensor* tenon_message_find(const tenon_message* message, const char* name)
     return Status::ok();
   });
   return found == nullptr ? nullptr : handle<tenon_tensor>(found->tensor.get());
+}
+
+tenon_status tenon_message_get_views(const tenon_message* message, tenon_tensor_view* out, size_t n, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(message != nullptr, "message is NULL"));
+    TENON_TRY(check_argument(n <= object(message)->items().size(), "the message has fewer tensors"));
+    if (n == 0) return Status::ok();
+    TENON_TRY(check_output(out, "tenon_tensor_view"));
+    // A caller of a newer header has a larger struct.
+    const size_t size = out->struct_size;
+    auto* at = reinterpret_cast<std::byte*>(out);
+    for (size_t i = 0; i < n; ++i, at += size) {
+      const Message::Item& item = object(message)->items()[i];
+      tenon_tensor_view view = view_of(item.tensor.get());
+      view.struct_size = size;
+      view.name = item.has_name ? item.name.c_str() : nullptr;
+      std::memcpy(at, &view, sizeof view);
+    }
+    return Status::ok();
+  });
 }
 
 const void* tenon_message_user_bytes(const tenon_message* message, size_t* nbytes) noexcept {

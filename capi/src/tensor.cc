@@ -4,6 +4,7 @@
 
 #include "boundary.h"
 #include "handles.h"
+#include "tensor_view.h"
 
 using namespace tenon::capi;
 using tenon::Ref;
@@ -11,6 +12,27 @@ using tenon::Status;
 using tenon::storage::Storage;
 using tenon::tensor::Layout;
 using tenon::tensor::Tensor;
+
+namespace tenon::capi {
+
+tenon_tensor_view view_of(Tensor* tensor) noexcept {
+  tenon_tensor_view view{};
+  view.tensor = handle<tenon_tensor>(tensor);
+  view.data = tensor->data();
+  view.data_mut = tensor->storage()->is_read_only() ? nullptr : const_cast<void*>(view.data);
+  view.sizes = tensor->sizes().data();
+  view.strides = tensor->strides().data();
+  view.offset = tensor->offset();
+  view.numel = tensor->numel();
+  view.nbytes = tensor->nbytes();
+  view.dtype = {tensor->dtype().code, tensor->dtype().bits, tensor->dtype().lanes};
+  view.ndim = static_cast<int32_t>(tensor->sizes().size());
+  view.flags = tensor->flags();
+  view.is_contiguous = tenon::tensor::is_contiguous(tensor->sizes(), tensor->strides()) ? 1 : 0;
+  return view;
+}
+
+}  // namespace tenon::capi
 
 extern "C" {
 
@@ -89,5 +111,14 @@ uint64_t tenon_tensor_nbytes(const tenon_tensor* tensor) noexcept { return tenso
 
 int tenon_tensor_is_contiguous(const tenon_tensor* tensor) noexcept {
   return tensor != nullptr && tenon::tensor::is_contiguous(object(tensor)->sizes(), object(tensor)->strides()) ? 1 : 0;
+}
+
+tenon_status tenon_tensor_get_view(tenon_tensor* tensor, tenon_tensor_view* out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
+    TENON_TRY(check_output(out, "tenon_tensor_view"));
+    write_struct(out, view_of(object(tensor)));
+    return Status::ok();
+  });
 }
 }

@@ -44,6 +44,76 @@ static void filling(void) {
   tenon_message_release(message);
 }
 
+static void views(void) {
+  const int64_t sizes[] = {2, 3}, strides[] = {1, 2};
+  struct {
+    tenon_tensor_view view;
+    unsigned char newer[24]; /* what a later header may add */
+  } larger[2];
+  tenon_tensor_view out[3], untouched;
+  tenon_tensor_spec spec;
+  tenon_storage *storages[2];
+  tenon_tensor *tensors[2];
+  static const char *const names[] = {"read", NULL};
+  tenon_message *message = NULL;
+  size_t i;
+  memset(&spec, 0, sizeof(spec));
+  spec.struct_size = sizeof(spec);
+  spec.dtype.code = TENON_DTYPE_INT;
+  spec.dtype.bits = 16;
+  spec.dtype.lanes = 1;
+  spec.ndim = 2;
+  spec.sizes = sizes;
+  spec.strides = strides;
+  spec.offset = 5;
+  spec.flags = TENON_TENSOR_IS_PARAMETER;
+  storages[0] = check_storage(TENON_MODE_FROZEN, 0, 256, 1);
+  storages[1] = check_storage(TENON_MODE_SHARED, 0, 256, 2);
+  OK(tenon_tensor_new(storages[0], &spec, &tensors[0], ERR));
+  tensors[1] = check_bytes_tensor(storages[1]);
+  OK(tenon_message_new(&message, ERR));
+  OK(tenon_message_add(message, tensors, names, 2, NULL, ERR));
+
+  memset(out, 0x5a, sizeof(out));
+  out[0].struct_size = sizeof(out[0]);
+  OK(tenon_message_get_views(message, out, 2, ERR));
+  CHECK(out[0].struct_size == sizeof(out[0]) && out[1].struct_size == sizeof(out[0]));
+  CHECK(out[0].tensor == tensors[0] && strcmp(out[0].name, "read") == 0 && out[0].data == tenon_tensor_data(tensors[0]));
+  CHECK(out[0].data_mut == NULL && out[0].ndim == 2 && out[0].sizes[1] == 3 && out[0].strides[1] == 2 && out[0].offset == 5);
+  CHECK(out[0].numel == 6 && out[0].nbytes == 12 && out[0].dtype.code == TENON_DTYPE_INT && out[0].dtype.bits == 16);
+  CHECK(out[0].dtype.lanes == 1 && out[0].flags == TENON_TENSOR_IS_PARAMETER && out[0].is_contiguous == 0);
+  CHECK(out[1].tensor == tensors[1] && out[1].name == NULL && out[1].data_mut == tenon_storage_data(storages[1]));
+  CHECK(out[1].data == out[1].data_mut && out[1].numel == 256 && out[1].is_contiguous == 1 && out[1].flags == 0);
+  memset(&untouched, 0x5a, sizeof(untouched));
+  CHECK(memcmp(&out[2], &untouched, sizeof(untouched)) == 0);
+
+  out[2].struct_size = sizeof(out[2]);
+  OK(tenon_tensor_get_view(tensors[0], &out[2], ERR));
+  out[0].name = NULL; /* a tensor by itself has none */
+  CHECK(memcmp(&out[0], &out[2], sizeof(out[0])) == 0);
+
+  memset(larger, 0x5a, sizeof(larger));
+  larger[0].view.struct_size = sizeof(larger[0]);
+  OK(tenon_message_get_views(message, &larger[0].view, 2, ERR));
+  CHECK(larger[1].view.struct_size == sizeof(larger[0]) && larger[1].view.tensor == tensors[1]);
+  for (i = 0; i < sizeof(larger[0].newer); i++) CHECK(larger[0].newer[i] == 0x5a && larger[1].newer[i] == 0x5a);
+
+  OK(tenon_message_get_views(message, NULL, 0, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(message, out, 3, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(message, NULL, 1, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(NULL, out, 0, ERR));
+  out[0].struct_size = sizeof(out[0]) - 1;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_message_get_views(message, out, 1, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_get_view(tensors[0], out, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_get_view(tensors[0], NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_tensor_get_view(NULL, &out[2], ERR));
+  tenon_message_release(message);
+  for (i = 0; i < 2; i++) {
+    tenon_tensor_release(tensors[i]);
+    tenon_storage_release(storages[i]);
+  }
+}
+
 static void names_and_bytes_refused(void) {
   static char longest[TENON_MESSAGE_MAX_NAME_NBYTES + 2];
   static unsigned char bytes[TENON_MESSAGE_MAX_USER_NBYTES + 1];
@@ -163,6 +233,7 @@ static void bad_input(void) {
 int main(void) {
   check_begin(60);
   RUN(filling);
+  RUN(views);
   RUN(names_and_bytes_refused);
   RUN(lends_refused);
   RUN(bad_input);

@@ -89,6 +89,19 @@ TENON_API const char *tenon_message_name(const tenon_message *message, size_t in
 TENON_API tenon_tensor *tenon_message_find(const tenon_message *message, const char *name) TENON_NOEXCEPT;
 
 /**
+ * The first n tensors of a message at once, for callers to whom each call is dear.
+ * @param[in]     message  borrowed.
+ * @param[in,out] out      array of n; out[0].struct_size set by the caller is the size of each, and is written to the others; valid until
+ *                         the message's release; untouched on failure.
+ * @param[in]     n        at most tenon_message_count; 0 is allowed.
+ * @param[out]    err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if there are fewer).
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_status tenon_message_get_views(const tenon_message *message, tenon_tensor_view *out, size_t n,
+                                               tenon_error **err) TENON_NOEXCEPT;
+
+/**
  * The user's bytes.
  * @param[in]  message  borrowed; NULL is allowed.
  * @param[out] nbytes   how many; may be NULL.

@@ -61,6 +61,24 @@ typedef struct tenon_tensor_spec {
   uint32_t reserved;      /**< 0 */
 } tenon_tensor_spec;
 
+/** All that a reader of a tensor asks for, in one call. Pointers are borrowed from the tensor. Sizes, strides and offset count elements. */
+typedef struct tenon_tensor_view {
+  size_t struct_size;     /**< sizeof(tenon_tensor_view), set by the caller */
+  tenon_tensor *tensor;   /**< the tensor itself, borrowed */
+  const char *name;       /**< in a message: as tenon_message_name; else NULL */
+  const void *data;       /**< as tenon_tensor_data */
+  void *data_mut;         /**< the same address; NULL if the storage is read-only */
+  const int64_t *sizes;   /**< ndim numbers; NULL if ndim is 0 */
+  const int64_t *strides; /**< ndim numbers; NULL if ndim is 0 */
+  uint64_t offset;        /**< of the element with index 0, 0, … from the start of the storage */
+  uint64_t numel;         /**< as tenon_tensor_numel */
+  uint64_t nbytes;        /**< as tenon_tensor_nbytes */
+  tenon_dtype dtype;      /**< as in the spec */
+  int32_t ndim;           /**< 0 to TENON_TENSOR_MAX_NDIM */
+  uint32_t flags;         /**< TENON_TENSOR_* */
+  int32_t is_contiguous;  /**< as tenon_tensor_is_contiguous */
+} tenon_tensor_view;
+
 /**
  * Make a tensor over a storage. Every element it can name must lie inside the storage; nothing is read or moved.
  * @param[in]  storage  borrowed; the tensor takes a reference of its own.
@@ -148,6 +166,17 @@ TENON_API uint64_t tenon_tensor_nbytes(const tenon_tensor *tensor) TENON_NOEXCEP
  * @since 0.1. Any thread.
  */
 TENON_API int tenon_tensor_is_contiguous(const tenon_tensor *tensor) TENON_NOEXCEPT;
+
+/**
+ * Shape and data at once.
+ * @param[in]     tensor  borrowed.
+ * @param[in,out] out     out->struct_size set by the caller, the rest is filled in; valid until the tensor's last release; untouched
+ *                        on failure.
+ * @param[out]    err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_status tenon_tensor_get_view(tenon_tensor *tensor, tenon_tensor_view *out, tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 
