@@ -18,6 +18,7 @@
 #include "os/process.h"
 #include "os/wait.h"
 #include "share/filename.h"
+#include "share/manager.h"
 
 namespace tenon::cli {
 namespace {
@@ -166,18 +167,10 @@ Check check_session(const std::string& directory) {
   return check;
 }
 
-// Where the library would look for this user's manager.
-std::string manager_socket() {
-  const char* chosen = secure_getenv("TENON_MANAGER_FOLDER");
-  const std::string folder =
-      chosen != nullptr && *chosen != '\0' ? chosen : format("%s/tenon-manager-%u", std::string(share::kSharedMemory).c_str(), geteuid());
-  return folder + "/manager.sock";
-}
-
 // Connecting makes us its client for a moment, which is all that it notices.
 Check check_manager() {
   Check check{.id = "manager", .title = "manager"};
-  const std::string path = manager_socket();
+  const std::string path = share::manager_socket();
   check.facts = {{"socket", path}, {"running", false}, {"pid", nullptr}};
   os::Waiter waiter({.timeout_ns = 0});
   Result<os::Fd> connected = os::connect_local(os::SocketKind::kStream, path, &waiter);

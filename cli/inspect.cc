@@ -33,37 +33,11 @@
 namespace tenon::cli {
 namespace {
 
-using share::FilenameHeader;
+using share::FilenameHead;
 using share::NameKind;
 using share::NameReport;
 
 constexpr int kPatience = 20;
-
-// The head as it stands, without the atomics.
-struct Head {
-  int32_t count = 0;
-  uint32_t magic = 0;
-  int32_t in_flight = 0;
-  int32_t maker_pid = 0;
-  uint64_t nbytes = 0;
-  int64_t made_ns = 0;
-  int64_t keep_until_ns = 0;
-  uint64_t maker_pid_namespace = 0;
-};
-
-Head parse_head(const std::array<std::byte, share::kFilenameHeaderNbytes>& bytes) {
-  Head head;
-  const auto take = [&bytes](auto* value, size_t offset) { std::memcpy(value, bytes.data() + offset, sizeof *value); };
-  take(&head.count, offsetof(FilenameHeader, count));
-  take(&head.magic, offsetof(FilenameHeader, magic));
-  take(&head.in_flight, offsetof(FilenameHeader, in_flight));
-  take(&head.maker_pid, offsetof(FilenameHeader, maker_pid));
-  take(&head.nbytes, offsetof(FilenameHeader, nbytes));
-  take(&head.made_ns, offsetof(FilenameHeader, made_ns));
-  take(&head.keep_until_ns, offsetof(FilenameHeader, keep_until_ns));
-  take(&head.maker_pid_namespace, offsetof(FilenameHeader, maker_pid_namespace));
-  return head;
-}
 
 std::string time_text(int64_t realtime_ns) {
   const std::time_t seconds = realtime_ns / 1'000'000'000;
@@ -75,7 +49,7 @@ std::string time_text(int64_t realtime_ns) {
 }
 
 // The first bytes of a file that may be swept or cut short at this moment.
-Result<Head> read_head(int directory, const std::string& leaf) {
+Result<FilenameHead> read_head_of(int directory, const std::string& leaf) {
   for (int tries = 1;; ++tries) {
     Result<os::Fd> opened = os::open_name(directory, leaf, false);
     if (!opened.is_ok() && opened.status().code() == Code::kWouldBlock && tries < kPatience) {
@@ -83,9 +57,7 @@ Result<Head> read_head(int directory, const std::string& leaf) {
       continue;
     }
     TENON_ASSIGN(const os::Fd fd, std::move(opened));
-    std::array<std::byte, share::kFilenameHeaderNbytes> bytes;
-    TENON_TRY(os::read_file(fd.get(), 0, bytes.data(), bytes.size()));
-    return parse_head(bytes);
+    return share::read_head(fd.get());
   }
 }
 
@@ -99,7 +71,7 @@ void print_fields(const Fields& fields) {
   }
 }
 
-Fields fields_of(const share::Filename& filename, const Listed& listed, const Head* head) {
+Fields fields_of(const share::Filename& filename, const Listed& listed, const FilenameHead* head) {
   const NameReport& report = listed.report;
   Fields fields = {{"name", filename.text()},
                    {"kind", kind_name(report.kind)},
@@ -125,7 +97,7 @@ Fields fields_of(const share::Filename& filename, const Listed& listed, const He
   return fields;
 }
 
-Json head_json(const Head& head, NameKind kind) {
+Json head_json(const FilenameHead& head, NameKind kind) {
   Json json = {{"count", head.count}};
   if (kind != NameKind::kFile) return json;
   json["in_flight"] = head.in_flight;
@@ -167,10 +139,10 @@ bool is_anything(mode_t /*mode*/) { return true; }
 bool has_filename_head(const std::string& path, std::string_view leaf) {
   const os::Fd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.is_open()) return errno == EWOULDBLOCK;  // a sweep has its lease on it, so it is a name
-  std::array<std::byte, share::kFilenameHeaderNbytes> bytes{};
-  if (!os::read_file(fd.get(), 0, bytes.data(), bytes.size()).is_ok()) return false;
-  if (std::memcmp(bytes.data(), tensor::wire::kMagic.data(), tensor::wire::kMagic.size()) == 0) return false;
-  return parse_head(bytes).magic == share::kFilenameMagic || leaf.starts_with("torch_");
+  std::byte bytes[share::kFilenameHeaderNbytes];
+  if (!os::read_file(fd.get(), 0, bytes, sizeof bytes).is_ok()) return false;
+  if (std::memcmp(bytes, tensor::wire::kMagic.data(), tensor::wire::kMagic.size()) == 0) return false;
+  return share::parse_head(bytes).magic == share::kFilenameMagic || leaf.starts_with("torch_");
 }
 
 // The name that the text means, if it is one: a handle's text, or a path to what is no descriptor.
@@ -203,10 +175,10 @@ int inspect_name(const share::Filename& filename, bool json) {
     look.any_user = true;
     look.patience = kPatience;
     TENON_ASSIGN(NameReport report, share::look_at(directory.get(), filename.leaf, look));
-    Head head;
+    FilenameHead head;
     const bool has_head = report.kind == NameKind::kFile || report.kind == NameKind::kTorchFile;
     if (has_head) {
-      TENON_ASSIGN(head, read_head(directory.get(), filename.leaf));
+      TENON_ASSIGN(head, read_head_of(directory.get(), filename.leaf));
     }
     const Listed listed = std::move(add_holders(filename.directory, {std::move(report)}).front());
     if (json) {

@@ -24,20 +24,6 @@ pid_t lender_of(const std::string& path) {
   return peer.is_ok() ? peer.value().pid : 0;
 }
 
-NameReport report_of_other(const std::string& leaf, const os::NameInfo& info) {
-  NameReport report;
-  report.leaf = leaf;
-  report.why = "it is neither Tenon's nor PyTorch's";
-  report.device = info.device;
-  report.inode = info.inode;
-  report.nbytes = info.nbytes;
-  report.allocated_nbytes = info.allocated_nbytes;
-  report.uid = info.uid;
-  report.mode = info.mode;
-  report.age_ns = std::max<int64_t>(os::real_time_ns() - info.changed_ns, 0);
-  return report;
-}
-
 Status add_others(const std::string& directory, std::vector<NameReport>* reports) {
   TENON_ASSIGN(const os::Fd fd, os::open_directory(directory));
   std::vector<std::string> known;
@@ -47,7 +33,7 @@ Status add_others(const std::string& directory, std::vector<NameReport>* reports
     if (std::binary_search(known.begin(), known.end(), leaf)) return true;
     // Not opened: it is none of ours.
     Result<os::NameInfo> info = os::look_at_name(fd.get(), leaf);
-    if (info.is_ok()) reports->push_back(report_of_other(leaf, info.value()));
+    if (info.is_ok()) reports->push_back(share::report_unopened(leaf, info.value()));
     return true;
   });
 }

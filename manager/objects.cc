@@ -27,16 +27,6 @@ constexpr uint8_t kClosingTries = 3;
 constexpr int64_t kSlowestWatchedNs = 30'000 * kMillisecond;
 constexpr int64_t kSlowestBlindNs = 1000 * kMillisecond;
 
-// torch_PID_RANDOM_COUNTER, made by the process PID, which registers it just before.
-bool is_made_by(std::string_view leaf, int32_t pid) noexcept {
-  constexpr std::string_view kPrefix = "torch_";
-  if (!leaf.starts_with(kPrefix)) return false;
-  leaf.remove_prefix(kPrefix.size());
-  int32_t maker = 0;
-  const auto [end, error] = std::from_chars(leaf.data(), leaf.data() + leaf.size(), maker);
-  return error == std::errc() && end != leaf.data() + leaf.size() && *end == '_' && maker == pid;
-}
-
 }  // namespace
 
 Objects::Objects(os::Fd directory, std::string path, const Bounds& bounds) noexcept
@@ -147,7 +137,8 @@ bool Objects::add(SenderId sender, const std::string& leaf, int32_t claimed_pid)
     }
     entry->inode = info.inode;
     entry->device = info.device;
-  } else if (is_made_by(leaf, claimed_pid)) {
+  } else if (claimed_pid != 0 && share::maker_of_torch_name(leaf) == claimed_pid) {
+    // PyTorch registers a name just before it makes the file.
     entry->maker_known = true;
   } else {
     ++part->unproven;
@@ -300,14 +291,8 @@ Objects::Found Objects::examine(Entry* entry, int64_t* later_ns) {
 
 // Closing `fd` ends the lease. Without leases (alone false) only the count is left to go by, and it must be 0 by all accounts.
 Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_ns) {
-  std::array<std::byte, share::kFilenameHeaderNbytes> head{};
-  const bool whole = os::read_file(fd, 0, head.data(), head.size()).is_ok();
-  int32_t count = 0;
-  uint32_t magic = 0;
-  if (whole) {
-    std::memcpy(&count, head.data() + offsetof(share::FilenameHeader, count), sizeof count);
-    std::memcpy(&magic, head.data() + offsetof(share::FilenameHeader, magic), sizeof magic);
-  }
+  Result<share::FilenameHead> read = share::read_head(fd);
+  const share::FilenameHead head = read.is_ok() ? read.value() : share::FilenameHead{};
   int64_t left_behind = entry->left_behind;
   int64_t youngest_ns = INT64_MAX;
   const int64_t now_real_ns = os::real_time_ns();
@@ -315,9 +300,9 @@ Objects::Found Objects::judge(Entry* entry, int fd, bool alone, int64_t* later_n
     left_behind += std::min(part.net, 0);
     if (part.net > 0) youngest_ns = std::min(youngest_ns, std::max<int64_t>(now_real_ns - part.added_ns, 0));
   }
-  const int64_t in_flight = int64_t{count} - left_behind;
+  const int64_t in_flight = int64_t{head.count} - left_behind;
   if (!alone && (in_flight > 0 || youngest_ns != INT64_MAX)) return Found::kHeld;
-  if (closing_ && magic == share::kFilenameMagic) {
+  if (closing_ && head.magic == share::kFilenameMagic) {
     // Tenon's own files say themselves how long a message is waited for.
     os::drop_lease(fd);
     share::LookOptions options;

@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "os/limits.h"
 
 namespace tenon::memory {
@@ -38,12 +39,7 @@ struct State {
   uint64_t retired_nbytes = 0;
 };
 
-// Never destroyed: storages may be released by other static destructors. Made in place: it cannot fail for want of memory.
-State& state() noexcept {
-  alignas(State) static std::byte room[sizeof(State)];
-  static State* const instance = new (room) State();
-  return *instance;
-}
+State& state() noexcept { return immortal<State>(); }
 
 // The child must not hand out blocks of the parent's segments, nor may its releases touch the parent's lists. It forgets them; storages
 // that it inherited hold their segments themselves.

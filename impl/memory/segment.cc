@@ -26,15 +26,6 @@ const bool g_fork_hooks = [] {
 
 unsigned long long number(uint64_t value) noexcept { return value; }
 
-Status reserve_in_chunks(int fd, uint64_t offset, uint64_t nbytes) {
-  for (uint64_t done = 0; done < nbytes; done += os::kReserveChunk) {
-    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
-    TENON_TRY(os::ask_headroom(chunk));
-    TENON_TRY(os::reserve_pages(fd, offset + done, chunk));
-  }
-  return Status::ok();
-}
-
 // Whether the number of a file's pages says that none is missing before some end. A count and no map: SEEK_HOLE takes reserved pages that
 // were never touched for holes. A lender that reserves from the front, as Tenon does, passes. Of an unsealed file that may be written the
 // count tells nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
@@ -43,6 +34,15 @@ bool count_tells(const os::FileInfo& file, bool sealed) noexcept { return sealed
 Status refuse_fd(Code code, int fd, const std::string& why) { return Status(code, format("fd %d %s", fd, why.c_str())).with("fd", fd); }
 
 }  // namespace
+
+Status reserve_in_chunks(int fd, uint64_t offset, uint64_t nbytes) {
+  for (uint64_t done = 0; done < nbytes; done += os::kReserveChunk) {
+    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
+    TENON_TRY(os::ask_headroom(chunk));
+    TENON_TRY(os::reserve_pages(fd, offset + done, chunk));
+  }
+  return Status::ok();
+}
 
 SegmentTotals& segment_totals() noexcept {
   static SegmentTotals totals;

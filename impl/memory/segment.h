@@ -16,6 +16,9 @@
 
 namespace tenon::memory {
 
+// Pages for a range of a file, with the machine's headroom asked between pieces.
+Status reserve_in_chunks(int fd, uint64_t offset, uint64_t nbytes);
+
 // What tells one segment from all others on this machine, for as long as anybody holds it.
 struct SegmentKey {
   uint64_t device = 0;

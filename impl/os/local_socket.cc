@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "os/limits.h"
+#include "os/memfd.h"
 
 namespace tenon::os {
 namespace {
@@ -68,15 +68,6 @@ Result<Fd> new_socket(SocketKind kind, const std::string& path) {
   return fd;
 }
 
-Result<std::string> random_leaf() {
-  uint64_t number = 0;
-  ssize_t got = 0;
-  while ((got = ::getrandom(&number, sizeof number, 0)) < 0 && errno == EINTR) {
-  }
-  if (got != sizeof number) return errno_status(errno, "getrandom");
-  return format(".tenon-%016llx", static_cast<unsigned long long>(number));
-}
-
 // The name under which a socket is made ready. It goes in any case: after a success the socket has its own.
 struct MakingName {
   int folder;
@@ -100,7 +91,8 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
   TENON_ASSIGN(const Place place, split(path));
   const Fd folder(::open(place.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open()) return failed(errno, "the directory of socket", path);
-  TENON_ASSIGN(const std::string leaf, random_leaf());
+  TENON_ASSIGN(const Nonce random, random_nonce());
+  const std::string leaf = ".tenon-" + hex(random);
   TENON_ASSIGN(Fd socket, new_socket(kind, path));
   // By its path where that fits: it is what ss and lsof show.
   const std::string full = place.folder + "/" + leaf;

@@ -29,17 +29,6 @@ namespace {
 constexpr std::string_view kNamePrefix = "tenon-";
 constexpr std::string_view kLinkPrefix = "/memfd:tenon-";
 
-std::string hex(const Nonce& nonce) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(nonce.size() * 2);
-  for (const uint8_t byte : nonce) {
-    text.push_back(digits[byte >> 4]);
-    text.push_back(digits[byte & 15]);
-  }
-  return text;
-}
-
 int hex_digit(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -72,6 +61,17 @@ Result<Nonce> random_nonce() {
     done += static_cast<size_t>(got);
   }
   return nonce;
+}
+
+std::string hex(const Nonce& nonce) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(nonce.size() * 2);
+  for (const uint8_t byte : nonce) {
+    text.push_back(digits[byte >> 4]);
+    text.push_back(digits[byte & 15]);
+  }
+  return text;
 }
 
 Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) {

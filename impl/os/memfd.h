@@ -15,6 +15,7 @@ using Nonce = std::array<uint8_t, 16>;
 // Unguessable, and part of the memfd's name, so that a process that finds the fd through /proc can tell that it is the one
 // it was told of. It is not in the memory itself: byte 0 stays payload, which PyTorch needs.
 Result<Nonce> random_nonce();
+std::string hex(const Nonce& nonce);
 
 // A sealable, close-on-exec memfd of `nbytes` bytes without pages. RLIMIT_FSIZE must have been asked before: the kernel kills who passes
 // it.

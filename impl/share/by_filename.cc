@@ -30,10 +30,6 @@ constexpr int64_t kSweepPatienceNs = 1'000'000'000;
 
 unsigned long long number(uint64_t value) noexcept { return value; }
 
-Status refuse(const std::string& path, Code code, const std::string& why) {
-  return Status(code, format("%s %s", path.c_str(), why.c_str())).with("path", path);
-}
-
 std::string names_manager(const Filename& name, const std::string& manager, bool wanted) {
   return wanted && name.directory == kSharedMemory ? manager : std::string();
 }
@@ -75,24 +71,24 @@ Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& 
     if (opened.is_ok()) {
       file.fd = std::move(opened).value();
       TENON_ASSIGN(file.info, os::look_at_file(file.fd.get()));
-      if (file.info.kind != NameInfo::Kind::kFile) return refuse(path, Code::kCorrupt, "is no file");
+      if (file.info.kind != NameInfo::Kind::kFile) return refuse_name(path, Code::kCorrupt, "is no file");
       if (os::take_shared_lock(file.fd.get())) break;
     } else if (opened.status().code() != Code::kWouldBlock) {
       return name_error(path, opened.status());
     }
     if (std::chrono::steady_clock::now() > deadline)
-      return refuse(path, Code::kTimeout, "is held by a process that looks whether it is dead, or says so");
+      return refuse_name(path, Code::kTimeout, "is held by a process that looks whether it is dead, or says so");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   // With the lock in our hand: a sweep that came first has removed the name by now.
   TENON_ASSIGN(const NameInfo now, os::look_at_file(file.fd.get()));
-  if (now.links == 0) return refuse(path, Code::kNotFound, "was just removed");
+  if (now.links == 0) return refuse_name(path, Code::kNotFound, "was just removed");
   return file;
 }
 
 Status check_owner(const NameInfo& info, const std::string& path, bool other_user) {
   if (other_user || info.uid == os::user_id()) return Status::ok();
-  return std::move(refuse(path, Code::kPermission, format("belongs to user %u", info.uid))).with("option", std::string("OTHER_USER"));
+  return std::move(refuse_name(path, Code::kPermission, format("belongs to user %u", info.uid))).with("option", std::string("OTHER_USER"));
 }
 
 Status check_size(const NameInfo& info, const std::string& path, const NameClaim& claim) {
@@ -102,7 +98,7 @@ Status check_size(const NameInfo& info, const std::string& path, const NameClaim
         .with("field", std::string("offset"))
         .with("path", path);
   if (info.nbytes >= end) return Status::ok();
-  return refuse(path, Code::kCorrupt, format("has %llu bytes, and %llu are claimed with its head", number(info.nbytes), number(end)))
+  return refuse_name(path, Code::kCorrupt, format("has %llu bytes, and %llu are claimed with its head", number(info.nbytes), number(end)))
       .with("field", std::string("nbytes"));
 }
 
@@ -122,10 +118,10 @@ Status count_opening(int fd, FilenameHeader* header, const std::string& path) {
     case CountStep::kDone: return Status::ok();
     case CountStep::kZero:
       if (is_held_uncounted(fd, header)) return Status::ok();
-      return refuse(path, Code::kNotFound, "has count 0: its last holder just let go");
+      return refuse_name(path, Code::kNotFound, "has count 0: its last holder just let go");
     case CountStep::kBad: break;
   }
-  return refuse(path, Code::kCorrupt, format("has count %d, which no number of holders is", header->count.load()));
+  return refuse_name(path, Code::kCorrupt, format("has count %d, which no number of holders is", header->count.load()));
 }
 
 // Becomes a holder of a file that is open and locked. `segment` is the file's, if this process has it mapped without a tail (it came by
@@ -174,13 +170,27 @@ Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path
   return opened;
 }
 
-Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory,
+// The file's segment, if this process holds it by name and it is large enough.
+Ref<Segment> find_held_segment(const NameInfo& info, const NameClaim& claim, bool writable) {
+  Ref<Segment> segment = find_segment({info.device, info.inode, writable});
+  return segment && segment->nbytes() >= kHead + claim.offset + claim.nbytes && segment->find_tail<FileTail>() != nullptr ? segment
+                                                                                                                          : nullptr;
+}
+
+// `seen` is what has the name.
+Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory, const NameInfo& seen,
                                const NameOpenOptions& options, os::Waiter* waiter) {
   const std::string path = name.path();
   const OpenOptions& open = options.open;
   const Access wanted = open.access != Access::kAuto ? open.access : claim.access;
   if (!open.is_private() && claim.access == Access::kReadOnly && open.access == Access::kWritable)
-    return refuse(path, Code::kPermission, "was lent read-only").with("option", std::string("PRIVATE_COW or PRIVATE_COPY"));
+    return refuse_name(path, Code::kPermission, "was lent read-only").with("option", std::string("PRIVATE_COW or PRIVATE_COPY"));
+  if (!open.is_private()) {
+    TENON_TRY(check_size(seen, path, claim));
+    // A holder need not open it again, which would also wake whoever watches the directory.
+    if (const Ref<Segment> held = find_held_segment(seen, claim, wanted != Access::kReadOnly))
+      return open_range(held, kHead + claim.offset, claim.nbytes);
+  }
   TENON_ASSIGN(OpenedFile file, open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
   TENON_TRY(check_owner(file.info, path, options.other_user));
   TENON_TRY(check_size(file.info, path, claim));
@@ -212,25 +222,25 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, c
   for (const Detail& detail : status.info()->details) about_range = about_range || detail.key == "field";
   const std::string path = name.path();
   if (status.code() != Code::kInvalidArgument || about_range) return name_error(path, status);
-  return refuse(path, Code::kCorrupt, "hands out no memory: " + status.message()).caused_by(status);
+  return refuse_name(path, Code::kCorrupt, "hands out no memory: " + status.message()).caused_by(status);
 }
 
 // `range` is what the storage has of the file.
 Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const FilenameOptions& options, os::Waiter* waiter) {
   const Filename name = tail->filename();
   if (options.access == Access::kReadOnly) {
-    return refuse(name.path(), Code::kPermission, "is a file: its own user can always write it, so it cannot be lent read-only")
+    return refuse_name(name.path(), Code::kPermission, "is a file: its own user can always write it, so it cannot be lent read-only")
         .with("option", std::string("a LENDER_WRITES or FROZEN storage, whose name is a socket"));
   }
   if (!options.name.empty() && options.name != name.leaf)
-    return refuse(name.path(), Code::kUnsupported, "is the name that the storage has already")
+    return refuse_name(name.path(), Code::kUnsupported, "is the name that the storage has already")
         .with("option", std::string("tenon_storage_new_filename"));
   NameClaim result = range;
   result.name = name.text();
   result.manager = tail->manager();
   if (options.torch && result.manager.empty()) {
     if (name.directory != kSharedMemory)
-      return refuse(name.path(), Code::kUnsupported, "is not in /dev/shm, the only directory in which PyTorch looks");
+      return refuse_name(name.path(), Code::kUnsupported, "is not in /dev/shm, the only directory in which PyTorch looks");
     std::string manager = options.manager;
     if (manager.empty()) {
       TENON_ASSIGN(manager, start_manager("", waiter));
@@ -286,12 +296,11 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
   sweep_some_names(directory, watch_names(directory));
   // Marks the storage as lent, too.
   TENON_ASSIGN(const Lend lent, lend(storage, options.access));
-  (void)lent;
   // Whoever may read needs both bits of a socket to connect; the memory behind it has its own say on writing.
   const mode_t mode = mode_of(options) | ((mode_of(options) & 0444) >> 1);
   const SocketPolicy policy{mode, options.has_group, options.group};
-  TENON_ASSIGN(const Filename name, serve_name(storage, access, place, options.name.empty() ? options.prefix : std::string(), policy));
-  result.offset = storage->offset();
+  TENON_ASSIGN(const Filename name, serve_name(storage, lent.access, place, options.name.empty() ? options.prefix : std::string(), policy));
+  result.offset = lent.offset;
   result.name = name.text();
   if (options.in_flight) (void)count_socket_message(name, false);
   return result;
@@ -306,16 +315,16 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
   const std::string path = name.path();
   if (!info.is_ok()) {
     if (info.status().code() == Code::kNotFound)
-      return refuse(path, Code::kNotFound, "does not exist: nobody holds it any more, or it is in another /dev/shm");
+      return refuse_name(path, Code::kNotFound, "does not exist: nobody holds it any more, or it is in another /dev/shm");
     return info.status();
   }
   if (info.value().kind == NameInfo::Kind::kSocket) {
     TENON_TRY(check_owner(info.value(), path, options.other_user));
     return open_socket(claim, name, options, waiter);
   }
-  if (info.value().kind != NameInfo::Kind::kFile) return refuse(path, Code::kCorrupt, "is neither a file nor a socket");
+  if (info.value().kind != NameInfo::Kind::kFile) return refuse_name(path, Code::kCorrupt, "is neither a file nor a socket");
   TENON_TRY(check_owner(info.value(), path, options.other_user));
-  TENON_ASSIGN(Ref<Storage> storage, open_file(claim, name, directory, options, waiter));
+  TENON_ASSIGN(Ref<Storage> storage, open_file(claim, name, directory, info.value(), options, waiter));
   if (options.received) (void)count_message_received(claim);
   return storage;
 }
@@ -327,14 +336,17 @@ Status count_message(const NameClaim& claim) {
     if (FileTail* tail = segment->find_tail<FileTail>(); tail != nullptr) return tail->count_message();
   }
   if (count_socket_message(name, false)) return Status::ok();
-  return refuse(name.path(), Code::kNotFound, "is not a name of a storage that this process holds");
+  return refuse_name(name.path(), Code::kNotFound, "is not a name of a storage that this process holds");
 }
 
 Status count_message_received(const NameClaim& claim) {
   if (claim.name.empty()) return Status::ok();
   TENON_ASSIGN(const Filename name, parse_filename(claim.name));
   if (const Ref<Segment> segment = find_held_file(name)) {
-    if (FileTail* tail = segment->find_tail<FileTail>(); tail != nullptr) return tail->count_received();
+    if (FileTail* tail = segment->find_tail<FileTail>(); tail != nullptr) {
+      tail->count_received();
+      return Status::ok();
+    }
   }
   if (count_socket_message(name, true)) return Status::ok();
   Result<Ref<Directory>> directory = open_names_directory(name.directory);
@@ -349,7 +361,7 @@ Status count_message_received(const NameClaim& claim) {
   }
   Result<OpenedFile> file = open_locked(directory.value(), name, true);
   if (!file.is_ok()) return file.status().code() == Code::kNotFound ? Status::ok() : std::move(file).status();
-  if (file.value().info.nbytes < kHead) return refuse(name.path(), Code::kCorrupt, "has no head");
+  if (file.value().info.nbytes < kHead) return refuse_name(name.path(), Code::kCorrupt, "has no head");
   {
     TENON_ASSIGN(const os::Mapping page, os::Mapping::create(os::Mapping::Kind::kSharedWritable, file.value().fd.get(), 0, kHead));
     count_message_received(std::launder(reinterpret_cast<FilenameHeader*>(page.base())));
@@ -365,7 +377,7 @@ Status unlink_filename(std::string_view text) {
   if (!directory.is_ok()) return directory.status().code() == Code::kNotFound ? Status::ok() : std::move(directory).status();
   Result<NameInfo> info = os::look_at_name(directory.value()->fd(), name.leaf);
   if (!info.is_ok()) return info.status().code() == Code::kNotFound ? Status::ok() : std::move(info).status();
-  if (info.value().kind == NameInfo::Kind::kOther) return refuse(name.path(), Code::kPermission, "is neither a file nor a socket");
+  if (info.value().kind == NameInfo::Kind::kOther) return refuse_name(name.path(), Code::kPermission, "is neither a file nor a socket");
   return os::unlink_name(directory.value()->fd(), name.leaf);
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 
 namespace tenon::share {
 namespace {
@@ -46,12 +47,7 @@ struct State {
   std::unordered_map<StorageKey, Storage*, StorageKeyHash> storages;
 };
 
-// Never destroyed: objects may outlive static destruction. Made in place: it cannot fail for want of memory.
-State& state() noexcept {
-  alignas(State) static std::byte room[sizeof(State)];
-  static State* const instance = new (room) State();
-  return *instance;
-}
+State& state() noexcept { return immortal<State>(); }
 
 const bool g_fork_hooks = [] {
   (void)state();

@@ -2,12 +2,18 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+
 #include "os/memfd.h"
 
 namespace tenon::share {
 namespace {
 
 constexpr size_t kLeafMax = 255;
+constexpr std::string_view kTorchPrefix = "torch_";
 
 Status bad_name(std::string_view text, const char* why) {
   const std::string shown(text.substr(0, kNameNbytes));
@@ -19,6 +25,13 @@ bool is_leaf(std::string_view leaf) noexcept {
          leaf.find('\0') == std::string_view::npos;
 }
 
+template <typename T>
+T member(const std::byte* bytes, size_t offset) noexcept {
+  T value;
+  std::memcpy(&value, bytes + offset, sizeof value);
+  return value;
+}
+
 }  // namespace
 
 Status name_error(const std::string& path, const Status& cause) {
@@ -27,6 +40,10 @@ Status name_error(const std::string& path, const Status& cause) {
     if (detail.key != "path" && detail.key != "fd") status = std::move(status).with(detail.key, detail.value);
   }
   return std::move(status).with("path", path).caused_by(cause);
+}
+
+Status refuse_name(const std::string& path, Code code, const std::string& why) {
+  return Status(code, format("%s %s", path.c_str(), why.c_str())).with("path", path);
 }
 
 Result<std::string> check_directory(std::string_view directory) {
@@ -59,17 +76,49 @@ Result<Filename> choose_filename(std::string_view directory, std::string_view pr
     result.leaf = leaf;
   } else {
     TENON_ASSIGN(const os::Nonce random, os::random_nonce());
-    result.leaf = prefix;
-    static constexpr char digits[] = "0123456789abcdef";
-    for (const uint8_t byte : random) {
-      result.leaf.push_back(digits[byte >> 4]);
-      result.leaf.push_back(digits[byte & 15]);
-    }
+    result.leaf = std::string(prefix) + os::hex(random);
     if (!is_leaf(result.leaf)) return bad_name(prefix, "has a slash in it and cannot begin a name");
   }
   if (result.leaf.size() > kLeafMax) return bad_name(result.leaf, "is longer than 255 bytes");
   if (result.text().size() >= kNameNbytes) return bad_name(result.text(), "is longer than 255 bytes with its directory");
   return result;
+}
+
+FilenameHead parse_head(const std::byte (&bytes)[kFilenameHeaderNbytes]) noexcept {
+  FilenameHead head;
+  head.count = member<int32_t>(bytes, offsetof(FilenameHeader, count));
+  head.magic = member<uint32_t>(bytes, offsetof(FilenameHeader, magic));
+  head.in_flight = member<int32_t>(bytes, offsetof(FilenameHeader, in_flight));
+  head.maker_pid = member<int32_t>(bytes, offsetof(FilenameHeader, maker_pid));
+  head.nbytes = member<uint64_t>(bytes, offsetof(FilenameHeader, nbytes));
+  head.made_ns = member<int64_t>(bytes, offsetof(FilenameHeader, made_ns));
+  head.keep_until_ns = member<int64_t>(bytes, offsetof(FilenameHeader, keep_until_ns));
+  head.maker_pid_namespace = member<uint64_t>(bytes, offsetof(FilenameHeader, maker_pid_namespace));
+  head.rest_is_zero = std::all_of(bytes + sizeof head.count, bytes + sizeof bytes, [](std::byte byte) { return byte == std::byte{0}; });
+  return head;
+}
+
+Result<FilenameHead> read_head(int fd) {
+  std::byte bytes[kFilenameHeaderNbytes];
+  TENON_TRY(os::read_file(fd, 0, bytes, sizeof bytes));
+  return parse_head(bytes);
+}
+
+int32_t maker_of_torch_name(std::string_view leaf) noexcept {
+  if (!leaf.starts_with(kTorchPrefix)) return 0;
+  leaf.remove_prefix(kTorchPrefix.size());
+  std::array<uint64_t, 3> parts{};
+  size_t count = 0;
+  for (bool more = true; more; ++count) {
+    if (count == parts.size()) return 0;
+    const auto [end, error] = std::from_chars(leaf.data(), leaf.data() + leaf.size(), parts[count]);
+    if (error != std::errc()) return 0;
+    leaf.remove_prefix(static_cast<size_t>(end - leaf.data()));
+    more = !leaf.empty();
+    if (more && leaf.front() != '_') return 0;
+    if (more) leaf.remove_prefix(1);
+  }
+  return count >= 2 && parts[0] <= uint64_t{INT32_MAX} ? static_cast<int32_t>(parts[0]) : 0;
 }
 
 }  // namespace tenon::share

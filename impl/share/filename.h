@@ -31,6 +31,7 @@ Result<Filename> parse_filename(std::string_view text);
 Result<std::string> check_directory(std::string_view directory);
 // What went wrong with the thing at `path`: the same code and details, but for the fd through which the library met it.
 Status name_error(const std::string& path, const Status& cause);
+Status refuse_name(const std::string& path, Code code, const std::string& why);
 // A name to be made: `leaf` as chosen, or, if it is empty, `prefix` and 128 random bits.
 Result<Filename> choose_filename(std::string_view directory, std::string_view prefix, std::string_view leaf);
 
@@ -52,5 +53,24 @@ inline constexpr uint32_t kFilenameMagic = 0x314e6e54;  // "TnN1", little-endian
 inline constexpr int64_t kKeepNs = 60'000'000'000;
 static_assert(sizeof(FilenameHeader) == kFilenameHeaderNbytes);
 static_assert(std::atomic<int32_t>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
+
+// The head as it stood at one moment, of whatever file.
+struct FilenameHead {
+  int32_t count = 0;
+  uint32_t magic = 0;
+  int32_t in_flight = 0;
+  int32_t maker_pid = 0;
+  uint64_t nbytes = 0;
+  int64_t made_ns = 0;
+  int64_t keep_until_ns = 0;
+  uint64_t maker_pid_namespace = 0;
+  bool rest_is_zero = false;  // all but the count: as PyTorch leaves it
+};
+FilenameHead parse_head(const std::byte (&bytes)[kFilenameHeaderNbytes]) noexcept;
+// Any file. CORRUPT if it is shorter than a head.
+Result<FilenameHead> read_head(int fd);
+
+// torch_PID_RANDOM_COUNTER, or an older PyTorch's torch_PID_RANDOM. The pid; 0: the name is no such name.
+int32_t maker_of_torch_name(std::string_view leaf) noexcept;
 
 }  // namespace tenon::share

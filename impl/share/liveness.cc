@@ -28,64 +28,18 @@ using os::Alone;
 using os::Fd;
 using os::NameInfo;
 
-constexpr std::string_view kTorchPrefix = "torch_";
 constexpr std::string_view kHalfMadePrefix = ".tenon-";  // a socket between its bind and its link
 constexpr int64_t kHalfMadeNs = 40'000'000;              // its maker makes another if that was too short
 
-// The head as it is at one moment; the file may be written meanwhile.
-struct Head {
-  int32_t count = 0;
-  int32_t in_flight = 0;
-  int32_t maker_pid = 0;
-  uint64_t nbytes = 0;
-  int64_t made_ns = 0;
-  int64_t keep_until_ns = 0;
-  uint64_t maker_pid_namespace = 0;
-};
-
-template <typename T>
-T member(const std::byte* bytes, size_t offset) noexcept {
-  T value;
-  std::memcpy(&value, bytes + offset, sizeof value);
-  return value;
-}
-
-// torch_PID_RANDOM_COUNTER, or an older PyTorch's torch_PID_RANDOM. The pid; 0: the name is no such name.
-int32_t maker_of_torch_name(std::string_view leaf) noexcept {
-  if (!leaf.starts_with(kTorchPrefix)) return 0;
-  leaf.remove_prefix(kTorchPrefix.size());
-  std::array<uint64_t, 3> parts{};
-  size_t count = 0;
-  for (bool more = true; more; ++count) {
-    if (count == parts.size()) return 0;
-    const auto [end, error] = std::from_chars(leaf.data(), leaf.data() + leaf.size(), parts[count]);
-    if (error != std::errc()) return 0;
-    leaf.remove_prefix(static_cast<size_t>(end - leaf.data()));
-    more = !leaf.empty();
-    if (more && leaf.front() != '_') return 0;
-    if (more) leaf.remove_prefix(1);
-  }
-  return count >= 2 && parts[0] <= uint64_t{INT32_MAX} ? static_cast<int32_t>(parts[0]) : 0;
-}
-
-NameKind read_head(int fd, std::string_view leaf, uint64_t file_nbytes, Head* head) {
-  std::byte bytes[kFilenameHeaderNbytes];
+NameKind kind_of(int fd, std::string_view leaf, uint64_t file_nbytes, FilenameHead* head) {
   // PyTorch makes the name first and the file large enough next; a maker that was killed in between left nothing that anybody could open.
   if (file_nbytes == 0 && maker_of_torch_name(leaf) != 0) return NameKind::kTorchFile;
-  if (file_nbytes < sizeof bytes || !os::read_file(fd, 0, bytes, sizeof bytes).is_ok()) return NameKind::kOther;
-  head->count = member<int32_t>(bytes, offsetof(FilenameHeader, count));
-  if (member<uint32_t>(bytes, offsetof(FilenameHeader, magic)) == kFilenameMagic) {
-    head->in_flight = member<int32_t>(bytes, offsetof(FilenameHeader, in_flight));
-    head->maker_pid = member<int32_t>(bytes, offsetof(FilenameHeader, maker_pid));
-    head->nbytes = member<uint64_t>(bytes, offsetof(FilenameHeader, nbytes));
-    head->made_ns = member<int64_t>(bytes, offsetof(FilenameHeader, made_ns));
-    head->keep_until_ns = member<int64_t>(bytes, offsetof(FilenameHeader, keep_until_ns));
-    head->maker_pid_namespace = member<uint64_t>(bytes, offsetof(FilenameHeader, maker_pid_namespace));
-    return NameKind::kFile;
-  }
-  // A count and zeros: what has anything else there is no file of PyTorch's, whatever its name.
-  const bool zeros = std::all_of(bytes + sizeof head->count, bytes + sizeof bytes, [](std::byte byte) { return byte == std::byte{0}; });
-  return zeros && maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kOther;
+  Result<FilenameHead> read = read_head(fd);
+  if (!read.is_ok()) return NameKind::kOther;
+  *head = read.value();
+  if (head->magic == kFilenameMagic) return NameKind::kFile;
+  // What has anything but a count there is no file of PyTorch's, whatever its name.
+  return head->rest_is_zero && maker_of_torch_name(leaf) != 0 ? NameKind::kTorchFile : NameKind::kOther;
 }
 
 bool is_hidden(std::string_view leaf) noexcept { return leaf.starts_with(kBellPrefix) || leaf.starts_with(kMakingPrefix); }
@@ -107,7 +61,7 @@ Holding ask_holding(int fd, int patience) {
   }
 }
 
-void judge(NameReport* report, const Head& head, const NameInfo& info, const LookOptions& options) {
+void judge(NameReport* report, const FilenameHead& head, const NameInfo& info, const LookOptions& options) {
   const int64_t now = os::real_time_ns();
   report->state = NameState::kDead;
   report->why = "nobody has it open or mapped (the kernel gave a lock and a write lease)";
@@ -205,8 +159,8 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
   }
   TENON_ASSIGN(const NameInfo info, os::look_at_file(fd.get()));
   if (info.inode != seen.inode || info.kind != NameInfo::Kind::kFile) return Status(Code::kNotFound, "another file by now");
-  Head head;
-  report->kind = read_head(fd.get(), report->leaf, info.nbytes, &head);
+  FilenameHead head;
+  report->kind = kind_of(fd.get(), report->leaf, info.nbytes, &head);
   if (report->kind == NameKind::kOther) {
     // The bell of a dead lender, or a file whose maker died before it was whole: nobody's names, and not reported.
     if (is_hidden(report->leaf) && options.remove && ask_holding(fd.get(), options.patience) == Holding::kNobody)
@@ -247,8 +201,7 @@ bool by_its_name(std::string_view leaf) noexcept {
 
 }  // namespace
 
-Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options) {
-  TENON_ASSIGN(const NameInfo info, os::look_at_name(directory, leaf));
+NameReport report_unopened(const std::string& leaf, const NameInfo& info) {
   NameReport report;
   report.leaf = leaf;
   report.device = info.device;
@@ -259,7 +212,14 @@ Result<NameReport> look_at(int directory, const std::string& leaf, const LookOpt
   report.mode = info.mode;
   report.age_ns = std::max<int64_t>(os::real_time_ns() - info.changed_ns, 0);
   report.why = "it is neither Tenon's nor PyTorch's";
+  return report;
+}
+
+Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options) {
+  TENON_ASSIGN(const NameInfo info, os::look_at_name(directory, leaf));
+  NameReport report = report_unopened(leaf, info);
   if (info.kind == NameInfo::Kind::kOther) return report;
+  if (info.kind == NameInfo::Kind::kSocket && !options.sockets) return report;
   if (!options.any_user && info.uid != os::user_id()) {
     if (by_its_name(leaf)) {
       report.kind = info.kind == NameInfo::Kind::kSocket ? NameKind::kSocket
@@ -287,41 +247,42 @@ Status look_at_all(const std::string& directory, const LookOptions& options, con
   return failed;
 }
 
-bool remove_dead_sockets(int directory) noexcept {
-  bool settled = true;
+void remove_dead_sockets(int directory) noexcept {
   try {
     LookOptions options;
     options.remove = true;
     (void)os::list_names(directory, [&](const char* leaf) {
       Result<NameInfo> info = os::look_at_name(directory, leaf);
-      if (!info.is_ok() || info.value().kind != NameInfo::Kind::kSocket) return true;
-      Result<NameReport> report = look_at(directory, leaf, options);
-      if (report.is_ok() && !report.value().removed && report.value().leaf.starts_with(kHalfMadePrefix)) settled = false;
+      if (info.is_ok() && info.value().kind == NameInfo::Kind::kSocket) (void)look_at(directory, leaf, options);
       return true;
     });
   } catch (...) {
     // No memory: the next sweep does it.
   }
-  return settled;
 }
 
-bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uint64_t inode) noexcept {
+bool remove_if_dead(int directory, const std::string& leaf) noexcept {
   try {
-    Result<NameInfo> seen = os::look_at_name(directory, leaf);
-    if (!seen.is_ok()) return true;
-    const NameInfo& info = seen.value();
-    if (info.kind != NameInfo::Kind::kFile || (inode != 0 && (info.device != device || info.inode != inode))) return true;
     LookOptions options;
     options.remove = true;
     // PyTorch's rule for its own files, and no more: the count says that nobody is left.
     options.torch = true;
     options.min_age_ns = std::numeric_limits<int64_t>::max();
+    options.sockets = false;
     Result<NameReport> report = look_at(directory, leaf, options);
     return !report.is_ok() || report.value().removed || (report.value().kind == NameKind::kOther && !is_hidden(leaf)) ||
            report.value().state == NameState::kInFlight;
   } catch (...) {
     return true;  // no memory: the next sweep does it
   }
+}
+
+bool remove_dead_namesake(int directory, const std::string& leaf) {
+  LookOptions options;
+  options.remove = true;
+  options.patience = 3;
+  Result<NameReport> report = look_at(directory, leaf, options);
+  return report.is_ok() ? report.value().removed : report.status().code() == Code::kNotFound;
 }
 
 }  // namespace tenon::share

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "os/named_file.h"
 #include "share/filename.h"
 
 namespace tenon::share {
@@ -36,19 +37,25 @@ struct LookOptions {
   bool torch = false;            // PyTorch's own files too
   bool any_user = false;         // other users' as well, where the kernel lets this process look
   int64_t min_age_ns = kKeepNs;  // PyTorch's files younger than this may be in a message
+  bool sockets = true;           // false: tells of a socket no more than that it is there
   int patience = 1;              // tries, a millisecond apart, for the lock and the lease: two who look at once disturb each other
 };
 
+// What is known of a name that was not opened: of something that is not ours, all that there is to know.
+NameReport report_unopened(const std::string& leaf, const os::NameInfo& info);
 // One name. NOT_FOUND if it is gone.
 Result<NameReport> look_at(int directory, const std::string& leaf, const LookOptions& options);
 // All names of a directory that are Tenon's or PyTorch's, in no order. `each` returns false to stop.
 Status look_at_all(const std::string& directory, const LookOptions& options, const std::function<bool(const NameReport&)>& each);
 
 // The name of a file that this process just let go of, or that a watch told of, if nobody holds it (and, of PyTorch's own, if its count is
-// 0 too). Never fails, never waits. `inode` 0: whatever is there. False: somebody holds it, or looked at it in the same moment.
-bool remove_if_dead(int directory, const std::string& leaf, uint64_t device, uint64_t inode) noexcept;
+// 0 too). Never fails, never waits. False: somebody holds it, or looked at it in the same moment.
+bool remove_if_dead(int directory, const std::string& leaf) noexcept;
 
-// The sockets on which nobody listens: a lender's bell was heard. False: one may still be being made, look again soon.
-bool remove_dead_sockets(int directory) noexcept;
+// The sockets on which nobody listens: a lender's bell was heard.
+void remove_dead_sockets(int directory) noexcept;
+
+// What a killed process left must not stop the one that takes its place. True: the name is free by now.
+bool remove_dead_namesake(int directory, const std::string& leaf);
 
 }  // namespace tenon::share

@@ -24,6 +24,8 @@ void deallocate_at_manager(const std::string& manager, const std::string& name) 
 void remove_dead_manager(const std::string& manager) noexcept;
 // The same for every folder that start_manager() makes by itself for this user.
 void remove_dead_managers() noexcept;
+// Where start_manager() looks first.
+std::string manager_socket();
 // The socket of this user's manager, started if there is none; this process is its client from then on. `program` empty: TENON_MANAGER of
 // the environment, else tenon-manager beside this library or in ../libexec/tenon of its folder. Its folder is TENON_MANAGER_FOLDER, else
 // /dev/shm/tenon-manager-UID; where somebody else has that, a folder of its own, for this process and who is given the result.

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/immortal.h"
+#include "os/host.h"
 #include "os/local_socket.h"
 #include "os/sender.h"
 #include "os/socket.h"
@@ -33,17 +35,7 @@ struct Table {
   std::string own_folder;
 };
 
-// Never destroyed: storages are let go while the program's statics are.
-union Forever {
-  Forever() : table() {}
-  ~Forever() {}
-  Table table;
-};
-
-Table& table() noexcept {
-  static Forever instance;
-  return instance.table;
-}
+Table& table() noexcept { return immortal<Table>(); }
 
 // The child's messages would come from another process over a connection that the manager knows as its parent's: it makes its own. What
 // another thread had taken from the table at that moment stays open in the child, which the manager can bear.
@@ -123,7 +115,7 @@ Result<Fd> connect_to_manager(const std::string& manager, Waiter* waiter) {
   }
   Fd socket = std::move(connected).value();
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
-  if (peer.uid == geteuid() || peer.uid == 0) return socket;
+  if (peer.uid == os::user_id() || peer.uid == 0) return socket;
   return Status(Code::kPermission, format("the manager at %s is another user's (uid %u)", manager.c_str(), peer.uid))
       .with("path", manager)
       .with("pid", peer.pid);

@@ -8,6 +8,7 @@
 
 #include "os/background.h"
 #include "os/fd.h"
+#include "os/host.h"
 #include "os/named_file.h"
 #include "os/process.h"
 #include "share/filename.h"
@@ -26,13 +27,15 @@ constexpr std::string_view kFolderPrefix = "tenon-manager-";
 constexpr std::string_view kSocketLeaf = "manager.sock";
 
 std::string default_folder() {
-  return format("%s/%s%u", std::string(kSharedMemory).c_str(), std::string(kFolderPrefix).c_str(), geteuid());
+  return format("%s/%s%u", std::string(kSharedMemory).c_str(), std::string(kFolderPrefix).c_str(), os::user_id());
 }
 
 std::string chosen_folder() {
   const char* chosen = secure_getenv("TENON_MANAGER_FOLDER");
   return chosen != nullptr ? chosen : "";
 }
+
+std::string socket_in(const std::string& folder) { return folder + "/" + std::string(kSocketLeaf); }
 
 // Whether such a folder is made for a manager and for nothing else.
 bool is_managers_own(const std::string& folder) {
@@ -47,7 +50,7 @@ Status check_folder(const std::string& folder) {
     return Status(Code::kPermission, format("%s is there and is no directory", folder.c_str())).with("path", folder);
   }
   TENON_ASSIGN(const os::NameInfo info, os::look_at_file(opened.value().get()));
-  if (info.uid == geteuid() && (info.mode & 077) == 0) return {};
+  if (info.uid == os::user_id() && (info.mode & 077) == 0) return {};
   return Status(Code::kPermission, format("%s belongs to uid %u, mode 0%o: no place for a manager", folder.c_str(), info.uid, info.mode))
       .with("path", folder);
 }
@@ -134,11 +137,15 @@ void remove_dead_managers() noexcept {
       if (name == prefix || name.starts_with(prefix + "-")) found.emplace_back(name);
       return true;
     }));
-    for (const std::string& name : found)
-      remove_dead_manager(format("%s/%s/%s", std::string(kSharedMemory).c_str(), name.c_str(), std::string(kSocketLeaf).c_str()));
+    for (const std::string& name : found) remove_dead_manager(socket_in(format("%s/%s", std::string(kSharedMemory).c_str(), name.c_str())));
   } catch (const std::bad_alloc&) {
     // As above: no memory.
   }
+}
+
+std::string manager_socket() {
+  const std::string chosen = chosen_folder();
+  return socket_in(chosen.empty() ? default_folder() : chosen);
 }
 
 Result<std::string> start_manager(const std::string& program, Waiter* waiter) {
@@ -146,7 +153,6 @@ Result<std::string> start_manager(const std::string& program, Waiter* waiter) {
   std::string folder = chosen_folder();
   const bool is_chosen = !folder.empty();
   if (!is_chosen) folder = default_folder();
-  const auto socket_in = [](const std::string& place) { return place + "/" + std::string(kSocketLeaf); };
   if (socket_in(folder).size() >= kManagerPathNbytes) {
     return Status(Code::kInvalidArgument, format("TENON_MANAGER_FOLDER is too long: %s must be shorter than %zu bytes for PyTorch",
                                                  socket_in(folder).c_str(), kManagerPathNbytes))
@@ -167,4 +173,5 @@ Result<std::string> start_manager(const std::string& program, Waiter* waiter) {
   if (!status.is_ok()) return status;
   return socket_in(folder);
 }
+
 }  // namespace tenon::share

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "os/host.h"
 #include "os/limits.h"
 #include "os/local_socket.h"
@@ -73,15 +73,12 @@ struct State {
   std::unordered_map<int, Client> clients;                  // by socket
   std::unordered_map<const Segment*, int> own_names;        // a segment's own name -> listener
   std::unordered_multimap<const Storage*, int> storage_names;
+  std::unordered_map<std::string, int> paths;  // of all that are served -> listener
   bool exit_hook = false;
   bool tick_is_due = false;
 };
 
-State& state() noexcept {
-  alignas(State) static std::byte room[sizeof(State)];
-  static State* const instance = new (room) State();
-  return *instance;
-}
+State& state() noexcept { return immortal<State>(); }
 
 // The child serves nothing: its copies of the listeners would keep the parent's names alive after the parent.
 void forget_in_child() noexcept {
@@ -92,6 +89,7 @@ void forget_in_child() noexcept {
   all.clients.clear();
   all.own_names.clear();
   all.storage_names.clear();
+  all.paths.clear();
   all.tick_is_due = false;
 }
 
@@ -157,13 +155,12 @@ class Hanging {
 };
 
 // An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody connects to what has no server.
-using Ending = std::unique_ptr<Served>;
-
-Ending take_out(State* all, int listener) noexcept {
+std::unique_ptr<Served> take_out(State* all, int listener) noexcept {
   const auto found = all->served.find(listener);
   if (found == all->served.end()) return nullptr;
-  Ending ending = std::move(found->second);
+  std::unique_ptr<Served> ending = std::move(found->second);
   all->served.erase(found);
+  if (const auto path = all->paths.find(ending->name.path()); path != all->paths.end() && path->second == listener) all->paths.erase(path);
   if (ending->storage == nullptr) {
     all->own_names.erase(ending->segment);
   } else {
@@ -201,10 +198,8 @@ class SocketTail : public memory::SegmentTail {
     if (generation_ != fork_generation()) return;
     State& all = state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    for (auto at = all.served.begin(); at != all.served.end();) {
-      const auto here = at++;
-      if (here->second->segment == segment) (void)take_out(&all, here->first);
-    }
+    // Its storages took their names with them, and a name with messages in flight holds the segment.
+    if (const auto own = all.own_names.find(segment); own != all.own_names.end()) (void)take_out(&all, own->second);
   }
   void after_unmap() noexcept override {}
 
@@ -371,6 +366,10 @@ void at_exit() noexcept {
   }
   for (auto& [fd, served] : all.served) (void)served->held.detach();
   all.served.clear();
+  // What lives longer than this, a storage in a static object, finds nothing to end.
+  all.own_names.clear();
+  all.storage_names.clear();
+  all.paths.clear();
 }
 
 Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
@@ -383,10 +382,7 @@ Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
     listening = os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
   if (listening.is_ok() || listening.status().code() != Code::kPermission) return listening;
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
-  LookOptions options;
-  options.remove = true;
-  Result<NameReport> report = look_at(directory->fd(), name.leaf, options);
-  if (!report.is_ok() ? report.status().code() != Code::kNotFound : !report.value().removed) return listening;
+  if (!remove_dead_namesake(directory->fd(), name.leaf)) return listening;
   return os::listen_local(os::SocketKind::kPackets, name.path(), mode, group);
 }
 
@@ -445,6 +441,8 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
     all.own_names.emplace(segment, listener);
   }
   bell.keep();
+  // Whatever was served under this path has lost it: somebody removed its socket.
+  all.paths.insert_or_assign(place.path(), listener);
   all.served.emplace(listener, std::move(served));
   Status status = serve_fd(listener, &on_listener);
   if (!status.is_ok()) {
@@ -458,17 +456,17 @@ bool count_socket_message(const Filename& name, bool received) {
   State& all = state();
   Ref<Segment> let_go;  // after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
-  for (auto& [listener, served] : all.served) {
-    if (served->name.leaf != name.leaf || served->name.directory != name.directory) continue;
-    if (!received) {
-      if (served->in_flight++ == 0) served->held = Ref<Segment>::share(served->segment);
-    } else if (message_received(served.get())) {
-      let_go = std::move(served->held);
-      if (served->orphaned) (void)take_out(&all, listener);
-    }
-    return true;
+  const auto found = all.paths.find(name.path());
+  if (found == all.paths.end()) return false;
+  const int listener = found->second;
+  Served& served = *all.served.at(listener);
+  if (!received) {
+    if (served.in_flight++ == 0) served.held = Ref<Segment>::share(served.segment);
+  } else if (message_received(&served)) {
+    let_go = std::move(served.held);
+    if (served.orphaned) (void)take_out(&all, listener);
   }
-  return false;
+  return true;
 }
 
 }  // namespace tenon::share

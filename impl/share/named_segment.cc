@@ -27,10 +27,6 @@ constexpr int kLockTries = 1000;
 
 unsigned long long number(uint64_t value) noexcept { return value; }
 
-Status refuse(const std::string& path, Code code, const std::string& why) {
-  return Status(code, format("%s %s", path.c_str(), why.c_str())).with("path", path);
-}
-
 Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
   TENON_TRY(os::check_file_size(nbytes));
   const uint64_t room = os::free_space(fd);
@@ -43,11 +39,7 @@ Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
         .with("path", directory);
   }
   TENON_TRY(os::set_file_size(fd, nbytes));
-  for (uint64_t done = 0; done < nbytes; done += os::kReserveChunk) {
-    const uint64_t chunk = std::min(nbytes - done, os::kReserveChunk);
-    TENON_TRY(os::ask_headroom(chunk));
-    if (Status status = os::reserve_pages(fd, done, chunk); !status.is_ok()) return std::move(status).with("path", directory);
-  }
+  if (Status status = memory::reserve_in_chunks(fd, 0, nbytes); !status.is_ok()) return std::move(status).with("path", directory);
   return Status::ok();
 }
 
@@ -73,16 +65,11 @@ class Making {
   }
 
   int fd() const noexcept { return fd_.get(); }
-  // A dead file may have the name that was chosen: what a killed process left must not stop the one that takes its place.
+  // A dead file may have the name that was chosen.
   Result<Fd> finish(const Filename& name) {
     Status renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
     if (!renamed.is_ok() && renamed.code() == Code::kPermission) {
-      LookOptions options;
-      options.remove = true;
-      options.patience = 3;
-      Result<NameReport> report = look_at(directory_->fd(), name.leaf, options);
-      const bool gone = report.is_ok() ? report.value().removed : report.status().code() == Code::kNotFound;
-      if (gone) renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
+      if (remove_dead_namesake(directory_->fd(), name.leaf)) renamed = os::rename_name(directory_->fd(), leaf_, name.leaf, name.path());
     }
     if (!renamed.is_ok()) return renamed;
     return std::move(fd_);
@@ -146,7 +133,7 @@ Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64
   TENON_TRY(reserve_file(making.fd(), name.directory, total));
   // Who sweeps has it for the moment of a look.
   for (int tries = 0; !os::take_shared_lock(making.fd()); ++tries) {
-    if (tries == kLockTries) return refuse(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
+    if (tries == kLockTries) return refuse_name(name.path(), Code::kUnsupported, "cannot be locked: its file system has no locks");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   TENON_TRY(write_head(making.fd(), nbytes));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "os/host.h"
 #include "os/named_file.h"
 #include "os/process.h"
@@ -34,7 +35,6 @@ struct Kept {
 
 struct Sweep {
   os::NameCursor cursor;
-  bool first_done = false;
   int64_t next_pass_ns = 0;
   bool resting = false;
 };
@@ -54,29 +54,19 @@ struct State {
   bool exit_hook = false;
 };
 
-// Never destroyed: segments may outlive static destruction. Made in place: it cannot fail for want of memory.
-State& state() noexcept {
-  alignas(State) static std::byte room[sizeof(State)];
-  static State* const instance = new (room) State();
-  return *instance;
-}
+State& state() noexcept { return immortal<State>(); }
 
 bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept { return info.device == device && info.inode == inode; }
 
 // What is left of a kept file's head: whether a message may still be on its way.
 bool is_awaited(const Kept& kept) noexcept {
-  struct {
-    int32_t count;
-    uint32_t magic;
-    int32_t in_flight;
-  } head{};
-  static_assert(offsetof(FilenameHeader, in_flight) == 8);
-  return os::copy_from_mapping(kept.head.base(), &head, sizeof head).is_ok() && head.count > 0 && head.in_flight > 0;
+  std::byte bytes[kFilenameHeaderNbytes];
+  if (!os::copy_from_mapping(kept.head.base(), bytes, sizeof bytes).is_ok()) return false;
+  const FilenameHead head = parse_head(bytes);
+  return head.count > 0 && head.in_flight > 0;
 }
 
 }  // namespace
-
-std::mutex& names_mutex() noexcept { return state().mutex; }
 
 // Everything of the register that fork and exit need.
 class Names {
@@ -297,18 +287,17 @@ Status FileTail::count_message() {
   return Status::ok();
 }
 
-Status FileTail::count_received() {
+void FileTail::count_received() noexcept {
   if (header_is_there()) count_message_received(header_);
-  return Status::ok();
 }
 
 std::string FileTail::manager() const {
-  const std::lock_guard<std::mutex> lock(names_mutex());
+  const std::lock_guard<std::mutex> lock(state().mutex);
   return manager_;
 }
 
 void FileTail::set_manager(const std::string& manager) {
-  const std::lock_guard<std::mutex> lock(names_mutex());
+  const std::lock_guard<std::mutex> lock(state().mutex);
   manager_ = manager;
 }
 
@@ -366,9 +355,9 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
   }
   settled.clear();
   const bool is_bell = leaf.starts_with(kBellPrefix);
-  if (is_bell) (void)remove_dead_sockets(directory->fd());
+  if (is_bell) remove_dead_sockets(directory->fd());
   // The kernel may let go of a bell before it does of the sockets, so after a bell one looks again in any case.
-  return still_kept || (remove_if_dead(directory->fd(), leaf, 0, 0) && !is_bell);
+  return still_kept || (remove_if_dead(directory->fd(), leaf) && !is_bell);
 }
 
 void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "base/counted.h"
@@ -15,9 +14,6 @@
 #include "share/filename.h"
 
 namespace tenon::share {
-
-// The one lock of all that has to do with names. Rank 5: taken before the cache's and the arena's. No reference is let go under it.
-std::mutex& names_mutex() noexcept;
 
 class Directory : public Counted {
  public:
@@ -56,7 +52,7 @@ class FileTail : public memory::SegmentTail {
   // One message in flight more. NOT_FOUND if the file may only be read.
   Status count_message();
   // One less: it was received, or never will be.
-  Status count_received();
+  void count_received() noexcept;
   std::string manager() const;
   void set_manager(const std::string& manager);
 

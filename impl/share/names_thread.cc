@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "os/host.h"
 #include "os/poller.h"
 
@@ -47,11 +48,7 @@ struct State {
   std::multimap<Clock::time_point, void (*)() noexcept> ticks;
 };
 
-State& state() noexcept {
-  alignas(State) static std::byte room[sizeof(State)];
-  static State* const instance = new (room) State();
-  return *instance;
-}
+State& state() noexcept { return immortal<State>(); }
 
 void forget_in_child() noexcept {
   State& all = state();

@@ -43,7 +43,6 @@ void fork_beside(const std::vector<std::function<void()>>& work, const std::func
 }
 
 TEST(Fork, BesideOpenersAndMakersOfFiles) {
-  SKIP_UNDER_SANITIZERS("gcc\'s run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
     skip_under_asan();
     const Folder folder;
@@ -71,7 +70,6 @@ TEST(Fork, BesideOpenersAndMakersOfFiles) {
 }
 
 TEST(Fork, BesideLendersAndBorrowersOfSockets) {
-  SKIP_UNDER_SANITIZERS("gcc\'s run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
     skip_under_asan();
     const Folder folder;
@@ -100,7 +98,6 @@ TEST(Fork, BesideLendersAndBorrowersOfSockets) {
 
 // The arena gives a segment back whose name is served: two locks in the order in which fork takes them.
 TEST(Fork, BesideATrim) {
-  SKIP_UNDER_SANITIZERS("gcc\'s run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
     skip_under_asan();
     const Folder folder;
@@ -119,7 +116,6 @@ TEST(Fork, BesideATrim) {
 
 // What the child inherited is one with what it opens.
 TEST(Fork, TheChildKnowsWhatItHolds) {
-  SKIP_UNDER_SANITIZERS("gcc\'s run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
     const Folder folder;
     Agent maker;

@@ -261,6 +261,27 @@ TEST(Socket, TheLendersExitTakesTheNames) {
   });
 }
 
+// A storage in a static object is let go after the library has ended its names.
+TEST(Socket, AStorageOutlivesTheExitOfItsNames) {
+  IN_CHILD([] {
+    const Folder folder;
+    const pid_t child = fault::spawn([&folder] {
+      static tenon_storage* storage = nullptr;
+      // Registered before the library's own, so it runs after it.
+      std::atexit([] { tenon_storage_release(storage); });
+      storage = fault::new_storage(100, 1);
+      (void)share(storage, {.directory = folder.path()});
+      (void)share(storage, {.directory = folder.path(), .name = "chosen"});
+      CHECK_EQ(folder.leaves().size(), 2);
+      std::fflush(nullptr);
+      std::exit(fault::g_failures == 0 ? 0 : 1);
+    });
+    const int how = fault::join(child);
+    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    CHECK(folder.becomes_empty());
+  });
+}
+
 // The child of a lender serves nothing, keeps no name, and can lend by itself.
 TEST(Socket, AForkChildServesNothing) {
   IN_CHILD([] {

@@ -35,6 +35,32 @@ std::string text_of(const tenon_sweep_result& result) {
          std::to_string(result.dead) + ", unsure " + std::to_string(result.unsure) + ", bytes " + std::to_string(result.removed_nbytes);
 }
 
+// Whether a process has a file of the folder open, other than its bell.
+bool looks_at_something(pid_t pid, const Folder& folder) {
+  const std::string fds = "/proc/" + std::to_string(pid) + "/fd/";
+  bool found = false;
+  DIR* directory = opendir(fds.c_str());
+  REQUIRE(directory != nullptr);
+  while (const dirent* entry = readdir(directory)) {
+    char target[PATH_MAX];
+    const ssize_t length = readlink((fds + entry->d_name).c_str(), target, sizeof target);
+    const std::string_view path(target, length < 0 ? 0 : static_cast<size_t>(length));
+    found = found || (path.starts_with(folder.path() + "/") && path.find("/.tenon-bell-") == std::string_view::npos);
+  }
+  closedir(directory);
+  return found;
+}
+
+// Stopped in the middle of a look it would hold what it looks at.
+void stop_between_looks(Agent* agent, const Folder& folder) {
+  CHECK(soon([&] {
+    agent->stop();
+    if (!looks_at_something(agent->pid(), folder)) return true;
+    agent->signal(SIGCONT);
+    return false;
+  }));
+}
+
 TEST(Sweep, CountsThenRemoves) {
   IN_CHILD([] {
     const Folder folder;
@@ -47,7 +73,7 @@ TEST(Sweep, CountsThenRemoves) {
     REQUIRE(killed.share(killed.make(TENON_MODE_SHARED, 0, 100).slot, naming).ok());
     const Done sent = sender.share(sender.create(naming, 100).slot, {.flags = TENON_FILENAME_IN_FLIGHT});
     sender.quit();
-    living.stop();  // else its thread is faster than the sweep
+    stop_between_looks(&living, folder);  // else its thread is faster than the sweep
     killed.kill();
     CHECK_EQ(folder.leaves().size(), 6);
     const tenon_sweep_result dry = sweep(folder.path(), TENON_SWEEP_DRY_RUN);
