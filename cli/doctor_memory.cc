@@ -60,9 +60,9 @@ std::string room_text(uint64_t left) {
 
 Check check_available() {
   Check check{.id = "memory", .title = "memory"};
-  const auto meminfo = read_text("/proc/meminfo");
-  const auto total = meminfo ? find_number(*meminfo, "MemTotal:") : std::nullopt;
-  const auto available = meminfo ? find_number(*meminfo, "MemAvailable:") : std::nullopt;
+  const std::string meminfo = read_text("/proc/meminfo").value_or("");
+  const auto total = find_number(meminfo, "MemTotal:");
+  const auto available = find_number(meminfo, "MemAvailable:");
   if (!total || !available) {
     check.level = Level::kNote;
     check.value = std::string("/proc/meminfo ") + kUnreadable;

@@ -9,6 +9,11 @@ install(TARGETS tenon EXPORT tenonTargets
 install(DIRECTORY capi/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev FILES_MATCHING PATTERN "*.h")
 install(FILES "${PROJECT_BINARY_DIR}/include/tenon/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tenon" COMPONENT dev)
 
+# Headers alone, so the C++ wrapper is part of tenon::tenon. The Python package's archive has no wrappers in it.
+if(EXISTS "${PROJECT_SOURCE_DIR}/wrappers/cpp/include")
+  install(DIRECTORY wrappers/cpp/include/tenon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev FILES_MATCHING PATTERN "*.hpp")
+endif()
+
 set(_tenon_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tenon")
 install(EXPORT tenonTargets NAMESPACE tenon:: DESTINATION "${_tenon_package_dir}" COMPONENT dev)
 configure_package_config_file(cmake/tenonConfig.cmake.in "${PROJECT_BINARY_DIR}/package/tenonConfig.cmake"

@@ -81,7 +81,8 @@ function(tenon_add_library)
     LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${TENON_ABI_VERSION}
     LINK_DEPENDS "${PROJECT_SOURCE_DIR}/capi/tenon.map")
   target_include_directories(tenon INTERFACE
-    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/capi/include>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>")
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/capi/include>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/wrappers/cpp/include>")
   target_link_libraries(tenon PRIVATE tenon_libdeflate Threads::Threads)
   target_link_options(tenon PRIVATE
     "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed
