@@ -299,23 +299,7 @@ TEST_F(ManagerClient, HostileManagers) {
 
 TEST_F(ManagerClient, FdsFromAHostileManagerAreNotKept) {
   in_child([&] {
-    const Liar liar(socket(), [](int fd) {
-      std::array<char, 2> bytes{'O', 'K'};
-      iovec part{bytes.data(), bytes.size()};
-      alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
-      msghdr message{};
-      message.msg_iov = &part;
-      message.msg_iovlen = 1;
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* rights = CMSG_FIRSTHDR(&message);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN(2 * sizeof(int));
-      const std::array<int, 2> fds{0, 1};
-      std::memcpy(CMSG_DATA(rights), fds.data(), sizeof fds);
-      sendmsg(fd, &message, MSG_NOSIGNAL);
-    });
+    const Liar liar(socket(), [](int fd) { send_with_fds(fd, "OK", {0, 1}); });
     const size_t fds = names_in("/proc/self/fd").size();
     EXPECT_TRUE(add(socket(), "/tenon-1").is_ok());
     // The connection that is kept, and nothing else, once the liar has closed its end.

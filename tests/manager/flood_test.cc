@@ -137,21 +137,8 @@ TEST_F(Flood, FdsThatAreSentAreNotKept) {
   const size_t before = names_in("/proc/" + std::to_string(manager_->pid()) + "/fd").size();
   if (before == 0) GTEST_SKIP() << "its fds cannot be seen by this user";
   for (int i = 0; i < 20; ++i) {
-    auto bytes = Client::message(0, "/torch_1_2_3");
-    iovec part{bytes.data(), bytes.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(3 * sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(3 * sizeof(int));
-    const std::array<int, 3> fds{0, 1, 2};
-    std::memcpy(CMSG_DATA(rights), fds.data(), sizeof fds);
-    ASSERT_EQ(sendmsg(client.fd(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    const auto bytes = Client::message(0, "/torch_1_2_3");
+    ASSERT_TRUE(send_with_fds(client.fd(), {bytes.data(), bytes.size()}, {0, 1, 2}));
     ASSERT_EQ(client.answer(), "OK");
   }
   EXPECT_EQ(names_in("/proc/" + std::to_string(manager_->pid()) + "/fd").size(), before);

@@ -362,6 +362,24 @@ class Signal {
 };
 
 // A manager with folders of its own. At the end its last client is expected to have gone, and then it ends by itself and leaves nothing.
+// Some bytes and fds of ours that nobody asked for. Whether all of them went.
+inline bool send_with_fds(int socket, std::string_view bytes, const std::vector<int>& fds) {
+  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+  if (message.msg_controllen > control.size()) return false;
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(rights), fds.data(), fds.size() * sizeof(int));
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
 class ManagerTest : public testing::Test {
  protected:
   void SetUp() override {

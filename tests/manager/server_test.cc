@@ -23,6 +23,16 @@ Child holder(const std::string& socket, const std::string& folder, const Signal&
   });
 }
 
+// Ends come in order: once another sender's has been dealt with, so have all before it.
+bool sees_another_end(const std::string& socket, const std::string& folder) {
+  const Signal ready;
+  Child second = holder(socket, folder, ready);
+  if (!ready.wait()) return false;
+  DeletionWatch watch(folder);
+  second.end(SIGKILL);
+  return watch.wait(1);
+}
+
 std::string name_of(const Child& child) { return "torch_" + std::to_string(child.pid()) + "_7_0"; }
 
 TEST_F(Server, AnswersAndEndsWithItsLastClient) {
@@ -208,12 +218,7 @@ TEST_F(Server, AnEndIsTheLastThingThatIsHeardOfASender) {
   stopped.give();
   ASSERT_EQ(sender.end(), 0);
   manager_->child().signal(SIGCONT);
-  const Signal ready;
-  Child second = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
-  DeletionWatch watch(objects_.path());
-  second.end(SIGKILL);
-  ASSERT_TRUE(watch.wait(1));
+  ASSERT_TRUE(sees_another_end(socket(), objects_.path()));
   EXPECT_TRUE(is_there(file(name)));
   unlink(file(name).c_str());
 }
@@ -279,12 +284,7 @@ TEST_F(Server, AnotherFileOfTheSameNameStays) {
     const File made = File::make(file("name"));
   }
   child.end(SIGKILL);
-  const Signal ready;
-  Child second = holder(socket(), objects_.path(), ready);
-  ASSERT_TRUE(ready.wait());
-  DeletionWatch watch(objects_.path());
-  second.end(SIGKILL);
-  ASSERT_TRUE(watch.wait(1));
+  ASSERT_TRUE(sees_another_end(socket(), objects_.path()));
   EXPECT_TRUE(is_there(file("name")));
   unlink(file("name").c_str());
 }
@@ -390,12 +390,7 @@ TEST_F(Server, AChildThatLetsGoOfWhatItsParentRegisteredKeepsTheSum) {
   ASSERT_TRUE(ready.wait());
   const std::string name = name_of(parent);
   parent.end(SIGKILL);
-  const Signal again;
-  Child second = holder(socket(), objects_.path(), again);
-  ASSERT_TRUE(again.wait());
-  DeletionWatch watch(objects_.path());
-  second.end(SIGKILL);
-  ASSERT_TRUE(watch.wait(1));
+  ASSERT_TRUE(sees_another_end(socket(), objects_.path()));
   EXPECT_TRUE(is_there(file(name)));
   unlink(file(name).c_str());
 }
