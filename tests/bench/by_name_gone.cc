@@ -3,36 +3,14 @@
 // On a /dev/shm of its own, whose free space tells when the memory is back; from the SIGKILL on, so the kernel's own work for the dead is
 // in the time. Without a peer the time is that of the next call, in a process that was never here before.
 
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/statvfs.h>
 
 #include <memory>
 
 #include "bench/names.h"
+#include "fault/own_shm.h"
 
 namespace {
-
-bool put_text(const char* path, const std::string& text) {
-  const int fd = open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool good = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(fd);
-  return good;
-}
-
-bool has_own_shm() {
-  const uid_t uid = geteuid();
-  const gid_t gid = getegid();
-  if (unshare(CLONE_NEWNS | (uid == 0 ? 0 : CLONE_NEWUSER)) != 0) return false;
-  if (uid != 0 && !(put_text("/proc/self/setgroups", "deny") &&
-                    put_text("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1") &&
-                    put_text("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1"))) {
-    return false;
-  }
-  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=2g,mode=1777") == 0;
-}
 
 uint64_t used_blocks() {
   struct statvfs info{};
@@ -115,7 +93,7 @@ void run_alone(uint64_t nbytes, size_t rounds) {
 
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
-  if (!has_own_shm()) {
+  if (!fault::has_own_shm("size=2g,mode=1777")) {
     std::printf("{\"left_out\": \"the time until a killed producer's memory is back: no mount namespace can be made here\"}\n");
     return 0;
   }
