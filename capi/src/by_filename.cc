@@ -151,7 +151,7 @@ tenon_status tenon_filename_decref(const tenon_filename_handle* handle_in, tenon
   });
 }
 
-void tenon_filename_leave() noexcept { share::leave_names(); }
+void tenon_filename_leave() noexcept { share::leave_by_filename(); }
 
 tenon_status tenon_filename_unlink(const char* name, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

@@ -401,4 +401,9 @@ Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions&
   return totals;
 }
 
+void leave_by_filename() noexcept {
+  leave_served_names();
+  leave_names();
+}
+
 }  // namespace tenon::share

@@ -66,4 +66,7 @@ struct SweepTotals {
 };
 Result<SweepTotals> sweep_names(const std::string& directory, const LookOptions& options);
 
+// What exit() does: this process's part in the counts, what it has in flight, and the names that it serves.
+void leave_by_filename() noexcept;
+
 }  // namespace tenon::share

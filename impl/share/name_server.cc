@@ -452,6 +452,19 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   return place;
 }
 
+void leave_served_names() noexcept {
+  std::vector<std::unique_ptr<Served>> ended;  // dropped after the lock: it may be the last to hold its segment
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  try {
+    ended.reserve(all.served.size());
+  } catch (...) {
+    for (const auto& [listener, served] : all.served) unlink_served(*served);
+    return;  // no memory: the names go, and the rest with the process
+  }
+  while (!all.served.empty()) ended.push_back(take_out(&all, all.served.begin()->first));
+}
+
 bool count_socket_message(const Filename& name, bool received) {
   State& all = state();
   Ref<Segment> let_go;  // after the lock

@@ -31,6 +31,9 @@ Result<Filename> serve_name(const Ref<storage::Storage>& storage, memory::Access
 // One message in flight more or less, for a name that this process serves. False: it serves no such name.
 bool count_socket_message(const Filename& name, bool received);
 
+// Ends all names that this process serves, as exit() does; what is lent later has a name again.
+void leave_served_names() noexcept;
+
 // The borrower's side. What comes back is checked as far as the packet goes, the fd not at all.
 struct Handed {
   os::Fd fd;

@@ -282,6 +282,36 @@ TEST(Socket, AStorageOutlivesTheExitOfItsNames) {
   });
 }
 
+TEST(Socket, LeavingTakesTheNames) {
+  IN_CHILD([] {
+    const Folder folder;
+    const pid_t child = fault::spawn([&folder] {
+      const Naming naming{.directory = folder.path()};
+      tenon_storage* storage = fault::new_storage(100, 1);
+      (void)share(storage, naming);
+      const tenon_filename_handle in_flight =
+          share(fault::new_storage(100, 2), {.directory = folder.path(), .flags = TENON_FILENAME_IN_FLIGHT});
+      CHECK(exists(path_of(in_flight)));
+      tenon_filename_leave();
+      CHECK(folder.leaves().empty());
+      // A process that goes on can lend again.
+      const tenon_filename_handle again = share(storage, naming);
+      CHECK(S_ISSOCK(look(path_of(again)).st_mode));
+      Agent borrower;
+      const Done opened = borrower.open(again);
+      CHECK_SAYING(opened.ok(), opened.outcome.text());
+      CHECK(borrower.shows(opened.slot, 1));
+      borrower.quit();
+      tenon_filename_leave();
+      std::fflush(nullptr);
+      _exit(fault::g_failures == 0 ? 0 : 1);
+    });
+    const int how = fault::join(child);
+    CHECK_SAYING(how == 0, fault::how_it_ended(how));
+    CHECK(folder.leaves().empty());
+  });
+}
+
 // The child of a lender serves nothing, keeps no name, and can lend by itself.
 TEST(Socket, AForkChildServesNothing) {
   IN_CHILD([] {

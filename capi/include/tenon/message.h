@@ -74,7 +74,8 @@ TENON_API tenon_tensor *tenon_message_tensor(const tenon_message *message, size_
  * The name of one tensor.
  * @param[in] message  borrowed; NULL is allowed.
  * @param[in] index    from 0.
- * @return NUL-terminated UTF-8, borrowed from the message; NULL: no name, or past the end.
+ * @return NUL-terminated UTF-8, borrowed from the message, valid until the next tenon_message_add or its release; NULL: no name, or past
+ *         the end.
  * @since 0.1. Any thread.
  */
 TENON_API const char *tenon_message_name(const tenon_message *message, size_t index) TENON_NOEXCEPT;
@@ -92,7 +93,7 @@ TENON_API tenon_tensor *tenon_message_find(const tenon_message *message, const c
  * The first n tensors of a message at once, for callers to whom each call is dear.
  * @param[in]     message  borrowed.
  * @param[in,out] out      array of n; out[0].struct_size set by the caller is the size of each, and is written to the others; valid until
- *                         the message's release; untouched on failure.
+ *                         the message's release, names until the next tenon_message_add; untouched on failure.
  * @param[in]     n        at most tenon_message_count; 0 is allowed.
  * @param[out]    err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also if there are fewer).
