@@ -44,3 +44,9 @@ endif()
 configure_file(cmake/tenon.pc.in "${PROJECT_BINARY_DIR}/package/tenon.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/package/tenon.pc" DESTINATION "${_tenon_pc_dir}" COMPONENT dev)
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
+
+# The archive, for a program that shall not need libtenon.so. Not part of a plain install:
+#   cmake --build <build> --target tenon_internal && cmake --install <build> --component static
+configure_file(cmake/tenon-static.pc.in "${PROJECT_BINARY_DIR}/package/tenon-static.pc" @ONLY)
+install(FILES "$<TARGET_FILE:tenon_internal>" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME libtenon.a COMPONENT static EXCLUDE_FROM_ALL)
+install(FILES "${PROJECT_BINARY_DIR}/package/tenon-static.pc" DESTINATION "${_tenon_pc_dir}" COMPONENT static EXCLUDE_FROM_ALL)

@@ -1,4 +1,5 @@
-# The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label: its kind.
+# The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label, its kind; what is called example.* has
+# the label examples too.
 #
 #   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [INTERNAL] [UNPRIVILEGED] [TIMEOUT <s>]
 #                   [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
@@ -42,13 +43,18 @@ function(tenon_add_test name)
 
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   set(tests ${name})
-  if(arg_UNPRIVILEGED)
+  # What another uid may do is no question of threads; and ThreadSanitizer's runs are the slowest.
+  if(arg_UNPRIVILEGED AND NOT TENON_SANITIZE STREQUAL "thread")
     add_test(NAME ${name}.unprivileged COMMAND "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
     list(APPEND tests ${name}.unprivileged)
   endif()
+  set(labels "${arg_LABEL}")
+  if(name MATCHES "^example\\.")
+    list(APPEND labels examples)
+  endif()
   # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
   set_tests_properties(${tests} PROPERTIES
-    LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+    LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
 function(tenon_add_gtest name)

@@ -112,6 +112,41 @@ tenon_make_newest_torch_venv() {
   tenon_pip "$1" --no-cache-dir torch numpy
 }
 
+# tenon_is_at_least VERSION LEAST: of numbers with dots. Nothing is less than all.
+tenon_is_at_least() { [[ -n "$1" && "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]; }
+
+tenon_cargo_version() { cargo --version 2>/dev/null | cut -d ' ' -f 2; }
+tenon_go_version() { GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | sed 's/^go//'; }
+
+# Rust, Go and Node for the wrappers and what is tested with them: this machine's, if they are new enough, else Debian's. A test says so itself
+# if it lacks one.
+tenon_languages() {
+  local packages=()
+  tenon_is_at_least "$(tenon_cargo_version)" 1.78 || packages+=('?cargo-web' '?rustc-web')
+  command -v node >/dev/null && command -v npm >/dev/null || packages+=('?nodejs' '?npm')
+  tenon_is_at_least "$(tenon_go_version)" 1.24 || packages+=(golang-go)
+  tenon_packages "${packages[@]}"
+  # Debian 13 has a Rust that is new enough under its plain name.
+  tenon_is_at_least "$(tenon_cargo_version)" 1.78 || tenon_packages '?cargo' '?rustc'
+  tenon_is_at_least "$(tenon_go_version)" 1.24 || tenon_newer_go
+}
+
+# Debian 12's Go is too old to fetch a newer one by itself, but can fetch it as a module.
+tenon_newer_go() {
+  local module=golang.org/toolchain@v0.0.1-go1.24.11.linux-amd64 folder="$TENON_BUILD/go"
+  if [[ ! -x "$folder/bin/go" ]]; then
+    [[ "$(dpkg --print-architecture)" == amd64 ]] || tenon_die "Go 1.24 or newer is needed"
+    tenon_step "Go 1.24 in build/go"
+    rm -rf "$folder" "$TENON_BUILD/go-modules"
+    (cd "$TENON_BUILD" && GOMODCACHE="$TENON_BUILD/go-modules" GOFLAGS=-modcacherw tenon_quietly "$TENON_BUILD/go.log" go mod download "$module")
+    # A module's files are not executable.
+    chmod +x "$TENON_BUILD/go-modules/$module"/{bin,pkg/tool/linux_amd64}/*
+    mv "$TENON_BUILD/go-modules/$module" "$folder"
+    rm -rf "$TENON_BUILD/go-modules"
+  fi
+  export PATH="$folder/bin:$PATH"
+}
+
 # tenon_setup PEERS: everything up to the point where CMake can run. Exports TENON_PYTHON, and TENON_TORCH_DEBIAN and
 # TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts Tenon's package into all of them.
 tenon_setup() {

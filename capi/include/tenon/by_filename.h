@@ -125,8 +125,8 @@ TENON_API tenon_status tenon_filename_incref(const tenon_filename_handle *handle
 TENON_API tenon_status tenon_filename_decref(const tenon_filename_handle *handle, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Do now what exit() does for names: take this process's part out of their counts, keep the files that it has in flight for 60 seconds, and end
- * the names behind which it hands out memory. For a process that ends in order but with _exit(), such as one that Python's
+ * Do now what exit() does for names: take this process's part out of their counts, keep the files that it has in flight for 60 seconds, and
+ * end the names behind which it hands out memory. For a process that ends in order but with _exit(), such as one that Python's
  * multiprocessing forked, or a Go program; others need not call it.
  * @since 0.1. Any thread. Storages stay valid.
  */

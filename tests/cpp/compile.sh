@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# usage: compile.sh --cxx COMPILER [--cxx COMPILER...] --include FOLDER... --dlpack FOLDER headers|refused
+#
+# headers: each header of the wrapper alone, and all together in C++20 and C++23, with exceptions and without.
+# refused: what must not compile does not, for the reason that it should.
+set -euo pipefail
+
+cxx=() flags=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Werror -fsyntax-only -x c++)
+wrapper='' what=''
+while (($# > 0)); do
+  case $1 in
+    --cxx)
+      if command -v "$2" >/dev/null; then cxx+=("$2"); fi
+      shift
+      ;;
+    --include)
+      flags+=(-I "$2")
+      if [[ -d $2/tenon/cpp ]]; then wrapper=$2; fi
+      shift
+      ;;
+    --dlpack) flags+=(-isystem "$2"); shift ;;
+    *) what=$1 ;;
+  esac
+  shift
+done
+[[ -n $wrapper && ${#cxx[@]} -gt 0 ]] || { echo "no compiler, or no wrapper" >&2; exit 2; }
+runs=0
+
+compile() { # COMPILER FLAG...: standard input
+  runs=$((runs + 1))
+  "$1" "${flags[@]}" "${@:2}" -
+}
+
+headers() {
+  local compiler header standard mode
+  while IFS= read -r header; do
+    compile "${cxx[0]}" -std=c++20 <<<"#include <$header>
+#include <$header>"
+  done < <(cd "$wrapper" && find . -name '*.hpp' -printf '%P\n' | sort)
+  ((runs >= 14)) || { echo "only $runs headers found" >&2; exit 1; }
+  for compiler in "${cxx[@]}"; do
+    for standard in c++20 c++23; do
+      [[ $standard == c++23 ]] && ! compile "$compiler" -std=c++23 <<<'' 2>/dev/null && standard=c++2b
+      for mode in '' -fno-exceptions -DTENON_NO_EXCEPTIONS; do
+        compile "$compiler" -std="$standard" ${mode:+"$mode" -fno-rtti} <<<'#include <dlpack/dlpack.h>
+#include <tenon/tenon.hpp>
+template <class Managed>
+tenon::Result<tenon::Tensor> through(const tenon::Tensor& tensor) {
+  tenon::Result<tenon::DlpackPtr<Managed>> out = tenon::try_to_dlpack<Managed>(tensor);
+  if (!out) return out.error();
+  return tenon::try_from_dlpack(std::move(*out));
+}
+template tenon::Result<tenon::Tensor> through<DLManagedTensor>(const tenon::Tensor&);
+template tenon::Result<tenon::Tensor> through<DLManagedTensorVersioned>(const tenon::Tensor&);
+template class tenon::Result<tenon::Storage>;'
+      done
+    done
+  done
+  echo "$runs compilations by ${cxx[*]}"
+}
+
+# refused NAME PATTERN [FLAG...]: standard input is the body of a function; the compiler's words must match PATTERN.
+refused() {
+  local name=$1 pattern=$2 body compiler said
+  shift 2
+  body="#include <tenon/tenon.hpp>
+void use(tenon::Tensor& tensor, const tenon::Tensor& reader, tenon::Storage& storage, tenon::Message& message, tenon::Connection& connection);
+void use(tenon::Tensor& tensor, const tenon::Tensor& reader, tenon::Storage& storage, tenon::Message& message, tenon::Connection& connection) {
+  (void)tensor, (void)reader, (void)storage, (void)message, (void)connection;
+$(cat)
+}"
+  for compiler in "${cxx[@]}"; do
+    if said=$(compile "$compiler" -std=c++20 "$@" <<<"$body" 2>&1); then
+      echo "$name: $compiler takes it" >&2
+      exit 1
+    fi
+    grep -qE -- "$pattern" <<<"$said" || { echo "$name: $compiler refuses it for another reason: $said" >&2; exit 1; }
+  done
+}
+
+all_refused() {
+  local compiler
+  # First that the frame itself compiles, in both modes: else every refusal below would be worth nothing.
+  if (refused frame . <<<'  (void)tensor.try_view_mut<float>();') 2>/dev/null; then
+    echo "the frame does not compile" >&2
+    exit 1
+  fi
+  local readonly_words='read-only|cannot assign|cannot be assigned|const-qualified'
+  local deleted='deleted function|deleted copy|explicitly deleted|attempt to use a deleted'
+  refused 'write through a reader' "$readonly_words" <<<'  tensor.view<float>()[0] = 1;'
+  refused 'write through the bytes to read' "$readonly_words|no match for .operator=.|no viable overloaded" <<<'  storage.bytes()[0] = std::byte{1};'
+  refused 'view_mut of a const tensor' 'discards qualifiers|not viable|no matching' <<<'  (void)reader.view_mut<float>();'
+  refused 'bytes_mut of a const storage' 'discards qualifiers|not viable' <<<'  (void)std::as_const(storage).bytes_mut();'
+  refused 'view_mut of a const view' 'discards qualifiers|not viable|no matching|cannot convert .const' <<<'  const auto view = tensor.view(); (void)view.view_mut<float>();'
+  refused 'view of a temporary' "$deleted" <<<'  (void)tenon::zeros<float>({2}).view<float>();'
+  refused 'view_mut of a temporary' "$deleted" <<<'  (void)message["weight"].view_mut<float>();'
+  refused 'bytes of a temporary' "$deleted" <<<'  (void)tensor.storage().bytes();'
+  refused 'views of a temporary' "$deleted" <<<'  for (const auto& view : connection.recv().views()) (void)view;'
+  refused 'user bytes of a temporary' "$deleted" <<<'  (void)connection.recv().user_bytes();'
+  refused 'descriptor bytes of a temporary' "$deleted" <<<'  (void)tenon::Descriptor::make(message).bytes();'
+  refused 'copy of a message' "$deleted" <<<'  tenon::Message copy = message; (void)copy;'
+  refused 'copy of a connection' "$deleted" <<<'  tenon::Connection copy = connection; (void)copy;'
+  refused 'view as bool' 'constraint|no matching' <<<'  (void)tensor.view<bool>();'
+  refused 'view as a type with an owner' 'constraint|no matching' <<<'  (void)tensor.view<std::string>();'
+  refused 'an element of another size' 'constraint|no matching|incomplete|undefined' <<<'  struct wide { double a, b; }; (void)tensor.view<wide>();'
+  refused 'a result that nobody looks at' 'nodiscard' <<<'  storage.try_freeze();'
+  refused 'C++17' 'needs C\+\+20' -std=c++17 <<<''
+  refused 'a throwing form without exceptions' 'has no member named|no member named|is not a member' -fno-exceptions <<<'  storage.freeze();'
+  for compiler in "${cxx[@]}"; do
+    compile "$compiler" -std=c++20 -fno-exceptions -fno-rtti <<<'#include <tenon/tenon.hpp>
+tenon::Code use(tenon::Tensor& tensor);
+tenon::Code use(tenon::Tensor& tensor) { return tensor.try_view_mut<float>().code(); }'
+  done
+  echo "$runs compilations by ${cxx[*]}"
+}
+
+case $what in
+  headers) headers ;;
+  refused) all_refused ;;
+  *) echo "headers or refused?" >&2; exit 2 ;;
+esac

@@ -1,0 +1,172 @@
+// Lends over a socket between processes, waits, and what ends them.
+#include <fcntl.h>
+#include <sys/time.h>
+
+#include <csignal>
+
+#include "kit.h"
+
+namespace {
+
+using kit::kPatience;
+using namespace std::chrono_literals;
+using Connections = kit::Leaves;
+using Waits = kit::Leaves;
+
+TEST_F(Connections, LendAndModify) {
+  kit::Sockets sockets;
+  kit::Child borrower([&] {
+    tenon::Connection connection = tenon::Connection::make(sockets.keep_there());
+    const tenon::Message message = connection.recv({.timeout = kPatience});
+    tenon::Tensor weight = message["weight"];
+    weight.view_mut<float>()[7] = 42;
+    tenon::Message answer = tenon::Message::make();
+    answer.set_user_bytes(std::as_bytes(std::span("done", 4)));
+    connection.send(answer, {.timeout = kPatience});
+    return true;
+  });
+  tenon::Connection connection = tenon::Connection::make(sockets.keep_here());
+  const tenon::Tensor weight = tenon::zeros<float>({8});
+  connection.send(tenon::Message::of({{"weight", weight}}), {.timeout = kPatience});
+  const tenon::Message answer = connection.recv({.timeout = kPatience});
+  EXPECT_EQ(answer.user_bytes().size(), 4U);
+  EXPECT_EQ(weight.view<float>()[7], 42.0F);
+  EXPECT_EQ(borrower.wait(), 0);
+  EXPECT_EQ(connection.try_recv({.timeout = kPatience}).code(), tenon::Code::kPeerGone);
+}
+
+TEST_F(Connections, ReadOnlyLend) {
+  kit::Sockets sockets;
+  kit::Child borrower([&] {
+    tenon::Connection connection = tenon::Connection::make(sockets.keep_there());
+    const tenon::Message message = connection.recv({.timeout = kPatience});
+    tenon::Tensor weight = message["weight"];
+    try {
+      weight.view_mut<float>()[0] = 1;
+    } catch (const tenon::PermissionDenied&) {
+      return weight.view<float>()[0] == 2.5F && weight.is_read_only();
+    }
+    return false;
+  });
+  tenon::Connection connection = tenon::Connection::make(sockets.keep_here());
+  const std::vector<float> values{2.5F};
+  const tenon::Tensor weight = tenon::Tensor::make_from<float>(values, {1}, {.mode = tenon::Mode::kFrozen});
+  connection.send(tenon::Message::of({{"weight", weight}}), {.timeout = kPatience});
+  EXPECT_EQ(borrower.wait(), 0);
+}
+
+TEST_F(Connections, AKilledBorrower) {
+  kit::Sockets sockets;
+  kit::Child borrower([&] {
+    tenon::Connection connection = tenon::Connection::make(sockets.keep_there());
+    const tenon::Message message = connection.recv({.timeout = kPatience});
+    tenon::Tensor weight = message["weight"];
+    weight.view_mut<float>()[0] = 1;
+    connection.send(tenon::Message::make(), {.timeout = kPatience});
+    pause();
+    return false;
+  });
+  tenon::Connection connection = tenon::Connection::make(sockets.keep_here());
+  tenon::Tensor weight = tenon::zeros<float>({8});
+  connection.send(tenon::Message::of({{"weight", weight}}), {.timeout = kPatience});
+  (void)connection.recv({.timeout = kPatience});
+  kill(borrower.pid(), SIGKILL);
+  EXPECT_TRUE(WIFSIGNALED(borrower.wait()));
+  kit::thrown_by<tenon::PeerGone>([&] { (void)connection.recv({.timeout = kPatience}); });
+  EXPECT_EQ(weight.view<float>()[0], 1.0F);
+  weight.view_mut<float>()[0] = 2;
+}
+
+TEST_F(Connections, BadSockets) {
+  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::Connection::make(-1); });
+  const kit::Sockets sockets;
+  tenon::Connection connection = tenon::Connection::make(sockets.here, {.open = {.access = tenon::Access::kReadOnly}, .max_tensors = 1});
+  EXPECT_EQ(connection.fd(), sockets.here);
+  const tenon::Message empty;
+  EXPECT_NE(kit::thrown_by<tenon::InvalidArgument>([&] { connection.send(empty); }).find("empty"), std::string::npos);
+  connection.flush();
+  // Adopted: closed with the connection.
+  const int copy = dup(sockets.there);
+  tenon::Connection adopted = tenon::Connection::make(copy, {.adopt_socket = true});
+  adopted.close();
+  EXPECT_EQ(fcntl(copy, F_GETFD), -1);
+}
+
+TEST_F(Connections, AChildMayNotUseIt) {
+  const kit::Sockets sockets;
+  tenon::Connection connection = tenon::Connection::make(sockets.here);
+  kit::Child child([&] {
+    if (connection.try_recv({.timeout = 0s}).code() != tenon::Code::kUnsupported) return false;
+    connection.close();
+    return true;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST_F(Waits, TimeoutAndWouldBlock) {
+  const kit::Sockets sockets;
+  tenon::Connection connection = tenon::Connection::make(sockets.here);
+  kit::thrown_by<tenon::WouldBlock>([&] { (void)connection.recv({.timeout = 0s}); });
+  kit::thrown_by<tenon::Timeout>([&] { (void)connection.recv({.timeout = 1ms}); });
+  EXPECT_NE(kit::thrown_by<tenon::InvalidArgument>([&] { (void)connection.recv({.timeout = -1ns}); }).find("negative"), std::string::npos);
+}
+
+TEST_F(Waits, CancelFromAnotherThread) {
+  const kit::Sockets sockets;
+  tenon::Connection connection = tenon::Connection::make(sockets.here);
+  const tenon::Cancel cancel = tenon::Cancel::make();
+  std::thread other([&] { cancel.trigger(); });
+  kit::thrown_by<tenon::Cancelled>([&] { (void)connection.recv({.cancel = &cancel}); });
+  other.join();
+  kit::thrown_by<tenon::Cancelled>([&] { (void)connection.recv({.timeout = kPatience, .cancel = &cancel}); });
+  cancel.reset();
+  kit::thrown_by<tenon::Timeout>([&] { (void)connection.recv({.timeout = 1ms, .cancel = &cancel}); });
+}
+
+void on_alarm(int) {}
+
+TEST_F(Waits, InterruptedByASignal) {
+  const kit::Sockets sockets;
+  tenon::Connection connection = tenon::Connection::make(sockets.here);
+  struct sigaction action{};
+  struct sigaction before{};
+  action.sa_handler = on_alarm;
+  ASSERT_EQ(sigaction(SIGALRM, &action, &before), 0);
+  // Again and again: one that comes before the wait has begun does not end it.
+  const itimerval every{{0, 5000}, {0, 5000}};
+  const itimerval none{};
+  setitimer(ITIMER_REAL, &every, nullptr);
+  kit::thrown_by<tenon::Interrupted>([&] { (void)connection.recv({.timeout = kPatience, .interruptible = true}); });
+  setitimer(ITIMER_REAL, &none, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+}
+
+TEST_F(Waits, HalfSentGoesOn) {
+  const kit::Sockets sockets;
+  tenon::Connection lender = tenon::Connection::make(sockets.here);
+  tenon::Connection borrower = tenon::Connection::make(sockets.there);
+  tenon::Message large = tenon::Message::make();
+  const std::vector<std::byte> bytes(TENON_MESSAGE_MAX_USER_NBYTES, std::byte{5});
+  large.set_user_bytes(bytes);
+  std::size_t sent = 0;
+  tenon::Code code = tenon::Code::kOk;
+  while (code == tenon::Code::kOk && sent < 1000) {
+    code = lender.try_send(large, {.timeout = 0s}).code();
+    ++sent;
+  }
+  ASSERT_EQ(code, tenon::Code::kWouldBlock);
+  std::size_t received = 0;
+  while (received < sent) {
+    const tenon::Result<tenon::Message> message = borrower.try_recv({.timeout = 0s});
+    if (message) {
+      EXPECT_EQ(message->user_bytes().size(), bytes.size());
+      ++received;
+    } else {
+      ASSERT_EQ(message.code(), tenon::Code::kWouldBlock);
+      const tenon::Code flushed = lender.try_flush({.timeout = 0s}).code();
+      ASSERT_TRUE(flushed == tenon::Code::kOk || flushed == tenon::Code::kWouldBlock);
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,186 @@
+// What the tests of the C++ wrapper share: children, folders of their own in shared memory, and what a test may not leave behind.
+#pragma once
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <span>
+#include <string>
+#include <tenon/tenon.hpp>
+#include <thread>
+#include <vector>
+
+namespace kit {
+
+using namespace std::chrono_literals;
+
+// Longer than any machine takes: a wait that lasts that long has failed.
+inline constexpr auto kPatience = 60s;
+
+/// What `function` throws, as the tests compare it; fails the test if it throws nothing or something else.
+template <class Thrown, class Function>
+std::string thrown_by(Function&& function) {
+  try {
+    function();
+  } catch (const Thrown& error) {
+    return error.what();
+  } catch (const tenon::Error& error) {
+    ADD_FAILURE() << "threw " << tenon::name_of(error.code()) << ": " << error.what();
+    return "";
+  }
+  ADD_FAILURE() << "threw nothing";
+  return "";
+}
+
+// A process that runs `function` and whose exit status is 0 if that returned true. It dies with this one.
+class Child {
+ public:
+  explicit Child(const std::function<bool()>& function) {
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(3);
+    bool good = false;
+    try {
+      good = function();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "[child %d] %s\n", static_cast<int>(getpid()), error.what());
+    }
+    _exit(good ? 0 : 1);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+  }
+  pid_t pid() const { return pid_; }
+  // Its status as waitpid gives it; 0: all was well.
+  int wait() {
+    int status = -1;
+    if (waitpid(pid_, &status, 0) != pid_) return -1;
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// Two ends of a socket. Each process closes the other's, so that the death of the other is seen.
+struct Sockets {
+  int here = -1;
+  int there = -1;
+  Sockets() {
+    int ends[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
+    here = ends[0];
+    there = ends[1];
+  }
+  Sockets(const Sockets&) = delete;
+  Sockets& operator=(const Sockets&) = delete;
+  int keep_here() {
+    close(std::exchange(there, -1));
+    return here;
+  }
+  int keep_there() {
+    close(std::exchange(here, -1));
+    return there;
+  }
+  ~Sockets() {
+    if (here >= 0) close(here);
+    if (there >= 0) close(there);
+  }
+};
+
+// A folder in shared memory that is this program's alone, and must be empty at its end. One for all tests: the library's thread keeps a few
+// fds for each folder in which it has met a name.
+class Folder : public testing::Environment {
+ public:
+  static const std::string& path() { return instance().path_; }
+  static std::string at(const std::string& leaf) { return path() + "/" + leaf; }
+
+  void SetUp() override {
+    char path[] = "/dev/shm/tenon-cpp-XXXXXX";
+    ASSERT_NE(mkdtemp(path), nullptr);
+    path_ = path;
+    const tenon::Storage storage = tenon::make_filename(8, {.directory = path_});
+    (void)tenon::share_filename(storage);
+    (void)tenon::try_open_filename({.name = "/tenon-cpp-no-such-name", .nbytes = 8});
+  }
+  void TearDown() override {
+    // The thread may be about to remove what is left.
+    int failed = rmdir(path_.c_str());
+    for (int tries = 0; failed != 0 && tries < 2000; ++tries) {
+      std::this_thread::sleep_for(5ms);
+      failed = rmdir(path_.c_str());
+    }
+    EXPECT_EQ(failed, 0) << path_ << " is not empty";
+  }
+
+ private:
+  static Folder& instance() {
+    static auto* folder = static_cast<Folder*>(testing::AddGlobalTestEnvironment(new Folder));
+    return *folder;
+  }
+  // Registers it before any test runs.
+  inline static const bool kRegistered = (instance(), true);
+  std::string path_;
+};
+
+inline long count_fds() {
+  long count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return -1;
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+// Every test of this program leaves as many fds, storages and segments as it found.
+class Leaves : public testing::Test {
+ protected:
+  void SetUp() override {
+    tenon::trim();
+    fds_ = count_fds();
+    before_ = tenon::stats();
+  }
+  void TearDown() override {
+    tenon::trim();
+    // The library's thread may look at a name just now, through an fd of its own; or it did when the fds were counted first.
+    long fds = count_fds();
+    for (int tries = 0; tries < 2000 && fds > fds_; ++tries) {
+      std::this_thread::sleep_for(5ms);
+      fds = count_fds();
+    }
+    const tenon::Stats after = tenon::stats();
+    EXPECT_LE(fds, fds_);
+    EXPECT_EQ(after.storages, before_.storages);
+    EXPECT_EQ(after.segments, before_.segments);
+    EXPECT_EQ(after.bytes_live, before_.bytes_live);
+  }
+
+ private:
+  long fds_ = 0;
+  tenon::Stats before_{};
+};
+
+template <class T>
+std::vector<T> copy_of(std::span<const T> values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace kit

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# usage: run.sh CASE. Called by CTest, which sets CMAKE and CC beside the variables of env.sh.
+set -euo pipefail
+# shellcheck source=tests/go/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+wrapper="$TENON_SOURCE_DIR/wrappers/go"
+examples="$TENON_SOURCE_DIR/examples/go"
+work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-go.XXXXXX")"
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAIL: $*" >&2
+  exit 1
+}
+
+tests() {
+  cd "$wrapper"
+  go test -count=1 -timeout 400s "$@" ./...
+}
+
+case_vet() {
+  local folder unformatted
+  for folder in "$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{vectors,matrix,bench}/go; do
+    [[ -d "$folder" ]] || continue
+    unformatted="$(gofmt -l "$folder")"
+    [[ -z "$unformatted" ]] || fail "gofmt would change: $unformatted"
+    (cd "$folder" && go vet ./...)
+  done
+  cd "$wrapper"
+  go vet -tags tenon_debug ./...
+  [[ ! -e go.sum ]] || fail "the wrapper needs nothing but the standard library"
+}
+
+# With the strictest check of what Go memory C gets to see.
+case_test() { GOEXPERIMENT=cgocheck2 tests; }
+
+case_race() { tests -race; }
+
+case_gogc() { GOGC=1 tests; }
+
+case_debug() { tests -short -tags tenon_debug; }
+
+# Only the archive can be found, and then no libtenon.so is needed.
+case_static() {
+  [[ -f "$TENON_BUILD_DIR/libtenon_internal.a" ]] || skip "libtenon_internal.a is not built (the target tenon_internal)"
+  local prefix="$TENON_BUILD_DIR/go/static"
+  "$CMAKE" --install "$TENON_BUILD_DIR" --prefix "$prefix" --component dev >/dev/null
+  "$CMAKE" --install "$TENON_BUILD_DIR" --prefix "$prefix" --component static >/dev/null
+  find "$prefix" -name 'libtenon.so*' -delete
+  find "$prefix" -name tenon.pc -delete
+  PKG_CONFIG_PATH="$(dirname "$(find "$prefix" -name tenon-static.pc)")"
+  unset LD_LIBRARY_PATH
+  tests -tags tenon_static
+  cd "$examples"
+  go build -tags tenon_static -o "$work/program" ./weak_cache
+  if readelf -d "$work/program" | grep 'NEEDED.*tenon'; then fail "the program needs libtenon.so"; fi
+  "$work/program" | grep -q 'the same storage: yes'
+}
+
+# A header of another ABI does not compile, and a library of another ABI is not used.
+case_abi() {
+  cp -r "$go_prefix" "$work/prefix"
+  sed -i 's/^#define TENON_ABI_VERSION .*/#define TENON_ABI_VERSION 999/' "$work/prefix/include/tenon/version.h"
+  cd "$wrapper"
+  if GOFLAGS="$(go_flags_for "$work/prefix")" PKG_CONFIG_PATH="$(dirname "$(find "$work/prefix" -name tenon.pc)")" go build . 2>"$work/log"; then
+    fail "a header of ABI 999 compiled"
+  fi
+  grep -q 'error.*this Go wrapper is for ABI 1' "$work/log" || fail "not the wrapper's own words: $(cat "$work/log")"
+  cd "$examples"
+  go build -o "$work/program" ./weak_cache
+  echo 'unsigned tenon_abi_version(void) { return 999; }' | "$CC" -shared -fPIC -x c - -o "$work/other.so"
+  if LD_PRELOAD="$work/other.so" "$work/program" >"$work/log" 2>&1; then fail "a library of ABI 999 was used"; fi
+  grep -q 'the loaded libtenon has ABI 999, and this program was built for ABI 1' "$work/log" ||
+    fail "not the wrapper's own words: $(cat "$work/log")"
+}
+
+case_share_weights() {
+  local has='import importlib.util as u, sys; sys.exit(not (u.find_spec("tenon") and u.find_spec("silero_vad")))'
+  "${TENON_PYTHON:-python3}" -c "$has" || skip "the Python packages tenon and silero-vad are not installed"
+  cd "$examples"
+  go build -o "$work/share_weights" ./share_weights
+  "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/go/share_weights.py" "$work/share_weights"
+}
+
+# case_example NAME TEXT...
+case_example() {
+  cd "$examples"
+  go build -o "$work/$1" "./$1"
+  bash "$TENON_SOURCE_DIR/tests/capi/check_example.sh" "$work/$1" "${@:2}"
+}
+
+"case_${1:?}" "${@:2}"

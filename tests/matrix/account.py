@@ -1,0 +1,133 @@
+"""What a process holds, read from /proc and the file system, never asked of the process."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+SHM = Path("/dev/shm")
+# How long other processes get; the self-test, which waits for what never comes, has less.
+PATIENCE = float(os.environ.get("TENON_MATRIX_PATIENCE", "20"))
+
+
+class Leak(Exception):
+    """Something is held, or left, that should not be."""
+
+
+def shared(path: str) -> bool:
+    """Whether a mapping or an fd is of shared memory: a memfd, or a file where names are."""
+    return path.startswith(("/memfd:", "/dev/shm/"))
+
+
+def fds(pid: int) -> Counter[str]:
+    """What the fds lead to, without the numbers of sockets and pipes."""
+    found: Counter[str] = Counter()
+    folder = Path(f"/proc/{pid}/fd")
+    for name in os.listdir(folder):
+        try:
+            target = os.readlink(folder / name)
+        except FileNotFoundError:
+            continue
+        found[re.sub(r"^(socket|pipe):\[\d+\]$", r"\1", target)] += 1
+    return found
+
+
+def mappings(pid: int) -> Counter[str]:
+    """Mappings of shared memory, as `permissions path`, with their sizes in KiB."""
+    found: Counter[str] = Counter()
+    for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+        parts = line.split(maxsplit=5)
+        if len(parts) == 6 and shared(parts[5]):
+            begin, end = (int(part, 16) for part in parts[0].split("-"))
+            found[f"{parts[1]} {parts[5]} {(end - begin) >> 10} KiB"] += 1
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Direct children, of all threads."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    found: set[int] = set()
+    for child in children(pid):
+        found |= {child} | descendants(child)
+    return found
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+
+
+class Snapshot:
+    """fds, mappings of shared memory and children of a process at one moment."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.fds = fds(pid)
+        self.mappings = mappings(pid)
+        self.children = Counter(map(command, descendants(pid)))
+
+    def still(self) -> Snapshot:
+        """What is there after a moment too: the library's thread opens a directory or a name now and then, to look at it."""
+        time.sleep(0.002)
+        again = Snapshot(self.pid)
+        again.fds &= self.fds
+        again.mappings &= self.mappings
+        return again
+
+    def difference(self, before: Snapshot) -> str:
+        """What is here and was not before, and the reverse; "" if nothing."""
+        parts = []
+        for what in ("fds", "mappings", "children"):
+            now, then = getattr(self, what), getattr(before, what)
+            parts += [f"{what}: +{count} {name}" for name, count in (now - then).items()]
+            parts += [f"{what}: -{count} {name}" for name, count in (then - now).items()]
+        return "; ".join(parts)
+
+    def holdings(self) -> str:
+        """What shared memory is held; the empty files by which others notice our end (bells) are no memory."""
+        held = [f"fd {name}" for name in self.fds if shared(name) and "/.tenon-bell-" not in name and not os.path.isdir(name)]
+        return "; ".join(held + [f"mapping {name}" for name in self.mappings])
+
+
+class Names:
+    """The names that this run may make: its prefix, its directory, PyTorch's own by their maker's pid, and the managers' sockets."""
+
+    def __init__(self, prefix: str, directory: Path, folders: list[Path]) -> None:
+        self.prefix, self.directory, self.folders = prefix, directory, folders
+        self.torch_pids: set[int] = set()
+
+    def of_tenon(self) -> set[str]:
+        found = {name for name in os.listdir(SHM) if name.startswith(self.prefix)}
+        # A bell goes with its process, and says nothing of names.
+        return found | {name for name in os.listdir(self.directory) if not name.startswith(".tenon-bell-")}
+
+    def all(self) -> set[str]:
+        found = {name for name in os.listdir(SHM) if (match := re.match(r"torch_(\d+)_", name)) and int(match[1]) in self.torch_pids}
+        found |= {str(path.relative_to(folder.parent)) for folder in self.folders for path in folder.rglob("*")}
+        return found | self.of_tenon() | set(os.listdir(self.directory))
+
+
+def until(what: str, left: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until nothing is left; what happens in other processes needs a moment."""
+    deadline = time.monotonic() + seconds
+    pause = 0.0005
+    while rest := left():
+        if time.monotonic() > deadline:
+            raise Leak(f"{what}: {rest}")
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)

@@ -1,0 +1,33 @@
+/* What the matrix's programs in C speak with the driver and with each other (tests/matrix/README.md), apart from Tenon. */
+#ifndef TENON_TESTS_MATRIX_WIRE_H
+#define TENON_TESTS_MATRIX_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WIRE_WORDS = 16, WIRE_LINE = 1 << 18, WIRE_WAIT_SECONDS = 10, WIRE_NDIM = 8 };
+
+/* Byte i of pattern(seed). */
+unsigned char wire_pattern(unsigned seed, uint64_t i);
+/* Splits a line, which is changed; how many words there are. The others are "". */
+int wire_split(char *line, const char **words);
+/* Numbers with commas, "-" for none. How many. */
+int wire_numbers(const char *word, int64_t *out);
+/* The reverse; room: WIRE_NDIM numbers. */
+const char *wire_word(const int64_t *numbers, int n, char *room);
+/* Each appends to a NUL-terminated text of WIRE_LINE bytes. */
+void wire_put(char *line, const char *format, ...);
+void wire_put_hex(char *line, const void *bytes, size_t nbytes);
+/* Bytes of hex, to be freed. */
+unsigned char *wire_bytes(const char *hex, size_t *nbytes);
+
+/* Sockets: -1 and errno on failure. */
+int wire_listen(const char *path);
+int wire_accept(int listener);
+int wire_connect(const char *path);
+int wire_send_fd(int socket, int fd);
+int wire_receive_fd(int socket);
+/* 1: a byte came, 0: the other end is gone, -1: neither. */
+int wire_wait(int socket);
+
+#endif

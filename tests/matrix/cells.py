@@ -1,0 +1,259 @@
+"""What is done with one producer and one consumer (README.md, "A cell")."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+import account
+from programs import Failed, NotApplicable, Program
+
+STRATEGIES = ("fd", "raw_fd", "bytes", "filename", "socket", "read_only")
+ON_CONNECTION = {"fd": "tenon", "read_only": "tenon", "raw_fd": "raw"}
+IN_MESSAGE = ("fd", "bytes", "read_only")
+
+WITHOUT_TORCH = {
+    "fd": "PyTorch has no Tenon connection; raw_fd is its way by fd",
+    "bytes": "PyTorch has nothing that is opened from bytes alone",
+    "socket": "PyTorch opens files only",
+    "read_only": "PyTorch maps everything writable: the library refuses such a lend, and the kernel an fd",
+}
+
+numbers = itertools.count(1)
+
+
+def pattern(seed: int, nbytes: int) -> bytes:
+    return bytes((seed * 31 + i * 7 + i // 256) & 255 for i in range(nbytes))
+
+
+class Tensor:
+    """What is lent: sizes, strides and offset in elements over a storage of nbytes bytes."""
+
+    def __init__(self, dtype: str, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, nbytes: int) -> None:
+        self.dtype, self.sizes, self.strides, self.offset, self.nbytes = dtype, sizes, strides, offset, nbytes
+        self.itemsize = int(dtype.split(":")[1]) // 8
+        indices = itertools.product(*map(range, sizes))
+        self.places = [(offset + sum(i * step for i, step in zip(index, strides, strict=True))) * self.itemsize for index in indices]
+
+    @property
+    def words(self) -> list[str]:
+        return [self.dtype, ",".join(map(str, self.sizes)) or "-", ",".join(map(str, self.strides)) or "-", str(self.offset)]
+
+    def content(self, storage: bytes) -> bytes:
+        return b"".join(storage[place : place + self.itemsize] for place in self.places)
+
+    def written(self, seed: int) -> bytes:
+        return pattern(seed, len(self.places) * self.itemsize)
+
+
+# The first one warms up. What PyTorch cannot have comes last: negative strides, and no bytes at all.
+TENSORS = [
+    Tensor("2:32:1", (2, 3), (3, 1), 0, 24),
+    Tensor("0:64:1", (4, 5), (1, 4), 0, 160),
+    Tensor("1:8:1", (4096,), (1,), 0, 4096),
+    Tensor("4:16:1", (3, 1, 2), (2, 2, 1), 0, 12),
+    Tensor("2:64:1", (), (), 3, 32),
+    Tensor("0:32:1", (3, 2), (4, 2), 1, 48),
+    Tensor("5:64:1", (2, 2), (2, 1), 0, 32),
+]
+NOT_FOR_TORCH = [Tensor("0:16:1", (2, 3), (-3, -1), 5, 12)]
+NO_BYTES = [Tensor("2:32:1", (0, 4), (4, 1), 0, 0)]
+
+
+def tensors_for(producer: Program, consumer: Program, strategy: str) -> list[Tensor]:
+    if producer.language.is_torch or consumer.language.is_torch:
+        return TENSORS
+    # An empty storage has no fd, and no name behind a socket; and nothing that could be read-only.
+    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename") else [])
+
+
+def not_applicable(producer: Program, consumer: Program, strategy: str) -> str:
+    """Why there is no such cell, "" if there is one."""
+    torch = producer.language.is_torch or consumer.language.is_torch
+    return WITHOUT_TORCH.get(strategy, "") if torch else ""
+
+
+def same(what: str, got: object, wanted: object) -> None:
+    if got != wanted:
+        raise Failed(f"{what} is {got!r:.120}, not {wanted!r:.120}")
+
+
+def compare(program: Program, what: str, word: str, wanted: bytes) -> None:
+    """CONTENT as a program says it against what it must be."""
+    got = "" if word == "-" else word
+    if got == wanted.hex():
+        return
+    length = next((i for i in range(len(wanted)) if got[2 * i : 2 * i + 2] != wanted[i : i + 1].hex()), len(wanted))
+    raise Failed(f"{program.name}: {what} differs from byte {length} on: {got[2 * length :]:.16}…, not {wanted[length:].hex():.16}…")
+
+
+class Pair:
+    """A producer and a consumer; leaving it after a failure gives back what it left in both, so that the next cell finds them clean."""
+
+    def __init__(self, producer: Program, consumer: Program) -> None:
+        self.programs = (producer, consumer)
+        self.commands: list[tuple[str, int]] = []
+
+    def __enter__(self) -> Pair:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for program in self.programs if kind is not None else ():
+            for command in reversed(self.commands):
+                if program.process.poll() is None:
+                    with contextlib.suppress(Failed, NotApplicable):
+                        program.ask(*command)
+
+    def key(self) -> int:
+        number = next(numbers)
+        self.commands.append(("drop", number))
+        return number
+
+    def connect(self, kind: str) -> int:
+        producer, consumer = self.programs
+        number = next(numbers)
+        self.commands.append(("close", number))
+        consumer.begin("connect", number, kind, producer.path)
+        producer.begin("accept", number, kind)
+        consumer.end()
+        try:
+            producer.end()
+        except Failed:
+            # It may still wait there, and would be taken for the next one.
+            with contextlib.suppress(Failed, NotApplicable):
+                producer.ask("accept", number, kind)
+            raise
+        return number
+
+
+class Lend:
+    """One tensor that is lent and opened, held by both until drop()."""
+
+    def __init__(self, pair: Pair, strategy: str, connection: int | None, tensor: Tensor, seed: int) -> None:
+        self.producer, self.consumer = producer, consumer = pair.programs
+        self.strategy, self.tensor = strategy, tensor
+        self.key = pair.key()
+        self.bytes = tensor.content(pattern(seed, tensor.nbytes))
+        number = "-" if connection is None else connection
+        producer.begin("lend", self.key, strategy, number, tensor.nbytes, seed, *tensor.words)
+        handle = producer.end()
+        told = ["-"] * 4 if strategy in IN_MESSAGE else tensor.words
+        says = consumer.ask("open", self.key, strategy, number, *told, *handle)
+        name = f"t{self.key}" if strategy in IN_MESSAGE else "-"
+        same(f"{consumer.name}: what open says", says[:-1], [*tensor.words, str(int(strategy == "read_only")), name, name])
+        compare(consumer, "what was lent", says[-1], self.bytes)
+
+    def write(self, writer: Program, reader: Program, seed: int) -> None:
+        """One side writes, both see it; nobody can in a read-only lend."""
+        if self.strategy == "read_only":
+            writer.refuses("PERMISSION", "write", self.key, seed)
+        else:
+            writer.ask("write", self.key, seed)
+            self.bytes = self.tensor.written(seed)
+        compare(reader, f"what {writer.name} wrote", reader.ask("read", self.key)[0], self.bytes)
+
+    def check(self, program: Program, what: str) -> None:
+        compare(program, what, program.ask("read", self.key)[0], self.bytes)
+
+    def drop(self) -> None:
+        self.consumer.ask("drop", self.key)
+        self.producer.ask("drop", self.key)
+
+
+def exchange(pair: Pair, strategy: str, tensors: list[Tensor]) -> None:
+    """Each tensor there, written by both sides, and given back."""
+    producer, consumer = pair.programs
+    connection = pair.connect(ON_CONNECTION[strategy]) if strategy in ON_CONNECTION else None
+    for index, tensor in enumerate(tensors):
+        lend = Lend(pair, strategy, connection, tensor, (index * 37 + 11) & 255)
+        if tensor.places:
+            lend.write(consumer, producer, (index * 41 + 101) & 255)
+            lend.write(producer, consumer, (index * 43 + 201) & 255)
+            if strategy == "read_only":
+                writable = [line for line in account.mappings(consumer.pid) if line.startswith("rw-s") and "/memfd:" in line]
+                same(f"{consumer.name}: writable mappings", writable, [])
+        lend.drop()
+    if connection is not None:
+        consumer.ask("close", connection)
+        producer.ask("close", connection)
+
+
+def run(producer: Program, consumer: Program, strategy: str, names: account.Names) -> None:
+    """One cell: raises what is wrong."""
+    reason = not_applicable(producer, consumer, strategy)
+    if reason:
+        raise NotApplicable(reason)
+    tensors = tensors_for(producer, consumer, strategy)
+    with Pair(producer, consumer) as pair:
+        exchange(pair, strategy, tensors[:1])
+    producer.begin("settle")
+    consumer.begin("settle")
+    producer.end()
+    consumer.end()
+    before = [(program, account.Snapshot(program.pid).still().still()) for program in (producer, consumer)]
+    own = names.of_tenon()
+    with Pair(producer, consumer) as pair:
+        exchange(pair, strategy, tensors)
+    for program, snapshot in before:
+        program.ask("settle")
+        account.until(f"{program.name} is not as before", lambda p=program, s=snapshot: account.Snapshot(p.pid).difference(s))  # type: ignore[misc]
+    account.until("names are left", lambda: names.of_tenon() - own)
+
+
+def strategies_for(producer: Program, consumer: Program) -> Iterator[str]:
+    yield from (strategy for strategy in STRATEGIES if not not_applicable(producer, consumer, strategy))
+
+
+def lend_by_all(pair: Pair) -> tuple[list[Lend], list[int]]:
+    """A tensor by each strategy at once, and the connections."""
+    producer, consumer = pair.programs
+    kinds = {ON_CONNECTION[strategy] for strategy in strategies_for(producer, consumer) if strategy in ON_CONNECTION}
+    connections = {kind: pair.connect(kind) for kind in sorted(kinds)}
+    lends = []
+    for index, strategy in enumerate(strategies_for(producer, consumer)):
+        connection = connections[ON_CONNECTION[strategy]] if strategy in ON_CONNECTION else None
+        lends.append(Lend(pair, strategy, connection, TENSORS[1], index * 53 + 17))
+    return lends, list(connections.values())
+
+
+def after_the_end(survivor: Program, other: Program, lends: list[Lend], connections: list[int]) -> None:
+    """The other one was killed: the survivor keeps its bytes, can write them, and is told on its connections."""
+    for connection in connections:
+        survivor.refuses("PEER_GONE", "wait", connection)
+    for lend in lends:
+        lend.check(survivor, f"what it holds after the end of {other.name}")
+        if lend.strategy == "read_only":
+            survivor.refuses("PERMISSION", "write", lend.key, 99)
+        else:
+            survivor.ask("write", lend.key, 99)
+            lend.bytes = lend.tensor.written(99)
+        lend.check(survivor, "what it wrote by itself")
+        survivor.ask("drop", lend.key)
+    for connection in connections:
+        survivor.ask("close", connection)
+
+
+def holds_nothing(program: Program) -> None:
+    """No shared memory is held, once it has settled."""
+    program.ask("settle")
+    account.until(f"{program.name} still holds", lambda: account.Snapshot(program.pid).holdings())
+
+
+def fork(producer: Program, consumer: Program) -> None:
+    """The consumer forks; the child reads by every strategy; nothing is different for the parent."""
+    with Pair(producer, consumer) as pair:
+        lends, connections = lend_by_all(pair)
+        consumer.ask("settle")
+        before = account.Snapshot(consumer.pid).still().still()
+        for lend in lends:
+            compare(consumer, f"what the child reads ({lend.strategy})", consumer.ask("fork", lend.key)[0], lend.bytes)
+            lend.write(producer, consumer, 77)
+        account.until(f"{consumer.name} is not as before", lambda: account.Snapshot(consumer.pid).difference(before))
+        for lend in lends:
+            lend.drop()
+        for connection in connections:
+            consumer.ask("close", connection)
+            producer.ask("close", connection)
+    holds_nothing(consumer)
+    holds_nothing(producer)

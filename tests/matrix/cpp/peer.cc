@@ -1,0 +1,315 @@
+// usage: peer produce|consume: the C++ wrapper in the matrix (tests/matrix/README.md).
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <tenon/tenon.hpp>
+#include <vector>
+
+extern "C" {
+#include "../c/wire.h"
+}
+
+namespace {
+
+using Words = std::vector<std::string>;
+using Bytes = std::vector<std::byte>;
+
+const tenon::Wait kTenSeconds{.timeout = std::chrono::seconds(WIRE_WAIT_SECONDS)};
+
+struct Held {
+  tenon::Tensor tensor;
+  tenon::Descriptor descriptor = {};
+};
+
+struct Link {
+  tenon::Connection connection;  // empty: a raw socket
+  int socket = -1;
+  Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  ~Link() {
+    if (!connection && socket >= 0) close(socket);
+  }
+};
+
+std::map<std::string, Held> held;
+std::map<std::string, Link> links;
+int listener = -1;
+
+template <class Value>
+Value& found(std::map<std::string, Value>& all, const std::string& key) {
+  const auto at = all.find(key);
+  if (at == all.end()) throw std::runtime_error("there is no " + key);
+  return at->second;
+}
+
+int checked(int fd) {
+  if (fd < 0) throw std::runtime_error(std::strerror(errno));
+  return fd;
+}
+
+// ---- words
+
+std::vector<std::int64_t> numbers_of(const std::string& word, char separator = ',') {
+  std::vector<std::int64_t> numbers;
+  std::stringstream parts(word == "-" ? "" : word);
+  for (std::string part; std::getline(parts, part, separator);) numbers.push_back(std::stoll(part));
+  return numbers;
+}
+
+std::string word_of(std::span<const std::int64_t> numbers) {
+  std::string word;
+  for (const std::int64_t number : numbers) word += (word.empty() ? "" : ",") + std::to_string(number);
+  return word.empty() ? "-" : word;
+}
+
+tenon::Dtype dtype_of(const std::string& word) {
+  const std::vector<std::int64_t> parts = numbers_of(word, ':');
+  return {static_cast<unsigned>(parts.at(0)), static_cast<unsigned>(parts.at(1)), static_cast<unsigned>(parts.at(2))};
+}
+
+std::string hex_of(std::span<const std::byte> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const std::byte byte : bytes) {
+    hex += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    hex += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return hex.empty() ? "-" : hex;
+}
+
+Bytes bytes_of(const std::string& hex) {
+  Bytes bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+Bytes pattern(unsigned seed, std::uint64_t nbytes) {
+  Bytes bytes;
+  for (std::uint64_t i = 0; i < nbytes; ++i) bytes.push_back(static_cast<std::byte>(wire_pattern(seed, i)));
+  return bytes;
+}
+
+// ---- elements in logical order
+
+// each(place, packed): where an element lies in bytes from the first, and where it is in the packed bytes.
+void for_each_element(const tenon::TensorView& view, const std::function<void(std::ptrdiff_t, std::size_t, std::size_t)>& each) {
+  const std::size_t itemsize = view.dtype().bits / 8U;
+  std::vector<std::int64_t> index(view.sizes().size());
+  for (std::uint64_t i = 0; i < view.numel(); ++i) {
+    std::int64_t place = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) place += index[d] * view.strides()[d];
+    each(static_cast<std::ptrdiff_t>(place * static_cast<std::int64_t>(itemsize)), i * itemsize, itemsize);
+    for (std::size_t d = index.size(); d-- > 0;) {
+      if (++index[d] < view.sizes()[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+Bytes content_of(const tenon::Tensor& tensor) {
+  const tenon::TensorView view = tensor.view();
+  Bytes packed(view.nbytes());
+  for_each_element(view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) {
+    std::memcpy(&packed[at], static_cast<const std::byte*>(view.data()) + place, size);
+  });
+  return packed;
+}
+
+void write_content(tenon::Tensor& tensor, const Bytes& packed) {
+  tenon::TensorView view = tensor.view();
+  auto* data = static_cast<std::byte*>(view.data_mut());
+  for_each_element(view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) { std::memcpy(data + place, &packed[at], size); });
+}
+
+// ---- commands
+
+std::string do_lend(const Words& words) {
+  const std::string &key = words.at(1), &strategy = words.at(2);
+  const Bytes bytes = pattern(static_cast<unsigned>(std::stoul(words.at(5))), std::stoull(words.at(4)));
+  tenon::Storage storage;
+  if (strategy == "filename") {
+    storage = tenon::make_filename(bytes.size(), {.prefix = std::getenv("TENON_MATRIX_PREFIX")});
+    storage.write(bytes);
+  } else {
+    storage = tenon::Storage::make_from(bytes, {.mode = strategy == "read_only" ? tenon::Mode::kFrozen : tenon::Mode::kShared});
+  }
+  Held made{tenon::Tensor::over(storage, numbers_of(words.at(7)), dtype_of(words.at(6)),
+                                {.strides = numbers_of(words.at(8)), .offset = std::stoull(words.at(9))})};
+  std::string handle;
+  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes") {
+    const std::string name = "t" + key;
+    tenon::Message message = tenon::Message::of({{name, made.tensor}});
+    message.set_user_bytes(std::as_bytes(std::span(name)));
+    if (strategy == "bytes") {
+      made.descriptor = tenon::Descriptor::make(message, {.bytes_only = true});
+      handle = hex_of(made.descriptor.bytes());
+    } else {
+      found(links, words.at(3)).connection.send(message, kTenSeconds);
+    }
+  } else if (strategy == "raw_fd") {
+    const tenon::FdHandle shared = tenon::share_fd(storage);
+    checked(wire_send_fd(found(links, words.at(3)).socket, shared.fd()));
+    handle = std::to_string(shared.offset()) + " " + std::to_string(shared.nbytes());
+  } else if (strategy == "filename" || strategy == "socket") {
+    tenon::ShareFilenameOptions options;
+    options.torch = strategy == "filename";
+    if (strategy == "socket") options.filename.directory = std::getenv("TENON_MATRIX_DIRECTORY");
+    const tenon::FilenameHandle shared = tenon::share_filename(storage, options);
+    handle = (shared.manager.empty() ? "-" : shared.manager) + " " + shared.name + " " + std::to_string(shared.offset) + " " +
+             std::to_string(shared.nbytes);
+  } else {
+    throw std::runtime_error("no such strategy");
+  }
+  held.insert_or_assign(key, std::move(made));
+  return handle;
+}
+
+tenon::Storage open_storage(const Words& words) {
+  const std::string& strategy = words.at(2);
+  if (strategy == "raw_fd") {
+    const tenon::FdHandle handle(checked(wire_receive_fd(found(links, words.at(3)).socket)), std::stoull(words.at(9)),
+                                 std::stoull(words.at(8)));
+    return tenon::open_fd(handle, {.allow_unsealed = true});
+  }
+  if (strategy != "filename" && strategy != "socket") throw std::runtime_error("no such strategy");
+  tenon::FilenameHandle handle{.name = words.at(9), .nbytes = std::stoull(words.at(11)), .offset = std::stoull(words.at(10))};
+  if (words.at(8) != "-") handle.manager = words.at(8);
+  return tenon::open_filename(handle, {.allow_unsealed = strategy == "filename"});
+}
+
+std::string do_open(const Words& words) {
+  const std::string& strategy = words.at(2);
+  tenon::Tensor tensor;
+  std::string name = "-", user = "-";
+  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes") {
+    const tenon::Message message =
+        strategy == "bytes" ? tenon::open_descriptor(bytes_of(words.at(8))) : found(links, words.at(3)).connection.recv(kTenSeconds);
+    if (message.size() != 1) throw std::runtime_error("not one tensor");
+    tensor = message[0];
+    name = message.name(0).value_or("-");
+    const auto bytes = message.user_bytes();
+    if (!bytes.empty()) user.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  } else {
+    tensor = tenon::Tensor::over(open_storage(words), numbers_of(words.at(5)), dtype_of(words.at(4)),
+                                 {.strides = numbers_of(words.at(6)), .offset = std::stoull(words.at(7))});
+  }
+  const tenon::TensorView view = tensor.view();
+  std::ostringstream answer;
+  answer << unsigned{view.dtype().code} << ":" << unsigned{view.dtype().bits} << ":" << unsigned{view.dtype().lanes} << " "
+         << word_of(view.sizes()) << " " << word_of(view.strides()) << " " << view.offset() << " " << (tensor.is_read_only() ? 1 : 0) << " "
+         << name << " " << user << " " << hex_of(content_of(tensor));
+  held.insert_or_assign(words.at(1), Held{std::move(tensor)});
+  return answer.str();
+}
+
+std::string do_write(const Words& words) {
+  tenon::Tensor& tensor = found(held, words.at(1)).tensor;
+  write_content(tensor, pattern(static_cast<unsigned>(std::stoul(words.at(2))), tensor.nbytes()));
+  return "";
+}
+
+std::string do_fork(const Words& words) {
+  const tenon::Tensor tensor = found(held, words.at(1)).tensor;
+  int ends[2];
+  checked(pipe(ends));
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string hex = hex_of(content_of(tensor));
+    _exit(write(ends[1], hex.data(), hex.size()) == static_cast<ssize_t>(hex.size()) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string hex;
+  char room[65536];
+  for (ssize_t got; (got = read(ends[0], room, sizeof room)) > 0;) hex.append(room, static_cast<std::size_t>(got));
+  close(ends[0]);
+  int status = -1;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) throw std::runtime_error("the child did not end well");
+  return hex;
+}
+
+void keep_link(const std::string& number, const std::string& kind, int socket) {
+  Link& link = links[number];
+  link.socket = checked(socket);
+  if (kind == "tenon") link.connection = tenon::Connection::make(socket, {.adopt_socket = true});
+}
+
+std::string do_wait(const Words& words) {
+  Link& link = found(links, words.at(1));
+  if (link.connection) {
+    (void)link.connection.recv(kTenSeconds);
+  } else if (const int came = wire_wait(link.socket); came <= 0) {
+    tenon::raise(tenon::Error(came == 0 ? tenon::Code::kPeerGone : tenon::Code::kTimeout, "no byte came"));
+  }
+  return "";
+}
+
+std::string do_settle() {
+  tenon::trim();
+  const tenon::Stats stats = tenon::stats();
+  return std::to_string(stats.storages) + " " + std::to_string(stats.segments) + " " + std::to_string(stats.segment_fds);
+}
+
+std::string run(const Words& words) {
+  const std::string& command = words.at(0);
+  if (command == "lend") return do_lend(words);
+  if (command == "open") return do_open(words);
+  if (command == "read") return hex_of(content_of(found(held, words.at(1)).tensor));
+  if (command == "write") return do_write(words);
+  if (command == "fork") return do_fork(words);
+  if (command == "wait") return do_wait(words);
+  if (command == "settle") return do_settle();
+  if (command == "drop") {
+    (void)found(held, words.at(1));
+    held.erase(words.at(1));
+  } else if (command == "close") {
+    (void)found(links, words.at(1));
+    links.erase(words.at(1));
+  } else if (command == "listen") {
+    listener = checked(wire_listen(words.at(1).c_str()));
+  } else if (command == "accept") {
+    keep_link(words.at(1), words.at(2), wire_accept(listener));
+  } else if (command == "connect") {
+    keep_link(words.at(1), words.at(2), wire_connect(words.at(3).c_str()));
+  } else {
+    throw std::runtime_error("no such command");
+  }
+  return "";
+}
+
+}  // namespace
+
+int main() {
+  std::cout << "ready" << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::stringstream parts(line);
+    Words words;
+    for (std::string word; parts >> word;) words.push_back(word);
+    if (words.empty()) continue;
+    if (words[0] == "quit") break;
+    std::string answer;
+    try {
+      answer = "ok " + run(words);
+    } catch (const tenon::Error& error) {
+      answer = std::string("error ") + tenon::name_of(error.code()) + " " + error.what();
+    } catch (const std::exception& error) {
+      answer = std::string("error OTHER ") + error.what();
+    }
+    std::cout << answer << std::endl;
+  }
+  held.clear();
+  links.clear();
+  if (listener >= 0) close(listener);
+  std::cout << "ok" << std::endl;
+  return 0;
+}

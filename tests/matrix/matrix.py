@@ -1,0 +1,179 @@
+"""usage: matrix.py [LANGUAGE...]
+
+Runs every producer with every consumer by every strategy, and the variants (README.md). TENON_BUILD_DIR/matrix/LANGUAGE.json names the
+programs; the report is TENON_BUILD_DIR/matrix/report.md and report.json. Exit code 1 if a cell failed, has no outcome or no reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import account
+import cells
+from programs import Failed, Language, NotApplicable, Program
+from report import ABSENT, FAIL, NOT_APPLICABLE, OK, Report
+
+LANGUAGES = ["c", "cpp", "python", "rust", "go", "torch-1.13", "torch-newest"]
+FORK, PRODUCER_KILLED, CONSUMER_KILLED = "consumer forks", "producer is killed", "consumer is killed"
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Matrix:
+    def __init__(self, languages: list[Language], environment: dict[str, str], folder: Path, names: account.Names) -> None:
+        self.languages, self.environment, self.folder, self.names = languages, environment, folder, names
+        self.report = Report([language.name for language in languages], [*cells.STRATEGIES, FORK, PRODUCER_KILLED, CONSUMER_KILLED])
+        self.present = [language for language in languages if not language.absent]
+        self.all: list[Program] = []
+        # All at once: some take seconds to begin. The second producers live when the first ones have been killed.
+        self.produce = self.start("produce")
+        self.consume = self.start("consume")
+        self.produce_2 = self.start("produce-2")
+        for producer in languages:
+            for consumer in languages:
+                absent = [language for language in (producer, consumer) if language.absent]
+                if absent:
+                    for part in self.report.parts:
+                        self.report.put(part, producer.name, consumer.name, ABSENT, f"{absent[0].name}: {absent[0].absent}")
+
+    def start(self, role: str) -> dict[str, Program]:
+        programs = {language.name: Program(language, role, self.environment, self.folder) for language in self.present}
+        self.all += programs.values()
+        self.names.torch_pids |= {program.pid for program in programs.values() if program.language.is_torch}
+        return programs
+
+    def cell(self, part: str, producer: Program, consumer: Program, act: Callable[[], None]) -> bool:
+        """Run something that belongs to a cell, and note how it ended; whether it ended well."""
+        outcome, reason = OK, ""
+        try:
+            act()
+        except NotApplicable as why:
+            outcome, reason = NOT_APPLICABLE, str(why)
+        except (Failed, account.Leak, OSError) as error:
+            outcome, reason = FAIL, f"{producer.language.name} to {consumer.language.name}: {error}"
+            print(f"FAIL {part}: {reason}", flush=True)
+        self.report.put(part, producer.language.name, consumer.language.name, outcome, reason)
+        return outcome == OK
+
+    def whole(self, what: str, act: Callable[[], None]) -> None:
+        """The same for what belongs to no cell."""
+        try:
+            act()
+            self.report.add(what, OK)
+        except (Failed, account.Leak, OSError) as error:
+            self.report.add(what, FAIL, str(error))
+
+    def run(self) -> None:
+        for program in self.all:
+            if not program.role.startswith("consume"):
+                program.ask("listen", program.path)
+        for producer in self.produce.values():
+            for consumer in self.consume.values():
+                for strategy in cells.STRATEGIES:
+                    self.cell(strategy, producer, consumer, lambda p=producer, c=consumer, s=strategy: cells.run(p, c, s, self.names))  # type: ignore[misc]
+                self.cell(FORK, producer, consumer, lambda p=producer, c=consumer: cells.fork(p, c))  # type: ignore[misc]
+        for program in (*self.produce.values(), *self.consume.values()):
+            self.whole(f"{program.name} holds nothing after all cells", lambda p=program: cells.holds_nothing(p))  # type: ignore[misc]
+        for producer in self.produce.values():
+            self.kill(PRODUCER_KILLED, producer, list(self.consume.values()))
+        for consumer in self.consume.values():
+            self.kill(CONSUMER_KILLED, consumer, list(self.produce_2.values()))
+        for program in self.produce_2.values():
+            self.whole(f"{program.name} ends in order", program.quit)
+        self.whole("no process and no name is left", self.nothing_is_left)
+
+    def kill(self, part: str, victim: Program, survivors: list[Program]) -> None:
+        """One program that holds something of each of the others, by every strategy, is killed."""
+        held: list[tuple[Program, list[cells.Lend], list[int]]] = []
+
+        def pair(survivor: Program) -> tuple[Program, Program]:
+            return (victim, survivor) if part == PRODUCER_KILLED else (survivor, victim)
+
+        def lend(survivor: Program) -> None:
+            with cells.Pair(*pair(survivor)) as both:
+                held.append((survivor, *cells.lend_by_all(both)))
+
+        for survivor in survivors:
+            self.cell(part, *pair(survivor), lambda s=survivor: lend(s))  # type: ignore[misc]
+        victim.kill()
+        for survivor, lends, connections in held:
+            self.cell(part, *pair(survivor), lambda s=survivor, x=lends, c=connections: cells.after_the_end(s, victim, x, c))  # type: ignore[misc]
+            self.cell(part, *pair(survivor), lambda s=survivor: cells.holds_nothing(s))  # type: ignore[misc]
+        # What was Tenon's goes with its last holder; PyTorch's own go with its manager.
+        self.whole(f"{victim.name} is killed: no name of Tenon's is left", lambda: account.until("names are left", self.names.of_tenon))
+
+    def nothing_is_left(self) -> None:
+        """Managers end a while after their last client; they are this process's children by now."""
+
+        def processes() -> list[str]:
+            left = account.descendants(os.getpid())
+            for pid in left:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            return [f"{pid} {account.command(pid)}" for pid in left]
+
+        account.until("processes are left", processes)
+        account.until("names are left", self.names.all)
+
+    def close(self) -> None:
+        """Whatever went wrong, nothing of ours stays."""
+        for program in self.all:
+            program.close()
+        for pid in account.descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        for path in account.SHM.glob(f"{self.names.prefix}*"):
+            path.unlink(missing_ok=True)
+
+
+def read_languages(names: list[str], environment: dict[str, str]) -> list[Language]:
+    folder = Path(environment["TENON_BUILD_DIR"], "matrix")
+    return [Language.read(name, folder, environment) for name in names]
+
+
+def main() -> None:
+    begin = time.monotonic()
+    # Managers outlive who started them: they become children of this process, and are seen to end.
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+    build = Path(os.environ["TENON_BUILD_DIR"])
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tenon-matrix-") as directory:
+        temporary, managers, sockets = (Path(folder, name) for name in ("tmp", "managers", "sockets"))
+        for path in (temporary, managers, sockets):
+            path.mkdir(mode=0o700)
+        prefix = f"{Path(directory).name}-"
+        environment = {
+            **os.environ,
+            "TENON_MATRIX_PREFIX": prefix,
+            "TENON_MATRIX_DIRECTORY": directory,
+            "TENON_MANAGER": str(build / "tenon-manager"),
+            "TENON_MANAGER_FOLDER": str(managers),
+            "TMPDIR": str(temporary),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        languages = read_languages(sys.argv[1:] or LANGUAGES, environment)
+        matrix = Matrix(languages, environment, sockets, account.Names(prefix, Path(directory), [temporary, managers]))
+        try:
+            matrix.run()
+        finally:
+            matrix.close()
+        pairs = len(matrix.present) ** 2
+        versions = "".join(f" {language.name} is PyTorch {language.version}." for language in matrix.present if language.version)
+        head = f"{len(matrix.present)} of {len(languages)} languages, {pairs} pairs, in {time.monotonic() - begin:.1f} s.{versions}"
+        print(matrix.report.write(build / "matrix", head))
+    failures = matrix.report.failures()
+    if failures:
+        sys.exit("FAIL\n  " + "\n  ".join(failures))
+
+
+if __name__ == "__main__":
+    main()

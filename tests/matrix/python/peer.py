@@ -1,0 +1,156 @@
+"""usage: peer.py produce|consume: Tenon's Python package in the matrix (tests/matrix/README.md)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import tenon
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import server
+
+CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
+DTYPES = {name: code for code, name in CODES.items()}
+
+
+class Held:
+    """A tensor, and what has to live as long."""
+
+    def __init__(self, tensor: tenon.Tensor, descriptor: tenon.Descriptor | None = None) -> None:
+        self.tensor, self.descriptor = tensor, descriptor
+
+    def close(self) -> None:
+        self.tensor.close()
+        if self.descriptor is not None:
+            self.descriptor.close()
+
+
+def dtype_name(word: str) -> str:
+    code, bits, lanes = map(int, word.split(":"))
+    assert lanes == 1
+    return f"{CODES[code]}{bits}"
+
+
+def dtype_word(name: str) -> str:
+    kind = name.rstrip("0123456789")
+    return f"{DTYPES[kind]}:{name.removeprefix(kind)}:1"
+
+
+def elements(tensor: tenon.Tensor) -> np.ndarray:  # type: ignore[type-arg]
+    """The elements as unsigned numbers: the same bytes, whatever numpy knows of the dtype."""
+    return tensor.view(dtype=f"uint{8 * tensor.itemsize}", strides=tensor.strides, shape=tensor.shape, offset=tensor.offset).numpy()
+
+
+def over(storage: tenon.Storage, dtype: str, sizes: str, strides: str, offset: str) -> tenon.Tensor:
+    return tenon.Tensor.over(storage, server.numbers(sizes), dtype_name(dtype), strides=server.numbers(strides), offset=int(offset))
+
+
+class Peer(server.Server):
+    def status_of(self, error: Exception) -> str:
+        return error.code if isinstance(error, tenon.TenonError) else super().status_of(error)
+
+    def put(self, sock: socket.socket, kind: str) -> tenon.Connection | socket.socket:
+        return tenon.Connection(sock) if kind == "tenon" else sock
+
+    def content(self, held: Held) -> bytes:
+        return elements(held.tensor).tobytes()
+
+    def do_write(self, key: str, seed: str) -> str:
+        tensor = self.kept[key].tensor
+        data = server.pattern(int(seed), tensor.nbytes)
+        if tensor.read_only:
+            tensor.storage.write(data)
+        target = elements(tensor)
+        target[...] = np.frombuffer(data, target.dtype).reshape(target.shape)
+        return ""
+
+    def do_drop(self, key: str) -> str:
+        self.kept.pop(key).close()
+        return ""
+
+    def do_wait(self, number: str) -> str:
+        connection = self.connections[number]
+        if isinstance(connection, tenon.Connection):
+            connection.recv(timeout=server.WAIT_SECONDS)
+        else:
+            server.wait_for_end(connection)
+        return ""
+
+    def do_settle(self) -> str:
+        super().do_settle()
+        tenon.trim()
+        stats = tenon.stats()
+        return f"{stats.storages} {stats.segments} {stats.segment_fds}"
+
+    def do_lend(
+        self, key: str, strategy: str, number: str, nbytes: str, seed: str, dtype: str, sizes: str, strides: str, offset: str
+    ) -> str:
+        data = server.pattern(int(seed), int(nbytes))
+        if strategy == "filename":
+            storage = tenon.Storage.new_filename(len(data), tenon.Filename(prefix=os.environ["TENON_MATRIX_PREFIX"]))
+            storage.write(data)
+        else:
+            storage = tenon.Storage.new_from(data, mode="frozen" if strategy == "read_only" else "shared")
+        with storage:
+            held = Held(over(storage, dtype, sizes, strides, offset))
+            handle = self.lend(held, key, strategy, number)
+        self.kept[key] = held
+        return handle
+
+    def lend(self, held: Held, key: str, strategy: str, number: str) -> str:
+        storage, name = held.tensor.storage, f"t{key}"
+        if strategy in ("fd", "read_only", "bytes"):
+            with tenon.Message([held.tensor], [name], name.encode()) as message:
+                if strategy == "bytes":
+                    held.descriptor = tenon.Descriptor(message, bytes_only=True)
+                    return held.descriptor.bytes.hex()
+                self.connections[number].send(message, timeout=server.WAIT_SECONDS)
+            return ""
+        if strategy == "raw_fd":
+            with storage.share_fd() as lent:
+                server.send_fd(self.connections[number], lent.fd)
+                return f"{lent.offset} {lent.nbytes}"
+        if strategy == "filename":
+            named = storage.share_filename(torch=True)
+        elif strategy == "socket":
+            named = storage.share_filename(filename=tenon.Filename(directory=os.environ["TENON_MATRIX_DIRECTORY"]))
+        else:
+            raise server.Refused("OTHER", f"no strategy {strategy}")
+        return f"{named.manager or '-'} {named.name} {named.offset} {named.nbytes}"
+
+    def do_open(self, key: str, strategy: str, number: str, dtype: str, sizes: str, strides: str, offset: str, *handle: str) -> str:
+        name, user = None, b""
+        if strategy in ("fd", "read_only", "bytes"):
+            if strategy == "bytes":
+                message = tenon.open_descriptor(bytes.fromhex(handle[0]))
+            else:
+                message = self.connections[number].recv(timeout=server.WAIT_SECONDS)
+            with message:
+                (tensor,), (name,), user = message.tensors, message.names, message.user_bytes
+        else:
+            if strategy == "raw_fd":
+                fd = server.receive_fd(self.connections[number])
+                try:
+                    storage = tenon.open_fd(fd, int(handle[1]), int(handle[0]), allow_unsealed=True)
+                finally:
+                    os.close(fd)
+            elif strategy in ("filename", "socket"):
+                manager = "" if handle[0] == "-" else handle[0]
+                named = tenon.FilenameHandle(handle[1], int(handle[3]), int(handle[2]), manager)
+                storage = tenon.open_filename(named, allow_unsealed=strategy == "filename")
+            else:
+                raise server.Refused("OTHER", f"no strategy {strategy}")
+            with storage:
+                tensor = over(storage, dtype, sizes, strides, offset)
+        self.kept[key] = Held(tensor)
+        says = [dtype_word(tensor.dtype), server.word_of(tensor.shape), server.word_of(tensor.strides), tensor.offset]
+        says += [int(tensor.read_only), name or "-", user.decode() or "-", server.hexadecimal(self.content(self.kept[key]))]
+        return " ".join(map(str, says))
+
+
+if __name__ == "__main__":
+    Peer().serve()

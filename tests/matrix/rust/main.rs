@@ -1,0 +1,30 @@
+//! usage: matrix_peer produce|consume: the Rust wrapper in the matrix (tests/matrix/README.md).
+
+mod line;
+mod peer;
+mod raw;
+
+use std::io::{stdin, stdout, BufRead, Write};
+
+use peer::Peer;
+
+fn main() {
+    let answer = |text: &str| {
+        println!("{}", text.trim_end());
+        // The driver is gone if this fails; the end of its pipe says so too.
+        let _ = stdout().flush();
+    };
+    let mut peer = Peer::default();
+    answer("ready");
+    for line in stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match peer.act(&words) {
+            Ok(text) => answer(&format!("ok {text}")),
+            Err(refused) => answer(&refused.to_string()),
+        }
+        if words == ["quit"] {
+            break;
+        }
+    }
+}

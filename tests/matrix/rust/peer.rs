@@ -1,0 +1,233 @@
+//! The commands.
+
+use std::collections::HashMap;
+use std::env;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use tenon::{
+    Access, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut, StorageOptions,
+    Tensor, TensorSpec, Wait,
+};
+
+use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of, Outcome, Refused};
+use crate::raw;
+
+/// A tensor, and what has to live as long.
+struct Held {
+    tensor: Tensor,
+    _descriptor: Option<Descriptor>,
+}
+
+enum End {
+    Tenon(Connection),
+    Raw(UnixStream),
+}
+
+#[derive(Default)]
+pub struct Peer {
+    kept: HashMap<String, Held>,
+    ends: HashMap<String, End>,
+    listener: Option<UnixListener>,
+}
+
+impl Peer {
+    pub fn act(&mut self, words: &[&str]) -> Outcome {
+        match *words {
+            ["read", key] => Ok(hex_of(&content(&self.held(key)?.tensor))),
+            ["write", key, seed] => self.write(key, number(seed)?),
+            ["wait", end] => self.wait(end),
+            ["close", end] => done(self.ends.remove(end)),
+            ["drop", key] => done(self.kept.remove(key)),
+            ["settle"] => {
+                tenon::trim();
+                let stats = tenon::stats()?;
+                Ok(format!("{} {} {}", stats.storages, stats.segments, stats.segment_fds))
+            }
+            ["quit"] => {
+                *self = Peer::default();
+                Ok(String::new())
+            }
+            ["listen", path] => {
+                self.listener = Some(UnixListener::bind(path)?);
+                Ok(String::new())
+            }
+            ["accept", end, kind] => {
+                let Some(listener) = &self.listener else { return other("nothing listens") };
+                let socket = raw::accept(listener)?;
+                self.put(end, kind, socket)
+            }
+            ["connect", end, kind, path] => self.put(end, kind, UnixStream::connect(path)?),
+            ["lend", key, strategy, end, nbytes, seed, dtype, sizes, strides, offset] => {
+                let data = pattern(number(seed)?, number(nbytes)?);
+                self.lend(key, strategy, end, &data, [dtype, sizes, strides, offset])
+            }
+            ["open", key, strategy, end, dtype, sizes, strides, offset, ref handle @ ..] => {
+                self.open(key, strategy, end, [dtype, sizes, strides, offset], handle)
+            }
+            ["fork", _] => Err(Refused::Skip("Rust has no fork of its own: a std program starts others by exec")),
+            _ => other(format!("unknown command {}", words.join(" "))),
+        }
+    }
+
+    fn held(&self, key: &str) -> Outcome<&Held> {
+        self.kept.get(key).map_or_else(|| other(format!("nothing is held as {key}")), Ok)
+    }
+
+    fn put(&mut self, end: &str, kind: &str, socket: UnixStream) -> Outcome {
+        let put = match kind {
+            "tenon" => End::Tenon(Connection::from_stream(socket)?),
+            _ => End::Raw(socket),
+        };
+        self.ends.insert(end.into(), put);
+        Ok(String::new())
+    }
+
+    fn connection(&self, end: &str) -> Outcome<&Connection> {
+        match self.ends.get(end) {
+            Some(End::Tenon(connection)) => Ok(connection),
+            _ => other(format!("{end} is no connection")),
+        }
+    }
+
+    fn socket(&self, end: &str) -> Outcome<&UnixStream> {
+        match self.ends.get(end) {
+            Some(End::Raw(socket)) => Ok(socket),
+            _ => other(format!("{end} is no raw socket")),
+        }
+    }
+
+    fn wait(&self, end: &str) -> Outcome {
+        match self.ends.get(end) {
+            Some(End::Tenon(connection)) => drop(connection.recv(raw::WAIT)?),
+            Some(End::Raw(socket)) => raw::wait_for_a_byte(socket)?,
+            None => return other(format!("there is no {end}")),
+        }
+        Ok(String::new())
+    }
+
+    fn write(&self, key: &str, seed: usize) -> Outcome {
+        let tensor = self.held(key)?.tensor.writable()?;
+        let (places, storage) = (places(&tensor), tensor.storage_mut());
+        for (place, byte) in places.iter().zip(pattern(seed, places.len())) {
+            storage.cells()[*place].set(byte);
+        }
+        Ok(String::new())
+    }
+
+    fn lend(&mut self, key: &str, strategy: &str, end: &str, data: &[u8], shape: [&str; 4]) -> Outcome {
+        let storage: Storage = match strategy {
+            "read_only" => StorageOptions::new().copy_frozen(data)?,
+            "filename" => {
+                let prefix = env::var("TENON_MATRIX_PREFIX").unwrap_or_else(|_| "tenon-".into());
+                let storage = StorageMut::new_filename(&FilenameOptions::new().prefix(prefix), data.len() as u64)?;
+                storage.write(0, data)?;
+                storage.into()
+            }
+            _ => StorageOptions::new().copy_from(data)?.into(),
+        };
+        let mut held = Held { tensor: tensor_over(&storage, shape)?, _descriptor: None };
+        let name = format!("t{key}");
+        let message = || -> tenon::Result<Message> {
+            let mut message = Message::new()?;
+            message.add(name.as_str(), &held.tensor)?;
+            message.set_user_bytes(name.as_bytes())?;
+            Ok(message)
+        };
+        let handle = match strategy {
+            "fd" | "read_only" => {
+                self.connection(end)?.send(&message()?, raw::WAIT)?;
+                String::new()
+            }
+            "bytes" => {
+                let descriptor = Descriptor::bytes_only(&message()?)?;
+                let bytes = hex_of(descriptor.bytes());
+                held._descriptor = Some(descriptor);
+                bytes
+            }
+            "raw_fd" => {
+                let handle = storage.share_fd()?;
+                let Some(fd) = handle.as_fd() else { return other("the storage has no fd") };
+                raw::send_fd(self.socket(end)?, fd)?;
+                format!("{} {}", handle.offset, handle.nbytes)
+            }
+            "filename" => handle_words(storage.share_filename(&FilenameOptions::new().for_torch(None), None)?),
+            "socket" => {
+                let directory = env::var("TENON_MATRIX_DIRECTORY").unwrap_or_else(|_| "/dev/shm".into());
+                handle_words(storage.share_filename(&FilenameOptions::new().directory(directory), None)?)
+            }
+            _ => return other(format!("no strategy {strategy}")),
+        };
+        self.kept.insert(key.into(), held);
+        Ok(handle)
+    }
+
+    fn open(&mut self, key: &str, strategy: &str, end: &str, shape: [&str; 4], handle: &[&str]) -> Outcome {
+        let message = match (strategy, handle) {
+            ("fd" | "read_only", []) => Some(self.connection(end)?.recv(raw::WAIT)?),
+            ("bytes", [bytes]) => Some(Descriptor::open(&bytes_of(bytes)?, &[], Access::Auto, OpenOptions::new())?),
+            _ => None,
+        };
+        let storage = match (strategy, handle) {
+            _ if message.is_some() => None,
+            ("raw_fd", [offset, nbytes]) => {
+                let handle = FdHandle::new(raw::receive_fd(self.socket(end)?)?, number(offset)?, number(nbytes)?);
+                Some(handle.open(OpenOptions::new().allow_unsealed())?)
+            }
+            ("filename" | "socket", [manager, name, offset, nbytes]) => {
+                let manager = (*manager != "-").then(|| (*manager).to_owned());
+                let handle = FilenameHandle { manager, offset: number(offset)?, ..FilenameHandle::new(*name, number(nbytes)?) };
+                let options = if strategy == "filename" { OpenOptions::new().allow_unsealed() } else { OpenOptions::new() };
+                Some(handle.open(options, Wait::at_most(raw::WAIT))?)
+            }
+            _ => return other(format!("no strategy {strategy} with {} words of a handle", handle.len())),
+        };
+        let tensor = match (&message, &storage) {
+            (_, Some(storage)) => tensor_over(storage, shape)?,
+            (Some(message), None) => message.tensor(0).map_or_else(|| other("the message has no tensor"), Ok)?,
+            (None, None) => return other("nothing was opened"),
+        };
+        let name = message.as_ref().and_then(|message| message.name(0)).unwrap_or("-").to_owned();
+        let user = or_dash(message.as_ref().map_or_else(String::new, |message| String::from_utf8_lossy(message.user_bytes()).into_owned()));
+        let says = format!(
+            "{} {} {} {} {} {name} {user} {}",
+            dtype_word(tensor.dtype()),
+            word_of(tensor.sizes()),
+            word_of(tensor.strides()),
+            tensor.offset(),
+            u8::from(tensor.is_read_only()),
+            hex_of(&content(&tensor)),
+        );
+        self.kept.insert(key.into(), Held { tensor, _descriptor: None });
+        Ok(says)
+    }
+}
+
+fn done<T>(removed: Option<T>) -> Outcome {
+    removed.map_or_else(|| other("there is no such thing"), |_| Ok(String::new()))
+}
+
+fn handle_words(handle: FilenameHandle) -> String {
+    format!("{} {} {} {}", handle.manager.as_deref().unwrap_or("-"), handle.name, handle.offset, handle.nbytes)
+}
+
+fn tensor_over(storage: &Storage, [element, sizes, strides, offset]: [&str; 4]) -> Outcome<Tensor> {
+    let (sizes, strides) = (numbers(sizes)?, numbers(strides)?);
+    Ok(Tensor::new(storage, &TensorSpec::new(dtype(element)?, &sizes).strides(&strides).offset(number(offset)?))?)
+}
+
+/// Where each byte of CONTENT is in the storage.
+fn places(tensor: &Tensor) -> Vec<usize> {
+    let view = tensor.view();
+    let nbytes = i64::from(view.dtype().bits_of_element()) / 8;
+    let mut starts = vec![view.offset() as i64];
+    for (size, stride) in view.sizes().iter().zip(view.strides()) {
+        starts = starts.iter().flat_map(|start| (0..*size).map(move |index| start + index * stride)).collect();
+    }
+    starts.iter().flat_map(|start| (0..nbytes).map(move |byte| (start * nbytes + byte) as usize)).collect()
+}
+
+fn content(tensor: &Tensor) -> Vec<u8> {
+    let storage = tensor.storage();
+    let cells = storage.cells();
+    places(tensor).iter().map(|place| cells[*place].get()).collect()
+}

@@ -1,0 +1,69 @@
+# What the tests of packages share; sourced. Each works in an empty folder, $work, that goes with it.
+# shellcheck shell=bash
+set -euo pipefail
+
+: "${TENON_SOURCE_DIR:?}" "${TENON_BUILD_DIR:?}" "${TENON_PYTHON:?}"
+work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-packages.XXXXXX")"
+trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
+
+# The compiler's cache, if there is one, knows the library from elsewhere: the paths in $work are another one's in each run.
+if command -v ccache >/dev/null; then
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1
+fi
+
+fail() {
+  echo "FAIL: $*" >&2
+  exit 1
+}
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+# need PROGRAM: or this machine cannot run the test.
+need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
+
+# logged COMMAND...: silent if it succeeds.
+logged() {
+  "$@" >"$work/log" 2>&1 || fail "$*: $(tail -n 60 "$work/log")"
+}
+
+expect_output() {
+  local wanted="$1" got
+  shift
+  got="$("$@")" || fail "$* returned $?"
+  [[ "$got" == "$wanted" ]] || fail "$* printed '$got', not '$wanted'"
+}
+
+# copy_repository FOLDER: what is committed, and what is new and not ignored, as a user would have it from a clone.
+copy_repository() {
+  mkdir -p "$1"
+  if git -C "$TENON_SOURCE_DIR" rev-parse --git-dir >/dev/null 2>&1; then
+    (cd "$TENON_SOURCE_DIR" && git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+      if [[ -e "$file" || -L "$file" ]]; then printf '%s\0' "$file"; fi
+    done | tar --null -T - -c) | tar -x -C "$1"
+  else
+    tar -C "$TENON_SOURCE_DIR" --exclude ./build --exclude ./.git -c . | tar -x -C "$1"
+  fi
+}
+
+# block FILE N [LANGUAGE]: block number N (from 1) of code in a README: those with a fence of that language, or, without one, the indented ones.
+block() {
+  local text
+  if [[ -n "${3:-}" ]]; then
+    text="$(awk -v want="$2" -v fence="\`\`\`$3" '
+      $0 == fence { inside = 1; n++; next }
+      /^```/ { inside = 0 }
+      inside && n == want' "$1")"
+  else
+    text="$(awk -v want="$2" '
+      /^    / { if (!inside) n++; inside = 1; if (n == want) print substr($0, 5); next }
+      /^$/ { if (inside && n == want) print ""; next }
+      { inside = 0 }' "$1")"
+  fi
+  [[ -n "$text" ]] || fail "$1 has no block $2 of ${3:-indented} code"
+  printf '%s\n' "$text"
+}
+
+version() { sed -n 's/^project(tenon VERSION \([0-9.]*\).*/\1/p' "$TENON_SOURCE_DIR/CMakeLists.txt"; }

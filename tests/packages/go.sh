@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# usage: go.sh
+#
+# A Go project in an empty folder that does what the README of wrappers/go says: the C library built and installed from a checkout, the
+# module by `replace`; then with the archive in the program, vendored, and the repository gone.
+set -euo pipefail
+# shellcheck source=tests/packages/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+need go
+need pkg-config
+unset PKG_CONFIG_PATH LD_LIBRARY_PATH GOFLAGS
+export GOTOOLCHAIN=local GOPROXY=off GOWORK=off CGO_ENABLED=1 GOCACHE="$work/cache" CMAKE_BUILD_PARALLEL_LEVEL=2
+[[ "$(go env GOVERSION)" =~ ^go1\.([0-9]+) ]] || skip "go says version '$(go env GOVERSION)'"
+((BASH_REMATCH[1] >= 24)) || skip "go 1.${BASH_REMATCH[1]} is older than 1.24"
+if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
+# apache-tvm-ffi is installed there, as docs/dependencies.md asks; a user has that environment active.
+VIRTUAL_ENV="$(dirname "$(dirname "$TENON_PYTHON")")"
+export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
+
+repository="$work/tenon" prefix="$work/prefix"
+copy_repository "$repository"
+readme="$work/README.md"
+cp "$repository/wrappers/go/README.md" "$readme"
+
+# as_told N: the commands of a block, with a prefix of ours and no ldconfig, which is for those that the loader knows.
+as_told() {
+  block "$readme" "$1" | sed "s|/usr/local|$prefix|; s| && ldconfig||; s|/where/the/checkout/is|$repository|" >"$work/commands"
+  logged bash -euo pipefail "$work/commands"
+}
+cd "$repository"
+as_told 1
+libdir="$(dirname "$(find "$prefix" -name libtenon.so)")"
+export PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir"
+
+mkdir "$work/project"
+cd "$work/project"
+as_told 2
+block "$readme" 1 go >main.go
+expect_output "[1 2 3 42]" go run .
+
+cd "$repository"
+as_told 3
+cd "$work/project"
+logged go mod vendor
+mv "$repository" "$work/away"
+rm -rf "$work/away"
+logged go build -tags tenon_static -o hello .
+unset LD_LIBRARY_PATH
+rm -rf "$prefix"
+if ldd hello | grep -E 'libtenon|not found'; then fail "the program needs the libraries above"; fi
+expect_output "[1 2 3 42]" ./hello
+echo "ok"

@@ -1,0 +1,26 @@
+/* One function per kind of case: 0, or 1 and a reason (wrong). */
+#ifndef TENON_TESTS_VECTORS_KINDS_H
+#define TENON_TESTS_VECTORS_KINDS_H
+
+#include "case.h"
+
+/* run_vectors.c. prefix: of the keys dtype, sizes, strides, offset, flags. */
+int make_tensor(const struct test_case *test, const char *prefix, tenon_storage *storage, tenon_tensor **out, tenon_error **error);
+/* A kept one; ends the program if there can be none. */
+tenon_storage *make_storage(uint64_t nbytes, uint32_t flags);
+/* Compares a status, its error (which it consumes) and the error's details with what is expected. */
+int outcome(const struct test_case *test, tenon_status status, tenon_error *error);
+
+/* messages.c */
+int run_message(const struct test_case *test);
+int run_encode(const struct test_case *test);
+int run_descriptor(const struct test_case *test);
+
+/* files.c */
+int run_named_file(const struct test_case *test);
+int run_new_named_file(const struct test_case *test);
+tenon_open_options open_options(const struct test_case *test);
+/* All of a file, with a NUL behind it, to be freed; NULL and errno. */
+unsigned char *read_file(const char *path, size_t *nbytes);
+
+#endif

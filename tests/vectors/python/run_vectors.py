@@ -1,0 +1,287 @@
+"""usage: run_vectors.py FOLDER: executes the cases of FOLDER/cases.json with Tenon's Python package (tests/vectors/README.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tenon
+from tenon import _dtype, error
+from tenon._native import ffi, lib
+
+Case = dict[str, Any]
+
+
+class Wrong(Exception):
+    """The case does not come out as it should."""
+
+
+class Skip(Exception):
+    """The case cannot be expressed in Python."""
+
+
+def same(what: str, got: Any, wanted: Any) -> None:
+    if got != wanted:
+        raise Wrong(f"{what} is {got!r:.200}, not {wanted!r:.200}")
+
+
+def known(expect: Case, *keys: str) -> None:
+    unknown = set(expect) - set(keys)
+    if unknown:
+        raise Wrong(f"unknown expectation {sorted(unknown)}")
+
+
+def outcome(expect: Case, act: Callable[[], Any]) -> Any:
+    """What act returns, or None if it failed as it should."""
+    try:
+        result = act()
+    except tenon.TenonError as caught:
+        same("status", caught.code, expect["status"])
+        text = str(caught)
+        if not text or "\n" in text:
+            raise Wrong(f"no message of one line: {text!r}") from None
+        for key, value in expect.get("details", {}).items():
+            same(f"detail {key}", caught.details.get(key), value)
+        return None
+    except ValueError as caught:
+        # InvalidArgument is one too: what the package refuses before it asks the library.
+        same(f"status ({caught})", "INVALID_ARGUMENT", expect["status"])
+        return None
+    same("status", "OK", expect["status"])
+    return result
+
+
+def masked(data: bytes, mask: list[list[int]]) -> bytes:
+    copy = bytearray(data)
+    for begin, end in mask:
+        copy[begin:end] = bytes(len(copy[begin:end]))
+    return bytes(copy)
+
+
+def same_bytes(got: bytes, expect: Case) -> None:
+    wanted = bytes.fromhex(expect["bytes"])
+    same("length", len(got), len(wanted))
+    mask = expect.get("mask", [])
+    left, right = masked(got, mask), masked(wanted, mask)
+    for offset, (have, want) in enumerate(zip(left, right, strict=True)):
+        if have != want:
+            raise Wrong(f"byte {offset} is {have:#04x}, not {want:#04x}")
+
+
+def dtype_number(dtype: list[int]) -> int:
+    return _dtype.pack(*dtype)
+
+
+def tensor_of(storage: tenon.Storage, case: Case) -> tenon.Tensor:
+    """By number: a dtype that is to be refused has no name."""
+    strides = case["strides"]
+    return tenon.Tensor._new(
+        storage,
+        dtype_number(case["dtype"]),
+        tuple(case["sizes"]),
+        None if strides is None else tuple(strides),
+        case.get("offset", 0),
+        case.get("flags", 0),
+    )
+
+
+def first_bytes(tensor: tenon.Tensor, nbytes: int) -> bytes:
+    """From the tensor's first element on."""
+    start = tensor.offset * _dtype.bits_of(tensor._dtype_number) // 8
+    return tensor.storage.read(start, nbytes)
+
+
+def run_status(case: Case) -> None:
+    known(case, "id", "kind", "status", "name")
+    number, name = case["status"], case["name"]
+    same("name", ffi.string(lib.tenon_status_name(number)).decode(), name)
+    if name in ("OK", "UNKNOWN"):
+        return
+    made = error.from_status(number)
+    same("code", made.code, name)
+    same("status", made.status, number)
+    kinds = [
+        next(kind for kind in type(error.from_status(other)).__mro__ if kind is not tenon.OutOfMemory)
+        for other in range(1, 32)
+        if other != number and ffi.string(lib.tenon_status_name(other)) != b"UNKNOWN"
+    ]
+    if type(made) in kinds:
+        raise Wrong(f"{type(made).__name__} belongs to another number too")
+
+
+def run_dtype(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "nbytes", "details")
+    name, number, numel = case["name"], dtype_number(case["dtype"]), case["numel"]
+    if name:
+        same("dtype of the name", _dtype.number_of(name), number)
+    with tenon.Storage.new(4096) as storage:
+        tensor = outcome(
+            expect,
+            lambda: tenon.Tensor.over(storage, (numel,), name) if name else tenon.Tensor._new(storage, number, (numel,), None, 0, 0),
+        )
+        if tensor is not None:
+            same("nbytes", tensor.nbytes, expect["nbytes"])
+            same("dtype", tensor._dtype_number, number)
+            if name:
+                same("name", tensor.dtype, name)
+
+
+def run_layout(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "numel", "nbytes", "strides", "contiguous", "details")
+    with tenon.Storage.new(case["storage_nbytes"]) as storage:
+        tensor = outcome(expect, lambda: tensor_of(storage, case))
+        if tensor is not None:
+            same("numel", tensor.numel, expect["numel"])
+            same("nbytes", tensor.nbytes, expect["nbytes"])
+            same("contiguous", tensor.is_contiguous, expect["contiguous"])
+            same("strides", list(tensor.strides), expect["strides"])
+            same("sizes", list(tensor.shape), case["sizes"])
+            same("offset", tensor.offset, case.get("offset", 0))
+
+
+def text_of(name: str | None, repeat: int = 1) -> str | None:
+    try:
+        return None if name is None else bytes.fromhex(name * repeat).decode()
+    except UnicodeDecodeError:
+        raise Skip("a str of Python's cannot hold invalid UTF-8 that is to be sent") from None
+
+
+def run_message(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "count", "find", "details")
+    names = [text_of(name, case.get("name_repeat", 1)) for name in case["names"]]
+    user = bytes.fromhex(case.get("user", "") * case.get("user_repeat", 1))
+    tensors = [tenon.zeros((1,), "uint8") for _ in names]
+    message = outcome(expect, lambda: tenon.Message(tensors, names, user))
+    if message is not None:
+        with message:
+            same("count", len(message), expect["count"])
+            same("names", message.names, names)
+            same("user bytes", message.user_bytes, user)
+            for name, index in expect.get("find", []):
+                found = message.get(text_of(name))
+                if index < 0 or found is None:
+                    same(f"find {name}", None if found is None else "found", None if index < 0 else index)
+                else:
+                    same(f"find {name}", found.storage.id, tensors[index].storage.id if index < len(tensors) else None)
+
+
+def run_encode(case: Case) -> None:
+    known(case["expect"], "bytes", "mask")
+    storages = [tenon.Storage.new(nbytes, isolated=True) for nbytes in case["storages"]]
+    tensors = [tensor_of(storages[spec["storage"]], spec) for spec in case["tensors"]]
+    names = [text_of(spec["name"]) for spec in case["tensors"]]
+    with tenon.Message(tensors, names, bytes.fromhex(case["user"])) as message, tenon.Descriptor(message) as descriptor:
+        same_bytes(descriptor.bytes, case["expect"])
+
+
+def run_descriptor(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "details", "tensors", "user")
+    message = outcome(
+        expect,
+        lambda: tenon.open_descriptor(
+            bytes.fromhex(case["bytes"]),
+            case["fds"],
+            access=case.get("access", "auto"),
+            allow_unsealed=case.get("allow_unsealed", False),
+        ),
+    )
+    if message is None:
+        return
+    with message:
+        same("user bytes", message.user_bytes.hex(), expect["user"])
+        same("count", len(message), len(expect["tensors"]))
+        for index, (tensor, name, wanted) in enumerate(zip(message.tensors, message.names, expect["tensors"], strict=True)):
+            got = {
+                "name": None if name is None else name.encode().hex(),
+                "dtype": [tensor._dtype_number & 255, tensor._dtype_number >> 8 & 255, tensor._dtype_number >> 16],
+                "sizes": list(tensor.shape),
+                "strides": list(tensor.strides),
+                "offset": tensor.offset,
+                "flags": tensor._flags,
+                "numel": tensor.numel,
+                "nbytes": tensor.nbytes,
+                "contiguous": tensor.is_contiguous,
+                "read_only": tensor.read_only,
+                "data": first_bytes(tensor, min(len(wanted.get("data", "")) // 2, tensor.storage.nbytes)).hex(),
+            }
+            for key, value in wanted.items():
+                same(f"tensor {index} {key}", got.get(key, "unknown"), value)
+
+
+def count_of(path: str) -> int:
+    with open(path, "rb") as file:
+        return int(struct.unpack("<i", file.read(4))[0])
+
+
+def run_named_file(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "details", "nbytes", "data", "read_only", "sealed", "mode", "count")
+    handle = tenon.FilenameHandle(case["path"], case["nbytes"], case["offset"])
+    access, unsealed = case.get("access", "auto"), case.get("allow_unsealed", False)
+    storage = outcome(expect, lambda: tenon.open_filename(handle, access=access, allow_unsealed=unsealed))
+    if storage is None:
+        return
+    with storage:
+        same("nbytes", storage.nbytes, expect["nbytes"])
+        same("data", storage.read(0, min(len(expect["data"]) // 2, storage.nbytes)).hex(), expect["data"])
+        same("read_only", storage.read_only, expect["read_only"])
+        same("sealed", storage.is_sealed, expect["sealed"])
+        same("mode", storage.mode.upper(), expect["mode"])
+        same("count", count_of(case["path"]), expect["count"])
+    same("count after the release", count_of(case["path"]), expect["count"] - 1)
+
+
+def run_new_named_file(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "details", "bytes", "mask")
+    filename = tenon.Filename(name=case["name"], directory=case["directory"])
+    storage = outcome(expect, lambda: tenon.Storage.new_filename(case["nbytes"], filename))
+    if storage is None:
+        return
+    path = Path(case["directory"], case["name"])
+    with storage:
+        storage.write(bytes.fromhex(case["payload"]))
+        same_bytes(path.read_bytes(), expect)
+    same("file after the release", os.path.lexists(path), False)
+
+
+KINDS = {
+    "status": run_status,
+    "dtype": run_dtype,
+    "layout": run_layout,
+    "message": run_message,
+    "encode": run_encode,
+    "descriptor": run_descriptor,
+    "named_file": run_named_file,
+    "new_named_file": run_new_named_file,
+}
+
+
+def main() -> int:
+    failed = False
+    for case in json.loads(Path(sys.argv[1], "cases.json").read_text()):
+        try:
+            if case["kind"] not in KINDS:
+                raise Wrong(f"unknown kind {case['kind']}")
+            KINDS[case["kind"]](case)
+            line = f"ok {case['id']}"
+        except Skip as why:
+            line = f"skip {case['id']} {why}"
+        except Exception as why:
+            failed = True
+            line = f"FAIL {case['id']} {type(why).__name__}: {' '.join(str(why).split())}"
+        print(line, flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+// Which of the two forms of this header a file gets: with exceptions, or without.
+#ifndef TENON_CPP_CONFIG_HPP
+#define TENON_CPP_CONFIG_HPP
+
+#if !defined(__cplusplus) || __cplusplus < 202002L
+#error "tenon/tenon.hpp needs C++20 (-std=c++20); tenon/tenon.h is for C99 and C++11"
+#endif
+
+#if !defined(TENON_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
+#define TENON_NO_EXCEPTIONS 1
+#endif
+
+// Everything lives in an inline namespace. The library itself is C++ in a namespace `tenon`: linked statically, its Error or Storage must
+// not be taken for those here. And a program may hold files with and without exceptions, whose inline functions differ: they get a
+// namespace each, so an object passes between them only as its C pointer (detach, adopt).
+#ifdef TENON_NO_EXCEPTIONS
+#define TENON_CPP_BEGIN \
+  namespace tenon {     \
+  inline namespace cpp_v1_no_exceptions {
+#else
+#define TENON_CPP_BEGIN \
+  namespace tenon {     \
+  inline namespace cpp_v1 {
+#endif
+#define TENON_CPP_END \
+  }                   \
+  }
+
+#endif

@@ -1,0 +1,258 @@
+// Why a call failed, and the two ways to be told: an exception, or a Result.
+#ifndef TENON_CPP_ERROR_HPP
+#define TENON_CPP_ERROR_HPP
+
+#include <tenon/error.h>
+#include <tenon/cpp/config.hpp>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+TENON_CPP_BEGIN
+
+/// What a call came to; tenon/error.h says what each means. A newer library may give a number that has no name here.
+enum class Code : tenon_status {
+  kOk = TENON_OK,
+  kInvalidArgument = TENON_INVALID_ARGUMENT,
+  kPermission = TENON_PERMISSION,
+  kNotFound = TENON_NOT_FOUND,
+  kCorrupt = TENON_CORRUPT,
+  kIncompatible = TENON_INCOMPATIBLE,
+  kResourceExhausted = TENON_RESOURCE_EXHAUSTED,
+  kUnsupported = TENON_UNSUPPORTED,
+  kPeerGone = TENON_PEER_GONE,
+  kWouldBlock = TENON_WOULD_BLOCK,
+  kTimeout = TENON_TIMEOUT,
+  kInterrupted = TENON_INTERRUPTED,
+  kCancelled = TENON_CANCELLED,
+  kIo = TENON_IO,
+  kInternal = TENON_INTERNAL
+};
+
+/// The name of a code, as in "RESOURCE_EXHAUSTED". Static storage.
+inline const char* name_of(Code code) noexcept { return tenon_status_name(static_cast<tenon_status>(code)); }
+
+/// Why a call failed: a code, one line of text (what()), details and perhaps a cause. Immutable; copies share, and may be read on any
+/// thread.
+class Error : public std::runtime_error {
+ public:
+  /// Key and value, such as {"limit", "RLIMIT_NOFILE"}; tenon_error_detail lists the keys in use.
+  using Detail = std::pair<std::string, std::string>;
+
+  Error(Code code, const std::string& message, std::vector<Detail> details = {}, std::shared_ptr<const Error> cause = nullptr)
+      : std::runtime_error(message), body_(std::make_shared<const Body>(Body{code, std::move(details), std::move(cause)})) {}
+  // No move: what is left would have no body.
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
+  ~Error() override = default;
+
+  Code code() const noexcept { return body_->code; }
+  /// All details, in the library's order.
+  const std::vector<Detail>& details() const noexcept { return body_->details; }
+  /// One detail; valid as long as a copy of this error lives.
+  std::optional<std::string_view> detail(std::string_view key) const noexcept {
+    for (const Detail& each : body_->details) {
+      if (each.first == key) return each.second;
+    }
+    return std::nullopt;
+  }
+  /// The error that led to this one, or null; valid as long as a copy of this error lives.
+  const Error* cause() const noexcept { return body_->cause.get(); }
+
+  /// What a call gave: `error` is read and released. A null one is what a caller who asked for none gets.
+  static Error take(tenon_status status, tenon_error* error) {
+    if (error == nullptr)
+      return {static_cast<Code>(status), status == TENON_RESOURCE_EXHAUSTED ? std::strerror(ENOMEM) : "no reason was given"};
+    const std::unique_ptr<tenon_error, Release> guard(error);
+    return read(static_cast<Code>(status), error);
+  }
+
+ private:
+  struct Body {
+    Code code;
+    std::vector<Detail> details;
+    std::shared_ptr<const Error> cause;
+  };
+  struct Release {
+    void operator()(tenon_error* error) const noexcept { tenon_error_release(error); }
+  };
+
+  static Error read(Code code, const tenon_error* error) {
+    std::vector<Detail> details;
+    for (std::size_t i = 0; const char* key = tenon_error_detail_key(error, i); ++i) {
+      const char* value = tenon_error_detail(error, key);
+      details.emplace_back(key, value == nullptr ? "" : value);
+    }
+    std::shared_ptr<const Error> cause;
+    if (const tenon_error* below = tenon_error_cause(error)) {
+      cause = std::make_shared<const Error>(read(static_cast<Code>(tenon_error_code(below)), below));
+    }
+    return {code, tenon_error_message(error), std::move(details), std::move(cause)};
+  }
+
+  std::shared_ptr<const Body> body_;
+};
+
+/// What is thrown for one code, so that it can be caught by itself.
+template <Code kTheCode>
+class ErrorOf : public Error {
+ public:
+  static constexpr Code kCode = kTheCode;
+  explicit ErrorOf(const Error& error) : Error(error) {}
+};
+
+using InvalidArgument = ErrorOf<Code::kInvalidArgument>;
+using PermissionDenied = ErrorOf<Code::kPermission>;
+using NotFound = ErrorOf<Code::kNotFound>;
+using Corrupt = ErrorOf<Code::kCorrupt>;
+using Incompatible = ErrorOf<Code::kIncompatible>;
+using ResourceExhausted = ErrorOf<Code::kResourceExhausted>;
+using Unsupported = ErrorOf<Code::kUnsupported>;
+using PeerGone = ErrorOf<Code::kPeerGone>;
+using WouldBlock = ErrorOf<Code::kWouldBlock>;
+using Timeout = ErrorOf<Code::kTimeout>;
+using Interrupted = ErrorOf<Code::kInterrupted>;
+using Cancelled = ErrorOf<Code::kCancelled>;
+using Io = ErrorOf<Code::kIo>;
+using Internal = ErrorOf<Code::kInternal>;
+
+/// Throw an error as the class of its code. Without exceptions: print it and abort.
+[[noreturn]] inline void raise(const Error& error) {
+#ifdef TENON_NO_EXCEPTIONS
+  std::fprintf(stderr, "tenon: a Result without a value was used: %s: %s\n", name_of(error.code()), error.what());
+  std::abort();
+#else
+  switch (error.code()) {
+    case Code::kInvalidArgument: throw InvalidArgument(error);
+    case Code::kPermission: throw PermissionDenied(error);
+    case Code::kNotFound: throw NotFound(error);
+    case Code::kCorrupt: throw Corrupt(error);
+    case Code::kIncompatible: throw Incompatible(error);
+    case Code::kResourceExhausted: throw ResourceExhausted(error);
+    case Code::kUnsupported: throw Unsupported(error);
+    case Code::kPeerGone: throw PeerGone(error);
+    case Code::kWouldBlock: throw WouldBlock(error);
+    case Code::kTimeout: throw Timeout(error);
+    case Code::kInterrupted: throw Interrupted(error);
+    case Code::kCancelled: throw Cancelled(error);
+    case Code::kIo: throw Io(error);
+    case Code::kInternal: throw Internal(error);
+    case Code::kOk: break;
+  }
+  throw Error(error);
+#endif
+}
+
+/// A value, or why there is none. To use the value of one that has none raises its error.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+  Result(const Error& error) : content_(std::in_place_index<1>, error) {}
+
+  bool has_value() const noexcept { return content_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+  Code code() const noexcept { return has_value() ? Code::kOk : std::get_if<1>(&content_)->code(); }
+  /// Why there is no value. Of a call that succeeded: raises an Error that says so.
+  const Error& error() const& {
+    if (has_value()) raise(Error(Code::kInternal, "there is no error: the call succeeded"));
+    return *std::get_if<1>(&content_);
+  }
+  Error error() && { return std::as_const(*this).error(); }
+
+  T& value() & {
+    if (!has_value()) raise(error());
+    return *std::get_if<0>(&content_);
+  }
+  const T& value() const& {
+    if (!has_value()) raise(error());
+    return *std::get_if<0>(&content_);
+  }
+  T value() && {
+    if (!has_value()) raise(error());
+    return std::move(*std::get_if<0>(&content_));
+  }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+ private:
+  std::variant<T, Error> content_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(const Error& error) : error_(error) {}
+
+  bool has_value() const noexcept { return !error_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  Code code() const noexcept { return has_value() ? Code::kOk : error_->code(); }
+  /// Why the call failed. Of one that succeeded: raises an Error that says so.
+  const Error& error() const& {
+    if (has_value()) raise(Error(Code::kInternal, "there is no error: the call succeeded"));
+    return *error_;
+  }
+  Error error() && { return std::as_const(*this).error(); }
+  void value() const {
+    if (error_) raise(*error_);
+  }
+
+ private:
+  std::optional<Error> error_;
+};
+
+namespace detail {
+
+// function(err) is one fallible call of the C library.
+template <class Function>
+Result<void> call(Function&& function) {
+  tenon_error* error = nullptr;
+  const tenon_status status = function(&error);
+  if (status != TENON_OK) return Error::take(status, error);
+  return {};
+}
+
+// function(out, err) is one that gives a new reference, which becomes an Object.
+template <class Object, class Function>
+Result<Object> make(Function&& function) {
+  typename Object::Raw* raw = nullptr;
+  tenon_error* error = nullptr;
+  const tenon_status status = function(&raw, &error);
+  if (status != TENON_OK) return Error::take(status, error);
+  return Object::adopt(raw);
+}
+
+// function(out, err) fills in a C struct.
+template <class Struct, class Function>
+Result<Struct> fill(Function&& function) {
+  Struct out{};
+  out.struct_size = sizeof out;
+  tenon_error* error = nullptr;
+  const tenon_status status = function(&out, &error);
+  if (status != TENON_OK) return Error::take(status, error);
+  return out;
+}
+
+inline Error wrong(const std::string& message) { return {Code::kInvalidArgument, message}; }
+
+}  // namespace detail
+
+TENON_CPP_END
+
+#endif

@@ -1,0 +1,157 @@
+// Messages: tensors that travel together, with names and bytes of the user's own.
+#ifndef TENON_CPP_MESSAGE_HPP
+#define TENON_CPP_MESSAGE_HPP
+
+#include <tenon/message.h>
+#include <tenon/cpp/by_fd.hpp>
+#include <tenon/cpp/tensor.hpp>
+
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+TENON_CPP_BEGIN
+
+/// A tensor and its name, for a call that takes both. Borrows.
+struct NamedTensor {
+  std::string_view name;
+  const Tensor& tensor;
+};
+
+/// Tensors that travel together, an optional name for each, and up to 64 KiB of the user's own bytes. For one thread at a time while it is
+/// built.
+class Message : public detail::Owned<Message, tenon_message, tenon_message_release> {
+ public:
+  /// An empty message.
+  static Result<Message> try_make() { return detail::make<Message>(tenon_message_new); }
+
+  /// A message of these tensors: try_of({{"weight", weight}, {"bias", bias}}).
+  static Result<Message> try_of(std::initializer_list<NamedTensor> tensors, Access access = Access::kAuto) {
+    Result<Message> message = try_make();
+    if (!message) return message;
+    const auto at = [&](std::size_t i) -> const NamedTensor& { return std::data(tensors)[i]; };
+    const Result<void> added = message->add_all(
+        tensors.size(), [&](std::size_t i) { return at(i).tensor.get(); }, [&](std::size_t i) { return at(i).name; }, access);
+    if (!added) return added.error();
+    return message;
+  }
+
+  /// Add tensors, all of them or none; the message takes a reference to each. Whether each can be lent is checked here. `names`: none, or
+  /// one for each, UTF-8; std::string_view() is no name.
+  Result<void> try_add(std::span<const Tensor> tensors, std::span<const std::string_view> names = {}, Access access = Access::kAuto) {
+    if (!names.empty() && names.size() != tensors.size()) {
+      return detail::wrong(std::to_string(names.size()) + " names for " + std::to_string(tensors.size()) + " tensors");
+    }
+    return add_all(
+        tensors.size(), [&](std::size_t i) { return tensors[i].get(); },
+        [&](std::size_t i) { return names.empty() ? std::string_view() : names[i]; }, access);
+  }
+
+  /// Add one tensor.
+  Result<void> try_add(const Tensor& tensor, std::string_view name = {}, Access access = Access::kAuto) {
+    return add_all(1, [&](std::size_t) { return tensor.get(); }, [&](std::size_t) { return name; }, access);
+  }
+
+  /// Set the user's bytes, in place of those set before.
+  Result<void> try_set_user_bytes(std::span<const std::byte> bytes) {
+    return detail::call([&](tenon_error** err) { return tenon_message_set_user_bytes(get(), bytes.data(), bytes.size(), err); });
+  }
+
+  /// How many tensors there are.
+  std::size_t size() const noexcept { return tenon_message_count(get()); }
+
+  /// Tensor number `index`; empty past the end.
+  Tensor tensor(std::size_t index) const noexcept { return Tensor::retain(tenon_message_tensor(get(), index)); }
+
+  /// The name of tensor number `index`, borrowed from the message until its end or the next tensor added; nothing if it has none, or past
+  /// the end.
+  std::optional<std::string_view> name(std::size_t index) const& noexcept {
+    const char* found = tenon_message_name(get(), index);
+    return found == nullptr ? std::nullopt : std::optional<std::string_view>(found);
+  }
+  std::optional<std::string_view> name(std::size_t index) const&& = delete;
+
+  /// The first tensor of that name; empty if there is none.
+  Tensor find(std::string_view name) const {
+    if (name.find('\0') != std::string_view::npos) return {};
+    return Tensor::retain(tenon_message_find(get(), std::string(name).c_str()));
+  }
+
+  /// Shape and data of every tensor, by one call into the library; borrowed from the message, names until the next tensor added.
+  Result<std::vector<TensorView>> try_views() const& {
+    std::vector<TensorView> views(size());
+    const Result<void> called =
+        detail::call([&](tenon_error** err) { return tenon_message_get_views(get(), views.data(), views.size(), err); });
+    if (!called) return called.error();
+    return views;
+  }
+  Result<std::vector<TensorView>> try_views() const&& = delete;
+
+  /// The user's bytes, borrowed from the message.
+  std::span<const std::byte> user_bytes() const& noexcept {
+    std::size_t nbytes = 0;
+    const void* data = tenon_message_user_bytes(get(), &nbytes);
+    return {static_cast<const std::byte*>(data), data == nullptr ? 0 : nbytes};
+  }
+  std::span<const std::byte> user_bytes() const&& = delete;
+
+#ifndef TENON_NO_EXCEPTIONS
+  // Each throws what its try_ form returns.
+  static Message make() { return try_make().value(); }
+  static Message of(std::initializer_list<NamedTensor> tensors, Access access = Access::kAuto) { return try_of(tensors, access).value(); }
+  void add(std::span<const Tensor> tensors, std::span<const std::string_view> names = {}, Access access = Access::kAuto) {
+    try_add(tensors, names, access).value();
+  }
+  void add(const Tensor& tensor, std::string_view name = {}, Access access = Access::kAuto) { try_add(tensor, name, access).value(); }
+  void set_user_bytes(std::span<const std::byte> bytes) { try_set_user_bytes(bytes).value(); }
+  std::vector<TensorView> views() const& { return try_views().value(); }
+  std::vector<TensorView> views() const&& = delete;
+  /// Tensor number `index`; throws InvalidArgument past the end.
+  Tensor operator[](std::size_t index) const {
+    Tensor found = tensor(index);
+    if (!found) raise(detail::wrong("index " + std::to_string(index) + ": the message has " + std::to_string(size()) + " tensors"));
+    return found;
+  }
+  /// The first tensor of that name; throws NotFound if there is none.
+  Tensor operator[](std::string_view name) const {
+    Tensor found = find(name);
+    if (!found) raise(Error(Code::kNotFound, "the message has no tensor '" + std::string(name) + "'"));
+    return found;
+  }
+#endif
+
+ private:
+  // tensor_at(i), name_at(i): number i of n.
+  template <class TensorAt, class NameAt>
+  Result<void> add_all(std::size_t n, TensorAt&& tensor_at, NameAt&& name_at, Access access) {
+    std::vector<tenon_tensor*> tensors(n);
+    // All names with their NULs, one after another.
+    std::string text;
+    bool named = false;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::string_view name = name_at(i);
+      if (name.find('\0') != std::string_view::npos) return detail::wrong("the name of tensor " + std::to_string(i) + " has a NUL in it");
+      text.append(name).push_back('\0');
+      named = named || name.data() != nullptr;
+      tensors[i] = tensor_at(i);
+    }
+    std::vector<const char*> names(named ? n : 0);
+    const char* next = text.data();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string_view name = name_at(i);
+      if (name.data() != nullptr) names[i] = next;
+      next += name.size() + 1;
+    }
+    const tenon_share_options options = detail::c_options(access);
+    return detail::call(
+        [&](tenon_error** err) { return tenon_message_add(get(), tensors.data(), named ? names.data() : nullptr, n, &options, err); });
+  }
+};
+
+TENON_CPP_END
+
+#endif

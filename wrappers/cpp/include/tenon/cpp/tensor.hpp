@@ -1,0 +1,285 @@
+// Tensors: strided elements over a storage, and typed views of them.
+#ifndef TENON_CPP_TENSOR_HPP
+#define TENON_CPP_TENSOR_HPP
+
+#include <tenon/tensor.h>
+#include <tenon/cpp/dtype.hpp>
+#include <tenon/cpp/storage.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+TENON_CPP_BEGIN
+
+/// Sizes that a call takes: {2, 3}, a vector, an array or a span of int64_t. Borrowed for the call: do not keep one.
+class Sizes {
+ public:
+  Sizes(std::initializer_list<std::int64_t> numbers) noexcept : numbers_(std::data(numbers), numbers.size()) {}
+  template <class Numbers>
+    requires(!std::same_as<Numbers, Sizes> && std::is_convertible_v<const Numbers&, std::span<const std::int64_t>>)
+  Sizes(const Numbers& numbers) noexcept : numbers_(numbers) {}
+  std::span<const std::int64_t> get() const noexcept { return numbers_; }
+
+ private:
+  std::span<const std::int64_t> numbers_;
+};
+
+/// How a tensor lies over its storage, beside its sizes and element type. Strides and offset count elements.
+struct TensorOptions {
+  std::vector<std::int64_t> strides = {};  ///< as many as sizes; none: contiguous, last dimension fastest
+  std::uint64_t offset = 0;                ///< of the element with index 0, 0, … from the start of the storage
+  std::uint32_t flags = 0;                 ///< TENON_TENSOR_*
+};
+
+/// All that a reader of a tensor asks for, as plain numbers and pointers that are borrowed from the tensor (or from the message that holds
+/// it). Sizes, strides and offset count elements. tenon_tensor_get_view and tenon_message_get_views fill it in.
+class TensorView : private tenon_tensor_view {
+ public:
+  TensorView() noexcept : tenon_tensor_view{} { struct_size = sizeof(tenon_tensor_view); }
+
+  /// In a message, the tensor's name; null data() if it has none.
+  std::string_view name() const noexcept { return tenon_tensor_view::name == nullptr ? std::string_view() : tenon_tensor_view::name; }
+  Dtype dtype() const noexcept { return tenon_tensor_view::dtype; }
+  std::span<const std::int64_t> sizes() const noexcept { return {tenon_tensor_view::sizes, static_cast<std::size_t>(ndim)}; }
+  std::span<const std::int64_t> strides() const noexcept { return {tenon_tensor_view::strides, static_cast<std::size_t>(ndim)}; }
+  std::uint64_t offset() const noexcept { return tenon_tensor_view::offset; }
+  std::uint64_t numel() const noexcept { return tenon_tensor_view::numel; }
+  /// Bytes that the elements take when packed.
+  std::uint64_t nbytes() const noexcept { return tenon_tensor_view::nbytes; }
+  /// TENON_TENSOR_*.
+  std::uint32_t flags() const noexcept { return tenon_tensor_view::flags; }
+  bool is_contiguous() const noexcept { return tenon_tensor_view::is_contiguous != 0; }
+  bool is_read_only() const noexcept { return tenon_tensor_view::data_mut == nullptr && data() != nullptr; }
+  /// The element with index 0, 0, …, to read; null for a tensor over an empty storage.
+  const void* data() const noexcept { return tenon_tensor_view::data; }
+  /// The C tensor, borrowed.
+  tenon_tensor* get() const noexcept { return tensor; }
+
+  /// The same element, to write, for elements that do not lie packed or have no C++ type. Fails with kPermission if the storage is
+  /// read-only.
+  Result<void*> try_data_mut() {
+    void* address = tenon_tensor_view::data_mut;
+    if (is_read_only()) {
+      // For the library's own words.
+      const Result<void> refused = detail::call([&](tenon_error** err) { return tenon_tensor_data_mut(tensor, &address, err); });
+      if (!refused) return refused.error();
+    }
+    return address;
+  }
+
+  /// The elements, to read. Fails with kInvalidArgument if T is not their type, if they do not lie packed or if the address is misaligned
+  /// for T, and with kUnsupported if they are to be read conjugated or negated.
+  template <IsElement T>
+  Result<std::span<const T>> try_view() const {
+    if (const Result<void> fits = check<T>(); !fits) return fits.error();
+    return std::span<const T>(static_cast<const T*>(data()), count());
+  }
+
+  /// The elements, to write. Fails as try_view does, and with kPermission if the storage is read-only.
+  template <IsElement T>
+  Result<std::span<T>> try_view_mut() {
+    if (const Result<void> fits = check<T>(); !fits) return fits.error();
+    const Result<void*> address = try_data_mut();
+    if (!address) return address.error();
+    return std::span<T>(static_cast<T*>(*address), count());
+  }
+
+#ifndef TENON_NO_EXCEPTIONS
+  // Each throws what its try_ form returns.
+  void* data_mut() { return try_data_mut().value(); }
+  template <IsElement T>
+  std::span<const T> view() const {
+    return try_view<T>().value();
+  }
+  template <IsElement T>
+  std::span<T> view_mut() {
+    return try_view_mut<T>().value();
+  }
+#endif
+
+ private:
+  friend class Tensor;
+  friend class Message;
+
+  std::size_t count() const noexcept { return data() == nullptr ? 0 : static_cast<std::size_t>(numel()); }
+
+  std::string text() const {
+    const std::string_view known = name();
+    return known.empty() ? "the tensor" : "the tensor '" + std::string(known) + "'";
+  }
+
+  template <class T>
+  Result<void> check() const {
+    if (dtype() != kDtypeOf<T>) return detail::wrong(text() + " is of " + name_of(dtype()) + ", not of " + name_of(kDtypeOf<T>));
+    if ((flags() & (std::uint32_t{TENON_TENSOR_CONJ} | std::uint32_t{TENON_TENSOR_NEG})) != 0) {
+      return Error(Code::kUnsupported, text() + " is to be read conjugated or negated: its bytes are not its values");
+    }
+    if (!is_contiguous()) return detail::wrong(text() + " is not contiguous: read it through data() and strides()");
+    if (reinterpret_cast<std::uintptr_t>(data()) % alignof(T) != 0) {
+      return detail::wrong(text() + " begins at an address that is no multiple of " + std::to_string(alignof(T)));
+    }
+    return {};
+  }
+};
+static_assert(sizeof(TensorView) == sizeof(tenon_tensor_view), "arrays of both are the same to the C library");
+
+/// Strided elements over a storage; never changes. A copy is one more reference.
+class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain, tenon_tensor_release> {
+ public:
+  /// A tensor over a storage. Every element that it can name must lie inside the storage; nothing is read or moved.
+  static Result<Tensor> try_over(const Storage& storage, const Sizes& sizes, Dtype dtype, const TensorOptions& options = {}) {
+    const std::span<const std::int64_t> numbers = sizes.get();
+    const bool strided = !options.strides.empty();
+    if (numbers.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(numbers.size()) + " dimensions are more than 64");
+    if (strided && options.strides.size() != numbers.size()) {
+      return detail::wrong(std::to_string(options.strides.size()) + " strides for " + std::to_string(numbers.size()) + " sizes");
+    }
+    tenon_tensor_spec spec{};
+    spec.struct_size = sizeof spec;
+    spec.dtype = dtype;
+    spec.ndim = static_cast<std::int32_t>(numbers.size());
+    spec.sizes = numbers.data();
+    spec.strides = strided ? options.strides.data() : nullptr;
+    spec.offset = options.offset;
+    spec.flags = options.flags;
+    return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_tensor_new(storage.get(), &spec, out, err); });
+  }
+
+  /// A contiguous tensor in a storage of its own.
+  static Result<Tensor> try_make(const Sizes& sizes, Dtype dtype, const StorageOptions& options = {}) {
+    const Result<std::uint64_t> nbytes = nbytes_of(sizes.get(), dtype);
+    if (!nbytes) return nbytes.error();
+    const Result<Storage> storage = Storage::try_make(*nbytes, options);
+    if (!storage) return storage.error();
+    return try_over(*storage, sizes, dtype);
+  }
+
+  /// A contiguous tensor in a storage of its own that holds a copy of `values`, as many as `sizes` say. With Mode::kFrozen it comes back
+  /// frozen.
+  template <IsElement T>
+  static Result<Tensor> try_make_from(std::span<const T> values, const Sizes& sizes, const StorageOptions& options = {}) {
+    const Result<std::uint64_t> nbytes = nbytes_of(sizes.get(), kDtypeOf<T>);
+    if (!nbytes) return nbytes.error();
+    if (*nbytes != values.size_bytes()) return detail::wrong(std::to_string(values.size()) + " values do not fit the sizes");
+    const Result<Storage> storage = Storage::try_make_from(std::as_bytes(values), options);
+    if (!storage) return storage.error();
+    return try_over(*storage, sizes, kDtypeOf<T>);
+  }
+
+  /// Shape and data at once, borrowed from the tensor.
+  Result<TensorView> try_view() const& {
+    TensorView view;
+    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_tensor_get_view(get(), &view, err); });
+    if (!called) return called.error();
+    return view;
+  }
+  Result<TensorView> try_view() const&& = delete;
+
+  /// The elements, to read; borrowed from the tensor. See TensorView::try_view.
+  template <IsElement T>
+  Result<std::span<const T>> try_view() const& {
+    const Result<TensorView> view = try_view();
+    return view ? view->template try_view<T>() : view.error();
+  }
+  template <IsElement T>
+  Result<std::span<const T>> try_view() const&& = delete;
+
+  /// The elements, to write; borrowed from the tensor. See TensorView::try_view_mut.
+  template <IsElement T>
+  Result<std::span<T>> try_view_mut() & {
+    Result<TensorView> view = try_view();
+    return view ? view->template try_view_mut<T>() : view.error();
+  }
+  template <IsElement T>
+  Result<std::span<T>> try_view_mut() && = delete;
+
+#ifndef TENON_NO_EXCEPTIONS
+  // Each throws what its try_ form returns.
+  static Tensor over(const Storage& storage, const Sizes& sizes, Dtype dtype, const TensorOptions& options = {}) {
+    return try_over(storage, sizes, dtype, options).value();
+  }
+  static Tensor make(const Sizes& sizes, Dtype dtype, const StorageOptions& options = {}) {
+    return try_make(sizes, dtype, options).value();
+  }
+  template <IsElement T>
+  static Tensor make_from(std::span<const T> values, const Sizes& sizes, const StorageOptions& options = {}) {
+    return try_make_from<T>(values, sizes, options).value();
+  }
+  TensorView view() const& { return try_view().value(); }
+  TensorView view() const&& = delete;
+  template <IsElement T>
+  std::span<const T> view() const& {
+    return try_view<T>().value();
+  }
+  template <IsElement T>
+  std::span<const T> view() const&& = delete;
+  template <IsElement T>
+  std::span<T> view_mut() & {
+    return try_view_mut<T>().value();
+  }
+  template <IsElement T>
+  std::span<T> view_mut() && = delete;
+#endif
+
+  /// The storage under the tensor; empty for an empty tensor.
+  Storage storage() const noexcept { return Storage::retain(tenon_tensor_storage(get())); }
+  std::uint64_t numel() const noexcept { return tenon_tensor_numel(get()); }
+  /// Bytes that the elements take when packed.
+  std::uint64_t nbytes() const noexcept { return tenon_tensor_nbytes(get()); }
+  bool is_contiguous() const noexcept { return tenon_tensor_is_contiguous(get()) != 0; }
+  bool is_read_only() const noexcept { return tenon_storage_is_read_only(tenon_tensor_storage(get())) != 0; }
+
+ private:
+  // Overflow is looked for here, because the storage is made before the library sees the sizes.
+  static Result<std::uint64_t> nbytes_of(std::span<const std::int64_t> sizes, Dtype dtype) {
+    std::uint64_t numel = 1;
+    bool fits = true;
+    bool empty = false;
+    for (const std::int64_t size : sizes) {
+      if (size < 0) return detail::wrong("size " + std::to_string(size) + " is negative");
+      empty = empty || size == 0;
+      fits = fits && !__builtin_mul_overflow(numel, static_cast<std::uint64_t>(size), &numel);
+    }
+    std::uint64_t bits = 0;
+    fits = fits && !__builtin_mul_overflow(numel, std::uint64_t{dtype.bits} * dtype.lanes, &bits);
+    if (empty) return std::uint64_t{0};
+    if (!fits) return detail::wrong("the sizes overflow");
+    return bits / 8 + (bits % 8 != 0 ? 1 : 0);
+  }
+};
+
+/// A tensor of T in a storage of its own, whose bytes are what they happen to be.
+template <IsElement T>
+Result<Tensor> try_empty(const Sizes& sizes, const StorageOptions& options = {}) {
+  return Tensor::try_make(sizes, kDtypeOf<T>, options);
+}
+
+/// As try_empty, with all bytes zero.
+template <IsElement T>
+Result<Tensor> try_zeros(const Sizes& sizes, StorageOptions options = {}) {
+  options.zeroed = true;
+  return Tensor::try_make(sizes, kDtypeOf<T>, options);
+}
+
+#ifndef TENON_NO_EXCEPTIONS
+template <IsElement T>
+Tensor empty(const Sizes& sizes, const StorageOptions& options = {}) {
+  return try_empty<T>(sizes, options).value();
+}
+template <IsElement T>
+Tensor zeros(const Sizes& sizes, const StorageOptions& options = {}) {
+  return try_zeros<T>(sizes, options).value();
+}
+#endif
+
+TENON_CPP_END
+
+#endif

@@ -1,0 +1,245 @@
+package tenon
+
+// #include "tenon_go.h"
+// #cgo noescape tenon_go_send_now
+// #cgo noescape tenon_go_recv_now
+import "C"
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// ConnectionOptions are limits and options of one connection. Nil, and the zero value: the library's defaults.
+type ConnectionOptions struct {
+	Open            OpenOptions // how to open what is received; OtherUser, NoManager and Decref do not apply
+	MaxMessageBytes uint64      // largest descriptor accepted, in bytes; 0: 64 MiB
+	MaxTensors      uint64      // most tensors accepted in one message; 0: 1,000,000
+	MaxSegments     uint64      // most segments that the peer may have open here through this connection; 0: 65,536
+}
+
+// Connection is one end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end must be a connection too,
+// in any language. Sends queue behind each other, receives too; a send and a receive run at the same time. Any goroutine may use it.
+type Connection struct {
+	object
+	waits waits
+}
+
+// NewConnection puts a connection on a socket of the caller's, which stays open when the connection is closed. Nobody else may read from it
+// or write to it meanwhile.
+func NewConnection(socket int, options *ConnectionOptions) (*Connection, error) {
+	return connect(socket, options, 0)
+}
+
+// ConnectionOn puts a connection on the socket of a *net.UnixConn or an *os.File. The connection has its own copy of the fd, closed with
+// it; close the original at any time, and do so to let the peer notice the end of the connection.
+func ConnectionOn(socket syscall.Conn, options *ConnectionOptions) (*Connection, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	copied := -1
+	var failure error
+	err = raw.Control(func(fd uintptr) {
+		number, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_DUPFD_CLOEXEC, 0)
+		if errno != 0 {
+			failure = os.NewSyscallError("fcntl", errno)
+			return
+		}
+		copied = int(number)
+	})
+	if err == nil {
+		err = failure
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(copied, options, C.TENON_CONNECTION_ADOPT_SOCKET)
+	if err != nil {
+		syscall.Close(copied)
+	}
+	return c, err
+}
+
+// Pair makes two connections that are each other's ends, for two goroutines. For another process, use socketpair and exec.Cmd.ExtraFiles.
+func Pair() (*Connection, *Connection, error) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	first, err := connect(ends[0], nil, C.TENON_CONNECTION_ADOPT_SOCKET)
+	if err != nil {
+		syscall.Close(ends[0])
+		syscall.Close(ends[1])
+		return nil, nil, err
+	}
+	second, err := connect(ends[1], nil, C.TENON_CONNECTION_ADOPT_SOCKET)
+	if err != nil {
+		first.Close()
+		syscall.Close(ends[1])
+		return nil, nil, err
+	}
+	return first, second, nil
+}
+
+func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connection, error) {
+	collect()
+	given := C.tenon_connection_options{struct_size: C.sizeof_tenon_connection_options, flags: flags}
+	if options != nil {
+		given.open_access = options.Open.access()
+		given.open_flags = options.Open.flags()
+		given.max_message_nbytes = C.uint64_t(options.MaxMessageBytes)
+		given.max_tensors = C.uint64_t(options.MaxTensors)
+		given.max_segments = C.uint64_t(options.MaxSegments)
+	}
+	if int(C.int(socket)) != socket {
+		socket = -1
+	}
+	var out *C.tenon_connection
+	var failure *C.tenon_error
+	if status := C.tenon_connection_new(C.int(socket), &given, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	c := new(Connection)
+	c.own(kindConnection, unsafe.Pointer(out))
+	return c, nil
+}
+
+func (c *Connection) begin() (*C.tenon_connection, error) {
+	if c == nil {
+		return nil, invalid("the connection is nil")
+	}
+	pointer, err := c.acquire()
+	return (*C.tenon_connection)(pointer), err
+}
+
+// Close gives the connection back; calls that wait in other goroutines end with ErrClosed. A message half sent is never finished: the peer
+// gets ErrPeerGone. What was received stays valid. Again: nothing. Close never fails.
+func (c *Connection) Close() error {
+	if c != nil && c.close() {
+		c.waits.end()
+	}
+	return nil
+}
+
+// FD is the socket, to poll, until the connection is closed: when it is readable call TryRecv until it says ErrWouldBlock; after an
+// unfinished send wait until it is writable and call Flush. -1 of a closed connection.
+func (c *Connection) FD() int {
+	connection, err := c.begin()
+	if err != nil {
+		return -1
+	}
+	defer c.release()
+	return int(C.tenon_connection_fd(connection))
+}
+
+// Send sends a message, whole or not at all, in order. What is lent stays valid for the peer after everything here was closed. If ctx ends first the
+// message may be half sent: the connection keeps it, and the next Send (of the same message, sent once all the same, or of another, sent
+// after it) or Flush goes on. A context that is already done ends Send before it begins.
+func (c *Connection) Send(ctx context.Context, message *Message) error {
+	if message == nil {
+		return invalid("the message is nil")
+	}
+	return c.send(ctx, message)
+}
+
+// Flush finishes what an earlier Send or TrySend left.
+func (c *Connection) Flush(ctx context.Context) error { return c.send(ctx, nil) }
+
+// TrySend is Send without waiting: ErrWouldBlock if some of it is left for Flush, or for the next call.
+func (c *Connection) TrySend(message *Message) error {
+	if message == nil {
+		return invalid("the message is nil")
+	}
+	return c.trySend(message)
+}
+
+func (c *Connection) trySend(message *Message) error {
+	connection, err := c.begin()
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	sent, err := message.begin()
+	if err != nil {
+		return err
+	}
+	defer message.end()
+	var failure *C.tenon_error
+	switch status := C.tenon_go_send_now(connection, sent, &failure); status {
+	case C.TENON_OK:
+		return nil
+	case C.TENON_WOULD_BLOCK:
+		return ErrWouldBlock
+	default:
+		return takeError(status, failure)
+	}
+}
+
+func (c *Connection) send(ctx context.Context, message *Message) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	// Without a wait first: it needs no cancel, and mostly ends here.
+	if err := c.trySend(message); err != ErrWouldBlock {
+		return err
+	}
+	connection, err := c.begin()
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	sent, err := message.begin()
+	if err != nil {
+		return err
+	}
+	defer message.end()
+	return wait(ctx, &c.waits, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_send(connection, sent, timeout, cancel, failure)
+	})
+}
+
+// Recv receives the next message, to be closed by the caller: ErrPeerGone once all that the peer sent was received. If ctx ends first nothing
+// is lost: the next call goes on. A context that is already done ends Recv before it begins.
+func (c *Connection) Recv(ctx context.Context) (*Message, error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
+	if message, err := c.TryRecv(); err != ErrWouldBlock {
+		return message, err
+	}
+	connection, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer c.release()
+	var out *C.tenon_message
+	err = wait(ctx, &c.waits, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_recv(connection, timeout, cancel, &out, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newMessage(out), nil
+}
+
+// TryRecv is Recv without waiting: ErrWouldBlock if no message is there.
+func (c *Connection) TryRecv() (*Message, error) {
+	connection, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer c.release()
+	var out *C.tenon_message
+	var failure *C.tenon_error
+	switch status := C.tenon_go_recv_now(connection, &out, &failure); status {
+	case C.TENON_OK:
+		return newMessage(out), nil
+	case C.TENON_WOULD_BLOCK:
+		return nil, ErrWouldBlock
+	default:
+		return nil, takeError(status, failure)
+	}
+}

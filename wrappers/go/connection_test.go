@@ -1,0 +1,271 @@
+package tenon_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"libtenon/tenon"
+)
+
+func TestSendAndReceive(t *testing.T) {
+	nothingLeft(t)
+	ctx := background(t)
+	left, right := pair(t)
+	tensor := floats(t, 100, nil)
+	m := must(tenon.NewMessage())
+	check(t, m.Add("weight", tensor))
+	check(t, m.SetUserBytes([]byte("hello")))
+	check(t, left.Send(ctx, m))
+	m.Close()
+	got := must(right.Recv(ctx))
+	defer got.Close()
+	borrowed := must(got.Find("weight"))
+	defer borrowed.Close()
+	check(t, tenon.With(borrowed, func(values []float32) error { values[99] = -1; return nil }))
+	if must(tenon.Slice[float32](tensor))[99] != -1 || string(got.UserBytes()) != "hello" {
+		t.Error("not the same memory")
+	}
+	if _, err := right.TryRecv(); err != tenon.ErrWouldBlock {
+		t.Error(err)
+	}
+	check(t, left.Flush(ctx))
+	left.Close()
+	if _, err := right.Recv(ctx); !errors.Is(err, tenon.ErrPeerGone) {
+		t.Error(err)
+	}
+}
+
+func TestSockets(t *testing.T) {
+	nothingLeft(t)
+	ctx := background(t)
+	address := directory(t) + "/socket"
+	listener := must(net.Listen("unix", address))
+	there := make(chan *tenon.Connection, 1)
+	go func() {
+		client := must(net.Dial("unix", address))
+		c := must(tenon.ConnectionOn(client.(*net.UnixConn), nil))
+		client.Close()
+		there <- c
+	}()
+	server := must(listener.Accept())
+	file := must(server.(*net.UnixConn).File())
+	server.Close()
+	listener.Close()
+	left, right := must(tenon.NewConnection(int(file.Fd()), nil)), <-there
+	tensor := floats(t, 10, nil)
+	m := must(tenon.NewMessage(tensor))
+	check(t, left.Send(ctx, m))
+	must(right.Recv(ctx)).Close()
+	m.Close()
+	left.Close()
+	if _, err := file.Stat(); err != nil {
+		t.Error("the borrowed socket was closed: ", err)
+	}
+	file.Close()
+	right.Close()
+	if _, err := tenon.NewConnection(1<<40, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if _, err := tenon.NewConnection(-1, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	ordinary := must(os.Open("/dev/null"))
+	if _, err := tenon.ConnectionOn(ordinary, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	ordinary.Close()
+	if _, err := tenon.ConnectionOn(ordinary, nil); err == nil {
+		t.Error("a connection on a closed file")
+	}
+}
+
+func TestConnectionOptions(t *testing.T) {
+	nothingLeft(t)
+	ctx := background(t)
+	m := must(tenon.NewMessage(floats(t, 4, nil), floats(t, 4, nil)))
+	defer m.Close()
+	receive := func(options *tenon.ConnectionOptions) (*tenon.Message, error) {
+		ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		check(t, err)
+		first, second := os.NewFile(uintptr(ends[0]), "first"), os.NewFile(uintptr(ends[1]), "second")
+		defer first.Close()
+		defer second.Close()
+		left, right := must(tenon.ConnectionOn(first, nil)), must(tenon.ConnectionOn(second, options))
+		defer left.Close()
+		defer right.Close()
+		check(t, left.Send(ctx, m))
+		return right.Recv(ctx)
+	}
+	readOnly := must(receive(&tenon.ConnectionOptions{Open: tenon.OpenOptions{Access: tenon.AccessReadOnly}}))
+	view := must(readOnly.Views())[1]
+	if _, err := tenon.Slice[float32](view); !errors.Is(err, tenon.ErrPermission) || !view.IsReadOnly() {
+		t.Error(err)
+	}
+	if must(tenon.ReadOnlySlice[float32](view))[3] != 3 {
+		t.Error("another tensor")
+	}
+	readOnly.Close()
+	copied := must(receive(&tenon.ConnectionOptions{Open: tenon.OpenOptions{PrivateCopy: true}}))
+	check(t, tenon.With(must(copied.Views())[0], func(values []float32) error { values[0] = 5; return nil }))
+	copied.Close()
+	if again := must(receive(nil)); must(tenon.Slice[float32](must(again.Views())[0]))[0] != 0 {
+		t.Error("a private copy was not private")
+	} else {
+		again.Close()
+	}
+	for _, tooSmall := range []*tenon.ConnectionOptions{{MaxTensors: 1}, {MaxMessageBytes: 10}} {
+		if _, err := receive(tooSmall); !errors.As(err, new(*tenon.Error)) {
+			t.Errorf("%+v: %v", tooSmall, err)
+		}
+	}
+}
+
+// fill sends until the socket takes no more.
+func fill(t *testing.T, c *tenon.Connection, m *tenon.Message) {
+	t.Helper()
+	for {
+		if err := c.TrySend(m); err == tenon.ErrWouldBlock {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestContext(t *testing.T) {
+	nothingLeft(t)
+	left, right := pair(t)
+	m := must(tenon.NewMessage())
+	defer m.Close()
+	check(t, m.SetUserBytes(make([]byte, tenon.MaxUserNBytes)))
+	fill(t, left, m)
+	operations := map[string]func(ctx context.Context) error{
+		"send":  func(ctx context.Context) error { return left.Send(ctx, m) },
+		"flush": func(ctx context.Context) error { return left.Flush(ctx) },
+		"recv":  func(ctx context.Context) error { _, err := left.Recv(ctx); return err },
+	}
+	cause := errors.New("mine")
+	for name, operation := range operations {
+		done, cancelNow := context.WithCancelCause(context.Background())
+		cancelNow(cause)
+		if err := operation(done); !errors.Is(err, tenon.ErrCancelled) || !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+			t.Error(name, "with a context that is done:", err)
+		}
+		later, cancelLater := context.WithCancelCause(context.Background())
+		time.AfterFunc(10*time.Millisecond, func() { cancelLater(cause) })
+		if err := operation(later); !errors.Is(err, tenon.ErrCancelled) || !errors.Is(err, cause) {
+			t.Error(name, "cancelled:", err)
+		}
+		soon, stop := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		err := operation(soon)
+		stop()
+		if !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, os.ErrDeadlineExceeded) ||
+			!os.IsTimeout(err) {
+			t.Error(name, "with a deadline:", err)
+		}
+		past, stop := context.WithDeadline(context.Background(), time.Now().Add(-time.Second))
+		if err := operation(past); !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(name, "with a deadline that is over:", err)
+		}
+		stop()
+	}
+	// Nothing was lost or sent twice: what one end counts as sent the other receives.
+	drained := make(chan int)
+	go func() {
+		n := 0
+		for {
+			got, err := right.Recv(background(t))
+			if err != nil {
+				drained <- n
+				return
+			}
+			got.Close()
+			n++
+		}
+	}()
+	check(t, left.Flush(background(t)))
+	left.Close()
+	if n := <-drained; n == 0 {
+		t.Error("nothing arrived")
+	}
+}
+
+// A call that waits with a context that never ends is ended by Close.
+func TestCloseEndsWaits(t *testing.T) {
+	nothingLeft(t)
+	for range rounds(20) {
+		left, right := pair(t)
+		var group sync.WaitGroup
+		for range 3 {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				if _, err := left.Recv(context.Background()); !errors.Is(err, tenon.ErrClosed) || !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(time.Millisecond) // some wait already, some do not: both must end
+		left.Close()
+		group.Wait()
+		right.Close()
+	}
+}
+
+func TestWaitsLeaveNoThreads(t *testing.T) {
+	nothingLeft(t)
+	left, _ := pair(t)
+	threads := func() int { return len(must(os.ReadDir("/proc/self/task"))) }
+	round := func() {
+		var group sync.WaitGroup
+		for range 4 {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				if _, err := left.Recv(ctx); !errors.Is(err, tenon.ErrTimeout) {
+					t.Error(err)
+				}
+			}()
+		}
+		group.Wait()
+	}
+	for range 10 {
+		round()
+	}
+	before := threads()
+	for range rounds(200) {
+		round()
+	}
+	if after := threads(); after > before+4 {
+		t.Errorf("%d threads before and %d after many waits", before, after)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	nothingLeft(t)
+	var e *tenon.Error
+	var code tenon.Code
+	_, err := tenon.NewStorage(1<<60, nil)
+	if !errors.As(err, &e) || e.Code != tenon.ErrResourceExhausted || e.Details["limit"] == "" || e.Details["wanted"] == "" {
+		t.Errorf("%#v", err)
+	}
+	if !errors.As(err, &code) || code != tenon.ErrResourceExhausted || errors.Is(err, tenon.ErrPermission) {
+		t.Error(code)
+	}
+	for code := tenon.Code(1); code <= 14; code++ {
+		if code.String() == "UNKNOWN" || code.Error() != "tenon: "+code.String() {
+			t.Error(code)
+		}
+	}
+	if tenon.Version() == "" || tenon.ABIVersion() != 1 {
+		t.Error(tenon.Version(), tenon.ABIVersion())
+	}
+}

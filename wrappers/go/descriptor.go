@@ -1,0 +1,110 @@
+package tenon
+
+// #include "tenon_go.h"
+// #cgo noescape tenon_descriptor_new
+// #cgo noescape tenon_descriptor_open
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// DescriptorOptions says how a descriptor is made. Nil, and the zero value: with fds.
+type DescriptorOptions struct {
+	// No fds travel: the opener fetches them from this process through /proc, so this process must live, and hold the descriptor, until
+	// then; same user and pid namespace.
+	BytesOnly bool
+}
+
+// Descriptor is the portable form of a message: versioned bytes and the fds that they count on. It keeps the tensors and the fds alive
+// until it is closed. Any goroutine may use it.
+type Descriptor struct{ object }
+
+func (d *Descriptor) begin() (*C.tenon_descriptor, error) {
+	if d == nil {
+		return nil, nil
+	}
+	pointer, err := d.acquire()
+	return (*C.tenon_descriptor)(pointer), err
+}
+
+func (d *Descriptor) end() {
+	if d != nil {
+		d.release()
+	}
+}
+
+// NewDescriptor encodes a message.
+func NewDescriptor(message *Message, options *DescriptorOptions) (*Descriptor, error) {
+	pointer, err := message.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer message.end()
+	given := C.tenon_descriptor_options{struct_size: C.sizeof_tenon_descriptor_options}
+	if options != nil && options.BytesOnly {
+		given.flags = C.TENON_DESCRIPTOR_BYTES_ONLY
+	}
+	var out *C.tenon_descriptor
+	var failure *C.tenon_error
+	if status := C.tenon_descriptor_new(pointer, &given, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	d := new(Descriptor)
+	d.own(kindDescriptor, unsafe.Pointer(out))
+	return d, nil
+}
+
+// Bytes is a copy of the bytes to carry; nil of a closed descriptor.
+func (d *Descriptor) Bytes() []byte {
+	pointer, err := d.begin()
+	if err != nil {
+		return nil
+	}
+	defer d.end()
+	var nbytes C.size_t
+	data := C.tenon_descriptor_bytes(pointer, &nbytes)
+	if data == nil {
+		return nil
+	}
+	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
+}
+
+// FDs are the fds to carry, in this order. They are the descriptor's: send them before it is closed, and do not close them.
+func (d *Descriptor) FDs() []int {
+	pointer, err := d.begin()
+	if err != nil {
+		return nil
+	}
+	defer d.end()
+	var n C.size_t
+	first := C.tenon_descriptor_fds(pointer, &n)
+	fds := make([]int, 0, int(n))
+	for _, fd := range unsafe.Slice(first, uint64(n)) {
+		fds = append(fds, int(fd))
+	}
+	return fds
+}
+
+// OpenDescriptor opens a descriptor that came from another process; nobody is trusted about its bytes. The fds, as many as it was made
+// with, stay the caller's. An error's detail "field" names the part that is wrong.
+func OpenDescriptor(data []byte, fds []int, options *OpenOptions) (*Message, error) {
+	collect()
+	numbers := make([]C.int32_t, len(fds))
+	for i, fd := range fds {
+		if int(int32(fd)) != fd {
+			return nil, invalid(fmt.Sprintf("%d is no fd", fd))
+		}
+		numbers[i] = C.int32_t(fd)
+	}
+	given := options.c()
+	var out *C.tenon_message
+	var failure *C.tenon_error
+	status := C.tenon_descriptor_open(unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), unsafe.SliceData(numbers),
+		C.size_t(len(numbers)), &given, &out, &failure)
+	if status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newMessage(out), nil
+}

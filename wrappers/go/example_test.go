@@ -1,0 +1,152 @@
+package tenon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"libtenon/tenon"
+)
+
+// Lend a tensor over a connection; the receiver changes it in place.
+func Example() {
+	ctx := context.Background()
+	lender, borrower, err := tenon.Pair() // here for two goroutines; usually each in a process of its own
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lender.Close()
+	defer borrower.Close()
+
+	weight, err := tenon.FromSlice([]float32{1, 2, 3, 4}, []int64{2, 2}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer weight.Close()
+	message, err := tenon.NewMessage()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer message.Close()
+	if err := message.Add("weight", weight); err != nil {
+		log.Fatal(err)
+	}
+	if err := lender.Send(ctx, message); err != nil {
+		log.Fatal(err)
+	}
+
+	received, err := borrower.Recv(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer received.Close()
+	views, err := received.Views()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, view := range views {
+		err := tenon.With(view, func(values []float32) error {
+			fmt.Println(view.Name(), view.DType(), view.Sizes(), values)
+			values[0] = 42
+			return nil
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	err = tenon.With(weight, func(values []float32) error {
+		fmt.Println("the lender sees", values)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// weight float32 [2 2] [1 2 3 4]
+	// the lender sees [42 2 3 4]
+}
+
+// A view keeps its elements, whatever becomes of the tensor.
+func ExampleNewView() {
+	tensor, err := tenon.FromSlice([]int32{10, 20, 30}, []int64{3}, &tenon.StorageOptions{Mode: tenon.Frozen})
+	if err != nil {
+		log.Fatal(err)
+	}
+	view, err := tenon.NewView[int32](tensor)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer view.Close()
+	tensor.Close()
+	for i, value := range view.All() {
+		fmt.Println(i, value)
+	}
+	// Output:
+	// 0 10
+	// 1 20
+	// 2 30
+}
+
+// Every wait takes a context.
+func ExampleConnection_Recv() {
+	left, right, err := tenon.Pair()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer left.Close()
+	defer right.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err = left.Recv(ctx)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, tenon.ErrTimeout))
+	right.Close()
+	_, err = left.Recv(context.Background())
+	fmt.Println(errors.Is(err, tenon.ErrPeerGone))
+	// Output:
+	// true true
+	// true
+}
+
+// An error has the code, the message and the details of the C library.
+func ExampleError() {
+	tensor, err := tenon.FromSlice([]float32{1}, []int64{1}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tensor.Close()
+	storage, err := tensor.Storage()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer storage.Close()
+	_, err = storage.ShareFD(&tenon.ShareOptions{Access: tenon.AccessReadOnly})
+	var failure *tenon.Error
+	if errors.As(err, &failure) {
+		fmt.Println(failure.Code == tenon.ErrPermission, failure.Details["option"])
+	}
+	// Output: true LENDER_WRITES or FROZEN
+}
+
+func ExampleWeakRef() {
+	storage, err := tenon.NewStorageFrom([]byte("cached"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	weak, err := storage.WeakRef()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer weak.Close()
+	if again, err := weak.Lock(); err == nil {
+		fmt.Println("alive", again.ID() == storage.ID())
+		again.Close()
+	}
+	storage.Close()
+	_, err = weak.Lock()
+	fmt.Println(errors.Is(err, tenon.ErrNotFound))
+	// Output:
+	// alive true
+	// true
+}

@@ -1,0 +1,3 @@
+module libtenon/tenon
+
+go 1.24

@@ -1,0 +1,6 @@
+//go:build tenon_static
+
+package tenon
+
+// #cgo pkg-config: tenon-static
+import "C"

@@ -1,0 +1,304 @@
+package tenon
+
+// #include "tenon_go.h"
+// #cgo noescape tenon_message_add
+// #cgo noescape tenon_message_get_views
+// #cgo nocallback tenon_message_get_views
+// #cgo noescape tenon_go_message_take
+// #cgo nocallback tenon_go_message_take
+// #cgo noescape tenon_message_set_user_bytes
+// #cgo nocallback tenon_message_set_user_bytes
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+)
+
+// The most that one message takes, in bytes.
+const (
+	MaxUserNBytes = C.TENON_MESSAGE_MAX_USER_NBYTES // of the user's own
+	MaxNameNBytes = C.TENON_MESSAGE_MAX_NAME_NBYTES // of one tensor's name
+)
+
+// Message is tensors that travel together, an optional name for each, and up to 64 KiB of the user's own bytes. While it is filled it is for
+// one goroutine at a time; then any goroutine may use it. Its methods that return no error return zero values once it is closed.
+type Message struct{ object }
+
+func newMessage(pointer *C.tenon_message) *Message {
+	m := new(Message)
+	m.own(kindMessage, unsafe.Pointer(pointer))
+	return m
+}
+
+func (m *Message) begin() (*C.tenon_message, error) {
+	if m == nil {
+		return nil, nil
+	}
+	pointer, err := m.acquire()
+	return (*C.tenon_message)(pointer), err
+}
+
+func (m *Message) end() {
+	if m != nil {
+		m.release()
+	}
+}
+
+// NewMessage makes a message of these tensors, without names.
+func NewMessage(tensors ...*Tensor) (*Message, error) {
+	collect()
+	var out *C.tenon_message
+	var failure *C.tenon_error
+	if status := C.tenon_message_new(&out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	m := newMessage(out)
+	if err := m.AddAll(nil, tensors, nil); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Add adds one tensor under a name. The message takes a reference of its own; whether it can be lent is checked here.
+func (m *Message) Add(name string, tensor *Tensor) error {
+	return m.AddAll([]string{name}, []*Tensor{tensor}, nil)
+}
+
+// AddAll adds tensors, all of them or none, in one call of C. Names is nil (no names) or has one for each tensor. Tensors of one message that
+// share a storage share it on arrival.
+func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOptions) error {
+	message, err := m.begin()
+	if err != nil {
+		return err
+	}
+	defer m.end()
+	if names != nil && len(names) != len(tensors) {
+		return invalid(fmt.Sprintf("%d names for %d tensors", len(names), len(tensors)))
+	}
+	if len(tensors) == 0 {
+		return nil
+	}
+	pointers := make([]*C.tenon_tensor, len(tensors))
+	for i, tensor := range tensors {
+		pointer, err := tensor.begin()
+		if err != nil {
+			endAll(tensors[:i])
+			return err
+		}
+		pointers[i] = pointer
+	}
+	defer endAll(tensors)
+	// The array of names points to Go's memory, which C may see only while it is pinned: so the names lie in one piece.
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	var first **C.char
+	if names != nil {
+		starts, err := pinnedStrings(&pinner, names)
+		if err != nil {
+			return err
+		}
+		first = unsafe.SliceData(starts)
+	}
+	given := options.c()
+	var failure *C.tenon_error
+	if status := C.tenon_message_add(message, unsafe.SliceData(pointers), first, C.size_t(len(tensors)), &given, &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}
+
+func endAll(tensors []*Tensor) {
+	for _, tensor := range tensors {
+		tensor.end()
+	}
+}
+
+// pinnedStrings gives C's form of each text, in one pinned piece of memory.
+func pinnedStrings(pinner *runtime.Pinner, texts []string) ([]*C.char, error) {
+	total := 0
+	for _, text := range texts {
+		if err := checkText("the name", text); err != nil {
+			return nil, err
+		}
+		total += len(text) + 1
+	}
+	bytes := make([]byte, total)
+	pinner.Pin(unsafe.SliceData(bytes))
+	starts := make([]*C.char, len(texts))
+	at := 0
+	for i, text := range texts {
+		starts[i] = (*C.char)(unsafe.Pointer(&bytes[at]))
+		at += copy(bytes[at:], text) + 1
+	}
+	return starts, nil
+}
+
+// checkText refuses a NUL, at which C's text would end.
+func checkText(what, text string) error {
+	if strings.IndexByte(text, 0) >= 0 {
+		return invalid(fmt.Sprintf("%s %q has a NUL in it", what, text))
+	}
+	return nil
+}
+
+// SetUserBytes sets the user's bytes, in place of those set before.
+func (m *Message) SetUserBytes(data []byte) error {
+	message, err := m.begin()
+	if err != nil {
+		return err
+	}
+	defer m.end()
+	var failure *C.tenon_error
+	status := C.tenon_message_set_user_bytes(message, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), &failure)
+	if status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}
+
+// UserBytes is a copy of the user's bytes; nil if there are none.
+func (m *Message) UserBytes() []byte {
+	message, err := m.begin()
+	if err != nil {
+		return nil
+	}
+	defer m.end()
+	var nbytes C.size_t
+	data := C.tenon_message_user_bytes(message, &nbytes)
+	if data == nil {
+		return nil
+	}
+	return C.GoBytes(data, C.int(nbytes))
+}
+
+// Len is how many tensors there are.
+func (m *Message) Len() int {
+	message, err := m.begin()
+	if err != nil {
+		return 0
+	}
+	defer m.end()
+	return int(C.tenon_message_count(message))
+}
+
+// Name is the name of tensor i; ok is false if it has none.
+func (m *Message) Name(i int) (name string, ok bool) {
+	message, err := m.begin()
+	if err != nil || i < 0 {
+		return "", false
+	}
+	defer m.end()
+	text := C.tenon_message_name(message, C.size_t(i))
+	return C.GoString(text), text != nil
+}
+
+// Tensor gives tensor i, with a reference of the caller's to close; it stays valid when the message is closed.
+func (m *Message) Tensor(i int) (*Tensor, error) {
+	message, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	if i >= 0 {
+		if tensor := C.tenon_message_tensor(message, C.size_t(i)); tensor != nil {
+			return newTensor(C.tenon_tensor_retain(tensor)), nil
+		}
+	}
+	return nil, invalid(fmt.Sprintf("tensor %d: the message has %d", i, int(C.tenon_message_count(message))))
+}
+
+// Find gives the first tensor of that name, with a reference of the caller's to close; ErrNotFound if there is none.
+func (m *Message) Find(name string) (*Tensor, error) {
+	message, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	if checkText("the name", name) == nil {
+		text := C.CString(name)
+		defer C.free(unsafe.Pointer(text))
+		if tensor := C.tenon_message_find(message, text); tensor != nil {
+			return newTensor(C.tenon_tensor_retain(tensor)), nil
+		}
+	}
+	return nil, &Error{Code: ErrNotFound, Message: fmt.Sprintf("the message has no tensor %q", name)}
+}
+
+// Views gives shape and place of all tensors in one call of C, however many they are. They are valid while the message is open, and need
+// no closing.
+func (m *Message) Views() ([]TensorView, error) {
+	message, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	n := int(C.tenon_message_count(message))
+	if n == 0 {
+		return nil, nil
+	}
+	raw := make([]C.tenon_tensor_view, n)
+	raw[0].struct_size = C.sizeof_tenon_tensor_view
+	var failure *C.tenon_error
+	if status := C.tenon_message_get_views(message, unsafe.SliceData(raw), C.size_t(n), &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	views := make([]TensorView, n)
+	names := goStrings(raw)
+	for i := range views {
+		length := textLen(raw[i].name)
+		views[i] = TensorView{&raw[i], &m.object, names[:length]}
+		names = names[length:]
+	}
+	return views, nil
+}
+
+// goStrings gives all names one after another: one string, where hundreds would cost more than the rest.
+func goStrings(views []C.tenon_tensor_view) string {
+	total := 0
+	for i := range views {
+		total += textLen(views[i].name)
+	}
+	var all strings.Builder
+	all.Grow(total)
+	for i := range views {
+		all.WriteString(unsafe.String((*byte)(unsafe.Pointer(views[i].name)), textLen(views[i].name)))
+	}
+	return all.String()
+}
+
+// textLen is strlen, without a call of C; 0 of NULL.
+func textLen(text *C.char) int {
+	n := 0
+	for text != nil && *(*byte)(unsafe.Add(unsafe.Pointer(text), n)) != 0 {
+		n++
+	}
+	return n
+}
+
+// Tensors gives all tensors in one call of C, each with a reference of the caller's to close; they stay valid when the message is closed.
+func (m *Message) Tensors() ([]*Tensor, error) {
+	message, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	n := int(C.tenon_message_count(message))
+	if n == 0 {
+		return nil, nil
+	}
+	raw := make([]C.tenon_tensor_view, n)
+	raw[0].struct_size = C.sizeof_tenon_tensor_view
+	var failure *C.tenon_error
+	if status := C.tenon_go_message_take(message, unsafe.SliceData(raw), C.size_t(n), &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	tensors := make([]*Tensor, n)
+	for i := range tensors {
+		tensors[i] = newTensor(raw[i].tensor)
+	}
+	return tensors, nil
+}

@@ -1,0 +1,117 @@
+package tenon
+
+// #include "tenon_go.h"
+import "C"
+
+import (
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+)
+
+type kind uint8
+
+const (
+	kindStorage kind = iota
+	kindWeak
+	kindTensor
+	kindMessage
+	kindConnection
+	kindDescriptor
+)
+
+var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor"}
+
+// reference is one counted reference of the C library's, to be given back once.
+type reference struct {
+	pointer unsafe.Pointer
+	kind    kind
+}
+
+func (r reference) giveBack() {
+	switch r.kind {
+	case kindStorage:
+		C.tenon_storage_release((*C.tenon_storage)(r.pointer))
+	case kindWeak:
+		C.tenon_weak_release((*C.tenon_weak)(r.pointer))
+	case kindTensor:
+		C.tenon_tensor_release((*C.tenon_tensor)(r.pointer))
+	case kindMessage:
+		C.tenon_message_release((*C.tenon_message)(r.pointer))
+	case kindConnection:
+		C.tenon_connection_release((*C.tenon_connection)(r.pointer))
+	case kindDescriptor:
+		C.tenon_descriptor_release((*C.tenon_descriptor)(r.pointer))
+	}
+}
+
+const closedBit = 1 << 31
+
+// object is what every type here holds: a reference that goes back when the object was closed and the last call that uses it ended, or
+// when the collector finds the object unreachable. So neither Close in another goroutine nor a collection takes memory away under a call.
+type object struct {
+	reference
+	state   atomic.Uint32 // closedBit, and the number of users
+	cleanup runtime.Cleanup
+}
+
+// own makes o, which is new, the owner of a reference.
+func (o *object) own(kind kind, pointer unsafe.Pointer) {
+	o.reference = reference{pointer, kind}
+	o.cleanup = runtime.AddCleanup(o, reference.giveBack, o.reference)
+}
+
+// acquire begins a use, which release ends. Of nil, and of a zero value, it gives the NULL that the C library has answers for.
+func (o *object) acquire() (unsafe.Pointer, error) {
+	collect()
+	if o == nil {
+		return nil, nil
+	}
+	for {
+		state := o.state.Load()
+		if state&closedBit != 0 {
+			return nil, closedError(kindNames[o.kind])
+		}
+		if o.state.CompareAndSwap(state, state+1) {
+			return o.pointer, nil
+		}
+	}
+}
+
+func (o *object) release() {
+	collect()
+	if o != nil && o.state.Add(^uint32(0)) == closedBit {
+		o.giveBack()
+	}
+}
+
+// Close gives the object back. Again: nothing. A call that uses it in another goroutine ends first. Close never fails.
+func (o *object) Close() error {
+	o.close()
+	return nil
+}
+
+func (o *object) close() (closed bool) {
+	collect()
+	if o == nil {
+		return false
+	}
+	for {
+		state := o.state.Load()
+		if state&closedBit != 0 {
+			return false
+		}
+		if o.state.CompareAndSwap(state, state|closedBit) {
+			if o.pointer != nil {
+				o.cleanup.Stop()
+			}
+			if state == 0 {
+				o.giveBack()
+			}
+			return true
+		}
+	}
+}
+
+// Closed says whether Close was called.
+func (o *object) Closed() bool { return o != nil && o.state.Load()&closedBit != 0 }

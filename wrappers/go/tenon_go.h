@@ -1,0 +1,107 @@
+/* What the Go files include instead of tenon/tenon.h: the ABI check, and calls that Go cannot make directly, because a struct of Go's
+ * must not point to other memory of Go's. Nothing here decides anything. */
+#ifndef TENON_GO_H
+#define TENON_GO_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#if TENON_ABI_VERSION != 1
+#error \
+    "this Go wrapper is for ABI 1 of Tenon, and the tenon/version.h that was found has another: take a wrapper and a library of one version"
+#endif
+
+static inline tenon_status tenon_go_tensor_new(tenon_storage* storage, uint32_t dtype, int32_t ndim, const int64_t* sizes,
+                                               const int64_t* strides, uint64_t offset, uint32_t flags, tenon_tensor** out,
+                                               tenon_error** err) {
+  tenon_tensor_spec spec = {0};
+  spec.struct_size = sizeof spec;
+  spec.dtype.code = (uint8_t)dtype;
+  spec.dtype.bits = (uint8_t)(dtype >> 8);
+  spec.dtype.lanes = (uint16_t)(dtype >> 16);
+  spec.ndim = ndim;
+  spec.sizes = sizes;
+  spec.strides = strides;
+  spec.offset = offset;
+  spec.flags = flags;
+  return tenon_tensor_new(storage, &spec, out, err);
+}
+
+/* As tenon_message_get_views, with a new reference to every tensor. */
+static inline tenon_status tenon_go_message_take(const tenon_message* message, tenon_tensor_view* out, size_t n, tenon_error** err) {
+  size_t i;
+  tenon_status status = tenon_message_get_views(message, out, n, err);
+  if (status != TENON_OK) return status;
+  for (i = 0; i < n; i++) tenon_tensor_retain(out[i].tensor);
+  return TENON_OK;
+}
+
+/* Without waiting. WOULD_BLOCK comes without an error: it is the expected outcome. */
+static inline tenon_status tenon_go_now(tenon_status status, tenon_error** err) {
+  if (status == TENON_WOULD_BLOCK) {
+    tenon_error_release(*err);
+    *err = NULL;
+  }
+  return status;
+}
+
+static inline tenon_status tenon_go_send_now(tenon_connection* connection, const tenon_message* message, tenon_error** err) {
+  tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
+  return tenon_go_now(tenon_send(connection, message, &wait, err), err);
+}
+
+static inline tenon_status tenon_go_recv_now(tenon_connection* connection, tenon_message** out, tenon_error** err) {
+  tenon_wait wait = {sizeof wait, 0, NULL, 0, 0};
+  return tenon_go_now(tenon_recv(connection, &wait, out, err), err);
+}
+
+static inline tenon_wait tenon_go_wait(int64_t timeout_ns, tenon_cancel* cancel) {
+  tenon_wait wait = {sizeof wait, timeout_ns, cancel, 0, 0};
+  return wait;
+}
+
+static inline tenon_status tenon_go_send(tenon_connection* connection, const tenon_message* message, int64_t timeout_ns,
+                                         tenon_cancel* cancel, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_send(connection, message, &wait, err);
+}
+
+static inline tenon_status tenon_go_recv(tenon_connection* connection, int64_t timeout_ns, tenon_cancel* cancel, tenon_message** out,
+                                         tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_recv(connection, &wait, out, err);
+}
+
+/* The four strings lie in C's memory, so that the struct may point to them. NULL: not given. */
+static inline tenon_filename_options tenon_go_filename_options(uint32_t access, uint32_t flags, uint32_t mode, uint32_t group,
+                                                               const char* directory, const char* prefix, const char* name,
+                                                               const char* manager) {
+  tenon_filename_options options = {sizeof options, access, flags, mode, group, directory, prefix, name, manager};
+  return options;
+}
+
+/* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back. Held by DLPack's ABI for ever. */
+struct tenon_go_dlpack_versioned {
+  uint32_t major, minor;
+  void* manager_ctx;
+  void (*deleter)(void* self);
+};
+
+struct tenon_go_dlpack_legacy {
+  unsigned char dl_tensor[48];
+  void* manager_ctx;
+  void (*deleter)(void* self);
+};
+
+static inline void tenon_go_dlpack_delete(void* managed) {
+  struct tenon_go_dlpack_versioned* head = managed;
+  if (head != NULL && head->deleter != NULL) head->deleter(managed);
+}
+
+static inline void tenon_go_dlpack_delete_legacy(void* managed) {
+  struct tenon_go_dlpack_legacy* head = managed;
+  if (head != NULL && head->deleter != NULL) head->deleter(managed);
+}
+
+#endif

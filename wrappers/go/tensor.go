@@ -1,0 +1,248 @@
+package tenon
+
+// #include "tenon_go.h"
+// #cgo noescape tenon_go_tensor_new
+// #cgo noescape tenon_tensor_get_spec
+// #cgo nocallback tenon_tensor_get_spec
+import "C"
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"unsafe"
+)
+
+// TensorFlags travel with a tensor.
+type TensorFlags uint32
+
+// The flags.
+const (
+	RequiresGrad TensorFlags = C.TENON_TENSOR_REQUIRES_GRAD // means nothing to Tenon
+	IsParameter  TensorFlags = C.TENON_TENSOR_IS_PARAMETER  // means nothing to Tenon
+	Conj         TensorFlags = C.TENON_TENSOR_CONJ          // the elements are to be read conjugated
+	Neg          TensorFlags = C.TENON_TENSOR_NEG           // the elements are to be read negated
+)
+
+// MaxNDim is the most dimensions that a tensor has.
+const MaxNDim = C.TENON_TENSOR_MAX_NDIM
+
+// Spec is the shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
+type Spec struct {
+	DType   DType
+	Sizes   []int64
+	Strides []int64 // nil: contiguous, last dimension fastest
+	Offset  uint64  // of the element with index 0, 0, … from the start of the storage
+	Flags   TensorFlags
+}
+
+// Tensor is strided elements over one storage. It never changes; another shape is another tensor over the same storage. Any goroutine
+// may use it. Its methods that return no error return zero values once it is closed. Slice, View and With show its elements.
+type Tensor struct{ object }
+
+func newTensor(pointer *C.tenon_tensor) *Tensor {
+	t := new(Tensor)
+	t.own(kindTensor, unsafe.Pointer(pointer))
+	return t
+}
+
+func (t *Tensor) begin() (*C.tenon_tensor, error) {
+	if t == nil {
+		return nil, nil
+	}
+	pointer, err := t.acquire()
+	return (*C.tenon_tensor)(pointer), err
+}
+
+func (t *Tensor) end() {
+	if t != nil {
+		t.release()
+	}
+}
+
+// NewTensor makes a tensor over a storage, of which it takes a reference of its own. Every element that it can name must lie inside.
+func NewTensor(storage *Storage, spec Spec) (*Tensor, error) {
+	pointer, err := storage.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer storage.end()
+	if spec.Strides != nil && len(spec.Strides) != len(spec.Sizes) {
+		return nil, invalid(fmt.Sprintf("%d strides for %d sizes", len(spec.Strides), len(spec.Sizes)))
+	}
+	if len(spec.Sizes) > MaxNDim {
+		return nil, invalid(fmt.Sprintf("%d dimensions, %d are the most", len(spec.Sizes), MaxNDim))
+	}
+	var out *C.tenon_tensor
+	var failure *C.tenon_error
+	status := C.tenon_go_tensor_new(pointer, C.uint32_t(spec.DType), C.int32_t(len(spec.Sizes)),
+		(*C.int64_t)(unsafe.SliceData(spec.Sizes)), (*C.int64_t)(unsafe.SliceData(spec.Strides)), C.uint64_t(spec.Offset),
+		C.uint32_t(spec.Flags), &out, &failure)
+	if status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newTensor(out), nil
+}
+
+// Empty makes a contiguous tensor in a new storage. Its bytes are what they happen to be, unless options say Zeroed.
+func Empty(dtype DType, sizes []int64, options *StorageOptions) (*Tensor, error) {
+	nbytes, err := nbytesOf(dtype, sizes)
+	if err != nil {
+		return nil, err
+	}
+	storage, err := NewStorage(nbytes, options)
+	if err != nil {
+		return nil, err
+	}
+	defer storage.Close()
+	return NewTensor(storage, Spec{DType: dtype, Sizes: sizes})
+}
+
+// FromSlice makes a contiguous tensor in a new storage that holds a copy of values; sizes say its shape. With Mode Frozen it comes back
+// frozen.
+func FromSlice[T Element](values []T, sizes []int64, options *StorageOptions) (*Tensor, error) {
+	dtype := DTypeOf[T]()
+	nbytes, err := nbytesOf(dtype, sizes)
+	if err != nil {
+		return nil, err
+	}
+	var one T
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(one)))
+	if nbytes != uint64(len(data)) {
+		return nil, invalid(fmt.Sprintf("%d values for sizes %v", len(values), sizes))
+	}
+	storage, err := NewStorageFrom(data, options)
+	if err != nil {
+		return nil, err
+	}
+	defer storage.Close()
+	return NewTensor(storage, Spec{DType: dtype, Sizes: sizes})
+}
+
+// nbytesOf is the size of packed elements, rounded up to whole bytes.
+func nbytesOf(dtype DType, sizes []int64) (uint64, error) {
+	nbits := uint64(dtype.Bits()) * uint64(dtype.Lanes())
+	overflow := uint64(0)
+	for _, size := range sizes {
+		if size < 0 {
+			return 0, invalid(fmt.Sprintf("sizes %v: one is negative", sizes))
+		}
+		if size == 0 {
+			return 0, nil
+		}
+		var high uint64
+		high, nbits = bits.Mul64(nbits, uint64(size))
+		overflow |= high
+	}
+	if overflow != 0 || nbits > 1<<63 {
+		return 0, invalid(fmt.Sprintf("sizes %v are too large", sizes))
+	}
+	return (nbits + 7) / 8, nil
+}
+
+// Retain gives another object for the same tensor, with a reference of its own to close.
+func (t *Tensor) Retain() (*Tensor, error) {
+	pointer, err := t.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer t.end()
+	if pointer == nil {
+		return nil, invalid("the tensor is nil")
+	}
+	return newTensor(C.tenon_tensor_retain(pointer)), nil
+}
+
+// Storage gives the storage under the tensor, with a reference of the caller's to close.
+func (t *Tensor) Storage() (*Storage, error) {
+	pointer, err := t.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer t.end()
+	if pointer == nil {
+		return nil, invalid("the tensor is nil")
+	}
+	return newStorage(C.tenon_storage_retain(C.tenon_tensor_storage(pointer))), nil
+}
+
+// Spec gives the shape, in one call; its slices are the caller's.
+func (t *Tensor) Spec() (Spec, error) {
+	pointer, err := t.begin()
+	if err != nil {
+		return Spec{}, err
+	}
+	defer t.end()
+	out := C.tenon_tensor_spec{struct_size: C.sizeof_tenon_tensor_spec}
+	var failure *C.tenon_error
+	if status := C.tenon_tensor_get_spec(pointer, &out, &failure); status != C.TENON_OK {
+		return Spec{}, takeError(status, failure)
+	}
+	return Spec{
+		DType:   dtypeOf(out.dtype),
+		Sizes:   numbers(out.sizes, out.ndim),
+		Strides: numbers(out.strides, out.ndim),
+		Offset:  uint64(out.offset),
+		Flags:   TensorFlags(out.flags),
+	}, nil
+}
+
+func dtypeOf(dtype C.tenon_dtype) DType {
+	return NewDType(uint8(dtype.code), uint8(dtype.bits), uint16(dtype.lanes))
+}
+
+// numbers copies ndim numbers out of C's memory; never nil.
+func numbers(from *C.int64_t, ndim C.int32_t) []int64 {
+	if ndim == 0 {
+		return []int64{}
+	}
+	return slices.Clone(unsafe.Slice((*int64)(from), int(ndim)))
+}
+
+// DType is the element type.
+func (t *Tensor) DType() DType {
+	spec, _ := t.Spec()
+	return spec.DType
+}
+
+// Sizes are the sizes of the dimensions, in elements.
+func (t *Tensor) Sizes() []int64 {
+	spec, _ := t.Spec()
+	return spec.Sizes
+}
+
+// Strides are the steps between elements along each dimension, in elements.
+func (t *Tensor) Strides() []int64 {
+	spec, _ := t.Spec()
+	return spec.Strides
+}
+
+// Numel is the number of elements: the product of the sizes.
+func (t *Tensor) Numel() uint64 {
+	pointer, err := t.begin()
+	if err != nil {
+		return 0
+	}
+	defer t.end()
+	return uint64(C.tenon_tensor_numel(pointer))
+}
+
+// NBytes is the bytes that the elements take when packed.
+func (t *Tensor) NBytes() uint64 {
+	pointer, err := t.begin()
+	if err != nil {
+		return 0
+	}
+	defer t.end()
+	return uint64(C.tenon_tensor_nbytes(pointer))
+}
+
+// IsContiguous says whether the elements lie packed, last dimension fastest.
+func (t *Tensor) IsContiguous() bool {
+	pointer, err := t.begin()
+	if err != nil {
+		return false
+	}
+	defer t.end()
+	return C.tenon_tensor_is_contiguous(pointer) != 0
+}

@@ -1,0 +1,124 @@
+package tenon
+
+// #include "tenon_go.h"
+// #cgo nocallback tenon_cancel_trigger
+import "C"
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// A wait occupies one thread of the operating system while it lasts, as every call of C does, and one fd for its cancel; it leaves none
+// behind. It ends when its context does, at the context's deadline, or when the connection is closed in another goroutine.
+
+// ended is the error of a context that is already done, or nil.
+func ended(ctx context.Context) error {
+	switch err := ctx.Err(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: ErrTimeout, Message: "the context's deadline is over", Cause: context.Cause(ctx)}
+	default:
+		return &Error{Code: ErrCancelled, Message: "the context was cancelled", Cause: context.Cause(ctx)}
+	}
+}
+
+// waits are the cancels of calls that wait now, so that Close can end them.
+type waits struct {
+	mutex sync.Mutex
+	all   map[*C.tenon_cancel]struct{}
+	over  bool
+}
+
+func (w *waits) add(cancel *C.tenon_cancel) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.over {
+		C.tenon_cancel_trigger(cancel)
+	}
+	if w.all == nil {
+		w.all = make(map[*C.tenon_cancel]struct{})
+	}
+	w.all[cancel] = struct{}{}
+}
+
+func (w *waits) remove(cancel *C.tenon_cancel) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	delete(w.all, cancel)
+}
+
+func (w *waits) end() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.over = true
+	for cancel := range w.all {
+		C.tenon_cancel_trigger(cancel)
+	}
+}
+
+func (w *waits) isOver() bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.over
+}
+
+// wait runs step, which waits, with the timeout and the cancel that follow from ctx and from closers; step says how it ended. A cancel
+// is made only if something can trigger it.
+func wait(ctx context.Context, closers *waits, step func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	var failure *C.tenon_error
+	var cancel *C.tenon_cancel
+	if ctx.Done() != nil || closers != nil {
+		if status := C.tenon_cancel_new(&cancel, &failure); status != C.TENON_OK {
+			return takeError(status, failure)
+		}
+		defer C.tenon_cancel_release(cancel)
+	}
+	if closers != nil {
+		closers.add(cancel)
+		defer closers.remove(cancel)
+	}
+	timeout := C.int64_t(-1)
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = max(1, C.int64_t(time.Until(deadline)))
+	}
+	if ctx.Done() != nil {
+		triggered := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			C.tenon_cancel_trigger(cancel)
+			close(triggered)
+		})
+		defer func() {
+			if !stop() {
+				<-triggered // the cancel must not go while it is being triggered
+			}
+		}()
+	}
+	status := step(timeout, cancel, &failure)
+	if status == C.TENON_OK {
+		return nil
+	}
+	err := takeError(status, failure)
+	switch Code(status) {
+	case ErrTimeout:
+		if _, ok := ctx.Deadline(); ok { // else the library's own time is over
+			err.(*Error).Cause = context.DeadlineExceeded
+		}
+	case ErrCancelled:
+		if closers != nil && closers.isOver() {
+			return closedError(kindNames[kindConnection])
+		}
+		if done := ended(ctx); done != nil {
+			return done
+		}
+	}
+	runtime.KeepAlive(closers)
+	return err
+}

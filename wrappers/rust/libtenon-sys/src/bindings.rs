@@ -1,0 +1,1659 @@
+// Written by bindgen from capi/include/tenon; ../../update-bindings.sh writes it anew.
+
+pub const TENON_VERSION_MAJOR: u32 = 0;
+pub const TENON_VERSION_MINOR: u32 = 1;
+pub const TENON_VERSION_PATCH: u32 = 0;
+pub const TENON_ABI_VERSION: u32 = 1;
+///What a call came to. Codes are never renumbered and never reused; each stands for one thing that a caller can do.
+pub type tenon_status = i32;
+pub const TENON_OK: _bindgen_ty_1 = 0;
+///the call is wrong whatever the state of the machine: mend the program
+pub const TENON_INVALID_ARGUMENT: _bindgen_ty_1 = 1;
+///the object does not allow it: ask for other access, or another mode at birth
+pub const TENON_PERMISSION: _bindgen_ty_1 = 2;
+///no such object (any more)
+pub const TENON_NOT_FOUND: _bindgen_ty_1 = 3;
+///bytes or an fd from outside are not what they claim: do not trust the peer
+pub const TENON_CORRUPT: _bindgen_ty_1 = 4;
+///made by a version that this one does not read: upgrade one side
+pub const TENON_INCOMPATIBLE: _bindgen_ty_1 = 5;
+///a limit was met, the detail "limit" names it: raise it, or free something
+pub const TENON_RESOURCE_EXHAUSTED: _bindgen_ty_1 = 6;
+///this build, kernel or object cannot do it: choose another way
+pub const TENON_UNSUPPORTED: _bindgen_ty_1 = 7;
+///the other process closed its end or died
+pub const TENON_PEER_GONE: _bindgen_ty_1 = 8;
+///a wait with timeout 0 had nothing: poll, then call again
+pub const TENON_WOULD_BLOCK: _bindgen_ty_1 = 9;
+///the time is over: call again to go on
+pub const TENON_TIMEOUT: _bindgen_ty_1 = 10;
+///a signal ended an interruptible wait: call again to go on
+pub const TENON_INTERRUPTED: _bindgen_ty_1 = 11;
+///tenon_cancel_trigger ended the wait: call again to go on
+pub const TENON_CANCELLED: _bindgen_ty_1 = 12;
+///the system refused for a reason that fits no other code: see detail "errno"
+pub const TENON_IO: _bindgen_ty_1 = 13;
+///a defect in Tenon: please report it
+pub const TENON_INTERNAL: _bindgen_ty_1 = 14;
+pub type _bindgen_ty_1 = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_error {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_storage {
+    _unused: [u8; 0],
+}
+///Who may write to a shared storage. Chosen at birth, because the kernel's seals belong to the memory and not to a lend.
+pub type tenon_mode = u32;
+///lender and borrowers write
+pub const TENON_MODE_SHARED: _bindgen_ty_2 = 0;
+///only the lender writes, through memory; borrowers cannot, whatever they try
+pub const TENON_MODE_LENDER_WRITES: _bindgen_ty_2 = 1;
+///filled with tenon_storage_write, then frozen: nobody writes again, the lender included
+pub const TENON_MODE_FROZEN: _bindgen_ty_2 = 2;
+pub type _bindgen_ty_2 = ::core::ffi::c_uint;
+///a segment of its own: a borrower can reach nothing but this storage
+pub const TENON_STORAGE_ISOLATED: _bindgen_ty_3 = 1;
+///ordinary memory of this process; cannot be lent
+pub const TENON_STORAGE_PRIVATE: _bindgen_ty_3 = 2;
+///all bytes 0 at birth (otherwise a reused block keeps what its last owner wrote)
+pub const TENON_STORAGE_ZEROED: _bindgen_ty_3 = 4;
+///tenon_storage_wrap only: the wrapped memory must not be written
+pub const TENON_STORAGE_READ_ONLY: _bindgen_ty_3 = 8;
+pub type _bindgen_ty_3 = ::core::ffi::c_uint;
+///How a storage is made. NULL, where one is taken, means all zero: TENON_MODE_SHARED, in the arena, 64-byte aligned.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_storage_options {
+    ///sizeof(tenon_storage_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_MODE_*; ignored for private and wrapped memory
+    pub mode: tenon_mode,
+    ///TENON_STORAGE_*
+    pub flags: u32,
+    ///bytes, a power of two up to 4096; 0: 64
+    pub alignment: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_storage_options",
+    ][::core::mem::size_of::<tenon_storage_options>() - 24usize];
+    [
+        "Alignment of tenon_storage_options",
+    ][::core::mem::align_of::<tenon_storage_options>() - 8usize];
+    [
+        "Offset of field: tenon_storage_options::struct_size",
+    ][::core::mem::offset_of!(tenon_storage_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_storage_options::mode",
+    ][::core::mem::offset_of!(tenon_storage_options, mode) - 8usize];
+    [
+        "Offset of field: tenon_storage_options::flags",
+    ][::core::mem::offset_of!(tenon_storage_options, flags) - 12usize];
+    [
+        "Offset of field: tenon_storage_options::alignment",
+    ][::core::mem::offset_of!(tenon_storage_options, alignment) - 16usize];
+};
+///A device, in DLPack's numbers: type 1 is the CPU.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_device {
+    pub type_: i32,
+    pub id: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_device"][::core::mem::size_of::<tenon_device>() - 8usize];
+    ["Alignment of tenon_device"][::core::mem::align_of::<tenon_device>() - 4usize];
+    [
+        "Offset of field: tenon_device::type_",
+    ][::core::mem::offset_of!(tenon_device, type_) - 0usize];
+    [
+        "Offset of field: tenon_device::id",
+    ][::core::mem::offset_of!(tenon_device, id) - 4usize];
+};
+///What a handle allows, or an opener asks for.
+pub type tenon_access = u32;
+///share: what the mode gives; open: what the handle gives
+pub const TENON_ACCESS_AUTO: _bindgen_ty_4 = 0;
+///share: the kernel must enforce it, so TENON_MODE_SHARED is refused; open: map to read
+pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_4 = 1;
+///both sides write; TENON_MODE_SHARED only
+pub const TENON_ACCESS_WRITABLE: _bindgen_ty_4 = 2;
+pub type _bindgen_ty_4 = ::core::ffi::c_uint;
+///writes stay in this process; pages not written yet still show the lender's later writes
+pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_5 = 1;
+///copy the bytes now: a snapshot, in private memory
+pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_5 = 2;
+///the fd is the library's once the call succeeds; on failure it stays the caller's
+pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_5 = 4;
+///take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
+pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_5 = 8;
+///tenon_open_filename: take a name that belongs to another user
+pub const TENON_OPEN_OTHER_USER: _bindgen_ty_5 = 16;
+///tenon_open_filename: do not tell the manager that the handle names
+pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_5 = 32;
+///tenon_open_filename: a message was received, so also do what tenon_filename_decref does
+pub const TENON_OPEN_DECREF: _bindgen_ty_5 = 64;
+pub type _bindgen_ty_5 = ::core::ffi::c_uint;
+///How to reach a storage by fd. The fd carries the bytes; offset and sizes say where. Everything in bytes.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_fd_handle {
+    ///sizeof(tenon_fd_handle), set by the caller, also for output
+    pub struct_size: usize,
+    ///close-on-exec; -1 for an empty storage
+    pub fd: i32,
+    ///TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE; on input AUTO: what the fd and its seals give
+    pub access: tenon_access,
+    ///of the storage in the segment
+    pub offset: u64,
+    ///of the storage
+    pub nbytes: u64,
+    ///of the whole segment; 0 on input: ask the fd
+    pub segment_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_fd_handle"][::core::mem::size_of::<tenon_fd_handle>() - 40usize];
+    [
+        "Alignment of tenon_fd_handle",
+    ][::core::mem::align_of::<tenon_fd_handle>() - 8usize];
+    [
+        "Offset of field: tenon_fd_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_fd_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_fd_handle::fd",
+    ][::core::mem::offset_of!(tenon_fd_handle, fd) - 8usize];
+    [
+        "Offset of field: tenon_fd_handle::access",
+    ][::core::mem::offset_of!(tenon_fd_handle, access) - 12usize];
+    [
+        "Offset of field: tenon_fd_handle::offset",
+    ][::core::mem::offset_of!(tenon_fd_handle, offset) - 16usize];
+    [
+        "Offset of field: tenon_fd_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_fd_handle, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_fd_handle::segment_nbytes",
+    ][::core::mem::offset_of!(tenon_fd_handle, segment_nbytes) - 32usize];
+};
+///What a lend asks for. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_share_options {
+    ///sizeof(tenon_share_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_ACCESS_*
+    pub access: tenon_access,
+    ///0
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_share_options",
+    ][::core::mem::size_of::<tenon_share_options>() - 16usize];
+    [
+        "Alignment of tenon_share_options",
+    ][::core::mem::align_of::<tenon_share_options>() - 8usize];
+    [
+        "Offset of field: tenon_share_options::struct_size",
+    ][::core::mem::offset_of!(tenon_share_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_share_options::access",
+    ][::core::mem::offset_of!(tenon_share_options, access) - 8usize];
+    [
+        "Offset of field: tenon_share_options::flags",
+    ][::core::mem::offset_of!(tenon_share_options, flags) - 12usize];
+};
+///How to open what was lent. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_open_options {
+    ///sizeof(tenon_open_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_ACCESS_*
+    pub access: tenon_access,
+    ///TENON_OPEN_*
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_open_options",
+    ][::core::mem::size_of::<tenon_open_options>() - 16usize];
+    [
+        "Alignment of tenon_open_options",
+    ][::core::mem::align_of::<tenon_open_options>() - 8usize];
+    [
+        "Offset of field: tenon_open_options::struct_size",
+    ][::core::mem::offset_of!(tenon_open_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_open_options::access",
+    ][::core::mem::offset_of!(tenon_open_options, access) - 8usize];
+    [
+        "Offset of field: tenon_open_options::flags",
+    ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cancel {
+    _unused: [u8; 0],
+}
+///a signal whose handler returned ends the wait with TENON_INTERRUPTED
+pub const TENON_WAIT_INTERRUPTIBLE: _bindgen_ty_6 = 1;
+pub type _bindgen_ty_6 = ::core::ffi::c_uint;
+///How long a call may wait. A NULL wait, where one is taken, means: for ever, not interruptible.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_wait {
+    ///sizeof(tenon_wait), set by the caller
+    pub struct_size: usize,
+    ///nanoseconds on CLOCK_MONOTONIC; < 0: for ever; 0: do not wait (TENON_WOULD_BLOCK)
+    pub timeout_ns: i64,
+    ///borrowed for the call; NULL: cannot be cancelled
+    pub cancel: *mut tenon_cancel,
+    ///TENON_WAIT_*
+    pub flags: u32,
+    ///0
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_wait"][::core::mem::size_of::<tenon_wait>() - 32usize];
+    ["Alignment of tenon_wait"][::core::mem::align_of::<tenon_wait>() - 8usize];
+    [
+        "Offset of field: tenon_wait::struct_size",
+    ][::core::mem::offset_of!(tenon_wait, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_wait::timeout_ns",
+    ][::core::mem::offset_of!(tenon_wait, timeout_ns) - 8usize];
+    [
+        "Offset of field: tenon_wait::cancel",
+    ][::core::mem::offset_of!(tenon_wait, cancel) - 16usize];
+    [
+        "Offset of field: tenon_wait::flags",
+    ][::core::mem::offset_of!(tenon_wait, flags) - 24usize];
+    [
+        "Offset of field: tenon_wait::reserved",
+    ][::core::mem::offset_of!(tenon_wait, reserved) - 28usize];
+};
+///share: PyTorch must be able to open it, so a manager is asked to guard the name
+pub const TENON_FILENAME_TORCH: _bindgen_ty_7 = 1;
+///share: also do what tenon_filename_incref does
+pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_7 = 2;
+///the members of options.group may open it too
+pub const TENON_FILENAME_GROUP: _bindgen_ty_7 = 4;
+pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+///How a name is made. NULL, where one is taken, means all zero. All strings are borrowed for the call.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_filename_options {
+    ///sizeof(tenon_filename_options), set by the caller
+    pub struct_size: usize,
+    ///share: what borrowers get; a file cannot be lent TENON_ACCESS_READ_ONLY to its own user
+    pub access: tenon_access,
+    ///TENON_FILENAME_*
+    pub flags: u32,
+    ///permission bits; 0: 0600, this user alone. 0644 lets other users read a file, and open a socket's memory
+    pub mode: u32,
+    ///gid, with TENON_FILENAME_GROUP
+    pub group: u32,
+    ///absolute; NULL: /dev/shm, the only one in which PyTorch looks
+    pub directory: *const ::core::ffi::c_char,
+    ///of the name; 128 unguessable bits follow it; NULL: "tenon-"
+    pub prefix: *const ::core::ffi::c_char,
+    ///the whole name, without a slash; NULL: prefix and random bits
+    pub name: *const ::core::ffi::c_char,
+    ///with TENON_FILENAME_TORCH, the socket of a running manager; NULL: this user's, started if there is none
+    pub manager: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_filename_options",
+    ][::core::mem::size_of::<tenon_filename_options>() - 56usize];
+    [
+        "Alignment of tenon_filename_options",
+    ][::core::mem::align_of::<tenon_filename_options>() - 8usize];
+    [
+        "Offset of field: tenon_filename_options::struct_size",
+    ][::core::mem::offset_of!(tenon_filename_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_filename_options::access",
+    ][::core::mem::offset_of!(tenon_filename_options, access) - 8usize];
+    [
+        "Offset of field: tenon_filename_options::flags",
+    ][::core::mem::offset_of!(tenon_filename_options, flags) - 12usize];
+    [
+        "Offset of field: tenon_filename_options::mode",
+    ][::core::mem::offset_of!(tenon_filename_options, mode) - 16usize];
+    [
+        "Offset of field: tenon_filename_options::group",
+    ][::core::mem::offset_of!(tenon_filename_options, group) - 20usize];
+    [
+        "Offset of field: tenon_filename_options::directory",
+    ][::core::mem::offset_of!(tenon_filename_options, directory) - 24usize];
+    [
+        "Offset of field: tenon_filename_options::prefix",
+    ][::core::mem::offset_of!(tenon_filename_options, prefix) - 32usize];
+    [
+        "Offset of field: tenon_filename_options::name",
+    ][::core::mem::offset_of!(tenon_filename_options, name) - 40usize];
+    [
+        "Offset of field: tenon_filename_options::manager",
+    ][::core::mem::offset_of!(tenon_filename_options, manager) - 48usize];
+};
+///How to reach a storage by name. For a file that PyTorch shares: its tuple (manager, name, nbytes), offset 0.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_filename_handle {
+    ///sizeof(tenon_filename_handle), set by the caller, also for output
+    pub struct_size: usize,
+    ///what the handle allows; on input AUTO: what the name gives
+    pub access: tenon_access,
+    ///0
+    pub reserved: u32,
+    ///bytes: of the storage in the payload of a file, or in the segment behind a socket
+    pub offset: u64,
+    ///bytes of the storage
+    pub nbytes: u64,
+    ///the socket of the manager that guards the name; "" if none does
+    pub manager: [::core::ffi::c_char; 108usize],
+    ///"/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none
+    pub name: [::core::ffi::c_char; 256usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_filename_handle",
+    ][::core::mem::size_of::<tenon_filename_handle>() - 400usize];
+    [
+        "Alignment of tenon_filename_handle",
+    ][::core::mem::align_of::<tenon_filename_handle>() - 8usize];
+    [
+        "Offset of field: tenon_filename_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_filename_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_filename_handle::access",
+    ][::core::mem::offset_of!(tenon_filename_handle, access) - 8usize];
+    [
+        "Offset of field: tenon_filename_handle::reserved",
+    ][::core::mem::offset_of!(tenon_filename_handle, reserved) - 12usize];
+    [
+        "Offset of field: tenon_filename_handle::offset",
+    ][::core::mem::offset_of!(tenon_filename_handle, offset) - 16usize];
+    [
+        "Offset of field: tenon_filename_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_filename_handle, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_filename_handle::manager",
+    ][::core::mem::offset_of!(tenon_filename_handle, manager) - 32usize];
+    [
+        "Offset of field: tenon_filename_handle::name",
+    ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
+};
+///count, remove nothing
+pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_8 = 1;
+///also remove PyTorch's own dead files (name torch_PID_…, nobody holds it, its maker is gone)
+pub const TENON_SWEEP_TORCH: _bindgen_ty_8 = 2;
+pub type _bindgen_ty_8 = ::core::ffi::c_uint;
+///What to sweep. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_sweep_options {
+    ///sizeof(tenon_sweep_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_SWEEP_*
+    pub flags: u32,
+    ///0
+    pub reserved: u32,
+    ///absolute; NULL: /dev/shm
+    pub directory: *const ::core::ffi::c_char,
+    ///PyTorch's files younger than this stay, they may be in a message; 0: 60 seconds
+    pub min_age_ns: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_sweep_options",
+    ][::core::mem::size_of::<tenon_sweep_options>() - 32usize];
+    [
+        "Alignment of tenon_sweep_options",
+    ][::core::mem::align_of::<tenon_sweep_options>() - 8usize];
+    [
+        "Offset of field: tenon_sweep_options::struct_size",
+    ][::core::mem::offset_of!(tenon_sweep_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_sweep_options::flags",
+    ][::core::mem::offset_of!(tenon_sweep_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_sweep_options::reserved",
+    ][::core::mem::offset_of!(tenon_sweep_options, reserved) - 12usize];
+    [
+        "Offset of field: tenon_sweep_options::directory",
+    ][::core::mem::offset_of!(tenon_sweep_options, directory) - 16usize];
+    [
+        "Offset of field: tenon_sweep_options::min_age_ns",
+    ][::core::mem::offset_of!(tenon_sweep_options, min_age_ns) - 24usize];
+};
+///What a sweep found.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_sweep_result {
+    ///sizeof(tenon_sweep_result), set by the caller
+    pub struct_size: usize,
+    ///names that somebody holds
+    pub live: u64,
+    ///names that nobody holds and a message may be about
+    pub in_flight: u64,
+    ///names that nobody holds: those removed, or, in a dry run, to be removed
+    pub dead: u64,
+    ///names of other users, and others that could not be looked at: left alone
+    pub unsure: u64,
+    ///bytes of memory that the dead ones have or had
+    pub removed_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_sweep_result",
+    ][::core::mem::size_of::<tenon_sweep_result>() - 48usize];
+    [
+        "Alignment of tenon_sweep_result",
+    ][::core::mem::align_of::<tenon_sweep_result>() - 8usize];
+    [
+        "Offset of field: tenon_sweep_result::struct_size",
+    ][::core::mem::offset_of!(tenon_sweep_result, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_sweep_result::live",
+    ][::core::mem::offset_of!(tenon_sweep_result, live) - 8usize];
+    [
+        "Offset of field: tenon_sweep_result::in_flight",
+    ][::core::mem::offset_of!(tenon_sweep_result, in_flight) - 16usize];
+    [
+        "Offset of field: tenon_sweep_result::dead",
+    ][::core::mem::offset_of!(tenon_sweep_result, dead) - 24usize];
+    [
+        "Offset of field: tenon_sweep_result::unsure",
+    ][::core::mem::offset_of!(tenon_sweep_result, unsure) - 32usize];
+    [
+        "Offset of field: tenon_sweep_result::removed_nbytes",
+    ][::core::mem::offset_of!(tenon_sweep_result, removed_nbytes) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_tensor {
+    _unused: [u8; 0],
+}
+///An element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar).
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_dtype {
+    pub code: u8,
+    pub bits: u8,
+    pub lanes: u16,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_dtype"][::core::mem::size_of::<tenon_dtype>() - 4usize];
+    ["Alignment of tenon_dtype"][::core::mem::align_of::<tenon_dtype>() - 2usize];
+    [
+        "Offset of field: tenon_dtype::code",
+    ][::core::mem::offset_of!(tenon_dtype, code) - 0usize];
+    [
+        "Offset of field: tenon_dtype::bits",
+    ][::core::mem::offset_of!(tenon_dtype, bits) - 1usize];
+    [
+        "Offset of field: tenon_dtype::lanes",
+    ][::core::mem::offset_of!(tenon_dtype, lanes) - 2usize];
+};
+pub const TENON_DTYPE_INT: _bindgen_ty_9 = 0;
+pub const TENON_DTYPE_UINT: _bindgen_ty_9 = 1;
+pub const TENON_DTYPE_FLOAT: _bindgen_ty_9 = 2;
+pub const TENON_DTYPE_BFLOAT: _bindgen_ty_9 = 4;
+pub const TENON_DTYPE_COMPLEX: _bindgen_ty_9 = 5;
+pub const TENON_DTYPE_BOOL: _bindgen_ty_9 = 6;
+pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_9 = 7;
+pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_9 = 8;
+pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_9 = 9;
+pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_9 = 10;
+pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_9 = 11;
+pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_9 = 12;
+pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_9 = 13;
+pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_9 = 14;
+pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_9 = 15;
+pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_9 = 16;
+pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_9 = 17;
+pub type _bindgen_ty_9 = ::core::ffi::c_uint;
+///travels with the tensor; means nothing to Tenon
+pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_10 = 1;
+///travels with the tensor; means nothing to Tenon
+pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_10 = 2;
+///the elements are to be read conjugated
+pub const TENON_TENSOR_CONJ: _bindgen_ty_10 = 4;
+///the elements are to be read negated
+pub const TENON_TENSOR_NEG: _bindgen_ty_10 = 8;
+pub type _bindgen_ty_10 = ::core::ffi::c_uint;
+///dimensions at most
+pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_11 = 64;
+pub type _bindgen_ty_11 = ::core::ffi::c_uint;
+///The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_tensor_spec {
+    ///sizeof(tenon_tensor_spec), set by the caller, also for output
+    pub struct_size: usize,
+    ///under 8 bits: packed, lowest bits first, and then contiguous tensors only
+    pub dtype: tenon_dtype,
+    ///0 to TENON_TENSOR_MAX_NDIM
+    pub ndim: i32,
+    ///ndim numbers >= 0; NULL if ndim is 0
+    pub sizes: *const i64,
+    ///ndim numbers; NULL on input: contiguous, last dimension fastest
+    pub strides: *const i64,
+    ///of the element with index 0, 0, … from the start of the storage
+    pub offset: u64,
+    ///TENON_TENSOR_*
+    pub flags: u32,
+    ///0
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_tensor_spec"][::core::mem::size_of::<tenon_tensor_spec>() - 48usize];
+    [
+        "Alignment of tenon_tensor_spec",
+    ][::core::mem::align_of::<tenon_tensor_spec>() - 8usize];
+    [
+        "Offset of field: tenon_tensor_spec::struct_size",
+    ][::core::mem::offset_of!(tenon_tensor_spec, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_tensor_spec::dtype",
+    ][::core::mem::offset_of!(tenon_tensor_spec, dtype) - 8usize];
+    [
+        "Offset of field: tenon_tensor_spec::ndim",
+    ][::core::mem::offset_of!(tenon_tensor_spec, ndim) - 12usize];
+    [
+        "Offset of field: tenon_tensor_spec::sizes",
+    ][::core::mem::offset_of!(tenon_tensor_spec, sizes) - 16usize];
+    [
+        "Offset of field: tenon_tensor_spec::strides",
+    ][::core::mem::offset_of!(tenon_tensor_spec, strides) - 24usize];
+    [
+        "Offset of field: tenon_tensor_spec::offset",
+    ][::core::mem::offset_of!(tenon_tensor_spec, offset) - 32usize];
+    [
+        "Offset of field: tenon_tensor_spec::flags",
+    ][::core::mem::offset_of!(tenon_tensor_spec, flags) - 40usize];
+    [
+        "Offset of field: tenon_tensor_spec::reserved",
+    ][::core::mem::offset_of!(tenon_tensor_spec, reserved) - 44usize];
+};
+///All that a reader of a tensor asks for, in one call. Pointers are borrowed from the tensor. Sizes, strides and offset count elements.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_tensor_view {
+    ///sizeof(tenon_tensor_view), set by the caller
+    pub struct_size: usize,
+    ///the tensor itself, borrowed
+    pub tensor: *mut tenon_tensor,
+    ///in a message: as tenon_message_name; else NULL
+    pub name: *const ::core::ffi::c_char,
+    ///as tenon_tensor_data
+    pub data: *const ::core::ffi::c_void,
+    ///the same address; NULL if the storage is read-only
+    pub data_mut: *mut ::core::ffi::c_void,
+    ///ndim numbers; NULL if ndim is 0
+    pub sizes: *const i64,
+    ///ndim numbers; NULL if ndim is 0
+    pub strides: *const i64,
+    ///of the element with index 0, 0, … from the start of the storage
+    pub offset: u64,
+    ///as tenon_tensor_numel
+    pub numel: u64,
+    ///as tenon_tensor_nbytes
+    pub nbytes: u64,
+    ///as in the spec
+    pub dtype: tenon_dtype,
+    ///0 to TENON_TENSOR_MAX_NDIM
+    pub ndim: i32,
+    ///TENON_TENSOR_*
+    pub flags: u32,
+    ///as tenon_tensor_is_contiguous
+    pub is_contiguous: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_tensor_view"][::core::mem::size_of::<tenon_tensor_view>() - 96usize];
+    [
+        "Alignment of tenon_tensor_view",
+    ][::core::mem::align_of::<tenon_tensor_view>() - 8usize];
+    [
+        "Offset of field: tenon_tensor_view::struct_size",
+    ][::core::mem::offset_of!(tenon_tensor_view, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_tensor_view::tensor",
+    ][::core::mem::offset_of!(tenon_tensor_view, tensor) - 8usize];
+    [
+        "Offset of field: tenon_tensor_view::name",
+    ][::core::mem::offset_of!(tenon_tensor_view, name) - 16usize];
+    [
+        "Offset of field: tenon_tensor_view::data",
+    ][::core::mem::offset_of!(tenon_tensor_view, data) - 24usize];
+    [
+        "Offset of field: tenon_tensor_view::data_mut",
+    ][::core::mem::offset_of!(tenon_tensor_view, data_mut) - 32usize];
+    [
+        "Offset of field: tenon_tensor_view::sizes",
+    ][::core::mem::offset_of!(tenon_tensor_view, sizes) - 40usize];
+    [
+        "Offset of field: tenon_tensor_view::strides",
+    ][::core::mem::offset_of!(tenon_tensor_view, strides) - 48usize];
+    [
+        "Offset of field: tenon_tensor_view::offset",
+    ][::core::mem::offset_of!(tenon_tensor_view, offset) - 56usize];
+    [
+        "Offset of field: tenon_tensor_view::numel",
+    ][::core::mem::offset_of!(tenon_tensor_view, numel) - 64usize];
+    [
+        "Offset of field: tenon_tensor_view::nbytes",
+    ][::core::mem::offset_of!(tenon_tensor_view, nbytes) - 72usize];
+    [
+        "Offset of field: tenon_tensor_view::dtype",
+    ][::core::mem::offset_of!(tenon_tensor_view, dtype) - 80usize];
+    [
+        "Offset of field: tenon_tensor_view::ndim",
+    ][::core::mem::offset_of!(tenon_tensor_view, ndim) - 84usize];
+    [
+        "Offset of field: tenon_tensor_view::flags",
+    ][::core::mem::offset_of!(tenon_tensor_view, flags) - 88usize];
+    [
+        "Offset of field: tenon_tensor_view::is_contiguous",
+    ][::core::mem::offset_of!(tenon_tensor_view, is_contiguous) - 92usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_message {
+    _unused: [u8; 0],
+}
+///bytes of the user's own in one message
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_12 = 65536;
+///bytes of one tensor's name, without the NUL
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_12 = 4096;
+pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_connection {
+    _unused: [u8; 0],
+}
+///the socket is the library's once tenon_connection_new succeeds
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_13 = 1;
+pub type _bindgen_ty_13 = ::core::ffi::c_uint;
+///Limits and options of one connection. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_connection_options {
+    ///sizeof(tenon_connection_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_CONNECTION_*
+    pub flags: u32,
+    ///TENON_ACCESS_* for what is received, as in tenon_open_options
+    pub open_access: tenon_access,
+    ///TENON_OPEN_* for what is received, but not ADOPT_FD
+    pub open_flags: u32,
+    ///0
+    pub reserved: u32,
+    ///largest descriptor accepted, in bytes; 0: 64 MiB
+    pub max_message_nbytes: u64,
+    ///most tensors accepted in one message; 0: 1,000,000
+    pub max_tensors: u64,
+    ///most segments that the peer may have open here through this connection; 0: 65,536
+    pub max_segments: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_connection_options",
+    ][::core::mem::size_of::<tenon_connection_options>() - 48usize];
+    [
+        "Alignment of tenon_connection_options",
+    ][::core::mem::align_of::<tenon_connection_options>() - 8usize];
+    [
+        "Offset of field: tenon_connection_options::struct_size",
+    ][::core::mem::offset_of!(tenon_connection_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_connection_options::flags",
+    ][::core::mem::offset_of!(tenon_connection_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_connection_options::open_access",
+    ][::core::mem::offset_of!(tenon_connection_options, open_access) - 12usize];
+    [
+        "Offset of field: tenon_connection_options::open_flags",
+    ][::core::mem::offset_of!(tenon_connection_options, open_flags) - 16usize];
+    [
+        "Offset of field: tenon_connection_options::reserved",
+    ][::core::mem::offset_of!(tenon_connection_options, reserved) - 20usize];
+    [
+        "Offset of field: tenon_connection_options::max_message_nbytes",
+    ][::core::mem::offset_of!(tenon_connection_options, max_message_nbytes) - 24usize];
+    [
+        "Offset of field: tenon_connection_options::max_tensors",
+    ][::core::mem::offset_of!(tenon_connection_options, max_tensors) - 32usize];
+    [
+        "Offset of field: tenon_connection_options::max_segments",
+    ][::core::mem::offset_of!(tenon_connection_options, max_segments) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_descriptor {
+    _unused: [u8; 0],
+}
+/**no fds travel: the opener fetches them from this process through /proc, so this
+process must live, and hold the descriptor, until then; same user and pid namespace*/
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_14 = 1;
+pub type _bindgen_ty_14 = ::core::ffi::c_uint;
+///How a descriptor is made. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_descriptor_options {
+    ///sizeof(tenon_descriptor_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_DESCRIPTOR_*
+    pub flags: u32,
+    ///0
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_descriptor_options",
+    ][::core::mem::size_of::<tenon_descriptor_options>() - 16usize];
+    [
+        "Alignment of tenon_descriptor_options",
+    ][::core::mem::align_of::<tenon_descriptor_options>() - 8usize];
+    [
+        "Offset of field: tenon_descriptor_options::struct_size",
+    ][::core::mem::offset_of!(tenon_descriptor_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_descriptor_options::flags",
+    ][::core::mem::offset_of!(tenon_descriptor_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_descriptor_options::reserved",
+    ][::core::mem::offset_of!(tenon_descriptor_options, reserved) - 12usize];
+};
+///What this library holds and has done in this process. All figures are of one moment, not of one instant.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_stats {
+    ///sizeof(tenon_stats), set by the caller
+    pub struct_size: usize,
+    ///payload bytes that the library copied since the process began (new_from, write, read, private copies)
+    pub bytes_copied: u64,
+    ///storages alive
+    pub storages: u64,
+    ///segments mapped, own and opened
+    pub segments: u64,
+    ///fds that those segments hold
+    pub segment_fds: u64,
+    ///bytes of memory that own segments have reserved from the system
+    pub bytes_reserved: u64,
+    ///bytes of them in living storages
+    pub bytes_live: u64,
+    ///bytes of them that were lent and released: not used again until their segment goes
+    pub bytes_retired: u64,
+    ///bytes of storages that belong to other processes and are open here
+    pub bytes_opened: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_stats"][::core::mem::size_of::<tenon_stats>() - 72usize];
+    ["Alignment of tenon_stats"][::core::mem::align_of::<tenon_stats>() - 8usize];
+    [
+        "Offset of field: tenon_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_stats::bytes_copied",
+    ][::core::mem::offset_of!(tenon_stats, bytes_copied) - 8usize];
+    [
+        "Offset of field: tenon_stats::storages",
+    ][::core::mem::offset_of!(tenon_stats, storages) - 16usize];
+    [
+        "Offset of field: tenon_stats::segments",
+    ][::core::mem::offset_of!(tenon_stats, segments) - 24usize];
+    [
+        "Offset of field: tenon_stats::segment_fds",
+    ][::core::mem::offset_of!(tenon_stats, segment_fds) - 32usize];
+    [
+        "Offset of field: tenon_stats::bytes_reserved",
+    ][::core::mem::offset_of!(tenon_stats, bytes_reserved) - 40usize];
+    [
+        "Offset of field: tenon_stats::bytes_live",
+    ][::core::mem::offset_of!(tenon_stats, bytes_live) - 48usize];
+    [
+        "Offset of field: tenon_stats::bytes_retired",
+    ][::core::mem::offset_of!(tenon_stats, bytes_retired) - 56usize];
+    [
+        "Offset of field: tenon_stats::bytes_opened",
+    ][::core::mem::offset_of!(tenon_stats, bytes_opened) - 64usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_weak {
+    _unused: [u8; 0],
+}
+extern "C" {
+    /**The name of a status code, as in "RESOURCE_EXHAUSTED".
+ @param[in] status  any number.
+ @return static storage, never NULL; "UNKNOWN" for a number that is no code.
+ @since 0.1. Any thread, signal handlers too.*/
+    pub fn tenon_status_name(status: tenon_status) -> *const ::core::ffi::c_char;
+    /**The code of an error: the same number that the failed call returned.
+ @param[in] error  borrowed; NULL is allowed.
+ @return the code; TENON_OK for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_error_code(error: *const tenon_error) -> tenon_status;
+    /**One line of UTF-8 text that names the object and the cause.
+ @param[in] error  borrowed; NULL is allowed.
+ @return borrowed from the error, valid until its release; "" for NULL; never NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_error_message(error: *const tenon_error) -> *const ::core::ffi::c_char;
+    /**One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
+ met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "field" (of a descriptor), "option" (the option that would allow it).
+ @param[in] error  borrowed; NULL is allowed.
+ @param[in] key    borrowed, NUL-terminated; NULL is allowed.
+ @return borrowed from the error, valid until its release; NULL if it has no such detail.
+ @since 0.1. Any thread.*/
+    pub fn tenon_error_detail(
+        error: *const tenon_error,
+        key: *const ::core::ffi::c_char,
+    ) -> *const ::core::ffi::c_char;
+    /**The key of detail number `index`, so that all details can be listed.
+ @param[in] error  borrowed; NULL is allowed.
+ @param[in] index  from 0.
+ @return borrowed from the error, valid until its release; NULL past the end.
+ @since 0.1. Any thread.*/
+    pub fn tenon_error_detail_key(
+        error: *const tenon_error,
+        index: usize,
+    ) -> *const ::core::ffi::c_char;
+    /**The error that led to this one.
+ @param[in] error  borrowed; NULL is allowed.
+ @return borrowed from `error`, valid until its release; NULL if there is none.
+ @since 0.1. Any thread.*/
+    pub fn tenon_error_cause(error: *const tenon_error) -> *const tenon_error;
+    /**Give an error back.
+ @param[in] error  consumed; NULL is allowed.
+ @since 0.1. Any thread, also another than the one that met the error.*/
+    pub fn tenon_error_release(error: *mut tenon_error);
+    /**Make a storage of `nbytes` bytes. Its memory is reserved before the call returns: a full machine is an error here and
+ no SIGBUS later. (Two processes that race for the last bytes of a memory cgroup can still meet the kernel's OOM killer.)
+ The bytes are zero when the memory is fresh, and unspecified when a block is used again; see TENON_STORAGE_ZEROED.
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[in]  nbytes   0 is allowed: an empty storage, which has no segment and can be lent all the same.
+ @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (detail "limit": what was met), TENON_UNSUPPORTED.
+ @since 0.1. Any thread. A child of fork never allocates from its parent's arena.*/
+    pub fn tenon_storage_new(
+        options: *const tenon_storage_options,
+        nbytes: u64,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a storage that holds a copy of `nbytes` bytes at `data`. Faster than new and write: fresh memory is filled by the
+ kernel in one pass. With TENON_MODE_FROZEN the storage comes back frozen. The copied bytes are counted in
+ tenon_stats.bytes_copied.
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
+ @param[in]  nbytes   bytes to copy.
+ @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return as tenon_storage_new.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_new_from(
+        options: *const tenon_storage_options,
+        data: *const ::core::ffi::c_void,
+        nbytes: u64,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a private storage over memory that belongs to somebody else. It cannot be lent (tenon_share_fd: TENON_UNSUPPORTED).
+ @param[in]  data     kept until the storage dies; may be NULL if nbytes is 0.
+ @param[in]  nbytes   bytes at `data`.
+ @param[in]  release  called once with `context` when the last reference goes, on the thread that released it; NULL:
+                      nothing is called. Not called if this function fails.
+ @param[in]  context  handed to `release`.
+ @param[in]  options  borrowed; only TENON_STORAGE_READ_ONLY counts; NULL: defaults.
+ @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_wrap(
+        data: *mut ::core::ffi::c_void,
+        nbytes: u64,
+        release: ::core::option::Option<
+            unsafe extern "C" fn(context: *mut ::core::ffi::c_void),
+        >,
+        context: *mut ::core::ffi::c_void,
+        options: *const tenon_storage_options,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more strong reference.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return `storage`, now with one reference more, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_retain(storage: *mut tenon_storage) -> *mut tenon_storage;
+    /**Give one strong reference back. The last one frees the bytes; weak references to it are expired from then on.
+ @param[in] storage  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_release(storage: *mut tenon_storage);
+    /**The bytes, to read.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return borrowed from the storage, valid until its last release; NULL for an empty storage and for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_data(
+        storage: *const tenon_storage,
+    ) -> *const ::core::ffi::c_void;
+    /**The bytes, to write.
+ @param[in]  storage  borrowed.
+ @param[out] out      borrowed from the storage, valid until its last release; NULL for an empty one; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only; a TENON_MODE_FROZEN storage is filled with
+         tenon_storage_write).
+ @since 0.1. Any thread; who orders the writes is the callers' affair.*/
+    pub fn tenon_storage_data_mut(
+        storage: *mut tenon_storage,
+        out: *mut *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The size in bytes.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return bytes; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_nbytes(storage: *const tenon_storage) -> u64;
+    /**The device that holds the bytes.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return {1, 0} for the CPU, which is all there is so far; {0, 0} for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_device(storage: *const tenon_storage) -> tenon_device;
+    /**The mode: the one chosen at birth, or, for an opened storage, the one that the segment's seals enforce.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return TENON_MODE_*; TENON_MODE_SHARED for private memory and for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_mode(storage: *const tenon_storage) -> tenon_mode;
+    /**Whether this process must not write to the bytes through memory.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return 1 if read-only (opened so, wrapped so, or TENON_MODE_FROZEN), else 0.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_is_read_only(
+        storage: *const tenon_storage,
+    ) -> ::core::ffi::c_int;
+    /**Whether the bytes lie in memory that can be lent.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return 1 for shared memory and for an empty storage that is not private, else 0.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_is_shared(storage: *const tenon_storage) -> ::core::ffi::c_int;
+    /**Whether the kernel holds the size of the segment, so that reading can never meet SIGBUS because somebody cut it short.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return 1 if sealed, or if there is nothing to cut (private, empty); 0 for an unsealed one (opened with
+         TENON_OPEN_ALLOW_UNSEALED) and for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_is_sealed(storage: *const tenon_storage) -> ::core::ffi::c_int;
+    /**Whether two storages of this process are views of the same bytes (same segment and range, whatever the access).
+ @param[in] a  borrowed; NULL is allowed.
+ @param[in] b  borrowed; NULL is allowed.
+ @return 1 if both lie over the same memory, else 0; an empty storage has no memory and is the same as none.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_same_memory(
+        a: *const tenon_storage,
+        b: *const tenon_storage,
+    ) -> ::core::ffi::c_int;
+    /**A number for this storage object, never given to another one in this process: fit for a hash key.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return the id, > 0; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_id(storage: *const tenon_storage) -> u64;
+    /**How many strong references there are at this moment; for tests and debugging, since it can change at once.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return the count; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_use_count(storage: *const tenon_storage) -> u64;
+    /**Copy bytes into a storage. The only way to fill a TENON_MODE_FROZEN one. Counted in tenon_stats.bytes_copied.
+ @param[in]  storage  borrowed.
+ @param[in]  offset   bytes from the start of the storage.
+ @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
+ @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+         After a failure some of the bytes may have been written.
+ @since 0.1. Any thread; who orders the writes is the callers' affair.*/
+    pub fn tenon_storage_write(
+        storage: *mut tenon_storage,
+        offset: u64,
+        data: *const ::core::ffi::c_void,
+        nbytes: u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Copy bytes out of a storage. Unlike a load through tenon_storage_data, this gives an error and no SIGBUS when the file
+ under an unsealed storage was cut short. Counted in tenon_stats.bytes_copied.
+ @param[in]  storage  borrowed.
+ @param[in]  offset   bytes from the start of the storage.
+ @param[out] data     the caller's, at least nbytes bytes; may be NULL if nbytes is 0.
+ @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO.
+         After a failure some of the bytes at `data` may have been written.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_read(
+        storage: *const tenon_storage,
+        offset: u64,
+        data: *mut ::core::ffi::c_void,
+        nbytes: u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**End the filling of a TENON_MODE_FROZEN storage: the kernel refuses every later write, by anybody. Freezing a frozen
+ storage again is fine. Only a frozen one can be lent.
+ @param[in]  storage  borrowed.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (not of that mode), TENON_IO.
+ @since 0.1. Any thread; a write that runs at the same time is either whole or refused.*/
+    pub fn tenon_storage_freeze(
+        storage: *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Give memory back to the system that the arena keeps warm for later storages. Called by nobody but you.
+ @return bytes given back.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_trim() -> u64;
+    /**Lend a storage: get an fd, an offset and a size that another process can open. No byte is copied or moved. The block is
+ not used for another storage after its release, because nobody tells this process when the borrower is done; the
+ memory goes back to the system with its segment. Who is lent one storage of a segment can read all of that segment (and
+ write it, in TENON_MODE_SHARED): TENON_STORAGE_ISOLATED gives a storage a segment of its own.
+ @param[in]     storage  borrowed.
+ @param[in]     options  borrowed; NULL: defaults.
+ @param[in,out] out      out->struct_size set by the caller, the rest is filled in; out->fd is the caller's, close it with
+                         tenon_fd_handle_close once it was sent; untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only lend of TENON_MODE_SHARED, writable lend of another
+         mode, not frozen yet: detail "option" names the way out), TENON_UNSUPPORTED (private memory),
+         TENON_RESOURCE_EXHAUSTED (fds).
+ @since 0.1. Any thread.*/
+    pub fn tenon_share_fd(
+        storage: *mut tenon_storage,
+        options: *const tenon_share_options,
+        out: *mut tenon_fd_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Open what was lent. Before anything is mapped: the fd is a regular file in memory (or any regular file with
+ TENON_OPEN_ALLOW_UNSEALED), is as large as the handle says, allows the access, and is sealed against shrinking. The same
+ segment, range and access that this process already holds gives the same storage, with one reference more; private
+ opens always give a new one.
+ @param[in]  handle   borrowed; handle->fd is borrowed too and may be closed after the call (TENON_OPEN_ADOPT_FD:
+                      consumed on success).
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, wrong type, range outside), TENON_PERMISSION (unsealed, or writable
+         access to read-only memory; detail "option"), TENON_CORRUPT (smaller than the handle says),
+         TENON_RESOURCE_EXHAUSTED (fds, mappings, memory), TENON_UNSUPPORTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_open_fd(
+        handle: *const tenon_fd_handle,
+        options: *const tenon_open_options,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Close handle->fd, if there is one, and set it to -1. The storage that was lent is not affected.
+ @param[in,out] handle  borrowed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_fd_handle_close(handle: *mut tenon_fd_handle);
+    /**Make a cancel, not triggered. It uses one fd.
+ @param[out] out  new reference, release with tenon_cancel_release; untouched on failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread. After fork, parent and child trigger the same object.*/
+    pub fn tenon_cancel_new(
+        out: *mut *mut tenon_cancel,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**End every wait that uses this cancel, now and later, with TENON_CANCELLED.
+ @param[in] cancel  borrowed; NULL is allowed.
+ @since 0.1. Any thread, and async-signal-safe: a signal handler may call it.*/
+    pub fn tenon_cancel_trigger(cancel: *mut tenon_cancel);
+    /**Make a triggered cancel fit for use again.
+ @param[in] cancel  borrowed; NULL is allowed. No wait may be using it.
+ @since 0.1.*/
+    pub fn tenon_cancel_reset(cancel: *mut tenon_cancel);
+    /**Give a cancel back.
+ @param[in] cancel  consumed; NULL is allowed. No wait may be using it.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cancel_release(cancel: *mut tenon_cancel);
+    /**Make a storage that lives in a named file of its own, in PyTorch's layout, TENON_MODE_SHARED. The file appears whole, under its name, or
+ not at all. Its memory is reserved first: a full directory is an error here and no SIGBUS later.
+ @param[in]  options  borrowed; NULL: defaults. access is not looked at.
+ @param[in]  nbytes   payload bytes, all 0 at first. 0 is allowed: PyTorch makes a file of a header alone for it, and so does this.
+ @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (name or directory), TENON_PERMISSION (the name is taken, or the directory is closed),
+         TENON_RESOURCE_EXHAUSTED (detail "limit": what was met), TENON_NOT_FOUND (no such directory), TENON_UNSUPPORTED.
+         On failure no file is left.
+ @since 0.1. Any thread. A child of fork holds what it inherited; the name goes when the last of them lets go.*/
+    pub fn tenon_storage_new_filename(
+        options: *const tenon_filename_options,
+        nbytes: u64,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Lend a storage by name. No byte is copied or moved, but for private memory (below).
+  - A storage in a named file gives that name.
+  - Any other shared storage gets a socket: the segment's, or one of its own if options name it. The first such lend starts the library's
+    one thread (rule 10 in tenon.h). TENON_FILENAME_TORCH is refused: PyTorch opens files only, and memory that has no name cannot get
+ one.
+  - Private memory that the library made and whose bytes were never handed out (tenon_storage_data and the like) moves into a new file;
+    any other is refused, since a pointer to the old place may be in use.
+ @param[in]     storage  borrowed.
+ @param[in]     options  borrowed; NULL: defaults.
+ @param[in]     wait     borrowed; how long to wait for a manager; NULL: 5 seconds.
+ @param[in,out] out      out->struct_size set by the caller, the rest is filled in; nothing in it needs to be freed; untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (access, name taken), TENON_UNSUPPORTED (detail "option"),
+         TENON_RESOURCE_EXHAUSTED, TENON_NOT_FOUND (no manager program, no directory), TENON_PEER_GONE, TENON_CORRUPT, TENON_TIMEOUT,
+         TENON_INTERRUPTED, TENON_CANCELLED (of the manager; detail "path").
+ @since 0.1. Any thread; moving private memory must not run beside other calls on the same storage.*/
+    pub fn tenon_share_filename(
+        storage: *mut tenon_storage,
+        options: *const tenon_filename_options,
+        wait: *const tenon_wait,
+        out: *mut tenon_filename_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Open what was lent by name, by Tenon or by PyTorch. The same memory, range and access that this process already holds, by name or by fd,
+ gives the same storage with one reference more. If handle->manager is set, the name is registered there, as PyTorch does.
+ @param[in]  handle   borrowed.
+ @param[in]  options  borrowed; NULL: defaults. Besides the flags of tenon_open_fd: TENON_OPEN_OTHER_USER, TENON_OPEN_NO_MANAGER,
+                      TENON_OPEN_DECREF.
+ @param[in]  wait     borrowed; how long to wait for the lender behind a socket, or for a manager; NULL: 5 seconds.
+ @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such name, or its last holder just let go), TENON_PERMISSION (unsealed,
+         read-only, another user's; detail "option"), TENON_CORRUPT (a link, a pipe, a file too small, a count that cannot be, a socket
+         that speaks something else), TENON_PEER_GONE (nobody behind the socket, or the manager died), TENON_TIMEOUT,
+         TENON_RESOURCE_EXHAUSTED, TENON_INCOMPATIBLE. Details name the object: "path". On failure nothing is held or counted.
+ @since 0.1. Any thread.*/
+    pub fn tenon_open_filename(
+        handle: *const tenon_filename_handle,
+        options: *const tenon_open_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Count one message in flight: the name outlives the sender's own references until somebody opens it with TENON_OPEN_DECREF or calls
+ tenon_filename_decref (PyTorch's receivers do), as long as this process lives, and for 60 seconds after an orderly exit. What a killed
+ process had in flight goes with it.
+ @param[in]  handle  borrowed; of a storage that this process holds.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (this process holds no such storage).
+ @since 0.1. Any thread.*/
+    pub fn tenon_filename_incref(
+        handle: *const tenon_filename_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take back one tenon_filename_incref: the message was received, or will never be.
+ @param[in]  handle  borrowed.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, also if the name is gone; TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_CORRUPT, TENON_TIMEOUT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_filename_decref(
+        handle: *const tenon_filename_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Do now what exit() does for names: take this process's part out of their counts, and keep what it has in flight for 60 seconds. For a
+ process that ends in order but with _exit(), such as one that Python's multiprocessing forked; others need not call it.
+ @since 0.1. Any thread. Storages stay valid.*/
+    pub fn tenon_filename_leave();
+    /**Take a name away. Who has it open keeps the memory; nobody opens it any more. A process of PyTorch's that holds it aborts when it lets
+ go: leave such names to their holders.
+ @param[in]  name  borrowed; as in tenon_filename_handle.name.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, also if there is no such name; TENON_INVALID_ARGUMENT, TENON_PERMISSION (also for what is neither a file nor a socket).
+ @since 0.1. Any thread.*/
+    pub fn tenon_filename_unlink(
+        name: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Remove the names in a directory that nobody holds: files that Tenon made, sockets without a lender, and on request PyTorch's. The kernel
+ is asked (a write lease is given only on a file that nobody has open or mapped), so a holder in any container, Tenon or not, is seen.
+ Making and releasing names sweeps a little too, and the library's thread removes what a killed process leaves: this call is for the rest.
+ @param[in]     options  borrowed; NULL: defaults.
+ @param[in,out] out      out->struct_size set by the caller, the rest is filled in; NULL is allowed; untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION (the directory), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_filename_sweep(
+        options: *const tenon_sweep_options,
+        out: *mut tenon_sweep_result,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The socket of this user's manager, which is started if there is none: a small process that speaks PyTorch's protocol, guards the names
+ that PyTorch processes hold, and ends by itself when its last client is gone. Hand it to PyTorch as the first item of its tuple.
+ @param[in]  program  borrowed; the path of tenon-manager; NULL: TENON_MANAGER of the environment, else beside the library.
+ @param[in]  wait     borrowed; NULL: 5 seconds.
+ @param[out] out      108 bytes of the caller's, filled with a NUL-terminated path; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such program), TENON_PERMISSION, TENON_PEER_GONE (it ended at once),
+         TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread. The caller is a client of the manager from then on, until the process ends.*/
+    pub fn tenon_manager_start(
+        program: *const ::core::ffi::c_char,
+        wait: *const tenon_wait,
+        out: *mut ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a tensor over a storage. Every element it can name must lie inside the storage; nothing is read or moved.
+ @param[in]  storage  borrowed; the tensor takes a reference of its own.
+ @param[in]  spec     borrowed for the call, its arrays too.
+ @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also when sizes, strides or offset overflow or leave the storage), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_new(
+        storage: *mut tenon_storage,
+        spec: *const tenon_tensor_spec,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more reference.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return `tensor`, now with one reference more, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_retain(tensor: *mut tenon_tensor) -> *mut tenon_tensor;
+    /**Give one reference back.
+ @param[in] tensor  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_release(tensor: *mut tenon_tensor);
+    /**The shape.
+ @param[in]     tensor  borrowed.
+ @param[in,out] out     out->struct_size set by the caller; sizes and strides are borrowed from the tensor, never NULL
+                        if ndim > 0, valid until its last release; untouched on failure.
+ @param[out]    err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_get_spec(
+        tensor: *const tenon_tensor,
+        out: *mut tenon_tensor_spec,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The storage under a tensor.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return borrowed from the tensor, valid until its last release (tenon_storage_retain keeps it); NULL for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_storage(tensor: *const tenon_tensor) -> *mut tenon_storage;
+    /**The element with index 0, 0, …, to read.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_data(tensor: *const tenon_tensor) -> *const ::core::ffi::c_void;
+    /**The element with index 0, 0, …, to write.
+ @param[in]  tensor  borrowed.
+ @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
+ @since 0.1. Any thread; who orders the writes is the callers' affair.*/
+    pub fn tenon_tensor_data_mut(
+        tensor: *mut tenon_tensor,
+        out: *mut *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The number of elements.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return the product of the sizes (1 for ndim 0); 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_numel(tensor: *const tenon_tensor) -> u64;
+    /**The bytes that the elements take when packed: numel * bits * lanes / 8, rounded up.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return bytes; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_nbytes(tensor: *const tenon_tensor) -> u64;
+    /**Whether the elements lie packed, last dimension fastest.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return 1 if so (also for a tensor without elements), else 0; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_is_contiguous(tensor: *const tenon_tensor) -> ::core::ffi::c_int;
+    /**Shape and data at once.
+ @param[in]     tensor  borrowed.
+ @param[in,out] out     out->struct_size set by the caller, the rest is filled in; valid until the tensor's last release; untouched
+                        on failure.
+ @param[out]    err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_get_view(
+        tensor: *mut tenon_tensor,
+        out: *mut tenon_tensor_view,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make an empty message.
+ @param[out] out  new reference, release with tenon_message_release; untouched on failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_new(
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Add tensors, all of them or none. Whether each can be lent is checked here. Tensors of one message that share a
+ storage share it on arrival.
+ @param[in]  message  borrowed.
+ @param[in]  tensors  borrowed array of n; the message takes a reference to each.
+ @param[in]  names    NULL, or a borrowed array of n strings, UTF-8, each NULL or at most 4,096 bytes; copied.
+ @param[in]  n        how many.
+ @param[in]  options  borrowed; NULL: defaults. As in tenon_share_fd.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (private memory), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time per message.*/
+    pub fn tenon_message_add(
+        message: *mut tenon_message,
+        tensors: *const *mut tenon_tensor,
+        names: *const *const ::core::ffi::c_char,
+        n: usize,
+        options: *const tenon_share_options,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Set the user's bytes, in place of those set before.
+ @param[in]  message  borrowed.
+ @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
+ @param[in]  nbytes   at most TENON_MESSAGE_MAX_USER_NBYTES.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time per message.*/
+    pub fn tenon_message_set_user_bytes(
+        message: *mut tenon_message,
+        data: *const ::core::ffi::c_void,
+        nbytes: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**How many tensors there are.
+ @param[in] message  borrowed; NULL is allowed.
+ @return the count; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_count(message: *const tenon_message) -> usize;
+    /**One tensor.
+ @param[in] message  borrowed; NULL is allowed.
+ @param[in] index    from 0.
+ @return borrowed from the message, valid until its last release (tenon_tensor_retain keeps it); NULL past the end.
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_tensor(
+        message: *const tenon_message,
+        index: usize,
+    ) -> *mut tenon_tensor;
+    /**The name of one tensor.
+ @param[in] message  borrowed; NULL is allowed.
+ @param[in] index    from 0.
+ @return NUL-terminated UTF-8, borrowed from the message; NULL: no name, or past the end.
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_name(
+        message: *const tenon_message,
+        index: usize,
+    ) -> *const ::core::ffi::c_char;
+    /**The first tensor of that name.
+ @param[in] message  borrowed; NULL is allowed.
+ @param[in] name     borrowed; NULL is allowed.
+ @return borrowed from the message; NULL: none.
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_find(
+        message: *const tenon_message,
+        name: *const ::core::ffi::c_char,
+    ) -> *mut tenon_tensor;
+    /**The first n tensors of a message at once, for callers to whom each call is dear.
+ @param[in]     message  borrowed.
+ @param[in,out] out      array of n; out[0].struct_size set by the caller is the size of each, and is written to the others; valid until
+                         the message's release; untouched on failure.
+ @param[in]     n        at most tenon_message_count; 0 is allowed.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if there are fewer).
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_get_views(
+        message: *const tenon_message,
+        out: *mut tenon_tensor_view,
+        n: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The user's bytes.
+ @param[in]  message  borrowed; NULL is allowed.
+ @param[out] nbytes   how many; may be NULL.
+ @return borrowed from the message; NULL if there are none.
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_user_bytes(
+        message: *const tenon_message,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**Give a message back, and its references to the tensors.
+ @param[in] message  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_message_release(message: *mut tenon_message);
+    /**Put a connection on a socket. The socket may be blocking or not; its flags are not changed.
+ @param[in]  socket   a connected AF_UNIX socket, borrowed until the release (TENON_CONNECTION_ADOPT_SOCKET: consumed on
+                      success). Nobody else may read from it or write to it.
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[out] out      new reference, release with tenon_connection_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread. After fork only the process that made the connection may use it; the child may release it.*/
+    pub fn tenon_connection_new(
+        socket: ::core::ffi::c_int,
+        options: *const tenon_connection_options,
+        out: *mut *mut tenon_connection,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The fd to poll. When it is readable, call tenon_recv with timeout 0 until it says TENON_WOULD_BLOCK (edge rule: several
+ messages can be taken off the socket at once); after an unfinished send, poll for writing and call tenon_send.
+ @param[in] connection  borrowed; NULL is allowed.
+ @return the socket, borrowed; -1 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_connection_fd(
+        connection: *const tenon_connection,
+    ) -> ::core::ffi::c_int;
+    /**Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
+ TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
+ where this one stopped, be it with the same message (sent once all the same), with another (kept too, and sent after it) or
+ with NULL. Messages sent before the earlier ones are through wait in memory: let the socket drain.
+ @param[in]  connection  borrowed.
+ @param[in]  message     borrowed; what is lent stays valid for the peer after its release. NULL: only finish what an
+                         earlier call left.
+ @param[in]  wait        borrowed; NULL: wait for ever.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE" with
+         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork),
+         the four of an ended wait, TENON_IO.
+ @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.*/
+    pub fn tenon_send(
+        connection: *mut tenon_connection,
+        message: *const tenon_message,
+        wait: *const tenon_wait,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Receive the next message. If the wait ends first nothing is lost: the next call goes on.
+ @param[in]  connection  borrowed.
+ @param[in]  wait        borrowed; NULL: wait for ever.
+ @param[out] out         new reference, release with tenon_message_release; untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE (all messages sent before the end are delivered first),
+         TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE": the kernel dropped fds that found no place; that message, and
+         later ones that need the same segments, cannot be opened; mappings; memory), TENON_CORRUPT (what came is no
+         message: the connection is of no more use), TENON_INCOMPATIBLE, TENON_PERMISSION, TENON_UNSUPPORTED (in a child
+         of fork), the four of an ended wait, TENON_IO.
+ @since 0.1. Any thread; receives queue behind each other, a send and a receive run at the same time.*/
+    pub fn tenon_recv(
+        connection: *mut tenon_connection,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Give a connection back. A message half sent is never finished: the peer gets TENON_PEER_GONE. What was received stays valid.
+ @param[in] connection  consumed; NULL is allowed. No other call may be using it.
+ @since 0.1. Any thread.*/
+    pub fn tenon_connection_release(connection: *mut tenon_connection);
+    /**Encode a message. The descriptor keeps the tensors and the fds alive until its release.
+ @param[in]  message  borrowed.
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[out] out      new reference, release with tenon_descriptor_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, memory).
+ @since 0.1. Any thread.*/
+    pub fn tenon_descriptor_new(
+        message: *const tenon_message,
+        options: *const tenon_descriptor_options,
+        out: *mut *mut tenon_descriptor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The bytes to carry.
+ @param[in]  descriptor  borrowed; NULL is allowed.
+ @param[out] nbytes      how many; may be NULL.
+ @return borrowed from the descriptor, valid until its release; NULL for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_descriptor_bytes(
+        descriptor: *const tenon_descriptor,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**The fds to carry, in this order (SCM_RIGHTS, or inherited).
+ @param[in]  descriptor  borrowed; NULL is allowed.
+ @param[out] n           how many; 0 for a bytes-only one; may be NULL.
+ @return borrowed from the descriptor, valid until its release: do not close them; NULL if there are none.
+ @since 0.1. Any thread.*/
+    pub fn tenon_descriptor_fds(
+        descriptor: *const tenon_descriptor,
+        n: *mut usize,
+    ) -> *const i32;
+    /**Give a descriptor back; its fds are closed.
+ @param[in] descriptor  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_descriptor_release(descriptor: *mut tenon_descriptor);
+    /**Open a descriptor that came from another process. The bytes are copied to private memory and validated whole before
+ any of them is used; each segment is checked as tenon_open_fd does.
+ @param[in]  bytes    borrowed for the call; nobody is trusted about them.
+ @param[in]  nbytes   how many.
+ @param[in]  fds      borrowed array of n_fds fds, which stay the caller's (TENON_OPEN_ADOPT_FD: consumed on success);
+                      NULL if n_fds is 0.
+ @param[in]  n_fds    as many as the descriptor was made with.
+ @param[in]  options  borrowed; NULL: defaults. As in tenon_open_fd.
+ @param[out] out      new reference, release with tenon_message_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h; detail "field" names the part that is wrong.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_INCOMPATIBLE (version or feature not known),
+         TENON_PERMISSION, TENON_PEER_GONE (bytes-only, and its process or fd is gone), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_descriptor_open(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        fds: *const i32,
+        n_fds: usize,
+        options: *const tenon_open_options,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take a tensor from another framework, without a copy. Its storage is private (it cannot be lent); the read-only flag is
+ honoured. CPU only.
+ @param[in]  managed  consumed on success: its deleter is called once, when the last reference to the storage goes, on
+                      the thread that released it. On failure it stays the caller's, who calls the deleter.
+ @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_INCOMPATIBLE (another major version: nothing of it was read),
+         TENON_UNSUPPORTED (another device, an opaque dtype), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_from_dlpack(
+        managed: *mut DLManagedTensorVersioned,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**As tenon_tensor_from_dlpack, for the form without a version, which cannot say read-only: the bytes count as writable.
+ @param[in]  managed  consumed on success, as above.
+ @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_from_dlpack_legacy(
+        managed: *mut DLManagedTensor,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Hand a tensor to another framework, without a copy. The flag READ_ONLY is set if its storage is read-only.
+ @param[in]  tensor  borrowed; the result takes a reference of its own.
+ @param[out] out     the caller's or the next consumer's, who calls its deleter once, on any thread; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (conjugate or negative bit), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_to_dlpack(
+        tensor: *mut tenon_tensor,
+        out: *mut *mut DLManagedTensorVersioned,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**As tenon_tensor_to_dlpack, in the form without a version. Refused for a read-only tensor: the consumer could not know,
+ and would be killed at its first write.
+ @param[in]  tensor  borrowed; the result takes a reference of its own.
+ @param[out] out     as above; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only), TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_to_dlpack_legacy(
+        tensor: *mut tenon_tensor,
+        out: *mut *mut DLManagedTensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Fill in the figures.
+ @param[in,out] out  the caller's; out->struct_size says how much may be written; untouched on failure.
+ @param[out]    err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_stats_get(
+        out: *mut tenon_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The version of the library that is loaded (which may be newer than this header).
+ @return "MAJOR.MINOR.PATCH"; static storage, never NULL.
+ @since 0.1. Any thread, any time.*/
+    pub fn tenon_version_string() -> *const ::core::ffi::c_char;
+    /**The version of the library that is loaded, as one number: MAJOR * 1000000 + MINOR * 1000 + PATCH.
+ @return the number.
+ @since 0.1. Any thread, any time.*/
+    pub fn tenon_version_number() -> u32;
+    /**The ABI of the library that is loaded. Compare it with TENON_ABI_VERSION before the first other call.
+ @return the ABI version.
+ @since 0.1. Any thread, any time.*/
+    pub fn tenon_abi_version() -> u32;
+    /**Make a weak reference to a storage.
+ @param[in]  storage  borrowed.
+ @param[out] out      new reference, release with tenon_weak_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_weak_ref(
+        storage: *mut tenon_storage,
+        out: *mut *mut tenon_weak,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Get the storage back, if it is still alive. A race with its last release has one winner: either this call returns a
+ storage that is whole, or NULL.
+ @param[in] weak  borrowed; NULL is allowed.
+ @return a new strong reference, release with tenon_storage_release; NULL: expired (or `weak` is NULL).
+ @since 0.1. Any thread.*/
+    pub fn tenon_weak_lock(weak: *const tenon_weak) -> *mut tenon_storage;
+    /**Whether the storage is gone. Once 1, always 1.
+ @param[in] weak  borrowed; NULL is allowed.
+ @return 1 if expired or NULL, else 0 (which may be out of date at once: use tenon_weak_lock to be sure).
+ @since 0.1. Any thread.*/
+    pub fn tenon_weak_expired(weak: *const tenon_weak) -> ::core::ffi::c_int;
+    /**The id of the storage, the same number as its tenon_storage_id, also after it expired.
+ @param[in] weak  borrowed; NULL is allowed.
+ @return the id, > 0; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_weak_id(weak: *const tenon_weak) -> u64;
+    /**Give a weak reference back.
+ @param[in] weak  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_weak_release(weak: *mut tenon_weak);
+}

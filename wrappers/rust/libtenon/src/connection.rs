@@ -1,0 +1,188 @@
+//! Connections: one end of a socket that carries messages, and remembers which segments crossed.
+
+use std::fmt;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::ptr::{self, NonNull};
+
+use crate::by_fd::{Access, OpenOptions};
+use crate::error::{check, make, Error, Result};
+use crate::message::Message;
+use crate::panic;
+use crate::sys;
+use crate::wait::Wait;
+
+/// Limits and options of one connection. A limit of 0 is the library's.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub struct ConnectionOptions {
+    access: Access,
+    open: OpenOptions,
+    max_message_nbytes: u64,
+    max_tensors: u64,
+    max_segments: u64,
+}
+
+impl ConnectionOptions {
+    /// Everything by default.
+    pub fn new() -> ConnectionOptions {
+        ConnectionOptions::default()
+    }
+
+    /// How what is received is opened.
+    pub fn open(self, access: Access, options: OpenOptions) -> Self {
+        ConnectionOptions { access, open: options, ..self }
+    }
+
+    /// Largest descriptor accepted, in bytes.
+    pub fn max_message_nbytes(self, max_message_nbytes: u64) -> Self {
+        ConnectionOptions { max_message_nbytes, ..self }
+    }
+
+    /// Most tensors accepted in one message.
+    pub fn max_tensors(self, max_tensors: u64) -> Self {
+        ConnectionOptions { max_tensors, ..self }
+    }
+
+    /// Most segments that the peer may have open here through this connection.
+    pub fn max_segments(self, max_segments: u64) -> Self {
+        ConnectionOptions { max_segments, ..self }
+    }
+
+    /// Put a connection on a socket, as [`Connection::new`] does.
+    pub fn connect(&self, socket: impl Into<OwnedFd>) -> Result<Connection> {
+        let socket = socket.into();
+        let options = sys::tenon_connection_options {
+            struct_size: size_of::<sys::tenon_connection_options>(),
+            flags: sys::TENON_CONNECTION_ADOPT_SOCKET,
+            open_access: self.access.raw(),
+            open_flags: self.open.flags(),
+            reserved: 0,
+            max_message_nbytes: self.max_message_nbytes,
+            max_tensors: self.max_tensors,
+            max_segments: self.max_segments,
+        };
+        // SAFETY: options is borrowed for the call; the socket is given away if it succeeds, and else closed here.
+        let raw = make(|out, err| unsafe { sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err) })?;
+        let _ = socket.into_raw_fd();
+        Ok(Connection { raw })
+    }
+}
+
+/// One end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end must be a connection too, in any
+/// language. Sends queue behind each other, receives too; a send and a receive run at the same time. After `fork` only the process that
+/// made the connection may use it.
+///
+/// ```
+/// use std::os::unix::net::UnixStream;
+/// use std::time::Duration;
+/// use tenon::{Connection, Message, TensorMut};
+///
+/// let (ours, theirs) = UnixStream::pair()?; // theirs would be in another process
+/// let (lender, borrower) = (Connection::from_stream(ours)?, Connection::from_stream(theirs)?);
+///
+/// let weight = TensorMut::zeros::<f32>(&[1000, 1000])?;
+/// let mut message = Message::new()?;
+/// message.add("weight", &weight)?;
+/// lender.send(&message, Duration::from_secs(5))?;
+///
+/// let received = borrower.recv(Duration::from_secs(5))?;
+/// let lent = received.find("weight").unwrap().writable()?;
+/// lent.cells::<f32>()?[999_999].set(42.0);
+/// assert_eq!(weight.cells::<f32>()?[999_999].get(), 42.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Connection {
+    raw: NonNull<sys::tenon_connection>,
+}
+
+// SAFETY: rule 8 in tenon.h and connection.h: any thread may send and receive; calls queue behind each other.
+unsafe impl Send for Connection {}
+// SAFETY: as above; the release, which no other call may meet, needs the connection exclusively here.
+unsafe impl Sync for Connection {}
+
+impl Connection {
+    /// Put a connection on a connected socket, with the defaults. The socket is the connection's, also on failure.
+    pub fn new(socket: impl Into<OwnedFd>) -> Result<Connection> {
+        ConnectionOptions::new().connect(socket)
+    }
+
+    /// Put a connection on a stream.
+    pub fn from_stream(stream: UnixStream) -> Result<Connection> {
+        Connection::new(stream)
+    }
+
+    /// Send a message: delivered whole or not at all, in order. If the wait ends first the message may be half sent: the connection keeps
+    /// it, and the next call goes on where this one stopped (with the same message, which is sent once all the same, with another, or by
+    /// [`flush`](Self::flush)). What is lent stays valid for the peer after the message is gone here.
+    pub fn send<'w>(&self, message: &Message, wait: impl Into<Wait<'w>>) -> Result<()> {
+        let wait = wait.into().raw();
+        // SAFETY: all is borrowed for the call.
+        check(|err| unsafe { sys::tenon_send(self.raw.as_ptr(), message.as_raw(), &wait, err) })
+    }
+
+    /// Finish what an earlier [`send`](Self::send) left.
+    pub fn flush<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<()> {
+        let wait = wait.into().raw();
+        // SAFETY: as above; a NULL message only finishes.
+        check(|err| unsafe { sys::tenon_send(self.raw.as_ptr(), ptr::null(), &wait, err) })
+    }
+
+    /// Receive the next message. If the wait ends first nothing is lost: the next call goes on.
+    pub fn recv<'w>(&self, wait: impl Into<Wait<'w>>) -> Result<Message> {
+        let wait = wait.into().raw();
+        // SAFETY: all is borrowed for the call; what comes is a new reference.
+        unsafe { Ok(Message::adopt(make(|out, err| sys::tenon_recv(self.raw.as_ptr(), &wait, out, err))?)) }
+    }
+
+    /// The C library's pointer; borrowed, it is released with self.
+    pub fn as_raw(&self) -> *mut sys::tenon_connection {
+        self.raw.as_ptr()
+    }
+}
+
+/// The socket, to poll. When it is readable, receive with [`Wait::NOT`] until that is
+/// [`WouldBlock`](crate::ErrorKind::WouldBlock): several messages can be taken off the socket at once.
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the socket is the connection's, and open as long as it lives.
+        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}
+
+impl AsRawFd for Connection {
+    fn as_raw_fd(&self) -> RawFd {
+        // SAFETY: self keeps the connection; any thread (connection.h).
+        unsafe { sys::tenon_connection_fd(self.raw.as_ptr()) }
+    }
+}
+
+impl TryFrom<UnixStream> for Connection {
+    type Error = Error;
+
+    fn try_from(stream: UnixStream) -> Result<Connection> {
+        Connection::new(stream)
+    }
+}
+
+impl TryFrom<OwnedFd> for Connection {
+    type Error = Error;
+
+    fn try_from(socket: OwnedFd) -> Result<Connection> {
+        Connection::new(socket)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours; no other call can be using it, since self is borrowed exclusively.
+        panic::release(|| unsafe { sys::tenon_connection_release(self.raw.as_ptr()) });
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("fd", &self.as_raw_fd()).finish()
+    }
+}

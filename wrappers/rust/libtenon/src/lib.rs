@@ -1,0 +1,44 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("Tenon is for Linux");
+
+mod by_fd;
+mod by_filename;
+mod cell;
+#[cfg(doctest)]
+mod compile_fail;
+mod connection;
+mod descriptor;
+mod dlpack;
+mod dtype;
+mod error;
+mod message;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod panic;
+mod stats;
+mod storage;
+mod tensor;
+mod view;
+mod wait;
+mod weak;
+
+pub use tenon_sys as sys;
+
+pub use by_fd::{Access, FdHandle, OpenOptions};
+pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
+pub use cell::{ReadCell, SharedCell};
+pub use connection::{Connection, ConnectionOptions};
+pub use descriptor::Descriptor;
+pub use dlpack::{DlpackLegacyTensor, DlpackTensor};
+pub use dtype::{Bool, DType, Element};
+pub use error::{Error, ErrorKind, Result};
+pub use message::Message;
+pub use stats::{stats, version, Stats};
+pub use storage::{trim, Filling, Mode, Storage, StorageMut, StorageOptions};
+pub use tensor::{Flags, Tensor, TensorMut, TensorSpec};
+pub use view::TensorView;
+pub use wait::{Cancel, Wait};
+pub use weak::WeakStorage;

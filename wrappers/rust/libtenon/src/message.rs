@@ -1,0 +1,196 @@
+//! Messages: tensors that travel together, an optional name for each, and bytes of the user's own.
+
+use std::ffi::{c_char, CStr, CString};
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+use crate::by_fd::Access;
+use crate::error::{check, make, Error, ErrorKind, Result};
+use crate::panic;
+use crate::sys;
+use crate::tensor::{Tensor, TensorMut};
+use crate::view::TensorView;
+
+/// Tensors that travel together. Whether each can be lent is checked when it is added.
+///
+/// ```
+/// use tenon::{Message, Tensor, TensorMut};
+///
+/// let weight = Tensor::frozen(&[1.0f32, 2.0], &[2])?;
+/// let state = TensorMut::zeros::<i64>(&[4])?;
+/// let mut message = Message::new()?;
+/// message.add_read_only("weight", &weight)?;
+/// message.add_writable("state", &state)?;
+/// message.set_user_bytes(b"step 1")?;
+/// assert_eq!(message.find("weight").unwrap().as_slice::<f32>()?, [1.0, 2.0]);
+/// # Ok::<(), tenon::Error>(())
+/// ```
+pub struct Message {
+    raw: NonNull<sys::tenon_message>,
+}
+
+// SAFETY: rule 8 in tenon.h: a message belongs to no thread; while it is built it is one thread's at a time, which &mut self says.
+unsafe impl Send for Message {}
+// SAFETY: what takes &self takes a pointer to const, which means safe concurrently (rule 8).
+unsafe impl Sync for Message {}
+
+impl Message {
+    /// An empty one.
+    pub fn new() -> Result<Message> {
+        // SAFETY: out is ours.
+        Ok(Message { raw: make(|out, err| unsafe { sys::tenon_message_new(out, err) })? })
+    }
+
+    /// Add a tensor; what its borrowers may do is what its mode gives. The name: a `&str`, or `None`.
+    pub fn add<'n>(&mut self, name: impl Into<Option<&'n str>>, tensor: &Tensor) -> Result<()> {
+        self.add_one(name.into(), tensor, Access::Auto)
+    }
+
+    /// Add a tensor that borrowers cannot write to, whatever they try: [`ErrorKind::Permission`] if its mode cannot promise that.
+    pub fn add_read_only<'n>(&mut self, name: impl Into<Option<&'n str>>, tensor: &Tensor) -> Result<()> {
+        self.add_one(name.into(), tensor, Access::ReadOnly)
+    }
+
+    /// Add a tensor that borrowers may write to as this process may.
+    pub fn add_writable<'n>(&mut self, name: impl Into<Option<&'n str>>, tensor: &TensorMut) -> Result<()> {
+        self.add_one(name.into(), tensor, Access::Writable)
+    }
+
+    fn add_one(&mut self, name: Option<&str>, tensor: &Tensor, access: Access) -> Result<()> {
+        let name = name.map(c_name).transpose()?;
+        self.add_raw(&[tensor.as_raw()], &[c_pointer(&name)], access)
+    }
+
+    /// Add tensors, all of them or none, in one call.
+    pub fn add_all<'t, N, T, I>(&mut self, tensors: I, access: Access) -> Result<()>
+    where
+        I: IntoIterator<Item = (Option<N>, &'t T)>,
+        N: AsRef<str>,
+        T: AsRef<Tensor> + 't,
+    {
+        let mut raws = Vec::new();
+        let mut names: Vec<Option<CString>> = Vec::new();
+        for (name, tensor) in tensors {
+            raws.push(tensor.as_ref().as_raw());
+            names.push(name.map(|name| c_name(name.as_ref())).transpose()?);
+        }
+        let names: Vec<_> = names.iter().map(c_pointer).collect();
+        self.add_raw(&raws, &names, access)
+    }
+
+    fn add_raw(&mut self, tensors: &[*mut sys::tenon_tensor], names: &[*const c_char], access: Access) -> Result<()> {
+        debug_assert_eq!(tensors.len(), names.len());
+        let options = access.share_options();
+        // SAFETY: arrays of as many living tensors and names, borrowed for the call.
+        check(|err| unsafe { sys::tenon_message_add(self.as_raw(), tensors.as_ptr(), names.as_ptr(), tensors.len(), &options, err) })
+    }
+
+    /// Set the user's bytes, in place of those set before. At most 65,536.
+    pub fn set_user_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        // SAFETY: borrowed for the call.
+        check(|err| unsafe { sys::tenon_message_set_user_bytes(self.as_raw(), bytes.as_ptr().cast(), bytes.len(), err) })
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        // SAFETY: self keeps the message.
+        unsafe { sys::tenon_message_count(self.as_raw()) }
+    }
+
+    /// Whether there are no tensors.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One tensor, from 0.
+    pub fn tensor(&self, index: usize) -> Option<Tensor> {
+        // SAFETY: borrowed from the message, or NULL past the end.
+        unsafe { retained(sys::tenon_message_tensor(self.as_raw(), index)) }
+    }
+
+    /// The name of one tensor; `None` too if there is none of that index, or if it is no UTF-8.
+    pub fn name(&self, index: usize) -> Option<&str> {
+        // SAFETY: self keeps the message.
+        let name = unsafe { sys::tenon_message_name(self.as_raw(), index) };
+        // SAFETY: NUL-terminated, borrowed from the message.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().ok()).flatten()
+    }
+
+    /// The first tensor of that name.
+    pub fn find(&self, name: &str) -> Option<Tensor> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the name is borrowed for the call; the result is borrowed from the message, or NULL.
+        unsafe { retained(sys::tenon_message_find(self.as_raw(), name.as_ptr())) }
+    }
+
+    /// All tensors at a glance: names, shapes and where their bytes are, in one call however many there are.
+    pub fn views(&self) -> Vec<TensorView<'_>> {
+        let len = self.len();
+        let mut views: Vec<TensorView<'_>> = Vec::with_capacity(len);
+        if len == 0 {
+            return views;
+        }
+        let out: *mut sys::tenon_tensor_view = views.as_mut_ptr().cast();
+        // SAFETY: room for len views, which are transparent; the first says how large each is, and on success all are filled.
+        unsafe {
+            ptr::addr_of_mut!((*out).struct_size).write(std::mem::size_of::<sys::tenon_tensor_view>());
+            check(|err| sys::tenon_message_get_views(self.as_raw(), out, len, err))
+                // Documented to fail only for a NULL, a struct that is too small, or fewer tensors.
+                .unwrap_or_else(|error| unreachable!("{error}"));
+            views.set_len(len);
+        }
+        views
+    }
+
+    /// The user's bytes.
+    pub fn user_bytes(&self) -> &[u8] {
+        let mut nbytes = 0;
+        // SAFETY: borrowed from the message; NULL if there are none.
+        unsafe {
+            let data = sys::tenon_message_user_bytes(self.as_raw(), &mut nbytes);
+            if data.is_null() {
+                return &[];
+            }
+            std::slice::from_raw_parts(data.cast(), nbytes)
+        }
+    }
+
+    /// The C library's pointer; borrowed, it is released with self.
+    pub fn as_raw(&self) -> *mut sys::tenon_message {
+        self.raw.as_ptr()
+    }
+
+    /// # Safety
+    /// A reference that is given away.
+    pub(crate) unsafe fn adopt(raw: NonNull<sys::tenon_message>) -> Message {
+        Message { raw }
+    }
+}
+
+/// # Safety
+/// NULL, or a living tensor.
+unsafe fn retained(raw: *mut sys::tenon_tensor) -> Option<Tensor> {
+    // SAFETY: as above; the new reference is Tensor's.
+    unsafe { NonNull::new(sys::tenon_tensor_retain(raw)).map(|raw| Tensor::adopt(raw)) }
+}
+
+fn c_pointer(name: &Option<CString>) -> *const c_char {
+    name.as_ref().map_or(ptr::null(), |name| name.as_ptr())
+}
+
+fn c_name(name: &str) -> Result<CString> {
+    CString::new(name).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("the name {name:?} has a NUL in it")))
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours, and gone after this.
+        panic::release(|| unsafe { sys::tenon_message_release(self.as_raw()) });
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("tensors", &self.views()).field("user_bytes", &self.user_bytes().len()).finish()
+    }
+}

@@ -1,0 +1,287 @@
+//! Views: what a reader of a tensor asks for, fetched in one call, and the typed slices over its bytes.
+//!
+//! The checks are here, and pure: a view is plain data that borrows from its tensor or message.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{align_of, size_of};
+use std::ptr::NonNull;
+
+use crate::cell::{ReadCell, SharedCell};
+use crate::dtype::{DType, Element};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Storage;
+use crate::sys;
+use crate::tensor::{Flags, Tensor};
+
+/// A tensor at a glance: name, shape, and where its bytes are. Borrows from the tensor or the message that it was asked of.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct TensorView<'a> {
+    raw: sys::tenon_tensor_view,
+    owner: PhantomData<&'a Tensor>,
+}
+
+// SAFETY: pointers into a tensor, whose reads are safe concurrently (rule 8 in tenon.h), and which its borrow keeps alive.
+unsafe impl Send for TensorView<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for TensorView<'_> {}
+
+impl<'a> TensorView<'a> {
+    /// # Safety
+    /// The library filled `raw`, and the tensor lives for 'a.
+    pub(crate) unsafe fn new(raw: sys::tenon_tensor_view) -> TensorView<'a> {
+        TensorView { raw, owner: PhantomData }
+    }
+
+    /// An empty one, as output for the library.
+    pub(crate) fn blank() -> sys::tenon_tensor_view {
+        // SAFETY: numbers and pointers, for which 0 is a value (rule 5 in tenon.h).
+        let raw: sys::tenon_tensor_view = unsafe { std::mem::zeroed() };
+        sys::tenon_tensor_view { struct_size: size_of::<sys::tenon_tensor_view>(), ..raw }
+    }
+
+    /// Its name in the message; `None` outside of one, without one, or if it is no UTF-8.
+    pub fn name(&self) -> Option<&'a str> {
+        if self.raw.name.is_null() {
+            return None;
+        }
+        // SAFETY: NUL-terminated, and borrowed like the view (tensor.h).
+        unsafe { CStr::from_ptr(self.raw.name) }.to_str().ok()
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        DType::from_raw(self.raw.dtype)
+    }
+
+    /// Elements in each dimension.
+    pub fn sizes(&self) -> &'a [i64] {
+        // SAFETY: ndim numbers, borrowed like the view (tensor.h).
+        unsafe { numbers(self.raw.sizes, self.raw.ndim) }
+    }
+
+    /// Elements from one to the next in each dimension; can be 0 or negative.
+    pub fn strides(&self) -> &'a [i64] {
+        // SAFETY: as above.
+        unsafe { numbers(self.raw.strides, self.raw.ndim) }
+    }
+
+    /// Elements from the start of the storage to the element with index 0, 0, ….
+    pub fn offset(&self) -> u64 {
+        self.raw.offset
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> u64 {
+        self.raw.numel
+    }
+
+    /// The bytes that the elements take when packed.
+    pub fn nbytes(&self) -> u64 {
+        self.raw.nbytes
+    }
+
+    /// What travels with the tensor.
+    pub fn flags(&self) -> Flags {
+        Flags::from_raw(self.raw.flags)
+    }
+
+    /// Whether the elements lie packed, last dimension fastest.
+    pub fn is_contiguous(&self) -> bool {
+        self.raw.is_contiguous != 0
+    }
+
+    /// Whether this process must not write to the bytes.
+    pub fn is_read_only(&self) -> bool {
+        self.raw.data_mut.is_null() && !self.raw.data.is_null()
+    }
+
+    /// The address of the element with index 0, 0, …; NULL over an empty storage.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.raw.data.cast()
+    }
+
+    /// The tensor itself, with a reference of its own.
+    pub fn to_tensor(&self) -> Tensor {
+        // SAFETY: the tensor lives for 'a, and the new reference is Tensor's.
+        unsafe { Tensor::adopt(NonNull::new_unchecked(sys::tenon_tensor_retain(self.raw.tensor))) }
+    }
+
+    /// The elements as a plain slice. Errors: [`ErrorKind::WrongElement`], [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`], and
+    /// [`ErrorKind::MayChange`] if somebody could still write to them: then there are [`cells`](Self::cells), copies
+    /// ([`Tensor::read_into`]), and [`as_slice_unguarded`](Self::as_slice_unguarded).
+    pub fn as_slice<T: Element>(&self) -> Result<&'a [T]> {
+        let (_, len) = self.checked::<T>()?;
+        if len == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: the tensor lives, and so does its storage, which is only looked at.
+        let immutable = unsafe {
+            let storage = sys::tenon_tensor_storage(self.raw.tensor);
+            NonNull::new(storage).is_some_and(|raw| std::mem::ManuallyDrop::new(Storage::adopt(raw)).is_immutable())
+        };
+        if !immutable {
+            return Err(may_change());
+        }
+        // SAFETY: nobody writes to immutable bytes.
+        unsafe { self.as_slice_unguarded() }
+    }
+
+    /// The elements as a plain slice, whoever may write to them. The same errors, but for `MayChange`.
+    ///
+    /// # Safety
+    /// While the slice lives nobody writes to these elements: no thread of this process, and no other process that has them.
+    pub unsafe fn as_slice_unguarded<T: Element>(&self) -> Result<&'a [T]> {
+        let (data, len) = self.checked::<T>()?;
+        // SAFETY: checked says that len elements lie there, aligned; every pattern is a T; nobody writes (above).
+        Ok(unsafe { std::slice::from_raw_parts(data, len) })
+    }
+
+    /// The elements as cells, which can be read whoever writes to them. Errors: as [`as_slice`](Self::as_slice), but for `MayChange`.
+    pub fn cells<T: Element>(&self) -> Result<&'a [ReadCell<T>]> {
+        let (data, len) = self.checked::<T>()?;
+        // SAFETY: as above; a cell takes writers.
+        Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
+    }
+
+    /// The elements as cells to write to; [`ErrorKind::Permission`] if the storage is read-only.
+    pub fn cells_mut<T: Element>(&self) -> Result<&'a [SharedCell<T>]> {
+        let (data, len) = self.checked::<T>()?;
+        if self.is_read_only() {
+            return Err(Error::new(ErrorKind::Permission, "the storage is read-only")
+                .with("option", "PRIVATE_COW or PRIVATE_COPY when it is opened"));
+        }
+        // SAFETY: as above, and the memory may be written.
+        Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) })
+    }
+
+    /// Where `numel` packed elements of T begin, or why not. Without elements the address is a dangling, aligned one.
+    pub(crate) fn checked<T: Element>(&self) -> Result<(*const T, usize)> {
+        let data = self.element_ptr::<T>()?;
+        if !self.is_contiguous() {
+            let text = format!(
+                "a tensor of sizes {:?} and strides {:?} is no slice: its elements do not lie packed",
+                self.sizes(),
+                self.strides()
+            );
+            return Err(Error::new(ErrorKind::NotContiguous, text));
+        }
+        Ok((data, self.raw.numel as usize))
+    }
+
+    /// Where the element with index 0, 0, … of type T lies, or why it cannot be seen as one.
+    pub(crate) fn element_ptr<T: Element>(&self) -> Result<*const T> {
+        if self.dtype() != T::DTYPE {
+            let text = format!("a tensor of {} is no slice of {} ({})", self.dtype(), std::any::type_name::<T>(), T::DTYPE);
+            return Err(Error::new(ErrorKind::WrongElement, text));
+        }
+        let data: *const T = self.raw.data.cast();
+        if self.raw.numel == 0 || data.is_null() {
+            return Ok(NonNull::dangling().as_ptr());
+        }
+        if data as usize % align_of::<T>() != 0 {
+            let text = format!("the elements begin at {data:p}, which is not aligned to the {} bytes of {}", align_of::<T>(), T::DTYPE);
+            return Err(Error::new(ErrorKind::Misaligned, text));
+        }
+        Ok(data)
+    }
+}
+
+impl fmt::Debug for TensorView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("TensorView");
+        if let Some(name) = self.name() {
+            out.field("name", &name);
+        }
+        out.field("dtype", &self.dtype()).field("sizes", &self.sizes());
+        if !self.is_contiguous() {
+            out.field("strides", &self.strides());
+        }
+        out.field("read_only", &self.is_read_only()).finish()
+    }
+}
+
+/// # Safety
+/// `data` has `ndim` numbers that live for 'a, or is NULL.
+pub(crate) unsafe fn numbers<'a>(data: *const i64, ndim: i32) -> &'a [i64] {
+    if data.is_null() || ndim <= 0 {
+        return &[];
+    }
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(data, ndim as usize) }
+}
+
+/// Why there is no plain slice of memory that is not immutable.
+pub(crate) fn may_change() -> Error {
+    Error::new(ErrorKind::MayChange, "the bytes are not frozen, so others could write to them under a plain slice")
+        .with("option", "cells, a copy, a frozen storage, or the unsafe unguarded slice")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the library fills it, over this process's own memory.
+    fn view_of<T: Element>(data: &mut [T], sizes: &[i64], strides: &[i64]) -> TensorView<'static> {
+        let numel: i64 = sizes.iter().product();
+        let raw = sys::tenon_tensor_view {
+            data: data.as_mut_ptr().cast_const().cast(),
+            sizes: sizes.as_ptr(),
+            strides: strides.as_ptr(),
+            numel: numel as u64,
+            nbytes: numel as u64 * size_of::<T>() as u64,
+            dtype: T::DTYPE.raw(),
+            ndim: sizes.len() as i32,
+            is_contiguous: i32::from(strides.last().map_or(true, |stride| *stride == 1)),
+            ..TensorView::blank()
+        };
+        // SAFETY: the tests keep what it points to, and ask for no tensor.
+        unsafe { TensorView::new(raw) }
+    }
+
+    #[test]
+    fn pure_slices() {
+        let (mut data, sizes, strides) = ([1.0f32, 2.0, 3.0, 4.0], [4], [1]);
+        let view = view_of(&mut data, &sizes, &strides);
+        // SAFETY: nobody writes.
+        assert_eq!(unsafe { view.as_slice_unguarded::<f32>() }.unwrap(), [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(view.cells::<f32>().unwrap()[2].get(), 3.0);
+        assert_eq!(view.cells_mut::<f32>().unwrap_err().kind(), ErrorKind::Permission);
+        assert_eq!(view.sizes(), [4]);
+    }
+
+    #[test]
+    fn pure_wrong_element() {
+        let (mut data, sizes, strides) = ([1.0f32, 2.0], [2], [1]);
+        let error = view_of(&mut data, &sizes, &strides).cells::<i32>().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongElement);
+        assert_eq!(error.message(), "a tensor of float32 is no slice of i32 (int32)");
+    }
+
+    #[test]
+    fn pure_not_contiguous() {
+        let (mut data, sizes, strides) = ([1u8, 2, 3, 4], [2], [2]);
+        assert_eq!(view_of(&mut data, &sizes, &strides).cells::<u8>().unwrap_err().kind(), ErrorKind::NotContiguous);
+    }
+
+    #[test]
+    fn pure_misaligned() {
+        let (mut data, sizes, strides) = ([0u32; 3], [2], [1]);
+        let mut view = view_of(&mut data, &sizes, &strides);
+        view.raw.data = view.raw.data.cast::<u8>().wrapping_add(2).cast();
+        let error = view.cells::<u32>().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misaligned);
+        assert!(error.message().contains("aligned to the 4 bytes of uint32"), "{error}");
+    }
+
+    #[test]
+    fn pure_empty() {
+        let (mut data, sizes, strides): ([f64; 0], _, _) = ([], [0], [1]);
+        let mut view = view_of(&mut data, &sizes, &strides);
+        view.raw.data = std::ptr::null();
+        assert!(view.cells::<f64>().unwrap().is_empty());
+        assert!(view.cells_mut::<f64>().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,70 @@
+//! After everything the process holds what it held before. One test alone in its program, so that nobody else counts.
+
+mod common;
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use tenon::{
+    Access, Cancel, Connection, Descriptor, FdHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut, StorageOptions, Tensor,
+    TensorMut, Wait,
+};
+
+fn everything(folder: &common::Folder) {
+    let (ours, theirs) = common::pair();
+    let shared = TensorMut::zeros::<f32>(&[1000]).unwrap();
+    let frozen = Tensor::frozen(&[1u8; 5000], &[5000]).unwrap();
+    let mut message = Message::new().unwrap();
+    message.add("shared", &shared).unwrap();
+    message.add("frozen", &frozen).unwrap();
+    ours.send(&message, common::PATIENCE).unwrap();
+    let received = theirs.recv(common::PATIENCE).unwrap();
+    let _views = received.views();
+
+    let handle = shared.storage().share_fd().unwrap();
+    let _open = handle.open(OpenOptions::new()).unwrap();
+    let _copy = handle.open_writable(OpenOptions::new().private_copy()).unwrap();
+    handle.into_storage(OpenOptions::new()).unwrap();
+    let descriptor = Descriptor::new(&message).unwrap();
+    let fds = descriptor.fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+    Descriptor::open_adopting(descriptor.bytes(), fds, Access::Auto, OpenOptions::new()).unwrap();
+    let fds = descriptor.fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+    Descriptor::open_adopting(&descriptor.bytes()[1..], fds, Access::Auto, OpenOptions::new()).unwrap_err();
+    FdHandle::new(std::fs::File::open("/dev/null").unwrap().into(), 0, 9).into_storage(OpenOptions::new()).unwrap_err();
+    Connection::new(std::fs::File::open("/dev/null").unwrap()).unwrap_err();
+    let cancel = Cancel::new().unwrap();
+    cancel.trigger();
+    theirs.recv(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err();
+
+    let named = StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 100).unwrap();
+    let name = named.share_filename(&FilenameOptions::new(), None).unwrap();
+    name.open(OpenOptions::new().allow_unsealed(), None).unwrap();
+    let weak = named.downgrade().unwrap();
+    drop(named);
+    assert!(weak.upgrade().is_none());
+
+    Tensor::from_dlpack(shared.to_dlpack().unwrap()).unwrap();
+    drop(Storage::wrap::<u8, _>(vec![1, 2, 3]).unwrap());
+    StorageOptions::new().alignment(3).create(9).unwrap_err();
+    let panicking = catch_unwind(AssertUnwindSafe(|| {
+        let _tensor = TensorMut::zeros::<u8>(&[10]).unwrap();
+        panic!("with a tensor in hand");
+    }));
+    assert!(panicking.is_err());
+}
+
+#[test]
+fn nothing_is_left() {
+    common::watchdog();
+    let folder = common::Folder::new();
+    everything(&folder); // the first use starts what stays: a thread, the arena
+    tenon::trim();
+    let held = || (common::open_fds(), tenon::stats().unwrap().storages, tenon::stats().unwrap().segments);
+    let before = held();
+    for _ in 0..10 {
+        everything(&folder);
+    }
+    tenon::trim();
+    assert_eq!(held(), before);
+    assert_eq!(tenon::stats().unwrap().storages, 0);
+    assert!(folder.names().is_empty());
+}
