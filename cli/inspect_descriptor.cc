@@ -155,7 +155,7 @@ void print_content(std::span<const std::byte> bytes, const DescriptorContent& co
       }
       table.add({{std::to_string(i)},
                  {std::to_string(record.storage)},
-                 {tensor::dtype_name(record.dtype)},
+                 {tensor::dtype_name(record.dtype).text},
                  {list_text(sizes_of(content, record))},
                  {list_text(strides_of(content, record))},
                  {std::to_string(record.offset)},
@@ -203,7 +203,7 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
       if ((record.flags & flag.bit) != 0) flags.push_back(flag.name);
     }
     tensors.push_back({{"storage", record.storage},
-                       {"dtype", tensor::dtype_name(record.dtype)},
+                       {"dtype", tensor::dtype_name(record.dtype).text},
                        {"sizes", sizes_of(content, record)},
                        {"strides", strides_of(content, record)},
                        {"offset", record.offset},

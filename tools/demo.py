@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -138,9 +139,26 @@ def open_fds() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def maker_of(path: Path) -> int:
+    """Who made a name in /dev/shm: PyTorch writes its pid into it, Tenon into the file's head, and a socket says who listens. 0: nobody says."""
+    if path.name.startswith("torch_"):
+        pid = path.name.split("_")[1]
+        return int(pid) if pid.isdecimal() else 0
+    try:
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+                probe.connect(str(path))
+                return int(struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError:
+        return 0
+    return int(struct.unpack_from("<i", head, 12)[0]) if head[4:8] == b"TnN1" else 0
+
+
 def names_of(pids: list[int]) -> list[str]:
-    """Names in /dev/shm that these processes made, as far as names tell: PyTorch writes its pid into them. Tenon makes none."""
-    return [name for name in os.listdir("/dev/shm") if "tenon" in name or any(str(pid) in name.split("_") for pid in pids)]
+    """Names in /dev/shm that these processes made. Others may come and go meanwhile."""
+    return [str(path) for path in Path("/dev/shm").iterdir() if maker_of(path) in pids]
 
 
 def run(build: Path) -> None:

@@ -1,6 +1,11 @@
 #include "tensor/dtype.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <string>
 
 namespace tenon::tensor {
 namespace {
@@ -35,34 +40,90 @@ constexpr std::array<CodeEntry, 18> kCodes = {{
 
 const CodeEntry* find_code(uint8_t code) noexcept { return code < kCodes.size() && kCodes[code].name != nullptr ? &kCodes[code] : nullptr; }
 
+bool has_width(const CodeEntry& entry, uint8_t bits) noexcept {
+  return bits != 0 && std::find(entry.widths.begin(), entry.widths.end(), bits) != entry.widths.end();
+}
+
+// What a type without a name is called by: code and bits.
+constexpr std::string_view kUnnamed = "dtype_";
+
+// Without signs, spaces or zeros in front: the inverse of what is printed, and no more.
+bool parse_number(std::string_view text, unsigned most, unsigned* out) noexcept {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size() && *out <= most && (text.size() == 1 || text.front() != '0');
+}
+
+std::optional<DType> parse_unnamed(std::string_view text) noexcept {
+  const size_t line = text.find('_');
+  unsigned code = 0;
+  unsigned bits = 0;
+  if (line == std::string_view::npos || !parse_number(text.substr(0, line), UINT8_MAX, &code) ||
+      !parse_number(text.substr(line + 1), UINT8_MAX, &bits)) {
+    return std::nullopt;
+  }
+  const DType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
+  // What has a name goes by it.
+  const CodeEntry* entry = find_code(dtype.code);
+  if (entry != nullptr && has_width(*entry, dtype.bits)) return std::nullopt;
+  return dtype;
+}
+
+std::optional<DType> parse_scalar(std::string_view name) noexcept {
+  if (name.starts_with(kUnnamed)) return parse_unnamed(name.substr(kUnnamed.size()));
+  for (size_t code = 0; code < kCodes.size(); ++code) {
+    const CodeEntry& entry = kCodes[code];
+    if (entry.name == nullptr || !name.starts_with(entry.name)) continue;
+    const std::string_view rest = name.substr(std::string_view(entry.name).size());
+    unsigned bits = entry.widths[0];
+    const bool good =
+        entry.name_has_bits ? parse_number(rest, UINT8_MAX, &bits) && has_width(entry, static_cast<uint8_t>(bits)) : rest.empty();
+    if (good) return DType{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Status check_dtype(DType dtype) {
   const CodeEntry* entry = find_code(dtype.code);
   if (entry == nullptr) return {Code::kInvalidArgument, format("element type code %u is not known", dtype.code)};
-  bool known_width = false;
-  for (const uint8_t width : entry->widths) {
-    if (width == 0) break;
-    if (width == dtype.bits) known_width = true;
-  }
-  if (!known_width) {
+  if (!has_width(*entry, dtype.bits)) {
     return {Code::kInvalidArgument, format("element type %s (code %u) cannot have %u bits", entry->name, dtype.code, dtype.bits)};
   }
   if (dtype.lanes == 0) return {Code::kInvalidArgument, format("element type %s has 0 lanes", entry->name)};
   return Status::ok();
 }
 
-std::string dtype_name(DType dtype) {
+DTypeName dtype_name(DType dtype) noexcept {
+  DTypeName name;
+  const auto add = [&name](const char* format, auto... numbers) {
+    const int count = std::snprintf(name.text + name.nbytes, sizeof name.text - name.nbytes, format, numbers...);
+    name.nbytes += static_cast<size_t>(std::max(count, 0));
+  };
   const CodeEntry* entry = find_code(dtype.code);
-  std::string name;
-  if (entry == nullptr) {
-    name = format("code%ubits%u", dtype.code, dtype.bits);
+  if (entry == nullptr || !has_width(*entry, dtype.bits)) {
+    add("dtype_%u_%u", unsigned{dtype.code}, unsigned{dtype.bits});
+  } else if (entry->name_has_bits) {
+    add("%s%u", entry->name, unsigned{dtype.bits});
   } else {
-    name = entry->name;
-    if (entry->name_has_bits) name += std::to_string(dtype.bits);
+    add("%s", entry->name);
   }
-  if (dtype.lanes != 1) name += format("x%u", dtype.lanes);
+  if (dtype.lanes != 1) add("x%u", unsigned{dtype.lanes});
   return name;
+}
+
+Result<DType> parse_dtype(std::string_view name) {
+  if (const std::optional<DType> scalar = parse_scalar(name)) return *scalar;
+  // Not the first thing to try: there is an x in "complex64".
+  if (const size_t x = name.rfind('x'); x != std::string_view::npos) {
+    std::optional<DType> dtype = parse_scalar(name.substr(0, x));
+    unsigned lanes = 0;
+    if (dtype && parse_number(name.substr(x + 1), UINT16_MAX, &lanes) && lanes > 1) {
+      dtype->lanes = static_cast<uint16_t>(lanes);
+      return *dtype;
+    }
+  }
+  return Status(Code::kInvalidArgument, format("there is no element type '%s'", std::string(name.substr(0, 64)).c_str()));
 }
 
 }  // namespace tenon::tensor

@@ -1,8 +1,9 @@
 // Element types, in DLPack's numbers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -21,7 +22,15 @@ struct DType {
 // A code that Tenon knows with a width that this code can have, and at least one lane.
 Status check_dtype(DType dtype);
 
-// "float32", "bfloat16", "float8_e4m3fn", "int32x4", …
-std::string dtype_name(DType dtype);
+// A name with its NUL. No memory is needed, so that it can be asked of anything at any time.
+inline constexpr size_t kMaxDTypeNameNbytes = 32;
+struct DTypeName {
+  char text[kMaxDTypeNameNbytes];
+  size_t nbytes = 0;  // without the NUL
+};
+// "float32", "bfloat16", "float8_e4m3fn", "int32x4"; of what has no name "dtype_3_64", code and bits.
+DTypeName dtype_name(DType dtype) noexcept;
+// The inverse. INVALID_ARGUMENT for what is no such name.
+Result<DType> parse_dtype(std::string_view name);
 
 }  // namespace tenon::tensor

@@ -35,26 +35,44 @@ bool compute_reach(std::span<const int64_t> sizes, std::span<const int64_t> stri
   return true;
 }
 
+// The product of the sizes. Strides may be 0, so no storage bounds it; but counts are handed out as int64_t too (DLPack, Python).
+Result<uint64_t> checked_count(std::span<const int64_t> sizes) {
+  bool has_elements = true;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0) return invalid(format("the size of dimension %zu is %lld", i, static_cast<long long>(sizes[i])));
+    if (sizes[i] == 0) has_elements = false;
+  }
+  if (!has_elements) return uint64_t{0};
+  uint64_t count = 1;
+  for (const int64_t size : sizes) {
+    if (!checked_mul(count, static_cast<uint64_t>(size), &count)) return overflow();
+  }
+  if (count > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return overflow();
+  return count;
+}
+
 }  // namespace
+
+Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes) {
+  TENON_TRY(check_dtype(dtype));
+  TENON_ASSIGN(const uint64_t count, checked_count(sizes));
+  uint64_t bits = 0;
+  if (!checked_mul(count, uint64_t{dtype.element_bits()}, &bits)) {
+    // More bits than are counted may still be few enough bytes; but elements of broken bytes are at most 64 bits wide.
+    const uint64_t nbytes = dtype.element_bits() / 8;
+    if (dtype.element_bits() % 8 != 0 || !checked_mul(count, nbytes, &bits) || bits > uint64_t{INT64_MAX}) return overflow();
+    return bits;
+  }
+  return bits / 8 + (bits % 8 != 0 ? 1 : 0);
+}
 
 Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
   TENON_TRY(check_dtype(layout.dtype));
   const std::span<const int64_t> sizes = layout.sizes;
   if (sizes.size() > static_cast<size_t>(kMaxNdim)) return invalid(format("%zu dimensions are more than %d", sizes.size(), kMaxNdim));
   if (layout.strides.size() != sizes.size()) return invalid(format("%zu strides for %zu sizes", layout.strides.size(), sizes.size()));
-  bool has_elements = true;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0) return invalid(format("the size of dimension %zu is %lld", i, static_cast<long long>(sizes[i])));
-    if (sizes[i] == 0) has_elements = false;
-  }
-  uint64_t count = has_elements ? 1 : 0;
-  if (has_elements) {
-    for (const int64_t size : sizes) {
-      if (!checked_mul(count, static_cast<uint64_t>(size), &count)) return overflow();
-    }
-    // Strides may be 0, so no storage bounds the product; but counts are handed out as int64_t too (DLPack, Python).
-    if (count > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return overflow();
-  }
+  TENON_ASSIGN(const uint64_t count, checked_count(sizes));
+  const bool has_elements = count > 0;
 
   const uint64_t bits = layout.dtype.element_bits();
   if (bits % 8 != 0) {

@@ -23,6 +23,9 @@ struct Layout {
 // only. Elements under 8 bits must be contiguous and begin on a byte.
 Status check_layout(const Layout& layout, uint64_t storage_nbytes);
 
+// What a storage needs to hold the elements packed. INVALID_ARGUMENT for an unknown type, a negative size, and more than INT64_MAX bytes.
+Result<uint64_t> packed_nbytes(DType dtype, std::span<const int64_t> sizes);
+
 // Last dimension fastest; fails if they overflow.
 Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes);
 

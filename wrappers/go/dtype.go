@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // DType is an element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar). Comparable, and a constant.
@@ -51,16 +51,6 @@ const (
 	Float4E2M1FN      DType = C.TENON_DTYPE_FLOAT4_E2M1FN | 4<<8 | 1<<16
 )
 
-var dtypeNames = map[DType]string{
-	Bool: "bool", Int1: "int1", Int2: "int2", Int4: "int4", Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64", Uint1: "uint1",
-	Uint2: "uint2", Uint4: "uint4", Uint8: "uint8", Uint16: "uint16", Uint32: "uint32",
-	Uint64: "uint64", Float16: "float16", Float32: "float32", Float64: "float64", BFloat16: "bfloat16", Complex32: "complex32",
-	Complex64: "complex64", Complex128: "complex128", Float8E3M4: "float8_e3m4", Float8E4M3: "float8_e4m3",
-	Float8E4M3B11FNUZ: "float8_e4m3b11fnuz", Float8E4M3FN: "float8_e4m3fn", Float8E4M3FNUZ: "float8_e4m3fnuz", Float8E5M2: "float8_e5m2",
-	Float8E5M2FNUZ: "float8_e5m2fnuz", Float8E8M0FNU: "float8_e8m0fnu", Float6E2M3FN: "float6_e2m3fn", Float6E3M2FN: "float6_e3m2fn",
-	Float4E2M1FN: "float4_e2m1fn",
-}
-
 // NewDType makes a DType of DLPack's three numbers.
 func NewDType(code, bits uint8, lanes uint16) DType {
 	return DType(code) | DType(bits)<<8 | DType(lanes)<<16
@@ -77,36 +67,28 @@ func (d DType) Lanes() uint16 { return uint16(d >> 16) }
 
 // String is the name, as in "float32", "bfloat16" or "int8x4".
 func (d DType) String() string {
-	name, ok := dtypeNames[NewDType(d.Code(), d.Bits(), 1)]
-	if !ok {
-		name = fmt.Sprintf("dtype_%d_%d", d.Code(), d.Bits())
-	}
-	if d.Lanes() != 1 {
-		name += fmt.Sprintf("x%d", d.Lanes())
-	}
-	return name
+	var name [C.TENON_DTYPE_MAX_NAME_NBYTES]C.char
+	C.tenon_dtype_name(d.c(), &name[0], C.size_t(len(name)))
+	return C.GoString(&name[0])
 }
 
 // ParseDType is the DType of a name that String gives.
 func ParseDType(name string) (DType, error) {
-	for dtype, known := range dtypeNames {
-		if known == name {
-			return dtype, nil
-		}
+	if strings.IndexByte(name, 0) >= 0 {
+		return 0, invalid(fmt.Sprintf("there is no element type %q", name))
 	}
-	if at := strings.LastIndexByte(name, 'x'); at > 0 {
-		lanes, err := strconv.ParseUint(name[at+1:], 10, 16)
-		if scalar, of := ParseDType(name[:at]); err == nil && of == nil && lanes > 0 && scalar.Lanes() == 1 {
-			return NewDType(scalar.Code(), scalar.Bits(), uint16(lanes)), nil
-		}
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	var out C.tenon_dtype
+	var failure *C.tenon_error
+	if status := C.tenon_dtype_parse(text, &out, &failure); status != C.TENON_OK {
+		return 0, takeError(status, failure)
 	}
-	var code, bits uint8
-	if n, err := fmt.Sscanf(name, "dtype_%d_%d", &code, &bits); n == 2 && err == nil {
-		if dtype := NewDType(code, bits, 1); dtype.String() == name {
-			return dtype, nil
-		}
-	}
-	return 0, invalid(fmt.Sprintf("there is no dtype %q", name))
+	return dtypeOf(out), nil
+}
+
+func (d DType) c() C.tenon_dtype {
+	return C.tenon_dtype{code: C.uint8_t(d.Code()), bits: C.uint8_t(d.Bits()), lanes: C.uint16_t(d.Lanes())}
 }
 
 // Element is what Slice and View can show. A type of your own over one of these is fine.

@@ -4,11 +4,12 @@ package tenon
 // #cgo noescape tenon_go_tensor_new
 // #cgo noescape tenon_tensor_get_spec
 // #cgo nocallback tenon_tensor_get_spec
+// #cgo noescape tenon_dtype_nbytes
+// #cgo nocallback tenon_dtype_nbytes
 import "C"
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"unsafe"
 )
@@ -121,23 +122,16 @@ func FromSlice[T Element](values []T, sizes []int64, options *StorageOptions) (*
 
 // nbytesOf is the size of packed elements, rounded up to whole bytes.
 func nbytesOf(dtype DType, sizes []int64) (uint64, error) {
-	nbits := uint64(dtype.Bits()) * uint64(dtype.Lanes())
-	overflow := uint64(0)
-	for _, size := range sizes {
-		if size < 0 {
-			return 0, invalid(fmt.Sprintf("sizes %v: one is negative", sizes))
-		}
-		if size == 0 {
-			return 0, nil
-		}
-		var high uint64
-		high, nbits = bits.Mul64(nbits, uint64(size))
-		overflow |= high
+	if len(sizes) > MaxNDim {
+		return 0, invalid(fmt.Sprintf("%d dimensions, %d are the most", len(sizes), MaxNDim))
 	}
-	if overflow != 0 || nbits > 1<<63 {
-		return 0, invalid(fmt.Sprintf("sizes %v are too large", sizes))
+	var out C.uint64_t
+	var failure *C.tenon_error
+	status := C.tenon_dtype_nbytes(dtype.c(), (*C.int64_t)(unsafe.SliceData(sizes)), C.int32_t(len(sizes)), &out, &failure)
+	if status != C.TENON_OK {
+		return 0, takeError(status, failure)
 	}
-	return (nbits + 7) / 8, nil
+	return uint64(out), nil
 }
 
 // Retain gives another object for the same tensor, with a reference of its own to close.

@@ -121,8 +121,8 @@ func TestTensor(t *testing.T) {
 	} {
 		refused(t, tenon.ErrInvalidArgument, "")(tenon.NewTensor(storage, wrong))
 	}
-	refused(t, tenon.ErrInvalidArgument, "too large")(tenon.Empty(tenon.Int16, []int64{1 << 62, 1 << 62}, nil))
-	refused(t, tenon.ErrInvalidArgument, "negative")(tenon.Empty(tenon.Int16, []int64{-1}, nil))
+	refused(t, tenon.ErrInvalidArgument, "overflow")(tenon.Empty(tenon.Int16, []int64{1 << 62, 1 << 62}, nil))
+	refused(t, tenon.ErrInvalidArgument, "is -1")(tenon.Empty(tenon.Int16, []int64{-1}, nil))
 	refused(t, tenon.ErrInvalidArgument, "2 values")(tenon.FromSlice([]int8{1, 2}, []int64{3}, nil))
 	scalar := must(tenon.FromSlice([]complex128{3}, nil, nil))
 	defer scalar.Close()

@@ -48,6 +48,7 @@
 #include <tenon/connection.h>
 #include <tenon/descriptor.h>
 #include <tenon/dlpack.h>
+#include <tenon/dtype.h>
 #include <tenon/error.h>
 #include <tenon/export.h>
 #include <tenon/message.h>

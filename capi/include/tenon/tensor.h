@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <tenon/dtype.h>
 #include <tenon/error.h>
 #include <tenon/storage.h>
 
@@ -10,33 +11,6 @@ TENON_BEGIN_DECLS
 
 /** Strided elements over one storage. A tensor never changes; a view is another tensor over the same storage. */
 typedef struct tenon_tensor tenon_tensor;
-
-/** An element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar). */
-typedef struct tenon_dtype {
-  uint8_t code;
-  uint8_t bits;
-  uint16_t lanes;
-} tenon_dtype;
-
-enum {
-  TENON_DTYPE_INT = 0,
-  TENON_DTYPE_UINT = 1,
-  TENON_DTYPE_FLOAT = 2,
-  TENON_DTYPE_BFLOAT = 4,
-  TENON_DTYPE_COMPLEX = 5,
-  TENON_DTYPE_BOOL = 6,
-  TENON_DTYPE_FLOAT8_E3M4 = 7,
-  TENON_DTYPE_FLOAT8_E4M3 = 8,
-  TENON_DTYPE_FLOAT8_E4M3B11FNUZ = 9,
-  TENON_DTYPE_FLOAT8_E4M3FN = 10,
-  TENON_DTYPE_FLOAT8_E4M3FNUZ = 11,
-  TENON_DTYPE_FLOAT8_E5M2 = 12,
-  TENON_DTYPE_FLOAT8_E5M2FNUZ = 13,
-  TENON_DTYPE_FLOAT8_E8M0FNU = 14,
-  TENON_DTYPE_FLOAT6_E2M3FN = 15,
-  TENON_DTYPE_FLOAT6_E3M2FN = 16,
-  TENON_DTYPE_FLOAT4_E2M1FN = 17
-};
 
 enum {
   TENON_TENSOR_REQUIRES_GRAD = 1, /**< travels with the tensor; means nothing to Tenon */

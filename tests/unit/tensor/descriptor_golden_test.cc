@@ -46,7 +46,7 @@ DescriptorContent every_dtype() {
   for (unsigned code = 0; code < 256; ++code) {
     for (unsigned bits = 0; bits < 256; ++bits) {
       const DType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
-      if (check_dtype(dtype).is_ok()) add_tensor(&content, 0, dtype, {2, 8}, {8, 1}, 0, dtype_name(dtype).c_str());
+      if (check_dtype(dtype).is_ok()) add_tensor(&content, 0, dtype, {2, 8}, {8, 1}, 0, dtype_name(dtype).text);
     }
   }
   return content;

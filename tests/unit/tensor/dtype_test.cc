@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tenon/tensor.h>
 
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -48,8 +49,38 @@ TEST(DType, KnownTypesPassAndHaveTheirNames) {
   std::set<std::string> names;
   for (const Known& known : kKnown) {
     EXPECT_TRUE(check_dtype(known.dtype).is_ok()) << known.name;
-    EXPECT_EQ(dtype_name(known.dtype), known.name);
+    EXPECT_STREQ(dtype_name(known.dtype).text, known.name);
+    EXPECT_EQ(dtype_name(known.dtype).nbytes, std::string(known.name).size());
     EXPECT_TRUE(names.insert(known.name).second);
+  }
+}
+
+// All numbers, each with a few lanes: a name of its own, that fits, and that leads back. (No lanes at all have a name too, but are no
+// type.)
+TEST(DType, NamesAndTypesAreOneToOne) {
+  std::set<std::string> names;
+  for (unsigned code = 0; code < 256; ++code) {
+    for (unsigned bits = 0; bits < 256; ++bits) {
+      for (const unsigned lanes : {1U, 2U, 65535U}) {
+        const DType dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), static_cast<uint16_t>(lanes)};
+        const DTypeName name = dtype_name(dtype);
+        ASSERT_LT(name.nbytes, sizeof name.text);
+        ASSERT_EQ(std::strlen(name.text), name.nbytes);
+        ASSERT_TRUE(names.insert(name.text).second) << name.text;
+        Result<DType> back = parse_dtype(name.text);
+        ASSERT_TRUE(back.is_ok()) << name.text;
+        ASSERT_EQ(back.value(), dtype) << name.text;
+      }
+    }
+  }
+}
+
+TEST(DType, WhatIsNoName) {
+  for (const char* text : {"",           "float",     "float8",      "float032",   "float 32",      "float32 ",     "+float32", "float32x",
+                           "float32x0",  "float32x1", "float32x01",  "float32x-2", "float32x65536", "x4",           "xfloat32", "dtype_",
+                           "dtype_3",    "dtype_3_",  "dtype_256_1", "dtype_2_32", "dtype_03_64",   "dtype_3_64x1", "FLOAT32",  "complex",
+                           "complex64x", "bool8",     "opaque64"}) {
+    EXPECT_EQ(parse_dtype(text).status().code(), Code::kInvalidArgument) << text;
   }
 }
 
@@ -78,10 +109,10 @@ TEST(DType, WrongOnesAreInvalidAndNamed) {
   };
   for (const DType dtype : wrong) {
     const Status status = check_dtype(dtype);
-    EXPECT_EQ(status.code(), Code::kInvalidArgument) << dtype_name(dtype);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << dtype_name(dtype).text;
     EXPECT_FALSE(status.message().empty());
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
-    EXPECT_FALSE(dtype_name(dtype).empty());
+    EXPECT_TRUE(std::string(dtype_name(dtype).text).starts_with(check_dtype({dtype.code, dtype.bits, 1}).is_ok() ? "" : "dtype_"));
   }
 }
 

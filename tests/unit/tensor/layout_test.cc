@@ -190,5 +190,21 @@ TEST(ElementCount, IsTheProduct) {
   EXPECT_EQ(element_count(Dims{2, 0, 4}), 0U);
 }
 
+TEST(Layout, PackedBytes) {
+  const DType float32{TENON_DTYPE_FLOAT, 32, 1};
+  const auto nbytes = [](DType dtype, std::vector<int64_t> sizes) { return packed_nbytes(dtype, sizes); };
+  EXPECT_EQ(nbytes(float32, {}).value(), 4U);
+  EXPECT_EQ(nbytes(float32, {3, 5}).value(), 60U);
+  EXPECT_EQ(nbytes(float32, {INT64_MAX, 0, INT64_MAX}).value(), 0U);
+  EXPECT_EQ(nbytes({TENON_DTYPE_INT, 4, 1}, {3}).value(), 2U);
+  EXPECT_EQ(nbytes({TENON_DTYPE_UINT, 8, 1}, {INT64_MAX}).value(), uint64_t{INT64_MAX});
+  EXPECT_EQ(nbytes({TENON_DTYPE_UINT, 16, 1}, {INT64_MAX / 2}).value(), uint64_t{INT64_MAX} - 1);
+  EXPECT_EQ(nbytes({TENON_DTYPE_UINT, 1, 1}, {INT64_MAX}).value(), uint64_t{1} << 60);
+  for (const auto& sizes : {std::vector<int64_t>{-1}, {0, -1}, {INT64_MAX}, {int64_t{1} << 32, int64_t{1} << 32}, {INT64_MAX / 4 + 1}}) {
+    EXPECT_EQ(nbytes(float32, sizes).status().code(), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(nbytes({3, 64, 1}, {1}).status().code(), Code::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace tenon::tensor

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from tenon._native import lib
+from tenon._native import ffi, lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-_NAMED: dict[str, tuple[int, int]] = {
-    "bool": (lib.TENON_DTYPE_BOOL, 8),
-    "bfloat16": (lib.TENON_DTYPE_BFLOAT, 16),
-    "float8_e3m4": (lib.TENON_DTYPE_FLOAT8_E3M4, 8),
-    "float8_e4m3": (lib.TENON_DTYPE_FLOAT8_E4M3, 8),
-    "float8_e4m3b11fnuz": (lib.TENON_DTYPE_FLOAT8_E4M3B11FNUZ, 8),
-    "float8_e4m3fn": (lib.TENON_DTYPE_FLOAT8_E4M3FN, 8),
-    "float8_e4m3fnuz": (lib.TENON_DTYPE_FLOAT8_E4M3FNUZ, 8),
-    "float8_e5m2": (lib.TENON_DTYPE_FLOAT8_E5M2, 8),
-    "float8_e5m2fnuz": (lib.TENON_DTYPE_FLOAT8_E5M2FNUZ, 8),
-    "float8_e8m0fnu": (lib.TENON_DTYPE_FLOAT8_E8M0FNU, 8),
-    "float6_e2m3fn": (lib.TENON_DTYPE_FLOAT6_E2M3FN, 6),
-    "float6_e3m2fn": (lib.TENON_DTYPE_FLOAT6_E3M2FN, 6),
-    "float4_e2m1fn": (lib.TENON_DTYPE_FLOAT4_E2M1FN, 4),
-    **{f"int{bits}": (lib.TENON_DTYPE_INT, bits) for bits in (1, 2, 4, 8, 16, 32, 64)},
-    **{f"uint{bits}": (lib.TENON_DTYPE_UINT, bits) for bits in (1, 2, 4, 8, 16, 32, 64)},
-    **{f"float{bits}": (lib.TENON_DTYPE_FLOAT, bits) for bits in (16, 32, 64)},
-    **{f"complex{bits}": (lib.TENON_DTYPE_COMPLEX, bits) for bits in (32, 64, 128)},
-}
-_NAMES = {pair: name for name, pair in _NAMED.items()}
 
 # Python's own types, as numpy reads them.
 _PYTHON: dict[object, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
@@ -43,25 +22,29 @@ def bits_of(number: int) -> int:
 
 
 def name_of(number: int) -> str:
-    code, bits, lanes = number & 0xFF, number >> 8 & 0xFF, number >> 16
-    name = _NAMES.get((code, bits)) or f"dtype_{code}_{bits}"
-    return name if lanes == 1 else f"{name}x{lanes}"
+    try:
+        return _names[number]
+    except KeyError:
+        pass
+    text = ffi.new("char[]", lib.TENON_DTYPE_MAX_NAME_NBYTES)
+    lib.tenon_dtype_name((number & 0xFF, number >> 8 & 0xFF, number >> 16), text, len(text))
+    name = ffi.string(text).decode()
+    if len(_names) < 256:
+        _names[number] = name
+    return name
 
 
 def _parse(name: str) -> int | None:
-    pair = _NAMED.get(name)
-    if pair is not None:
-        return pack(*pair)
-    base, _, lanes = name.rpartition("x")
-    pair = _NAMED.get(base.rstrip("_"))
-    if pair is not None and lanes.isdecimal() and 0 < int(lanes) < 1 << 16:
-        return pack(*pair, int(lanes))
-    if name.startswith("dtype_"):
-        parts = name.split("_")[1:]
-        if len(parts) == 2 and all(part.isdecimal() and int(part) < 256 for part in parts):
-            return pack(int(parts[0]), int(parts[1]))
-    return None
+    # torch writes float4_e2m1fn_x2.
+    base, mark, lanes = name.rpartition("_x")
+    raw = (f"{base}x{lanes}" if mark else name).encode()
+    out = ffi.new("tenon_dtype *")
+    if b"\0" in raw or lib.tenon_dtype_parse(raw, out, ffi.NULL) != lib.TENON_OK:
+        return None
+    return pack(out.code, out.bits, out.lanes)
 
+
+_names: dict[int, str] = {}
 
 # numpy's and torch's dtypes, once met: there are few, and they live as long as their module.
 _met: dict[Any, int] = {}

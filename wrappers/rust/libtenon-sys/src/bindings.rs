@@ -486,11 +486,6 @@ const _: () = {
         "Offset of field: tenon_sweep_result::removed_nbytes",
     ][::core::mem::offset_of!(tenon_sweep_result, removed_nbytes) - 40usize];
 };
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_tensor {
-    _unused: [u8; 0],
-}
 ///An element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar).
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -531,18 +526,26 @@ pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_9 = 15;
 pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_9 = 16;
 pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_9 = 17;
 pub type _bindgen_ty_9 = ::core::ffi::c_uint;
-///travels with the tensor; means nothing to Tenon
-pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_10 = 1;
-///travels with the tensor; means nothing to Tenon
-pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_10 = 2;
-///the elements are to be read conjugated
-pub const TENON_TENSOR_CONJ: _bindgen_ty_10 = 4;
-///the elements are to be read negated
-pub const TENON_TENSOR_NEG: _bindgen_ty_10 = 8;
+///room for every name, with its NUL
+pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_10 = 32;
 pub type _bindgen_ty_10 = ::core::ffi::c_uint;
-///dimensions at most
-pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_11 = 64;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_tensor {
+    _unused: [u8; 0],
+}
+///travels with the tensor; means nothing to Tenon
+pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_11 = 1;
+///travels with the tensor; means nothing to Tenon
+pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_11 = 2;
+///the elements are to be read conjugated
+pub const TENON_TENSOR_CONJ: _bindgen_ty_11 = 4;
+///the elements are to be read negated
+pub const TENON_TENSOR_NEG: _bindgen_ty_11 = 8;
 pub type _bindgen_ty_11 = ::core::ffi::c_uint;
+///dimensions at most
+pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_12 = 64;
+pub type _bindgen_ty_12 = ::core::ffi::c_uint;
 ///The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -683,18 +686,18 @@ pub struct tenon_message {
     _unused: [u8; 0],
 }
 ///bytes of the user's own in one message
-pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_12 = 65536;
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_13 = 65536;
 ///bytes of one tensor's name, without the NUL
-pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_12 = 4096;
-pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_13 = 4096;
+pub type _bindgen_ty_13 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_connection {
     _unused: [u8; 0],
 }
 ///the socket is the library's once tenon_connection_new succeeds
-pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_13 = 1;
-pub type _bindgen_ty_13 = ::core::ffi::c_uint;
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_14 = 1;
+pub type _bindgen_ty_14 = ::core::ffi::c_uint;
 ///Limits and options of one connection. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -756,8 +759,8 @@ pub struct tenon_descriptor {
 }
 /**no fds travel: the opener fetches them from this process through /proc, so this
 process must live, and hold the descriptor, until then; same user and pid namespace*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_14 = 1;
-pub type _bindgen_ty_14 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_15 = 1;
+pub type _bindgen_ty_15 = ::core::ffi::c_uint;
 ///How a descriptor is made. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1214,8 +1217,9 @@ extern "C" {
         handle: *const tenon_filename_handle,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Do now what exit() does for names: take this process's part out of their counts, and keep what it has in flight for 60 seconds. For a
- process that ends in order but with _exit(), such as one that Python's multiprocessing forked; others need not call it.
+    /**Do now what exit() does for names: take this process's part out of their counts, keep the files that it has in flight for 60 seconds, and
+ end the names behind which it hands out memory. For a process that ends in order but with _exit(), such as one that Python's
+ multiprocessing forked, or a Go program; others need not call it.
  @since 0.1. Any thread. Storages stay valid.*/
     pub fn tenon_filename_leave();
     /**Take a name away. Who has it open keeps the memory; nobody opens it any more. A process of PyTorch's that holds it aborts when it lets
@@ -1254,6 +1258,44 @@ extern "C" {
         program: *const ::core::ffi::c_char,
         wait: *const tenon_wait,
         out: *mut ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The name of an element type, as numpy and PyTorch have it: "float32", "bfloat16", "float8_e4m3fn"; with more lanes than one, "uint8x4";
+ of a type that has none, "dtype_3_64" (code and bits).
+ @param[in]  dtype     any numbers.
+ @param[out] out       room for `capacity` bytes; gets the name, cut if it does not fit, and a NUL; may be NULL if capacity is 0.
+ @param[in]  capacity  bytes; TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
+ @return bytes of the whole name, without the NUL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_dtype_name(
+        dtype: tenon_dtype,
+        out: *mut ::core::ffi::c_char,
+        capacity: usize,
+    ) -> usize;
+    /**The element type of a name that tenon_dtype_name gives.
+ @param[in]  name  borrowed.
+ @param[out] out   untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
+ @since 0.1. Any thread.*/
+    pub fn tenon_dtype_parse(
+        name: *const ::core::ffi::c_char,
+        out: *mut tenon_dtype,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The bytes of a packed tensor: what a storage needs to hold it.
+ @param[in]  dtype  of an element.
+ @param[in]  sizes  borrowed array of ndim numbers >= 0, in elements; may be NULL if ndim is 0.
+ @param[in]  ndim   0 to 64.
+ @param[out] out    bytes: numel * bits * lanes / 8, rounded up; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an int64_t counts).
+ @since 0.1. Any thread.*/
+    pub fn tenon_dtype_nbytes(
+        dtype: tenon_dtype,
+        sizes: *const i64,
+        ndim: i32,
+        out: *mut u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Make a tensor over a storage. Every element it can name must lie inside the storage; nothing is read or moved.
@@ -1395,7 +1437,8 @@ extern "C" {
     /**The name of one tensor.
  @param[in] message  borrowed; NULL is allowed.
  @param[in] index    from 0.
- @return NUL-terminated UTF-8, borrowed from the message; NULL: no name, or past the end.
+ @return NUL-terminated UTF-8, borrowed from the message, valid until the next tenon_message_add or its release; NULL: no name, or past
+         the end.
  @since 0.1. Any thread.*/
     pub fn tenon_message_name(
         message: *const tenon_message,
@@ -1413,7 +1456,7 @@ extern "C" {
     /**The first n tensors of a message at once, for callers to whom each call is dear.
  @param[in]     message  borrowed.
  @param[in,out] out      array of n; out[0].struct_size set by the caller is the size of each, and is written to the others; valid until
-                         the message's release; untouched on failure.
+                         the message's release, names until the next tenon_message_add; untouched on failure.
  @param[in]     n        at most tenon_message_count; 0 is allowed.
  @param[out]    err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (also if there are fewer).

@@ -1,9 +1,10 @@
 //! Element types: what a tensor says of itself, and which Rust types can stand for it.
 
+use std::ffi::{CStr, CString};
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{check, Error, ErrorKind};
 use crate::sys;
 
 /// An element type in DLPack's numbers. Shown and parsed as text: `float32`, `bfloat16`, `float8_e4m3fn`, `uint8x4`.
@@ -24,6 +25,7 @@ macro_rules! dtypes {
             $(pub const $name: DType = DType::new(sys::$code as u8, $bits);)*
         }
 
+        #[cfg(test)]
         const NAMES: &[(&str, DType)] = &[$(($text, DType::$name)),*];
     };
 }
@@ -89,16 +91,14 @@ impl DType {
     }
 }
 
+/// The name, as in `float32`, `bfloat16` or, with more lanes than one, `uint8x4`.
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match NAMES.iter().find(|(_, dtype)| *dtype == self.with_lanes(1)) {
-            Some((name, _)) => f.write_str(name)?,
-            None => write!(f, "dtype_{}_{}", self.code, self.bits)?,
-        }
-        if self.lanes != 1 {
-            write!(f, "x{}", self.lanes)?;
-        }
-        Ok(())
+        let mut name = [0u8; sys::TENON_DTYPE_MAX_NAME_NBYTES as usize];
+        // SAFETY: name has that many bytes, of which the library makes a text with a NUL.
+        unsafe { sys::tenon_dtype_name(self.raw(), name.as_mut_ptr().cast(), name.len()) };
+        let text = CStr::from_bytes_until_nul(&name).map_err(|_| fmt::Error)?;
+        f.write_str(text.to_str().map_err(|_| fmt::Error)?)
     }
 }
 
@@ -112,20 +112,13 @@ impl FromStr for DType {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<DType, Error> {
-        fn scalar(text: &str) -> Option<DType> {
-            if let Some((_, dtype)) = NAMES.iter().find(|(name, _)| *name == text) {
-                return Some(*dtype);
-            }
-            let (code, bits) = text.strip_prefix("dtype_")?.split_once('_')?;
-            Some(DType::new(code.parse().ok()?, bits.parse().ok()?))
-        }
-        let found = scalar(text).or_else(|| {
-            let (base, lanes) = text.rsplit_once('x')?;
-            Some(scalar(base)?.with_lanes(lanes.parse().ok().filter(|lanes| *lanes > 0)?))
-        });
-        found.ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, format!("no dtype {text:?}: use one such as float32, bfloat16 or uint8x4"))
-        })
+        let Ok(name) = CString::new(text) else {
+            return Err(Error::new(ErrorKind::InvalidArgument, format!("there is no element type {text:?}")));
+        };
+        let mut raw = sys::tenon_dtype { code: 0, bits: 0, lanes: 0 };
+        // SAFETY: all is borrowed for the call.
+        check(|err| unsafe { sys::tenon_dtype_parse(name.as_ptr(), &mut raw, err) })?;
+        Ok(DType::from_raw(raw))
     }
 }
 
@@ -201,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pure_names_and_dtypes_are_one_to_one() {
+    fn names_and_dtypes_are_one_to_one() {
         for (name, dtype) in NAMES {
             assert_eq!(dtype.to_string(), *name);
             assert_eq!(name.parse::<DType>().unwrap(), *dtype);
@@ -212,11 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn pure_no_such_name() {
+    fn no_such_name() {
         for text in ["", "float", "float32x0", "xfloat32", "float32x", "dtype_300_1"] {
             let error = text.parse::<DType>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-            assert!(error.message().contains(&format!("{text:?}")));
+            assert!(error.message().contains(text));
         }
     }
 

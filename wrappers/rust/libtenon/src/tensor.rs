@@ -438,8 +438,10 @@ impl From<TensorMut> for Tensor {
 
 /// The bytes of a packed tensor of that shape.
 fn nbytes_of<T: Element>(sizes: &[i64]) -> Result<u64> {
-    let product = sizes.iter().try_fold(size_of::<T>() as u64, |product, size| product.checked_mul(u64::try_from(*size).ok()?));
-    // An empty dimension beside huge ones is no overflow.
-    let product = if sizes.contains(&0) { Some(0) } else { product };
-    product.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("sizes {sizes:?} have no number of bytes")))
+    let mut nbytes = 0;
+    // More dimensions than an i32 counts are more than the library takes, too.
+    let ndim = i32::try_from(sizes.len()).unwrap_or(i32::MAX);
+    // SAFETY: ndim numbers are borrowed for the call.
+    check(|err| unsafe { sys::tenon_dtype_nbytes(T::DTYPE.raw(), sizes.as_ptr(), ndim, &mut nbytes, err) })?;
+    Ok(nbytes)
 }

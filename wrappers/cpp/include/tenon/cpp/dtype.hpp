@@ -2,7 +2,7 @@
 #ifndef TENON_CPP_DTYPE_HPP
 #define TENON_CPP_DTYPE_HPP
 
-#include <tenon/tensor.h>
+#include <tenon/dtype.h>
 #include <tenon/cpp/config.hpp>
 
 #include <complex>
@@ -35,74 +35,19 @@ struct Dtype {
   friend constexpr bool operator==(const Dtype&, const Dtype&) noexcept = default;
 };
 
-namespace detail {
-
-struct NamedDtype {
-  std::string_view name;
-  unsigned code;
-  unsigned bits;
-};
-inline constexpr NamedDtype kNamedDtypes[] = {
-    {"bool", TENON_DTYPE_BOOL, 8},
-    {"int1", TENON_DTYPE_INT, 1},
-    {"int2", TENON_DTYPE_INT, 2},
-    {"int4", TENON_DTYPE_INT, 4},
-    {"int8", TENON_DTYPE_INT, 8},
-    {"int16", TENON_DTYPE_INT, 16},
-    {"int32", TENON_DTYPE_INT, 32},
-    {"int64", TENON_DTYPE_INT, 64},
-    {"uint1", TENON_DTYPE_UINT, 1},
-    {"uint2", TENON_DTYPE_UINT, 2},
-    {"uint4", TENON_DTYPE_UINT, 4},
-    {"uint8", TENON_DTYPE_UINT, 8},
-    {"uint16", TENON_DTYPE_UINT, 16},
-    {"uint32", TENON_DTYPE_UINT, 32},
-    {"uint64", TENON_DTYPE_UINT, 64},
-    {"float16", TENON_DTYPE_FLOAT, 16},
-    {"float32", TENON_DTYPE_FLOAT, 32},
-    {"float64", TENON_DTYPE_FLOAT, 64},
-    {"bfloat16", TENON_DTYPE_BFLOAT, 16},
-    {"complex32", TENON_DTYPE_COMPLEX, 32},
-    {"complex64", TENON_DTYPE_COMPLEX, 64},
-    {"complex128", TENON_DTYPE_COMPLEX, 128},
-    {"float8_e3m4", TENON_DTYPE_FLOAT8_E3M4, 8},
-    {"float8_e4m3", TENON_DTYPE_FLOAT8_E4M3, 8},
-    {"float8_e4m3b11fnuz", TENON_DTYPE_FLOAT8_E4M3B11FNUZ, 8},
-    {"float8_e4m3fn", TENON_DTYPE_FLOAT8_E4M3FN, 8},
-    {"float8_e4m3fnuz", TENON_DTYPE_FLOAT8_E4M3FNUZ, 8},
-    {"float8_e5m2", TENON_DTYPE_FLOAT8_E5M2, 8},
-    {"float8_e5m2fnuz", TENON_DTYPE_FLOAT8_E5M2FNUZ, 8},
-    {"float8_e8m0fnu", TENON_DTYPE_FLOAT8_E8M0FNU, 8},
-    {"float6_e2m3fn", TENON_DTYPE_FLOAT6_E2M3FN, 6},
-    {"float6_e3m2fn", TENON_DTYPE_FLOAT6_E3M2FN, 6},
-    {"float4_e2m1fn", TENON_DTYPE_FLOAT4_E2M1FN, 4},
-};
-
-}  // namespace detail
-
 /// The name of an element type, such as "float32", "bfloat16" or, with more lanes than one, "uint8x4".
 inline std::string name_of(Dtype dtype) {
-  std::string name = "dtype_" + std::to_string(dtype.code) + "_" + std::to_string(dtype.bits);
-  for (const detail::NamedDtype& each : detail::kNamedDtypes) {
-    if (each.code == dtype.code && each.bits == dtype.bits) name = each.name;
-  }
-  return dtype.lanes == 1 ? name : name + "x" + std::to_string(dtype.lanes);
+  char name[TENON_DTYPE_MAX_NAME_NBYTES];
+  return {name, tenon_dtype_name(dtype, name, sizeof name)};
 }
 
-/// The element type of that name; nothing if there is none. The inverse of name_of for every type that has a name.
+/// The element type of that name; nothing if there is none. The inverse of name_of.
 inline std::optional<Dtype> dtype_of(std::string_view name) {
-  for (const detail::NamedDtype& each : detail::kNamedDtypes) {
-    if (each.name == name) return Dtype(each.code, each.bits);
-    if (!name.starts_with(each.name) || name.size() < each.name.size() + 2 || name[each.name.size()] != 'x') continue;
-    unsigned lanes = 0;
-    for (const char digit : name.substr(each.name.size() + 1)) {
-      if (digit < '0' || digit > '9') return std::nullopt;
-      lanes = lanes * 10 + static_cast<unsigned>(digit - '0');
-      if (lanes > 0xFFFF) return std::nullopt;
-    }
-    if (lanes > 0) return Dtype(each.code, each.bits, lanes);
-  }
-  return std::nullopt;
+  tenon_dtype dtype{};
+  // A longer text is no name, and a NUL inside would hide what follows.
+  if (name.size() >= TENON_DTYPE_MAX_NAME_NBYTES || name.find('\0') != std::string_view::npos) return std::nullopt;
+  if (tenon_dtype_parse(std::string(name).c_str(), &dtype, nullptr) != TENON_OK) return std::nullopt;
+  return dtype;
 }
 
 /// An element of a bool tensor: one byte, which a peer may have set to anything. C++ may not read such a byte as bool, so it is this.

@@ -240,19 +240,12 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
  private:
   // Overflow is looked for here, because the storage is made before the library sees the sizes.
   static Result<std::uint64_t> nbytes_of(std::span<const std::int64_t> sizes, Dtype dtype) {
-    std::uint64_t numel = 1;
-    bool fits = true;
-    bool empty = false;
-    for (const std::int64_t size : sizes) {
-      if (size < 0) return detail::wrong("size " + std::to_string(size) + " is negative");
-      empty = empty || size == 0;
-      fits = fits && !__builtin_mul_overflow(numel, static_cast<std::uint64_t>(size), &numel);
-    }
-    std::uint64_t bits = 0;
-    fits = fits && !__builtin_mul_overflow(numel, std::uint64_t{dtype.bits} * dtype.lanes, &bits);
-    if (empty) return std::uint64_t{0};
-    if (!fits) return detail::wrong("the sizes overflow");
-    return bits / 8 + (bits % 8 != 0 ? 1 : 0);
+    if (sizes.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(sizes.size()) + " dimensions are more than 64");
+    std::uint64_t nbytes = 0;
+    const Result<void> counted = detail::call(
+        [&](tenon_error** err) { return tenon_dtype_nbytes(dtype, sizes.data(), static_cast<std::int32_t>(sizes.size()), &nbytes, err); });
+    if (!counted) return counted.error();
+    return nbytes;
   }
 };
 
