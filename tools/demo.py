@@ -140,7 +140,7 @@ def open_fds() -> int:
 
 
 def maker_of(path: Path) -> int:
-    """Who made a name in /dev/shm: PyTorch writes its pid into it, Tenon into the file's head, and a socket says who listens. 0: nobody says."""
+    """Who made a name in /dev/shm: PyTorch writes its pid into it, Tenon into the file's head, a socket tells who listens. 0: unknown."""
     if path.name.startswith("torch_"):
         pid = path.name.split("_")[1]
         return int(pid) if pid.isdecimal() else 0
