@@ -28,7 +28,7 @@ def name_of(number: int) -> str:
         pass
     text = ffi.new("char[]", lib.TENON_DTYPE_MAX_NAME_NBYTES)
     lib.tenon_dtype_name((number & 0xFF, number >> 8 & 0xFF, number >> 16), text, len(text))
-    name = ffi.string(text).decode()
+    name: str = ffi.string(text).decode()
     if len(_names) < 256:
         _names[number] = name
     return name
