@@ -1263,7 +1263,8 @@ extern "C" {
     /**The name of an element type, as numpy and PyTorch have it: "float32", "bfloat16", "float8_e4m3fn"; with more lanes than one, "uint8x4";
  of a type that has none, "dtype_3_64" (code and bits).
  @param[in]  dtype     any numbers.
- @param[out] out       room for `capacity` bytes; gets the name, cut if it does not fit, and a NUL; may be NULL if capacity is 0.
+ @param[out] out       borrowed, room for `capacity` bytes; gets the name, cut if it does not fit, and a NUL; may be NULL if capacity is
+ 0.
  @param[in]  capacity  bytes; TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
  @return bytes of the whole name, without the NUL.
  @since 0.1. Any thread.*/
@@ -1274,7 +1275,7 @@ extern "C" {
     ) -> usize;
     /**The element type of a name that tenon_dtype_name gives.
  @param[in]  name  borrowed.
- @param[out] out   untouched on failure.
+ @param[out] out   borrowed; untouched on failure.
  @param[out] err   optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
  @since 0.1. Any thread.*/
@@ -1287,7 +1288,7 @@ extern "C" {
  @param[in]  dtype  of an element.
  @param[in]  sizes  borrowed array of ndim numbers >= 0, in elements; may be NULL if ndim is 0.
  @param[in]  ndim   0 to 64.
- @param[out] out    bytes: numel * bits * lanes / 8, rounded up; untouched on failure.
+ @param[out] out    borrowed; bytes: numel * bits * lanes / 8, rounded up; untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an int64_t counts).
  @since 0.1. Any thread.*/
