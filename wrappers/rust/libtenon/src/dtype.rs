@@ -94,6 +94,10 @@ impl DType {
 /// The name, as in `float32`, `bfloat16` or, with more lanes than one, `uint8x4`.
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if cfg!(miri) {
+            // It runs no foreign code.
+            return write!(f, "dtype_{}_{}x{}", self.code, self.bits, self.lanes);
+        }
         let mut name = [0u8; sys::TENON_DTYPE_MAX_NAME_NBYTES as usize];
         // SAFETY: name has that many bytes, of which the library makes a text with a NUL.
         unsafe { sys::tenon_dtype_name(self.raw(), name.as_mut_ptr().cast(), name.len()) };

@@ -257,7 +257,9 @@ mod tests {
         let (mut data, sizes, strides) = ([1.0f32, 2.0], [2], [1]);
         let error = view_of(&mut data, &sizes, &strides).cells::<i32>().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongElement);
-        assert_eq!(error.message(), "a tensor of float32 is no slice of i32 (int32)");
+        if !cfg!(miri) {
+            assert_eq!(error.message(), "a tensor of float32 is no slice of i32 (int32)");
+        }
     }
 
     #[test]
@@ -273,7 +275,9 @@ mod tests {
         view.raw.data = view.raw.data.cast::<u8>().wrapping_add(2).cast();
         let error = view.cells::<u32>().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misaligned);
-        assert!(error.message().contains("aligned to the 4 bytes of uint32"), "{error}");
+        if !cfg!(miri) {
+            assert!(error.message().contains("aligned to the 4 bytes of uint32"), "{error}");
+        }
     }
 
     #[test]
