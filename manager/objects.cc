@@ -3,9 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstring>
 #include <string_view>
 
 #include "os/memfd.h"

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <mutex>
-#include <new>
 #include <unordered_map>
 
 #include "base/fork.h"

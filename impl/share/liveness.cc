@@ -3,10 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <mutex>

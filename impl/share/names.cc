@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <map>
-#include <new>
 #include <thread>
 #include <unordered_map>
 #include <vector>

@@ -236,17 +236,11 @@ func (m *Message) Views() ([]TensorView, error) {
 		return nil, err
 	}
 	defer m.end()
-	n := int(C.tenon_message_count(message))
-	if n == 0 {
-		return nil, nil
+	raw, err := rawViews(message, false)
+	if err != nil || raw == nil {
+		return nil, err
 	}
-	raw := make([]C.tenon_tensor_view, n)
-	raw[0].struct_size = C.sizeof_tenon_tensor_view
-	var failure *C.tenon_error
-	if status := C.tenon_message_get_views(message, unsafe.SliceData(raw), C.size_t(n), &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	views := make([]TensorView, n)
+	views := make([]TensorView, len(raw))
 	names := goStrings(raw)
 	for i := range views {
 		length := textLen(raw[i].name)
@@ -254,6 +248,27 @@ func (m *Message) Views() ([]TensorView, error) {
 		names = names[length:]
 	}
 	return views, nil
+}
+
+// rawViews is what C says of all tensors, in one call; with retain each gets a new reference, which is the caller's.
+func rawViews(message *C.tenon_message, retain bool) ([]C.tenon_tensor_view, error) {
+	n := C.tenon_message_count(message)
+	if n == 0 {
+		return nil, nil
+	}
+	raw := make([]C.tenon_tensor_view, n)
+	raw[0].struct_size = C.sizeof_tenon_tensor_view
+	var failure *C.tenon_error
+	var status C.tenon_status
+	if retain {
+		status = C.tenon_go_message_take(message, unsafe.SliceData(raw), n, &failure)
+	} else {
+		status = C.tenon_message_get_views(message, unsafe.SliceData(raw), n, &failure)
+	}
+	if status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return raw, nil
 }
 
 // goStrings gives all names one after another: one string, where hundreds would cost more than the rest.
@@ -286,17 +301,11 @@ func (m *Message) Tensors() ([]*Tensor, error) {
 		return nil, err
 	}
 	defer m.end()
-	n := int(C.tenon_message_count(message))
-	if n == 0 {
-		return nil, nil
+	raw, err := rawViews(message, true)
+	if err != nil || raw == nil {
+		return nil, err
 	}
-	raw := make([]C.tenon_tensor_view, n)
-	raw[0].struct_size = C.sizeof_tenon_tensor_view
-	var failure *C.tenon_error
-	if status := C.tenon_go_message_take(message, unsafe.SliceData(raw), C.size_t(n), &failure); status != C.TENON_OK {
-		return nil, takeError(status, failure)
-	}
-	tensors := make([]*Tensor, n)
+	tensors := make([]*Tensor, len(raw))
 	for i := range tensors {
 		tensors[i] = newTensor(raw[i].tensor)
 	}
