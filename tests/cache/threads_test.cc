@@ -138,9 +138,12 @@ TEST(Threads, SegmentsThatEndWhileTheyAreLent) {
         tenon_storage_release(late);
       }
     });
-    (void)tenon_storage_trim();
     CHECK(folder.becomes_empty());
-    CHECK_EQ(fault::count_memfd_mappings(), 0);
+    // The names' thread may be the last to let go of what it was asked for, and a trim takes only what nobody holds.
+    CHECK(soon([] {
+      (void)tenon_storage_trim();
+      return fault::count_memfd_mappings() == 0;
+    }));
   });
 }
 
