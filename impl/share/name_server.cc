@@ -200,7 +200,7 @@ class SocketTail : public memory::SegmentTail {
     // Its storages took their names with them, and a name with messages in flight holds the segment.
     if (const auto own = all.own_names.find(segment); own != all.own_names.end()) (void)take_out(&all, own->second);
   }
-  void after_unmap() noexcept override {}
+  void after_unmap() noexcept override { close_idle_directories(); }
 
  private:
   const uint64_t generation_ = fork_generation();

@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <map>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "base/fork.h"
@@ -32,22 +30,10 @@ struct Kept {
   os::Mapping head;
 };
 
-struct Sweep {
-  os::NameCursor cursor;
-  int64_t next_pass_ns = 0;
-  bool resting = false;
-};
-
-constexpr size_t kSweepSlice = 8;
-constexpr int64_t kFirstSweepNs = 50'000'000;
 constexpr int kLastTries = 5;
-constexpr int64_t kPassNs = 1'000'000'000;
-constexpr int64_t kWatchedPassNs = 60'000'000'000;
 
 struct State {
   std::mutex mutex;
-  std::unordered_map<std::string, Ref<Directory>> directories;
-  std::map<const Directory*, Sweep> sweeps;
   std::vector<Kept> kept;
   FileTail* first = nullptr;
   bool exit_hook = false;
@@ -120,11 +106,7 @@ class Names {
 
   // The child holds the files that it inherited by their mappings, and owes the counts nothing (leave() sees that by the generation). What
   // the parent keeps for messages is the parent's, and its fds here would make it look held.
-  static void in_child() noexcept {
-    State& all = state();
-    all.kept.clear();
-    all.sweeps.clear();
-  }
+  static void in_child() noexcept { state().kept.clear(); }
 
   static void enter(FileTail* tail) noexcept {
     State& all = state();
@@ -187,26 +169,6 @@ const bool g_fork_hooks = [] {
 
 }  // namespace
 
-Result<Ref<Directory>> open_names_directory(const std::string& path) {
-  State& all = state();
-  if (Result<NameInfo> now = os::look_at_path(path); now.is_ok()) {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto found = all.directories.find(path);
-    if (found != all.directories.end() && same_file(now.value(), found->second->device(), found->second->inode())) return found->second;
-  }
-  TENON_ASSIGN(Fd fd, os::open_directory(path));
-  TENON_ASSIGN(const NameInfo info, os::look_at_file(fd.get()));
-  Ref<Directory> old;  // let go after the lock
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  Ref<Directory>& known = all.directories[path];
-  // The path may lead elsewhere than it did: a directory that was removed and made again, a mount.
-  if (!known || known->device() != info.device || known->inode() != info.inode) {
-    old = std::move(known);
-    known = Ref<Directory>::adopt(new Directory(std::move(fd), path, info.device, info.inode));
-  }
-  return known;
-}
-
 void leave_names() noexcept { Names::at_exit(); }
 
 FileTail::FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, uint64_t inode, std::string manager) noexcept
@@ -217,7 +179,11 @@ FileTail::FileTail(Ref<Directory> directory, std::string leaf, uint64_t device, 
       generation_(fork_generation()),
       manager_(std::move(manager)) {}
 
-FileTail::~FileTail() { (void)Names::remove(this); }
+FileTail::~FileTail() {
+  (void)Names::remove(this);
+  directory_ = nullptr;
+  close_idle_directories();
+}
 
 void FileTail::enter(FilenameHeader* header, os::Mapping page) noexcept {
   header_ = header;
@@ -357,41 +323,6 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
   if (is_bell) remove_dead_sockets(directory->fd());
   // The kernel may let go of a bell before it does of the sockets, so after a bell one looks again in any case.
   return still_kept || (remove_if_dead(directory->fd(), leaf) && !is_bell);
-}
-
-void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {
-  try {
-    State& all = state();
-    const int64_t now = os::real_time_ns();
-    std::vector<std::string> leaves;
-    bool first = false;
-    {
-      const std::lock_guard<std::mutex> lock(all.mutex);
-      auto found = all.sweeps.find(directory.get());
-      if (found == all.sweeps.end()) {
-        Result<os::NameCursor> cursor = os::NameCursor::create(directory->fd());
-        if (!cursor.is_ok()) return;
-        found = all.sweeps.emplace(directory.get(), Sweep{std::move(cursor).value()}).first;
-        first = true;
-      }
-      Sweep& sweep = found->second;
-      if (!first && now < sweep.next_pass_ns && sweep.resting) return;
-      sweep.resting = false;
-      const size_t slice = first ? SIZE_MAX : kSweepSlice;
-      if (!sweep.cursor.next(slice, [&](const char* leaf) { leaves.emplace_back(leaf); })) {
-        sweep.resting = true;
-        sweep.next_pass_ns = now + (watched ? kWatchedPassNs : kPassNs);
-      }
-    }
-    for (const std::string& leaf : leaves) {
-      LookOptions options;
-      options.remove = true;
-      (void)look_at(directory->fd(), leaf, options);
-      if (first && os::real_time_ns() - now > kFirstSweepNs) break;
-    }
-  } catch (...) {
-    // No memory: the next call sweeps.
-  }
 }
 
 }  // namespace tenon::share

@@ -1,4 +1,4 @@
-// What this process has to do with names: the directories, the files that it holds, and the files that it keeps for messages in flight.
+// What this process has to do with names: the files that it holds, and the files that it keeps for messages in flight.
 #pragma once
 
 #include <atomic>
@@ -11,28 +11,10 @@
 #include "memory/segment.h"
 #include "os/fd.h"
 #include "os/mapping.h"
+#include "share/directories.h"
 #include "share/filename.h"
 
 namespace tenon::share {
-
-class Directory : public Counted {
- public:
-  Directory(os::Fd fd, std::string path, uint64_t device, uint64_t inode) noexcept
-      : fd_(std::move(fd)), path_(std::move(path)), device_(device), inode_(inode) {}
-  int fd() const noexcept { return fd_.get(); }
-  const std::string& path() const noexcept { return path_; }
-  uint64_t device() const noexcept { return device_; }
-  uint64_t inode() const noexcept { return inode_; }
-
- private:
-  const os::Fd fd_;
-  const std::string path_;
-  const uint64_t device_;
-  const uint64_t inode_;
-};
-
-// What the path leads to now. One object for one directory, kept as long as the path leads there.
-Result<Ref<Directory>> open_names_directory(const std::string& path);
 
 // This process's hold on a named file: its part of the count, its lock (which the mapping has), and what is to be done when it ends.
 class FileTail : public memory::SegmentTail {
@@ -61,7 +43,7 @@ class FileTail : public memory::SegmentTail {
   void leave(bool at_exit) noexcept;
   bool header_is_there() const noexcept;
 
-  const Ref<Directory> directory_;
+  Ref<Directory> directory_;  // never changes before the end
   const std::string leaf_;
   const uint64_t device_;
   const uint64_t inode_;
@@ -93,9 +75,5 @@ Ref<memory::Segment> find_held_file(const Filename& filename);
 
 // Somebody let go of the file: remove the name if it is dead, unless we keep it for messages in flight. False: look again soon.
 bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexcept;
-
-// For calls that make or open names: look at some names of the directory (at all of them the first time), go on where the last call
-// stopped, and remove the dead. `watched`: the thread sees what happens from now on, so a pass now and then is enough.
-void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept;
 
 }  // namespace tenon::share

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "base/immortal.h"
 #include "os/host.h"
 #include "os/poller.h"
+#include "share/names.h"
 
 namespace tenon::share {
 namespace {
@@ -23,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Watched {
   Ref<Directory> directory;
-  os::DirectoryWatch watch;
+  std::optional<os::DirectoryWatch> watch;  // none in a child of fork, where the thread's share in this is never given back
 };
 
 // Two that look at one name at once disturb each other, so whoever did not get a clear answer looks again, each after a time of its own;
@@ -39,9 +41,8 @@ struct State {
   std::mutex mutex;
   bool running = false;
   std::unique_ptr<os::Poller> poller;
-  // The records live as long as the process: the thread uses them without the lock.
-  std::unordered_map<int, Watched*> watches;  // by inotify fd
-  std::unordered_map<const Directory*, bool> watched;
+  std::unordered_map<int, std::shared_ptr<Watched>> watches;  // by inotify fd; the thread shares the one that it reads
+  std::unordered_map<const Directory*, int> watched;          // -> inotify fd; -1: it cannot be had
   std::unordered_map<int, FdHandler> handlers;
   std::multimap<Clock::time_point, void (*)() noexcept> ticks;
 };
@@ -52,7 +53,11 @@ void forget_in_child() noexcept {
   State& all = state();
   all.running = false;
   all.poller.reset();
-  for (auto& [fd, watched] : all.watches) delete watched;
+  for (auto& [fd, watched] : all.watches) {
+    watched->watch.reset();
+    watched->directory->set_watched(false);
+    watched->directory = nullptr;
+  }
   all.watches.clear();
   all.watched.clear();
   all.handlers.clear();
@@ -88,29 +93,29 @@ class Thread {
     const size_t count = state().poller->wait(until_next(), events);
     for (size_t i = 0; i < count; ++i) {
       const int fd = static_cast<int>(events[i].key);
-      Watched* watched = nullptr;
+      std::shared_ptr<Watched> watched;
       FdHandler handler = nullptr;
       {
         const std::lock_guard<std::mutex> lock(state().mutex);
         if (const auto found = state().watches.find(fd); found != state().watches.end()) watched = found->second;
         if (const auto found = state().handlers.find(fd); found != state().handlers.end()) handler = found->second;
       }
-      if (watched != nullptr) read(watched);
+      if (watched != nullptr) read(*watched);
       if (handler != nullptr) handler(fd, events[i].hung_up);
     }
     run_ticks();
     look_again();
   }
 
-  void read(Watched* watched) {
+  void read(Watched& watched) {
     bool overflowed = false;
     std::vector<std::string> leaves;
-    watched->watch.read([&](const char* leaf) { leaves.emplace_back(leaf); }, &overflowed);
+    watched.watch->read([&](const char* leaf) { leaves.emplace_back(leaf); }, &overflowed);
     for (const std::string& leaf : leaves) {
-      if (!settle_name(watched->directory, leaf))
-        again_.insert_or_assign({watched->directory.get(), leaf}, wait_for(watched->directory, 0));
+      if (!settle_name(watched.directory, leaf))
+        again_.insert_or_assign({watched.directory.get(), leaf}, wait_for(watched.directory, 0));
     }
-    if (overflowed) sweep_some_names(watched->directory, false);
+    if (overflowed) sweep_some_names(watched.directory, false);
   }
 
   Again wait_for(const Ref<Directory>& directory, int tries) const {
@@ -120,6 +125,7 @@ class Thread {
 
   void look_again() {
     const Clock::time_point now = Clock::now();
+    const size_t before = again_.size();
     for (auto at = again_.begin(); at != again_.end();) {
       if (at->second.due > now) {
         ++at;
@@ -130,6 +136,7 @@ class Thread {
         ++at;
       }
     }
+    if (again_.size() < before) close_idle_directories();
   }
 
   static void run_ticks() {
@@ -178,23 +185,39 @@ bool watch_names(const Ref<Directory>& directory) noexcept {
   try {
     State& all = state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const auto known = all.watched.find(directory.get()); known != all.watched.end()) return known->second;
-    bool& works = all.watched[directory.get()];
+    if (const auto known = all.watched.find(directory.get()); known != all.watched.end()) return known->second >= 0;
+    int& watched = all.watched[directory.get()];
+    watched = -1;
     Result<os::DirectoryWatch> watch = os::DirectoryWatch::create(directory->path(), false);
     if (!watch.is_ok() || !start().is_ok()) return false;
-    auto record = std::make_unique<Watched>(Watched{directory, std::move(watch).value()});
-    const int fd = record->watch.fd();
-    all.watches[fd] = record.get();
+    auto record = std::make_shared<Watched>(Watched{directory, std::move(watch).value()});
+    const int fd = record->watch->fd();
+    all.watches[fd] = std::move(record);
     if (!all.poller->add(fd, static_cast<uint64_t>(fd), true, false).is_ok()) {
       all.watches.erase(fd);
       return false;
     }
-    (void)record.release();
-    works = true;
+    watched = fd;
+    directory->set_watched(true);
     return true;
   } catch (...) {
     return false;
   }
+}
+
+void unwatch_names(Directory& directory) noexcept {
+  std::shared_ptr<Watched> ending;  // let go after the lock
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto known = all.watched.find(&directory);
+  if (known == all.watched.end()) return;
+  if (const auto found = all.watches.find(known->second); found != all.watches.end()) {
+    all.poller->remove(found->first);
+    ending = std::move(found->second);
+    all.watches.erase(found);
+    directory.set_watched(false);
+  }
+  all.watched.erase(known);
 }
 
 Status serve_fd(int fd, FdHandler handler) {

@@ -5,13 +5,15 @@
 
 #include "base/counted.h"
 #include "base/status.h"
-#include "share/names.h"
+#include "share/directories.h"
 
 namespace tenon::share {
 
 // Starts the thread unless it runs, and lets it watch the directory. False where that cannot be had (inotify's limits): then only calls
 // sweep.
 bool watch_names(const Ref<Directory>& directory) noexcept;
+// The directory is about to be closed.
+void unwatch_names(Directory& directory) noexcept;
 
 // Called by the thread, without the lock, when `fd` is readable, writable or hung up.
 using FdHandler = void (*)(int fd, bool hung_up) noexcept;

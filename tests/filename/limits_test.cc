@@ -115,6 +115,67 @@ TEST(Limit, AFileSystemThatIsReadOnly) {
   });
 }
 
+// A name that is over leaves nothing of its directory open for ever, and a name that lives keeps what its end needs.
+TEST(Limit, ManyDirectories) {
+  IN_CHILD([] {
+    constexpr int kHeld = 3;
+    constexpr int kMet = 100;
+    constexpr long kMost = 2 + 2 * (16 + kHeld);  // the thread's own, and two for each directory that may stay open
+    const Folder outer;
+    const auto folder = [&](int i) { return outer.at(std::to_string(i)); };
+    for (int i = 0; i < kHeld + kMet; ++i) REQUIRE(mkdir(folder(i).c_str(), 0700) == 0);
+    const auto inside = [&](int i) {
+      int count = 0;
+      DIR* stream = opendir(folder(i).c_str());
+      REQUIRE(stream != nullptr);
+      while (readdir(stream) != nullptr) ++count;
+      closedir(stream);
+      return count - 2;
+    };
+    const long before = fault::count_fds();
+    std::vector<tenon_storage*> held;
+    for (int i = 0; i < kHeld; ++i) held.push_back(create({.directory = folder(i)}, 10));
+    for (int round = 0; round < 2; ++round) {  // the second time most of them were closed in between
+      for (int i = kHeld; i < kHeld + kMet; ++i) {
+        tenon_storage* storage = create({.directory = folder(i)}, 10);
+        put_pattern(storage, 1);
+        tenon_storage* again = open_name(share(storage));
+        CHECK(again == storage);
+        tenon_storage_release(again);
+        tenon_storage_release(storage);
+      }
+      CHECK_SAYING(soon([&] { return fault::count_fds() <= before + kMost; }), std::to_string(fault::count_fds() - before) + " fds");
+    }
+    for (int i = 0; i < kHeld; ++i) {
+      CHECK_EQ(inside(i), 1);
+      tenon_storage_release(held[static_cast<size_t>(i)]);
+    }
+    for (int i = 0; i < kHeld + kMet; ++i) {
+      CHECK(soon([&] { return inside(i) == 0; }));
+      REQUIRE(rmdir(folder(i).c_str()) == 0);
+    }
+  });
+}
+
+// The same by sockets: their directories too are let go when the last name in them is.
+TEST(Limit, ManyDirectoriesOfSockets) {
+  IN_CHILD([] {
+    constexpr int kMet = 60;
+    const Folder outer;
+    const auto folder = [&](int i) { return outer.at(std::to_string(i)); };
+    for (int i = 0; i < kMet; ++i) REQUIRE(mkdir(folder(i).c_str(), 0700) == 0);
+    const long before = fault::count_fds();
+    std::vector<tenon_storage*> storages;
+    for (int i = 0; i < kMet; ++i) {
+      storages.push_back(fault::new_storage(10, 1, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+      (void)share(storages.back(), {.directory = folder(i)});
+    }
+    for (tenon_storage* each : storages) let_go(each);
+    CHECK_SAYING(soon([&] { return fault::count_fds() <= before + 2 + 2 * 16; }), std::to_string(fault::count_fds() - before) + " fds");
+    for (int i = 0; i < kMet; ++i) CHECK(soon([&] { return rmdir(folder(i).c_str()) == 0; }));
+  });
+}
+
 TEST(Limit, NoPermission) {
   IN_CHILD([] {
     fault::become_somebody();

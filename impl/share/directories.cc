@@ -1,0 +1,179 @@
+#include "share/directories.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "os/host.h"
+#include "os/named_file.h"
+#include "share/liveness.h"
+#include "share/names_thread.h"
+
+namespace tenon::share {
+namespace {
+
+using os::Fd;
+using os::NameInfo;
+
+// Each takes two fds, and one of the system's few inotify instances.
+constexpr size_t kIdleDirectories = 16;
+
+constexpr size_t kSweepSlice = 8;
+constexpr int64_t kFirstSweepNs = 50'000'000;
+constexpr int64_t kPassNs = 1'000'000'000;
+constexpr int64_t kWatchedPassNs = 60'000'000'000;
+
+struct Known {
+  Ref<Directory> directory;
+  uint64_t last_use = 0;
+};
+
+struct State {
+  std::mutex mutex;
+  std::unordered_map<std::string, Known> known;  // by path
+  std::vector<Ref<Directory>> replaced;          // their paths lead elsewhere by now
+  uint64_t uses = 0;
+};
+
+State& state() noexcept { return immortal<State>(); }
+
+}  // namespace
+
+class Directories {
+ public:
+  // The child begins anew, as a process that has just met them.
+  static void in_child() noexcept {
+    const auto forget = [](Directory* directory) {
+      directory->pass_.clear();
+      directory->next_pass_ns_ = 0;
+      directory->swept_ = false;
+    };
+    for (auto& [path, known] : state().known) forget(known.directory.get());
+    for (const Ref<Directory>& each : state().replaced) forget(each.get());
+  }
+
+  // With the lock. References come from those that are held or, with the lock, from here; the thread's copies of its watch's need nothing
+  // that closing takes away.
+  static bool is_idle(const Directory& directory) noexcept {
+    return directory.strong_count() == (directory.watched_.load(std::memory_order_relaxed) ? 2U : 1U);
+  }
+
+  static std::vector<Ref<Directory>> take_out_idle() {
+    std::vector<Ref<Directory>> taken;
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (all.known.size() <= kIdleDirectories && all.replaced.empty()) return taken;
+    std::vector<std::unordered_map<std::string, Known>::iterator> idle;
+    for (auto at = all.known.begin(); at != all.known.end(); ++at) {
+      if (is_idle(*at->second.directory)) idle.push_back(at);
+    }
+    std::sort(idle.begin(), idle.end(), [](const auto& one, const auto& other) { return one->second.last_use < other->second.last_use; });
+    idle.resize(idle.size() - std::min(idle.size(), kIdleDirectories));
+    taken.reserve(idle.size() + all.replaced.size());
+    for (const auto& each : idle) {
+      taken.push_back(std::move(each->second.directory));
+      all.known.erase(each);
+    }
+    const auto old = std::partition(all.replaced.begin(), all.replaced.end(), [](const auto& each) { return !is_idle(*each); });
+    taken.insert(taken.end(), std::make_move_iterator(old), std::make_move_iterator(all.replaced.end()));
+    all.replaced.erase(old, all.replaced.end());
+    return taken;
+  }
+
+  // The names to look at in this call.
+  static std::vector<std::string> next_names(Directory* directory, bool watched, int64_t now, bool* first) {
+    std::vector<std::string> leaves;
+    std::vector<std::string>& pass = directory->pass_;
+    const std::lock_guard<std::mutex> lock(state().mutex);
+    if (pass.empty()) {
+      if (now < directory->next_pass_ns_) return leaves;
+      const Status listed = os::list_names(directory->fd(), [&](const char* leaf) {
+        pass.emplace_back(leaf);
+        return true;
+      });
+      if (!listed.is_ok()) return leaves;
+    }
+    *first = !std::exchange(directory->swept_, true);
+    if (*first || pass.size() <= kSweepSlice) {
+      leaves.swap(pass);
+    } else {
+      leaves.assign(std::make_move_iterator(pass.end() - kSweepSlice), std::make_move_iterator(pass.end()));
+      pass.resize(pass.size() - kSweepSlice);
+    }
+    if (pass.empty()) directory->next_pass_ns_ = now + (watched ? kWatchedPassNs : kPassNs);
+    return leaves;
+  }
+};
+
+namespace {
+
+const bool g_fork_hooks = [] {
+  (void)state();
+  register_fork_hooks(4, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+                          []() noexcept {
+                            state().mutex.unlock();
+                            Directories::in_child();  // the child has one thread
+                          }});
+  return true;
+}();
+
+}  // namespace
+
+Result<Ref<Directory>> open_names_directory(const std::string& path) {
+  State& all = state();
+  const auto leads_to = [](const NameInfo& info, const Directory& directory) {
+    return info.device == directory.device() && info.inode == directory.inode();
+  };
+  if (Result<NameInfo> now = os::look_at_path(path); now.is_ok()) {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.known.find(path);
+    if (found != all.known.end() && leads_to(now.value(), *found->second.directory)) {
+      found->second.last_use = ++all.uses;
+      return found->second.directory;
+    }
+  }
+  TENON_ASSIGN(Fd fd, os::open_directory(path));
+  TENON_ASSIGN(const NameInfo info, os::look_at_file(fd.get()));
+  auto opened = Ref<Directory>::adopt(new Directory(std::move(fd), path, info.device, info.inode));
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    Known& known = all.known.try_emplace(path, Known{opened, 0}).first->second;
+    known.last_use = ++all.uses;
+    // The path may lead elsewhere than it did: a directory that was removed and made again, a mount.
+    if (!leads_to(info, *known.directory)) all.replaced.push_back(std::exchange(known.directory, opened));
+    opened = known.directory;
+  }
+  close_idle_directories();
+  return opened;
+}
+
+void close_idle_directories() noexcept {
+  try {
+    for (const Ref<Directory>& each : Directories::take_out_idle()) unwatch_names(*each);
+  } catch (...) {
+    // No memory: they stay open.
+  }
+}
+
+void sweep_some_names(const Ref<Directory>& directory, bool watched) noexcept {
+  try {
+    const int64_t now = os::real_time_ns();
+    bool first = false;
+    for (const std::string& leaf : Directories::next_names(directory.get(), watched, now, &first)) {
+      LookOptions options;
+      options.remove = true;
+      (void)look_at(directory->fd(), leaf, options);
+      if (first && os::real_time_ns() - now > kFirstSweepNs) break;
+    }
+  } catch (...) {
+    // No memory: the next call sweeps.
+  }
+}
+
+}  // namespace tenon::share
