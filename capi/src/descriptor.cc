@@ -46,7 +46,7 @@ void tenon_descriptor_release(tenon_descriptor* descriptor) noexcept { delete ob
 tenon_status tenon_descriptor_open(const void* bytes, size_t nbytes, const int32_t* fds, size_t n_fds, const tenon_open_options* options,
                                    tenon_message** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_argument(bytes != nullptr, "bytes is NULL"));
+    TENON_TRY(check_argument(bytes != nullptr || nbytes == 0, "bytes is NULL"));
     TENON_TRY(check_argument(fds != nullptr || n_fds == 0, "fds is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_TRY(check_argument(nbytes <= tenon::tensor::DescriptorLimits().max_nbytes, "nbytes is over 64 MiB"));

@@ -18,6 +18,11 @@ tenon_status tenon_weak_ref(tenon_storage* storage, tenon_weak** out, tenon_erro
   });
 }
 
+tenon_weak* tenon_weak_retain(tenon_weak* weak) noexcept {
+  if (weak != nullptr) object(weak)->weak_retain();
+  return weak;
+}
+
 tenon_storage* tenon_weak_lock(const tenon_weak* weak) noexcept {
   if (weak == nullptr || !object(weak)->try_retain()) return nullptr;
   return handle<tenon_storage>(object(const_cast<tenon_weak*>(weak)));

@@ -95,14 +95,24 @@ static void refused_lends(void) {
 
 static void empty_storages(void) {
   static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  const tenon_open_options read_only = check_open_options(TENON_ACCESS_READ_ONLY, 0);
   size_t i;
   for (i = 0; i < COUNT_OF(modes); i++) {
     tenon_storage *storage = check_storage(modes[i], 0, 0, 0), *opened = NULL;
-    tenon_fd_handle handle = check_handle();
+    tenon_fd_handle handle = check_handle(), again = check_handle();
     OK(tenon_share_fd(storage, NULL, &handle, ERR));
     CHECK(handle.fd == -1 && handle.nbytes == 0);
     OK(tenon_open_fd(&handle, NULL, &opened, ERR));
     CHECK(tenon_storage_nbytes(opened) == 0 && tenon_storage_data(opened) == NULL && tenon_storage_is_sealed(opened) == 1);
+    /* Who may write is said by the handle alone: there is no fd to ask. And who lends it on hands on no more. */
+    CHECK(handle.access == (modes[i] == TENON_MODE_SHARED ? TENON_ACCESS_WRITABLE : TENON_ACCESS_READ_ONLY));
+    CHECK(tenon_storage_is_read_only(opened) == (modes[i] == TENON_MODE_SHARED ? 0 : 1));
+    OK(tenon_share_fd(opened, NULL, &again, ERR));
+    CHECK(again.fd == -1 && again.access == handle.access);
+    tenon_storage_release(opened);
+    handle.access = TENON_ACCESS_WRITABLE;
+    OK(tenon_open_fd(&handle, &read_only, &opened, ERR));
+    CHECK(tenon_storage_is_read_only(opened) == 1);
     tenon_storage_release(opened);
     tenon_storage_release(storage);
   }

@@ -289,8 +289,9 @@ static void bad_input(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_descriptor_open(NULL, nbytes, fds, n_fds, NULL, &opened, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_descriptor_open(bytes, nbytes, NULL, n_fds, NULL, &opened, ERR));
   FAILS(TENON_INVALID_ARGUMENT, tenon_descriptor_open(bytes, nbytes, fds, n_fds, NULL, NULL, ERR));
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, opened, tenon_descriptor_open(bytes, 0, fds, n_fds, NULL, &opened, ERR));
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, opened, tenon_descriptor_open(NULL, 0, NULL, 0, NULL, &opened, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, opened, tenon_descriptor_open(NULL, 1, NULL, 0, NULL, &opened, ERR));
+  FAILS_KEEPING(TENON_CORRUPT, opened, tenon_descriptor_open(bytes, 0, fds, n_fds, NULL, &opened, ERR)); /* too short, as any other */
+  FAILS_SAYING(TENON_CORRUPT, "field", "magic", tenon_descriptor_open(NULL, 0, NULL, 0, NULL, &opened, ERR));
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, opened,
                        tenon_descriptor_open(bytes, nbytes, fds, SIZE_MAX, NULL, &opened, ERR));
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, opened,

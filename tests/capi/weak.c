@@ -29,6 +29,27 @@ static void life(void) {
   tenon_weak_release(weak);
 }
 
+/* A copy is a reference of its own: it outlives the first, knows the storage before and after its end, and is released by itself. */
+static void one_more(void) {
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 100, 1), *locked;
+  tenon_weak *weak = NULL, *copy, *late;
+  uint64_t id = tenon_storage_id(storage);
+  OK(tenon_weak_ref(storage, &weak, ERR));
+  copy = tenon_weak_retain(weak);
+  CHECK(copy == weak);
+  CHECK(tenon_storage_use_count(storage) == 1);
+  tenon_weak_release(weak);
+  locked = tenon_weak_lock(copy);
+  CHECK(locked == storage);
+  tenon_storage_release(locked);
+  tenon_storage_release(storage);
+  CHECK(tenon_weak_expired(copy) == 1);
+  late = tenon_weak_retain(copy); /* of an expired one */
+  tenon_weak_release(copy);
+  CHECK(tenon_weak_expired(late) == 1 && tenon_weak_lock(late) == NULL && tenon_weak_id(late) == id);
+  tenon_weak_release(late);
+}
+
 static void memory_goes_with_the_last_strong_reference(void) {
   tenon_stats before, after;
   tenon_storage *storage;
@@ -76,6 +97,7 @@ static void bad_input(void) {
   CHECK(tenon_weak_lock(NULL) == NULL);
   CHECK(tenon_weak_expired(NULL) == 1);
   CHECK(tenon_weak_id(NULL) == 0);
+  CHECK(tenon_weak_retain(NULL) == NULL);
   tenon_weak_release(NULL);
   tenon_storage_release(storage);
 }
@@ -185,18 +207,20 @@ static void lock_against_last_release(void) {
   CHECK(won > 0 && lost > 0); /* else there was no race */
 }
 
-/* Weak references made, locked and released by all threads at once on one storage that stays. */
+/* Weak references made, copied, locked and released by all threads at once on one storage that stays. */
 static tenon_storage *common;
 static void *churn(void *argument) {
   int i;
   (void)argument;
   for (i = 0; i < 20000; i++) {
-    tenon_weak *weak = NULL;
+    tenon_weak *weak = NULL, *copy;
     tenon_storage *storage;
     CHECK(tenon_weak_ref(common, &weak, NULL) == TENON_OK);
-    storage = tenon_weak_lock(weak);
-    CHECK(storage == common);
+    copy = tenon_weak_retain(weak);
     tenon_weak_release(weak);
+    storage = tenon_weak_lock(copy);
+    CHECK(storage == common);
+    tenon_weak_release(copy);
     tenon_storage_release(storage);
   }
   return NULL;
@@ -215,6 +239,7 @@ static void many_weak_references(void) {
 int main(void) {
   check_begin(120);
   RUN(life);
+  RUN(one_more);
   RUN(memory_goes_with_the_last_strong_reference);
   RUN(every_kind);
   RUN(bad_input);

@@ -10,7 +10,8 @@ using Handle = kit::Leaves;
 
 static_assert(std::is_copy_constructible_v<tenon::Storage> && std::is_copy_constructible_v<tenon::Tensor>);
 static_assert(!std::is_copy_constructible_v<tenon::Message> && !std::is_copy_constructible_v<tenon::Connection>);
-static_assert(!std::is_copy_constructible_v<tenon::Cancel> && !std::is_copy_constructible_v<tenon::WeakStorage>);
+static_assert(!std::is_copy_constructible_v<tenon::Cancel>);
+static_assert(std::is_copy_constructible_v<tenon::WeakStorage> && std::is_copy_assignable_v<tenon::WeakStorage>);
 static_assert(!std::is_copy_constructible_v<tenon::Descriptor> && !std::is_copy_constructible_v<tenon::FdHandle>);
 static_assert(std::is_nothrow_move_constructible_v<tenon::Storage> && std::is_nothrow_move_constructible_v<tenon::Message>);
 static_assert(sizeof(tenon::Storage) == sizeof(void*) && sizeof(tenon::Tensor) == sizeof(void*));

@@ -21,6 +21,25 @@ TEST_F(Weak, LockWhileItLives) {
   EXPECT_EQ(weak.id(), id);
 }
 
+TEST_F(Weak, ACopyKnowsTheSame) {
+  tenon::Storage storage = tenon::Storage::make(64);
+  const std::uint64_t id = storage.id();
+  tenon::WeakStorage weak = tenon::WeakStorage::make(storage);
+  const tenon::WeakStorage copy = weak;
+  EXPECT_EQ(storage.use_count(), 1U);
+  weak.close();
+  EXPECT_EQ(copy.lock(), storage);
+  weak = copy;
+  storage.close();
+  EXPECT_TRUE(copy.expired());
+  EXPECT_TRUE(weak.expired());
+  const tenon::WeakStorage late = weak;
+  EXPECT_FALSE(late.lock());
+  EXPECT_EQ(late.id(), id);
+  const tenon::WeakStorage nothing = tenon::WeakStorage();
+  EXPECT_FALSE(tenon::WeakStorage(nothing));
+}
+
 TEST_F(Weak, ARaceHasOneWinner) {
   constexpr int kRounds = 500;
   int whole = 0;

@@ -64,8 +64,8 @@ TENON_API void tenon_descriptor_release(tenon_descriptor *descriptor) TENON_NOEX
 /**
  * Open a descriptor that came from another process. The bytes are copied to private memory and validated whole before
  * any of them is used; each segment is checked as tenon_open_fd does.
- * @param[in]  bytes    borrowed for the call; nobody is trusted about them.
- * @param[in]  nbytes   how many.
+ * @param[in]  bytes    borrowed for the call; nobody is trusted about them; may be NULL if nbytes is 0.
+ * @param[in]  nbytes   how many; 0 bytes are as CORRUPT as any others that are too few.
  * @param[in]  fds      borrowed array of n_fds fds, which stay the caller's (TENON_OPEN_ADOPT_FD: consumed on success);
  *                      NULL if n_fds is 0.
  * @param[in]  n_fds    as many as the descriptor was made with.

@@ -21,6 +21,14 @@ typedef struct tenon_weak tenon_weak;
 TENON_API tenon_status tenon_weak_ref(tenon_storage *storage, tenon_weak **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
+ * Take one more reference to the same weak object. The storage may have expired; it is not asked.
+ * @param[in] weak  borrowed; NULL is allowed.
+ * @return `weak`, now with one reference more, to be released too.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_weak *tenon_weak_retain(tenon_weak *weak) TENON_NOEXCEPT;
+
+/**
  * Get the storage back, if it is still alive. A race with its last release has one winner: either this call returns a
  * storage that is whole, or NULL.
  * @param[in] weak  borrowed; NULL is allowed.
@@ -46,7 +54,7 @@ TENON_API int tenon_weak_expired(const tenon_weak *weak) TENON_NOEXCEPT;
 TENON_API uint64_t tenon_weak_id(const tenon_weak *weak) TENON_NOEXCEPT;
 
 /**
- * Give a weak reference back.
+ * Give a weak reference back. What others hold of the same storage stays.
  * @param[in] weak  consumed; NULL is allowed.
  * @since 0.1. Any thread.
  */

@@ -1580,8 +1580,8 @@ extern "C" {
     pub fn tenon_descriptor_release(descriptor: *mut tenon_descriptor);
     /**Open a descriptor that came from another process. The bytes are copied to private memory and validated whole before
  any of them is used; each segment is checked as tenon_open_fd does.
- @param[in]  bytes    borrowed for the call; nobody is trusted about them.
- @param[in]  nbytes   how many.
+ @param[in]  bytes    borrowed for the call; nobody is trusted about them; may be NULL if nbytes is 0.
+ @param[in]  nbytes   how many; 0 bytes are as CORRUPT as any others that are too few.
  @param[in]  fds      borrowed array of n_fds fds, which stay the caller's (TENON_OPEN_ADOPT_FD: consumed on success);
                       NULL if n_fds is 0.
  @param[in]  n_fds    as many as the descriptor was made with.
@@ -1680,6 +1680,11 @@ extern "C" {
         out: *mut *mut tenon_weak,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Take one more reference to the same weak object. The storage may have expired; it is not asked.
+ @param[in] weak  borrowed; NULL is allowed.
+ @return `weak`, now with one reference more, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_weak_retain(weak: *mut tenon_weak) -> *mut tenon_weak;
     /**Get the storage back, if it is still alive. A race with its last release has one winner: either this call returns a
  storage that is whole, or NULL.
  @param[in] weak  borrowed; NULL is allowed.
@@ -1696,7 +1701,7 @@ extern "C" {
  @return the id, > 0; 0 for NULL.
  @since 0.1. Any thread.*/
     pub fn tenon_weak_id(weak: *const tenon_weak) -> u64;
-    /**Give a weak reference back.
+    /**Give a weak reference back. What others hold of the same storage stays.
  @param[in] weak  consumed; NULL is allowed.
  @since 0.1. Any thread.*/
     pub fn tenon_weak_release(weak: *mut tenon_weak);

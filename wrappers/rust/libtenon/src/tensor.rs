@@ -2,123 +2,18 @@
 
 use std::fmt;
 use std::mem::{size_of, size_of_val, ManuallyDrop};
-use std::ops::{BitOr, Deref};
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
 use crate::cell::{ReadCell, SharedCell};
 use crate::dtype::{DType, Element};
-use crate::error::{check, make, Error, ErrorKind, Result};
+use crate::error::{check, Error, ErrorKind, Result};
 use crate::panic;
-use crate::storage::{Storage, StorageMut, StorageOptions};
+use crate::spec::{Flags, TensorSpec};
+use crate::storage::{Storage, StorageMut};
+use crate::storage_options::StorageOptions;
 use crate::sys;
 use crate::view::{numbers, TensorView};
-
-/// Bits that travel with a tensor.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Flags(u32);
-
-impl Flags {
-    /// None of them.
-    pub const NONE: Flags = Flags(0);
-    /// Means nothing to Tenon.
-    pub const REQUIRES_GRAD: Flags = Flags(sys::TENON_TENSOR_REQUIRES_GRAD);
-    /// Means nothing to Tenon.
-    pub const IS_PARAMETER: Flags = Flags(sys::TENON_TENSOR_IS_PARAMETER);
-    /// The elements are to be read conjugated.
-    pub const CONJ: Flags = Flags(sys::TENON_TENSOR_CONJ);
-    /// The elements are to be read negated.
-    pub const NEG: Flags = Flags(sys::TENON_TENSOR_NEG);
-
-    /// Whether all of `other` are set.
-    pub const fn contains(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The number in C.
-    pub const fn bits(self) -> u32 {
-        self.0
-    }
-
-    /// From the number in C; a bit that there is none for is an error when a tensor is made of it.
-    pub const fn from_raw(bits: u32) -> Flags {
-        Flags(bits)
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Flags;
-
-    fn bitor(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-}
-
-impl fmt::Debug for Flags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names =
-            [(Flags::REQUIRES_GRAD, "REQUIRES_GRAD"), (Flags::IS_PARAMETER, "IS_PARAMETER"), (Flags::CONJ, "CONJ"), (Flags::NEG, "NEG")];
-        f.debug_set().entries(names.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, name)| name)).finish()
-    }
-}
-
-/// The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct TensorSpec<'a> {
-    dtype: DType,
-    sizes: &'a [i64],
-    strides: Option<&'a [i64]>,
-    offset: u64,
-    flags: Flags,
-}
-
-impl<'a> TensorSpec<'a> {
-    /// Contiguous, last dimension fastest, from the start of the storage.
-    pub fn new(dtype: DType, sizes: &'a [i64]) -> TensorSpec<'a> {
-        TensorSpec { dtype, sizes, strides: None, offset: 0, flags: Flags::NONE }
-    }
-
-    /// Of elements of a Rust type.
-    pub fn of<T: Element>(sizes: &'a [i64]) -> TensorSpec<'a> {
-        TensorSpec::new(T::DTYPE, sizes)
-    }
-
-    /// Elements from one to the next in each dimension; as many as there are sizes.
-    pub fn strides(self, strides: &'a [i64]) -> Self {
-        TensorSpec { strides: Some(strides), ..self }
-    }
-
-    /// Elements from the start of the storage to the element with index 0, 0, ….
-    pub fn offset(self, offset: u64) -> Self {
-        TensorSpec { offset, ..self }
-    }
-
-    /// What travels with the tensor.
-    pub fn flags(self, flags: Flags) -> Self {
-        TensorSpec { flags, ..self }
-    }
-
-    fn make(&self, storage: &Storage) -> Result<Tensor> {
-        if self.strides.is_some_and(|strides| strides.len() != self.sizes.len()) {
-            let text = format!("{} sizes and {} strides do not go together", self.sizes.len(), self.strides.map_or(0, <[i64]>::len));
-            return Err(Error::new(ErrorKind::InvalidArgument, text));
-        }
-        let spec = sys::tenon_tensor_spec {
-            struct_size: size_of::<sys::tenon_tensor_spec>(),
-            dtype: self.dtype.raw(),
-            ndim: self.sizes.len().try_into().unwrap_or(i32::MAX),
-            sizes: self.sizes.as_ptr(),
-            strides: self.strides.map_or(ptr::null(), <[i64]>::as_ptr),
-            offset: self.offset,
-            flags: self.flags.bits(),
-            reserved: 0,
-        };
-        // SAFETY: storage and spec are borrowed for the call; sizes and strides have ndim numbers.
-        let raw = make(|out, err| unsafe { sys::tenon_tensor_new(storage.as_raw(), &spec, out, err) })?;
-        // SAFETY: a new reference.
-        Ok(unsafe { Tensor::adopt(raw) })
-    }
-}
 
 /// Strided elements over one storage, to be read. A clone is one more reference to the same; the tensor keeps its storage.
 pub struct Tensor {

@@ -11,9 +11,10 @@ use std::ptr::NonNull;
 use crate::cell::{ReadCell, SharedCell};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
+use crate::spec::Flags;
 use crate::storage::Storage;
 use crate::sys;
-use crate::tensor::{Flags, Tensor};
+use crate::tensor::Tensor;
 
 /// A tensor at a glance: name, shape, and where its bytes are. Borrows from the tensor or the message that it was asked of.
 #[derive(Clone, Copy)]

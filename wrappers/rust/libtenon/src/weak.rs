@@ -7,7 +7,7 @@ use crate::error::{make, Result};
 use crate::storage::Storage;
 use crate::sys;
 
-/// Knows a storage without keeping its bytes alive.
+/// Knows a storage without keeping its bytes alive. A clone knows the same storage.
 ///
 /// ```
 /// let storage = tenon::StorageMut::new(64)?;
@@ -49,6 +49,14 @@ impl WeakStorage {
     pub fn id(&self) -> u64 {
         // SAFETY: self keeps the weak reference.
         unsafe { sys::tenon_weak_id(self.raw.as_ptr()) }
+    }
+}
+
+impl Clone for WeakStorage {
+    fn clone(&self) -> WeakStorage {
+        // SAFETY: self keeps the weak reference; what comes is the same one, counted once more, for the copy to release.
+        unsafe { sys::tenon_weak_retain(self.raw.as_ptr()) };
+        WeakStorage { raw: self.raw }
     }
 }
 

@@ -17,6 +17,20 @@ fn upgrade_until_the_last_release() {
 }
 
 #[test]
+fn a_clone_outlives_the_first() {
+    let storage = StorageMut::new(64).unwrap();
+    let weak = storage.downgrade().unwrap();
+    let (id, copy) = (storage.id(), weak.clone());
+    drop(weak);
+    assert_eq!(storage.use_count(), 1);
+    assert_eq!(copy.upgrade().map(|found| found.id()), Some(id));
+    drop(storage);
+    let late = copy.clone();
+    drop(copy);
+    assert!(late.is_expired() && late.upgrade().is_none() && late.id() == id);
+}
+
+#[test]
 fn a_race_has_one_winner() {
     for round in 0..200u8 {
         let storage = Storage::from(StorageOptions::new().copy_from(&[round; 64]).unwrap());

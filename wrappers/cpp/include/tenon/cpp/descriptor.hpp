@@ -53,11 +53,8 @@ class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_desc
 inline Result<Message> try_open_descriptor(std::span<const std::byte> bytes, std::span<const std::int32_t> fds = {},
                                            const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options);
-  // Of an empty vector too the library is to say that these are not a descriptor's bytes, and not that there is no pointer.
-  const std::byte nothing{};
-  const std::byte* const data = bytes.data() == nullptr ? &nothing : bytes.data();
   return detail::make<Message>([&](tenon_message** out, tenon_error** err) {
-    return tenon_descriptor_open(data, bytes.size(), fds.data(), fds.size(), &c, out, err);
+    return tenon_descriptor_open(bytes.data(), bytes.size(), fds.data(), fds.size(), &c, out, err);
   });
 }
 

@@ -7,8 +7,8 @@
 
 TENON_CPP_BEGIN
 
-/// Knows a storage without keeping its bytes alive.
-class WeakStorage : public detail::Owned<WeakStorage, tenon_weak, tenon_weak_release> {
+/// Knows a storage without keeping its bytes alive. A copy knows the same storage.
+class WeakStorage : public detail::Counted<WeakStorage, tenon_weak, tenon_weak_retain, tenon_weak_release> {
  public:
   /// A weak reference to a storage.
   static Result<WeakStorage> try_make(const Storage& storage) {

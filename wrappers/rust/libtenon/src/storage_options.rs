@@ -1,0 +1,144 @@
+//! How a storage is made: its options, and the filling of one that is to be frozen.
+
+use std::mem::{size_of, size_of_val};
+use std::ptr::NonNull;
+
+use crate::dtype::Element;
+use crate::error::{check, make, Result};
+use crate::storage::{write, Storage, StorageMut};
+use crate::sys;
+
+/// How a storage is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), in the arena, 64-byte aligned.
+///
+/// ```
+/// use tenon::StorageOptions;
+///
+/// let storage = StorageOptions::new().lender_writes().create(4096)?;
+/// storage.write(0, b"only this process can do that")?;
+/// # Ok::<(), tenon::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub struct StorageOptions {
+    lender_writes: bool,
+    flags: u32,
+    alignment: u64,
+}
+
+impl StorageOptions {
+    /// Everything by default.
+    pub fn new() -> StorageOptions {
+        StorageOptions::default()
+    }
+
+    /// [`Mode::LenderWrites`](crate::Mode::LenderWrites): borrowers can read and not write. Means nothing for frozen and private storages.
+    pub fn lender_writes(self) -> Self {
+        StorageOptions { lender_writes: true, ..self }
+    }
+
+    /// A segment of its own: a borrower can reach nothing but this storage.
+    pub fn isolated(self) -> Self {
+        self.flag(sys::TENON_STORAGE_ISOLATED)
+    }
+
+    /// Ordinary memory of this process; cannot be lent.
+    pub fn private(self) -> Self {
+        self.flag(sys::TENON_STORAGE_PRIVATE)
+    }
+
+    /// All bytes 0 at birth. Otherwise a block that is used again keeps what its last owner wrote.
+    pub fn zeroed(self) -> Self {
+        self.flag(sys::TENON_STORAGE_ZEROED)
+    }
+
+    /// Bytes, a power of two up to 4096.
+    pub fn alignment(self, alignment: u64) -> Self {
+        StorageOptions { alignment, ..self }
+    }
+
+    fn flag(self, flag: u32) -> Self {
+        StorageOptions { flags: self.flags | flag, ..self }
+    }
+
+    pub(crate) fn raw(self, frozen: bool) -> sys::tenon_storage_options {
+        let mode = match (frozen, self.lender_writes) {
+            (true, _) => sys::TENON_MODE_FROZEN,
+            (false, true) => sys::TENON_MODE_LENDER_WRITES,
+            (false, false) => sys::TENON_MODE_SHARED,
+        };
+        sys::tenon_storage_options {
+            struct_size: size_of::<sys::tenon_storage_options>(),
+            mode,
+            flags: self.flags,
+            alignment: self.alignment,
+        }
+    }
+
+    /// Make a storage of `nbytes` bytes. Its memory is reserved before this returns: a full machine is an error here
+    /// ([`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted)) and no SIGBUS later.
+    pub fn create(&self, nbytes: u64) -> Result<StorageMut> {
+        let options = self.raw(false);
+        // SAFETY: options is borrowed for the call (rule 4 in tenon.h).
+        let raw = make(|out, err| unsafe { sys::tenon_storage_new(&options, nbytes, out, err) })?;
+        // SAFETY: a new reference, writable: its mode is not FROZEN.
+        Ok(StorageMut(unsafe { Storage::adopt(raw) }))
+    }
+
+    /// Make a storage that holds a copy of `data`. Faster than to create one and write to it.
+    pub fn copy_from<T: Element>(&self, data: &[T]) -> Result<StorageMut> {
+        // SAFETY: as in create.
+        Ok(StorageMut(unsafe { Storage::adopt(new_from(&self.raw(false), data)?) }))
+    }
+
+    /// Make a storage that holds a copy of `data`, frozen: nobody will ever write to it.
+    pub fn copy_frozen<T: Element>(&self, data: &[T]) -> Result<Storage> {
+        // SAFETY: a new reference; new_from freezes it.
+        Ok(unsafe { Storage::adopt(new_from(&self.raw(true), data)?) })
+    }
+
+    /// Make a storage to be filled and then frozen.
+    pub fn fill_frozen(&self, nbytes: u64) -> Result<Filling> {
+        let options = self.raw(true);
+        // SAFETY: options is borrowed for the call.
+        let raw = make(|out, err| unsafe { sys::tenon_storage_new(&options, nbytes, out, err) })?;
+        // SAFETY: a new reference, which nobody sees before it is frozen.
+        Ok(Filling(unsafe { Storage::adopt(raw) }))
+    }
+}
+
+fn new_from<T: Element>(options: &sys::tenon_storage_options, data: &[T]) -> Result<NonNull<sys::tenon_storage>> {
+    let nbytes = size_of_val(data) as u64;
+    // SAFETY: options and data are borrowed for the call; a T has no padding (Element).
+    make(|out, err| unsafe { sys::tenon_storage_new_from(options, data.as_ptr().cast(), nbytes, out, err) })
+}
+
+/// A storage of mode [`Mode::Frozen`](crate::Mode::Frozen) before it is frozen: it can be filled, and nothing else.
+///
+/// ```
+/// let filling = tenon::StorageOptions::new().fill_frozen(8)?;
+/// filling.write(0, &[1, 2, 3, 4])?;
+/// let storage = filling.freeze()?;
+/// assert_eq!(storage.as_bytes()?, [1, 2, 3, 4, 0, 0, 0, 0]);
+/// # Ok::<(), tenon::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Filling(Storage);
+
+impl Filling {
+    /// The size in bytes.
+    pub fn nbytes(&self) -> u64 {
+        self.0.nbytes()
+    }
+
+    /// Copy bytes in, from `offset` bytes after the start.
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        write(&self.0, offset, data)
+    }
+
+    /// End the filling: from now on the kernel refuses every write, by anybody.
+    pub fn freeze(self) -> Result<Storage> {
+        // SAFETY: self keeps the storage alive.
+        check(|err| unsafe { sys::tenon_storage_freeze(self.0.as_raw(), err) })?;
+        Ok(self.0)
+    }
+}
