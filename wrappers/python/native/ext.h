@@ -36,6 +36,7 @@ extern PyTypeObject *storage_type;
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
 extern PyType_Spec tensor_spec;
+PyObject *packed_nbytes(PyObject *module, PyObject *args);
 extern PyType_Spec storage_spec;
 
 /* buffer.c */

@@ -69,6 +69,7 @@ static PyObject *mark_finalizing(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef module_methods[] = {
+    {"packed_nbytes", packed_nbytes, METH_VARARGS, "The bytes of a packed tensor."},
     {"message_tensors", message_tensors, METH_VARARGS, "Every tensor of a message, in one call."},
     {"message_names", message_names, METH_O, "Every name of a message, in one call."},
     {"message_add", message_add, METH_VARARGS, "Add tensors to a message, in one call."},

@@ -48,6 +48,37 @@ static int read_numbers(PyObject *tuple, Py_ssize_t n, int64_t *out) {
   return 0;
 }
 
+typedef struct Shape {
+  int32_t ndim;
+  int64_t numbers[TENON_TENSOR_MAX_NDIM];
+} Shape;
+
+/* Of more dimensions than there may be the library reads no number: it refuses them. */
+static int read_shape(PyObject *tuple, Shape *out) {
+  const Py_ssize_t n = PyTuple_Size(tuple);
+  out->ndim = n < INT32_MAX ? (int32_t)n : INT32_MAX;
+  return read_numbers(tuple, n < TENON_TENSOR_MAX_NDIM ? n : TENON_TENSOR_MAX_NDIM, out->numbers);
+}
+
+static tenon_dtype dtype_from(unsigned int number) {
+  const tenon_dtype dtype = {(uint8_t)number, (uint8_t)(number >> 8), (uint16_t)(number >> 16)};
+  return dtype;
+}
+
+/* packed_nbytes(dtype, shape): what a storage needs to hold such a tensor */
+PyObject *packed_nbytes(PyObject *module, PyObject *args) {
+  (void)module;
+  unsigned int dtype;
+  PyObject *shape;
+  if (!PyArg_ParseTuple(args, "IO!:packed_nbytes", &dtype, &PyTuple_Type, &shape)) return NULL;
+  Shape sizes;
+  if (read_shape(shape, &sizes) != 0) return NULL;
+  uint64_t nbytes = 0;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_dtype_nbytes(dtype_from(dtype), sizes.numbers, sizes.ndim, &nbytes, &error);
+  return status == TENON_OK ? PyLong_FromUnsignedLongLong(nbytes) : raise_status(status, error);
+}
+
 /* new(storage, dtype, shape, strides or None, offset, flags); dtype = code | bits << 8 | lanes << 16 */
 static PyObject *tensor_new(PyObject *type, PyObject *args) {
   PyObject *owner, *shape, *strides;
@@ -56,25 +87,20 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
   if (!PyArg_ParseTuple(args, "O!IO!OKI:new", storage_type, &owner, &dtype, &PyTuple_Type, &shape, &strides, &offset, &flags)) return NULL;
   tenon_storage *storage = ((StorageObject *)owner)->storage;
   if (storage == NULL) return raise_closed("storage");
-  const Py_ssize_t ndim = PyTuple_Size(shape);
-  if (ndim > TENON_TENSOR_MAX_NDIM)
-    return PyErr_Format(PyExc_ValueError, "%zd dimensions, at most %d are allowed", ndim, TENON_TENSOR_MAX_NDIM);
-  int64_t sizes[TENON_TENSOR_MAX_NDIM], steps[TENON_TENSOR_MAX_NDIM];
-  if (read_numbers(shape, ndim, sizes) != 0) return NULL;
+  Shape sizes, steps;
+  if (read_shape(shape, &sizes) != 0) return NULL;
   if (strides != Py_None) {
-    if (!PyTuple_Check(strides) || PyTuple_Size(strides) != ndim)
-      return PyErr_Format(PyExc_ValueError, "strides must be a tuple of %zd numbers, as many as the shape has", ndim);
-    if (read_numbers(strides, ndim, steps) != 0) return NULL;
+    if (!PyTuple_Check(strides) || PyTuple_Size(strides) != PyTuple_Size(shape))
+      return PyErr_Format(PyExc_ValueError, "strides must be a tuple of %d numbers, as many as the shape has", (int)sizes.ndim);
+    if (read_shape(strides, &steps) != 0) return NULL;
   }
   tenon_tensor_spec spec;
   memset(&spec, 0, sizeof spec);
   spec.struct_size = sizeof spec;
-  spec.dtype.code = (uint8_t)dtype;
-  spec.dtype.bits = (uint8_t)(dtype >> 8);
-  spec.dtype.lanes = (uint16_t)(dtype >> 16);
-  spec.ndim = (int32_t)ndim;
-  spec.sizes = ndim > 0 ? sizes : NULL;
-  spec.strides = ndim > 0 && strides != Py_None ? steps : NULL;
+  spec.dtype = dtype_from(dtype);
+  spec.ndim = sizes.ndim;
+  spec.sizes = sizes.ndim > 0 ? sizes.numbers : NULL;
+  spec.strides = sizes.ndim > 0 && strides != Py_None ? steps.numbers : NULL;
   spec.offset = offset;
   spec.flags = flags;
   tenon_tensor *tensor = NULL;

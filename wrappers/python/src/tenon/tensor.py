@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenon import _dtype, _strategy
 from tenon._managed import Closing
 from tenon._native import lib
-from tenon._native_ext import TensorBase
+from tenon._native_ext import TensorBase, packed_nbytes
 from tenon._options import unsigned
 from tenon.storage import Storage
 
@@ -35,12 +35,6 @@ def _count(shape: tuple[int, ...]) -> int:
     for size in shape:
         count *= size
     return count
-
-
-def _nbytes(shape: tuple[int, ...], dtype: int) -> int:
-    if any(size < 0 for size in shape):
-        raise ValueError(f"shape {shape} has a negative size")
-    return (_count(shape) * _dtype.bits_of(dtype) + 7) // 8
 
 
 def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -395,7 +389,7 @@ def _make(
 ) -> Tensor:
     sizes = _numbers(shape)
     number = _dtype.number_of(dtype)
-    nbytes = _nbytes(sizes, number)
+    nbytes = packed_nbytes(number, sizes)
     storage = _new_named(mode, private, alignment, nbytes, filename)
     if storage is None:
         storage = Storage.new(nbytes, mode=mode, isolated=isolated, private=private, zeroed=zeroed, alignment=alignment)

@@ -10,13 +10,7 @@ import pytest
 import tenon
 from conftest import Peer, PeerError  # type: ignore[import-not-found]
 from tenon.torch import share_with_torch
-
-UNTYPED = """
-def untyped(t):
-    if hasattr(t, "untyped_storage"): return t.untyped_storage()
-    s = t.storage()
-    return s.untyped() if hasattr(s, "untyped") else s._untyped()
-"""
+from views import UNTYPED, VIEWS  # type: ignore[import-not-found]
 
 MADE = """
 import os
@@ -41,18 +35,6 @@ def made_by_torch(peer: Peer, expression: str, dtype: str) -> tenon.Tensor:
         tenon.open_fd(fds[0], spec["nbytes"])
     storage = tenon.open_fd(fds[0], spec["nbytes"], adopt=True, allow_unsealed=True)
     return tenon.Tensor.over(storage, spec["sizes"], dtype, strides=spec["strides"], offset=spec["offset"])
-
-
-VIEWS = [
-    ("torch.arange(24.).reshape(4, 6)", "float32", np.arange(24.0, dtype=np.float32).reshape(4, 6)),
-    ("torch.arange(24).reshape(4, 6)[1:, ::2]", "int64", np.arange(24).reshape(4, 6)[1:, ::2]),
-    ("torch.arange(24, dtype=torch.int16).reshape(4, 6).t()[2:]", "int16", np.arange(24, dtype=np.int16).reshape(4, 6).T[2:]),
-    ("torch.arange(5, dtype=torch.float64).expand(3, 5)", "float64", np.broadcast_to(np.arange(5.0), (3, 5))),
-    ("torch.tensor(7, dtype=torch.uint8)", "uint8", np.array(7, np.uint8)),
-    ("torch.tensor([True, False])", "bool", np.array([True, False])),
-    ("torch.tensor([1+2j, 3-4j])", "complex64", np.array([1 + 2j, 3 - 4j], np.complex64)),
-    ("torch.arange(4).to(torch.float16)", "float16", np.arange(4, dtype=np.float16)),
-]
 
 
 @pytest.mark.parametrize(("expression", "dtype", "expected"), VIEWS, ids=[view[0] for view in VIEWS])

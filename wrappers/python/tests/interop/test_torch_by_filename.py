@@ -22,13 +22,7 @@ import pytest
 import tenon
 from conftest import Peer, PeerError  # type: ignore[import-not-found]
 from tenon.torch import TorchFilename, share_filename
-
-UNTYPED = """
-def untyped(t):
-    if hasattr(t, "untyped_storage"): return t.untyped_storage()
-    s = t.storage()
-    return s.untyped() if hasattr(s, "untyped") else s._untyped()
-"""
+from views import UNTYPED, VIEWS  # type: ignore[import-not-found]
 
 MADE = """
 kept.append(t)
@@ -106,16 +100,6 @@ def opened_by_torch(peer: Peer, tensor: tenon.Tensor) -> object:
     lent = share_filename(tensor)
     names.append(lent.name.decode())
     return peer.run(OPEN.format(*lent, tensor.dtype))
-
-
-VIEWS = [
-    ("torch.arange(24.).reshape(4, 6)", "float32", np.arange(24.0, dtype=np.float32).reshape(4, 6)),
-    ("torch.arange(24).reshape(4, 6)[1:, ::2]", "int64", np.arange(24).reshape(4, 6)[1:, ::2]),
-    ("torch.arange(24, dtype=torch.int16).reshape(4, 6).t()[2:]", "int16", np.arange(24, dtype=np.int16).reshape(4, 6).T[2:]),
-    ("torch.arange(5, dtype=torch.float64).expand(3, 5)", "float64", np.broadcast_to(np.arange(5.0), (3, 5))),
-    ("torch.tensor(7, dtype=torch.uint8)", "uint8", np.array(7, np.uint8)),
-    ("torch.tensor([True, False])", "bool", np.array([True, False])),
-]
 
 
 @pytest.mark.parametrize(("expression", "dtype", "expected"), VIEWS, ids=[view[0] for view in VIEWS])
