@@ -25,7 +25,7 @@ struct Limit {
 
 bool ask(int resource, Limit* out) {
   struct rlimit limit{};
-  if (getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) return false;
+  if (getrlimit(static_cast<decltype(RLIMIT_NOFILE)>(resource), &limit) != 0) return false;
   if (limit.rlim_cur != RLIM_INFINITY) out->soft = limit.rlim_cur;
   if (limit.rlim_max != RLIM_INFINITY) out->hard = limit.rlim_max;
   return true;
@@ -109,49 +109,72 @@ Check check_mappings() {
   return check;
 }
 
-Check check_address_space() {
-  Check check{.id = "address_space", .title = "address space"};
-  Limit limit;
-  const bool known = ask(RLIMIT_AS, &limit);
-  check.facts = facts_of(limit);
-  check.value = known ? amount(limit.soft, size_text) + " (RLIMIT_AS)" : std::string(kUnreadable);
-  if (limit.soft) {
-    check.level = *limit.soft < 16 * kSegment ? Level::kWarn : Level::kNote;
-    check.limits = "at most " + plural_text(*limit.soft / kSegment, "segment", "segments") + " of " + size_text(kSegment) +
-                   ", less what the program itself takes";
-    check.change = limit.hard ? "sudo prlimit --pid $$ --as=unlimited:unlimited" : "ulimit -v unlimited";
-  }
-  return check;
-}
+// The limits that are none as a rule: what one means where there is one. `prlimit` is its name for prlimit(1), `ulimit` the shell's letter.
+struct SizeLimit {
+  const char* id;
+  const char* title;
+  int resource;
+  const char* name;
+  const char* prlimit;
+  const char* ulimit;
+  Level (*level)(uint64_t limit);
+  std::string (*meaning)(uint64_t limit);
+};
 
-Check check_file_size() {
-  Check check{.id = "file_size", .title = "file size"};
-  Limit limit;
-  const bool known = ask(RLIMIT_FSIZE, &limit);
-  check.facts = facts_of(limit);
-  check.value = known ? amount(limit.soft, size_text) + " (RLIMIT_FSIZE)" : std::string(kUnreadable);
-  if (limit.soft) {
+constexpr SizeLimit kSizeLimits[] = {
+    {.id = "address_space",
+     .title = "address space",
+     .resource = RLIMIT_AS,
+     .name = "RLIMIT_AS",
+     .prlimit = "as",
+     .ulimit = "-v",
+     .level = [](uint64_t limit) { return limit < 16 * kSegment ? Level::kWarn : Level::kNote; },
+     .meaning =
+         [](uint64_t limit) {
+           return "at most " + plural_text(limit / kSegment, "segment", "segments") + " of " + size_text(kSegment) +
+                  ", less what the program itself takes";
+         }},
     // It holds for memory files too.
-    check.level = *limit.soft < 4096 ? Level::kFail : *limit.soft < kSegment ? Level::kWarn : Level::kNote;
-    check.limits = "the largest segment or named file. Tenon refuses a larger one with an error, PyTorch is killed by SIGXFSZ";
-    check.change = limit.hard ? "sudo prlimit --pid $$ --fsize=unlimited:unlimited" : "ulimit -f unlimited";
-  }
-  return check;
-}
+    {.id = "file_size",
+     .title = "file size",
+     .resource = RLIMIT_FSIZE,
+     .name = "RLIMIT_FSIZE",
+     .prlimit = "fsize",
+     .ulimit = "-f",
+     .level = [](uint64_t limit) { return limit < 4096       ? Level::kFail
+                                          : limit < kSegment ? Level::kWarn
+                                                             : Level::kNote; },
+     .meaning =
+         [](uint64_t) {
+           return std::string("the largest segment or named file. Tenon refuses a larger one with an error, PyTorch is killed by SIGXFSZ");
+         }},
+    {.id = "locked_memory",
+     .title = "locked memory",
+     .resource = RLIMIT_MEMLOCK,
+     .name = "RLIMIT_MEMLOCK",
+     .prlimit = "memlock",
+     .ulimit = "-l",
+     .level = [](uint64_t) { return Level::kNote; },
+     .meaning =
+         [](uint64_t limit) {
+           const uint64_t segments = limit / kSegment;
+           return "Tenon locks nothing. A program that pins shared memory by mlock or for RDMA can pin that much, " +
+                  (segments == 0 ? std::string("less than one segment") : plural_text(segments, "segment", "segments")) + " of " +
+                  size_text(kSegment);
+         }},
+};
 
-Check check_locked_memory() {
-  Check check{.id = "locked_memory", .title = "locked memory"};
+Check check_size(const SizeLimit& which) {
+  Check check{.id = which.id, .title = which.title};
   Limit limit;
-  const bool known = ask(RLIMIT_MEMLOCK, &limit);
+  const bool known = ask(which.resource, &limit);
   check.facts = facts_of(limit);
-  check.value = known ? amount(limit.soft, size_text) + " (RLIMIT_MEMLOCK)" : std::string(kUnreadable);
+  check.value = known ? amount(limit.soft, size_text) + " (" + which.name + ")" : std::string(kUnreadable);
   if (limit.soft) {
-    check.level = Level::kNote;
-    const uint64_t segments = *limit.soft / kSegment;
-    check.limits = "Tenon locks nothing. A program that pins shared memory by mlock or for RDMA can pin that much, " +
-                   (segments == 0 ? std::string("less than one segment") : plural_text(segments, "segment", "segments")) + " of " +
-                   size_text(kSegment);
-    check.change = limit.hard ? "sudo prlimit --pid $$ --memlock=unlimited:unlimited" : "ulimit -l unlimited";
+    check.level = which.level(*limit.soft);
+    check.limits = which.meaning(*limit.soft);
+    check.change = limit.hard ? std::string("sudo prlimit --pid $$ --") + which.prlimit + "=unlimited:unlimited"
+                              : std::string("ulimit ") + which.ulimit + " unlimited";
   }
   return check;
 }
@@ -161,9 +184,7 @@ Check check_locked_memory() {
 void check_process_limits(Checks* out) {
   out->push_back(check_fds());
   out->push_back(check_mappings());
-  out->push_back(check_address_space());
-  out->push_back(check_file_size());
-  out->push_back(check_locked_memory());
+  for (const SizeLimit& each : kSizeLimits) out->push_back(check_size(each));
 }
 
 }  // namespace tenon::cli

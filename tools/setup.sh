@@ -157,6 +157,8 @@ tenon_setup() {
     '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev')
   if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi
   tenon_packages "${packages[@]}"
+  # The oldest that is promised (43 MB), for a test; not everywhere to be had.
+  if apt-cache show clang-16 >/dev/null 2>&1; then tenon_packages clang-16; fi
   # An older distribution: the newest that it has.
   if ! tenon_has_package clang-19; then tenon_packages clang clang-tidy clang-format; fi
 

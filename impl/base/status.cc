@@ -96,12 +96,16 @@ ErrnoMeaning meaning_of(int error) {
   }
 }
 
+// strerror_r in its two forms, both thread-safe: glibc's returns the text, which need not be in the buffer, and musl's a number.
+[[maybe_unused]] const char* text_of(const char* returned, const char*) noexcept { return returned; }
+[[maybe_unused]] const char* text_of(int error, const char* buffer) noexcept { return error == 0 ? buffer : "unknown error"; }
+
 }  // namespace
 
 Status errno_status(int error, const std::string& what) {
   const ErrnoMeaning meaning = meaning_of(error);
   char text[128];
-  const char* reason = strerror_r(error, text, sizeof text);  // the GNU form: thread-safe, and may not use `text`
+  const char* reason = text_of(strerror_r(error, text, sizeof text), text);
   Status status(meaning.code, what + ": " + reason);
   status = std::move(status).with("errno", error);
   if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));

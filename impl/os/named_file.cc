@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -132,7 +133,9 @@ Status set_access(int fd, mode_t mode, gid_t group, const std::string& path) {
 }
 
 Status rename_name(int directory, const std::string& from, const std::string& leaf, const std::string& path) {
-  int done = renameat2(directory, from.c_str(), directory, leaf.c_str(), RENAME_NOREPLACE);
+  // musl's headers have neither renameat2 nor its flag.
+  constexpr unsigned kNoReplace = 1;
+  int done = static_cast<int>(::syscall(SYS_renameat2, directory, from.c_str(), directory, leaf.c_str(), kNoReplace));
   if (done != 0 && (errno == EINVAL || errno == ENOSYS)) {
     // A file system without it.
     done = linkat(directory, from.c_str(), directory, leaf.c_str(), 0);

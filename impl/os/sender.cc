@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "os/control.h"
+
 namespace tenon::os {
 namespace {
 
@@ -43,7 +45,7 @@ FromSender receive_from_sender(int socket, std::span<std::byte> room) noexcept {
       return {0, errno, 0};
     }
     FromSender result{static_cast<size_t>(got), 0, 0};
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = next_control(&message, header)) {
       if (header->cmsg_level != SOL_SOCKET || header->cmsg_len < CMSG_LEN(0)) continue;
       if (header->cmsg_type == SCM_CREDENTIALS && header->cmsg_len >= CMSG_LEN(sizeof(ucred))) {
         ucred sender{};

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "os/control.h"
+
 #ifndef SCM_PIDFD
 #define SCM_PIDFD 0x04  // Linux 6.5; Debian 12's headers are older
 #endif
@@ -31,7 +33,7 @@ Result<int> socket_option(int fd, int name) {
 }
 
 void take_control(msghdr* message, ReceivedFds* fds) noexcept {
-  for (cmsghdr* control = CMSG_FIRSTHDR(message); control != nullptr; control = CMSG_NXTHDR(message, control)) {
+  for (cmsghdr* control = CMSG_FIRSTHDR(message); control != nullptr; control = next_control(message, control)) {
     if (control->cmsg_level != SOL_SOCKET || control->cmsg_len < CMSG_LEN(0)) continue;
     const size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
@@ -122,11 +124,11 @@ Transfer send_message(int socket, std::span<const std::byte> head, std::span<con
     const size_t room = CMSG_SPACE(fds.size_bytes());
     std::memset(control, 0, room);
     message.msg_control = control;
-    message.msg_controllen = room;
+    message.msg_controllen = static_cast<decltype(message.msg_controllen)>(room);  // 32 bits in musl
     cmsghdr* rights = CMSG_FIRSTHDR(&message);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
+    rights->cmsg_len = static_cast<decltype(rights->cmsg_len)>(CMSG_LEN(fds.size_bytes()));
     std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
   }
   for (;;) {

@@ -10,6 +10,8 @@ skip() {
 
 command -v go >/dev/null || skip "there is no go in PATH"
 command -v pkg-config >/dev/null || skip "there is no pkg-config in PATH"
+go_proxy="$(go env GOPROXY)"
+export go_proxy
 export GOTOOLCHAIN=local GOPROXY=off GOWORK=off CGO_ENABLED=1
 go_version="$(go env GOVERSION)"
 [[ "$go_version" =~ ^go1\.([0-9]+) ]] || skip "go says version '$go_version'"

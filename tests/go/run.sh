@@ -19,17 +19,37 @@ tests() {
   go test -count=1 -timeout 400s "$@" ./...
 }
 
-case_vet() {
-  local folder unformatted
-  for folder in "$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{vectors,matrix,bench}/go; do
-    [[ -d "$folder" ]] || continue
-    unformatted="$(gofmt -l "$folder")"
-    [[ -z "$unformatted" ]] || fail "gofmt would change: $unformatted"
+modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{vectors,matrix,bench}/go)
+
+vet() {
+  local folder
+  for folder in "${modules[@]}"; do
     (cd "$folder" && go vet ./...)
   done
+  (cd "$wrapper" && go vet -tags tenon_debug ./...)
+}
+
+case_vet() {
+  local unformatted
+  unformatted="$(gofmt -l "${modules[@]}")"
+  [[ -z "$unformatted" ]] || fail "gofmt would change: $unformatted"
+  vet
   cd "$wrapper"
-  go vet -tags tenon_debug ./...
   [[ ! -e go.sum ]] || fail "the wrapper needs nothing but the standard library"
+}
+
+# The oldest Go that go.mod promises, fetched by this one as a module and kept.
+case_minimum() {
+  local least root
+  least="go$(awk '$1 == "go" { print $2 }' "$wrapper/go.mod")"
+  [[ "$least" == *.*.* ]] || least+=.0
+  root="$(GOTOOLCHAIN="$least" GOPROXY="$go_proxy" GOFLAGS=-modcacherw GOMODCACHE="$TENON_BUILD_DIR/go/toolchains" go env GOROOT 2>"$work/log")" ||
+    skip "$least cannot be fetched: $(tail -n 1 "$work/log")"
+  export PATH="$root/bin:$PATH"
+  [[ "$(go env GOVERSION)" == "$least" ]] || fail "the Go in $root says that it is $(go env GOVERSION), not $least"
+  vet
+  tests
+  echo "ok: $least"
 }
 
 # With the strictest check of what Go memory C gets to see.

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# usage: musl.sh
+#
+# Tenon for musl, in programs that need no dynamic loader. Zig, a package on PyPI, brings clang with musl and libc++. The archive and the manager
+# are built with it, then the examples in C and the tests of the C API, and all of them run; at last a C program with musl and one with this build's
+# libc lend to each other, and to PyTorch, in the matrix. Zig and what was compiled stay in TENON_BUILD_DIR/musl.
+set -euo pipefail
+# shellcheck source=tests/packages/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+: "${CMAKE:?}" "${TENON_DLPACK_INCLUDE_DIR:?}" "${TENON_LIBDEFLATE_INCLUDE_DIR:?}" "${TENON_LIBDEFLATE_LIBRARY:?}"
+
+need readelf
+# Zig is slow to start under a compiler's cache, and has one of its own.
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
+kept="$TENON_BUILD_DIR/musl" pinned=ziglang==0.17.1 target="$(uname -m)-linux-musl"
+mkdir -p "$kept/libdeflate"
+if [[ "$(cat "$kept/pinned" 2>/dev/null)" != "$pinned" ]]; then
+  rm -rf "$kept/venv" "$kept/cache" "$kept/build"
+  logged "$TENON_PYTHON" -m venv "$kept/venv"
+  "$kept/venv/bin/pip" install --disable-pip-version-check --no-input --only-binary :all: "$pinned" >"$work/log" 2>&1 ||
+    skip "$pinned cannot be installed: $(tail -n 1 "$work/log")"
+  echo "$pinned" >"$kept/pinned"
+fi
+zig="$("$kept/venv/bin/python3" -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).with_name("zig"))')"
+export ZIG_GLOBAL_CACHE_DIR="$kept/cache" ZIG_LOCAL_CACHE_DIR="$kept/cache" CMAKE_BUILD_PARALLEL_LEVEL=2
+export CC="$zig cc -target $target" CXX="$zig c++ -target $target"
+if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
+
+# Zig compiles the C++ library once for each set of a linker's flags: CMake does not link to try, and everything is linked alike. Debian's
+# libdeflate asks its libc for nothing but malloc and mem*; its header is copied so that no other of /usr/include is found.
+cp "$TENON_LIBDEFLATE_INCLUDE_DIR/libdeflate.h" "$kept/libdeflate"
+link=(-static -s)
+logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
+  -DCMAKE_EXE_LINKER_FLAGS="${link[*]}" -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_EXAMPLES=OFF -DTENON_CCACHE=OFF \
+  -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR" \
+  -DTENON_LIBDEFLATE_INCLUDE_DIR="$kept/libdeflate" -DTENON_LIBDEFLATE_LIBRARY="$TENON_LIBDEFLATE_LIBRARY"
+logged "$CMAKE" --build "$kept/build" --target tenon_internal tenon-manager
+
+# compile PROGRAM WORD...: C, with the archive of Tenon, which needs a linker of C++.
+compile() {
+  logged "$zig" c++ -target "$target" "${link[@]}" -std=c99 -O1 -Wall -Wextra -Werror -I "$TENON_SOURCE_DIR/capi/include" -I "$kept/build/include" \
+    -x c "${@:2}" -x none "$kept/build/libtenon_internal.a" "$TENON_LIBDEFLATE_LIBRARY" -o "$1"
+}
+
+is_static() {
+  if readelf -lW "$1" | grep INTERP || readelf -dW "$1" | grep NEEDED; then fail "$1 needs what is above"; fi
+}
+
+mkdir -p "$kept/example" "$kept/capi" "$kept/matrix"
+is_static "$kept/build/tenon-manager"
+# example NAME TEXT...
+example() {
+  compile "$kept/example/$1" "$TENON_SOURCE_DIR/examples/c/$1.c"
+  is_static "$kept/example/$1"
+  bash "$TENON_SOURCE_DIR/tests/capi/check_example.sh" "$kept/example/$1" "${@:2}"
+}
+example lend_and_modify "the last element is now 42"
+example read_only_lend "the third weight is 2.5" "cannot write" "lent once"
+example weak_cache "the same storage: yes" "expired after the last release: yes"
+example by_name "the other process wrote 998001" "the name is gone"
+
+for source in "$TENON_SOURCE_DIR"/tests/capi/*.c; do
+  topic="$(basename "$source" .c)"
+  # CMSG_NXTHDR compares with and without sign in musl's header.
+  compile "$kept/capi/$topic" -Wno-sign-compare -include "$TENON_SOURCE_DIR/tests/packages/musl.h" -I "$TENON_SOURCE_DIR/tests" \
+    -isystem "$TENON_DLPACK_INCLUDE_DIR" "$source"
+  is_static "$kept/capi/$topic"
+  logged "$kept/capi/$topic"
+  echo "capi.$topic"
+done
+
+# matrix.py takes the programs, and tenon-manager, from a build's folder.
+peer="$kept/matrix/peer"
+compile "$peer" "$TENON_SOURCE_DIR"/tests/matrix/c/{peer,wire}.c
+is_static "$peer"
+mkdir -p "$kept/build/matrix"
+printf '{"produce": ["%s", "produce"], "consume": ["%s", "consume"], "build": [], "environment": {}}\n' "$peer" "$peer" >"$kept/build/matrix/musl.json"
+cp "$TENON_BUILD_DIR"/matrix/{c,torch-1.13}.json "$kept/build/matrix/"
+TENON_BUILD_DIR="$kept/build" "$TENON_PYTHON" -B "$TENON_SOURCE_DIR/tests/matrix/matrix.py" musl c torch-1.13
+echo "ok"
