@@ -46,7 +46,7 @@ tenon_status tenon_share_fd(tenon_storage* storage, const tenon_share_options* o
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_fd_handle"));
     TENON_ASSIGN(const tenon::memory::Access access, read_share_options(options));
-    TENON_ASSIGN(const tenon::share::Lend lend, tenon::share::lend(Ref<Storage>::share(object(storage)), access));
+    TENON_ASSIGN(const tenon::share::Lend lend, tenon::share::lend(Ref<Storage>::share(object(storage)), access, false));
     tenon_fd_handle result{};
     result.fd = -1;
     if (lend.fd >= 0) {

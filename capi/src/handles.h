@@ -4,6 +4,7 @@
 #include <tenon/tenon.h>
 
 #include "channel/connection.h"
+#include "memory/arena.h"
 #include "os/wait.h"
 #include "storage/storage.h"
 #include "tensor/message.h"
@@ -17,6 +18,10 @@ struct ObjectOf;
 template <>
 struct ObjectOf<tenon_storage> {
   using Type = storage::Storage;
+};
+template <>
+struct ObjectOf<tenon_arena> {
+  using Type = memory::Arena;
 };
 template <>
 struct ObjectOf<tenon_weak> {

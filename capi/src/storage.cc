@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "boundary.h"
 #include "handles.h"
+#include "wait.h"
 
 using namespace tenon::capi;
 using tenon::Ref;
@@ -33,6 +34,15 @@ Result<StorageOptions> read_options(const tenon_storage_options* options, uint32
   result.is_private = (given.flags & TENON_STORAGE_PRIVATE) != 0;
   result.zeroed = (given.flags & TENON_STORAGE_ZEROED) != 0;
   result.read_only = (given.flags & TENON_STORAGE_READ_ONLY) != 0;
+  if (given.arena == nullptr) return result;
+  TENON_TRY(check_argument(!result.is_private && !result.isolated, "a storage in an arena is neither PRIVATE nor ISOLATED"));
+  result.arena = object(given.arena);
+  const Mode mode = result.arena->options().mode;
+  TENON_TRY(check_argument(given.mode == 0 || result.mode == mode, "the mode is not that of the arena"));
+  result.mode = mode;
+  if (given.wait != nullptr) {
+    TENON_ASSIGN(result.wait, read_wait(given.wait));
+  }
   return result;
 }
 

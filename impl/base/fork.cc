@@ -17,6 +17,7 @@ struct Registry {
   size_t count = 0;
   std::atomic<uint64_t> generation{1};
   std::atomic<bool> has_forked{false};
+  std::atomic<uint32_t> forks{0};
   bool installed = false;
 };
 
@@ -28,6 +29,7 @@ Registry& registry() noexcept {
 void on_prepare() noexcept {
   Registry& all = registry();
   all.has_forked.store(true, std::memory_order_relaxed);
+  all.forks.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
 }
 
@@ -61,6 +63,8 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
 }
 
 uint64_t fork_generation() noexcept { return registry().generation.load(std::memory_order_relaxed); }
+
+uint32_t fork_count() noexcept { return registry().forks.load(std::memory_order_relaxed); }
 
 bool has_forked() noexcept { return registry().has_forked.load(std::memory_order_relaxed); }
 

@@ -19,6 +19,9 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 // Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
 uint64_t fork_generation() noexcept;
 
+// Counts forks that this process began: what it held before one, a child may hold too. Only differences mean anything.
+uint32_t fork_count() noexcept;
+
 // Whether this process has forked or was forked since the library was loaded: others may hold what it holds by inheritance.
 bool has_forked() noexcept;
 

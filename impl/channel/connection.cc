@@ -5,7 +5,9 @@
 
 #include "base/fork.h"
 #include "base/room.h"
+#include "channel/lease_block.h"
 #include "os/limits.h"
+#include "os/local_socket.h"
 #include "os/memfd.h"
 #include "tensor/portable.h"
 
@@ -20,10 +22,13 @@ using tensor::SegmentRecord;
 
 constexpr uint16_t kMessage = 1;       // the payload is a descriptor
 constexpr uint16_t kLargeMessage = 2;  // the payload is its size, and the first fd a sealed memfd that holds it
+constexpr uint16_t kLeased = 3;        // a lease block, then a descriptor
+constexpr uint16_t kLargeLeased = 4;   // both in a memfd
 
 // What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large descriptor.
 struct Carried {
   std::vector<Ref<Segment>> segments;
+  CarriedTokens tokens;
   os::Fd large;
 };
 
@@ -51,8 +56,8 @@ Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("fie
 
 }  // namespace
 
-Connection::Connection(int socket, SocketType type, const ConnectionOptions& options)
-    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type) {
+Connection::Connection(int socket, SocketType type, const ConnectionOptions& options, const memory::Borrower& peer)
+    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type), lending_(peer) {
   // One more: the memfd of a large message. What is over it is closed as it comes, and the frame delivered without.
   frames_.set_max_fds(UINT32_MAX);
   frames_.set_accepted_fds(options_.limits.max_segments >= UINT32_MAX ? UINT32_MAX
@@ -61,7 +66,9 @@ Connection::Connection(int socket, SocketType type, const ConnectionOptions& opt
 
 Result<std::unique_ptr<Connection>> Connection::create(int socket, const ConnectionOptions& options) {
   TENON_ASSIGN(const SocketType type, check_socket(socket));
-  return std::unique_ptr<Connection>(new Connection(socket, type, options));
+  memory::Borrower borrower;
+  if (Result<os::Peer> peer = os::peer_of(socket); peer.is_ok()) borrower = {peer.value().pid, peer.value().uid};
+  return std::unique_ptr<Connection>(new Connection(socket, type, options, borrower));
 }
 
 Status Connection::check_process() const {
@@ -106,9 +113,13 @@ Status Connection::enqueue(const Message& message) {
     ~Clear() { packed->clear(); }
   } const clear{&scratch_};
   tensor::Packed& packed = scratch_;
-  TENON_TRY(tensor::pack(message, &packed));
+  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed));
+  Lending::Grant grant;
+  TENON_TRY(lending_.prepare(packed, &grant));
   OutFrame frame;
-  frame.kind = kMessage;
+  frame.kind = grant.needed() ? kLeased : kMessage;
+  frame.fds = grant.fds();
+  const size_t token_fds = frame.fds.size();
   std::shared_ptr<Carried> carried;
   std::vector<size_t> added;
   for (size_t i = 0; i < packed.segments.size(); ++i) {
@@ -119,7 +130,7 @@ Status Connection::enqueue(const Message& message) {
       record.fd_index = 0;
       continue;
     }
-    record.fd_index = static_cast<uint32_t>(frame.fds.size());
+    record.fd_index = static_cast<uint32_t>(frame.fds.size() - token_fds);
     frame.fds.push_back(packed.fds[i]);
     added.push_back(i);
   }
@@ -127,12 +138,16 @@ Status Connection::enqueue(const Message& message) {
   collect_forgotten(added.size(), &forgotten_);
   packed.content.forgotten = forgotten_;
   frame.payload = tensor::encode_descriptor(packed.content);
+  if (grant.needed()) {
+    const std::vector<std::byte> block = encode_lease_block(grant.block());
+    frame.payload.insert(frame.payload.begin(), block.begin(), block.end());
+  }
   const bool large = frame.payload.size() > kMaxFramePayload;
-  if (large || !added.empty()) carried = std::make_shared<Carried>();
+  if (large || !frame.fds.empty()) carried = std::make_shared<Carried>();
   if (large) {
     TENON_ASSIGN(carried->large, put_into_memfd(frame.payload));
     const uint64_t nbytes = frame.payload.size();
-    frame.kind = kLargeMessage;
+    frame.kind = grant.needed() ? kLargeLeased : kLargeMessage;
     frame.payload.resize(sizeof nbytes);
     std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
     frame.fds.insert(frame.fds.begin(), carried->large.get());
@@ -146,7 +161,12 @@ Status Connection::enqueue(const Message& message) {
   entries.reserve(added.size());
   for (const size_t i : added) entries.emplace_back(packed.content.segments[i].id, Weak<Segment>(packed.segments[i].get()));
   // Those whose fds travel: the frame may wait in the queue for longer than their storages live.
-  if (carried) carried->segments = std::move(packed.segments);
+  if (carried) {
+    carried->segments = std::move(packed.segments);
+    carried->tokens = lending_.commit(&grant);
+  } else {
+    (void)lending_.commit(&grant);
+  }
   frame.keep_alive = std::move(carried);
   frames_.enqueue(std::move(frame));
   sent_.merge(numbers);
@@ -171,10 +191,10 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
   return Status::ok();
 }
 
-Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, std::vector<std::byte>* large) const {
-  if (frame.kind == kMessage) return std::span<const std::byte>(frame.payload);
+Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const {
+  if (!in_memfd) return std::span<const std::byte>(frame.payload);
   uint64_t nbytes = 0;
-  if (frame.kind != kLargeMessage || frame.payload.size() != sizeof nbytes) return corrupt("a frame of no known kind");
+  if (frame.payload.size() != sizeof nbytes) return corrupt("a frame of another length than its kind has");
   std::memcpy(&nbytes, frame.payload.data(), sizeof nbytes);
   if (nbytes > options_.limits.max_nbytes) {
     return Status(Code::kResourceExhausted,
@@ -261,34 +281,54 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   if (!pending_) {
     os::Waiter waiter(wait);
     TENON_ASSIGN(InFrame frame, frames_.recv(waiter));
-    pending_ = std::move(frame);
+    pending_.emplace(Pending{std::move(frame), {}, {}});
   }
   // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
-  Result<std::unique_ptr<Message>> message = open_frame(&*pending_);
+  Result<std::unique_ptr<Message>> message = open_pending();
   pending_.reset();
   return message;
 }
 
-Result<std::unique_ptr<Message>> Connection::open_frame(InFrame* frame) {
+Result<std::unique_ptr<Message>> Connection::open_pending() {
+  InFrame* const frame = &pending_->frame;
+  // Whatever is no message ends the connection: after it nothing of what the peer says can be counted on.
+  const auto end = [&](Status status) -> Status {
+    if (status.code() == Code::kCorrupt) broken_ = status;
+    return status;
+  };
   if (!frame->fds_status.is_ok()) lost_ = frame->fds_status;
-  const size_t first_fd = frame->kind == kLargeMessage ? 1 : 0;
+  if (frame->kind < kMessage || frame->kind > kLargeLeased) return end(corrupt("a frame of no known kind"));
+  const bool leased = frame->kind == kLeased || frame->kind == kLargeLeased;
+  const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased;
   std::vector<std::byte> large;
-  Result<std::span<const std::byte>> bytes = find_bytes(*frame, &large);
-  if (!bytes.is_ok()) {
-    if (bytes.status().code() == Code::kCorrupt) broken_ = bytes.status();
-    return std::move(bytes).status();
+  Result<std::span<const std::byte>> found = find_bytes(*frame, in_memfd, &large);
+  if (!found.is_ok()) return end(std::move(found).status());
+  std::span<const std::byte> bytes = found.value();
+  size_t first_fd = in_memfd ? 1 : 0;
+  if (leased) {
+    size_t used = 0;
+    Result<LeaseBlock> block = decode_lease_block(bytes, &used);
+    if (!block.is_ok()) return end(std::move(block).status());
+    const uint64_t token_fds = block.value().n_fds();
+    if (token_fds > frame->fds_announced - first_fd) return end(corrupt("a lease block with more tokens than fds"));
+    const std::span<os::Fd> tokens = std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
+    if (pending_->leases.empty()) {
+      Status taken = borrowing_.take(block.value(), tokens.first(std::min<size_t>(token_fds, tokens.size())), &pending_->leases);
+      if (!taken.is_ok()) return end(std::move(taken));
+    }
+    bytes = bytes.subspan(used);
+    first_fd += token_fds;
   }
-  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes.value(), frame->fds_announced - first_fd, options_.limits);
-  if (!decoded.is_ok()) {
-    if (decoded.status().code() == Code::kCorrupt) broken_ = decoded.status();
-    return std::move(decoded).status();
-  }
+  borrowing_.renew();
+  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, frame->fds_announced - first_fd, options_.limits);
+  if (!decoded.is_ok()) return end(std::move(decoded).status());
   DescriptorContent content = std::move(decoded).value();
+  if (leased && content.storages.size() != pending_->leases.size()) return end(corrupt("a lease block of another number of storages"));
   TENON_TRY(register_segments(content, frame, first_fd));
   if (!frame->fds_status.is_ok()) return frame->fds_status;
   std::vector<tensor::Resolved> resolved;
   TENON_TRY(resolve(content, &resolved));
-  return tensor::unpack(std::move(content), resolved, options_.open);
+  return tensor::unpack(std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
 }
 
 }  // namespace tenon::channel

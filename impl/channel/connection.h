@@ -14,7 +14,9 @@
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "channel/borrowing.h"
 #include "channel/frames.h"
+#include "channel/lending.h"
 #include "memory/segment.h"
 #include "os/fd.h"
 #include "os/wait.h"
@@ -42,7 +44,7 @@ class Connection {
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
  private:
-  Connection(int socket, SocketType type, const ConnectionOptions& options);
+  Connection(int socket, SocketType type, const ConnectionOptions& options, const memory::Borrower& peer);
   Status check_process() const;
   Status enqueue(const tensor::Message& message);
   void collect_forgotten(size_t added, std::vector<uint64_t>* out);
@@ -80,8 +82,8 @@ class Connection {
   };
   Status register_segments(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
-  Result<std::span<const std::byte>> find_bytes(const InFrame& frame, std::vector<std::byte>* large) const;
-  Result<std::unique_ptr<tensor::Message>> open_frame(InFrame* frame);
+  Result<std::span<const std::byte>> find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const;
+  Result<std::unique_ptr<tensor::Message>> open_pending();
 
   int socket_;
   os::Fd owned_;
@@ -93,14 +95,23 @@ class Connection {
   std::vector<uint64_t>
       unfinished_;  // messages whose send ended early, until all is sent: calling with one of them again must not send it again
   tensor::Packed scratch_;
+  Lending lending_;
   std::unordered_map<uint64_t, size_t> sent_;  // segment number -> index into sent_list_
   std::vector<std::pair<uint64_t, Weak<memory::Segment>>> sent_list_;
   size_t sweep_ = 0;
   std::vector<uint64_t> forgotten_;  // numbers to tell the peer with the next message
 
   std::mutex recv_mutex_;
+  Borrowing borrowing_;
   std::unordered_map<uint64_t, Received> received_;
-  std::optional<InFrame> pending_;  // taken off the socket, and not yet given out: memory was short
+  // Taken off the socket, and not yet given out: memory was short. A lease that was taken is kept, for given back it would be ended, and the
+  // next try would open bytes that are another's by then.
+  struct Pending {
+    InFrame frame;
+    std::vector<memory::Lease> leases;
+    std::vector<Ref<storage::Storage>> storages;
+  };
+  std::optional<Pending> pending_;
   Status lost_;                     // fds were dropped or refused once, and why: a number without a segment is no proof of a bad peer
   Status broken_;                   // bytes came that are no message
 };

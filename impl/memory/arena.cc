@@ -1,91 +1,51 @@
 #include "memory/arena.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cstddef>
-#include <memory>
 #include <mutex>
-#include <new>
-#include <unordered_map>
-#include <vector>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "memory/arena_segment.h"
+#include "memory/ledger.h"
 #include "os/limits.h"
 
 namespace tenon::memory {
 
-struct ArenaSegment {
-  Ref<Segment> segment;
-  uint64_t front = 0;     // blocks were born below here
-  uint64_t reserved = 0;  // pages exist below here
-  uint64_t touched = 0;   // bytes below here may be other than 0
-  uint64_t live = 0;      // blocks in storages
-  uint64_t retired = 0;   // blocks that were lent and released
-  uint64_t retired_nbytes = 0;
-  std::unordered_map<uint64_t, std::vector<uint64_t>> free_blocks;  // class -> offsets, last freed first
-};
+ArenaState& arena_state() noexcept { return immortal<ArenaState>(); }
 
 namespace {
 
 constexpr uint64_t kFirstReserve = uint64_t{256} << 10;
-
-struct State {
-  std::mutex mutex;
-  std::array<std::vector<std::unique_ptr<ArenaSegment>>, kModes> segments;
-  uint64_t live_nbytes = 0;
-  uint64_t retired_nbytes = 0;
-};
-
-State& state() noexcept { return immortal<State>(); }
+constexpr uint32_t kMostSkipped = 256;
 
 // The child must not hand out blocks of the parent's segments, nor may its releases touch the parent's lists. It forgets them; storages
 // that it inherited hold their segments themselves.
 void forget_in_child() noexcept {
-  State& all = state();
-  for (auto& list : all.segments) {
-    // Storages of the parent still point to these; made_by_this_process() keeps free_block from following. The small records are left to
-    // leak.
-    for (auto& segment : list) {
+  ArenaState& all = arena_state();
+  for (auto& home : all.homes) {
+    // Storages of the parent still point to these; made_by_this_process() keeps what they do from going further. The small records are left
+    // to leak.
+    for (auto& segment : home) {
       segment->segment = nullptr;
       (void)segment.release();
     }
-    list.clear();
+    home.clear();
   }
   all.live_nbytes = 0;
   all.retired_nbytes = 0;
 }
 
 const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(10, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+  (void)arena_state();
+  register_fork_hooks(10, {[]() noexcept { arena_state().mutex.lock(); }, []() noexcept { arena_state().mutex.unlock(); },
                            []() noexcept {
-                             state().mutex.unlock();
+                             arena_state().mutex.unlock();
                              forget_in_child();  // the child has one thread
                            }});
   return true;
 }();
-
-// Steps of an eighth of a power of two: at most an eighth of a block is lost, and blocks of about one size can stand in for each other.
-uint64_t size_class(uint64_t nbytes) noexcept {
-  const uint64_t rounded = round_up(nbytes, kBlockAlignment);
-  if (rounded <= 1024) return rounded;
-  const uint64_t step = std::bit_floor(rounded) / 8;
-  return round_up(rounded, std::max(step, kBlockAlignment));
-}
-
-bool take_free(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, Block* out) {
-  const auto found = home->free_blocks.find(class_nbytes);
-  if (found == home->free_blocks.end() || found->second.empty()) return false;
-  std::vector<uint64_t>& offsets = found->second;
-  if (offsets.back() % alignment != 0) return false;
-  out->offset = offsets.back();
-  offsets.pop_back();
-  out->zero = false;
-  return true;
-}
 
 Status reserve_front(ArenaSegment* home, uint64_t end) {
   if (end <= home->reserved) return Status::ok();
@@ -105,27 +65,16 @@ Status reserve_front(ArenaSegment* home, uint64_t end) {
   return status;
 }
 
-bool has_room(const ArenaSegment& home, uint64_t class_nbytes, uint64_t alignment) noexcept {
-  return round_up(home.front, alignment) + class_nbytes <= home.segment->nbytes();
-}
-
-Status take_front(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, Block* out) {
-  const uint64_t offset = round_up(home->front, alignment);
-  const uint64_t end = offset + class_nbytes;
-  TENON_TRY(reserve_front(home, end));
-  out->offset = offset;
-  out->zero = offset >= home->touched;
-  home->front = end;
-  home->touched = std::max(home->touched, end);
-  return Status::ok();
-}
-
-Result<Block> finish(State* all, ArenaSegment* home, Block block) {
-  block.home = home;
-  block.segment = home->segment;
-  ++home->live;
-  all->live_nbytes += block.class_nbytes;
-  return block;
+void count_block(ArenaSegment* home, Block* block) noexcept {
+  block->home = home;
+  block->segment = home->segment;
+  const uint64_t nbytes = block->class_nbytes;
+  if (home->used_blocks++ == 0 && home->arena != nullptr) home->arena->retain();
+  home->used_nbytes += nbytes;
+  home->peak_nbytes = std::max(home->peak_nbytes, home->used_nbytes);
+  ++home->live_blocks;
+  home->live_nbytes += nbytes;
+  arena_state().live_nbytes += nbytes;
 }
 
 Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
@@ -140,7 +89,7 @@ Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
   block.nbytes = nbytes;
   block.class_nbytes = segment_nbytes;
   block.zero = true;
-  State& all = state();
+  ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.live_nbytes += segment_nbytes;
   return block;
@@ -148,23 +97,110 @@ Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
 
 }  // namespace
 
+Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, bool fresh, Block* out, bool* found) {
+  Space::Piece piece;
+  *found = home->space.take_free(class_nbytes, alignment, &piece);
+  if (*found) {
+    out->zero = false;
+  } else {
+    uint64_t offset = 0;
+    if (!fresh || !home->space.peek_front(class_nbytes, alignment, &offset)) return Status::ok();
+    TENON_TRY(reserve_front(home, offset + class_nbytes));
+    out->zero = offset >= home->space.touched();
+    piece = home->space.take_front(offset, class_nbytes);
+    *found = true;
+  }
+  out->offset = piece.offset;
+  out->was_lent = piece.was_lent;
+  out->class_nbytes = class_nbytes;
+  count_block(home, out);
+  return Status::ok();
+}
+
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Lent lent, std::unique_ptr<ArenaSegment>* dropped) noexcept {
+  ArenaState& all = arena_state();
+  --home->used_blocks;
+  home->used_nbytes -= class_nbytes;
+  if (lent == Lent::kUnleased) {
+    ++home->retired_blocks;
+    home->retired_nbytes += class_nbytes;
+    all.retired_nbytes += class_nbytes;
+  } else {
+    try {
+      home->space.give_back(offset, class_nbytes, lent != Lent::kNever);
+    } catch (...) {
+      // No memory to remember the block by: it stays unused until its segment goes.
+    }
+  }
+  if (home->used_blocks > 0 || home->arena != nullptr) return;
+  if (home->retired_blocks == 0) {
+    home->space.reset();
+    return;
+  }
+  // No block lives, and some are with borrowers. While there is room it goes on serving; then it goes, and the borrowers keep its pages for
+  // as long as they map them.
+  uint64_t unused = 0;
+  if (home->space.peek_front(kArenaBlockMax, kBlockAlignment, &unused)) return;
+  auto& list = all.homes[static_cast<uint32_t>(home->segment->mode())];
+  const auto at = std::find_if(list.begin(), list.end(), [home](const auto& each) { return each.get() == home; });
+  if (at == list.end()) return;
+  all.retired_nbytes -= home->retired_nbytes;
+  *dropped = std::move(*at);
+  list.erase(at);
+}
+
+void count_storage_gone(ArenaSegment* home, uint64_t class_nbytes) noexcept {
+  --home->live_blocks;
+  home->live_nbytes -= class_nbytes;
+  arena_state().live_nbytes -= class_nbytes;
+}
+
+bool look_for_ended_leases() noexcept {
+  ArenaState& all = arena_state();
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (all.skipped_looks < all.skip_looks) {
+      ++all.skipped_looks;
+      return false;
+    }
+    all.skipped_looks = 0;
+  }
+  const bool found = drain_ledgers() > 0;
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.skip_looks = found ? 0 : std::min(all.skip_looks * 2 + 1, kMostSkipped);
+  return found;
+}
+
 Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated) {
   if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax) return own_segment_block(mode, nbytes, true);
   alignment = std::max(alignment, kBlockAlignment);
+  const uint64_t class_nbytes = size_class(nbytes, alignment);
   Block block;
   block.nbytes = nbytes;
-  block.class_nbytes = size_class(nbytes);
-  State& all = state();
+  ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
-  auto& list = all.segments[static_cast<uint32_t>(mode)];
-  // Newest first: it is the one with room, and segments are few (one per 64 MiB).
-  for (auto at = list.rbegin(); at != list.rend(); ++at) {
-    if (take_free(at->get(), block.class_nbytes, alignment, &block)) return finish(&all, at->get(), std::move(block));
+  auto& list = all.homes[static_cast<uint32_t>(mode)];
+  bool found = false;
+  // Freed blocks first, for they are warm; then those whose leases ended; then fresh room. Newest segment first: it is the one with room, and
+  // segments are few (one per 64 MiB).
+  for (const bool fresh : {false, true}) {
+    for (auto at = list.rbegin(); at != list.rend(); ++at) {
+      TENON_TRY(take_block(at->get(), class_nbytes, alignment, fresh, &block, &found));
+      if (found) return block;
+    }
+    if (fresh || !has_leases()) continue;
+    lock.unlock();
+    const bool ended = look_for_ended_leases();
+    lock.lock();
+    if (!ended) continue;
+    for (auto at = list.rbegin(); at != list.rend() && !found; ++at)
+      TENON_TRY(take_block(at->get(), class_nbytes, alignment, false, &block, &found));
+    if (found) return block;
   }
   for (auto at = list.rbegin(); at != list.rend(); ++at) {
-    if (!has_room(**at, block.class_nbytes, alignment)) continue;
-    TENON_TRY(take_front(at->get(), block.class_nbytes, alignment, &block));
-    return finish(&all, at->get(), std::move(block));
+    if (!(*at)->space.consolidate()) continue;
+    TENON_TRY(take_block(at->get(), class_nbytes, alignment, true, &block, &found));
+    if (found) return block;
   }
   // A small RLIMIT_FSIZE makes small segments, and blocks that would fill one have their own.
   const uint64_t segment_nbytes = std::min(kArenaSegmentNbytes, os::file_size_limit() / os::page_nbytes() * os::page_nbytes());
@@ -172,66 +208,49 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
     lock.unlock();
     return own_segment_block(mode, nbytes, true);
   }
-  auto home = std::make_unique<ArenaSegment>();
-  TENON_ASSIGN(home->segment, Segment::create(mode, segment_nbytes));
-  TENON_TRY(take_front(home.get(), block.class_nbytes, alignment, &block));
+  TENON_ASSIGN(Ref<Segment> segment, Segment::create(mode, segment_nbytes));
+  auto home = std::make_unique<ArenaSegment>(std::move(segment), nullptr);
+  list.reserve(list.size() + 1);
+  TENON_TRY(take_block(home.get(), class_nbytes, alignment, true, &block, &found));
   list.push_back(std::move(home));
-  return finish(&all, list.back().get(), std::move(block));
+  return block;
 }
 
 Result<Block> allocate_unreserved_block(Mode mode, uint64_t nbytes) { return own_segment_block(mode, nbytes, false); }
 
-void free_block(Block&& block, bool was_lent) noexcept {
-  Ref<Segment> segment = std::move(block.segment);
+void free_block(Block&& block, Lent lent) noexcept {
+  const Ref<Segment> segment = std::move(block.segment);
   if (!segment || !segment->made_by_this_process()) return;
-  State& all = state();
-  Ref<Segment> dropped;  // let go after the lock
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.live_nbytes -= block.class_nbytes;
-  ArenaSegment* home = block.home;
-  if (home == nullptr) return;
-  --home->live;
-  if (was_lent) {
-    ++home->retired;
-    home->retired_nbytes += block.class_nbytes;
-    all.retired_nbytes += block.class_nbytes;
-  } else if (home->live > 0 || home->retired > 0) {
-    try {
-      home->free_blocks[block.class_nbytes].push_back(block.offset);
-    } catch (...) {
-      // No memory to remember the block by: it stays unused until its segment goes.
+  ArenaState& all = arena_state();
+  std::unique_ptr<ArenaSegment> dropped;  // these go after the lock: the end of a segment takes locks that come before this one
+  Ref<Arena> arena;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (block.home == nullptr) {
+      all.live_nbytes -= block.class_nbytes;
+      return;
     }
+    count_storage_gone(block.home, block.class_nbytes);
+    put_block(block.home, block.offset, block.class_nbytes, lent, &dropped);
+    if (block.home->arena != nullptr && block.home->used_blocks == 0) arena = Ref<Arena>::adopt(block.home->arena);
   }
-  if (home->live > 0) return;
-  if (home->retired == 0) {
-    home->free_blocks.clear();  // whole again
-    home->front = 0;
-    return;
-  }
-  // No block lives, and some are with borrowers. While there is room it goes on serving; then it goes, and the borrowers keep its pages for
-  // as long as they map them.
-  if (has_room(*home, kArenaBlockMax, kBlockAlignment)) return;
-  auto& list = all.segments[static_cast<uint32_t>(segment->mode())];
-  const auto found = std::find_if(list.begin(), list.end(), [home](const auto& each) { return each.get() == home; });
-  if (found == list.end()) return;
-  all.retired_nbytes -= home->retired_nbytes;
-  dropped = std::move(home->segment);
-  list.erase(found);
+  signal_space();
 }
 
 uint64_t trim_arena() noexcept {
-  State& all = state();
+  (void)drain_ledgers();
+  ArenaState& all = arena_state();
   uint64_t given_back = 0;
-  // Let go after the lock, one by one: the end of a segment takes locks that come before this one.
+  // Let go after the lock, one by one.
   while (true) {
-    Ref<Segment> dropped;
+    std::unique_ptr<ArenaSegment> dropped;
     const std::lock_guard<std::mutex> lock(all.mutex);
-    for (auto& list : all.segments) {
-      const auto found = std::find_if(list.begin(), list.end(), [](const std::unique_ptr<ArenaSegment>& each) { return each->live == 0; });
+    for (auto& list : all.homes) {
+      const auto found = std::find_if(list.begin(), list.end(), [](const auto& each) { return each->used_blocks == 0; });
       if (found == list.end()) continue;
       given_back += (*found)->reserved;
       all.retired_nbytes -= (*found)->retired_nbytes;
-      dropped = std::move((*found)->segment);
+      dropped = std::move(*found);
       list.erase(found);
       break;
     }
@@ -240,9 +259,47 @@ uint64_t trim_arena() noexcept {
 }
 
 ArenaTotals arena_totals() noexcept {
-  State& all = state();
+  ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   return {all.live_nbytes, all.retired_nbytes};
+}
+
+LentBlock::LentBlock(const Block& block) noexcept
+    : home_(block.home), offset_(block.offset), class_units_(static_cast<uint32_t>(block.class_nbytes / kBlockAlignment)) {}
+
+void LentBlock::lease_began() noexcept {
+  if ((leases_.fetch_add(1, std::memory_order_relaxed) & ~kRetired) != 0) return;
+  home_->lent_blocks.fetch_add(1, std::memory_order_relaxed);
+  home_->lent_nbytes.fetch_add(leased_nbytes(), std::memory_order_relaxed);
+}
+
+void LentBlock::lease_ended() noexcept {
+  if ((leases_.fetch_sub(1, std::memory_order_relaxed) & ~kRetired) != 1) return;
+  home_->lent_blocks.fetch_sub(1, std::memory_order_relaxed);
+  home_->lent_nbytes.fetch_sub(leased_nbytes(), std::memory_order_relaxed);
+}
+
+void LentBlock::storage_gone(bool retire) noexcept {
+  if (retire) leases_.fetch_or(kRetired, std::memory_order_relaxed);
+  const Ref<Segment>& segment = home_->segment;
+  if (!segment || !segment->made_by_this_process()) return;
+  const std::lock_guard<std::mutex> lock(arena_state().mutex);
+  count_storage_gone(home_, leased_nbytes());
+}
+
+void LentBlock::dispose() noexcept {
+  if (home_ == nullptr) return;
+  const Ref<Segment>& segment = home_->segment;
+  if (!segment || !segment->made_by_this_process()) return;
+  std::unique_ptr<ArenaSegment> dropped;
+  Ref<Arena> arena;
+  {
+    const std::lock_guard<std::mutex> lock(arena_state().mutex);
+    put_block(home_, offset_, leased_nbytes(), (leases_.load(std::memory_order_relaxed) & kRetired) != 0 ? Lent::kUnleased : Lent::kLeased,
+              &dropped);
+    if (home_->arena != nullptr && home_->used_blocks == 0) arena = Ref<Arena>::adopt(home_->arena);
+  }
+  signal_space();
 }
 
 }  // namespace tenon::memory

@@ -1,24 +1,27 @@
-// The home of storages: large segments in which blocks are born, one list of segments per mode.
+// The home of storages: large segments in which blocks are born.
 //
-// A segment is 64 MiB of reserved size; pages are made as the front of it moves (reserve before use). A freed block goes to the free list
-// of its size class and is used again. A block that was lent is retired instead: nobody tells the lender when the borrower is done. A
-// segment with no living block goes back to the system once it holds retired blocks and no room, so a loop of lend and release has bounded
-// memory.
+// There is a default home for each mode, with segments of 64 MiB, as many as it takes; and there are arenas that the user makes, with one
+// segment whose size is reserved address space. Pages are made as the front moves (reserve before use). A freed block is used again, warm.
+// A block that was lent under a lease is used again when its leases have ended; one that was lent without a lease (a bare fd, a name) is
+// retired instead, for nobody tells the lender when the borrower is done: a segment with no living block goes back to the system once it
+// holds retired blocks and no room, so a loop of lend and release has bounded memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/counted.h"
 #include "base/status.h"
 #include "memory/mode.h"
 #include "memory/segment.h"
+#include "memory/space.h"
 
 namespace tenon::memory {
 
 inline constexpr uint64_t kArenaSegmentNbytes = uint64_t{64} << 20;
 inline constexpr uint64_t kArenaBlockMax = uint64_t{8} << 20;  // larger blocks get a segment of their own: they would not share one well
-inline constexpr uint64_t kBlockAlignment = 64;
 
+class Arena;
 struct ArenaSegment;
 
 // A range of a segment that belongs to one storage. Give it back with free_block.
@@ -29,6 +32,7 @@ struct Block {
   uint64_t nbytes = 0;        // of the storage
   uint64_t class_nbytes = 0;  // taken from the segment
   bool zero = false;          // no page was touched yet, so the bytes are 0
+  bool was_lent = false;      // a borrower may know what lies there; who is lent it next must not
 };
 
 // nbytes > 0, alignment a power of two up to a page. A FROZEN block always has its own segment: freezing seals a segment whole.
@@ -37,9 +41,10 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
 // As allocate_block with a segment of its own, whose pages are not made yet: the caller fills it with write_through_fd(fresh).
 Result<Block> allocate_unreserved_block(Mode mode, uint64_t nbytes);
 
-void free_block(Block&& block, bool was_lent) noexcept;
+enum class Lent { kNever, kLeased, kUnleased };
+void free_block(Block&& block, Lent lent) noexcept;
 
-// Give back every segment without a living block. Returns bytes.
+// Give back every segment of the default homes without a living block. Returns bytes.
 uint64_t trim_arena() noexcept;
 
 struct ArenaTotals {
@@ -47,5 +52,79 @@ struct ArenaTotals {
   uint64_t retired_nbytes = 0;
 };
 ArenaTotals arena_totals() noexcept;
+
+struct ArenaOptions {
+  Mode mode = Mode::kShared;
+  uint64_t capacity_nbytes = 0;  // 0: as much address space as can be had, up to 1 TiB
+  uint64_t alignment = kBlockAlignment;
+};
+
+struct ArenaStats {
+  uint64_t capacity_nbytes = 0;
+  uint64_t reserved_nbytes = 0;  // pages that exist
+  uint64_t live_nbytes = 0;      // in storages of this process
+  uint64_t lent_nbytes = 0;      // under a lease, whether their storage still lives here or not
+  uint64_t free_nbytes = 0;      // pages that exist and are nobody's
+  uint64_t retired_nbytes = 0;
+  uint64_t peak_nbytes = 0;  // the most that was in use at once, as storages or lent
+  uint64_t live_blocks = 0;
+  uint64_t lent_blocks = 0;
+  uint64_t largest_free_nbytes = 0;  // of the free bytes, the longest piece
+};
+
+// An arena that the user made.
+class Arena : public Counted {
+ public:
+  static Result<Ref<Arena>> create(const ArenaOptions& options);
+
+  // RESOURCE_EXHAUSTED with limit "arena" if it is full. UNSUPPORTED in a child of fork: it would hand out its parent's bytes.
+  Result<Block> allocate(uint64_t nbytes, uint64_t alignment);
+  ArenaStats stats() const;
+  const ArenaOptions& options() const noexcept { return options_; }
+  const Ref<Segment>& segment() const noexcept;
+  // Makes pages ahead of need. RESOURCE_EXHAUSTED where the machine has no more; what was made stays.
+  Status reserve(uint64_t nbytes);
+
+ private:
+  explicit Arena(const ArenaOptions& options) noexcept : options_(options) {}
+  ~Arena() override;
+  Status full(uint64_t nbytes) const;
+
+  ArenaOptions options_;
+  ArenaSegment* home_ = nullptr;
+};
+
+// What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent on.
+class Leased : public Counted {
+ public:
+  virtual void lease_began() noexcept {}
+  virtual void lease_ended() noexcept {}
+  virtual uint64_t leased_nbytes() const noexcept = 0;
+};
+
+// A block of an arena that was lent: its storage and its leases each count one, and when the last of them goes it is free. Small, because
+// there can be millions.
+class LentBlock final : public Leased {
+ public:
+  // Takes over what `block`, which has a home, has of it.
+  explicit LentBlock(const Block& block) noexcept;
+  void lease_began() noexcept override;
+  void lease_ended() noexcept override;
+  uint64_t leased_nbytes() const noexcept override { return uint64_t{class_units_} * kBlockAlignment; }
+  // It was never the block's: another one was quicker.
+  void abandon() noexcept { home_ = nullptr; }
+  // The storage is gone, its own reference comes next. `retire`: it was lent without a lease, too.
+  void storage_gone(bool retire) noexcept;
+
+ private:
+  static constexpr uint32_t kRetired = uint32_t{1} << 31;
+
+  void dispose() noexcept override;
+  ArenaSegment* home_;
+  uint64_t offset_;
+  uint32_t class_units_;             // of kBlockAlignment
+  std::atomic<uint32_t> leases_{0};  // and kRetired
+};
+inline constexpr uint64_t kBlockLimit = uint64_t{UINT32_MAX} * kBlockAlignment;
 
 }  // namespace tenon::memory

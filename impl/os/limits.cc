@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -16,6 +15,7 @@
 
 #include "base/fork.h"
 #include "os/fd.h"
+#include "os/small_file.h"
 
 namespace tenon::os {
 namespace {
@@ -25,42 +25,6 @@ constexpr uint64_t kMargin = uint64_t{2} << 20;
 constexpr uint64_t kUnlimited = UINT64_MAX;
 constexpr int64_t kFreshNs = 50'000'000;
 constexpr int64_t kDiscoverNs = 1'000'000'000;
-
-// A whole small file; empty if it cannot be read. *no_fd is set if that was for want of an fd.
-std::string slurp(const std::string& path, bool* no_fd) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  if (!fd.is_open()) {
-    if (errno == EMFILE || errno == ENFILE) *no_fd = true;
-    return text;
-  }
-  char buffer[4096];
-  for (;;) {
-    const ssize_t got = read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(buffer, static_cast<size_t>(got));
-  }
-}
-
-uint64_t parse_number(std::string_view text, uint64_t otherwise) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end != text.data() ? value : otherwise;
-}
-
-// The number after `key` at the start of a line.
-uint64_t field(std::string_view text, std::string_view key, uint64_t otherwise) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    if (line.starts_with(key)) return parse_number(line.substr(key.size()), otherwise);
-    at = end + 1;
-  }
-  return otherwise;
-}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -80,19 +44,20 @@ struct Level {
 
   // What may still be taken below this level.
   uint64_t free_nbytes(bool* no_fd) const {
-    const uint64_t limit =
-        parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd), kUnlimited);  // "max" is no number
+    const uint64_t limit = parse_number(read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd),
+                                        kUnlimited);  // "max" is no number
     if (limit >= (uint64_t{1} << 62)) return kUnlimited;
-    const uint64_t usage = parse_number(slurp(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), no_fd), 0);
-    const std::string stat = slurp(directory + "/memory.stat", no_fd);
+    const uint64_t usage = parse_number(read_small_file(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), no_fd), 0);
+    const std::string stat = read_small_file(directory + "/memory.stat", no_fd);
     // Page cache of files can go at any time (shared memory stands on the anonymous lists and is not in these).
-    const uint64_t cache = v2 ? field(stat, "inactive_file ", 0) + field(stat, "active_file ", 0)
-                              : field(stat, "total_inactive_file ", 0) + field(stat, "total_active_file ", 0);
+    const uint64_t cache = v2 ? find_field(stat, "inactive_file ", 0) + find_field(stat, "active_file ", 0)
+                              : find_field(stat, "total_inactive_file ", 0) + find_field(stat, "total_active_file ", 0);
     const uint64_t held = usage > cache ? usage - cache : 0;
     return limit > held ? limit - held : 0;
   }
   bool is_limited(bool* no_fd) const {
-    return parse_number(slurp(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd), kUnlimited) < (uint64_t{1} << 62);
+    return parse_number(read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd), kUnlimited) <
+           (uint64_t{1} << 62);
   }
 };
 
@@ -133,8 +98,8 @@ void add_levels(const Mount& mount, std::string_view path, bool v2, std::vector<
 
 std::vector<Level> discover_levels(bool* no_fd) {
   std::vector<Level> levels;
-  const std::string mounts = slurp("/proc/self/mountinfo", no_fd);
-  const std::string cgroups = slurp("/proc/self/cgroup", no_fd);
+  const std::string mounts = read_small_file("/proc/self/mountinfo", no_fd);
+  const std::string cgroups = read_small_file("/proc/self/cgroup", no_fd);
   for (const std::string_view line : split(cgroups, '\n')) {
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
@@ -227,7 +192,7 @@ Status ask_headroom(uint64_t nbytes) {
   uint64_t need = 0;
   if (__builtin_add_overflow(nbytes, kMargin, &need)) need = kUnlimited;
   uint64_t least = kUnlimited;
-  const uint64_t available_kib = field(slurp("/proc/meminfo", &no_fd), "MemAvailable:", kUnlimited / 1024);
+  const uint64_t available_kib = find_field(read_small_file("/proc/meminfo", &no_fd), "MemAvailable:", kUnlimited / 1024);
   if (no_fd) return blind(nbytes);
   least = std::min(least, available_kib * 1024);
   if (least < need) return refused(nbytes, least, "MemAvailable");
@@ -277,7 +242,7 @@ uint64_t count_mappings() noexcept {
 
 Status mapping_limit_status(uint64_t nbytes) {
   bool no_fd = false;
-  const uint64_t most = parse_number(slurp("/proc/sys/vm/max_map_count", &no_fd), kUnlimited);
+  const uint64_t most = parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUnlimited);
   const uint64_t count = count_mappings();
   std::string limit = "address space";
   uint64_t value = 0;

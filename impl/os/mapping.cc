@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/checked.h"
 #include "os/fd.h"
 #include "os/limits.h"
 
@@ -17,6 +18,22 @@
 #endif
 
 namespace tenon::os {
+namespace {
+
+// Address space at a multiple of `alignment`, for a MAP_FIXED mapping to take its place. Null: there is none, and any place will do.
+void* find_place(uint64_t nbytes, uint64_t alignment) noexcept {
+  const uint64_t length = round_up(nbytes, page_nbytes());
+  void* const room = mmap(nullptr, length + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(room);
+  const auto address = reinterpret_cast<uintptr_t>(room);
+  const uint64_t before = round_up(address, alignment) - address;
+  if (before > 0) munmap(begin, before);
+  munmap(begin + before + length, alignment - before);
+  return begin + before;
+}
+
+}  // namespace
 
 uint64_t page_nbytes() noexcept {
   static const auto nbytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -27,9 +44,10 @@ Mapping::~Mapping() {
   if (base_ != nullptr) munmap(base_, nbytes_);
 }
 
-Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nbytes) {
+Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nbytes, uint64_t alignment) {
   int protection = PROT_READ | PROT_WRITE;
-  int flags = MAP_SHARED;
+  // A shared mapping of hugetlb pages without MAP_NORESERVE takes its whole size out of the pool, holes included.
+  int flags = MAP_SHARED | MAP_NORESERVE;
   switch (kind) {
     case Kind::kSharedReadOnly: protection = PROT_READ; break;
     case Kind::kSharedWritable: break;
@@ -39,9 +57,12 @@ Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nby
       fd = -1;
       break;
   }
-  void* base = mmap(nullptr, nbytes, protection, flags, fd, static_cast<off_t>(offset));
+  void* const place = alignment > page_nbytes() ? find_place(nbytes, alignment) : nullptr;
+  if (place != nullptr) flags |= MAP_FIXED;
+  void* base = mmap(place, nbytes, protection, flags, fd, static_cast<off_t>(offset));
   if (base == MAP_FAILED) {
     const int error = errno;
+    if (place != nullptr) munmap(place, nbytes);
     Status status = errno_status(error, format("mapping %llu bytes", static_cast<unsigned long long>(nbytes)));
     if (error != ENOMEM) return status;
     return mapping_limit_status(nbytes);

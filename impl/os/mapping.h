@@ -26,9 +26,9 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
 
-  // `offset` is a multiple of the page size; `fd` is ignored for kAnonymous. RESOURCE_EXHAUSTED names vm.max_map_count when that is what
-  // was met.
-  static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes);
+  // `offset` is a multiple of the page size; `fd` is ignored for kAnonymous. `alignment` is the base's, a power of two (0: a page): a huge
+  // page is mapped as one only at a multiple of its size. RESOURCE_EXHAUSTED names vm.max_map_count when that is what was met.
+  static Result<Mapping> create(Kind kind, int fd, uint64_t offset, uint64_t nbytes, uint64_t alignment = 0);
 
   // Make all pages of a kAnonymous one exist, asking for headroom chunk by chunk.
   Status populate();

@@ -74,8 +74,10 @@ std::string hex(const Nonce& nonce) {
   return text;
 }
 
+std::string memfd_name(const Nonce& nonce) { return std::string(kNamePrefix) + hex(nonce); }
+
 Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) {
-  const std::string name = std::string(kNamePrefix) + hex(nonce);
+  const std::string name = memfd_name(nonce);
   Fd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
   if (!fd.is_open() && errno == EINVAL) fd = Fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));  // before Linux 6.3
   if (!fd.is_open()) return with_fd_limit(errno_status(errno, "a new memfd"));

@@ -16,6 +16,7 @@ using Nonce = std::array<uint8_t, 16>;
 // it was told of. It is not in the memory itself: byte 0 stays payload, which PyTorch needs.
 Result<Nonce> random_nonce();
 std::string hex(const Nonce& nonce);
+std::string memfd_name(const Nonce& nonce);
 
 // A sealable, close-on-exec memfd of `nbytes` bytes without pages. RLIMIT_FSIZE must have been asked before: the kernel kills who passes
 // it.

@@ -24,6 +24,7 @@ class Poller {
 
   static Result<Poller> create();
   Poller() noexcept = default;
+  int fd() const noexcept { return epoll_.get(); }  // readable when wait() has something to tell
   // Level-triggered. `key`, any but UINT64_MAX, comes back with each event.
   Status add(int fd, uint64_t key, bool readable, bool writable);
   Status change(int fd, uint64_t key, bool readable, bool writable);

@@ -53,7 +53,7 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
   return Access::kReadOnly;
 }
 
-Result<Lend> lend(const Ref<Storage>& storage, Access wanted) {
+Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) {
   Lend result;
   TENON_ASSIGN(result.access, check_lend(*storage, wanted));
   result.nbytes = storage->nbytes();
@@ -62,7 +62,7 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted) {
   TENON_ASSIGN(result.fd, segment->lending_fd());
   result.offset = storage->offset();
   result.segment_nbytes = segment->nbytes();
-  storage->mark_lent();
+  if (!under_lease) storage->mark_lent();
   // So that whoever opens it in this process gets this very storage.
   (void)intern_segment(segment);
   (void)intern_storage(storage);
@@ -101,10 +101,10 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
   return known->nbytes() >= needed_nbytes ? known : opened;
 }
 
-Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes) {
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease lease) {
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) return known;
   TENON_TRY(segment->check_pages(offset, nbytes));
-  return intern_storage(Storage::open(segment, offset, nbytes));
+  return intern_storage(Storage::open(segment, offset, nbytes, std::move(lease)));
 }
 
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options) {
@@ -149,7 +149,7 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
   }
   // Work on a copy of the fd: what fails later must leave the caller's as it was.
   TENON_ASSIGN(Ref<Segment> segment, open_segment(fd, claim.access, claim.segment_nbytes, end, options, nullptr));
-  TENON_ASSIGN(Ref<Storage> storage, open_range(segment, claim.offset, claim.nbytes));
+  TENON_ASSIGN(Ref<Storage> storage, open_range(segment, claim.offset, claim.nbytes, {}));
   if (adopt != nullptr) adopt->reset();
   return storage;
 }

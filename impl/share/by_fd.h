@@ -5,6 +5,7 @@
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "memory/holding.h"
 #include "memory/mode.h"
 #include "memory/segment.h"
 #include "os/fd.h"
@@ -27,8 +28,8 @@ struct Lend {
 
 // Whether this storage may be lent with this access, and which access that comes to.
 Result<Access> check_lend(const Storage& storage, Access wanted);
-// Lend: from here on the block is never used for another storage.
-Result<Lend> lend(const Ref<Storage>& storage, Access wanted);
+// Lend. Without a lease nobody tells when the borrower is done: from here on the block is never used for another storage.
+Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease);
 
 struct OpenOptions {
   Access access = Access::kAuto;
@@ -52,7 +53,8 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
 // The parts, for descriptors that hold many storages of one segment. `options` is not private.
 Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
                                   os::Fd* adopt);
-Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes);
+// The storage keeps the lease; one that is open already has its own, and gives this one back.
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease lease);
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options);
 
 }  // namespace tenon::share

@@ -189,7 +189,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
     TENON_TRY(check_size(seen, path, claim));
     // A holder need not open it again, which would also wake whoever watches the directory.
     if (const Ref<Segment> held = find_held_segment(seen, claim, wanted != Access::kReadOnly))
-      return open_range(held, kHead + claim.offset, claim.nbytes);
+      return open_range(held, kHead + claim.offset, claim.nbytes, {});
   }
   TENON_ASSIGN(OpenedFile file, open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
   TENON_TRY(check_owner(file.info, path, options.other_user));
@@ -206,7 +206,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
     TENON_ASSIGN(segment, hold_file(&file, directory, name, claim, open, manager, std::move(segment)));
     registered.keep();
   }
-  return open_range(segment, kHead + claim.offset, claim.nbytes);
+  return open_range(segment, kHead + claim.offset, claim.nbytes, {});
 }
 
 Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, const NameOpenOptions& options, os::Waiter* waiter) {
@@ -295,7 +295,7 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(place.directory));
   sweep_some_names(directory, watch_names(directory));
   // Marks the storage as lent, too.
-  TENON_ASSIGN(const Lend lent, lend(storage, options.access));
+  TENON_ASSIGN(const Lend lent, lend(storage, options.access, false));
   // Whoever may read needs both bits of a socket to connect; the memory behind it has its own say on writing.
   const mode_t mode = mode_of(options) | ((mode_of(options) & 0444) >> 1);
   const SocketPolicy policy{mode, options.has_group, options.group};

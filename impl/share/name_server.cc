@@ -18,6 +18,7 @@
 #include "os/local_socket.h"
 #include "os/memfd.h"
 #include "os/named_file.h"
+#include "os/service.h"
 #include "os/socket.h"
 #include "share/liveness.h"
 #include "share/name_packets.h"
@@ -29,7 +30,10 @@ namespace {
 
 using memory::Access;
 using memory::Segment;
+using os::call_later;
 using os::Fd;
+using os::serve_fd;
+using os::stop_serving_fd;
 using storage::Storage;
 
 constexpr size_t kMaxClients = 1024;
@@ -297,7 +301,7 @@ void tick() noexcept {
   want_tick(&all);
 }
 
-void on_client(int fd, bool) noexcept {
+void on_client(int fd, bool, bool) noexcept {
   State& all = state();
   Ref<Segment> let_go;  // after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -312,7 +316,7 @@ void on_client(int fd, bool) noexcept {
   if (!keep) drop_client(&all, fd);
 }
 
-void on_listener(int fd, bool) noexcept;
+void on_listener(int fd, bool, bool) noexcept;
 
 // False: there is nobody to accept, or it must wait.
 bool accept_one(State* all, int listener) {
@@ -343,7 +347,7 @@ bool accept_one(State* all, int listener) {
   return true;
 }
 
-void on_listener(int fd, bool) noexcept {
+void on_listener(int fd, bool, bool) noexcept {
   State& all = state();
   // Between two of them others get their turn with the lock.
   for (int turn = 0; turn < 16; ++turn) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "memory/arena_wait.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 
@@ -42,10 +43,34 @@ void Storage::dispose() noexcept {
   StorageTotals& totals = storage_totals();
   totals.storages.fetch_sub(1, std::memory_order_relaxed);
   if (segment_ && !segment_->own()) totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
-  memory::free_block(std::move(block_), lent_.load(std::memory_order_relaxed));
+  const bool lent = lent_.load(std::memory_order_relaxed);
+  if (memory::LentBlock* const block = lent_block_.load(std::memory_order_acquire); block != nullptr) {
+    block_.segment = nullptr;
+    block->storage_gone(lent);
+    block->release();
+  } else {
+    memory::free_block(std::move(block_), lent ? memory::Lent::kUnleased : memory::Lent::kNever);
+  }
   segment_ = nullptr;
   private_pages_ = os::Mapping();
   if (release_ != nullptr) release_(context_);
+  // Last: once the lender knows, these bytes are another storage's.
+  const memory::Lease over = std::move(lease_);
+}
+
+Result<Ref<memory::Leased>> Storage::leased() {
+  if (lease_.stands()) return Ref<memory::Leased>::share(this);
+  if (!segment_ || block_.home == nullptr || !segment_->made_by_this_process()) return Ref<memory::Leased>();
+  memory::LentBlock* block = lent_block_.load(std::memory_order_acquire);
+  if (block == nullptr) {
+    auto made = Ref<memory::LentBlock>::adopt(new memory::LentBlock(block_));
+    if (lent_block_.compare_exchange_strong(block, made.get(), std::memory_order_acq_rel)) {
+      block = made.detach();  // the storage's own reference
+    } else {
+      made->abandon();
+    }
+  }
+  return Ref<memory::Leased>::share(block);
 }
 
 // The storage is made before its block, so that no block is without somebody to free it.
@@ -85,16 +110,29 @@ Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint
 Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nbytes) {
   if (options.is_private) return create_private(options, nbytes);
   if (nbytes == 0) return open_empty(options.mode, options.mode == Mode::kFrozen);
+  return create_shared(options, nbytes, false);
+}
+
+Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill) {
   auto storage = Ref<Storage>::adopt(new Storage());
-  TENON_ASSIGN(memory::Block block, memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated));
-  const bool clear = options.zeroed && !block.zero;
+  Result<memory::Block> allocated = options.arena != nullptr
+                                        ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait)
+                                        : memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated);
+  if (!allocated.is_ok()) return std::move(allocated).status();
+  memory::Block block = std::move(allocated).value();
+  const bool clear = (options.zeroed && !block.zero) || block.was_lent;
+  const uint64_t class_nbytes = block.class_nbytes;
+  const bool was_lent = block.was_lent;
   storage->take_block(std::move(block));
-  if (clear) std::memset(storage->data_, 0, nbytes);  // never a FROZEN one: its segment is always new
+  // Never a FROZEN one: its segment is always new. What one borrower was lent the next one must not find, not even behind the end.
+  if (clear && !will_fill) std::memset(storage->data_, 0, nbytes);
+  if (was_lent) std::memset(storage->data_ + nbytes, 0, class_nbytes - nbytes);
   return storage;
 }
 
 Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const void* data, uint64_t nbytes) {
-  const bool own_segment = options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax;
+  const bool own_segment =
+      options.arena == nullptr && (options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax);
   if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
     auto storage = Ref<Storage>::adopt(new Storage());
     TENON_ASSIGN(memory::Block block, memory::allocate_unreserved_block(options.mode, nbytes));
@@ -104,11 +142,15 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
     if (options.mode == Mode::kFrozen) TENON_TRY(storage->freeze());
     return storage;
   }
-  StorageOptions plain = options;
-  plain.zeroed = false;
-  TENON_ASSIGN(Ref<Storage> storage, create(plain, nbytes));
-  if (nbytes == 0) return storage;
-  if (storage->block_.segment && storage->block_.zero && options.mode == Mode::kShared && nbytes >= kWriteThroughFdMin &&
+  if (options.is_private || nbytes == 0) {
+    TENON_ASSIGN(Ref<Storage> storage, create(options, nbytes));
+    if (nbytes == 0) return storage;
+    std::memcpy(storage->data_, data, nbytes);
+    count_copy(nbytes);
+    return storage;
+  }
+  TENON_ASSIGN(Ref<Storage> storage, create_shared(options, nbytes, true));
+  if (storage->block_.zero && storage->mode_ == Mode::kShared && nbytes >= kWriteThroughFdMin &&
       storage->offset_ + nbytes <= os::file_size_limit()) {
     TENON_TRY(storage->segment_->write_through_fd(storage->offset_, data, nbytes, false));
   } else {
@@ -129,7 +171,7 @@ Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction 
   return storage;
 }
 
-Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes) {
+Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes, memory::Lease lease) {
   auto storage = Ref<Storage>::adopt(new Storage());
   storage->data_ = nbytes == 0 ? nullptr : segment->base() + offset;
   storage->nbytes_ = nbytes;
@@ -138,6 +180,7 @@ Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbyte
   storage->read_only_ = !segment->writable();
   if (!segment->own()) storage_totals().opened_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
   storage->segment_ = std::move(segment);
+  storage->lease_ = std::move(lease);
   return storage;
 }
 

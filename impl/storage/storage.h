@@ -8,9 +8,11 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "memory/arena.h"
+#include "memory/holding.h"
 #include "memory/mode.h"
 #include "memory/segment.h"
 #include "os/mapping.h"
+#include "os/wait.h"
 
 namespace tenon::storage {
 
@@ -25,6 +27,8 @@ struct StorageOptions {
   bool zeroed = false;
   bool read_only = false;  // wrap() only
   uint64_t alignment = memory::kBlockAlignment;
+  memory::Arena* arena = nullptr;  // null: the default home of the mode
+  os::Wait wait{.timeout_ns = 0};  // for room in the arena
 };
 
 struct StorageTotals {
@@ -34,7 +38,7 @@ struct StorageTotals {
 };
 StorageTotals& storage_totals() noexcept;
 
-class Storage : public Counted {
+class Storage : public memory::Leased {
  public:
   using ReleaseFunction = void (*)(void* context);
 
@@ -44,7 +48,7 @@ class Storage : public Counted {
   static Result<Ref<Storage>> wrap(void* data, uint64_t nbytes, ReleaseFunction release, void* context, const StorageOptions& options);
 
   // A range of a segment that came from elsewhere, already checked to lie inside.
-  static Ref<Storage> open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes);
+  static Ref<Storage> open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes, memory::Lease lease = {});
   // The empty storage of that mode and access.
   static Ref<Storage> open_empty(Mode mode, bool read_only);
   // Ranges that stay in this process: a copy-on-write mapping, or a copy now.
@@ -74,6 +78,13 @@ class Storage : public Counted {
 
   // From now on some other process may hold these bytes, for a time that nobody tells: the block is never used again.
   void mark_lent() noexcept { lent_.store(true, std::memory_order_relaxed); }
+  // What a lease of these bytes keeps: the block, or this storage if it came under a lease itself. Null if nothing has to be kept: a segment
+  // of its own, which its holders keep, or what came without a lease.
+  Result<Ref<memory::Leased>> leased();
+  uint64_t leased_nbytes() const noexcept override { return nbytes_; }
+  // The lease that it came under, if any. For private openings that go on looking at the lender's pages, set after the opening.
+  const memory::Lease& lease() const noexcept { return lease_; }
+  void keep(memory::Lease lease) noexcept { lease_ = std::move(lease); }
 
   // Private memory that was made here can move into a segment as long as nobody was told where it is. Not beside other calls.
   bool can_move() const noexcept { return movable_ && !handed_out_.load(std::memory_order_relaxed); }
@@ -88,6 +99,7 @@ class Storage : public Counted {
   Storage() noexcept;
   void dispose() noexcept override;
   void take_block(memory::Block block) noexcept;
+  static Result<Ref<Storage>> create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill);
   static Result<Ref<Storage>> create_private(const StorageOptions& options, uint64_t nbytes);
 
   std::byte* data_ = nullptr;
@@ -96,6 +108,8 @@ class Storage : public Counted {
   Ref<Segment> segment_;
   uint64_t offset_ = 0;
   memory::Block block_;        // own shared storages
+  std::atomic<memory::LentBlock*> lent_block_{nullptr};  // block_, once it was lent under a lease
+  memory::Lease lease_;                                  // of opened ones; the last thing to go
   os::Mapping private_pages_;  // private storages made here
   ReleaseFunction release_ = nullptr;
   void* context_ = nullptr;

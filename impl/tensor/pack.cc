@@ -40,8 +40,8 @@ class Indexer {
   std::unordered_map<const void*, uint32_t> table_;
 };
 
-Status add_storage(const Ref<Storage>& storage, memory::Access access, Indexer* segments, Packed* packed) {
-  TENON_ASSIGN(const share::Lend lend, share::lend(storage, access));
+Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases leases, Indexer* segments, Packed* packed) {
+  TENON_ASSIGN(const share::Lend lend, share::lend(storage, access, leases == Leases::kYes));
   StorageRecord record;
   record.offset = lend.offset;
   record.nbytes = lend.nbytes;
@@ -65,6 +65,13 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Indexer* 
     }
   }
   packed->content.storages.push_back(record);
+  if (leases == Leases::kYes) {
+    TENON_ASSIGN(Ref<memory::Leased> leased, lend.fd >= 0 ? storage->leased() : Ref<memory::Leased>());
+    packed->leased.push_back(std::move(leased));
+    memory::Holding* const holding = storage->lease().holding().get();
+    auto& upstream = packed->upstream;  // a handful at most
+    if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end()) upstream.push_back(holding);
+  }
   return Status::ok();
 }
 
@@ -80,9 +87,11 @@ void Packed::clear() noexcept {
   content.user.clear();
   segments.clear();
   fds.clear();
+  leased.clear();
+  upstream.clear();
 }
 
-Status pack(const Message& message, Packed* packed) {
+Status pack(const Message& message, Leases leases, Packed* packed) {
   DescriptorContent& content = packed->content;
   // The tables on the heap are small change, but for very large messages, where malloc would bring the kernel's kill and not an error.
   if (const size_t count = message.items().size(); count >= kManyTensors) TENON_TRY(os::ask_headroom(count * kTableNbytes));
@@ -93,7 +102,7 @@ Status pack(const Message& message, Packed* packed) {
     const Tensor& tensor = *item.tensor;
     const auto next = static_cast<uint32_t>(content.storages.size());
     const int64_t known = storages.find_or_add(tensor.storage().get(), next);
-    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, &segments, packed));
+    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, leases, &segments, packed));
     TensorRecord record;
     record.storage = known < 0 ? next : static_cast<uint32_t>(known);
     record.dtype = tensor.dtype();
@@ -123,26 +132,30 @@ std::vector<uint64_t> needed_nbytes(const DescriptorContent& content) {
   return needed;
 }
 
-Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<const Resolved> resolved, const share::OpenOptions& options) {
+Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<const Resolved> resolved, std::span<memory::Lease> leases,
+                                        const share::OpenOptions& options, std::vector<Ref<Storage>>* storages) {
   auto message = std::make_unique<Message>();
-  std::vector<Ref<Storage>> storages;
-  storages.reserve(content.storages.size());
-  for (const StorageRecord& record : content.storages) {
+  storages->reserve(content.storages.size());
+  for (size_t i = storages->size(); i < content.storages.size(); ++i) {
+    const StorageRecord& record = content.storages[i];
+    memory::Lease lease = leases.empty() ? memory::Lease() : std::move(leases[i]);
     if (record.segment == kNoSegment) {
       share::Claim nothing;
       TENON_ASSIGN(Ref<Storage> empty, share::open_by_fd(-1, nothing, options, nullptr));
-      storages.push_back(std::move(empty));
+      storages->push_back(std::move(empty));
       continue;
     }
     const Resolved& from = resolved[record.segment];
     if (from.segment) {
-      TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes));
-      storages.push_back(std::move(opened));
+      TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes, std::move(lease)));
+      storages->push_back(std::move(opened));
     } else {
       const SegmentRecord& segment = content.segments[record.segment];
       const share::Claim claim{static_cast<memory::Access>(segment.access), record.offset, record.nbytes, segment.nbytes};
       TENON_ASSIGN(Ref<Storage> opened, share::open_private(from.fd, claim, options));
-      storages.push_back(std::move(opened));
+      // A copy needs the lender no more; untouched pages of the other kind are still the lender's.
+      if (options.private_cow) opened->keep(std::move(lease));
+      storages->push_back(std::move(opened));
     }
   }
   message->reserve(content.tensors.size());
@@ -150,7 +163,7 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
     const std::span<const int64_t> dims(content.dims.data() + record.dims, size_t{record.ndim} * 2);
     Message::Item item;
     // decode_descriptor held the layout against the record's nbytes, which is what the storage has.
-    item.tensor = Tensor::create_checked(storages[record.storage],
+    item.tensor = Tensor::create_checked((*storages)[record.storage],
                                          {record.dtype, dims.first(record.ndim), dims.last(record.ndim), record.offset}, record.flags);
     item.access = item.tensor->storage()->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto;
     item.has_name = record.has_name;

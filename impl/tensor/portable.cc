@@ -10,7 +10,7 @@ namespace tenon::tensor {
 Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, bool bytes_only) {
   auto descriptor = std::make_unique<Descriptor>();
   Packed packed;
-  TENON_TRY(pack(message, &packed));
+  TENON_TRY(pack(message, Leases::kNo, &packed));
   // fds of its own: those of the segments may close with the last storage.
   for (size_t i = 0; i < packed.fds.size(); ++i) {
     TENON_ASSIGN(os::Fd fd, os::duplicate(packed.fds[i]));
@@ -85,7 +85,8 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
     if (own_fd.is_open()) fetched.push_back(std::move(own_fd));
     resolved.push_back(std::move(one));
   }
-  return unpack(std::move(content), resolved, options);
+  std::vector<Ref<storage::Storage>> storages;
+  return unpack(std::move(content), resolved, {}, options, &storages);
 }
 
 }  // namespace tenon::tensor

@@ -10,6 +10,11 @@ TENON_BEGIN_DECLS
 /** Counted, contiguous bytes on one device. Born shareable, so that lending never moves them. */
 typedef struct tenon_storage tenon_storage;
 
+/** Memory in which storages are born: tenon/arena.h. */
+typedef struct tenon_arena tenon_arena;
+
+struct tenon_wait;
+
 /** Who may write to a shared storage. Chosen at birth, because the kernel's seals belong to the memory and not to a lend. */
 typedef uint32_t tenon_mode;
 
@@ -32,6 +37,8 @@ typedef struct tenon_storage_options {
   tenon_mode mode;    /**< TENON_MODE_*; ignored for private and wrapped memory */
   uint32_t flags;     /**< TENON_STORAGE_* */
   uint64_t alignment; /**< bytes, a power of two up to 4096; 0: 64 */
+  tenon_arena *arena; /**< borrowed for the call; where it is born, in the arena's mode; NULL: in the library's own */
+  const struct tenon_wait *wait; /**< borrowed for the call; how long a full arena is waited for; NULL: not at all */
 } tenon_storage_options;
 
 /** A device, in DLPack's numbers: type 1 is the CPU. */

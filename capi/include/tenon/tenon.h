@@ -28,7 +28,7 @@
  *     whatever other threads do in the library.
  * 10. Signals. No function may be called from a signal handler, but tenon_cancel_trigger, tenon_status_name and the version
  *     queries. The library installs no handler and never raises SIGPIPE. It starts one thread, with all signals masked, in a process that
- *     lends or opens by name, and none in others.
+ *     lends under leases (tenon_send) or lends or opens by name, and none in others, nor after tenon_lease_use_no_thread.
  * 11. fds are close-on-exec. An fd in a handle is the caller's to close; an fd that a getter returns is borrowed.
  * 12. Callbacks run on the thread that made the last release, must not throw or longjmp, and may call Tenon.
  * 13. ABI. Within one TENON_ABI_VERSION functions and constants are only added and structs only grow at their end.
@@ -43,6 +43,7 @@
  *     tenon_send(c, m, NULL, NULL);                       tenon_message_release(m);
  */
 
+#include <tenon/arena.h>
 #include <tenon/by_fd.h>
 #include <tenon/by_filename.h>
 #include <tenon/connection.h>
@@ -51,6 +52,7 @@
 #include <tenon/dtype.h>
 #include <tenon/error.h>
 #include <tenon/export.h>
+#include <tenon/lease.h>
 #include <tenon/message.h>
 #include <tenon/stats.h>
 #include <tenon/storage.h>

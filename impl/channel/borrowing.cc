@@ -1,0 +1,90 @@
+#include "channel/borrowing.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "os/token.h"
+
+namespace tenon::channel {
+namespace {
+
+// More lenders further up than that, through one connection, and somebody makes tokens for their own sake.
+constexpr size_t kMostInherited = 1024;
+
+Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
+
+}  // namespace
+
+Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out) {
+  // Every step leaves things so that the same block can be taken again, should memory end in the middle: what moved out of `fds` is in place.
+  out->resize(block.slots.size());
+  size_t next = 0;
+  for (const TokenRecord& record : block.tokens) {
+    std::array<os::Fd*, 3> own{};
+    for (uint32_t i = 0; i < fds_of(record.kind); ++i, ++next) own[i] = next < fds.size() ? &fds[next] : nullptr;
+    const auto is_here = [&](size_t i) { return own[i] != nullptr && own[i]->is_open(); };
+    switch (record.kind) {
+      case TokenKind::kAccount: {
+        if (account_id_ == record.id && account_) break;
+        account_ = nullptr;
+        account_id_ = record.id;
+        lost_ = !is_here(0) || !is_here(1) || !is_here(2);
+        if (lost_) break;
+        TENON_ASSIGN(Ref<memory::Holding> holding, memory::Holding::open(own[0], own[1], own[2]));
+        for (const auto& [id, inherited] : inherited_) holding->inherit(inherited);
+        std::erase_if(holdings_, [](const auto& each) { return each.expired(); });
+        holdings_.emplace_back(holding.get());
+        account_ = std::move(holding);
+        break;
+      }
+      case TokenKind::kInherited: {
+        if (is_here(0)) {
+          if (!os::is_token(own[0]->get())) return corrupt("an inherited token that is no end of a pipe");
+          if (inherited_.contains(record.id)) return corrupt("an inherited token that came before");
+          if (inherited_.size() >= kMostInherited) {
+            return Status(Code::kResourceExhausted, format("the peer hands on tokens of more than %zu lenders", kMostInherited))
+                .with("limit", std::string("inherited_tokens"))
+                .with("limit_value", uint64_t{kMostInherited});
+          }
+          const std::shared_ptr<memory::Token> token = memory::make_token({});
+          inherited_.emplace(record.id, token);
+          token->fd = std::move(*own[0]);
+        }
+        const auto found = inherited_.find(record.id);
+        if (found == inherited_.end()) break;  // dropped by the kernel: fds_status says so
+        for (const auto& each : holdings_) {
+          if (const Ref<memory::Holding> holding = each.lock()) holding->inherit(found->second);
+        }
+        break;
+      }
+      case TokenKind::kForgotten: {
+        const auto found = inherited_.find(record.id);
+        if (found == inherited_.end()) break;  // it found no place when it came
+        for (const auto& each : holdings_) {
+          if (const Ref<memory::Holding> holding = each.lock()) holding->disinherit(found->second.get());
+        }
+        inherited_.erase(found);
+        break;
+      }
+    }
+  }
+  if (block.account != account_id_) return corrupt("leases of an account that did not come over this connection");
+  if (lost_) {
+    return Status(Code::kResourceExhausted, "the token of the leases found no place, so the lender may use their memory again")
+        .with("limit", std::string("RLIMIT_NOFILE"));
+  }
+  if (!account_) return corrupt("leases of an account that could not be opened");
+  for (size_t i = 0; i < block.slots.size(); ++i) {
+    if (block.slots[i] == kNoLease) continue;
+    if (block.slots[i] >= account_->slots()) return corrupt("a lease beyond the lease page");
+    (*out)[i] = memory::Lease(account_, block.slots[i]);
+  }
+  return Status::ok();
+}
+
+void Borrowing::renew() noexcept {
+  if (account_) (void)account_->renew();
+}
+
+}  // namespace tenon::channel

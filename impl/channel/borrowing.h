@@ -1,0 +1,34 @@
+// What a connection's receiver knows of leases: the token that its peer waits for, and those of lenders further up.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "channel/lease_block.h"
+#include "memory/holding.h"
+#include "os/fd.h"
+
+namespace tenon::channel {
+
+class Borrowing {
+ public:
+  // Takes the tokens' fds, the first of `fds`; those that the kernel dropped are missing. The leases are given back with `out`, whatever
+  // becomes of the message. CORRUPT: the peer does not keep to the protocol.
+  Status take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out);
+  // Whether the peer's token is shared by a fork, and asks for another if so.
+  void renew() noexcept;
+
+ private:
+  Ref<memory::Holding> account_;
+  uint64_t account_id_ = 0;
+  bool lost_ = false;  // the token of the account found no place: the lender takes its leases for ended
+  std::unordered_map<uint64_t, std::shared_ptr<memory::Token>> inherited_;
+  std::vector<Weak<memory::Holding>> holdings_;  // of this connection, that may count on those
+};
+
+}  // namespace tenon::channel

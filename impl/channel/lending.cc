@@ -1,0 +1,89 @@
+#include "channel/lending.h"
+
+#include <algorithm>
+namespace tenon::channel {
+namespace {
+
+// A borrower that forks all the time, or says so, gets no more tokens than this on one connection.
+constexpr size_t kMostRenewed = 16;
+
+}  // namespace
+
+Lending::Grant::~Grant() {
+  if (ledger_) ledger_->take_back(granted_);
+}
+
+// A token that never left is nobody's.
+Lending::~Lending() {
+  if (ledger_ && ledger_->has_fds()) (void)ledger_->take_fds();
+}
+
+Status Lending::find_ledger() {
+  if (ledger_ && !ledger_->has_ended()) {
+    if (!ledger_->wants_renewal()) return Status::ok();
+    std::erase_if(renewed_, [](const Weak<memory::Ledger>& each) { return each.expired(); });
+    if (renewed_.size() >= kMostRenewed) return Status::ok();
+    renewed_.emplace_back(ledger_.get());
+  }
+  TENON_ASSIGN(ledger_, memory::Ledger::create(borrower_, true));
+  return Status::ok();
+}
+
+Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
+  std::vector<memory::Leased*> objects;
+  for (const auto& leased : packed.leased) {
+    if (leased) objects.push_back(leased.get());
+  }
+  if (objects.empty()) return Status::ok();
+  TENON_TRY(find_ledger());
+  grant->granted_.resize(objects.size());
+  Status status = ledger_->grant(objects, grant->granted_.data());
+  if (status.code() == Code::kPeerGone) {  // it ended since it was found
+    TENON_TRY(find_ledger());
+    status = ledger_->grant(objects, grant->granted_.data());
+  }
+  if (!status.is_ok()) return status;
+  grant->ledger_ = ledger_;
+  grant->needed_ = true;
+  LeaseBlock& block = grant->block_;
+  block.account = ledger_->id();
+  if (ledger_->has_fds()) {
+    block.tokens.push_back({block.account, TokenKind::kAccount});
+    grant->fds_.push_back(ledger_->fds().token.get());
+    grant->fds_.push_back(ledger_->fds().page.get());
+    grant->fds_.push_back(ledger_->fds().bell.get());
+  }
+  if (!packed.upstream.empty()) ledger_->always_ring();
+  for (const memory::Holding* holding : packed.upstream) {
+    for (std::shared_ptr<memory::Token>& token : holding->tokens()) {
+      const auto same = [&](const TokenRecord& each) { return each.id == token->id && each.kind == TokenKind::kInherited; };
+      if (told_.contains(token->id) || std::any_of(block.tokens.begin(), block.tokens.end(), same)) continue;
+      block.tokens.push_back({token->id, TokenKind::kInherited});
+      grant->fds_.push_back(token->fd.get());
+      grant->tokens_.inherited.push_back(std::move(token));
+    }
+  }
+  for (const auto& [id, token] : told_) {
+    if (token.expired()) block.tokens.push_back({id, TokenKind::kForgotten});
+  }
+  for (const auto& token : grant->tokens_.inherited) grant->told_.emplace(token->id, token);
+  told_.reserve(told_.size() + grant->told_.size());
+  block.slots.reserve(packed.leased.size());
+  size_t next = 0;
+  for (const auto& leased : packed.leased) block.slots.push_back(leased ? grant->granted_[next++] : kNoLease);
+  return status;
+}
+
+CarriedTokens Lending::commit(Grant* grant) noexcept {
+  if (!grant->needed_) return {};
+  for (const TokenRecord& token : grant->block_.tokens) {
+    if (token.kind == TokenKind::kForgotten) told_.erase(token.id);
+  }
+  told_.merge(grant->told_);
+  CarriedTokens tokens = std::move(grant->tokens_);
+  if (grant->ledger_->has_fds()) tokens.account = grant->ledger_->take_fds();
+  grant->ledger_ = nullptr;  // nothing to give back
+  return tokens;
+}
+
+}  // namespace tenon::channel

@@ -1,0 +1,68 @@
+// What a connection's sender knows of leases: the ledger of what its peer was lent, and which tokens of lenders further up crossed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "channel/lease_block.h"
+#include "memory/holding.h"
+#include "memory/ledger.h"
+#include "tensor/pack.h"
+
+namespace tenon::channel {
+
+// Tokens on their way: they are let go of when the kernel has them.
+struct CarriedTokens {
+  std::shared_ptr<memory::TokenFds> account;
+  std::vector<std::shared_ptr<memory::Token>> inherited;
+};
+
+class Lending {
+ public:
+  explicit Lending(const memory::Borrower& borrower) noexcept : borrower_(borrower) {}
+  Lending(const Lending&) = delete;
+  Lending& operator=(const Lending&) = delete;
+  ~Lending();
+
+  // Leases for one message. Given back, and nothing told, unless it is committed.
+  class Grant {
+   public:
+    Grant() noexcept = default;
+    Grant(const Grant&) = delete;
+    Grant& operator=(const Grant&) = delete;
+    ~Grant();
+    bool needed() const noexcept { return needed_; }
+    const LeaseBlock& block() const noexcept { return block_; }
+    // The fds of the block's tokens, in order. Borrowed from what commit() gives.
+    const std::vector<int>& fds() const noexcept { return fds_; }
+
+   private:
+    friend class Lending;
+    bool needed_ = false;
+    LeaseBlock block_;
+    std::vector<int> fds_;
+    CarriedTokens tokens_;
+    Ref<memory::Ledger> ledger_;
+    std::vector<uint32_t> granted_;
+    std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
+  };
+  Status prepare(const tensor::Packed& packed, Grant* grant);
+  // The frame is in the queue. What it returns lives as long as the frame.
+  CarriedTokens commit(Grant* grant) noexcept;
+
+ private:
+  Status find_ledger();
+
+  memory::Borrower borrower_;
+  Ref<memory::Ledger> ledger_;
+  std::vector<Weak<memory::Ledger>> renewed_;  // ledgers before this one, whose tokens are a family's
+  std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
+};
+
+}  // namespace tenon::channel

@@ -1,0 +1,110 @@
+#include "memory/arena_wait.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "memory/ledgers.h"
+#include "os/service.h"
+
+namespace tenon::memory {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::vector<os::Cancel*> events;  // one for each thread that waits
+  std::atomic<size_t> count{0};
+};
+
+State& state() noexcept { return immortal<State>(); }
+
+const bool g_fork_hooks = [] {
+  (void)state();
+  register_fork_hooks(11, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+                           []() noexcept {
+                             state().mutex.unlock();
+                             state().events.clear();
+                             state().count = 0;
+                           }});
+  return true;
+}();
+
+// While it lives, whatever becomes free triggers the event.
+class Listening {
+ public:
+  explicit Listening(os::Cancel* event) : event_(event) {
+    {
+      const std::lock_guard<std::mutex> lock(state().mutex);
+      state().events.push_back(event);
+      state().count.fetch_add(1, std::memory_order_seq_cst);
+    }
+    begin_waiting();
+  }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+  ~Listening() {
+    stop_waiting();
+    const std::lock_guard<std::mutex> lock(state().mutex);
+    auto& events = state().events;
+    events.erase(std::find(events.begin(), events.end(), event_));
+    state().count.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+ private:
+  os::Cancel* event_;
+};
+
+bool is_full(const Status& status) noexcept {
+  if (status.code() != Code::kResourceExhausted || !status.info()) return false;
+  const auto& details = status.info()->details;
+  // Without "holders" the block is larger than the arena, and no wait helps.
+  return std::any_of(details.begin(), details.end(), [](const Detail& each) { return each.key == "holders"; });
+}
+
+// What the wait came to, with who holds what.
+Status ended(const Status& why, const Status& full) {
+  Status status(why.code(), why.message() + ": " + full.message());
+  for (const Detail& each : full.info()->details) status = std::move(status).with(each.key, each.value);
+  return status;
+}
+
+}  // namespace
+
+// Whoever frees holds the arenas' lock while he does, and whoever waits takes it after he began to listen: so one sees the other, and
+// relaxed is enough here.
+void signal_space() noexcept {
+  State& all = state();
+  if (all.count.load(std::memory_order_relaxed) == 0) return;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    for (os::Cancel* event : all.events) event->trigger();
+  }
+  if (os::has_no_thread()) os::call_later([]() noexcept {}, 0);
+}
+
+Result<Block> allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait) {
+  Result<Block> block = arena->allocate(nbytes, alignment);
+  if (block.is_ok() || wait.timeout_ns == 0 || !is_full(block.status())) return block;
+  os::Waiter waiter(wait);
+  TENON_ASSIGN(const std::unique_ptr<os::Cancel> event, os::Cancel::create());
+  const Listening listening(event.get());
+  while (true) {
+    block = arena->allocate(nbytes, alignment);
+    if (block.is_ok() || !is_full(block.status())) return block;
+    int fd = event->fd();
+    if (os::has_no_thread()) {
+      TENON_ASSIGN(fd, os::service_fd());
+    }
+    if (Status status = waiter.until_ready(fd, POLLIN); !status.is_ok()) return ended(status, block.status());
+    if (os::has_no_thread()) TENON_TRY(os::poll_service());
+    event->reset();
+  }
+}
+
+}  // namespace tenon::memory

@@ -1,0 +1,98 @@
+#include "memory/holding.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "memory/lease_page.h"
+#include "os/memfd.h"
+#include "os/token.h"
+
+namespace tenon::memory {
+namespace {
+
+std::atomic<uint64_t> g_next_id{1};
+
+Status refuse(const char* why) { return Status(Code::kCorrupt, why).with("field", std::string("tokens")); }
+
+// A page that cannot be cut short, which a store would answer with SIGBUS, and that is what it says.
+Status check_page(int fd, uint32_t* slots) {
+  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
+  constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
+  if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded || (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
+    return refuse("a lease page that is not sealed, or cannot be written");
+  std::array<std::byte, sizeof(lease_page::Header)> bytes;
+  if (file.nbytes < bytes.size()) return refuse("a lease page that is too short");
+  TENON_TRY(os::read_file(fd, 0, bytes.data(), bytes.size()));
+  uint32_t version = 0;
+  uint64_t incompat = 0;
+  std::memcpy(&version, bytes.data() + offsetof(lease_page::Header, version), sizeof version);
+  std::memcpy(slots, bytes.data() + offsetof(lease_page::Header, slots), sizeof *slots);
+  std::memcpy(&incompat, bytes.data() + offsetof(lease_page::Header, incompat), sizeof incompat);
+  if (std::memcmp(bytes.data(), lease_page::kMagic.data(), lease_page::kMagic.size()) != 0) return refuse("a lease page without its magic");
+  if (version != lease_page::kVersion || incompat != 0)
+    return Status(Code::kIncompatible, format("a lease page of version %u", version)).with("field", std::string("tokens"));
+  if (*slots == 0 || *slots % lease_page::kSlotsUnit != 0 || *slots > lease_page::kMostSlots ||
+      file.nbytes != lease_page::page_nbytes(*slots))
+    return refuse("a lease page of another size than it says");
+  return Status::ok();
+}
+
+}  // namespace
+
+std::shared_ptr<Token> make_token(os::Fd fd) {
+  auto token = std::make_shared<Token>();
+  token->id = g_next_id.fetch_add(1, std::memory_order_relaxed);
+  token->fd = std::move(fd);
+  return token;
+}
+
+Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
+  if (!os::is_token(token->get())) return refuse("a token that is no end of a pipe");
+  if (page->is_open() && !os::is_bell(bell->get())) return refuse("a bell that is no socket");
+  auto holding = Ref<Holding>::adopt(new Holding());
+  if (page->is_open()) {
+    TENON_TRY(check_page(page->get(), &holding->slots_));
+    TENON_ASSIGN(holding->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable, page->get(), 0,
+                                                     lease_page::page_nbytes(holding->slots_)));
+    page->reset();
+  }
+  holding->token_ = make_token(std::move(*token));
+  holding->bell_ = std::move(*bell);
+  // So that the kernel tells the lender who took the token: the other end of its connection may have been made by somebody else.
+  if (holding->bell_.is_open()) os::ring(holding->bell_.get());
+  return holding;
+}
+
+void Holding::give_back(uint32_t slot, uint32_t forks) noexcept {
+  // FAMILY: held at a fork, so somebody else may read the block, and only the token can say when all have let go.
+  if (generation_ != fork_generation() || forks != fork_count()) return;
+  if (page_.base() == nullptr || slot >= slots_) return;
+  if (lease_page::release(page_.base(), slots_, slot)) os::ring(bell_.get());
+}
+
+bool Holding::renew() noexcept {
+  if (generation_ != fork_generation() || forks_ == fork_count()) return false;
+  if (page_.base() != nullptr) lease_page::header(page_.base()).renew.store(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Holding::inherit(std::shared_ptr<Token> token) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::find(inherited_.begin(), inherited_.end(), token) == inherited_.end()) inherited_.push_back(std::move(token));
+}
+
+void Holding::disinherit(const Token* token) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(inherited_, [token](const auto& each) { return each.get() == token; });
+}
+
+std::vector<std::shared_ptr<Token>> Holding::tokens() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<Token>> result{token_};
+  result.insert(result.end(), inherited_.begin(), inherited_.end());
+  return result;
+}
+
+}  // namespace tenon::memory

@@ -1,0 +1,87 @@
+// The borrower's side of leases: the token that says that it is alive, and the page where it gives leases back.
+//
+// As long as a Holding lives, the lender keeps every block that was lent under it and not given back. A fork copies the token: then the
+// leases held at that moment are the family's, nobody gives them back any more, and they end when the last of the family has let go.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/fork.h"
+#include "base/status.h"
+#include "os/fd.h"
+#include "os/mapping.h"
+
+namespace tenon::memory {
+
+// A copy of a token. The lender behind it waits as long as it is open.
+struct Token {
+  uint64_t id = 0;  // in this process
+  os::Fd fd;
+};
+std::shared_ptr<Token> make_token(os::Fd fd);
+
+class Holding : public Counted {
+ public:
+  // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only together. Takes the fds over on success.
+  static Result<Ref<Holding>> open(os::Fd* token, os::Fd* page, os::Fd* bell);
+
+  // Slots are below this; 0: leases end only together.
+  uint32_t slots() const noexcept { return slots_; }
+
+  // Once for each lease. `forks`: fork_count() when it came. Whoever reads the block must be done.
+  void give_back(uint32_t slot, uint32_t forks) noexcept;
+  // Asks the lender for a new token, if this one was shared by a fork since it came. Whether it was.
+  bool renew() noexcept;
+
+  // Tokens of lenders further up: they, too, wait for as long as anything that was lent on is held here.
+  void inherit(std::shared_ptr<Token> token);
+  void disinherit(const Token* token) noexcept;
+  // All that whoever is lent on must have: its own token and those inherited.
+  std::vector<std::shared_ptr<Token>> tokens() const;
+
+ private:
+  Holding() noexcept : generation_(fork_generation()), forks_(fork_count()) {}
+
+  std::shared_ptr<Token> token_;
+  os::Fd bell_;
+  os::Mapping page_;
+  uint32_t slots_ = 0;
+  uint64_t generation_;
+  uint32_t forks_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Token>> inherited_;
+};
+
+// One lease; given back when it goes.
+class Lease {
+ public:
+  Lease() noexcept = default;
+  Lease(Ref<Holding> holding, uint32_t slot) noexcept : holding_(std::move(holding)), slot_(slot), forks_(fork_count()) {}
+  Lease(Lease&& other) noexcept = default;
+  Lease& operator=(Lease&& other) noexcept {
+    std::swap(holding_, other.holding_);
+    std::swap(slot_, other.slot_);
+    std::swap(forks_, other.forks_);
+    return *this;
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    if (holding_) holding_->give_back(slot_, forks_);
+  }
+
+  const Ref<Holding>& holding() const noexcept { return holding_; }
+  bool stands() const noexcept { return static_cast<bool>(holding_); }
+
+ private:
+  Ref<Holding> holding_;
+  uint32_t slot_ = 0;
+  uint32_t forks_ = 0;
+};
+
+}  // namespace tenon::memory

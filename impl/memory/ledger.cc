@@ -1,0 +1,229 @@
+#include "memory/ledger.h"
+
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/fork.h"
+#include "memory/lease_page.h"
+#include "memory/ledgers.h"
+#include "os/memfd.h"
+#include "os/service.h"
+#include "os/token.h"
+
+namespace tenon::memory {
+namespace {
+
+std::atomic<uint64_t> g_next_id{1};
+
+uintptr_t tag_free(uint32_t next) noexcept { return (uintptr_t{next} << 1) | 1; }
+
+Result<os::Fd> create_page(os::Mapping* mapping) {
+  constexpr size_t kNbytes = lease_page::page_nbytes(lease_page::kSlots);
+  TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
+  TENON_ASSIGN(os::Fd fd, os::create_memfd(nonce, kNbytes));
+  TENON_ASSIGN(*mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kNbytes));
+  TENON_TRY(os::add_seals(fd.get(), os::kSealShrink | os::kSealGrow | os::kSealSeal));
+  // The first page has the header; it is made here, by a write that can fail, and not by a store that cannot. The pages of bits are made by
+  // whoever touches them first, and are few.
+  std::array<std::byte, sizeof(lease_page::Header)> bytes{};
+  std::memcpy(bytes.data() + offsetof(lease_page::Header, magic), lease_page::kMagic.data(), lease_page::kMagic.size());
+  std::memcpy(bytes.data() + offsetof(lease_page::Header, version), &lease_page::kVersion, sizeof lease_page::kVersion);
+  std::memcpy(bytes.data() + offsetof(lease_page::Header, slots), &lease_page::kSlots, sizeof lease_page::kSlots);
+  TENON_TRY(os::write_file(fd.get(), 0, bytes.data(), bytes.size()));
+  return fd;
+}
+
+}  // namespace
+
+Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
+  auto ledger = Ref<Ledger>::adopt(new Ledger());
+  Ledger& it = *ledger;
+  it.id_ = g_next_id.fetch_add(1, std::memory_order_relaxed);
+  it.totals_.borrower = borrower;
+  it.totals_.began_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  it.fds_ = std::make_shared<TokenFds>();
+  TENON_ASSIGN(os::TokenPair pair, os::create_token());
+  it.watch_ = std::move(pair.watch);
+  it.fds_->token = std::move(pair.token);
+  if (by_slot) {
+    TENON_ASSIGN(it.fds_->page, create_page(&it.page_));
+    TENON_ASSIGN(os::BellPair bell, os::create_bell());
+    it.listener_ = std::move(bell.listener);
+    it.fds_->bell = std::move(bell.bell);
+  }
+  TENON_TRY(register_ledger(ledger));
+  return ledger;
+}
+
+Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (has_ended()) return Status(Code::kPeerGone, "the borrower has let go of all leases");
+  const size_t most = end_ + objects.size();
+  if (most > lease_page::kSlots && totals_.leases + objects.size() > lease_page::kSlots) {
+    return Status(Code::kResourceExhausted, format("the borrower has %llu leases, and cannot have %zu more",
+                                                   static_cast<unsigned long long>(totals_.leases), objects.size()))
+        .with("limit", std::string("leases"))
+        .with("limit_value", uint64_t{lease_page::kSlots});
+  }
+  // All memory first.
+  const size_t chunks = (std::min<size_t>(most, lease_page::kSlots) + kChunk - 1) / kChunk;
+  while (chunks_.size() < chunks) chunks_.push_back(std::make_unique<Chunk>());
+  for (size_t i = 0; i < objects.size(); ++i) {
+    uint32_t slot = first_free_;
+    if (slot != UINT32_MAX) {
+      first_free_ = static_cast<uint32_t>(at(slot) >> 1);
+    } else {
+      slot = end_++;
+    }
+    Leased* const object = objects[i];
+    object->retain();
+    object->lease_began();
+    at(slot) = reinterpret_cast<uintptr_t>(object);
+    totals_.nbytes += object->leased_nbytes();
+    totals_.granted_nbytes += object->leased_nbytes();
+    slots[i] = slot;
+  }
+  totals_.leases += objects.size();
+  totals_.granted += objects.size();
+  count_leases(static_cast<int64_t>(objects.size()));
+  return Status::ok();
+}
+
+// With the lock. Null if the slot has no lease: the page said so, and the page is the borrower's.
+Leased* Ledger::take_slot(uint32_t slot) noexcept {
+  if (slot >= end_ || (at(slot) & 1) != 0) return nullptr;
+  auto* const object = reinterpret_cast<Leased*>(at(slot));
+  at(slot) = tag_free(first_free_);
+  first_free_ = slot;
+  --totals_.leases;
+  totals_.nbytes -= object->leased_nbytes();
+  return object;
+}
+
+namespace {
+
+// Without a lock: the last reference to a storage may end another ledger's lease, in another process.
+void let_go(Leased* object) noexcept {
+  object->lease_ended();
+  object->release();
+  count_leases(-1);
+}
+
+// A few at a time, so that objects are let go of outside the lock without memory for a list.
+constexpr size_t kBatch = 256;
+
+}  // namespace
+
+void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
+  for (const uint32_t slot : slots) {
+    Leased* object = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      object = take_slot(slot);
+      if (object != nullptr) {
+        --totals_.granted;
+        totals_.granted_nbytes -= object->leased_nbytes();
+      }
+    }
+    if (object != nullptr) let_go(object);
+  }
+}
+
+bool Ledger::wants_renewal() const noexcept {
+  return page_.base() != nullptr && lease_page::header(page_.base()).renew.load(std::memory_order_relaxed) != 0;
+}
+
+size_t Ledger::drain() noexcept {
+  std::byte* const base = page_.base();
+  if (base == nullptr) return 0;
+  size_t count = 0;
+  std::array<Leased*, kBatch> batch;
+  size_t held = 0;
+  const auto flush = [&] {
+    for (size_t i = 0; i < held; ++i) let_go(batch[i]);
+    held = 0;
+  };
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (totals_.leases == 0) return 0;
+  lease_page::drain(base, lease_page::kSlots, end_, [&](uint32_t slot) noexcept {
+    Leased* const object = take_slot(slot);
+    if (object == nullptr) return;
+    ++count;
+    batch[held++] = object;
+    if (held < kBatch) return;
+    lock.unlock();
+    flush();
+    lock.lock();
+  });
+  lock.unlock();
+  flush();
+  return count;
+}
+
+void Ledger::set_waiting(bool waiting) noexcept {
+  if (page_.base() != nullptr && (waiting || !always_ring_.load())) lease_page::set_waiting(page_.base(), waiting);
+}
+
+void Ledger::always_ring() noexcept {
+  if (!always_ring_.exchange(true)) set_waiting(true);
+}
+
+void Ledger::hear_bell() noexcept {
+  const os::Ringer who = os::hear(listener_.get(), 4096);
+  if (who.pid == 0) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  totals_.borrower = {who.pid, who.uid};
+}
+
+void Ledger::end() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ended_.store(true, std::memory_order_release);
+  watch_.reset();
+  listener_.reset();
+  fds_ = nullptr;
+}
+
+bool Ledger::end_some(size_t most) noexcept {
+  std::array<Leased*, kBatch> batch;
+  while (most > 0) {
+    size_t held = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      while (ending_ < end_ && held < kBatch) {
+        Leased* const object = take_slot(ending_++);
+        if (object != nullptr) batch[held++] = object;
+      }
+      if (held == 0) {
+        chunks_.clear();
+        end_ = 0;
+        first_free_ = UINT32_MAX;
+        return false;
+      }
+    }
+    for (size_t i = 0; i < held; ++i) let_go(batch[i]);
+    most -= std::min(most, held);
+  }
+  return true;
+}
+
+Ledger::Totals Ledger::totals() const noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return totals_;
+}
+
+// In the child of a fork, which has one thread: the lender's ends are the parent's, and so are the leases.
+void Ledger::forget_in_child() noexcept {
+  ended_.store(true, std::memory_order_relaxed);
+  watch_.reset();
+  listener_.reset();
+  if (fds_) {
+    fds_->token.reset();
+    fds_->page.reset();
+    fds_->bell.reset();
+  }
+}
+
+}  // namespace tenon::memory

@@ -1,0 +1,117 @@
+// The lender's side of leases: what each borrower was lent.
+//
+// A ledger belongs to a token (os/token.h) that travels with the first message. When every copy of the token is gone, by whatever
+// way, the kernel reports a hang-up at the other end, and all that the ledger lists has ended. Until then a borrower ends single leases by
+// the lease page (lease_page.h). The ledger is the truth; the page is only what the borrower says.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "memory/arena.h"
+#include "os/fd.h"
+#include "os/mapping.h"
+
+namespace tenon::memory {
+
+// The states of a slot of a ledger, as in docs/format/lease.md. A lease that the borrower's family shares (FAMILY) is HELD for the lender.
+enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
+
+// Who is at the other end, as the kernel says it: SO_PEERCRED of the connection.
+struct Borrower {
+  int32_t pid = 0;
+  uint32_t uid = 0;
+};
+
+// The fds that travel. Closed with the last message that carries them.
+struct TokenFds {
+  os::Fd token;
+  os::Fd page;  // not open, as the bell: a ledger whose leases only end together
+  os::Fd bell;
+};
+
+class Ledger : public Counted {
+ public:
+  // Watched from now on. `by_slot`: with a lease page.
+  static Result<Ref<Ledger>> create(const Borrower& borrower, bool by_slot);
+
+  uint64_t id() const noexcept { return id_; }
+  // Until they are taken, the ledger has them.
+  const TokenFds& fds() const noexcept { return *fds_; }
+  // To be let go of when the kernel has them: a copy that stays here would hide the hang-up.
+  std::shared_ptr<TokenFds> take_fds() noexcept { return std::move(fds_); }
+  bool has_fds() const noexcept { return fds_ != nullptr; }
+
+  // One lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases". PEER_GONE: the ledger has ended.
+  Status grant(std::span<Leased* const> objects, uint32_t* slots);
+  // Undo grant() for what never left.
+  void take_back(std::span<const uint32_t> slots) noexcept;
+  bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  // The borrower asked for a new token, since others have this one too.
+  bool wants_renewal() const noexcept;
+
+  struct Totals {
+    Borrower borrower;
+    uint64_t leases = 0;
+    uint64_t nbytes = 0;
+    uint64_t granted = 0;  // since it began
+    uint64_t granted_nbytes = 0;
+    int64_t began_ns = 0;  // CLOCK_MONOTONIC
+  };
+  Totals totals() const noexcept;
+
+  // For the registry.
+  size_t drain() noexcept;
+  void set_waiting(bool waiting) noexcept;
+  // From now on its borrower rings after every release: what is lent on is somebody else's, who may wait for it.
+  void always_ring() noexcept;
+  void end() noexcept;                   // the token is gone: no more grants, and the leases end in slices
+  bool end_some(size_t most) noexcept;   // false: none is left
+  void hear_bell() noexcept;
+  int watch() const noexcept { return watch_.get(); }
+  int listener() const noexcept { return listener_.get(); }  // -1: none
+  void forget_in_child() noexcept;
+
+ private:
+  Ledger() noexcept = default;
+  // A slot holds an object, or, if it is free, the next free one: slot * 2 + 1.
+  static constexpr uint32_t kChunk = 4096;
+  using Chunk = std::array<uintptr_t, kChunk>;
+  uintptr_t& at(uint32_t slot) noexcept { return (*chunks_[slot / kChunk])[slot % kChunk]; }
+  Leased* take_slot(uint32_t slot) noexcept;
+
+  mutable std::mutex mutex_;  // for the slots
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  uint32_t end_ = 0;  // slots below here were used
+  uint32_t first_free_ = UINT32_MAX;
+  uint32_t ending_ = 0;
+  Totals totals_;
+  std::atomic<bool> ended_{false};
+
+  uint64_t id_ = 0;
+  os::Fd watch_;
+  os::Fd listener_;
+  std::atomic<bool> always_ring_{false};
+  std::shared_ptr<TokenFds> fds_;
+  os::Mapping page_;
+};
+
+// Whether this process has granted a lease that may still stand. Cheap.
+bool has_leases() noexcept;
+// Look at every ledger for leases that ended. Returns how many.
+size_t drain_ledgers() noexcept;
+// Something became free: waits look again.
+void signal_space() noexcept;
+// For an error: "pid 12 (python3) has 3 leases of 4096 bytes; ..." the largest few.
+std::string describe_holders();
+std::vector<Ledger::Totals> ledger_totals();
+
+}  // namespace tenon::memory

@@ -1,0 +1,220 @@
+#include "memory/ledgers.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "os/process.h"
+#include "os/service.h"
+#include "os/token.h"
+
+namespace tenon::memory {
+namespace {
+
+// In one slice: well under a millisecond.
+constexpr size_t kSlice = 4096;
+
+struct State {
+  std::mutex mutex;
+  std::unordered_map<int, Ref<Ledger>> open;  // by watch
+  std::unordered_map<int, int> by_bell;       // listener -> watch
+  std::vector<Ref<Ledger>> ending;            // hung up, and their leases not yet all ended
+  uint32_t waiting = 0;
+  std::atomic<int64_t> leases{0};
+};
+
+State& state() noexcept { return immortal<State>(); }
+
+const bool g_fork_hooks = [] {
+  (void)state();
+  register_fork_hooks(9, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+                          []() noexcept {
+                            State& all = state();
+                            all.mutex.unlock();
+                            for (auto& [watch, ledger] : all.open) {
+                              ledger->forget_in_child();
+                              (void)ledger.detach();  // what it lists is the parent's: never ended here
+                            }
+                            for (Ref<Ledger>& ledger : all.ending) (void)ledger.detach();
+                            all.open.clear();
+                            all.by_bell.clear();
+                            all.ending.clear();
+                            all.waiting = 0;
+                            all.leases = 0;
+                          }});
+  return true;
+}();
+
+bool end_slice() noexcept;
+
+// With the lock.
+void hang_up(Ref<Ledger> ledger) {
+  State& all = state();
+  all.ending.reserve(all.ending.size() + 1);
+  os::stop_serving_fd(ledger->watch());
+  if (ledger->listener() >= 0) os::stop_serving_fd(ledger->listener());
+  all.by_bell.erase(ledger->listener());
+  all.open.erase(ledger->watch());
+  ledger->end();
+  all.ending.push_back(std::move(ledger));
+}
+
+void on_hang_up(int fd, bool /*readable*/, bool hung_up) noexcept {
+  State& all = state();
+  Ref<Ledger> ledger;
+  bool gone = false;
+  try {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.open.find(fd);
+    if (found == all.open.end()) return;
+    ledger = found->second;
+    // The event may be of an fd that had this number before.
+    gone = hung_up && os::has_hung_up(fd);
+    if (gone) hang_up(ledger);
+  } catch (...) {
+    return;  // No memory: the fd stays hung up, and the next look finds it so.
+  }
+  if (gone) {
+    // A small one at once: it is what a wait is woken by.
+    if (ledger->end_some(kSlice)) {
+      (void)os::add_work(&end_slice);
+    } else {
+      (void)end_slice();
+    }
+    signal_space();
+  }
+}
+
+// The bell is heard before the bits are looked at: a release that comes later rings again.
+void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
+  State& all = state();
+  Ref<Ledger> ledger;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.by_bell.find(fd);
+    if (found == all.by_bell.end()) return;
+    ledger = all.open.at(found->second);
+    // Nobody rings any more. Whether the leases have ended the token alone can tell.
+    if (hung_up) os::stop_serving_fd(fd);
+  }
+  ledger->hear_bell();
+  if (ledger->drain() > 0) signal_space();
+}
+
+// One slice of what is left of ledgers that ended.
+bool end_slice() noexcept {
+  State& all = state();
+  Ref<Ledger> ledger;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (all.ending.empty()) return false;
+    ledger = all.ending.back();
+  }
+  if (!ledger->end_some(kSlice)) {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = std::find_if(all.ending.begin(), all.ending.end(), [&](const auto& each) { return each.get() == ledger.get(); });
+    if (found != all.ending.end()) all.ending.erase(found);
+    return !all.ending.empty();
+  }
+  signal_space();
+  return true;
+}
+
+std::vector<Ref<Ledger>> list() {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::vector<Ref<Ledger>> result;
+  result.reserve(all.open.size() + all.ending.size());
+  for (const auto& [watch, ledger] : all.open) result.push_back(ledger);
+  result.insert(result.end(), all.ending.begin(), all.ending.end());
+  return result;
+}
+
+}  // namespace
+
+Status register_ledger(const Ref<Ledger>& ledger) {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.open.emplace(ledger->watch(), ledger);
+  if (ledger->listener() >= 0) all.by_bell.emplace(ledger->listener(), ledger->watch());
+  Status status = os::serve_fd(ledger->watch(), &on_hang_up);
+  if (status.is_ok() && ledger->listener() >= 0) status = os::serve_fd(ledger->listener(), &on_bell);
+  if (!status.is_ok()) {
+    os::stop_serving_fd(ledger->watch());
+    all.by_bell.erase(ledger->listener());
+    all.open.erase(ledger->watch());
+    return status;
+  }
+  if (all.waiting > 0) ledger->set_waiting(true);
+  return status;
+}
+
+void count_leases(int64_t more) noexcept { state().leases.fetch_add(more, std::memory_order_relaxed); }
+
+bool has_leases() noexcept { return state().leases.load(std::memory_order_relaxed) > 0; }
+
+size_t drain_ledgers() noexcept {
+  if (!has_leases()) return 0;
+  if (os::has_no_thread()) (void)os::poll_service();
+  size_t count = 0;
+  try {
+    for (const Ref<Ledger>& ledger : list()) {
+      if (ledger->has_ended()) {
+        (void)ledger->end_some(kSlice);
+        ++count;
+      } else {
+        count += ledger->drain();
+      }
+    }
+  } catch (...) {
+    // No memory for the list: the next look is as good.
+  }
+  return count;
+}
+
+void begin_waiting() noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.waiting++ > 0) return;
+  for (const auto& [watch, ledger] : all.open) ledger->set_waiting(true);
+}
+
+void stop_waiting() noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.waiting > 0 && --all.waiting > 0) return;
+  for (const auto& [watch, ledger] : all.open) ledger->set_waiting(false);
+}
+
+std::vector<Ledger::Totals> ledger_totals() {
+  std::vector<Ledger::Totals> result;
+  for (const Ref<Ledger>& ledger : list()) {
+    const Ledger::Totals totals = ledger->totals();
+    if (totals.leases > 0) result.push_back(totals);
+  }
+  return result;
+}
+
+std::string describe_holders() {
+  constexpr size_t kMost = 4;
+  std::vector<Ledger::Totals> all = ledger_totals();
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.nbytes > b.nbytes; });
+  std::string text;
+  for (size_t i = 0; i < all.size() && i < kMost; ++i) {
+    const Ledger::Totals& each = all[i];
+    if (!text.empty()) text += "; ";
+    if (each.borrower.pid > 0) {
+      text += format("pid %d", each.borrower.pid);
+      if (const auto facts = os::process_facts(each.borrower.pid)) text += " (" + facts->command + ")";
+    } else {
+      text += format("a process of uid %u that this one cannot see", each.borrower.uid);
+    }
+    text += format(": %llu leases of %llu bytes", static_cast<unsigned long long>(each.leases), static_cast<unsigned long long>(each.nbytes));
+  }
+  if (all.size() > kMost) text += format("; and %zu more", all.size() - kMost);
+  return text.empty() ? "nobody" : text;
+}
+
+}  // namespace tenon::memory

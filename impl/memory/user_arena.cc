@@ -1,0 +1,137 @@
+// The arena that a user makes: one segment of reserved address space.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/checked.h"
+#include "memory/arena_segment.h"
+#include "memory/ledger.h"
+#include "os/limits.h"
+
+namespace tenon::memory {
+namespace {
+
+constexpr uint64_t kMostCapacity = uint64_t{1} << 40;
+
+unsigned long long number(uint64_t value) noexcept { return value; }
+
+}  // namespace
+
+Result<Ref<Arena>> Arena::create(const ArenaOptions& options) {
+  const uint64_t page = os::page_nbytes();
+  uint64_t nbytes = 0;
+  if (!checked_round_up(options.capacity_nbytes, page, &nbytes) || nbytes > uint64_t{INT64_MAX} / page * page) {
+    return Status(Code::kInvalidArgument, "no file can be as large as the arena's capacity").with("field", std::string("capacity_nbytes"));
+  }
+  const bool any = nbytes == 0;
+  if (any) nbytes = std::min(kMostCapacity, os::file_size_limit() / page * page);
+  auto arena = Ref<Arena>::adopt(new Arena(options));
+  while (true) {
+    Result<Ref<Segment>> segment = Segment::create(options.mode, nbytes);
+    if (segment.is_ok()) {
+      arena->options_.capacity_nbytes = nbytes;
+      arena->home_ = new ArenaSegment(std::move(segment).value(), arena.get());
+      return arena;
+    }
+    // Address space is what a large capacity takes, and RLIMIT_AS may leave little of it.
+    if (!any || nbytes <= kArenaSegmentNbytes || segment.status().code() != Code::kResourceExhausted) return std::move(segment).status();
+    nbytes = round_up(nbytes / 2, page);
+  }
+}
+
+Arena::~Arena() { delete home_; }
+
+const Ref<Segment>& Arena::segment() const noexcept { return home_->segment; }
+
+Result<Block> Arena::allocate(uint64_t nbytes, uint64_t alignment) {
+  if (!home_->segment->made_by_this_process()) {
+    return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
+  }
+  alignment = std::max(alignment, options_.alignment);
+  Block block;
+  block.nbytes = nbytes;
+  const bool fits = nbytes <= std::min(options_.capacity_nbytes, kBlockLimit / 2);
+  const uint64_t class_nbytes = fits ? size_class(nbytes, alignment) : 0;
+  if (!fits || class_nbytes > options_.capacity_nbytes) {
+    return Status(Code::kResourceExhausted,
+                  format("%llu bytes for an arena of %llu bytes", number(nbytes), number(options_.capacity_nbytes)))
+        .with("limit", std::string("arena"))
+        .with("limit_value", options_.capacity_nbytes);
+  }
+  ArenaState& all = arena_state();
+  std::unique_lock<std::mutex> lock(all.mutex);
+  bool found = false;
+  TENON_TRY(take_block(home_, class_nbytes, alignment, false, &block, &found));
+  if (found) return block;
+  if (has_leases()) {
+    lock.unlock();
+    const bool ended = look_for_ended_leases();
+    lock.lock();
+    if (ended) TENON_TRY(take_block(home_, class_nbytes, alignment, false, &block, &found));
+    if (found) return block;
+  }
+  Status no_pages = take_block(home_, class_nbytes, alignment, true, &block, &found);
+  if (found) return block;
+  // No room, or no pages for it. Before that is the answer: leases that ended since the last look, and pieces that lie side by side.
+  lock.unlock();
+  (void)drain_ledgers();
+  lock.lock();
+  if (home_->space.consolidate()) {
+    TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok(), &block, &found));
+    if (found) return block;
+  }
+  lock.unlock();
+  if (!no_pages.is_ok()) return no_pages;
+  return full(nbytes);
+}
+
+Status Arena::full(uint64_t nbytes) const {
+  const ArenaStats now = stats();
+  Status status(Code::kResourceExhausted,
+                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent", number(nbytes),
+                       number(now.capacity_nbytes), number(now.live_nbytes), number(now.lent_nbytes)));
+  return std::move(status)
+      .with("limit", std::string("arena"))
+      .with("limit_value", options_.capacity_nbytes)
+      .with("live", now.live_nbytes)
+      .with("lent", now.lent_nbytes)
+      .with("free", now.free_nbytes)
+      .with("holders", describe_holders());
+}
+
+ArenaStats Arena::stats() const {
+  (void)drain_ledgers();
+  ArenaStats result;
+  result.capacity_nbytes = options_.capacity_nbytes;
+  result.lent_blocks = home_->lent_blocks.load(std::memory_order_relaxed);
+  result.lent_nbytes = home_->lent_nbytes.load(std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(arena_state().mutex);
+  result.reserved_nbytes = home_->reserved;
+  result.live_nbytes = home_->live_nbytes;
+  result.live_blocks = home_->live_blocks;
+  result.retired_nbytes = home_->retired_nbytes;
+  result.peak_nbytes = home_->peak_nbytes;
+  // Pages behind the front are nobody's, and are one piece with a free block that ends there only after consolidate().
+  const uint64_t ahead = home_->reserved - std::min(home_->reserved, home_->space.front());
+  result.free_nbytes = home_->space.free_nbytes() + ahead;
+  result.largest_free_nbytes = std::max(home_->space.largest_free(), ahead);
+  return result;
+}
+
+Status Arena::reserve(uint64_t nbytes) {
+  if (!home_->segment->made_by_this_process()) {
+    return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
+  }
+  const uint64_t end = std::min(round_up(std::min(nbytes, options_.capacity_nbytes), os::page_nbytes()), options_.capacity_nbytes);
+  // Chunk by chunk, so that allocations get their turn.
+  while (true) {
+    const std::lock_guard<std::mutex> lock(arena_state().mutex);
+    if (home_->reserved >= end) return Status::ok();
+    const uint64_t chunk = std::min(end - home_->reserved, uint64_t{1} << 20);
+    TENON_TRY(home_->segment->reserve(home_->reserved, chunk));
+    home_->reserved += chunk;
+  }
+}
+
+}  // namespace tenon::memory

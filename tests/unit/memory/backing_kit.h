@@ -1,0 +1,172 @@
+// What the tests of page backing stand on: memory that is backed like a segment's, the kernel's word about it read without Tenon, and what
+// is changed on the machine and put back.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "base/checked.h"
+#include "memory/backing.h"
+#include "os/memfd.h"
+#include "unit/os/guards.h"
+#include "unit/os/surroundings.h"
+
+namespace tenon::test {
+
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+inline constexpr uint64_t kTiB = uint64_t{1} << 40;
+inline constexpr int kSkipped = 77;
+
+// As an arena does it: sealed for the mode, mapped where huge pages can be mapped, advised.
+struct Backed {
+  memory::BackingRequest request;
+  memory::Backing got;
+  os::Fd fd;
+  std::byte* base = nullptr;
+  uint64_t nbytes = 0;
+
+  Backed() = default;
+  Backed(const Backed&) = delete;
+  Backed& operator=(const Backed&) = delete;
+  ~Backed() {
+    if (base != nullptr) ::munmap(base, nbytes);
+  }
+
+  Status make(const memory::BackingRequest& wanted, uint64_t size, memory::Mode mode = memory::Mode::kShared) {
+    request = wanted;
+    TENON_ASSIGN(got, memory::choose_pages(request, mode));
+    nbytes = round_up(size, got.page_nbytes);
+    TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
+    TENON_ASSIGN(fd, memory::create_backed_memfd(nonce, nbytes, got));
+    void* room = ::mmap(nullptr, nbytes + got.page_nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return errno_status(errno, "room");
+    auto* const begin = static_cast<std::byte*>(room);
+    const uint64_t before = round_up(reinterpret_cast<uintptr_t>(room), got.page_nbytes) - reinterpret_cast<uintptr_t>(room);
+    ::munmap(begin, before);
+    ::munmap(begin + before + nbytes, got.page_nbytes - before);
+    base = begin + before;
+    const bool frozen = mode == memory::Mode::kFrozen;
+    if (::mmap(base, nbytes, frozen ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd.get(), 0) ==
+        MAP_FAILED)
+      return errno_status(errno, "mapping");
+    TENON_TRY(os::add_seals(fd.get(), os::kSealShrink | os::kSealGrow | (mode == memory::Mode::kLenderWrites ? os::kSealFutureWrite : 0U)));
+    return memory::apply_backing(base, nbytes, request, &got);
+  }
+  Status grow(uint64_t offset, uint64_t size) { return memory::make_pages(fd.get(), base, offset, size, got); }
+  memory::Backing describe() const { return memory::describe(base, nbytes, got); }
+  uint64_t allocated() const {
+    struct stat info{};
+    ::fstat(fd.get(), &info);
+    return static_cast<uint64_t>(info.st_blocks) * 512;
+  }
+};
+
+inline std::string text_of(const Status& status) {
+  std::string text = std::string(code_name(status.code())) + ": " + status.message();
+  if (status.info() != nullptr)
+    for (const Detail& entry : status.info()->details) text += " [" + entry.key + "=" + entry.value + "]";
+  return text;
+}
+
+inline std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+inline uint64_t read_count(const std::string& path) { return std::strtoull(read_text(path).c_str(), nullptr, 10); }
+
+// The fields of /proc/self/smaps for all mappings in a range, in bytes and summed; VmFlags of the first with a blank at each end.
+struct Smaps {
+  std::map<std::string, uint64_t> sums;
+  std::string flags;
+};
+
+inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
+  Smaps found;
+  std::ifstream file("/proc/self/smaps");
+  std::string line;
+  bool inside = false;
+  while (std::getline(file, line)) {
+    unsigned long long begin = 0;
+    unsigned long long end = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2) {
+      inside = begin >= reinterpret_cast<uintptr_t>(base) && end <= reinterpret_cast<uintptr_t>(base) + nbytes;
+      continue;
+    }
+    std::istringstream words(line);
+    std::string key;
+    unsigned long long kib = 0;
+    if (!inside || !(words >> key)) continue;
+    if (key == "VmFlags:" && found.flags.empty()) found.flags = line.substr(8) + " ";
+    if (words >> kib) found.sums[key] += kib * 1024;
+  }
+  return found;
+}
+
+// Runs in a child, which may lower limits, change its user, or lose its file systems. Exit status 77: it has said why it cannot.
+#define IN_CHILD(...)                                                                  \
+  do {                                                                                 \
+    ::tenon::test::ForkChild in_child([&](int) {                                       \
+      __VA_ARGS__();                                                                   \
+      std::fflush(nullptr);                                                            \
+      ::_exit(::testing::Test::HasFailure() ? 1 : 0);                                  \
+    });                                                                                \
+    const int in_child_status = in_child.reap();                                       \
+    if (in_child_status == ::tenon::test::kSkipped) GTEST_SKIP() << "said by a child"; \
+    EXPECT_EQ(in_child_status, 0);                                                     \
+  } while (false)
+
+[[noreturn]] inline void skip(const std::string& why) {
+  std::printf("skipped: %s\n", why.c_str());
+  std::fflush(nullptr);
+  ::_exit(kSkipped);
+}
+
+// A file below /proc/sys or /sys with another text in it, until this goes. Held alone: of those who change such a file at one time the last
+// would put back what the first had set.
+class Setting {
+ public:
+  explicit Setting(std::string path) : path_(std::move(path)), lock_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (lock_.is_open()) ::flock(lock_.get(), LOCK_EX);
+    before_ = read_text(path_);
+    if (const size_t open = before_.find('['); open != std::string::npos) before_ = before_.substr(open + 1, before_.find(']') - open - 1);
+  }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+  ~Setting() {
+    if (changed_) write(before_);
+  }
+  const std::string& before() const { return before_; }
+  bool set(const std::string& text) {
+    changed_ = write(text);
+    return changed_;
+  }
+
+ private:
+  bool write(const std::string& text) const {
+    const os::Fd fd(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    return fd.is_open() && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  std::string path_;
+  os::Fd lock_;
+  std::string before_;
+  bool changed_ = false;
+};
+
+}  // namespace tenon::test
