@@ -11,7 +11,12 @@ using tenon::Status;
 using tenon::memory::Arena;
 using tenon::memory::ArenaOptions;
 using tenon::memory::ArenaStats;
+using tenon::memory::Backing;
 using tenon::memory::Mode;
+using tenon::memory::Pages;
+
+static_assert(static_cast<uint32_t>(Pages::kSmall) == TENON_PAGES_SMALL && static_cast<uint32_t>(Pages::kThp) == TENON_PAGES_THP &&
+              static_cast<uint32_t>(Pages::kHugetlb) == TENON_PAGES_HUGETLB);
 
 extern "C" {
 
@@ -32,6 +37,14 @@ tenon_status tenon_arena_new(const tenon_arena_options* options, tenon_arena** o
     wanted.mode = static_cast<Mode>(given.mode);
     wanted.capacity_nbytes = given.capacity_nbytes;
     wanted.alignment = alignment;
+    TENON_TRY(check_argument(given.pages <= TENON_PAGES_HUGETLB, "the pages are none of AUTO, SMALL, THP and HUGETLB"));
+    TENON_TRY(check_argument(given.numa_node_plus_1 >= 0, "the node is negative"));
+    wanted.backing.pages = static_cast<Pages>(given.pages);
+    wanted.backing.huge_page_nbytes = given.huge_page_nbytes;
+    wanted.backing.numa_node = given.numa_node_plus_1 - 1;
+    wanted.backing.lock = (given.flags & TENON_ARENA_LOCKED) != 0;
+    wanted.backing.exact = (given.flags & TENON_ARENA_EXACT) != 0;
+    wanted.prefault_nbytes = given.prefault_nbytes;
     TENON_ASSIGN(Ref<Arena> arena, Arena::create(wanted));
     *out = handle<tenon_arena>(arena.detach());
     return Status::ok();
@@ -68,7 +81,11 @@ tenon_status tenon_arena_stats_get(const tenon_arena* arena, tenon_arena_stats* 
       const double share = static_cast<double>(now.largest_free_nbytes) / static_cast<double>(now.free_nbytes);
       stats.fragmentation = static_cast<uint32_t>((1.0 - share) * 1000.0);
     }
-    stats.numa_node = -1;
+    const Backing got = object(arena)->describe_backing();
+    stats.pages = static_cast<tenon_pages>(got.pages);
+    stats.page_nbytes = got.page_nbytes;
+    stats.numa_node = got.numa_node;
+    stats.locked = got.locked ? 1 : 0;
     write_struct(out, stats);
     return Status::ok();
   });

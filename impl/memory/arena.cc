@@ -53,8 +53,9 @@ Status reserve_front(ArenaSegment* home, uint64_t end) {
   // Ahead of need, as much again as there is already, so that small blocks do not pay a system call each; just the need if the machine is
   // nearly full.
   const uint64_t ahead = std::clamp(home->reserved, kFirstReserve, os::kReserveChunk);
-  const uint64_t generous = std::min(total, round_up(std::max(end, home->reserved + ahead), kFirstReserve));
-  const uint64_t exact = std::min(total, round_up(end, os::page_nbytes()));
+  const uint64_t unit = home->segment->unit_nbytes();
+  const uint64_t generous = std::min(total, round_up(std::max(end, home->reserved + ahead), std::max(kFirstReserve, unit)));
+  const uint64_t exact = std::min(total, round_up(end, unit));
   Status status = home->segment->reserve(home->reserved, generous - home->reserved);
   uint64_t reached = generous;
   if (!status.is_ok() && exact < generous) {

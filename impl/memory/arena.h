@@ -57,6 +57,8 @@ struct ArenaOptions {
   Mode mode = Mode::kShared;
   uint64_t capacity_nbytes = 0;  // 0: as much address space as can be had, up to 1 TiB
   uint64_t alignment = kBlockAlignment;
+  BackingRequest backing;
+  uint64_t prefault_nbytes = 0;
 };
 
 struct ArenaStats {
@@ -80,14 +82,19 @@ class Arena : public Counted {
   // RESOURCE_EXHAUSTED with limit "arena" if it is full. UNSUPPORTED in a child of fork: it would hand out its parent's bytes.
   Result<Block> allocate(uint64_t nbytes, uint64_t alignment);
   ArenaStats stats() const;
+  Backing describe_backing() const;
   const ArenaOptions& options() const noexcept { return options_; }
   const Ref<Segment>& segment() const noexcept;
   // Makes pages ahead of need. RESOURCE_EXHAUSTED where the machine has no more; what was made stays.
   Status reserve(uint64_t nbytes);
+  // One step of it, well under a millisecond. False: there is no more to do, or no more to be had.
+  bool reserve_some(uint64_t nbytes) noexcept;
 
  private:
   explicit Arena(const ArenaOptions& options) noexcept : options_(options) {}
   ~Arena() override;
+  uint64_t end_of(uint64_t nbytes) const noexcept;
+  Status take_pages(uint64_t end);
   Status full(uint64_t nbytes) const;
 
   ArenaOptions options_;

@@ -90,7 +90,17 @@ Result<os::Fd> Segment::reopen() const {
 
 bool Segment::made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
 
-Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) {
+Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) { return create_with(mode, nbytes, {}, nullptr); }
+
+Result<Ref<Segment>> Segment::create_backed(Mode mode, uint64_t nbytes, const BackingRequest& request) {
+  TENON_ASSIGN(Backing chosen, choose_pages(request, mode));
+  auto backing = std::make_unique<Backing>(std::move(chosen));
+  uint64_t whole = 0;
+  if (!checked_round_up(nbytes, backing->page_nbytes, &whole)) whole = nbytes;
+  return create_with(mode, whole, request, std::move(backing));
+}
+
+Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const BackingRequest& request, std::unique_ptr<Backing> backing) {
   TENON_TRY(os::check_file_size(nbytes));
   auto segment = Ref<Segment>::adopt(new Segment());
   Segment& it = *segment;
@@ -98,7 +108,7 @@ Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) {
   it.mode_ = mode;
   it.nbytes_ = nbytes;
   TENON_ASSIGN(it.nonce_, os::random_nonce());
-  TENON_ASSIGN(it.write_fd_, os::create_memfd(it.nonce_, nbytes));
+  TENON_ASSIGN(it.write_fd_, backing ? create_backed_memfd(it.nonce_, nbytes, *backing) : os::create_memfd(it.nonce_, nbytes));
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   TENON_ASSIGN(const os::FileInfo file, os::stat_file(it.write_fd_.get()));
   it.key_ = {file.device, file.inode, mode != Mode::kFrozen};
@@ -113,7 +123,12 @@ Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) {
     TENON_TRY(os::add_seals(it.write_fd_.get(), kSizeSeals));
     return segment;
   }
-  TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedWritable, it.write_fd_.get(), 0, nbytes));
+  TENON_ASSIGN(it.mapping_,
+               os::Mapping::create(Kind::kSharedWritable, it.write_fd_.get(), 0, nbytes, backing ? backing->page_nbytes : 0));
+  if (backing) {
+    TENON_TRY(apply_backing(it.mapping_.base(), nbytes, request, backing.get()));
+    it.backing_ = std::move(backing);
+  }
   const unsigned more = mode == Mode::kLenderWrites ? os::kSealFutureWrite : 0U;
   TENON_TRY(os::add_seals(it.write_fd_.get(), kSizeSeals | os::kSealSeal | more));
   return segment;
@@ -207,10 +222,20 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
 
 // RLIMIT_FSIZE was asked when the segment got its size, and does not hold for pages inside it.
 Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
-  TENON_TRY(reserve_in_chunks(write_fd_.get(), offset, nbytes));
+  TENON_TRY(backing_ ? make_pages(write_fd_.get(), base(), offset, nbytes, *backing_)
+                     : reserve_in_chunks(write_fd_.get(), offset, nbytes));
   reserved_nbytes_.fetch_add(nbytes, std::memory_order_relaxed);
   segment_totals().reserved_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
   return Status::ok();
+}
+
+uint64_t Segment::unit_nbytes() const noexcept { return backing_ ? backing_->page_nbytes : os::page_nbytes(); }
+
+Backing Segment::describe_backing() const {
+  if (backing_) return describe(base(), nbytes_, *backing_);
+  Backing plain;
+  plain.page_nbytes = os::page_nbytes();
+  return plain;
 }
 
 Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nbytes, bool fresh) {
@@ -224,6 +249,10 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
   }
   const auto* from = static_cast<const std::byte*>(data);
   const int fd = any_fd();
+  if (backing_ && backing_->pages == Pages::kHugetlb) {  // which pwrite does not know; its pages were made before
+    std::memcpy(base() + offset, data, nbytes);
+    return Status::ok();
+  }
   if (fd < 0) return os::copy_to_mapping(data, base() + offset, nbytes);  // a named file
   if (!fresh) return os::write_file(fd, offset, from, nbytes);
   TENON_TRY(os::check_file_size(offset + nbytes));

@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "memory/backing.h"
 #include "memory/mode.h"
 #include "os/fd.h"
 #include "os/mapping.h"
@@ -52,6 +53,8 @@ class Segment : public Counted {
   // A segment of this process. SHARED and LENDER_WRITES are sealed at once (LENDER_WRITES after its one writable mapping exists); FROZEN is
   // mapped read-only and sealed by freeze(). No pages exist yet: reserve() makes them.
   static Result<Ref<Segment>> create(Mode mode, uint64_t nbytes);
+  // With pages of a kind, on a node, locked; `nbytes` is rounded up to whole pages of that kind. Not FROZEN.
+  static Result<Ref<Segment>> create_backed(Mode mode, uint64_t nbytes, const BackingRequest& request);
 
   struct OpenRequest {
     Access access = Access::kAuto;  // kAuto: what the fd and its seals give
@@ -86,6 +89,10 @@ class Segment : public Counted {
   // A child of fork inherits mappings and fds, but not the right to hand out or take back blocks.
   bool made_by_this_process() const noexcept;
   uint64_t nbytes() const noexcept { return nbytes_; }
+  // What memory is taken in: reserve() in multiples of this keeps huge pages whole.
+  uint64_t unit_nbytes() const noexcept;
+  // What it got. Reads /proc/self/smaps if it was asked for anything.
+  Backing describe_backing() const;
   std::byte* base() const noexcept { return mapping_.base(); }
   // Part of the memfd's name; all zero for memory that Tenon did not make.
   os::Nonce nonce() const;
@@ -127,6 +134,7 @@ class Segment : public Counted {
  private:
   Segment() noexcept;
   void dispose() noexcept override;
+  static Result<Ref<Segment>> create_with(Mode mode, uint64_t nbytes, const BackingRequest& request, std::unique_ptr<Backing> backing);
   Result<os::Fd> reopen() const;
 
   os::Fd write_fd_;
@@ -141,6 +149,7 @@ class Segment : public Counted {
   uint64_t nbytes_ = 0;
   std::atomic<uint64_t> reserved_nbytes_{0};  // own: pages that exist
   std::atomic<uint64_t> present_nbytes_{0};   // opened: known to have pages up to here
+  std::unique_ptr<Backing> backing_;                 // null: ordinary pages, anywhere
   uint64_t serial_ = 0;
   uint64_t generation_ = 0;
   bool sealed_ = false;

@@ -3,18 +3,66 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/checked.h"
+#include "base/fork.h"
+#include "base/immortal.h"
 #include "memory/arena_segment.h"
 #include "memory/ledger.h"
 #include "os/limits.h"
+#include "os/service.h"
 
 namespace tenon::memory {
 namespace {
 
 constexpr uint64_t kMostCapacity = uint64_t{1} << 40;
 
+constexpr uint64_t kPiece = uint64_t{512} << 10;
+
 unsigned long long number(uint64_t value) noexcept { return value; }
+
+// Arenas whose memory is made ready in the background.
+struct Prefault {
+  std::mutex mutex;
+  std::vector<Weak<Arena>> arenas;
+};
+
+Prefault& prefaults() noexcept { return immortal<Prefault>(); }
+
+const bool g_fork_hooks = [] {
+  (void)prefaults();
+  register_fork_hooks(8, {[]() noexcept { prefaults().mutex.lock(); }, []() noexcept { prefaults().mutex.unlock(); },
+                          []() noexcept {
+                            prefaults().mutex.unlock();
+                            prefaults().arenas.clear();  // the parent's
+                          }});
+  return true;
+}();
+
+bool prefault_slice() noexcept {
+  Prefault& all = prefaults();
+  Ref<Arena> arena;
+  bool more = false;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    while (!all.arenas.empty() && !(arena = all.arenas.back().lock())) all.arenas.pop_back();
+    if (!arena) return false;
+  }
+  more = arena->reserve_some(arena->options().prefault_nbytes);
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  // Another one may have come in the meantime, behind this one.
+  if (!more) std::erase_if(all.arenas, [&](const Weak<Arena>& each) { return each.lock().get() == arena.get(); });
+  return !all.arenas.empty();
+}
+
+Status prefault(Arena* arena) {
+  {
+    const std::lock_guard<std::mutex> lock(prefaults().mutex);
+    prefaults().arenas.emplace_back(arena);
+  }
+  return os::add_work(&prefault_slice);
+}
 
 }  // namespace
 
@@ -28,10 +76,11 @@ Result<Ref<Arena>> Arena::create(const ArenaOptions& options) {
   if (any) nbytes = std::min(kMostCapacity, os::file_size_limit() / page * page);
   auto arena = Ref<Arena>::adopt(new Arena(options));
   while (true) {
-    Result<Ref<Segment>> segment = Segment::create(options.mode, nbytes);
+    Result<Ref<Segment>> segment = Segment::create_backed(options.mode, nbytes, options.backing);
     if (segment.is_ok()) {
-      arena->options_.capacity_nbytes = nbytes;
+      arena->options_.capacity_nbytes = segment.value()->nbytes();
       arena->home_ = new ArenaSegment(std::move(segment).value(), arena.get());
+      if (options.prefault_nbytes > 0) TENON_TRY(prefault(arena.get()));
       return arena;
     }
     // Address space is what a large capacity takes, and RLIMIT_AS may leave little of it.
@@ -119,18 +168,41 @@ ArenaStats Arena::stats() const {
   return result;
 }
 
+Backing Arena::describe_backing() const { return home_->segment->describe_backing(); }
+
+uint64_t Arena::end_of(uint64_t nbytes) const noexcept {
+  return std::min(round_up(std::min(nbytes, options_.capacity_nbytes), home_->segment->unit_nbytes()), options_.capacity_nbytes);
+}
+
+// With the lock, so one piece at a time.
+Status Arena::take_pages(uint64_t end) {
+  const uint64_t piece = std::max(kPiece, home_->segment->unit_nbytes());
+  const uint64_t nbytes = std::min(end - home_->reserved, piece);
+  TENON_TRY(home_->segment->reserve(home_->reserved, nbytes));
+  home_->reserved += nbytes;
+  return Status::ok();
+}
+
+bool Arena::reserve_some(uint64_t nbytes) noexcept {
+  try {
+    const uint64_t end = end_of(nbytes);
+    const std::lock_guard<std::mutex> lock(arena_state().mutex);
+    return home_->reserved < end && take_pages(end).is_ok() && home_->reserved < end;
+  } catch (...) {
+    return false;  // No memory: what is not made ahead is made when it is needed.
+  }
+}
+
 Status Arena::reserve(uint64_t nbytes) {
   if (!home_->segment->made_by_this_process()) {
     return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
   }
-  const uint64_t end = std::min(round_up(std::min(nbytes, options_.capacity_nbytes), os::page_nbytes()), options_.capacity_nbytes);
+  const uint64_t end = end_of(nbytes);
   // Chunk by chunk, so that allocations get their turn.
   while (true) {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
     if (home_->reserved >= end) return Status::ok();
-    const uint64_t chunk = std::min(end - home_->reserved, uint64_t{1} << 20);
-    TENON_TRY(home_->segment->reserve(home_->reserved, chunk));
-    home_->reserved += chunk;
+    TENON_TRY(take_pages(end));
   }
 }
 
