@@ -327,6 +327,7 @@ Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, ui
   content.sender_pid = header.sender_pid;
   content.boot_id = header.boot_id;
   content.pid_namespace = header.pid_namespace;
+  content.leased = (header.compat & wire::kCompatLeased) != 0;
   TENON_TRY(read_segments(sections, n_fds, &content));
   TENON_TRY(read_storages(sections, &content));
   TENON_TRY(read_tensors(sections, &content));

@@ -67,6 +67,7 @@ struct DescriptorContent {
   std::string names;                // all names, one after another, no separators
   std::vector<uint64_t> forgotten;  // segment ids that the sender will not use again on this connection
   std::vector<std::byte> user;
+  bool leased = false;  // the fds behind those of the segments are tokens: their lenders keep what is lent for as long as copies are open
 };
 
 struct DescriptorLimits {

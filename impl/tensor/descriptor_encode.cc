@@ -20,6 +20,7 @@ wire::Header make_header(const DescriptorContent& content, uint64_t n_dims, uint
   header.major = wire::kMajor;
   header.minor = wire::kMinor;
   header.header_nbytes = sizeof(wire::Header);
+  header.compat = content.leased ? wire::kCompatLeased : 0;
   header.sender_pid = content.sender_pid;
   header.boot_id = content.boot_id;
   header.pid_namespace = content.pid_namespace;

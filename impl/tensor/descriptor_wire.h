@@ -14,6 +14,7 @@ inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'D', 
 inline constexpr uint16_t kMajor = 1;
 inline constexpr uint16_t kMinor = 0;
 inline constexpr uint64_t kKnownIncompat = 0;
+inline constexpr uint64_t kCompatLeased = 1;
 inline constexpr size_t kAlignment = 8;
 inline constexpr uint64_t kMaxUserNbytes = 65536;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "os/host.h"
+#include "os/token.h"
 #include "tensor/pack.h"
 
 namespace tenon::tensor {
@@ -10,7 +11,8 @@ namespace tenon::tensor {
 Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, bool bytes_only) {
   auto descriptor = std::make_unique<Descriptor>();
   Packed packed;
-  TENON_TRY(pack(message, Leases::kNo, &packed));
+  // Bytes alone cannot carry a token: what they lend is retired, as before.
+  TENON_TRY(pack(message, bytes_only ? Leases::kNo : Leases::kYes, &packed));
   // fds of its own: those of the segments may close with the last storage.
   for (size_t i = 0; i < packed.fds.size(); ++i) {
     TENON_ASSIGN(os::Fd fd, os::duplicate(packed.fds[i]));
@@ -26,6 +28,8 @@ Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, b
     }
     descriptor->fds_.push_back(std::move(fd));
   }
+  TENON_TRY(descriptor->take_leases(packed));
+  packed.content.leased = descriptor->token_ != nullptr;
   packed.content.sender_pid = os::process_id();
   packed.content.boot_id = os::host_identity().boot_id;
   packed.content.pid_namespace = os::host_identity().pid_namespace;
@@ -33,6 +37,27 @@ Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, b
   descriptor->segments_ = std::move(packed.segments);
   for (const Message::Item& item : message.items()) descriptor->tensors_.push_back(item.tensor);
   return descriptor;
+}
+
+Status Descriptor::take_leases(const Packed& packed) {
+  std::vector<memory::Leased*> objects;
+  for (const auto& leased : packed.leased) {
+    if (leased) objects.push_back(leased.get());
+  }
+  if (objects.empty()) return Status::ok();
+  TENON_ASSIGN(const Ref<memory::Ledger> ledger, memory::Ledger::create({os::process_id(), 0}, false));
+  token_ = ledger->take_fds();  // whatever fails from here on, the token goes and the ledger with it
+  std::vector<uint32_t> slots(objects.size());
+  TENON_TRY(ledger->grant(objects, slots.data()));
+  numbers_.push_back(token_->token.get());
+  for (const memory::Holding* holding : packed.upstream) {
+    for (std::shared_ptr<memory::Token>& token : holding->tokens()) {
+      if (std::find(upstream_.begin(), upstream_.end(), token) != upstream_.end()) continue;
+      numbers_.push_back(token->fd.get());
+      upstream_.push_back(std::move(token));
+    }
+  }
+  return Status::ok();
 }
 
 Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content) {
@@ -55,8 +80,10 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
   TENON_ASSIGN(DescriptorContent content, decode_descriptor(own, fds.size(), DescriptorLimits()));
   const auto by_fd = std::count_if(content.segments.begin(), content.segments.end(),
                                    [](const SegmentRecord& record) { return record.reach == Reach::kFd; });
-  if (static_cast<size_t>(by_fd) != fds.size()) {
-    return Status(Code::kInvalidArgument, format("%zu fds for a descriptor that was made with %zu", fds.size(), static_cast<size_t>(by_fd)))
+  const auto of_segments = static_cast<size_t>(by_fd);
+  if (content.leased ? fds.size() <= of_segments : fds.size() != of_segments) {
+    return Status(Code::kInvalidArgument, format("%zu fds for a descriptor that was made with %s%zu", fds.size(),
+                                                 content.leased ? "more than " : "", of_segments))
         .with("field", std::string("n_fds"));
   }
   const std::vector<uint64_t> needed = needed_nbytes(content);
@@ -85,8 +112,23 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
     if (own_fd.is_open()) fetched.push_back(std::move(own_fd));
     resolved.push_back(std::move(one));
   }
+  std::vector<memory::Lease> leases;
+  if (content.leased) {
+    Ref<memory::Holding> holding;
+    for (const int32_t fd : fds.subspan(of_segments)) {
+      TENON_ASSIGN(os::Fd token, os::duplicate(fd));
+      os::Fd none;
+      if (!holding) {
+        TENON_ASSIGN(holding, memory::Holding::open(&token, &none, &none));
+        continue;
+      }
+      if (!os::is_token(token.get())) return Status(Code::kCorrupt, "a token that is no end of a pipe").with("field", std::string("tokens"));
+      holding->inherit(memory::make_token(std::move(token)));
+    }
+    for (size_t i = 0; i < content.storages.size(); ++i) leases.emplace_back(holding, 0);
+  }
   std::vector<Ref<storage::Storage>> storages;
-  return unpack(std::move(content), resolved, {}, options, &storages);
+  return unpack(std::move(content), resolved, leases, options, &storages);
 }
 
 }  // namespace tenon::tensor

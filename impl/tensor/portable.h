@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "memory/holding.h"
+#include "memory/ledger.h"
 #include "os/fd.h"
 #include "share/by_fd.h"
 #include "tensor/descriptor.h"
@@ -22,10 +24,14 @@ class Descriptor {
   std::span<const int32_t> fds() const noexcept { return numbers_; }
 
  private:
+  Status take_leases(const struct Packed& packed);
   std::vector<std::byte> bytes_;
   std::vector<int32_t> numbers_;
   std::vector<os::Fd> fds_;
   std::vector<Ref<memory::Segment>> segments_;
+  // Of what is lent by it, and of lenders further up: each is told when the last copy is gone, opened or not.
+  std::shared_ptr<memory::TokenFds> token_;
+  std::vector<std::shared_ptr<memory::Token>> upstream_;
   std::vector<Ref<Tensor>> tensors_;  // what is lent lives while the descriptor does
 };
 

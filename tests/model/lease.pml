@@ -1,0 +1,148 @@
+/*
+ * The lease protocol of docs/format/lease.md, for SPIN. run.py has the variants (who takes part) and the mutants (a planted bug each, which
+ * SPIN must find).
+ *
+ * A process is killed between any two of its steps. A step is one atomic operation on shared memory, one system call, or what happens
+ * under the lender's lock. Every process ends by itself or is killed, so every run ends, and "it happens in the end" is "no run ends before
+ * it happened": a lender that is not woken, or a block that does not become FREE again, is an invalid end state.
+ *
+ * A ledger k is a token (`copies` of it are open or in flight), a lease page (word, summary, waiting, renew) and SLOTS slots. The lease of
+ * slot s is number LEASE(k, s) everywhere. REF: the process counts a reference, so it may read the block.
+ */
+mtype:block = { FREE, LIVE, LENT };
+mtype:lease = { HELD, FAMILY, RELEASED, ENDED };
+
+#ifndef BLOCKS
+#define BLOCKS 2
+#endif
+#ifndef SLOTS
+#define SLOTS 2
+#endif
+#ifndef ROUNDS
+#define ROUNDS 3  /* blocks that the lender lends, one after another */
+#endif
+#ifndef KILLS
+#define KILLS 2
+#endif
+#define LEDGERS 2
+#define LEASES 4
+#define LEASE(k, s) ((k) * SLOTS + (s))
+
+/* Processes: 0 lends; the others' parts depend on the variant. */
+#define LENDER 0
+#define PROCESSES 3
+#define REF(p, i) ref[(p) * LEASES + (i)]
+#define HAS(p, k) has[(p) * LEDGERS + (k)]
+bool alive[PROCESSES];
+bool hostile[PROCESSES];
+
+/* The lenders' own truth. */
+mtype:block block[BLOCKS];
+byte leases[BLOCKS];           /* that stand on a block */
+mtype:lease ledger[LEASES];    /* 0: never granted */
+byte block_of[LEASES];
+bool hung_up[LEDGERS];         /* seen, and its leases ended */
+bool waiters;                  /* somebody waits for space */
+byte current;                  /* FORK: the ledger that new leases belong to */
+
+/* The lease pages: what two processes share. */
+byte word[LEDGERS];
+bool summary[LEDGERS];
+bool waiting[LEDGERS];
+bool renew[LEDGERS];
+
+/* The kernel's. */
+bool made[LEDGERS];
+byte copies[LEDGERS];          /* of a token: in processes, and in messages that nobody has read */
+bool has[PROCESSES * LEDGERS]; /* the process has it open */
+bool faked[LEDGERS];           /* a hang-up although there are copies (mutants, and what a process does to its own token) */
+bool bell[LEDGERS];            /* a byte lies in it */
+byte sockets[LEDGERS];         /* copies of the borrower's end of the connection */
+bool eof[LEDGERS];             /* the lender's end is closed */
+
+/* The borrowers'. */
+bool ref[PROCESSES * LEASES];
+mtype:lease lease[LEASES];     /* as the process that received it sees it */
+bool fly[LEASES];              /* its message is not yet taken in */
+byte receiver[LEDGERS];
+byte newest;                   /* FORK: the ledger of the last message */
+bool forking, fork_over;
+byte from[LEASES];             /* FORWARD: the lease under which the forwarder has what it lends on */
+
+hidden byte t_i, t_p, t_k, t_j;  /* of one d_step, worth nothing outside of it */
+
+/* Nobody that lives may still read under lease i. To a hostile process nothing is promised. */
+inline assert_no_reader(i) {
+  assert(!(fly[i] && alive[receiver[(i) / SLOTS]] && !hostile[receiver[(i) / SLOTS]]));
+  assert(!(REF(0, i) && alive[0]) && !(REF(1, i) && alive[1] && !hostile[1]) && !(REF(2, i) && alive[2] && !hostile[2]))
+}
+
+inline assert_unused(i) {
+  assert_no_reader(i);
+#ifdef FORWARD
+  t_j = LEASE(1, 0);
+  do
+  :: t_j < LEASE(2, 0) && from[t_j] == i && i < LEASE(1, 0) -> assert_no_reader(t_j); t_j++
+  :: t_j < LEASE(2, 0) && !(from[t_j] == i && i < LEASE(1, 0)) -> t_j++
+  :: else -> break
+  od;
+  t_j = 0
+#endif
+}
+
+#include "kernel.pml"
+#include "lender.pml"
+#include "borrower.pml"
+#ifdef FORK
+#include "fork.pml"
+#endif
+#ifdef FORWARD
+#include "forwarder.pml"
+#endif
+#ifdef HOSTILE
+#include "hostile.pml"
+#endif
+
+init {
+  atomic {
+    t_i = 0;
+    do
+    :: t_i < BLOCKS -> block[t_i] = FREE; t_i++
+    :: else -> break
+    od;
+    t_i = 0;
+    alive[0] = true;
+    alive[1] = true;
+    sockets[0] = 1;
+    receiver[0] = 1;
+#ifdef WEAK
+    run Memory();
+#endif
+    run Killer();
+    run Lender();
+#ifdef FORWARD
+    run Forwarder();
+#else
+    run Borrower(1, 0);
+#endif
+#ifdef FORK
+    receiver[1] = 1;
+    run Forker();
+    run Child()
+#else
+    alive[2] = true;
+    sockets[1] = 1;
+    receiver[1] = 2;
+#ifdef HOSTILE
+    hostile[2] = true;
+    run Hostile()
+#else
+    run Borrower(2, 1)
+#endif
+#endif
+#ifdef THREADS
+    ; block[0] = LIVE;
+    run LenderThread()
+#endif
+  }
+}

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""usage: run.py VARIANT|names
+
+Has SPIN look at every run of the lease protocol's model, for one variant (who takes part), and then at the mutants that belong to it: the
+model with one bug planted, which SPIN must find. `names` holds the states that the model names against the code's enums. Exit status
+77: this machine has no SPIN or no C compiler.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+LIMIT_MIB = 2000
+LIMIT_S = 240  # a minute where nothing else runs
+
+# variant -> (what it is defined by, mutants and what they need beside it). MORTAL: bits of the processes that are killed.
+ONE = "ONE WEAK ROUNDS=3 KILLS=1 MORTAL=3"
+FORK = "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=1"
+VARIANTS = {
+    # A lender and a borrower, on a machine that shows stores late; either is killed.
+    "one": (
+        ONE,
+        [
+            "NO_FENCE_BORROWER",
+            "NO_FENCE_LENDER",
+            "SUMMARY_FIRST",
+            "CLEARS_BY_STORE",
+            "CLEARS_LATE",
+            "BELL_AFTER_DRAIN",
+            "BIT_BEFORE_LAST_READ",
+        ],
+    ),
+    # Two borrowers, and blocks that both have.
+    "two": ("BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=2", ["ENDS_TWICE"]),
+    # A borrower that forks while another of its threads takes in and releases.
+    "fork": (
+        FORK + " MORTAL=6",
+        [
+            "RELEASES_FAMILY",
+            "CHILD_RELEASES",
+            "LOOKS_FIRST",
+            "MARKS_AFTER_FORK",
+            "HELD_IN_FORK",
+            "PID_NOT_TOKEN",
+            "CLOSES_EARLY",
+            "RENEWS_WITH_NEXT_LEASE",
+        ],
+    ),
+    # The same where stores are seen late: the lender waits, the borrower asks for a new token.
+    "renew": ("FORK WEAK SHORT BLOCKS=1 ROUNDS=1 KILLS=0", ["NO_FENCE_RENEW"]),
+    # Lender, forwarder, borrower.
+    "forward": (
+        "FORWARD BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=6",
+        ["PASSES_NO_TOKEN", "DROPS_BEFORE_BORROWER", "LAZY_FORWARDER"],
+    ),
+    # An honest borrower beside one that writes what it likes.
+    "hostile": ("HOSTILE SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TRUSTS_BITS"]),
+    # An honest forwarder whose borrower does what it likes.
+    "hostile_forward": ("HOSTILE FORWARD SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TOKEN_IS_SOCKET"]),
+    # One thread of the lender waits while another lends to somebody new.
+    "threads": ("ONE WEAK THREADS BLOCKS=1 SLOTS=1 ROUNDS=0 KILLS=1", ["NEW_PAGE_SLEEPS"]),
+}
+
+# enum in the model -> where the code has it, and what its enumerators are called there
+NAMES = {
+    "lease": ("impl/memory", r"enum class LeaseState\b[^{]*\{([^}]*)\}"),
+    "block": ("impl/memory", r"enum class BlockState\b[^{]*\{([^}]*)\}"),
+}
+
+
+class Failed(Exception):
+    pass
+
+
+def build(folder: Path, defines: list[str], cycles: bool) -> Path:
+    generate = ["spin", *(f"-D{each}" for each in defines), "-a", str(HERE / "lease.pml")]
+    done = subprocess.run(generate, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or "error" in done.stdout.lower():
+        raise Failed(f"spin: {done.stdout}{done.stderr}")
+    kind = ["-DNP", "-DNOFAIR"] if cycles else ["-DSAFETY"]
+    compiler = [os.environ.get("CC", "gcc"), "-O2", "-w", *kind, "-DCOLLAPSE", f"-DMEMLIM={LIMIT_MIB}"]
+    subprocess.run([*compiler, "-o", "pan", "pan.c"], cwd=folder, check=True)
+    return folder / "pan"
+
+
+def verify(defines: list[str], cycles: bool = False) -> tuple[str | None, int]:
+    """What SPIN found (None: nothing, and it saw everything), and the number of states."""
+    with tempfile.TemporaryDirectory(prefix="tenon-model-") as name:
+        folder = Path(name)
+        pan = build(folder, defines, cycles)
+        arguments = [str(pan), "-m400000", *(["-l"] if cycles else [])]
+        done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    found = re.search(r"^pan:1: (.*?)(?: \(at depth \d+\))?$", done.stdout, re.MULTILINE)
+    errors = re.search(r"errors: (\d+)", done.stdout)
+    states = re.search(r"(\d\S*) states, stored", done.stdout)
+    if not errors or not states:
+        raise Failed(f"pan said: {done.stdout}{done.stderr}")
+    if errors[1] != "0":
+        return (found[1] if found else "an error"), int(float(states[1]))
+    for problem in ("max search depth too small", "out of memory", "Search not completed"):
+        if problem in done.stdout:
+            raise Failed(f"not everything was looked at: {problem}")
+    return None, int(float(states[1]))
+
+
+def check_variant(variant: str) -> None:
+    defines, mutants = VARIANTS[variant]
+    found, states = verify(defines.split())
+    if found:
+        raise Failed(f"{variant}: {found}")
+    print(f"{variant}: {states} states, nothing found", flush=True)
+    # A hostile process can go on for ever; of the others each ends.
+    if "HOSTILE" not in defines:
+        found, states = verify(defines.split(), cycles=True)
+        if found:
+            raise Failed(f"{variant}: a run without an end: {found}")
+        print(f"{variant}: every run ends", flush=True)
+    for mutant in mutants:
+        found, states = verify([*defines.split(), f"MUTANT_{mutant}"])
+        if not found:
+            raise Failed(f"{variant}: the bug {mutant} was planted, and not found in {states} states")
+        print(f"{variant} with {mutant}: {found}", flush=True)
+
+
+def check_names() -> None:
+    text = (HERE / "lease.pml").read_text()
+    headers = "\n".join(path.read_text() for path in sorted((SOURCE / "impl/memory").glob("*.h")))
+    for kind, pattern in NAMES.items():
+        model = re.search(rf"mtype:{kind} = \{{([^}}]*)\}}", text)
+        code = re.search(pattern, headers)
+        if not model:
+            raise Failed(f"the model has no states of a {kind}")
+        if not code:
+            raise Failed(f"impl/memory has no enum with the states of a {kind}")
+        ours = {each.strip() for each in model[1].split(",")}
+        theirs = {re.sub(r"^k", "", each.split("=")[0].strip()).upper() for each in code[1].split(",") if each.strip()}
+        if ours != theirs:
+            raise Failed(f"the states of a {kind} are {sorted(ours)} in the model and {sorted(theirs)} in the code")
+        print(f"{kind}: {', '.join(sorted(ours))}")
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1] not in {*VARIANTS, "names"}:
+        print(__doc__ + "\nVariants: " + " ".join(VARIANTS), file=sys.stderr)
+        return 2
+    if sys.argv[1] != "names":
+        for tool in ("spin", os.environ.get("CC", "gcc").split()[0]):
+            if not shutil.which(tool):
+                print(f"skipped: there is no {tool} here")
+                return 77
+    try:
+        check_names() if sys.argv[1] == "names" else check_variant(sys.argv[1])
+    except (Failed, subprocess.SubprocessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
