@@ -84,7 +84,7 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
 }
 
 void Borrowing::renew() noexcept {
-  if (account_) (void)account_->renew();
+  if (account_) account_->renew();
 }
 
 }  // namespace tenon::channel

@@ -24,6 +24,7 @@ constexpr uint16_t kMessage = 1;       // the payload is a descriptor
 constexpr uint16_t kLargeMessage = 2;  // the payload is its size, and the first fd a sealed memfd that holds it
 constexpr uint16_t kLeased = 3;        // a lease block, then a descriptor
 constexpr uint16_t kLargeLeased = 4;   // both in a memfd
+constexpr uint16_t kTokens = 5;        // a lease block alone, without leases: tokens, and no message
 
 // What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large descriptor.
 struct Carried {
@@ -57,7 +58,8 @@ Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("fie
 }  // namespace
 
 Connection::Connection(int socket, SocketType type, const ConnectionOptions& options, const memory::Borrower& peer)
-    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type), lending_(peer) {
+    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type),
+      lending_(peer, [](void* context) noexcept { return static_cast<Connection*>(context)->send_renewal(); }, this) {
   // One more: the memfd of a large message. What is over it is closed as it comes, and the frame delivered without.
   frames_.set_max_fds(UINT32_MAX);
   frames_.set_accepted_fds(options_.limits.max_segments >= UINT32_MAX ? UINT32_MAX
@@ -175,6 +177,31 @@ Status Connection::enqueue(const Message& message) {
   return Status::ok();
 }
 
+// By the library's thread, which waits for nobody: false if the connection is busy. What the socket does not take goes with the next send.
+bool Connection::send_renewal() noexcept {
+  if (!check_process().is_ok()) return true;
+  const std::unique_lock<std::mutex> lock(send_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  try {
+    Lending::Grant grant;
+    if (!lending_.prepare_renewal(&grant).is_ok()) return false;
+    if (!grant.needed()) return true;
+    OutFrame frame;
+    frame.kind = kTokens;
+    frame.fds = grant.fds();
+    frame.payload = encode_lease_block(grant.block());
+    auto carried = std::make_shared<Carried>();
+    carried->tokens = lending_.commit(&grant);
+    frame.keep_alive = std::move(carried);
+    frames_.enqueue(std::move(frame));
+    os::Waiter waiter(os::Wait{.timeout_ns = 0});
+    (void)frames_.flush(waiter);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 Status Connection::send(const Message* message, const os::Wait& wait) {
   TENON_TRY(check_process());
   std::unique_lock<std::mutex> lock(send_mutex_, std::defer_lock);
@@ -278,15 +305,18 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   std::unique_lock<std::mutex> lock(recv_mutex_, std::defer_lock);
   TENON_TRY(take_turn(&lock, wait));
   if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
-  if (!pending_) {
-    os::Waiter waiter(wait);
-    TENON_ASSIGN(InFrame frame, frames_.recv(waiter));
-    pending_.emplace(Pending{std::move(frame), {}, {}});
+  borrowing_.renew();
+  os::Waiter waiter(wait);
+  while (true) {
+    if (!pending_) {
+      TENON_ASSIGN(InFrame frame, frames_.recv(waiter));
+      pending_.emplace(Pending{std::move(frame), {}, {}});
+    }
+    // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
+    Result<std::unique_ptr<Message>> message = open_pending();
+    pending_.reset();
+    if (!message.is_ok() || message.value()) return message;
   }
-  // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
-  Result<std::unique_ptr<Message>> message = open_pending();
-  pending_.reset();
-  return message;
 }
 
 Result<std::unique_ptr<Message>> Connection::open_pending() {
@@ -297,8 +327,8 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     return status;
   };
   if (!frame->fds_status.is_ok()) lost_ = frame->fds_status;
-  if (frame->kind < kMessage || frame->kind > kLargeLeased) return end(corrupt("a frame of no known kind"));
-  const bool leased = frame->kind == kLeased || frame->kind == kLargeLeased;
+  if (frame->kind < kMessage || frame->kind > kTokens) return end(corrupt("a frame of no known kind"));
+  const bool leased = frame->kind >= kLeased;
   const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased;
   std::vector<std::byte> large;
   Result<std::span<const std::byte>> found = find_bytes(*frame, in_memfd, &large);
@@ -318,6 +348,10 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     }
     bytes = bytes.subspan(used);
     first_fd += token_fds;
+  }
+  if (frame->kind == kTokens) {
+    if (!bytes.empty() || !pending_->leases.empty()) return end(corrupt("tokens with something behind them"));
+    return std::unique_ptr<Message>();
   }
   borrowing_.renew();
   Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, frame->fds_announced - first_fd, options_.limits);

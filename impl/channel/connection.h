@@ -46,6 +46,7 @@ class Connection {
  private:
   Connection(int socket, SocketType type, const ConnectionOptions& options, const memory::Borrower& peer);
   Status check_process() const;
+  bool send_renewal() noexcept;
   Status enqueue(const tensor::Message& message);
   void collect_forgotten(size_t added, std::vector<uint64_t>* out);
 

@@ -15,7 +15,9 @@ Lending::Grant::~Grant() {
 
 // A token that never left is nobody's.
 Lending::~Lending() {
-  if (ledger_ && ledger_->has_fds()) (void)ledger_->take_fds();
+  if (!ledger_) return;
+  ledger_->set_renewer(nullptr, nullptr);
+  if (ledger_->has_fds()) (void)ledger_->take_fds();
 }
 
 Status Lending::find_ledger() {
@@ -25,7 +27,26 @@ Status Lending::find_ledger() {
     if (renewed_.size() >= kMostRenewed) return Status::ok();
     renewed_.emplace_back(ledger_.get());
   }
-  TENON_ASSIGN(ledger_, memory::Ledger::create(borrower_, true));
+  TENON_ASSIGN(Ref<memory::Ledger> made, memory::Ledger::create(borrower_, true));
+  if (ledger_) ledger_->set_renewer(nullptr, nullptr);
+  ledger_ = std::move(made);
+  ledger_->set_renewer(renewer_, context_);
+  return Status::ok();
+}
+
+void Lending::name_account(Grant* grant) {
+  grant->ledger_ = ledger_;
+  grant->needed_ = true;
+  grant->block_.account = ledger_->id();
+  if (!ledger_->has_fds()) return;
+  grant->block_.tokens.push_back({grant->block_.account, TokenKind::kAccount});
+  for (const os::Fd* fd : {&ledger_->fds().token, &ledger_->fds().page, &ledger_->fds().bell}) grant->fds_.push_back(fd->get());
+}
+
+Status Lending::prepare_renewal(Grant* grant) {
+  if (!ledger_ || ledger_->has_ended() || !ledger_->wants_renewal()) return Status::ok();
+  TENON_TRY(find_ledger());
+  if (!ledger_->wants_renewal()) name_account(grant);
   return Status::ok();
 }
 
@@ -43,16 +64,8 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
     status = ledger_->grant(objects, grant->granted_.data());
   }
   if (!status.is_ok()) return status;
-  grant->ledger_ = ledger_;
-  grant->needed_ = true;
+  name_account(grant);
   LeaseBlock& block = grant->block_;
-  block.account = ledger_->id();
-  if (ledger_->has_fds()) {
-    block.tokens.push_back({block.account, TokenKind::kAccount});
-    grant->fds_.push_back(ledger_->fds().token.get());
-    grant->fds_.push_back(ledger_->fds().page.get());
-    grant->fds_.push_back(ledger_->fds().bell.get());
-  }
   if (!packed.upstream.empty()) ledger_->always_ring();
   for (const memory::Holding* holding : packed.upstream) {
     for (std::shared_ptr<memory::Token>& token : holding->tokens()) {

@@ -25,7 +25,9 @@ struct CarriedTokens {
 
 class Lending {
  public:
-  explicit Lending(const memory::Borrower& borrower) noexcept : borrower_(borrower) {}
+  // `renewer`: who sends a block without leases when the borrower asks for a new token (memory/ledger.h).
+  Lending(const memory::Borrower& borrower, memory::Ledger::Renewer renewer, void* context) noexcept
+      : borrower_(borrower), renewer_(renewer), context_(context) {}
   Lending(const Lending&) = delete;
   Lending& operator=(const Lending&) = delete;
   ~Lending();
@@ -53,13 +55,18 @@ class Lending {
     std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
   };
   Status prepare(const tensor::Packed& packed, Grant* grant);
+  // A new token, if the borrower wants one: a block without leases. Else the grant is not needed().
+  Status prepare_renewal(Grant* grant);
   // The frame is in the queue. What it returns lives as long as the frame.
   CarriedTokens commit(Grant* grant) noexcept;
 
  private:
   Status find_ledger();
+  void name_account(Grant* grant);
 
   memory::Borrower borrower_;
+  memory::Ledger::Renewer renewer_;
+  void* context_;
   Ref<memory::Ledger> ledger_;
   std::vector<Weak<memory::Ledger>> renewed_;  // ledgers before this one, whose tokens are a family's
   std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;

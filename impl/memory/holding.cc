@@ -72,10 +72,10 @@ void Holding::give_back(uint32_t slot, uint32_t forks) noexcept {
   if (lease_page::release(page_.base(), slots_, slot)) os::ring(bell_.get());
 }
 
-bool Holding::renew() noexcept {
-  if (generation_ != fork_generation() || forks_ == fork_count()) return false;
-  if (page_.base() != nullptr) lease_page::header(page_.base()).renew.store(1, std::memory_order_relaxed);
-  return true;
+void Holding::renew() noexcept {
+  if (generation_ != fork_generation() || forks_ == fork_count() || page_.base() == nullptr || asked_.exchange(true)) return;
+  lease_page::header(page_.base()).renew.store(1, std::memory_order_release);
+  os::ring(bell_.get());
 }
 
 void Holding::inherit(std::shared_ptr<Token> token) {

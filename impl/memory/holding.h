@@ -4,6 +4,7 @@
 // leases held at that moment are the family's, nobody gives them back any more, and they end when the last of the family has let go.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -35,8 +36,8 @@ class Holding : public Counted {
 
   // Once for each lease. `forks`: fork_count() when it came. Whoever reads the block must be done.
   void give_back(uint32_t slot, uint32_t forks) noexcept;
-  // Asks the lender for a new token, if this one was shared by a fork since it came. Whether it was.
-  bool renew() noexcept;
+  // Asks the lender for a new token, once, if this one was shared by a fork since it came.
+  void renew() noexcept;
 
   // Tokens of lenders further up: they, too, wait for as long as anything that was lent on is held here.
   void inherit(std::shared_ptr<Token> token);
@@ -53,6 +54,7 @@ class Holding : public Counted {
   uint32_t slots_ = 0;
   uint64_t generation_;
   uint32_t forks_;
+  std::atomic<bool> asked_{false};
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Token>> inherited_;
 };

@@ -136,6 +136,17 @@ bool Ledger::wants_renewal() const noexcept {
   return page_.base() != nullptr && lease_page::header(page_.base()).renew.load(std::memory_order_relaxed) != 0;
 }
 
+void Ledger::set_renewer(Renewer renewer, void* context) noexcept {
+  const std::lock_guard<std::recursive_mutex> lock(renewer_mutex_);
+  renewer_ = renewer;
+  renewer_context_ = context;
+}
+
+bool Ledger::renew() noexcept {
+  const std::lock_guard<std::recursive_mutex> lock(renewer_mutex_);
+  return renewer_ == nullptr || renewer_(renewer_context_);
+}
+
 size_t Ledger::drain() noexcept {
   std::byte* const base = page_.base();
   if (base == nullptr) return 0;

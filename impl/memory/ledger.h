@@ -57,6 +57,10 @@ class Ledger : public Counted {
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // The borrower asked for a new token, since others have this one too.
   bool wants_renewal() const noexcept;
+  // Who sends it: called by the library's thread, may fail (false: to be tried again). Set to null before `context` goes.
+  using Renewer = bool (*)(void* context) noexcept;
+  void set_renewer(Renewer renewer, void* context) noexcept;
+  bool renew() noexcept;
 
   struct Totals {
     Borrower borrower;
@@ -95,6 +99,10 @@ class Ledger : public Counted {
   uint32_t ending_ = 0;
   Totals totals_;
   std::atomic<bool> ended_{false};
+
+  std::recursive_mutex renewer_mutex_;  // the renewer itself changes who it is
+  Renewer renewer_ = nullptr;
+  void* renewer_context_ = nullptr;
 
   uint64_t id_ = 0;
   os::Fd watch_;

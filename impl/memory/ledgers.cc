@@ -15,6 +15,7 @@ namespace {
 
 // In one slice: well under a millisecond.
 constexpr size_t kSlice = 4096;
+constexpr int64_t kRenewAgainNs = 5'000'000;
 
 struct State {
   std::mutex mutex;
@@ -48,6 +49,7 @@ const bool g_fork_hooks = [] {
 }();
 
 bool end_slice() noexcept;
+void renew_again() noexcept;
 
 // With the lock.
 void hang_up(Ref<Ledger> ledger) {
@@ -101,6 +103,8 @@ void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
   }
   ledger->hear_bell();
   if (ledger->drain() > 0) signal_space();
+  // A borrower that forked must not wait for the next message: the lender may be waiting for what only the old token can tell.
+  if (ledger->wants_renewal() && !ledger->renew()) os::call_later(&renew_again, kRenewAgainNs);
 }
 
 // One slice of what is left of ledgers that ended.
@@ -130,6 +134,17 @@ std::vector<Ref<Ledger>> list() {
   for (const auto& [watch, ledger] : all.open) result.push_back(ledger);
   result.insert(result.end(), all.ending.begin(), all.ending.end());
   return result;
+}
+
+// Their connections were busy.
+void renew_again() noexcept {
+  bool again = false;
+  try {
+    for (const Ref<Ledger>& ledger : list()) again |= !ledger->has_ended() && ledger->wants_renewal() && !ledger->renew();
+  } catch (...) {
+    again = true;
+  }
+  if (again) os::call_later(&renew_again, kRenewAgainNs);
 }
 
 }  // namespace

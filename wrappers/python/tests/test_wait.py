@@ -11,12 +11,15 @@ import pytest
 PREPARE = """
 import signal, sys, threading, time, tenon
 left, right = tenon.pair()
+arena = tenon.Arena(1 << 20)
 """
 
 WAITS = {
     "recv": "left.recv()",
     "recv with timeout": "left.recv(timeout=60)",
     "recv with cancel": "left.recv(cancel=tenon.Cancel())",
+    "empty": "keep = arena.empty(1 << 20, 'uint8'); arena.empty(1, timeout=None)",
+    "empty with timeout": "keep = arena.empty(1 << 20, 'uint8'); arena.empty(1, timeout=60)",
     "send": "[left.send(tenon.zeros(1), user_bytes=bytes(60000)) for _ in range(100000)]",
 }
 

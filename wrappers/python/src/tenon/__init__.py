@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tenon import _mp_hook
 from tenon._native import __version__
+from tenon.arena import Arena, ArenaStats
 from tenon.by_fd import FdHandle, open_fd
 from tenon.by_filename import (
     Filename,
@@ -43,6 +44,7 @@ from tenon.error import (
     Unsupported,
     WouldBlock,
 )
+from tenon.lease import LeaseHolder, lease_fd, lease_holders, lease_poll, lease_use_no_thread
 from tenon.message import Message
 from tenon.stats import Stats, stats
 from tenon.storage import Storage, trim
@@ -51,6 +53,8 @@ from tenon.wait import Cancel
 from tenon.weak import WeakRef
 
 __all__ = [
+    "Arena",
+    "ArenaStats",
     "Cancel",
     "Cancelled",
     "Connection",
@@ -64,6 +68,7 @@ __all__ = [
     "Interrupted",
     "InvalidArgument",
     "Io",
+    "LeaseHolder",
     "Message",
     "NotFound",
     "OutOfMemory",
@@ -86,6 +91,10 @@ __all__ = [
     "filename_unlink",
     "from_dlpack",
     "from_numpy",
+    "lease_fd",
+    "lease_holders",
+    "lease_poll",
+    "lease_use_no_thread",
     "manager_start",
     "open_descriptor",
     "open_fd",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Access, Mode
+    from tenon.arena import Arena
     from tenon.by_fd import FdHandle
     from tenon.by_filename import Filename, FilenameHandle, Path
     from tenon.wait import Cancel
@@ -47,16 +48,43 @@ class Storage(Closing, StorageBase):
         private: bool = False,
         zeroed: bool = False,
         alignment: int = 0,
+        arena: Arena | None = None,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
     ) -> Self:
-        """Make a storage. Its memory is reserved before this returns."""
-        return cls._new(
-            unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode"), _flags(isolated, private, zeroed), unsigned(alignment, "alignment")
-        )
+        """Make a storage. Its memory is reserved before this returns.
+
+        arena: born there, in its mode. A full one raises ResourceExhausted, whose details["holders"] says who holds what; timeout: seconds
+        to wait for room, after which it is Timeout; None waits for ever. cancel: ends the wait from outside.
+        """
+        size, number = unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode")
+        flags, multiple = _flags(isolated, private, zeroed), unsigned(alignment, "alignment")
+        if arena is None:
+            return cls._new(size, number, flags, multiple)
+        from tenon.arena import new_storage
+
+        return cls._adopt(new_storage(arena, size, number, flags, multiple, timeout, cancel))
 
     @classmethod
-    def new_from(cls, data: Buffer, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, alignment: int = 0) -> Self:
-        """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen."""
-        return cls._new_from(data, number_of(MODES, mode, "mode"), _flags(isolated, private, False), unsigned(alignment, "alignment"))
+    def new_from(
+        cls,
+        data: Buffer,
+        *,
+        mode: Mode = "shared",
+        isolated: bool = False,
+        private: bool = False,
+        alignment: int = 0,
+        arena: Arena | None = None,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
+    ) -> Self:
+        """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen. arena, timeout: as new."""
+        number, flags, multiple = number_of(MODES, mode, "mode"), _flags(isolated, private, False), unsigned(alignment, "alignment")
+        if arena is None:
+            return cls._new_from(data, number, flags, multiple)
+        from tenon.arena import new_storage_from
+
+        return cls._adopt(new_storage_from(arena, data, number, flags, multiple, timeout, cancel))
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:

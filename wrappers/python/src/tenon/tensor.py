@@ -7,6 +7,7 @@ from tenon._managed import Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase, packed_nbytes
 from tenon._options import unsigned
+from tenon._shape import count_of, numbers, packed, pick
 from tenon.storage import Storage
 
 TYPE_CHECKING = False
@@ -18,96 +19,49 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Mode
+    from tenon._shape import Shape
+    from tenon.arena import Arena
     from tenon.by_filename import Filename
+    from tenon.wait import Cancel
 
-    Shape = SupportsIndex | Sequence[SupportsIndex]
     Index = SupportsIndex | slice | tuple[Any, ...] | None
-
-
-def _numbers(values: Shape) -> tuple[int, ...]:
-    if hasattr(values, "__index__"):
-        return (values.__index__(),)
-    return tuple(value.__index__() for value in values)
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
-
-
-def _packed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
 
 
 # Of the payload of a named file, after its header.
 _NAMED_ALIGNMENT = 64
 
 
-def _new_named(mode: str, private: bool, alignment: int, nbytes: int, filename: Filename | None) -> Storage | None:
+def _new_named(mode: str, private: bool, alignment: int, nbytes: int, filename: Filename | None, arena: Arena | None) -> Storage | None:
     """A new storage in a named file, if one is asked for, or the strategy is "file_system" and nothing speaks against it."""
-    can = mode == "shared" and not private and alignment <= _NAMED_ALIGNMENT
+    can = mode == "shared" and not private and alignment <= _NAMED_ALIGNMENT and arena is None
     if filename is None:
         if not can or not nbytes or _strategy.current != _strategy.FILE_SYSTEM:
             return None
         filename = _strategy.filename
     elif not can:
-        raise ValueError(f'a named file is of mode "shared", never private, and its bytes are aligned to {_NAMED_ALIGNMENT}')
+        raise ValueError(
+            f'a named file is of mode "shared", never private nor in an arena, and its bytes are aligned to {_NAMED_ALIGNMENT}'
+        )
     return Storage.new_filename(nbytes, filename)
 
 
-def _copied(data: Buffer, mode: Mode, isolated: bool, private: bool, filename: Filename | None) -> Storage:
+def _copied(
+    data: Buffer,
+    mode: Mode,
+    isolated: bool,
+    private: bool,
+    filename: Filename | None,
+    arena: Arena | None,
+    timeout: float | None,
+    cancel: Cancel | None,
+) -> Storage:
     """A new storage that holds a copy of a C-contiguous buffer."""
     with memoryview(data) as view:
-        storage = _new_named(mode, private, 0, view.nbytes, filename)
+        storage = _new_named(mode, private, 0, view.nbytes, filename, arena)
         if storage is None:
-            return Storage.new_from(view, mode=mode, isolated=isolated, private=private)
+            return Storage.new_from(view, mode=mode, isolated=isolated, private=private, arena=arena, timeout=timeout, cancel=cancel)
         storage.write(view)
         return storage
-
-
-def _index(index: tuple[Any, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int], int]:
-    """Shape and strides of what an index picks, and how many elements further it begins."""
-    taken = sum(1 for item in index if item is not None and item is not Ellipsis)
-    if taken > len(shape) or sum(1 for item in index if item is Ellipsis) > 1:
-        raise IndexError(f"index {index} does not fit the shape {shape}")
-    sizes: list[int] = []
-    steps: list[int] = []
-    offset = 0
-    dimension = 0
-    for item in (*index, *(() if any(part is Ellipsis for part in index) else (Ellipsis,))):
-        if item is Ellipsis:
-            skip = len(shape) - taken
-            sizes.extend(shape[dimension : dimension + skip])
-            steps.extend(strides[dimension : dimension + skip])
-            dimension += skip
-        elif item is None:
-            sizes.append(1)
-            steps.append(0)
-        elif isinstance(item, slice):
-            start, stop, step = item.indices(shape[dimension])
-            size = len(range(start, stop, step))
-            sizes.append(size)
-            steps.append(strides[dimension] * step)
-            # An empty slice may begin past the end.
-            offset += start * strides[dimension] if size else 0
-            dimension += 1
-        elif hasattr(item, "__index__"):
-            number = item.__index__()
-            size = shape[dimension]
-            if not -size <= number < size:
-                raise IndexError(f"index {number} is outside dimension {dimension} of size {size}")
-            offset += (number + size if number < 0 else number) * strides[dimension]
-            dimension += 1
-        else:
-            raise TypeError(f"an index is made of numbers, slices, ... and None, not of {type(item).__name__}")
-    return sizes, steps, offset
 
 
 class Tensor(Closing, TensorBase):
@@ -132,8 +86,8 @@ class Tensor(Closing, TensorBase):
     ) -> Tensor:
         """Make a tensor over a storage. Strides and offset count elements; without strides it is contiguous."""
         flags = (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0)
-        steps = None if strides is None else _numbers(strides)
-        return cls._new(storage, _dtype.number_of(dtype), _numbers(shape), steps, unsigned(offset, "offset"), flags)
+        steps = None if strides is None else numbers(strides)
+        return cls._new(storage, _dtype.number_of(dtype), numbers(shape), steps, unsigned(offset, "offset"), flags)
 
     @property
     def dtype(self) -> str:
@@ -198,23 +152,23 @@ class Tensor(Closing, TensorBase):
                     f"the last dimension, {sizes[-1]} of {self.dtype}, is no whole number of elements of {_dtype.name_of(number)}"
                 )
             sizes = (*sizes[:-1], last)
-            steps = _packed(sizes)
+            steps = packed(sizes)
         if shape is not None:
-            wanted = _numbers(shape)
+            wanted = numbers(shape)
             if wanted.count(-1) == 1:
-                known = -_count(wanted)
-                if not known or _count(sizes) % known:
-                    raise ValueError(f"{_count(sizes)} elements do not fit the shape {wanted}")
-                wanted = tuple(_count(sizes) // known if size == -1 else size for size in wanted)
+                known = -count_of(wanted)
+                if not known or count_of(sizes) % known:
+                    raise ValueError(f"{count_of(sizes)} elements do not fit the shape {wanted}")
+                wanted = tuple(count_of(sizes) // known if size == -1 else size for size in wanted)
             if strides is None:
-                if offset is None and _count(wanted) != _count(sizes):
-                    raise ValueError(f"{_count(sizes)} elements do not fit the shape {wanted}")
+                if offset is None and count_of(wanted) != count_of(sizes):
+                    raise ValueError(f"{count_of(sizes)} elements do not fit the shape {wanted}")
                 if not self.is_contiguous:
                     raise ValueError("a tensor that is not contiguous keeps its shape unless strides are given")
-                steps = _packed(wanted)
+                steps = packed(wanted)
             sizes = wanted
         if strides is not None:
-            steps = _numbers(strides)
+            steps = numbers(strides)
         if offset is not None:
             start = unsigned(offset, "offset")
         return type(self)._new(self.storage, number, sizes, steps, start, self._flags)
@@ -225,7 +179,7 @@ class Tensor(Closing, TensorBase):
 
     def __getitem__(self, index: Index) -> Tensor:
         parts = index if isinstance(index, tuple) else (index,)
-        sizes, steps, offset = _index(parts, self.shape, self.strides)
+        sizes, steps, offset = pick(parts, self.shape, self.strides)
         return type(self)._new(self.storage, self._dtype_number, tuple(sizes), tuple(steps), self.offset + offset, self._flags)
 
     def __len__(self) -> int:
@@ -294,9 +248,19 @@ class Tensor(Closing, TensorBase):
             raise BufferError("the tensor's conjugate or negative bit is set: its bytes are not its values")
         return bytes(self._packed_bytes())
 
-    def clone(self, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, filename: Filename | None = None) -> Tensor:
-        """A contiguous copy in a storage of its own; with filename, in a named file."""
-        storage = _copied(self._packed_bytes(), mode, isolated, private, filename)
+    def clone(
+        self,
+        *,
+        mode: Mode = "shared",
+        isolated: bool = False,
+        private: bool = False,
+        filename: Filename | None = None,
+        arena: Arena | None = None,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
+    ) -> Tensor:
+        """A contiguous copy in a storage of its own; with filename, in a named file; with arena, there (timeout: as empty)."""
+        storage = _copied(self._packed_bytes(), mode, isolated, private, filename, arena, timeout, cancel)
         return type(self)._new(storage, self._dtype_number, self.shape, None, 0, self._flags)
 
     def _packed_bytes(self) -> memoryview | bytes:
@@ -350,6 +314,9 @@ def empty(
     alignment: int = 0,
     requires_grad: bool = False,
     filename: Filename | None = None,
+    arena: Arena | None = None,
+    timeout: float | None = 0,
+    cancel: Cancel | None = None,
 ) -> Tensor:
     """A new tensor whose bytes are what they happen to be.
 
@@ -357,8 +324,10 @@ def empty(
     storage.write, then storage.freeze, and nobody writes again.
     filename: in a named file of its own (Storage.new_filename). Under the sharing strategy "file_system" of tenon.multiprocessing that is
     the home of every tensor of mode "shared".
+    arena: in that one, in its mode. A full one raises ResourceExhausted, whose details["holders"] says who holds what; timeout: seconds to
+    wait for room, after which it is Timeout; None waits for ever. cancel: ends the wait from outside.
     """
-    return _make(shape, dtype, mode, isolated, private, False, alignment, requires_grad, filename)
+    return _make(shape, dtype, mode, isolated, private, False, alignment, requires_grad, filename, arena, timeout, cancel)
 
 
 def zeros(
@@ -371,9 +340,12 @@ def zeros(
     alignment: int = 0,
     requires_grad: bool = False,
     filename: Filename | None = None,
+    arena: Arena | None = None,
+    timeout: float | None = 0,
+    cancel: Cancel | None = None,
 ) -> Tensor:
     """As empty, with all bytes zero."""
-    return _make(shape, dtype, mode, isolated, private, True, alignment, requires_grad, filename)
+    return _make(shape, dtype, mode, isolated, private, True, alignment, requires_grad, filename, arena, timeout, cancel)
 
 
 def _make(
@@ -386,20 +358,41 @@ def _make(
     alignment: int,
     requires_grad: bool,
     filename: Filename | None,
+    arena: Arena | None,
+    timeout: float | None,
+    cancel: Cancel | None,
 ) -> Tensor:
-    sizes = _numbers(shape)
+    sizes = numbers(shape)
     number = _dtype.number_of(dtype)
     nbytes = packed_nbytes(number, sizes)
-    storage = _new_named(mode, private, alignment, nbytes, filename)
+    storage = _new_named(mode, private, alignment, nbytes, filename, arena)
     if storage is None:
-        storage = Storage.new(nbytes, mode=mode, isolated=isolated, private=private, zeroed=zeroed, alignment=alignment)
+        storage = Storage.new(
+            nbytes,
+            mode=mode,
+            isolated=isolated,
+            private=private,
+            zeroed=zeroed,
+            alignment=alignment,
+            arena=arena,
+            timeout=timeout,
+            cancel=cancel,
+        )
     return Tensor._new(storage, number, sizes, None, 0, lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0)
 
 
 def from_numpy(
-    array: Any, *, mode: Mode = "shared", isolated: bool = False, private: bool = False, filename: Filename | None = None
+    array: Any,
+    *,
+    mode: Mode = "shared",
+    isolated: bool = False,
+    private: bool = False,
+    filename: Filename | None = None,
+    arena: Arena | None = None,
+    timeout: float | None = 0,
+    cancel: Cancel | None = None,
 ) -> Tensor:
-    """Copy a numpy array (or what numpy can make one of) in. With mode "frozen" the result is frozen; filename: as empty."""
+    """Copy a numpy array (or what numpy can make one of) in. With mode "frozen" the result is frozen; the rest: as empty."""
     import numpy
 
     source = array if type(array) is numpy.ndarray else numpy.asarray(array)
@@ -415,5 +408,5 @@ def from_numpy(
     if dtype.kind not in "biufc":
         # numpy exports no buffer of the types that others added to it.
         data = source.reshape(-1).view(numpy.uint8) if source.size else b""
-    storage = _copied(data, mode, isolated, private, filename)
+    storage = _copied(data, mode, isolated, private, filename, arena, timeout, cancel)
     return Tensor._new(storage, number, source.shape, None, 0, 0)

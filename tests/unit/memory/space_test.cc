@@ -1,0 +1,190 @@
+// Space: size classes, what is handed out and taken back, and what it remembers of what was lent.
+#include "memory/space.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace tenon::memory {
+namespace {
+
+// As an arena does it: a freed piece first, then the front. False: full.
+bool take(Space* space, uint64_t nbytes, uint64_t alignment, Space::Piece* piece) {
+  const uint64_t class_nbytes = size_class(nbytes, alignment);
+  if (space->take_free(class_nbytes, alignment, piece)) return true;
+  uint64_t offset = 0;
+  if (!space->peek_front(class_nbytes, alignment, &offset)) return false;
+  *piece = space->take_front(offset, class_nbytes);
+  return true;
+}
+
+TEST(SizeClass, LosesAtMostAnEighth) {
+  for (uint64_t nbytes = 1; nbytes < 300'000; nbytes += nbytes < 5000 ? 1 : 97) {
+    const uint64_t found = size_class(nbytes, kBlockAlignment);
+    ASSERT_GE(found, nbytes);
+    ASSERT_EQ(found % kBlockAlignment, 0U) << nbytes;
+    ASSERT_LE(found - nbytes, std::max<uint64_t>(63, nbytes / 8)) << nbytes;
+    ASSERT_EQ(size_class(found, kBlockAlignment), found) << nbytes;
+  }
+}
+
+TEST(SizeClass, KeepsTheAlignment) {
+  for (uint64_t alignment = 64; alignment <= 4096; alignment *= 2) {
+    for (uint64_t nbytes = 1; nbytes < 100'000; nbytes += 61) {
+      const uint64_t found = size_class(nbytes, alignment);
+      ASSERT_EQ(found % alignment, 0U) << nbytes << " at " << alignment;
+      // What an alignment made is a class like any other: a block of it can be found again.
+      ASSERT_EQ(size_class(found, kBlockAlignment), found) << nbytes << " at " << alignment;
+    }
+  }
+}
+
+TEST(Space, LastFreedFirstTaken) {
+  Space space(1 << 20);
+  Space::Piece a;
+  Space::Piece b;
+  Space::Piece again;
+  ASSERT_TRUE(take(&space, 1000, 64, &a) && take(&space, 1000, 64, &b));
+  EXPECT_NE(a.offset, b.offset);
+  space.give_back(a.offset, size_class(1000, 64), false);
+  space.give_back(b.offset, size_class(1000, 64), false);
+  ASSERT_TRUE(take(&space, 1001, 64, &again));
+  EXPECT_EQ(again.offset, b.offset);
+  EXPECT_EQ(space.free_nbytes(), size_class(1000, 64));
+  EXPECT_EQ(space.largest_free(), size_class(1000, 64));
+}
+
+TEST(Space, NothingBehindTheEnd) {
+  Space space(4096);
+  Space::Piece piece;
+  ASSERT_TRUE(take(&space, 4096, 64, &piece));
+  EXPECT_FALSE(take(&space, 1, 64, &piece));
+  uint64_t offset = 0;
+  EXPECT_FALSE(space.peek_front(uint64_t{1} << 62, 64, &offset));
+}
+
+TEST(Space, NeighboursAreJoinedWhenRoomIsShort) {
+  Space space(64 * 1024);
+  std::vector<Space::Piece> pieces(64);
+  for (Space::Piece& piece : pieces) ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  for (const Space::Piece& piece : pieces) {
+    if (piece.offset != 0) space.give_back(piece.offset, 1024, false);
+  }
+  Space::Piece large;
+  EXPECT_FALSE(take(&space, 32 * 1024, 64, &large));
+  EXPECT_TRUE(space.consolidate());
+  EXPECT_EQ(space.front(), 1024U);
+  EXPECT_EQ(space.touched(), 64U * 1024);
+  EXPECT_FALSE(space.consolidate());
+  EXPECT_TRUE(take(&space, 32 * 1024, 64, &large));
+}
+
+TEST(Space, WasLentSurvivesJoiningAndSplitting) {
+  Space space(64 * 1024);
+  std::vector<Space::Piece> pieces(64);
+  for (Space::Piece& piece : pieces) ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  // One in the middle was lent; the last stays, so that the front does not swallow it.
+  for (size_t i = 8; i < 24; ++i) space.give_back(pieces[i].offset, 1024, i == 15);
+  ASSERT_TRUE(space.consolidate());
+  Space::Piece part;
+  for (int i = 0; i < 16; ++i) {
+    ASSERT_TRUE(space.take_free(1024, 64, &part));
+    EXPECT_TRUE(part.was_lent);
+  }
+  EXPECT_FALSE(space.take_free(1024, 64, &part));
+}
+
+TEST(Space, WasLentSurvivesTheFront) {
+  Space space(64 * 1024);
+  Space::Piece piece;
+  ASSERT_TRUE(take(&space, 4096, 64, &piece));
+  EXPECT_FALSE(piece.was_lent);
+  space.give_back(piece.offset, 4096, true);
+  ASSERT_TRUE(space.consolidate());
+  EXPECT_EQ(space.front(), 0U);
+  ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  EXPECT_TRUE(piece.was_lent);
+  space.reset();
+  ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  EXPECT_TRUE(piece.was_lent) << "what was lent before a reset is remembered after it";
+}
+
+TEST(Space, WhatAnAlignmentSkipsIsNotLost) {
+  Space space(64 * 1024);
+  Space::Piece small;
+  Space::Piece aligned;
+  ASSERT_TRUE(take(&space, 64, 64, &small) && take(&space, 4096, 4096, &aligned));
+  EXPECT_EQ(aligned.offset, 4096U);
+  EXPECT_EQ(space.free_nbytes(), 4096U - 64);
+  space.give_back(small.offset, 64, false);
+  space.give_back(aligned.offset, 4096, false);
+  ASSERT_TRUE(space.consolidate());
+  EXPECT_EQ(space.front(), 0U);
+  EXPECT_EQ(space.free_nbytes(), 0U);
+}
+
+// Against a model that knows of each 64 bytes whether they are taken, and whether a borrower may know them.
+TEST(Space, AgreesWithASimpleModel) {
+  const char* const given = std::getenv("TENON_TEST_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
+  SCOPED_TRACE("TENON_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  constexpr uint64_t kNbytes = 256 * 1024;
+  constexpr uint64_t kUnits = kNbytes / 64;
+  for (int round = 0; round < 20; ++round) {
+    Space space(kNbytes);
+    std::vector<bool> taken(kUnits);
+    std::vector<bool> known(kUnits);
+    std::map<uint64_t, uint64_t> live;  // offset -> class
+    uint64_t live_nbytes = 0;
+    for (int step = 0; step < 2000; ++step) {
+      const bool full = live_nbytes > kNbytes / 4 * 3;
+      if (live.empty() || (random() % 2 == 0 && !full)) {
+        const uint64_t alignment = uint64_t{64} << (random() % 4 == 0 ? random() % 7 : 0);
+        const uint64_t nbytes = 1 + random() % (random() % 8 == 0 ? 40'000 : 2'000);
+        Space::Piece piece;
+        bool got = take(&space, nbytes, alignment, &piece);
+        if (!got && space.consolidate()) got = take(&space, nbytes, alignment, &piece);
+        if (!got) continue;
+        const uint64_t class_nbytes = size_class(nbytes, alignment);
+        ASSERT_EQ(piece.offset % alignment, 0U);
+        ASSERT_LE(piece.offset + class_nbytes, kNbytes);
+        bool may_be_known = false;
+        for (uint64_t i = piece.offset / 64; i < (piece.offset + class_nbytes) / 64; ++i) {
+          ASSERT_FALSE(taken[i]) << "given out twice: " << i * 64;
+          taken[i] = true;
+          may_be_known = may_be_known || known[i];
+          known[i] = false;  // the arena clears it
+        }
+        if (may_be_known) ASSERT_TRUE(piece.was_lent) << piece.offset;
+        live.emplace(piece.offset, class_nbytes);
+        live_nbytes += class_nbytes;
+      } else {
+        const auto at = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+        const bool lent = random() % 5 == 0;
+        for (uint64_t i = at->first / 64; i < (at->first + at->second) / 64; ++i) {
+          taken[i] = false;
+          if (lent) known[i] = true;
+        }
+        space.give_back(at->first, at->second, lent);
+        live_nbytes -= at->second;
+        live.erase(at);
+      }
+      ASSERT_EQ(space.front(), live_nbytes + space.free_nbytes()) << "step " << step;
+      ASSERT_LE(space.largest_free(), space.free_nbytes());
+      ASSERT_LE(space.front(), space.touched());
+      if (random() % 100 == 0) (void)space.consolidate();
+    }
+    for (const auto& [offset, class_nbytes] : live) space.give_back(offset, class_nbytes, false);
+    (void)space.consolidate();
+    ASSERT_EQ(space.front(), 0U) << "what all was given back is one piece again";
+    ASSERT_EQ(space.free_nbytes(), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace tenon::memory

@@ -1,0 +1,255 @@
+"""Arenas: one segment in which many storages are born."""
+
+from __future__ import annotations
+
+from tenon._frozen import Frozen
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._options import MODES, number_of, unsigned
+from tenon.error import call
+from tenon.wait import run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from typing_extensions import Buffer
+
+    from tenon._shape import Shape
+    from tenon.storage import Storage
+    from tenon.tensor import Tensor
+    from tenon.wait import Cancel
+
+    Pages = Literal["auto", "small", "thp", "hugetlb"]
+
+PAGES: dict[str, int] = {
+    "auto": lib.TENON_PAGES_AUTO,
+    "small": lib.TENON_PAGES_SMALL,
+    "thp": lib.TENON_PAGES_THP,
+    "hugetlb": lib.TENON_PAGES_HUGETLB,
+}
+_PAGES_NAMES = {number: name for name, number in PAGES.items()}
+
+
+class ArenaStats(Frozen):
+    """What an arena holds and what it got, all of one moment. All but the last five are bytes or blocks.
+
+    bytes_capacity: what it can hold. bytes_reserved: memory that it has from the system. bytes_live: in storages of this process.
+    bytes_lent: under leases, whether their storage still lives here or not. bytes_free: reserved, and nobody's; bytes_largest_free: the
+    longest piece of them. bytes_retired: lent without a lease (by fd, by name) and released, so never used again. bytes_peak: the most
+    that was live or lent at once. blocks_live, blocks_lent: storages of this process, and blocks under leases.
+    fragmentation: of the free bytes, how many in 1,000 lie outside the longest piece. pages: "small", "thp" or "hugetlb", and page_nbytes
+    their size. numa_node: the node that it is bound to, or None. locked: never swapped out.
+    """
+
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "bytes_capacity",
+        "bytes_reserved",
+        "bytes_live",
+        "bytes_lent",
+        "bytes_free",
+        "bytes_largest_free",
+        "bytes_retired",
+        "bytes_peak",
+        "blocks_live",
+        "blocks_lent",
+        "fragmentation",
+        "pages",
+        "page_nbytes",
+        "numa_node",
+        "locked",
+    )
+
+    bytes_capacity: int
+    bytes_reserved: int
+    bytes_live: int
+    bytes_lent: int
+    bytes_free: int
+    bytes_largest_free: int
+    bytes_retired: int
+    bytes_peak: int
+    blocks_live: int
+    blocks_lent: int
+    fragmentation: int
+    pages: str
+    page_nbytes: int
+    numa_node: int | None
+    locked: bool
+
+    def __init__(self, *values: Any) -> None:
+        self._set(**dict(zip(type(self).__slots__, values, strict=True)))
+
+
+class Arena(Managed):
+    """One fd and one mapping, here and at each borrower, for all storages that are born in it. Memory is taken as it fills.
+
+    Closing it gives this reference back: its storages live on, and its memory goes with the last of them and the last lease on it.
+    Who is lent one byte of it can read all of it, and in mode "shared" write all of it.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        capacity_nbytes: int = 0,
+        *,
+        mode: Literal["shared", "lender_writes"] = "shared",
+        alignment: int = 0,
+        pages: Pages = "auto",
+        huge_page_nbytes: int = 0,
+        numa_node: int | None = None,
+        locked: bool = False,
+        exact: bool = False,
+        prefault_nbytes: int = 0,
+    ) -> None:
+        """Make an arena.
+
+        capacity_nbytes: most that it can hold; 0: as much address space as can be had, at most 1 TiB. mode: of all its storages.
+        alignment: of each storage, a power of two from 64 to 4096; 0: 64. pages: "auto" is "thp" where the machine gives them to shared
+        memory, else "small"; "hugetlb": of the administrator's pool, of its default size or of huge_page_nbytes. numa_node: memory of that
+        node only. locked: never swapped out. exact: pages or a node that cannot be had are an error, and not told by stats alone.
+        prefault_nbytes: memory that is made ready in the background.
+        """
+        self._cdata = None
+        options = ffi.new("tenon_arena_options *")
+        options.struct_size = ffi.sizeof("tenon_arena_options")
+        options.mode = number_of(MODES, mode, "mode")
+        options.flags = (lib.TENON_ARENA_LOCKED if locked else 0) | (lib.TENON_ARENA_EXACT if exact else 0)
+        options.capacity_nbytes = unsigned(capacity_nbytes, "capacity_nbytes")
+        options.alignment = unsigned(alignment, "alignment")
+        options.pages = number_of(PAGES, pages, "pages")
+        options.huge_page_nbytes = unsigned(huge_page_nbytes, "huge_page_nbytes")
+        if numa_node is not None:
+            if not 0 <= numa_node < (1 << 31) - 1:
+                raise ValueError(f"numa_node {numa_node} is no node")
+            options.numa_node_plus_1 = numa_node + 1
+        options.prefault_nbytes = unsigned(prefault_nbytes, "prefault_nbytes")
+        out = ffi.new("tenon_arena **")
+        call(lib.tenon_arena_new, options, out)
+        self._cdata = ffi.gc(out[0], lib.tenon_arena_release)
+
+    def storage(
+        self, nbytes: int, *, zeroed: bool = False, alignment: int = 0, timeout: float | None = 0, cancel: Cancel | None = None
+    ) -> Storage:
+        """A new storage in it. As Storage.new(nbytes, arena=self)."""
+        from tenon.storage import Storage
+
+        return Storage.new(nbytes, zeroed=zeroed, alignment=alignment, arena=self, timeout=timeout, cancel=cancel)
+
+    def empty(
+        self,
+        shape: Shape,
+        dtype: Any = "float32",
+        *,
+        alignment: int = 0,
+        requires_grad: bool = False,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
+    ) -> Tensor:
+        """A new tensor in it whose bytes are what they happen to be.
+
+        A full arena raises ResourceExhausted, whose details["holders"] says who holds what. timeout: seconds to wait for storages of this
+        process to go and for leases to end, after which it is Timeout; None waits for ever.
+        """
+        from tenon.tensor import empty
+
+        return empty(shape, dtype, alignment=alignment, requires_grad=requires_grad, arena=self, timeout=timeout, cancel=cancel)
+
+    def zeros(
+        self,
+        shape: Shape,
+        dtype: Any = "float32",
+        *,
+        alignment: int = 0,
+        requires_grad: bool = False,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
+    ) -> Tensor:
+        """As empty, with all bytes zero."""
+        from tenon.tensor import zeros
+
+        return zeros(shape, dtype, alignment=alignment, requires_grad=requires_grad, arena=self, timeout=timeout, cancel=cancel)
+
+    def full(
+        self,
+        shape: Shape,
+        value: Any,
+        dtype: Any = "float32",
+        *,
+        alignment: int = 0,
+        requires_grad: bool = False,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
+    ) -> Tensor:
+        """As empty, with all elements `value`. Needs numpy."""
+        tensor = self.empty(shape, dtype, alignment=alignment, requires_grad=requires_grad, timeout=timeout, cancel=cancel)
+        tensor.numpy()[...] = value
+        return tensor
+
+    def tensor(self, array: Any, *, timeout: float | None = 0, cancel: Cancel | None = None) -> Tensor:
+        """A copy of a numpy array, or of what numpy can make one of, in it."""
+        from tenon.tensor import from_numpy
+
+        return from_numpy(array, arena=self, timeout=timeout, cancel=cancel)
+
+    def stats(self) -> ArenaStats:
+        """What it holds and what it got, now."""
+        out = ffi.new("tenon_arena_stats *")
+        out.struct_size = ffi.sizeof("tenon_arena_stats")
+        call(lib.tenon_arena_stats_get, self._own(), out)
+        found = {name: getattr(out, name) for name in ArenaStats.__slots__}
+        found["pages"] = _PAGES_NAMES[out.pages]
+        found["numa_node"] = None if out.numa_node < 0 else out.numa_node
+        found["locked"] = bool(out.locked)
+        return ArenaStats(*found.values())
+
+    def reserve(self, nbytes: int) -> None:
+        """Take memory from the system ahead of need, counted from the arena's start; more than its capacity means all of it."""
+        call(lib.tenon_arena_reserve, self._own(), unsigned(nbytes, "nbytes"))
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tenon.Arena, closed>"
+        now = self.stats()
+        return f"<tenon.Arena of {now.bytes_capacity} bytes: {now.bytes_live} live, {now.bytes_lent} lent>"
+
+
+def new_storage(arena: Arena, nbytes: int, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None) -> int:
+    """The address of a new storage."""
+    return _born(
+        arena, mode, flags, alignment, timeout, cancel, lambda options, out, error: lib.tenon_storage_new(options, nbytes, out, error)
+    )
+
+
+def new_storage_from(
+    arena: Arena, data: Buffer, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None
+) -> int:
+    """The address of a new storage that holds a copy."""
+    with memoryview(data) as view, ffi.from_buffer(view) as source:
+        return _born(
+            arena,
+            mode,
+            flags,
+            alignment,
+            timeout,
+            cancel,
+            lambda options, out, error: lib.tenon_storage_new_from(options, source, view.nbytes, out, error),
+        )
+
+
+def _born(arena: Arena, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None, make: Any) -> int:
+    own = arena._own()
+    options = ffi.new("tenon_storage_options *")
+    options.struct_size = ffi.sizeof("tenon_storage_options")
+    options.mode = mode
+    options.flags = flags
+    options.alignment = alignment
+    options.arena = own
+    out = ffi.new("tenon_storage **")
+
+    def step(wait: Any, error: Any) -> int:
+        options.wait = wait
+        return int(make(options, out, error))
+
+    run(step, timeout, cancel)
+    return int(ffi.cast("uintptr_t", out[0]))
