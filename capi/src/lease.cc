@@ -37,7 +37,7 @@ tenon_status tenon_lease_holders(tenon_lease_holder* out, size_t n, size_t* tota
     TENON_TRY(check_argument(total != nullptr, "total is NULL"));
     const size_t step = n > 0 ? out->struct_size : 0;
     if (n > 0) TENON_TRY(check_output(out, "tenon_lease_holder"));
-    (void)tenon::memory::drain_ledgers();
+    (void)tenon::memory::settle_ledgers();
     const std::vector<Ledger::Totals> all = tenon::memory::ledger_totals();
     const int64_t now =
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -17,7 +17,8 @@ struct Registry {
   size_t count = 0;
   std::atomic<uint64_t> generation{1};
   std::atomic<bool> has_forked{false};
-  std::atomic<uint32_t> forks{0};
+  std::atomic<uint32_t> begun{0};  // forks; others may begin one before this one has ended
+  std::atomic<uint32_t> ended{0};
   bool installed = false;
 };
 
@@ -29,18 +30,21 @@ Registry& registry() noexcept {
 void on_prepare() noexcept {
   Registry& all = registry();
   all.has_forked.store(true, std::memory_order_relaxed);
-  all.forks.fetch_add(1, std::memory_order_relaxed);
+  // Before the kernel copies anything: a release that looks after this knows that a child may have what it gives back.
+  all.begun.fetch_add(1, std::memory_order_seq_cst);
   for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
 }
 
 void on_parent() noexcept {
   Registry& all = registry();
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].parent();
+  all.ended.fetch_add(1, std::memory_order_seq_cst);
 }
 
 void on_child() noexcept {
   Registry& all = registry();
   all.generation.fetch_add(1, std::memory_order_relaxed);
+  all.ended.store(all.begun.load());  // of the parent's other threads' forks there is nothing here
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
 }
 
@@ -64,7 +68,13 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
 
 uint64_t fork_generation() noexcept { return registry().generation.load(std::memory_order_relaxed); }
 
-uint32_t fork_count() noexcept { return registry().forks.load(std::memory_order_relaxed); }
+// `begun` first: a fork that begins between the two looks makes them differ, or the mark an old one.
+uint32_t fork_mark() noexcept {
+  const uint32_t begun = registry().begun.load(std::memory_order_seq_cst);
+  return begun == registry().ended.load(std::memory_order_seq_cst) && begun != kForking ? begun : kForking;
+}
+
+bool forked_since(uint32_t mark) noexcept { return mark == kForking || registry().begun.load(std::memory_order_seq_cst) != mark; }
 
 bool has_forked() noexcept { return registry().has_forked.load(std::memory_order_relaxed); }
 

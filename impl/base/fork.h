@@ -19,8 +19,11 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 // Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
 uint64_t fork_generation() noexcept;
 
-// Counts forks that this process began: what it held before one, a child may hold too. Only differences mean anything.
-uint32_t fork_count() noexcept;
+// Marks a moment among this process's forks: of what it held at one mark and still holds at another, a child may have a copy. kForking: a
+// fork is under way, and nobody can tell whether a child has what comes now. So it equals no mark, itself included.
+inline constexpr uint32_t kForking = UINT32_MAX;
+uint32_t fork_mark() noexcept;
+bool forked_since(uint32_t mark) noexcept;
 
 // Whether this process has forked or was forked since the library was loaded: others may hold what it holds by inheritance.
 bool has_forked() noexcept;

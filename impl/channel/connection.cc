@@ -55,6 +55,14 @@ Status take_turn(std::unique_lock<std::mutex>* lock, const os::Wait& wait) {
 
 Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
 
+Status check_memfd(int fd, uint64_t nbytes) {
+  constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
+  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
+  if (!file.in_memory || (file.seals & kNeeded) != kNeeded || file.nbytes < nbytes)
+    return corrupt("a large message whose memfd is not sealed or too short");
+  return Status::ok();
+}
+
 }  // namespace
 
 Connection::Connection(int socket, SocketType type, const ConnectionOptions& options, const memory::Borrower& peer)
@@ -233,10 +241,7 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
   if (frame.fds_announced == 0) return corrupt("a large message without its memfd");
   if (frame.fds.empty()) return frame.fds_status;
   const int fd = frame.fds.front().get();
-  constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
-  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
-  if (!file.in_memory || (file.seals & kNeeded) != kNeeded || file.nbytes < nbytes)
-    return corrupt("a large message whose memfd is not sealed or too short");
+  TENON_TRY(check_memfd(fd, nbytes));
   TENON_TRY(os::ask_headroom(nbytes));
   large->resize(nbytes);
   TENON_TRY(os::read_file(fd, 0, large->data(), nbytes));
@@ -319,11 +324,38 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   }
 }
 
+Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used, uint64_t* token_fds) {
+  InFrame* const frame = &pending_->frame;
+  TENON_ASSIGN(const LeaseBlock block, decode_lease_block(bytes, used));
+  *token_fds = block.n_fds();
+  if (*token_fds > frame->fds_announced - first_fd) return corrupt("a lease block with more tokens than fds");
+  if (!pending_->leases.empty()) return Status::ok();
+  const std::span<os::Fd> fds = std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
+  return borrowing_.take(block, fds.first(std::min<size_t>(*token_fds, fds.size())), &pending_->leases);
+}
+
+// Of a large message that is refused whole. Its leases would stand as long as the connection, so they are taken to be given back.
+Status Connection::take_unread_leases() {
+  const InFrame& frame = pending_->frame;
+  if (frame.fds.empty()) return Status::ok();  // nobody can tell them: they end with the connection
+  const int fd = frame.fds.front().get();
+  uint32_t nbytes = 0;
+  TENON_TRY(check_memfd(fd, sizeof nbytes));
+  TENON_TRY(os::read_file(fd, 0, &nbytes, sizeof nbytes));
+  std::vector<std::byte> block(std::min<uint64_t>(nbytes, options_.limits.max_nbytes));
+  TENON_TRY(os::read_file(fd, 0, block.data(), block.size()));
+  size_t used = 0;
+  uint64_t token_fds = 0;
+  return take_leases(block, 1, &used, &token_fds);
+}
+
 Result<std::unique_ptr<Message>> Connection::open_pending() {
   InFrame* const frame = &pending_->frame;
   // Whatever is no message ends the connection: after it nothing of what the peer says can be counted on.
   const auto end = [&](Status status) -> Status {
     if (status.code() == Code::kCorrupt) broken_ = status;
+    // The segments that it would have made known stay unknown.
+    if (lost_.is_ok() && frame->fds_announced > 0) lost_ = status;
     return status;
   };
   if (!frame->fds_status.is_ok()) lost_ = frame->fds_status;
@@ -332,20 +364,19 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased;
   std::vector<std::byte> large;
   Result<std::span<const std::byte>> found = find_bytes(*frame, in_memfd, &large);
-  if (!found.is_ok()) return end(std::move(found).status());
+  if (!found.is_ok()) {
+    Status status = std::move(found).status();
+    if (frame->kind == kLargeLeased && status.code() != Code::kCorrupt) {
+      if (Status taken = take_unread_leases(); taken.code() == Code::kCorrupt) status = std::move(taken);
+    }
+    return end(std::move(status));
+  }
   std::span<const std::byte> bytes = found.value();
   size_t first_fd = in_memfd ? 1 : 0;
   if (leased) {
     size_t used = 0;
-    Result<LeaseBlock> block = decode_lease_block(bytes, &used);
-    if (!block.is_ok()) return end(std::move(block).status());
-    const uint64_t token_fds = block.value().n_fds();
-    if (token_fds > frame->fds_announced - first_fd) return end(corrupt("a lease block with more tokens than fds"));
-    const std::span<os::Fd> tokens = std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
-    if (pending_->leases.empty()) {
-      Status taken = borrowing_.take(block.value(), tokens.first(std::min<size_t>(token_fds, tokens.size())), &pending_->leases);
-      if (!taken.is_ok()) return end(std::move(taken));
-    }
+    uint64_t token_fds = 0;
+    if (Status taken = take_leases(bytes, first_fd, &used, &token_fds); !taken.is_ok()) return end(std::move(taken));
     bytes = bytes.subspan(used);
     first_fd += token_fds;
   }

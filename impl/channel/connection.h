@@ -84,6 +84,8 @@ class Connection {
   Status register_segments(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
   Result<std::span<const std::byte>> find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const;
+  Status take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used, uint64_t* token_fds);
+  Status take_unread_leases();
   Result<std::unique_ptr<tensor::Message>> open_pending();
 
   int socket_;

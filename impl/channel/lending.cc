@@ -15,9 +15,12 @@ Lending::Grant::~Grant() {
 
 // A token that never left is nobody's.
 Lending::~Lending() {
-  if (!ledger_) return;
+  // In a child of fork it is the parent's, and its locks are as the parent's threads had them.
+  if (!ledger_ || !ledger_->made_by_this_process()) return;
   ledger_->set_renewer(nullptr, nullptr);
-  if (ledger_->has_fds()) (void)ledger_->take_fds();
+  if (!ledger_->has_fds()) return;
+  (void)ledger_->take_fds();
+  memory::settle_ledger(*ledger_);
 }
 
 Status Lending::find_ledger() {

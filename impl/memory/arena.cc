@@ -239,7 +239,7 @@ void free_block(Block&& block, Lent lent) noexcept {
 }
 
 uint64_t trim_arena() noexcept {
-  (void)drain_ledgers();
+  (void)settle_ledgers();
   ArenaState& all = arena_state();
   uint64_t given_back = 0;
   // Let go after the lock, one by one.

@@ -65,15 +65,15 @@ Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   return holding;
 }
 
-void Holding::give_back(uint32_t slot, uint32_t forks) noexcept {
+void Holding::give_back(uint32_t slot, uint32_t mark) noexcept {
   // FAMILY: held at a fork, so somebody else may read the block, and only the token can say when all have let go.
-  if (generation_ != fork_generation() || forks != fork_count()) return;
+  if (generation_ != fork_generation() || forked_since(mark)) return;
   if (page_.base() == nullptr || slot >= slots_) return;
   if (lease_page::release(page_.base(), slots_, slot)) os::ring(bell_.get());
 }
 
 void Holding::renew() noexcept {
-  if (generation_ != fork_generation() || forks_ == fork_count() || page_.base() == nullptr || asked_.exchange(true)) return;
+  if (generation_ != fork_generation() || !forked_since(mark_) || page_.base() == nullptr || asked_.exchange(true)) return;
   lease_page::header(page_.base()).renew.store(1, std::memory_order_release);
   os::ring(bell_.get());
 }

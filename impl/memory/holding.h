@@ -34,8 +34,8 @@ class Holding : public Counted {
   // Slots are below this; 0: leases end only together.
   uint32_t slots() const noexcept { return slots_; }
 
-  // Once for each lease. `forks`: fork_count() when it came. Whoever reads the block must be done.
-  void give_back(uint32_t slot, uint32_t forks) noexcept;
+  // Once for each lease. `mark`: fork_mark() when it came. Whoever reads the block must be done.
+  void give_back(uint32_t slot, uint32_t mark) noexcept;
   // Asks the lender for a new token, once, if this one was shared by a fork since it came.
   void renew() noexcept;
 
@@ -46,14 +46,14 @@ class Holding : public Counted {
   std::vector<std::shared_ptr<Token>> tokens() const;
 
  private:
-  Holding() noexcept : generation_(fork_generation()), forks_(fork_count()) {}
+  Holding() noexcept : generation_(fork_generation()), mark_(fork_mark()) {}
 
   std::shared_ptr<Token> token_;
   os::Fd bell_;
   os::Mapping page_;
   uint32_t slots_ = 0;
   uint64_t generation_;
-  uint32_t forks_;
+  uint32_t mark_;
   std::atomic<bool> asked_{false};
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Token>> inherited_;
@@ -63,18 +63,18 @@ class Holding : public Counted {
 class Lease {
  public:
   Lease() noexcept = default;
-  Lease(Ref<Holding> holding, uint32_t slot) noexcept : holding_(std::move(holding)), slot_(slot), forks_(fork_count()) {}
+  Lease(Ref<Holding> holding, uint32_t slot) noexcept : holding_(std::move(holding)), slot_(slot), mark_(fork_mark()) {}
   Lease(Lease&& other) noexcept = default;
   Lease& operator=(Lease&& other) noexcept {
     std::swap(holding_, other.holding_);
     std::swap(slot_, other.slot_);
-    std::swap(forks_, other.forks_);
+    std::swap(mark_, other.mark_);
     return *this;
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
-    if (holding_) holding_->give_back(slot_, forks_);
+    if (holding_) holding_->give_back(slot_, mark_);
   }
 
   const Ref<Holding>& holding() const noexcept { return holding_; }
@@ -83,7 +83,7 @@ class Lease {
  private:
   Ref<Holding> holding_;
   uint32_t slot_ = 0;
-  uint32_t forks_ = 0;
+  uint32_t mark_ = 0;
 };
 
 }  // namespace tenon::memory

@@ -230,11 +230,13 @@ void Ledger::forget_in_child() noexcept {
   ended_.store(true, std::memory_order_relaxed);
   watch_.reset();
   listener_.reset();
-  if (fds_) {
-    fds_->token.reset();
-    fds_->page.reset();
-    fds_->bell.reset();
-  }
+  // Those in a message that is not through yet, too: a copy here would hide the hang-up. Not those of a descriptor, which the child has as
+  // its parent has it.
+  const std::shared_ptr<TokenFds> fds = fds_ ? fds_ : away_.lock();
+  if (!fds || !fds->page.is_open()) return;
+  fds->token.reset();
+  fds->page.reset();
+  fds->bell.reset();
 }
 
 }  // namespace tenon::memory

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "memory/arena.h"
 #include "os/fd.h"
@@ -44,10 +45,14 @@ class Ledger : public Counted {
   static Result<Ref<Ledger>> create(const Borrower& borrower, bool by_slot);
 
   uint64_t id() const noexcept { return id_; }
+  bool made_by_this_process() const noexcept { return generation_ == fork_generation(); }
   // Until they are taken, the ledger has them.
   const TokenFds& fds() const noexcept { return *fds_; }
   // To be let go of when the kernel has them: a copy that stays here would hide the hang-up.
-  std::shared_ptr<TokenFds> take_fds() noexcept { return std::move(fds_); }
+  std::shared_ptr<TokenFds> take_fds() noexcept {
+    away_ = fds_;
+    return std::move(fds_);
+  }
   bool has_fds() const noexcept { return fds_ != nullptr; }
 
   // One lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases". PEER_GONE: the ledger has ended.
@@ -105,10 +110,12 @@ class Ledger : public Counted {
   void* renewer_context_ = nullptr;
 
   uint64_t id_ = 0;
+  uint64_t generation_ = fork_generation();
   os::Fd watch_;
   os::Fd listener_;
   std::atomic<bool> always_ring_{false};
   std::shared_ptr<TokenFds> fds_;
+  std::weak_ptr<TokenFds> away_;  // taken, and perhaps not yet with the kernel
   os::Mapping page_;
 };
 
@@ -116,6 +123,10 @@ class Ledger : public Counted {
 bool has_leases() noexcept;
 // Look at every ledger for leases that ended. Returns how many.
 size_t drain_ledgers() noexcept;
+// Likewise, and asks the kernel which tokens are gone, which the library's thread may not have come to yet. A system call for each ledger.
+size_t settle_ledgers() noexcept;
+// Of one: whoever lets go of a token that may have been the last does not leave it to the thread.
+void settle_ledger(Ledger& ledger) noexcept;
 // Something became free: waits look again.
 void signal_space() noexcept;
 // For an error: "pid 12 (python3) has 3 leases of 4096 bytes; ..." the largest few.

@@ -63,31 +63,30 @@ void hang_up(Ref<Ledger> ledger) {
   all.ending.push_back(std::move(ledger));
 }
 
-void on_hang_up(int fd, bool /*readable*/, bool hung_up) noexcept {
+// Whether the token of this watch is gone; if so its leases end, a slice of them here.
+bool end_if_gone(int watch) noexcept {
   State& all = state();
   Ref<Ledger> ledger;
-  bool gone = false;
   try {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto found = all.open.find(fd);
-    if (found == all.open.end()) return;
+    const auto found = all.open.find(watch);
+    if (found == all.open.end() || !os::has_hung_up(watch)) return false;
     ledger = found->second;
-    // The event may be of an fd that had this number before.
-    gone = hung_up && os::has_hung_up(fd);
-    if (gone) hang_up(ledger);
+    hang_up(ledger);
   } catch (...) {
-    return;  // No memory: the fd stays hung up, and the next look finds it so.
+    return false;  // No memory: the fd stays hung up, and the next look finds it so.
   }
-  if (gone) {
-    // A small one at once: it is what a wait is woken by.
-    if (ledger->end_some(kSlice)) {
-      (void)os::add_work(&end_slice);
-    } else {
-      (void)end_slice();
-    }
-    signal_space();
+  if (ledger->end_some(kSlice)) {
+    (void)os::add_work(&end_slice);
+  } else {
+    (void)end_slice();
   }
+  signal_space();
+  return true;
 }
+
+// The event may be of an fd that had this number before: whether it is so is asked again.
+void on_hang_up(int fd, bool /*readable*/, bool /*hung_up*/) noexcept { (void)end_if_gone(fd); }
 
 // The bell is heard before the bits are looked at: a release that comes later rings again.
 void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
@@ -152,18 +151,38 @@ void renew_again() noexcept {
 Status register_ledger(const Ref<Ledger>& ledger) {
   State& all = state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  all.open.emplace(ledger->watch(), ledger);
-  if (ledger->listener() >= 0) all.by_bell.emplace(ledger->listener(), ledger->watch());
-  Status status = os::serve_fd(ledger->watch(), &on_hang_up);
-  if (status.is_ok() && ledger->listener() >= 0) status = os::serve_fd(ledger->listener(), &on_bell);
-  if (!status.is_ok()) {
-    os::stop_serving_fd(ledger->watch());
-    all.by_bell.erase(ledger->listener());
-    all.open.erase(ledger->watch());
-    return status;
-  }
+  const int watch = ledger->watch();
+  const int listener = ledger->listener();
+  // Undone unless all of it works, be it for want of memory.
+  struct Undo {
+    int watch;
+    int listener;
+    bool done = false;
+    ~Undo() {
+      if (done) return;
+      os::stop_serving_fd(watch);
+      if (listener >= 0) os::stop_serving_fd(listener);
+      state().by_bell.erase(listener);
+      state().open.erase(watch);
+    }
+  } undo{watch, listener};
+  all.open.emplace(watch, ledger);
+  if (listener >= 0) all.by_bell.emplace(listener, watch);
+  TENON_TRY(os::serve_fd(watch, &on_hang_up));
+  if (listener >= 0) TENON_TRY(os::serve_fd(listener, &on_bell));
   if (all.waiting > 0) ledger->set_waiting(true);
-  return status;
+  undo.done = true;
+  return Status::ok();
+}
+
+void settle_ledger(Ledger& ledger) noexcept {
+  int watch = -1;
+  {
+    const std::lock_guard<std::mutex> lock(state().mutex);
+    if (ledger.has_ended()) return;
+    watch = ledger.watch();
+  }
+  (void)end_if_gone(watch);
 }
 
 void count_leases(int64_t more) noexcept { state().leases.fetch_add(more, std::memory_order_relaxed); }
@@ -187,6 +206,23 @@ size_t drain_ledgers() noexcept {
     // No memory for the list: the next look is as good.
   }
   return count;
+}
+
+size_t settle_ledgers() noexcept {
+  size_t count = 0;
+  try {
+    std::vector<int> watches;
+    {
+      State& all = state();
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      watches.reserve(all.open.size());
+      for (const auto& [watch, ledger] : all.open) watches.push_back(watch);
+    }
+    for (const int watch : watches) count += end_if_gone(watch) ? 1 : 0;
+  } catch (...) {
+    // No memory: the thread does it.
+  }
+  return count + drain_ledgers();
 }
 
 void begin_waiting() noexcept {

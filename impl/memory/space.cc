@@ -82,7 +82,14 @@ bool Space::peek_front(uint64_t class_nbytes, uint64_t alignment, uint64_t* offs
 }
 
 Space::Piece Space::take_front(uint64_t offset, uint64_t class_nbytes) noexcept {
-  // What alignment skips is lost until the next reset: no block begins there.
+  if (offset > front_) {
+    try {
+      insert_range(front_, offset - front_, front_ < lent_below_);
+      changed_ = true;
+    } catch (...) {
+      // No memory to remember what alignment skips: it is lost until the next reset.
+    }
+  }
   front_ = offset + class_nbytes;
   touched_ = std::max(touched_, front_);
   return {offset, offset < lent_below_};

@@ -75,8 +75,15 @@ Result<Ref<Arena>> Arena::create(const ArenaOptions& options) {
   const bool any = nbytes == 0;
   if (any) nbytes = std::min(kMostCapacity, os::file_size_limit() / page * page);
   auto arena = Ref<Arena>::adopt(new Arena(options));
+  bool scarce = false;
   while (true) {
     Result<Ref<Segment>> segment = Segment::create_backed(options.mode, nbytes, options.backing);
+    if (segment.is_ok() && scarce && nbytes > kArenaSegmentNbytes) {
+      // As much again is left to the rest of the process.
+      scarce = false;
+      nbytes = round_up(nbytes / 2, page);
+      continue;
+    }
     if (segment.is_ok()) {
       arena->options_.capacity_nbytes = segment.value()->nbytes();
       arena->home_ = new ArenaSegment(std::move(segment).value(), arena.get());
@@ -85,6 +92,7 @@ Result<Ref<Arena>> Arena::create(const ArenaOptions& options) {
     }
     // Address space is what a large capacity takes, and RLIMIT_AS may leave little of it.
     if (!any || nbytes <= kArenaSegmentNbytes || segment.status().code() != Code::kResourceExhausted) return std::move(segment).status();
+    scarce = true;
     nbytes = round_up(nbytes / 2, page);
   }
 }
@@ -124,7 +132,7 @@ Result<Block> Arena::allocate(uint64_t nbytes, uint64_t alignment) {
   if (found) return block;
   // No room, or no pages for it. Before that is the answer: leases that ended since the last look, and pieces that lie side by side.
   lock.unlock();
-  (void)drain_ledgers();
+  (void)settle_ledgers();
   lock.lock();
   if (home_->space.consolidate()) {
     TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok(), &block, &found));
@@ -150,7 +158,7 @@ Status Arena::full(uint64_t nbytes) const {
 }
 
 ArenaStats Arena::stats() const {
-  (void)drain_ledgers();
+  (void)settle_ledgers();
   ArenaStats result;
   result.capacity_nbytes = options_.capacity_nbytes;
   result.lent_blocks = home_->lent_blocks.load(std::memory_order_relaxed);

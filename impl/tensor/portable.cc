@@ -39,16 +39,21 @@ Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, b
   return descriptor;
 }
 
+Descriptor::~Descriptor() {
+  token_ = nullptr;
+  if (ledger_ && ledger_->made_by_this_process()) memory::settle_ledger(*ledger_);
+}
+
 Status Descriptor::take_leases(const Packed& packed) {
   std::vector<memory::Leased*> objects;
   for (const auto& leased : packed.leased) {
     if (leased) objects.push_back(leased.get());
   }
   if (objects.empty()) return Status::ok();
-  TENON_ASSIGN(const Ref<memory::Ledger> ledger, memory::Ledger::create({os::process_id(), 0}, false));
-  token_ = ledger->take_fds();  // whatever fails from here on, the token goes and the ledger with it
+  TENON_ASSIGN(ledger_, memory::Ledger::create({os::process_id(), 0}, false));
+  token_ = ledger_->take_fds();  // whatever fails from here on, the token goes and the ledger with it
   std::vector<uint32_t> slots(objects.size());
-  TENON_TRY(ledger->grant(objects, slots.data()));
+  TENON_TRY(ledger_->grant(objects, slots.data()));
   numbers_.push_back(token_->token.get());
   for (const memory::Holding* holding : packed.upstream) {
     for (std::shared_ptr<memory::Token>& token : holding->tokens()) {

@@ -18,6 +18,10 @@ namespace tenon::tensor {
 
 class Descriptor {
  public:
+  Descriptor() noexcept = default;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
   static Result<std::unique_ptr<Descriptor>> create(const Message& message, bool bytes_only);
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   // Empty for a bytes-only one, whose fds stay here to be fetched.
@@ -31,6 +35,7 @@ class Descriptor {
   std::vector<Ref<memory::Segment>> segments_;
   // Of what is lent by it, and of lenders further up: each is told when the last copy is gone, opened or not.
   std::shared_ptr<memory::TokenFds> token_;
+  Ref<memory::Ledger> ledger_;
   std::vector<std::shared_ptr<memory::Token>> upstream_;
   std::vector<Ref<Tensor>> tensors_;  // what is lent lives while the descriptor does
 };

@@ -62,7 +62,8 @@ static void round_trips(void) {
       bytes = tenon_descriptor_bytes(descriptor, &nbytes);
       fds = tenon_descriptor_fds(descriptor, &n_fds);
       CHECK(bytes != NULL && nbytes > 0 && tenon_descriptor_bytes(descriptor, NULL) == bytes);
-      CHECK(b == 0 ? (fds != NULL && n_fds == 2) : (fds == NULL && n_fds == 0));
+      /* Two segments, and the token of a lease for what lies in the arena. */
+      CHECK(b == 0 ? (fds != NULL && n_fds == (modes[m] == TENON_MODE_FROZEN ? 2 : 3)) : (fds == NULL && n_fds == 0));
       for (i = 0; i < n_fds; i++) CHECK((fcntl(fds[i], F_GETFD) & FD_CLOEXEC) != 0);
       for (o = 0; o < COUNT_OF(opens); o++) {
         tenon_open_options open_options = check_open_options(TENON_ACCESS_AUTO, opens[o]);
@@ -144,31 +145,37 @@ static void wrong_fds(void) {
   tenon_descriptor *descriptor = NULL;
   const void *bytes;
   const int32_t *fds;
-  int32_t wrong[3];
+  int32_t wrong[4];
   int pipes[2], i;
   size_t nbytes = 0, n_fds = 0;
   OK(tenon_descriptor_new(message, NULL, &descriptor, ERR));
   bytes = tenon_descriptor_bytes(descriptor, &nbytes);
   fds = tenon_descriptor_fds(descriptor, &n_fds);
-  CHECK(n_fds == 2 && pipe2(pipes, O_CLOEXEC) == 0);
+  CHECK(n_fds == 3 && pipe2(pipes, O_CLOEXEC) == 0);
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, fds, 1, NULL, &out, ERR));
   FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, NULL, 0, NULL, &out, ERR));
-  memcpy(wrong, fds, 2 * sizeof(wrong[0]));
-  wrong[2] = fds[0];
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+  memcpy(wrong, fds, 3 * sizeof(wrong[0]));
+  wrong[3] = fds[0]; /* no token of a lender further up */
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 4, NULL, &out, ERR));
   for (i = 0; i < 2; i++) {
-    memcpy(wrong, fds, 2 * sizeof(wrong[0]));
+    memcpy(wrong, fds, 3 * sizeof(wrong[0]));
     wrong[i] = pipes[0];
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 2, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     wrong[i] = -1;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 2, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     wrong[i] = 900000;
-    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 2, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     wrong[i] = memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(wrong[i] >= 0 && fcntl(wrong[i], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
-    FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 2, NULL, &out, ERR));
+    FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
     close(wrong[i]);
   }
+  memcpy(wrong, fds, 3 * sizeof(wrong[0]));
+  wrong[2] = pipes[0]; /* the end of a pipe that nobody writes to is no token */
+  FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+  wrong[2] = fds[0];
+  FAILS_KEEPING(TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, wrong, 3, NULL, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_CORRUPT, out, tenon_descriptor_open(bytes, nbytes, fds, 2, NULL, &out, ERR));
   close(pipes[0]);
   close(pipes[1]);
   tenon_descriptor_release(descriptor);
@@ -181,7 +188,7 @@ static void adopting(void) {
   tenon_open_options adopt = check_open_options(TENON_ACCESS_AUTO, TENON_OPEN_ADOPT_FD);
   const void *bytes;
   const int32_t *fds;
-  int32_t mine[2];
+  int32_t mine[3];
   size_t nbytes = 0, n_fds = 0;
   long before;
   OK(tenon_descriptor_new(message, NULL, &descriptor, ERR));
@@ -190,10 +197,11 @@ static void adopting(void) {
   before = check_count_fds();
   mine[0] = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
   mine[1] = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
+  mine[2] = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
   out = kNothing; /* on failure they stay the caller's */
-  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes - 1, mine, 2, &adopt, &out, ERR));
-  CHECK(fcntl(mine[0], F_GETFD) >= 0 && fcntl(mine[1], F_GETFD) >= 0);
-  OK(tenon_descriptor_open(bytes, nbytes, mine, 2, &adopt, &out, ERR));
+  FAILS_EITHER_KEEPING(TENON_CORRUPT, TENON_INVALID_ARGUMENT, out, tenon_descriptor_open(bytes, nbytes - 1, mine, 3, &adopt, &out, ERR));
+  CHECK(fcntl(mine[0], F_GETFD) >= 0 && fcntl(mine[1], F_GETFD) >= 0 && fcntl(mine[2], F_GETFD) >= 0);
+  OK(tenon_descriptor_open(bytes, nbytes, mine, 3, &adopt, &out, ERR));
   check_message(out);
   tenon_message_release(out);
   CHECK_EQ(check_count_fds(), before);

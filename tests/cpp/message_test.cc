@@ -96,7 +96,7 @@ TEST_F(Descriptors, OpenedInAnotherProcess) {
   tensor.view_mut<float>()[7] = 1.5F;
   const tenon::Message message = tenon::Message::of({{"x", tensor}});
   const tenon::Descriptor descriptor = tenon::Descriptor::make(message);
-  EXPECT_EQ(descriptor.fds().size(), 1U);
+  EXPECT_EQ(descriptor.fds().size(), 2U);  // of the segment, and the token of the lease
   const tenon::Descriptor bytes_only = tenon::Descriptor::make(message, {.bytes_only = true});
   EXPECT_EQ(bytes_only.fds().size(), 0U);
   kit::Child child([&] {

@@ -103,6 +103,7 @@ void fail_at_every_allocation(const char* what, Step step, After after) {
 template <typename Body>
 void run_without_leaks(Body body) {
   IN_CHILD([&] {
+    warm_up();
     body();
     long before = 0;
     for (int run = 0; run < 2; ++run) {

@@ -21,7 +21,7 @@ void require(bool holds, const char* what) {
 
 void check(const std::vector<std::byte>& bytes) {
   size_t used = 0;
-  const Result<LeaseBlock> block = decode_lease_block(bytes, &used);
+  Result<LeaseBlock> block = decode_lease_block(bytes, &used);
   if (!block.is_ok()) {
     const Code code = block.status().code();
     require(code == Code::kCorrupt || code == Code::kIncompatible, "refused with an unexpected code");

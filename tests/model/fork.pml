@@ -17,7 +17,7 @@ bool born;
 proctype Forker() {
   {
     if
-    :: true ->
+    :: HAS(1, 0) ->
        forking = true;
 #ifndef MUTANT_MARKS_AFTER_FORK
        mark_family();
@@ -33,6 +33,7 @@ proctype Forker() {
 #ifdef MUTANT_MARKS_AFTER_FORK
        mark_family();
 #endif
+       forking = false;
        store_renew(0);
 #ifndef MUTANT_NO_FENCE_RENEW
        empty(renew_stores);
@@ -40,8 +41,7 @@ proctype Forker() {
        if
        :: waiting[0] -> bell[0] = true
        :: else -> skip
-       fi;
-       forking = false
+       fi
     :: true -> skip
     fi;
     fork_over = true

@@ -3,10 +3,12 @@ proctype Hostile() {
   byte i, k, fds;
   {
     do
+#ifdef FORWARD
+    :: d_step { word[1] != 3 -> word[1] = 3; summary[1] = true; bell[1] = true }
+#else
     :: word[1] != 3 -> word[1] = 3
-    :: word[1] != 1 -> word[1] = 1
-    :: !summary[1] -> summary[1] = true
-    :: !bell[1] -> bell[1] = true
+    :: d_step { !summary[1] -> summary[1] = true; bell[1] = true }
+#endif
     :: nempty(queue[1]) -> d_step { queue[1]?i, k, fds; keep_tokens(2, fds); fly[i] = false; i = 0; k = 0; fds = 0 }
     :: HAS(2, 1) && !faked[1] -> faked[1] = true
 #ifdef MUTANT_TOKEN_IS_SOCKET

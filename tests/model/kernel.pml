@@ -110,8 +110,11 @@ inline exit(p, c) {
 #define MORTAL 7
 #endif
 proctype Killer() {
-  byte left = KILLS;
-end:
+  byte left;
+  if
+  :: left = KILLS
+  :: left = 0  /* or nobody: who can still be killed is not stuck, to SPIN */
+  fi;
   do
 #if MORTAL & 1
   :: d_step { left > 0 && alive[0] -> alive[0] = false; left-- }
@@ -122,6 +125,6 @@ end:
 #if MORTAL & 4
   :: d_step { left > 0 && alive[2] -> alive[2] = false; left-- }
 #endif
-  :: left > KILLS -> skip
+  :: left == 0 || !(alive[0] && alive[1]) -> break
   od
 }

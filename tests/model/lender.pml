@@ -67,6 +67,13 @@ inline drain(k) {
 #elif defined(MUTANT_CLEARS_BY_STORE)
   d_step { summary[k] = false; seen = word[k] };
   d_step { word[k] = 0; end_leases(k, seen, RELEASED); seen = 0 }
+#elif defined(SHORT)
+  d_step {  /* as if both were one step; the variants without SHORT have them apart */
+    if
+    :: summary[k] -> summary[k] = false; seen = word[k]; word[k] = 0; end_leases(k, seen, RELEASED); seen = 0
+    :: else -> skip
+    fi
+  }
 #else
   d_step { more = summary[k]; summary[k] = false };
   if

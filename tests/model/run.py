@@ -20,7 +20,7 @@ LIMIT_MIB = 2000
 LIMIT_S = 240  # a minute where nothing else runs
 
 # variant -> (what it is defined by, mutants and what they need beside it). MORTAL: bits of the processes that are killed.
-ONE = "ONE WEAK ROUNDS=3 KILLS=1 MORTAL=3"
+ONE = "ONE WEAK ROUNDS=2 KILLS=1 MORTAL=3"
 FORK = "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=1"
 VARIANTS = {
     # A lender and a borrower, on a machine that shows stores late; either is killed.
@@ -37,21 +37,23 @@ VARIANTS = {
         ],
     ),
     # Two borrowers, and blocks that both have.
-    "two": ("BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=2", ["ENDS_TWICE"]),
+    "two": ("SHORT BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=2", ["ENDS_TWICE"]),
     # A borrower that forks while another of its threads takes in and releases.
     "fork": (
-        FORK + " MORTAL=6",
+        "FORK SHORT BLOCKS=1 ROUNDS=2 KILLS=0",
         [
             "RELEASES_FAMILY",
             "CHILD_RELEASES",
             "LOOKS_FIRST",
             "MARKS_AFTER_FORK",
             "HELD_IN_FORK",
-            "PID_NOT_TOKEN",
             "CLOSES_EARLY",
             "RENEWS_WITH_NEXT_LEASE",
         ],
     ),
+    # The same, and the parent or the child is killed.
+    "fork_parent": (FORK + " MORTAL=2", ["PID_NOT_TOKEN"]),
+    "fork_child": (FORK + " MORTAL=4", []),
     # The same where stores are seen late: the lender waits, the borrower asks for a new token.
     "renew": ("FORK WEAK SHORT BLOCKS=1 ROUNDS=1 KILLS=0", ["NO_FENCE_RENEW"]),
     # Lender, forwarder, borrower.
@@ -67,10 +69,13 @@ VARIANTS = {
     "threads": ("ONE WEAK THREADS BLOCKS=1 SLOTS=1 ROUNDS=0 KILLS=1", ["NEW_PAGE_SLEEPS"]),
 }
 
-# enum in the model -> where the code has it, and what its enumerators are called there
+# Variants that between them have all of the lender's, the borrower's and the forwarder's steps.
+ENDS = {"renew", "forward", "threads"}
+
+# enum in the model -> the code's, in a header of impl/memory
 NAMES = {
-    "lease": ("impl/memory", r"enum class LeaseState\b[^{]*\{([^}]*)\}"),
-    "block": ("impl/memory", r"enum class BlockState\b[^{]*\{([^}]*)\}"),
+    "lease": r"enum class LeaseState\b[^{]*\{([^}]*)\}",
+    "block": r"enum class BlockState\b[^{]*\{([^}]*)\}",
 }
 
 
@@ -102,7 +107,7 @@ def verify(defines: list[str], cycles: bool = False) -> tuple[str | None, int]:
     if not errors or not states:
         raise Failed(f"pan said: {done.stdout}{done.stderr}")
     if errors[1] != "0":
-        return (found[1] if found else "an error"), int(float(states[1]))
+        return (found[1][:70] if found else "an error"), int(float(states[1]))
     for problem in ("max search depth too small", "out of memory", "Search not completed"):
         if problem in done.stdout:
             raise Failed(f"not everything was looked at: {problem}")
@@ -115,8 +120,8 @@ def check_variant(variant: str) -> None:
     if found:
         raise Failed(f"{variant}: {found}")
     print(f"{variant}: {states} states, nothing found", flush=True)
-    # A hostile process can go on for ever; of the others each ends.
-    if "HOSTILE" not in defines:
+    # That a run that goes on for ever is none of those that were looked at; where it is cheap. (A hostile process can.)
+    if variant in ENDS:
         found, states = verify(defines.split(), cycles=True)
         if found:
             raise Failed(f"{variant}: a run without an end: {found}")

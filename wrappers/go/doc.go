@@ -28,8 +28,15 @@
 //
 // # Waiting
 //
-// Every call that waits takes a context: its deadline is the call's, and its end ends the call. So does Close of the connection. A call that
+// Every call that waits takes a context (for room in an arena: [StorageOptions].Wait): its deadline is the call's, and its end ends the call. So does Close of the connection. A call that
 // has to wait occupies a thread and one fd until it returns.
+//
+// # Arenas and leases
+//
+// All that is born in an [Arena] ([StorageOptions]) has one fd and one mapping, here and at each borrower. What was sent is under a lease: its
+// block is not used again before the borrower closed it or died. StorageOptions.Wait waits for that in a full arena; [Arena.Stats] and
+// [LeaseHolders] tell who holds what. A program that wants no thread of the library's calls [LeaseUseNoThread] first, polls [LeaseFD] and calls
+// [LeasePoll].
 //
 // # Errors
 //

@@ -18,9 +18,10 @@ const (
 	kindMessage
 	kindConnection
 	kindDescriptor
+	kindArena
 )
 
-var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor"}
+var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena"}
 
 // reference is one counted reference of the C library's, to be given back once.
 type reference struct {
@@ -42,6 +43,8 @@ func (r reference) giveBack() {
 		C.tenon_connection_release((*C.tenon_connection)(r.pointer))
 	case kindDescriptor:
 		C.tenon_descriptor_release((*C.tenon_descriptor)(r.pointer))
+	case kindArena:
+		C.tenon_arena_release((*C.tenon_arena)(r.pointer))
 	}
 }
 

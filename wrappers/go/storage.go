@@ -11,6 +11,7 @@ package tenon
 import "C"
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"unsafe"
@@ -46,13 +47,23 @@ type StorageOptions struct {
 	Private   bool   // ordinary memory of this process; cannot be lent
 	Zeroed    bool   // all bytes 0 at birth
 	Alignment uint64 // bytes, a power of two up to 4096; 0: 64
+	Arena     *Arena // where it is born, in the arena's mode; nil: in the library's own
+
+	// How long a full arena is waited for: until this is done. Nil: not at all. The error's detail "holders" says who holds what.
+	Wait context.Context
 }
 
-func (o *StorageOptions) c() C.tenon_storage_options {
+// begin gives what C is told, until end.
+func (o *StorageOptions) begin() (C.tenon_storage_options, error) {
 	options := C.tenon_storage_options{struct_size: C.sizeof_tenon_storage_options}
 	if o == nil {
-		return options
+		return options, nil
 	}
+	arena, err := o.Arena.begin()
+	if err != nil {
+		return options, err
+	}
+	options.arena = arena
 	options.mode = C.tenon_mode(o.Mode)
 	options.alignment = C.uint64_t(o.Alignment)
 	if o.Isolated {
@@ -64,8 +75,16 @@ func (o *StorageOptions) c() C.tenon_storage_options {
 	if o.Zeroed {
 		options.flags |= C.TENON_STORAGE_ZEROED
 	}
-	return options
+	return options, nil
 }
+
+func (o *StorageOptions) end() {
+	if o != nil {
+		o.Arena.end()
+	}
+}
+
+func (o *StorageOptions) waits() bool { return o != nil && o.Wait != nil }
 
 // Device is where bytes lie, in DLPack's numbers: Type 1 is the CPU.
 type Device struct {
@@ -102,7 +121,16 @@ func (s *Storage) end() {
 // zero when the memory is fresh, and unspecified when a block is used again.
 func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 	collect()
-	given := options.c()
+	given, err := options.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer options.end()
+	if options.waits() {
+		return waitForStorage(options.Wait, func(timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_storage_new(given, C.uint64_t(nbytes), timeout, cancel, out, failure)
+		})
+	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
 	if status := C.tenon_storage_new(&given, C.uint64_t(nbytes), &out, &failure); status != C.TENON_OK {
@@ -114,12 +142,33 @@ func NewStorage(nbytes uint64, options *StorageOptions) (*Storage, error) {
 // NewStorageFrom makes a storage that holds a copy of data. With Mode Frozen it comes back frozen.
 func NewStorageFrom(data []byte, options *StorageOptions) (*Storage, error) {
 	collect()
-	given := options.c()
+	given, err := options.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer options.end()
+	if options.waits() {
+		return waitForStorage(options.Wait, func(timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error) C.tenon_status {
+			return C.tenon_go_storage_new_from(given, unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)), timeout, cancel, out, failure)
+		})
+	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
 	status := C.tenon_storage_new_from(&given, unsafe.Pointer(unsafe.SliceData(data)), C.uint64_t(len(data)), &out, &failure)
 	if status != C.TENON_OK {
 		return nil, takeError(status, failure)
+	}
+	return newStorage(out), nil
+}
+
+// waitForStorage runs step, which waits for room in an arena.
+func waitForStorage(ctx context.Context, step func(timeout C.int64_t, cancel *C.tenon_cancel, out **C.tenon_storage, failure **C.tenon_error) C.tenon_status) (*Storage, error) {
+	var out *C.tenon_storage
+	err := wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		return step(timeout, cancel, &out, failure)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return newStorage(out), nil
 }

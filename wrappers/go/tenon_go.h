@@ -73,6 +73,20 @@ static inline tenon_status tenon_go_recv(tenon_connection* connection, int64_t t
   return tenon_recv(connection, &wait, out, err);
 }
 
+static inline tenon_status tenon_go_storage_new(tenon_storage_options options, uint64_t nbytes, int64_t timeout_ns, tenon_cancel* cancel,
+                                                tenon_storage** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  options.wait = &wait;
+  return tenon_storage_new(&options, nbytes, out, err);
+}
+
+static inline tenon_status tenon_go_storage_new_from(tenon_storage_options options, const void* data, uint64_t nbytes, int64_t timeout_ns,
+                                                     tenon_cancel* cancel, tenon_storage** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  options.wait = &wait;
+  return tenon_storage_new_from(&options, data, nbytes, out, err);
+}
+
 /* The four strings lie in C's memory, so that the struct may point to them. NULL: not given. */
 static inline tenon_filename_options tenon_go_filename_options(uint32_t access, uint32_t flags, uint32_t mode, uint32_t group,
                                                                const char* directory, const char* prefix, const char* name,

@@ -116,6 +116,7 @@ func wait(ctx context.Context, closers *waits, step func(timeout C.int64_t, canc
 			return closedError(kindNames[kindConnection])
 		}
 		if done := ended(ctx); done != nil {
+			done.(*Error).Details = err.(*Error).Details
 			return done
 		}
 	}

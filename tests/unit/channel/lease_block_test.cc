@@ -47,7 +47,7 @@ Bytes with(Bytes bytes, size_t offset, T value) {
 
 void expect_refused(const Bytes& bytes, Code code, const char* what) {
   size_t used = 12345;
-  const Result<LeaseBlock> result = decode_lease_block(bytes, &used);
+  Result<LeaseBlock> result = decode_lease_block(bytes, &used);
   ASSERT_FALSE(result.is_ok()) << what;
   EXPECT_EQ(result.status().code(), code) << what << ": " << result.status().message();
   EXPECT_EQ(used, 12345U) << what;
@@ -73,7 +73,7 @@ TEST(LeaseBlock, ComesBack) {
     const size_t nbytes = bytes.size();
     bytes.resize(nbytes + 100);  // the descriptor
     size_t used = 0;
-    const Result<LeaseBlock> back = decode_lease_block(bytes, &used);
+    Result<LeaseBlock> back = decode_lease_block(bytes, &used);
     ASSERT_TRUE(back.is_ok()) << each.file;
     EXPECT_EQ(used, nbytes);
     expect_same(each.block, back.value());
@@ -139,7 +139,7 @@ TEST(LeaseBlock, GoldenFiles) {
     std::memcpy(read.data(), text.data(), text.size());
     EXPECT_EQ(read, bytes) << each.file;
     size_t used = 0;
-    const Result<LeaseBlock> back = decode_lease_block(read, &used);
+    Result<LeaseBlock> back = decode_lease_block(read, &used);
     ASSERT_TRUE(back.is_ok()) << each.file;
     expect_same(each.block, back.value());
   }

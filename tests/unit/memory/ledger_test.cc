@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -117,7 +118,7 @@ TEST(Ledger, SlotsAreUsedAgain) {
   for (int round = 0; round < 1000; ++round) {
     const std::vector<uint32_t> slots = both.grant(object.get(), 3);
     for (const uint32_t slot : slots) EXPECT_LT(slot, 13U);
-    for (const uint32_t slot : slots) holding->give_back(slot, fork_count());
+    for (const uint32_t slot : slots) holding->give_back(slot, fork_mark());
     ASSERT_EQ(both.ledger->drain(), 3U);
   }
   EXPECT_EQ(object->leases, 10);
@@ -174,7 +175,7 @@ TEST(Ledger, TheBellEndsLeasesAtOnceWhereSomebodyWaits) {
   const std::vector<uint32_t> slots = both.grant(object.get(), 2);
   const Ref<Holding> holding = both.open();
   both.ledger->always_ring();
-  holding->give_back(slots[0], fork_count());
+  holding->give_back(slots[0], fork_mark());
   EXPECT_TRUE(soon([&] { return object->leases == 1; })) << "the service heard no bell";
   EXPECT_EQ(both.ledger->totals().borrower.pid, getpid());
 }
@@ -190,7 +191,7 @@ TEST(Ledger, NoMoreLeasesThanThePageHas) {
   ASSERT_TRUE(both.ledger->grant(std::span(most).first(lease_page::kSlots), slots.data()).is_ok());
   EXPECT_EQ(both.ledger->grant(std::span(most).first(1), slots.data()).code(), Code::kResourceExhausted);
   const Ref<Holding> holding = both.open();
-  holding->give_back(lease_page::kSlots - 1, fork_count());
+  holding->give_back(lease_page::kSlots - 1, fork_mark());
   EXPECT_EQ(both.ledger->drain(), 1U);
   EXPECT_TRUE(both.ledger->grant(std::span(most).first(1), slots.data()).is_ok());
 }
@@ -207,7 +208,7 @@ TEST(Ledger, ThreadsGiveBackWhileOthersAreGranted) {
   for (int id = 0; id < 3; ++id) {
     borrowers.emplace_back([&] {
       for (int round = 0; round < 500; ++round) {
-        for (const uint32_t slot : both.grant(object.get(), 5)) holding->give_back(slot, fork_count());
+        for (const uint32_t slot : both.grant(object.get(), 5)) holding->give_back(slot, fork_mark());
       }
     });
   }

@@ -37,14 +37,15 @@ static PyObject *storage_retained(PyObject *self, PyObject *unused) {
   return PyLong_FromVoidPtr(tenon_storage_retain(storage));
 }
 
-/* _new(nbytes, mode, flags, alignment) */
+/* _new(nbytes, mode, flags, alignment, address of a tenon_arena or 0) */
 static PyObject *storage_new(PyObject *type, PyObject *args) {
-  unsigned long long nbytes, alignment;
+  unsigned long long nbytes, alignment, arena;
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
-  if (!PyArg_ParseTuple(args, "KIIK:new", &nbytes, &options.mode, &options.flags, &alignment)) return NULL;
+  if (!PyArg_ParseTuple(args, "KIIKK:new", &nbytes, &options.mode, &options.flags, &alignment, &arena)) return NULL;
   options.alignment = alignment;
+  options.arena = (tenon_arena *)(uintptr_t)arena;
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
   tenon_status status;
@@ -55,15 +56,16 @@ static PyObject *storage_new(PyObject *type, PyObject *args) {
   return wrap_storage((PyTypeObject *)type, storage);
 }
 
-/* _new_from(buffer, mode, flags, alignment) */
+/* _new_from(buffer, mode, flags, alignment, address of a tenon_arena or 0) */
 static PyObject *storage_new_from(PyObject *type, PyObject *args) {
   PyObject *data;
-  unsigned long long alignment;
+  unsigned long long alignment, arena;
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
-  if (!PyArg_ParseTuple(args, "OIIK:new_from", &data, &options.mode, &options.flags, &alignment)) return NULL;
+  if (!PyArg_ParseTuple(args, "OIIKK:new_from", &data, &options.mode, &options.flags, &alignment, &arena)) return NULL;
   options.alignment = alignment;
+  options.arena = (tenon_arena *)(uintptr_t)arena;
   Py_buffer view;
   if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) != 0) return NULL;
   tenon_storage *storage = NULL;

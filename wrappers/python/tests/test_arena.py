@@ -210,7 +210,7 @@ def test_storages_outlive_the_arena() -> None:
     arena.close()
     arena.close()
     assert tensor.tolist() == [3] * 8
-    for use in (lambda: arena.empty(1), lambda: arena.stats(), lambda: arena.reserve(1), lambda: tenon.Storage.new(1, arena=arena)):
+    for use in (lambda: arena.empty(1), arena.stats, lambda: arena.reserve(1), lambda: tenon.Storage.new(1, arena=arena)):
         with pytest.raises(ValueError, match="already closed"):
             use()
     view = tensor.numpy()

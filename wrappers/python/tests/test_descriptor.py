@@ -23,7 +23,7 @@ except tenon.TenonError as error:
 def test_in_one_process() -> None:
     tensor = tenon.from_numpy(np.arange(6, dtype=np.int16).reshape(2, 3))
     with tenon.Descriptor(tenon.Message({"w": tensor[:, 1:]}, user_bytes=b"u")) as descriptor:
-        assert len(descriptor.fds) == 1
+        assert len(descriptor.fds) == 2  # of the segment, and the token of the lease
         message = tenon.open_descriptor(descriptor.bytes, descriptor.fds)
         assert str(len(descriptor.bytes)) in repr(descriptor)
     assert message["w"].tolist() == [[1, 2], [4, 5]] and message.user_bytes == b"u"

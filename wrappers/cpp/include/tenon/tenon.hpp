@@ -24,6 +24,7 @@
 #ifndef TENON_TENON_HPP
 #define TENON_TENON_HPP
 
+#include <tenon/cpp/arena.hpp>
 #include <tenon/cpp/by_fd.hpp>
 #include <tenon/cpp/by_filename.hpp>
 #include <tenon/cpp/connection.hpp>
@@ -31,6 +32,7 @@
 #include <tenon/cpp/dlpack.hpp>
 #include <tenon/cpp/dtype.hpp>
 #include <tenon/cpp/error.hpp>
+#include <tenon/cpp/lease.hpp>
 #include <tenon/cpp/message.hpp>
 #include <tenon/cpp/stats.hpp>
 #include <tenon/cpp/storage.hpp>

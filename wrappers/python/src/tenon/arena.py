@@ -11,6 +11,7 @@ from tenon.wait import run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, Literal
 
     from typing_extensions import Buffer
@@ -214,42 +215,36 @@ class Arena(Managed):
         return f"<tenon.Arena of {now.bytes_capacity} bytes: {now.bytes_live} live, {now.bytes_lent} lent>"
 
 
-def new_storage(arena: Arena, nbytes: int, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None) -> int:
-    """The address of a new storage."""
-    return _born(
-        arena, mode, flags, alignment, timeout, cancel, lambda options, out, error: lib.tenon_storage_new(options, nbytes, out, error)
-    )
+def new_storage(own: Any, nbytes: int, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None) -> int:
+    """Wait for room in an arena: the address of a new storage."""
+    options = _options(own, mode, flags, alignment)
+    return _wait(options, lambda out, error: lib.tenon_storage_new(options, nbytes, out, error), timeout, cancel)
 
 
-def new_storage_from(
-    arena: Arena, data: Buffer, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None
-) -> int:
-    """The address of a new storage that holds a copy."""
+def new_storage_from(own: Any, data: Buffer, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None) -> int:
+    """The same for one that holds a copy."""
+    options = _options(own, mode, flags, alignment)
     with memoryview(data) as view, ffi.from_buffer(view) as source:
-        return _born(
-            arena,
-            mode,
-            flags,
-            alignment,
-            timeout,
-            cancel,
-            lambda options, out, error: lib.tenon_storage_new_from(options, source, view.nbytes, out, error),
-        )
+        nbytes = view.nbytes
+        return _wait(options, lambda out, error: lib.tenon_storage_new_from(options, source, nbytes, out, error), timeout, cancel)
 
 
-def _born(arena: Arena, mode: int, flags: int, alignment: int, timeout: float | None, cancel: Cancel | None, make: Any) -> int:
-    own = arena._own()
+def _options(own: Any, mode: int, flags: int, alignment: int) -> Any:
     options = ffi.new("tenon_storage_options *")
     options.struct_size = ffi.sizeof("tenon_storage_options")
     options.mode = mode
     options.flags = flags
     options.alignment = alignment
     options.arena = own
+    return options
+
+
+def _wait(options: Any, make: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel | None) -> int:
     out = ffi.new("tenon_storage **")
 
     def step(wait: Any, error: Any) -> int:
         options.wait = wait
-        return int(make(options, out, error))
+        return make(out, error)
 
     run(step, timeout, cancel)
     return int(ffi.cast("uintptr_t", out[0]))

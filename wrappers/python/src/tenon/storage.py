@@ -60,10 +60,13 @@ class Storage(Closing, StorageBase):
         size, number = unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode")
         flags, multiple = _flags(isolated, private, zeroed), unsigned(alignment, "alignment")
         if arena is None:
-            return cls._new(size, number, flags, multiple)
+            return cls._new(size, number, flags, multiple, 0)
+        own = arena._own()
+        if timeout == 0:
+            return cls._new(size, number, flags, multiple, int(ffi.cast("uintptr_t", own)))
         from tenon.arena import new_storage
 
-        return cls._adopt(new_storage(arena, size, number, flags, multiple, timeout, cancel))
+        return cls._adopt(new_storage(own, size, number, flags, multiple, timeout, cancel))
 
     @classmethod
     def new_from(
@@ -81,10 +84,13 @@ class Storage(Closing, StorageBase):
         """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen. arena, timeout: as new."""
         number, flags, multiple = number_of(MODES, mode, "mode"), _flags(isolated, private, False), unsigned(alignment, "alignment")
         if arena is None:
-            return cls._new_from(data, number, flags, multiple)
+            return cls._new_from(data, number, flags, multiple, 0)
+        own = arena._own()
+        if timeout == 0:
+            return cls._new_from(data, number, flags, multiple, int(ffi.cast("uintptr_t", own)))
         from tenon.arena import new_storage_from
 
-        return cls._adopt(new_storage_from(arena, data, number, flags, multiple, timeout, cancel))
+        return cls._adopt(new_storage_from(own, data, number, flags, multiple, timeout, cancel))
 
     @classmethod
     def new_filename(cls, nbytes: int, filename: Filename | None = None) -> Self:

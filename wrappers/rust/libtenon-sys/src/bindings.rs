@@ -46,6 +46,11 @@ pub struct tenon_error {
 pub struct tenon_storage {
     _unused: [u8; 0],
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_arena {
+    _unused: [u8; 0],
+}
 ///Who may write to a shared storage. Chosen at birth, because the kernel's seals belong to the memory and not to a lend.
 pub type tenon_mode = u32;
 ///lender and borrowers write
@@ -76,12 +81,16 @@ pub struct tenon_storage_options {
     pub flags: u32,
     ///bytes, a power of two up to 4096; 0: 64
     pub alignment: u64,
+    ///borrowed for the call; where it is born, in the arena's mode; NULL: in the library's own
+    pub arena: *mut tenon_arena,
+    ///borrowed for the call; how long a full arena is waited for; NULL: not at all
+    pub wait: *const tenon_wait,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_storage_options",
-    ][::core::mem::size_of::<tenon_storage_options>() - 24usize];
+    ][::core::mem::size_of::<tenon_storage_options>() - 40usize];
     [
         "Alignment of tenon_storage_options",
     ][::core::mem::align_of::<tenon_storage_options>() - 8usize];
@@ -97,6 +106,12 @@ const _: () = {
     [
         "Offset of field: tenon_storage_options::alignment",
     ][::core::mem::offset_of!(tenon_storage_options, alignment) - 16usize];
+    [
+        "Offset of field: tenon_storage_options::arena",
+    ][::core::mem::offset_of!(tenon_storage_options, arena) - 24usize];
+    [
+        "Offset of field: tenon_storage_options::wait",
+    ][::core::mem::offset_of!(tenon_storage_options, wait) - 32usize];
 };
 ///A device, in DLPack's numbers: type 1 is the CPU.
 #[repr(C)]
@@ -116,30 +131,242 @@ const _: () = {
         "Offset of field: tenon_device::id",
     ][::core::mem::offset_of!(tenon_device, id) - 4usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cancel {
+    _unused: [u8; 0],
+}
+///a signal whose handler returned ends the wait with TENON_INTERRUPTED
+pub const TENON_WAIT_INTERRUPTIBLE: _bindgen_ty_4 = 1;
+pub type _bindgen_ty_4 = ::core::ffi::c_uint;
+///How long a call may wait. A NULL wait, where one is taken, means: for ever, not interruptible.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_wait {
+    ///sizeof(tenon_wait), set by the caller
+    pub struct_size: usize,
+    ///nanoseconds on CLOCK_MONOTONIC; < 0: for ever; 0: do not wait (TENON_WOULD_BLOCK)
+    pub timeout_ns: i64,
+    ///borrowed for the call; NULL: cannot be cancelled
+    pub cancel: *mut tenon_cancel,
+    ///TENON_WAIT_*
+    pub flags: u32,
+    ///0
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_wait"][::core::mem::size_of::<tenon_wait>() - 32usize];
+    ["Alignment of tenon_wait"][::core::mem::align_of::<tenon_wait>() - 8usize];
+    [
+        "Offset of field: tenon_wait::struct_size",
+    ][::core::mem::offset_of!(tenon_wait, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_wait::timeout_ns",
+    ][::core::mem::offset_of!(tenon_wait, timeout_ns) - 8usize];
+    [
+        "Offset of field: tenon_wait::cancel",
+    ][::core::mem::offset_of!(tenon_wait, cancel) - 16usize];
+    [
+        "Offset of field: tenon_wait::flags",
+    ][::core::mem::offset_of!(tenon_wait, flags) - 24usize];
+    [
+        "Offset of field: tenon_wait::reserved",
+    ][::core::mem::offset_of!(tenon_wait, reserved) - 28usize];
+};
+///Kinds of pages, from the ordinary up.
+pub type tenon_pages = u32;
+///THP where the machine gives them to shared memory, else ordinary ones
+pub const TENON_PAGES_AUTO: _bindgen_ty_5 = 0;
+///ordinary pages, 4 KiB on x86
+pub const TENON_PAGES_SMALL: _bindgen_ty_5 = 1;
+///transparent huge pages
+pub const TENON_PAGES_THP: _bindgen_ty_5 = 2;
+///pages of the pool that the administrator set aside; PyTorch cannot open such memory
+pub const TENON_PAGES_HUGETLB: _bindgen_ty_5 = 3;
+pub type _bindgen_ty_5 = ::core::ffi::c_uint;
+///never swapped out; counts against RLIMIT_MEMLOCK
+pub const TENON_ARENA_LOCKED: _bindgen_ty_6 = 1;
+///pages or node that cannot be had are an error; without it the next best is taken, and told
+pub const TENON_ARENA_EXACT: _bindgen_ty_6 = 2;
+pub type _bindgen_ty_6 = ::core::ffi::c_uint;
+///How an arena is made. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_arena_options {
+    ///sizeof(tenon_arena_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES; of all its storages
+    pub mode: tenon_mode,
+    ///TENON_ARENA_*
+    pub flags: u32,
+    ///most bytes that it can hold; 0: as much address space as can be had, at most 1 TiB
+    pub capacity_nbytes: u64,
+    ///of each storage, bytes, a power of two from 64 to 4096; 0: 64
+    pub alignment: u64,
+    ///TENON_PAGES_*
+    pub pages: tenon_pages,
+    ///0: wherever; n + 1: memory of node n only
+    pub numa_node_plus_1: i32,
+    ///TENON_PAGES_HUGETLB: size of the pool's pages; 0: the machine's default
+    pub huge_page_nbytes: u64,
+    ///memory that is made ready in the background, from the start on; 0: none
+    pub prefault_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_arena_options",
+    ][::core::mem::size_of::<tenon_arena_options>() - 56usize];
+    [
+        "Alignment of tenon_arena_options",
+    ][::core::mem::align_of::<tenon_arena_options>() - 8usize];
+    [
+        "Offset of field: tenon_arena_options::struct_size",
+    ][::core::mem::offset_of!(tenon_arena_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_arena_options::mode",
+    ][::core::mem::offset_of!(tenon_arena_options, mode) - 8usize];
+    [
+        "Offset of field: tenon_arena_options::flags",
+    ][::core::mem::offset_of!(tenon_arena_options, flags) - 12usize];
+    [
+        "Offset of field: tenon_arena_options::capacity_nbytes",
+    ][::core::mem::offset_of!(tenon_arena_options, capacity_nbytes) - 16usize];
+    [
+        "Offset of field: tenon_arena_options::alignment",
+    ][::core::mem::offset_of!(tenon_arena_options, alignment) - 24usize];
+    [
+        "Offset of field: tenon_arena_options::pages",
+    ][::core::mem::offset_of!(tenon_arena_options, pages) - 32usize];
+    [
+        "Offset of field: tenon_arena_options::numa_node_plus_1",
+    ][::core::mem::offset_of!(tenon_arena_options, numa_node_plus_1) - 36usize];
+    [
+        "Offset of field: tenon_arena_options::huge_page_nbytes",
+    ][::core::mem::offset_of!(tenon_arena_options, huge_page_nbytes) - 40usize];
+    [
+        "Offset of field: tenon_arena_options::prefault_nbytes",
+    ][::core::mem::offset_of!(tenon_arena_options, prefault_nbytes) - 48usize];
+};
+///What an arena holds, and what it got. All figures are of one moment.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_arena_stats {
+    ///sizeof(tenon_arena_stats), set by the caller
+    pub struct_size: usize,
+    ///what it can hold
+    pub bytes_capacity: u64,
+    ///memory that it has from the system
+    pub bytes_reserved: u64,
+    ///in storages of this process
+    pub bytes_live: u64,
+    ///under leases, whether their storage still lives here or not
+    pub bytes_lent: u64,
+    ///reserved, and nobody's
+    pub bytes_free: u64,
+    ///the longest free piece
+    pub bytes_largest_free: u64,
+    ///lent without a lease (by fd, by name) and released: never used again
+    pub bytes_retired: u64,
+    ///the most that was live or lent at once
+    pub bytes_peak: u64,
+    ///storages of this process
+    pub blocks_live: u64,
+    ///blocks under leases
+    pub blocks_lent: u64,
+    ///of the free bytes, how many in 1,000 lie outside the longest piece
+    pub fragmentation: u32,
+    ///which pages it got: TENON_PAGES_*, not AUTO
+    pub pages: tenon_pages,
+    ///and of what size
+    pub page_nbytes: u64,
+    ///the node that it is bound to; -1: none
+    pub numa_node: i32,
+    ///1 if never swapped out
+    pub locked: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_arena_stats",
+    ][::core::mem::size_of::<tenon_arena_stats>() - 112usize];
+    [
+        "Alignment of tenon_arena_stats",
+    ][::core::mem::align_of::<tenon_arena_stats>() - 8usize];
+    [
+        "Offset of field: tenon_arena_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_arena_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_capacity",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_capacity) - 8usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_reserved",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_reserved) - 16usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_live",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_live) - 24usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_lent",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_lent) - 32usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_free",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_free) - 40usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_largest_free",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_largest_free) - 48usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_retired",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_retired) - 56usize];
+    [
+        "Offset of field: tenon_arena_stats::bytes_peak",
+    ][::core::mem::offset_of!(tenon_arena_stats, bytes_peak) - 64usize];
+    [
+        "Offset of field: tenon_arena_stats::blocks_live",
+    ][::core::mem::offset_of!(tenon_arena_stats, blocks_live) - 72usize];
+    [
+        "Offset of field: tenon_arena_stats::blocks_lent",
+    ][::core::mem::offset_of!(tenon_arena_stats, blocks_lent) - 80usize];
+    [
+        "Offset of field: tenon_arena_stats::fragmentation",
+    ][::core::mem::offset_of!(tenon_arena_stats, fragmentation) - 88usize];
+    [
+        "Offset of field: tenon_arena_stats::pages",
+    ][::core::mem::offset_of!(tenon_arena_stats, pages) - 92usize];
+    [
+        "Offset of field: tenon_arena_stats::page_nbytes",
+    ][::core::mem::offset_of!(tenon_arena_stats, page_nbytes) - 96usize];
+    [
+        "Offset of field: tenon_arena_stats::numa_node",
+    ][::core::mem::offset_of!(tenon_arena_stats, numa_node) - 104usize];
+    [
+        "Offset of field: tenon_arena_stats::locked",
+    ][::core::mem::offset_of!(tenon_arena_stats, locked) - 108usize];
+};
 ///What a handle allows, or an opener asks for.
 pub type tenon_access = u32;
 ///share: what the mode gives; open: what the handle gives
-pub const TENON_ACCESS_AUTO: _bindgen_ty_4 = 0;
+pub const TENON_ACCESS_AUTO: _bindgen_ty_7 = 0;
 ///share: the kernel must enforce it, so TENON_MODE_SHARED is refused; open: map to read
-pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_4 = 1;
+pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_7 = 1;
 ///both sides write; TENON_MODE_SHARED only
-pub const TENON_ACCESS_WRITABLE: _bindgen_ty_4 = 2;
-pub type _bindgen_ty_4 = ::core::ffi::c_uint;
+pub const TENON_ACCESS_WRITABLE: _bindgen_ty_7 = 2;
+pub type _bindgen_ty_7 = ::core::ffi::c_uint;
 ///writes stay in this process; pages not written yet still show the lender's later writes
-pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_5 = 1;
+pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_8 = 1;
 ///copy the bytes now: a snapshot, in private memory
-pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_5 = 2;
+pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_8 = 2;
 ///the fd is the library's once the call succeeds; on failure it stays the caller's
-pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_5 = 4;
+pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_8 = 4;
 ///take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
-pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_5 = 8;
+pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_8 = 8;
 ///tenon_open_filename: take a name that belongs to another user
-pub const TENON_OPEN_OTHER_USER: _bindgen_ty_5 = 16;
+pub const TENON_OPEN_OTHER_USER: _bindgen_ty_8 = 16;
 ///tenon_open_filename: do not tell the manager that the handle names
-pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_5 = 32;
+pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_8 = 32;
 ///tenon_open_filename: a message was received, so also do what tenon_filename_decref does
-pub const TENON_OPEN_DECREF: _bindgen_ty_5 = 64;
-pub type _bindgen_ty_5 = ::core::ffi::c_uint;
+pub const TENON_OPEN_DECREF: _bindgen_ty_8 = 64;
+pub type _bindgen_ty_8 = ::core::ffi::c_uint;
 ///How to reach a storage by fd. The fd carries the bytes; offset and sizes say where. Everything in bytes.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -240,56 +467,13 @@ const _: () = {
         "Offset of field: tenon_open_options::flags",
     ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
 };
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_cancel {
-    _unused: [u8; 0],
-}
-///a signal whose handler returned ends the wait with TENON_INTERRUPTED
-pub const TENON_WAIT_INTERRUPTIBLE: _bindgen_ty_6 = 1;
-pub type _bindgen_ty_6 = ::core::ffi::c_uint;
-///How long a call may wait. A NULL wait, where one is taken, means: for ever, not interruptible.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_wait {
-    ///sizeof(tenon_wait), set by the caller
-    pub struct_size: usize,
-    ///nanoseconds on CLOCK_MONOTONIC; < 0: for ever; 0: do not wait (TENON_WOULD_BLOCK)
-    pub timeout_ns: i64,
-    ///borrowed for the call; NULL: cannot be cancelled
-    pub cancel: *mut tenon_cancel,
-    ///TENON_WAIT_*
-    pub flags: u32,
-    ///0
-    pub reserved: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of tenon_wait"][::core::mem::size_of::<tenon_wait>() - 32usize];
-    ["Alignment of tenon_wait"][::core::mem::align_of::<tenon_wait>() - 8usize];
-    [
-        "Offset of field: tenon_wait::struct_size",
-    ][::core::mem::offset_of!(tenon_wait, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_wait::timeout_ns",
-    ][::core::mem::offset_of!(tenon_wait, timeout_ns) - 8usize];
-    [
-        "Offset of field: tenon_wait::cancel",
-    ][::core::mem::offset_of!(tenon_wait, cancel) - 16usize];
-    [
-        "Offset of field: tenon_wait::flags",
-    ][::core::mem::offset_of!(tenon_wait, flags) - 24usize];
-    [
-        "Offset of field: tenon_wait::reserved",
-    ][::core::mem::offset_of!(tenon_wait, reserved) - 28usize];
-};
 ///share: PyTorch must be able to open it, so a manager is asked to guard the name
-pub const TENON_FILENAME_TORCH: _bindgen_ty_7 = 1;
+pub const TENON_FILENAME_TORCH: _bindgen_ty_9 = 1;
 ///share: also do what tenon_filename_incref does
-pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_7 = 2;
+pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_9 = 2;
 ///the members of options.group may open it too
-pub const TENON_FILENAME_GROUP: _bindgen_ty_7 = 4;
-pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+pub const TENON_FILENAME_GROUP: _bindgen_ty_9 = 4;
+pub type _bindgen_ty_9 = ::core::ffi::c_uint;
 ///How a name is made. NULL, where one is taken, means all zero. All strings are borrowed for the call.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -399,10 +583,10 @@ const _: () = {
     ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
 };
 ///count, remove nothing
-pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_8 = 1;
+pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_10 = 1;
 ///also remove PyTorch's own dead files (name torch_PID_…, nobody holds it, its maker is gone)
-pub const TENON_SWEEP_TORCH: _bindgen_ty_8 = 2;
-pub type _bindgen_ty_8 = ::core::ffi::c_uint;
+pub const TENON_SWEEP_TORCH: _bindgen_ty_10 = 2;
+pub type _bindgen_ty_10 = ::core::ffi::c_uint;
 ///What to sweep. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -508,44 +692,44 @@ const _: () = {
         "Offset of field: tenon_dtype::lanes",
     ][::core::mem::offset_of!(tenon_dtype, lanes) - 2usize];
 };
-pub const TENON_DTYPE_INT: _bindgen_ty_9 = 0;
-pub const TENON_DTYPE_UINT: _bindgen_ty_9 = 1;
-pub const TENON_DTYPE_FLOAT: _bindgen_ty_9 = 2;
-pub const TENON_DTYPE_BFLOAT: _bindgen_ty_9 = 4;
-pub const TENON_DTYPE_COMPLEX: _bindgen_ty_9 = 5;
-pub const TENON_DTYPE_BOOL: _bindgen_ty_9 = 6;
-pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_9 = 7;
-pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_9 = 8;
-pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_9 = 9;
-pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_9 = 10;
-pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_9 = 11;
-pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_9 = 12;
-pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_9 = 13;
-pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_9 = 14;
-pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_9 = 15;
-pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_9 = 16;
-pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_9 = 17;
-pub type _bindgen_ty_9 = ::core::ffi::c_uint;
+pub const TENON_DTYPE_INT: _bindgen_ty_11 = 0;
+pub const TENON_DTYPE_UINT: _bindgen_ty_11 = 1;
+pub const TENON_DTYPE_FLOAT: _bindgen_ty_11 = 2;
+pub const TENON_DTYPE_BFLOAT: _bindgen_ty_11 = 4;
+pub const TENON_DTYPE_COMPLEX: _bindgen_ty_11 = 5;
+pub const TENON_DTYPE_BOOL: _bindgen_ty_11 = 6;
+pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_11 = 7;
+pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_11 = 8;
+pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_11 = 9;
+pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_11 = 10;
+pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_11 = 11;
+pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_11 = 12;
+pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_11 = 13;
+pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_11 = 14;
+pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_11 = 15;
+pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_11 = 16;
+pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_11 = 17;
+pub type _bindgen_ty_11 = ::core::ffi::c_uint;
 ///room for every name, with its NUL
-pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_10 = 32;
-pub type _bindgen_ty_10 = ::core::ffi::c_uint;
+pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_12 = 32;
+pub type _bindgen_ty_12 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_tensor {
     _unused: [u8; 0],
 }
 ///travels with the tensor; means nothing to Tenon
-pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_11 = 1;
+pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_13 = 1;
 ///travels with the tensor; means nothing to Tenon
-pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_11 = 2;
+pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_13 = 2;
 ///the elements are to be read conjugated
-pub const TENON_TENSOR_CONJ: _bindgen_ty_11 = 4;
+pub const TENON_TENSOR_CONJ: _bindgen_ty_13 = 4;
 ///the elements are to be read negated
-pub const TENON_TENSOR_NEG: _bindgen_ty_11 = 8;
-pub type _bindgen_ty_11 = ::core::ffi::c_uint;
+pub const TENON_TENSOR_NEG: _bindgen_ty_13 = 8;
+pub type _bindgen_ty_13 = ::core::ffi::c_uint;
 ///dimensions at most
-pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_12 = 64;
-pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_14 = 64;
+pub type _bindgen_ty_14 = ::core::ffi::c_uint;
 ///The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -686,18 +870,18 @@ pub struct tenon_message {
     _unused: [u8; 0],
 }
 ///bytes of the user's own in one message
-pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_13 = 65536;
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_15 = 65536;
 ///bytes of one tensor's name, without the NUL
-pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_13 = 4096;
-pub type _bindgen_ty_13 = ::core::ffi::c_uint;
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_15 = 4096;
+pub type _bindgen_ty_15 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_connection {
     _unused: [u8; 0],
 }
 ///the socket is the library's once tenon_connection_new succeeds
-pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_14 = 1;
-pub type _bindgen_ty_14 = ::core::ffi::c_uint;
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_16 = 1;
+pub type _bindgen_ty_16 = ::core::ffi::c_uint;
 ///Limits and options of one connection. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -759,8 +943,8 @@ pub struct tenon_descriptor {
 }
 /**no fds travel: the opener fetches them from this process through /proc, so this
 process must live, and hold the descriptor, until then; same user and pid namespace*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_15 = 1;
-pub type _bindgen_ty_15 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_17 = 1;
+pub type _bindgen_ty_17 = ::core::ffi::c_uint;
 ///How a descriptor is made. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -789,6 +973,60 @@ const _: () = {
     [
         "Offset of field: tenon_descriptor_options::reserved",
     ][::core::mem::offset_of!(tenon_descriptor_options, reserved) - 12usize];
+};
+///Who holds leases of this process's blocks.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_lease_holder {
+    ///sizeof(tenon_lease_holder), set by the caller
+    pub struct_size: usize,
+    ///as the kernel tells it; 0: of a pid namespace that this process does not see
+    pub pid: i32,
+    ///as the kernel tells it
+    pub uid: u32,
+    ///that stand now
+    pub leases: u64,
+    ///of their blocks; a block with two leases counts twice
+    pub nbytes: u64,
+    ///leases ever granted
+    pub granted: u64,
+    ///of their blocks
+    pub granted_bytes: u64,
+    ///since the first of them
+    pub age_ns: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_lease_holder",
+    ][::core::mem::size_of::<tenon_lease_holder>() - 56usize];
+    [
+        "Alignment of tenon_lease_holder",
+    ][::core::mem::align_of::<tenon_lease_holder>() - 8usize];
+    [
+        "Offset of field: tenon_lease_holder::struct_size",
+    ][::core::mem::offset_of!(tenon_lease_holder, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_lease_holder::pid",
+    ][::core::mem::offset_of!(tenon_lease_holder, pid) - 8usize];
+    [
+        "Offset of field: tenon_lease_holder::uid",
+    ][::core::mem::offset_of!(tenon_lease_holder, uid) - 12usize];
+    [
+        "Offset of field: tenon_lease_holder::leases",
+    ][::core::mem::offset_of!(tenon_lease_holder, leases) - 16usize];
+    [
+        "Offset of field: tenon_lease_holder::nbytes",
+    ][::core::mem::offset_of!(tenon_lease_holder, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_lease_holder::granted",
+    ][::core::mem::offset_of!(tenon_lease_holder, granted) - 32usize];
+    [
+        "Offset of field: tenon_lease_holder::granted_bytes",
+    ][::core::mem::offset_of!(tenon_lease_holder, granted_bytes) - 40usize];
+    [
+        "Offset of field: tenon_lease_holder::age_ns",
+    ][::core::mem::offset_of!(tenon_lease_holder, age_ns) - 48usize];
 };
 ///What this library holds and has done in this process. All figures are of one moment, not of one instant.
 #[repr(C)]
@@ -1075,6 +1313,71 @@ extern "C" {
  @return bytes given back.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_trim() -> u64;
+    /**Make a cancel, not triggered. It uses one fd.
+ @param[out] out  new reference, release with tenon_cancel_release; untouched on failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread. After fork, parent and child trigger the same object.*/
+    pub fn tenon_cancel_new(
+        out: *mut *mut tenon_cancel,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**End every wait that uses this cancel, now and later, with TENON_CANCELLED.
+ @param[in] cancel  borrowed; NULL is allowed.
+ @since 0.1. Any thread, and async-signal-safe: a signal handler may call it.*/
+    pub fn tenon_cancel_trigger(cancel: *mut tenon_cancel);
+    /**Make a triggered cancel fit for use again.
+ @param[in] cancel  borrowed; NULL is allowed. No wait may be using it.
+ @since 0.1.*/
+    pub fn tenon_cancel_reset(cancel: *mut tenon_cancel);
+    /**Give a cancel back.
+ @param[in] cancel  consumed; NULL is allowed. No wait may be using it.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cancel_release(cancel: *mut tenon_cancel);
+    /**Make an arena.
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[out] out      new reference, release with tenon_arena_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, mappings, address space, RLIMIT_MEMLOCK; with
+         EXACT: huge pages), TENON_UNSUPPORTED (TENON_MODE_FROZEN: a frozen storage has a segment of its own; with EXACT:
+         the kernel has no such pages).
+ @since 0.1. Any thread.*/
+    pub fn tenon_arena_new(
+        options: *const tenon_arena_options,
+        out: *mut *mut tenon_arena,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more reference.
+ @param[in] arena  borrowed; NULL is allowed.
+ @return `arena`, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_arena_retain(arena: *mut tenon_arena) -> *mut tenon_arena;
+    /**Give one reference back. Its memory goes when the last storage in it is released and the last lease on it has ended.
+ @param[in] arena  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_arena_release(arena: *mut tenon_arena);
+    /**What it holds and what it got. Looks for leases that ended first.
+ @param[in]     arena  borrowed.
+ @param[in,out] out    the caller's; out->struct_size says how much may be written; untouched on failure.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_arena_stats_get(
+        arena: *const tenon_arena,
+        out: *mut tenon_arena_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take memory from the system ahead of need.
+ @param[in]  arena   borrowed.
+ @param[in]  nbytes  from the arena's start; more than its capacity means all of it.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (what was taken stays), TENON_UNSUPPORTED (in a child of fork).
+ @since 0.1. Any thread; allocations of other threads go on in between.*/
+    pub fn tenon_arena_reserve(
+        arena: *mut tenon_arena,
+        nbytes: u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Lend a storage: get an fd, an offset and a size that another process can open. No byte is copied or moved. The block is
  not used for another storage after its release, because nobody tells this process when the borrower is done; the
  memory goes back to the system with its segment. Who is lent one storage of a segment can read all of that segment (and
@@ -1117,27 +1420,6 @@ extern "C" {
  @param[in,out] handle  borrowed; NULL is allowed.
  @since 0.1. Any thread.*/
     pub fn tenon_fd_handle_close(handle: *mut tenon_fd_handle);
-    /**Make a cancel, not triggered. It uses one fd.
- @param[out] out  new reference, release with tenon_cancel_release; untouched on failure.
- @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread. After fork, parent and child trigger the same object.*/
-    pub fn tenon_cancel_new(
-        out: *mut *mut tenon_cancel,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**End every wait that uses this cancel, now and later, with TENON_CANCELLED.
- @param[in] cancel  borrowed; NULL is allowed.
- @since 0.1. Any thread, and async-signal-safe: a signal handler may call it.*/
-    pub fn tenon_cancel_trigger(cancel: *mut tenon_cancel);
-    /**Make a triggered cancel fit for use again.
- @param[in] cancel  borrowed; NULL is allowed. No wait may be using it.
- @since 0.1.*/
-    pub fn tenon_cancel_reset(cancel: *mut tenon_cancel);
-    /**Give a cancel back.
- @param[in] cancel  consumed; NULL is allowed. No wait may be using it.
- @since 0.1. Any thread.*/
-    pub fn tenon_cancel_release(cancel: *mut tenon_cancel);
     /**Make a storage that lives in a named file of its own, in PyTorch's layout, TENON_MODE_SHARED. The file appears whole, under its name, or
  not at all. Its memory is reserved first: a full directory is an error here and no SIGBUS later.
  @param[in]  options  borrowed; NULL: defaults. access is not looked at.
@@ -1648,6 +1930,38 @@ extern "C" {
         out: *mut *mut DLManagedTensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Who holds leases, one entry for each connection that does.
+ @param[in,out] out    array of n; out[0].struct_size set by the caller is the size of each, and is written to the others;
+                       may be NULL if n is 0; untouched on failure.
+ @param[in]     n      room in `out`.
+ @param[out]    total  how many there are; the first n of them are in `out`.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_lease_holders(
+        out: *mut tenon_lease_holder,
+        n: usize,
+        total: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Have no thread: from now on the process itself looks after what ends, by polling tenon_lease_fd and calling
+ tenon_lease_poll. Before the first lend and the first use of a name. A child of fork inherits the choice.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the thread runs already).
+ @since 0.1. Any thread.*/
+    pub fn tenon_lease_use_no_thread(err: *mut *mut tenon_error) -> tenon_status;
+    /**The fd to poll, readable when tenon_lease_poll has something to do. Without a thread only.
+ @param[out] out  borrowed; another one in a child of fork; untouched on failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds).
+ @since 0.1. Any thread.*/
+    pub fn tenon_lease_fd(out: *mut i32, err: *mut *mut tenon_error) -> tenon_status;
+    /**Do what is due: leases of borrowers that are gone, names, doorbells. Never blocks; about a millisecond at most, and the
+ fd stays readable if there is more.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the process has a thread for it), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread; of calls at once one works and the others return.*/
+    pub fn tenon_lease_poll(err: *mut *mut tenon_error) -> tenon_status;
     /**Fill in the figures.
  @param[in,out] out  the caller's; out->struct_size says how much may be written; untouched on failure.
  @param[out]    err  optional, see rule 2 in tenon.h.

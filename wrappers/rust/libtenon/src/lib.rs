@@ -4,6 +4,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Tenon is for Linux");
 
+mod arena;
 mod by_fd;
 mod by_filename;
 mod cell;
@@ -14,6 +15,7 @@ mod descriptor;
 mod dlpack;
 mod dtype;
 mod error;
+mod lease;
 mod message;
 #[cfg(feature = "ndarray")]
 mod ndarray;
@@ -29,6 +31,7 @@ mod weak;
 
 pub use tenon_sys as sys;
 
+pub use arena::{Arena, ArenaOptions, ArenaStats, Pages};
 pub use by_fd::{Access, FdHandle, OpenOptions};
 pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
 pub use cell::{ReadCell, SharedCell};
@@ -37,6 +40,7 @@ pub use descriptor::Descriptor;
 pub use dlpack::{DlpackLegacyTensor, DlpackTensor};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, ErrorKind, Result};
+pub use lease::{lease_fd, lease_holders, lease_poll, lease_use_no_thread, LeaseHolder};
 pub use message::Message;
 pub use spec::{Flags, TensorSpec};
 pub use stats::{stats, version, Stats};

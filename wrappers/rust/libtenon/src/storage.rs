@@ -344,10 +344,10 @@ unsafe fn wrap<O>(
     release: unsafe extern "C" fn(*mut c_void),
     flags: u32,
 ) -> Result<Storage> {
-    let mut options = StorageOptions::new().raw(false);
-    options.flags = flags;
-    // SAFETY: the caller's promise.
-    let made = make(|out, err| unsafe { sys::tenon_storage_wrap(data, nbytes, Some(release), context.cast(), &options, out, err) });
+    let made = StorageOptions::new().flag(flags).with_raw(false, |options| {
+        // SAFETY: the caller's promise.
+        make(|out, err| unsafe { sys::tenon_storage_wrap(data, nbytes, Some(release), context.cast(), options, out, err) })
+    });
     match made {
         // SAFETY: a new reference.
         Ok(raw) => Ok(unsafe { Storage::adopt(raw) }),

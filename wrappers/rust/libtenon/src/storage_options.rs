@@ -1,12 +1,14 @@
 //! How a storage is made: its options, and the filling of one that is to be frozen.
 
 use std::mem::{size_of, size_of_val};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
+use crate::arena::Arena;
 use crate::dtype::Element;
 use crate::error::{check, make, Result};
 use crate::storage::{write, Storage, StorageMut};
 use crate::sys;
+use crate::wait::Wait;
 
 /// How a storage is made. Without anything: [`Mode::Shared`](crate::Mode::Shared), in the arena, 64-byte aligned.
 ///
@@ -19,15 +21,17 @@ use crate::sys;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
-pub struct StorageOptions {
+pub struct StorageOptions<'a> {
     lender_writes: bool,
     flags: u32,
     alignment: u64,
+    arena: Option<&'a Arena>,
+    wait: Option<Wait<'a>>,
 }
 
-impl StorageOptions {
+impl<'a> StorageOptions<'a> {
     /// Everything by default.
-    pub fn new() -> StorageOptions {
+    pub fn new() -> Self {
         StorageOptions::default()
     }
 
@@ -56,60 +60,80 @@ impl StorageOptions {
         StorageOptions { alignment, ..self }
     }
 
-    fn flag(self, flag: u32) -> Self {
+    /// Born in this arena, in its mode. If it is full that is [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted), and the
+    /// error's detail "holders" says who holds what.
+    pub fn arena(self, arena: &'a Arena) -> Self {
+        StorageOptions { arena: Some(arena), ..self }
+    }
+
+    /// How long a full arena is waited for: for storages of this process to go, and for leases to end. Without this: not at all.
+    pub fn wait(self, wait: impl Into<Wait<'a>>) -> Self {
+        StorageOptions { wait: Some(wait.into()), ..self }
+    }
+
+    pub(crate) fn flag(self, flag: u32) -> Self {
         StorageOptions { flags: self.flags | flag, ..self }
     }
 
-    pub(crate) fn raw(self, frozen: bool) -> sys::tenon_storage_options {
+    // What `make` is given is of its own struct_size, and what it points to is borrowed for that call.
+    pub(crate) fn with_raw<R>(&self, frozen: bool, make: impl FnOnce(&sys::tenon_storage_options) -> R) -> R {
         let mode = match (frozen, self.lender_writes) {
             (true, _) => sys::TENON_MODE_FROZEN,
             (false, true) => sys::TENON_MODE_LENDER_WRITES,
             (false, false) => sys::TENON_MODE_SHARED,
         };
-        sys::tenon_storage_options {
+        let wait = self.wait.map(|wait| wait.raw());
+        make(&sys::tenon_storage_options {
             struct_size: size_of::<sys::tenon_storage_options>(),
             mode,
             flags: self.flags,
             alignment: self.alignment,
-        }
+            arena: self.arena.map_or(ptr::null_mut(), Arena::as_raw),
+            wait: wait.as_ref().map_or(ptr::null(), ptr::from_ref),
+        })
     }
 
     /// Make a storage of `nbytes` bytes. Its memory is reserved before this returns: a full machine is an error here
     /// ([`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted)) and no SIGBUS later.
     pub fn create(&self, nbytes: u64) -> Result<StorageMut> {
-        let options = self.raw(false);
-        // SAFETY: options is borrowed for the call (rule 4 in tenon.h).
-        let raw = make(|out, err| unsafe { sys::tenon_storage_new(&options, nbytes, out, err) })?;
+        let raw = self.new_raw(false, nbytes)?;
         // SAFETY: a new reference, writable: its mode is not FROZEN.
         Ok(StorageMut(unsafe { Storage::adopt(raw) }))
     }
 
     /// Make a storage that holds a copy of `data`. Faster than to create one and write to it.
     pub fn copy_from<T: Element>(&self, data: &[T]) -> Result<StorageMut> {
+        let raw = self.new_from(false, data)?;
         // SAFETY: as in create.
-        Ok(StorageMut(unsafe { Storage::adopt(new_from(&self.raw(false), data)?) }))
+        Ok(StorageMut(unsafe { Storage::adopt(raw) }))
     }
 
     /// Make a storage that holds a copy of `data`, frozen: nobody will ever write to it.
     pub fn copy_frozen<T: Element>(&self, data: &[T]) -> Result<Storage> {
+        let raw = self.new_from(true, data)?;
         // SAFETY: a new reference; new_from freezes it.
-        Ok(unsafe { Storage::adopt(new_from(&self.raw(true), data)?) })
+        Ok(unsafe { Storage::adopt(raw) })
     }
 
     /// Make a storage to be filled and then frozen.
     pub fn fill_frozen(&self, nbytes: u64) -> Result<Filling> {
-        let options = self.raw(true);
-        // SAFETY: options is borrowed for the call.
-        let raw = make(|out, err| unsafe { sys::tenon_storage_new(&options, nbytes, out, err) })?;
+        let raw = self.new_raw(true, nbytes)?;
         // SAFETY: a new reference, which nobody sees before it is frozen.
         Ok(Filling(unsafe { Storage::adopt(raw) }))
     }
-}
 
-fn new_from<T: Element>(options: &sys::tenon_storage_options, data: &[T]) -> Result<NonNull<sys::tenon_storage>> {
-    let nbytes = size_of_val(data) as u64;
-    // SAFETY: options and data are borrowed for the call; a T has no padding (Element).
-    make(|out, err| unsafe { sys::tenon_storage_new_from(options, data.as_ptr().cast(), nbytes, out, err) })
+    fn new_raw(&self, frozen: bool, nbytes: u64) -> Result<NonNull<sys::tenon_storage>> {
+        // SAFETY: options is borrowed for the call (rule 4 in tenon.h).
+        self.with_raw(frozen, |options| make(|out, err| unsafe { sys::tenon_storage_new(options, nbytes, out, err) }))
+    }
+
+    fn new_from<T: Element>(&self, frozen: bool, data: &[T]) -> Result<NonNull<sys::tenon_storage>> {
+        let nbytes = size_of_val(data) as u64;
+        self.with_raw(frozen, |options| {
+            // SAFETY: options and data are borrowed for the call; a T has no padding (Element).
+            make(|out, err| unsafe { sys::tenon_storage_new_from(options, data.as_ptr().cast(), nbytes, out, err) })
+        })
+    }
 }
 
 /// A storage of mode [`Mode::Frozen`](crate::Mode::Frozen) before it is frozen: it can be filled, and nothing else.

@@ -23,7 +23,7 @@ fn is_the_same(opened: &Message, tensor: &Tensor) {
 fn borrowed_and_adopted_fds() {
     let (tensor, message) = message();
     let descriptor = Descriptor::new(&message).unwrap();
-    assert_eq!(descriptor.fds().len(), 1);
+    assert_eq!(descriptor.fds().len(), 2); // of the segment, and the token of the lease
     is_the_same(&Descriptor::open(descriptor.bytes(), descriptor.fds(), Access::Auto, OpenOptions::new()).unwrap(), &tensor);
     let owned = descriptor.fds().iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
     is_the_same(&Descriptor::open_adopting(descriptor.bytes(), owned, Access::Writable, OpenOptions::new()).unwrap(), &tensor);

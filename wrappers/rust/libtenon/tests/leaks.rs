@@ -5,8 +5,8 @@ mod common;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use tenon::{
-    Access, Cancel, Connection, Descriptor, FdHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut, StorageOptions, Tensor,
-    TensorMut, Wait,
+    Access, ArenaOptions, Cancel, Connection, Descriptor, FdHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut,
+    StorageOptions, Tensor, TensorMut, Wait,
 };
 
 fn everything(folder: &common::Folder) {
@@ -41,6 +41,11 @@ fn everything(folder: &common::Folder) {
     let weak = named.downgrade().unwrap();
     drop(named);
     assert!(weak.upgrade().is_none());
+
+    let arena = ArenaOptions::new().capacity(1 << 20).prefault(1 << 16).create().unwrap();
+    let born = StorageOptions::new().arena(&arena.clone()).create(100).unwrap();
+    drop(arena);
+    born.write(0, b"after the arena").unwrap();
 
     Tensor::from_dlpack(shared.to_dlpack().unwrap()).unwrap();
     drop(Storage::wrap::<u8, _>(vec![1, 2, 3]).unwrap());

@@ -3,8 +3,10 @@
 #define TENON_CPP_STORAGE_HPP
 
 #include <tenon/storage.h>
+#include <tenon/cpp/arena.hpp>
 #include <tenon/cpp/error.hpp>
 #include <tenon/cpp/handle.hpp>
+#include <tenon/cpp/wait.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,10 +28,12 @@ enum class Mode : tenon_mode {
 /// How a storage is made.
 struct StorageOptions {
   Mode mode = Mode::kShared;
-  bool isolated = false;        ///< a segment of its own: a borrower can reach nothing but this storage
-  bool private_memory = false;  ///< ordinary memory of this process; cannot be lent
-  bool zeroed = false;          ///< all bytes 0 at birth
-  std::uint64_t alignment = 0;  ///< bytes, a power of two up to 4096; 0: 64
+  bool isolated = false;         ///< a segment of its own: a borrower can reach nothing but this storage
+  bool private_memory = false;   ///< ordinary memory of this process; cannot be lent
+  bool zeroed = false;           ///< all bytes 0 at birth
+  std::uint64_t alignment = 0;   ///< bytes, a power of two up to 4096; 0: 64
+  const Arena* arena = nullptr;  ///< borrowed for the call; where it is born, in its mode; null: in the library's own
+  Wait wait = {};                ///< how long a full arena is waited for; with nothing set: not at all
 };
 
 namespace detail {
@@ -42,6 +46,7 @@ inline tenon_storage_options c_options(const StorageOptions& options) noexcept {
             (options.private_memory ? std::uint32_t{TENON_STORAGE_PRIVATE} : 0U) |
             (options.zeroed ? std::uint32_t{TENON_STORAGE_ZEROED} : 0U);
   c.alignment = options.alignment;
+  c.arena = options.arena == nullptr ? nullptr : options.arena->get();
   return c;
 }
 
@@ -61,17 +66,19 @@ struct Kept {
 class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_retain, tenon_storage_release> {
  public:
   /// Make a storage of `nbytes` bytes; 0 is allowed. Its memory is reserved before this returns: a full machine is an error here and no
-  /// SIGBUS later. The bytes are unspecified unless options.zeroed.
+  /// SIGBUS later. The bytes are unspecified unless options.zeroed. A full arena is kResourceExhausted, with who holds what as the detail
+  /// "holders"; after a wait it is kTimeout.
   static Result<Storage> try_make(std::uint64_t nbytes, const StorageOptions& options = {}) {
-    const tenon_storage_options c = detail::c_options(options);
-    return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_storage_new(&c, nbytes, out, err); });
+    return born(options, [&](const tenon_storage_options* c, tenon_storage** out, tenon_error** err) {
+      return tenon_storage_new(c, nbytes, out, err);
+    });
   }
 
   /// Make a storage that holds a copy of `bytes`. With Mode::kFrozen it comes back frozen.
   static Result<Storage> try_make_from(std::span<const std::byte> bytes, const StorageOptions& options = {}) {
-    const tenon_storage_options c = detail::c_options(options);
-    return detail::make<Storage>(
-        [&](tenon_storage** out, tenon_error** err) { return tenon_storage_new_from(&c, bytes.data(), bytes.size(), out, err); });
+    return born(options, [&](const tenon_storage_options* c, tenon_storage** out, tenon_error** err) {
+      return tenon_storage_new_from(c, bytes.data(), bytes.size(), out, err);
+    });
   }
 
   /// Make a private storage over memory that belongs to somebody else; it cannot be lent. `keeper` is kept until the last reference goes,
@@ -160,6 +167,18 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
 
  private:
   std::size_t size() const noexcept { return static_cast<std::size_t>(nbytes()); }
+
+  template <class Function>
+  static Result<Storage> born(const StorageOptions& options, Function&& function) {
+    tenon_storage_options c = detail::c_options(options);
+    tenon_storage* out = nullptr;
+    const Result<void> called = detail::waiting(options.wait, [&](const tenon_wait* wait, tenon_error** err) {
+      c.wait = wait;
+      return function(&c, &out, err);
+    });
+    if (!called) return called.error();
+    return adopt(out);
+  }
 
   template <class Keeper>
   static Result<Storage> wrap_any(void* data, std::size_t nbytes, Keeper keeper, std::uint32_t flags) {

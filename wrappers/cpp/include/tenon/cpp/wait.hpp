@@ -26,7 +26,7 @@ class Cancel : public detail::Owned<Cancel, tenon_cancel, tenon_cancel_release> 
 };
 
 /// How long a call may wait: {.timeout = 5s, .cancel = &cancel}. With nothing set, what the call does by itself: for ever on a connection,
-/// 5 seconds by name.
+/// 5 seconds by name, not at all in a full arena.
 struct Wait {
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;  ///< 0: do not wait (kWouldBlock); unset: for ever
   const Cancel* cancel = nullptr;                                  ///< borrowed for the call

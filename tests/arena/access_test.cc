@@ -1,0 +1,257 @@
+// Who can reach what: the fd of a LENDER_WRITES arena cannot be made writable, an isolated neighbour cannot be read, and what one borrower was
+// lent the next one does not find.
+#include "lease/agent.h"
+
+namespace leases {
+namespace {
+
+constexpr uint64_t kNbytes = 100'000;
+
+// The fd and the mapping that a borrower has of the arena. Here the borrower is this test's process, and the lender another one.
+struct Borrowed {
+  Agent lender;
+  int arena;
+  int storage;
+  int connection = -1;
+  tenon_connection* here = nullptr;
+  tenon_message* message = nullptr;
+  explicit Borrowed(tenon_mode mode) : arena(lender.arena(kMiB, mode)), storage(lender.make(arena, kNbytes, 5).object) {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    connection = lender.connect(ends[1]);
+    here = fault::new_connection(ends[0]);
+    lender.send(connection, storage);
+    message = receive(here);
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  ~Borrowed() {
+    tenon_message_release(message);
+    tenon_connection_release(here);
+  }
+  tenon_storage* opened() const { return tenon_tensor_storage(tenon_message_tensor(message, 0)); }
+};
+
+// The fd of this process over the file that lies mapped at `address`.
+int fd_of_mapping(const void* address) {
+  std::ifstream file("/proc/self/maps");
+  unsigned long inode = 0;
+  for (std::string line; std::getline(file, line);) {
+    unsigned long begin = 0;
+    unsigned long end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %*s %*s %*s %lu", &begin, &end, &inode) != 3) continue;
+    const auto at = reinterpret_cast<unsigned long>(address);
+    if (at >= begin && at < end) break;
+    inode = 0;
+  }
+  for (int fd = 3; fd < 200 && inode != 0; ++fd) {
+    struct stat info{};
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_ino == inode) return fd;
+  }
+  return -1;
+}
+
+TEST(Access, ABorrowerOfAReadOnlyArenaCannotWrite) {
+  IN_CHILD([] {
+    Borrowed borrowed(TENON_MODE_LENDER_WRITES);
+    tenon_storage* storage = borrowed.opened();
+    CHECK_EQ(tenon_storage_is_read_only(storage), 1);
+    CHECK_EQ(tenon_storage_mode(storage), TENON_MODE_LENDER_WRITES);
+    void* data = nullptr;
+    CHECK_STATUS(TENON_PERMISSION, tenon_storage_data_mut(storage, &data, err));
+    CHECK_STATUS(TENON_PERMISSION, tenon_storage_write(storage, 0, "x", 1, err));
+    // Past the library: whatever the kernel offers.
+    auto* const bytes = const_cast<void*>(tenon_storage_data(storage));
+    auto* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(bytes) / 4096 * 4096);
+    CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0 && errno == EACCES);
+    const int fd = fd_of_mapping(bytes);
+    REQUIRE(fd >= 0);
+    CHECK(pwrite(fd, "x", 1, 0) < 0);
+    CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    CHECK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0);
+    CHECK(ftruncate(fd, 0) != 0);
+    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) != 0);
+    CHECK(madvise(page, 4096, MADV_REMOVE) != 0);
+    // Opened anew for writing, the seal holds: no mapping and no write.
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    const int again = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (again >= 0) {
+      CHECK(pwrite(again, "x", 1, 0) < 0 && errno == EPERM);
+      CHECK(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED && errno == EPERM);
+      CHECK(fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0);
+      CHECK(ftruncate(again, 0) != 0 && ftruncate(again, 1 << 24) != 0);
+      close(again);
+    }
+    // The tracer's way into its own memory.
+    const int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    if (memory >= 0) {
+      CHECK(pwrite(memory, "x", 1, static_cast<off_t>(reinterpret_cast<uintptr_t>(bytes))) < 0);
+      close(memory);
+    }
+    CHECK(names::shows_pattern(storage, 5));
+    CHECK(borrowed.lender.shows(borrowed.storage, 5));
+  });
+}
+
+TEST(Access, ABorrowerOfASharedArenaWrites) {
+  IN_CHILD([] {
+    Borrowed borrowed(TENON_MODE_SHARED);
+    tenon_storage* storage = borrowed.opened();
+    CHECK_EQ(tenon_storage_is_read_only(storage), 0);
+    names::put_pattern(storage, 9);
+    CHECK(borrowed.lender.shows(borrowed.storage, 9));
+    // The size is the lender's all the same.
+    const int fd = fd_of_mapping(tenon_storage_data(storage));
+    REQUIRE(fd >= 0);
+    CHECK(ftruncate(fd, 0) != 0 && ftruncate(fd, 1 << 24) != 0);
+    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) != 0);
+  });
+}
+
+// Everything of the arena can be read, and an isolated storage is not in it.
+TEST(Access, AnIsolatedNeighbourCannotBeRead) {
+  IN_CHILD([] {
+    const std::string secret = "the quick brown secret " + std::to_string(getpid());
+    const std::string open_word = "the quick brown neighbour " + std::to_string(getpid());
+    const auto holding = [](const std::string& text, tenon_arena* arena, uint32_t flags) {
+      tenon_storage_options options = born_in(arena);
+      options.flags = flags;
+      tenon_storage* storage = nullptr;
+      REQUIRE_OK(tenon_storage_new_from(&options, text.data(), text.size(), &storage, err));
+      return storage;
+    };
+    tenon_arena* arena = new_arena(kMiB);
+    for (tenon_arena* home : {arena, static_cast<tenon_arena*>(nullptr)}) {
+      tenon_storage* lent = holding("lent", home, 0);
+      tenon_storage* neighbour = holding(open_word, home, 0);
+      tenon_storage* isolated = holding(secret, nullptr, TENON_STORAGE_ISOLATED);
+      int ends[2];
+      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+      const pid_t borrower = fault::spawn([&] {
+        // What this child of fork inherited goes first: it is to know no more than came over the socket.
+        execl("/proc/self/exe", "scan", "--scan", std::to_string(dup(ends[1])).c_str(), secret.c_str(), open_word.c_str(), nullptr);
+      });
+      close(ends[1]);
+      tenon_connection* here = fault::new_connection(ends[0]);
+      lend(here, {lent});
+      CHECK_EQ(fault::join(borrower), 0);
+      tenon_connection_release(here);
+      tenon_storage_release(lent);
+      tenon_storage_release(neighbour);
+      tenon_storage_release(isolated);
+    }
+    tenon_arena_release(arena);
+  });
+}
+
+// The borrower's half: looks through all that it can read of what came.
+int scan(int socket, const std::string& secret, const std::string& open_word) {
+  tenon_connection* connection = fault::new_connection(socket);
+  tenon_message* message = receive(connection);
+  const int fd = fd_of_mapping(tenon_storage_data(tenon_tensor_storage(tenon_message_tensor(message, 0))));
+  REQUIRE(fd >= 0);
+  struct stat info{};
+  REQUIRE(fstat(fd, &info) == 0);
+  std::string all(static_cast<size_t>(std::min<off_t>(info.st_blocks * 512, 64 << 20)), '\0');
+  REQUIRE(pread(fd, all.data(), all.size(), 0) > 0);
+  // The second is to show that the search finds what can be found.
+  CHECK(all.find(secret) == std::string::npos);
+  CHECK(all.find(open_word) != std::string::npos);
+  tenon_message_release(message);
+  tenon_connection_release(connection);
+  return fault::g_failures == 0 ? 0 : 1;
+}
+
+bool all_zero(const unsigned char* bytes, uint64_t begin, uint64_t end) {
+  return std::all_of(bytes + begin, bytes + end, [](unsigned char each) { return each == 0; });
+}
+
+// For each way back: by a bit, by a death.
+TEST(Access, AReusedBlockIsCleared) {
+  for (const bool killed : {false, true}) {
+    IN_CHILD([killed] {
+      tenon_arena* arena = new_arena(kMiB);
+      // Once in the arena and once in the library's own.
+      for (tenon_arena* home : {arena, static_cast<tenon_arena*>(nullptr)}) {
+        const tenon_storage_options options = born_in(home);
+        for (const bool from : {false, true}) {
+          Agent borrower;
+          const Link link(&borrower);
+          // Lent whole: the class of 10,000 has a tail.
+          tenon_storage* storage = nullptr;
+          REQUIRE_OK(tenon_storage_new(&options, 10'240, &storage, err));
+          names::put_pattern(storage, 6);
+          const auto* const first = static_cast<const unsigned char*>(tenon_storage_data(storage));
+          lend(link.here, {storage});
+          const int message = borrower.receive(link.there).object;
+          tenon_storage_release(storage);
+          if (killed) {
+            borrower.kill();
+          } else {
+            borrower.release(message);
+          }
+          CHECK(soon([] { return leases_standing() == 0; }));
+          const std::vector<unsigned char> mine = fault::pattern(9'500, 8);
+          if (from) {
+            REQUIRE_OK(tenon_storage_new_from(&options, mine.data(), mine.size(), &storage, err));
+          } else {
+            REQUIRE_OK(tenon_storage_new(&options, mine.size(), &storage, err));
+          }
+          const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(storage));
+          CHECK(bytes == first);
+          CHECK(from ? std::memcmp(bytes, mine.data(), mine.size()) == 0 : all_zero(bytes, 0, 9'500));
+          CHECK(all_zero(bytes, 9'500, 10'240));
+          tenon_storage_release(storage);
+        }
+      }
+      tenon_arena_release(arena);
+    });
+  }
+}
+
+// What was never lent is not cleared again: that is what ZEROED is for.
+TEST(Access, WhatWasNeverLentIsWarm) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    tenon_storage_release(new_in(arena, 10'000, 6));
+    tenon_storage* storage = nullptr;
+    REQUIRE(try_new(arena, 10'000, &storage).ok());
+    CHECK(names::shows_pattern(storage, 6));
+    tenon_storage_release(storage);
+    tenon_arena_release(arena);
+  });
+}
+
+// Parts of what was lent, joined with what was not.
+TEST(Access, PartsOfALentBlockAreCleared) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    fault::Pair pair(SOCK_STREAM);
+    std::vector<tenon_storage*> all;
+    for (uint64_t i = 0; i < 16; ++i) all.push_back(new_in(arena, kMiB / 16, i));
+    lend(pair.left, {all[7]});
+    for (tenon_storage* each : all) tenon_storage_release(each);
+    tenon_message_release(receive(pair.right));
+    CHECK(soon([] { return leases_standing() == 0; }));
+    tenon_storage* whole = nullptr;
+    REQUIRE(try_new(arena, kMiB, &whole, kPatienceNs).ok());
+    const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(whole));
+    CHECK(all_zero(bytes, kMiB / 16 * 7, kMiB / 16 * 8));
+    tenon_storage_release(whole);
+    tenon_arena_release(arena);
+  });
+}
+
+}  // namespace
+
+int scan_as_told(char** argv) {
+  alarm(fault::kWatchdogSeconds);
+  return scan(std::atoi(argv[2]), argv[3], argv[4]);
+}
+
+}  // namespace leases
+
+int main(int argc, char** argv) {
+  if (argc == 5 && std::strcmp(argv[1], "--scan") == 0) return leases::scan_as_told(argv);
+  return leases::main_of(argc, argv);
+}

@@ -1,0 +1,240 @@
+// Forks of the borrower and of the lender. What a borrower held when it forked is its family's: only when the last of them has let go is it
+// over.
+#include "lease/agent.h"
+
+LEASES_MAIN
+
+namespace leases {
+namespace {
+
+struct Family {
+  tenon_arena* arena = new_arena(kMiB);
+  Agent parent;
+  Link link{&parent};
+  int message;
+  Agent child;
+
+  Family() : message(lend_one()), child(parent.fork_child()) {}
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+  ~Family() { tenon_arena_release(arena); }
+  int lend_one() {
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    lend(link.here, {storage});
+    tenon_storage_release(storage);
+    return parent.receive(link.there).object;
+  }
+};
+
+TEST(Fork, ParentReleasesAndDies) {
+  IN_CHILD([] {
+    Family family;
+    family.parent.release(family.message);
+    CHECK_FULL(family.arena, kMiB);
+    CHECK(family.child.shows(family.message, 5));
+    family.parent.kill();
+    CHECK_FULL(family.arena, kMiB);
+    CHECK(family.child.shows(family.message, 5));
+    // An orderly release by one of a family ends nothing either: somebody else may read.
+    family.child.kill();
+    CHECK_COMES_BACK(family.arena, kMiB);
+    CHECK_EQ(leases_standing(), 0);
+  });
+}
+
+TEST(Fork, ParentEndsInOrder) {
+  IN_CHILD([] {
+    Family family;
+    family.parent.release(family.message);
+    family.parent.release(family.link.there);
+    family.parent.quit();
+    CHECK_FULL(family.arena, kMiB);
+    CHECK(family.child.shows(family.message, 5));
+    family.child.quit();
+    CHECK_COMES_BACK(family.arena, kMiB);
+  });
+}
+
+TEST(Fork, ChildReleasesAndDies) {
+  IN_CHILD([] {
+    Family family;
+    family.child.release(family.message);
+    CHECK_FULL(family.arena, kMiB);
+    family.child.kill();
+    CHECK_FULL(family.arena, kMiB);
+    CHECK(family.parent.shows(family.message, 5));
+    family.parent.kill();
+    CHECK_COMES_BACK(family.arena, kMiB);
+  });
+}
+
+TEST(Fork, GrandchildHoldsToo) {
+  IN_CHILD([] {
+    Family family;
+    Agent grandchild = family.child.fork_child();
+    family.parent.kill();
+    family.child.kill();
+    CHECK_FULL(family.arena, kMiB);
+    CHECK(grandchild.shows(family.message, 5));
+    grandchild.kill();
+    CHECK_COMES_BACK(family.arena, kMiB);
+  });
+}
+
+// New leases are the parent's own again, whatever the child does.
+TEST(Fork, ParentGetsANewToken) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(4 * kMiB);
+    Agent parent;
+    const Link link(&parent);
+    tenon_storage* family_block = new_in(arena, kMiB, 1);
+    lend(link.here, {family_block});
+    tenon_storage_release(family_block);
+    const int family_message = parent.receive(link.there).object;
+    Agent child = parent.fork_child();
+    for (uint64_t round = 0; round < 10; ++round) {
+      tenon_storage* storage = new_in(arena, kMiB, round);
+      lend(link.here, {storage});
+      tenon_storage_release(storage);
+      const Done got = parent.receive(link.there);
+      REQUIRE(got.ok());
+      CHECK(parent.shows(got.object, round));
+      CHECK_EQ(leases_standing(), 2);
+      parent.release(got.object);
+      CHECK_EQ(leases_standing(), 1);
+    }
+    CHECK_EQ(holders().size(), 1);
+    // The renewed token is not the child's: with the parent gone what it held alone is over, and what the family holds is not.
+    tenon_storage* alone = new_in(arena, kMiB, 77);
+    lend(link.here, {alone});
+    tenon_storage_release(alone);
+    REQUIRE(parent.receive(link.there).ok());
+    CHECK_EQ(leases_standing(), 2);
+    parent.kill();
+    CHECK(soon([] { return leases_standing() == 1; }));
+    CHECK(child.shows(family_message, 1));
+    child.kill();
+    CHECK_COMES_BACK(arena, 4 * kMiB);
+    tenon_arena_release(arena);
+  });
+}
+
+// A borrower that says that it forks all the time gets a few tokens, and then no more.
+TEST(Fork, AskingForTokensWithoutEnd) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    Agent borrower;
+    const Link link(&borrower);
+    std::vector<int> held;
+    tenon_storage* storage = new_in(arena, 4096, 4);
+    for (int round = 0; round < 60; ++round) {
+      lend(link.here, {storage});
+      const Done got = borrower.receive(link.there);
+      REQUIRE(got.ok());
+      held.push_back(got.object);
+      borrower.ask_renewal();
+    }
+    const long fds = fault::count_fds();
+    CHECK_SAYING(fds < 120, std::to_string(fds));
+    CHECK(borrower.shows(held.back(), 4));
+    tenon_storage_release(storage);
+    borrower.kill();
+    CHECK_COMES_BACK(arena, kMiB);
+    CHECK(soon([&] { return fault::count_fds() < 30; }));
+    tenon_arena_release(arena);
+  });
+}
+
+// Everything is close-on-exec.
+TEST(Fork, AProgramThatTheBorrowerStartedHoldsNothing) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    Agent borrower;
+    const Link link(&borrower);
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    lend(link.here, {storage});
+    tenon_storage_release(storage);
+    REQUIRE(borrower.receive(link.there).ok());
+    const pid_t sleeper = borrower.spawn_sleep();
+    borrower.kill();
+    CHECK_COMES_BACK(arena, kMiB);
+    CHECK(::kill(sleeper, 0) == 0);
+    ::kill(sleeper, SIGKILL);
+    tenon_arena_release(arena);
+  });
+}
+
+// The child of a lender has none of the lender's ends, so it hides no hang-up; and what it does harms its parent nothing.
+TEST(Fork, LenderForks) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(2 * kMiB);
+    Agent borrower;
+    const Link link(&borrower);
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    tenon_storage* kept = new_in(arena, kMiB, 6);
+    lend(link.here, {storage});
+    tenon_storage_release(storage);
+    const int message = borrower.receive(link.there).object;
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    const pid_t child = fault::spawn([&] {
+      close(ends[1]);
+      tenon_storage* refused = nullptr;
+      CHECK_EQ(try_new(arena, 1, &refused).status, TENON_UNSUPPORTED);
+      CHECK_EQ(leases_standing(), 0);
+      CHECK(names::shows_pattern(kept, 6));
+      tenon_storage_release(kept);
+      char unused = 0;
+      CHECK_EQ(read(ends[0], &unused, 1), 0);  // until the parent is done
+    });
+    close(ends[0]);
+    CHECK(borrower.shows(message, 5));
+    CHECK_FULL(arena, kMiB);
+    borrower.kill();
+    CHECK_COMES_BACK(arena, kMiB);
+    CHECK(names::shows_pattern(kept, 6));
+    close(ends[1]);
+    CHECK_EQ(fault::join(child), 0);
+    tenon_storage_release(kept);
+    CHECK_COMES_BACK(arena, 2 * kMiB);
+    tenon_arena_release(arena);
+  });
+}
+
+// A message that waits in the lender's own queue has its token there; a child must not keep it.
+TEST(Fork, LenderForksWithAMessageHalfSent) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    // Until the socket takes no more; the arena's message, with the token, is behind.
+    const std::string noise(1000, 'x');
+    while (send(ends[0], noise.data(), noise.size(), MSG_DONTWAIT) > 0) {
+    }
+    tenon_connection* here = fault::new_connection(ends[0]);
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    tenon_message* message = message_of({storage});
+    const tenon_wait now = fault::wait_ns(0);
+    CHECK_STATUS(TENON_WOULD_BLOCK, tenon_send(here, message, &now, err));
+    tenon_message_release(message);
+    tenon_storage_release(storage);
+    CHECK_EQ(leases_standing(), 1);
+    int stay[2];
+    REQUIRE(pipe2(stay, O_CLOEXEC) == 0);
+    const pid_t child = fault::spawn([&] {
+      close(stay[1]);
+      char unused = 0;
+      CHECK_EQ(read(stay[0], &unused, 1), 0);
+    });
+    close(stay[0]);
+    close(ends[1]);
+    tenon_connection_release(here);
+    CHECK_COMES_BACK(arena, kMiB);
+    close(stay[1]);
+    CHECK_EQ(fault::join(child), 0);
+    tenon_arena_release(arena);
+  });
+}
+
+}  // namespace
+}  // namespace leases

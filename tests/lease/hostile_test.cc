@@ -1,0 +1,135 @@
+// A borrower that writes whatever it likes wherever it can: the lender and the other borrowers stay correct, and what is its own it may lose.
+#include "lease/agent.h"
+
+LEASES_MAIN
+
+namespace leases {
+namespace {
+
+constexpr uint64_t kBlock = 64 * 1024;
+constexpr uint64_t kRoom = 64 * kBlock;
+
+// An honest borrower beside the hostile one, of blocks whose bytes it looks at again and again. LENDER_WRITES, for else the hostile one could
+// write the bytes themselves.
+struct Two {
+  tenon_arena* arena = new_arena(kRoom, TENON_MODE_LENDER_WRITES);
+  Agent hostile;
+  Agent honest;
+  Link to_hostile{&hostile};
+  Link to_honest{&honest};
+  std::vector<std::pair<int, uint64_t>> held;
+  uint64_t seed = 0;
+
+  Two() { rounds(4); }
+  Two(const Two&) = delete;
+  Two& operator=(const Two&) = delete;
+  ~Two() {
+    hostile.kill();
+    for (const auto& [message, each] : held) CHECK(honest.shows(message, each));
+    for (const auto& [message, each] : held) honest.release(message);
+    CHECK_COMES_BACK(arena, kRoom);
+    CHECK_EQ(leases_standing(), 0);
+    tenon_arena_release(arena);
+  }
+
+  // One block for each; the hostile one may fail to open it, or lose it at once.
+  void rounds(int count) {
+    for (int i = 0; i < count; ++i) {
+      ++seed;
+      tenon_storage* one = new_in(arena, kBlock, seed, kPatienceNs);
+      tenon_storage* other = new_in(arena, kBlock, ~seed, kPatienceNs);
+      lend(to_honest.here, {one});
+      lend(to_hostile.here, {other});
+      tenon_storage_release(one);
+      tenon_storage_release(other);
+      const Done got = honest.receive(to_honest.there);
+      REQUIRE(got.ok());
+      held.emplace_back(got.object, seed);
+      REQUIRE(hostile.receive(to_hostile.there).ok());
+      if (held.size() > 8) {
+        CHECK(honest.shows(held.front().first, held.front().second));
+        honest.release(held.front().first);
+        held.erase(held.begin());
+      }
+    }
+  }
+};
+
+TEST(Hostile, WritesRandomBytesOverTheLeasePage) {
+  IN_CHILD([] {
+    Two two;
+    for (uint64_t round = 0; round < 20; ++round) {
+      CHECK(two.hostile.scribble(round, 1) >= 1);  // more with each token that its noise asked for
+      (void)stats(two.arena);
+      two.rounds(2);
+      for (const auto& [message, seed] : two.held) CHECK(two.honest.shows(message, seed));
+      // What the honest one holds stands, whatever the other one says.
+      CHECK(leases_standing() >= two.held.size());
+    }
+  });
+}
+
+TEST(Hostile, RingsWithoutEnd) {
+  IN_CHILD([] {
+    Two two;
+    for (int round = 0; round < 5; ++round) {
+      CHECK_EQ(two.hostile.ring(20), 1);
+      two.rounds(1);
+    }
+  });
+}
+
+TEST(Hostile, ClosesItsBell) {
+  IN_CHILD([] {
+    Two two;
+    two.hostile.close_bell();
+    two.rounds(3);
+    // It gave up being heard, and nothing else: its leases stand until it dies.
+    CHECK(leases_standing() > two.held.size());
+    usleep(50'000);
+    CHECK(leases_standing() > two.held.size());
+  });
+}
+
+TEST(Hostile, AsksForTokensAllTheTime) {
+  IN_CHILD([] {
+    Two two;
+    for (int round = 0; round < 25; ++round) {
+      two.hostile.ask_renewal();
+      two.rounds(1);
+    }
+    CHECK_SAYING(fault::count_fds() < 100, std::to_string(fault::count_fds()));
+  });
+}
+
+TEST(Hostile, AllAtOnceWhileOthersWait) {
+  IN_CHILD([] {
+    Two two;
+    two.hostile.flood();
+    for (int round = 0; round < 10; ++round) two.rounds(2);
+    // Somebody waits, and the honest one's release wakes it in spite of the noise. All that the hostile one holds may be gone or not.
+    std::vector<tenon_storage*> rest;
+    for (tenon_storage* one = nullptr; try_new(two.arena, kBlock, &one).ok();) rest.push_back(one);
+    std::thread waiter([&] { CHECK_COMES_BACK(two.arena, kBlock); });
+    CHECK(two.honest.shows(two.held.front().first, two.held.front().second));
+    two.honest.release(two.held.front().first);
+    two.held.erase(two.held.begin());
+    waiter.join();
+    for (tenon_storage* each : rest) tenon_storage_release(each);
+    for (const auto& [message, seed] : two.held) CHECK(two.honest.shows(message, seed));
+  });
+}
+
+// Fds that come with rings are closed by the kernel.
+TEST(Hostile, FdsOnTheBellAreNotTaken) {
+  IN_CHILD([] {
+    Two two;
+    const long before = fault::count_fds();
+    CHECK_EQ(two.hostile.ring(50, true), 1);
+    two.rounds(1);
+    CHECK(soon([&] { return fault::count_fds() <= before; }));
+  });
+}
+
+}  // namespace
+}  // namespace leases

@@ -1,0 +1,174 @@
+// A process that wants no thread: it polls an fd and calls tenon_lease_poll.
+#include "lease/agent.h"
+
+LEASES_MAIN
+
+namespace leases {
+namespace {
+
+long count_threads() {
+  long count = 0;
+  DIR* folder = opendir("/proc/self/task");
+  REQUIRE(folder != nullptr);
+  while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
+  closedir(folder);
+  return count;
+}
+
+// The other thread of this process does.
+bool blocks_all_signals() {
+  DIR* folder = opendir("/proc/self/task");
+  REQUIRE(folder != nullptr);
+  bool found = false;
+  while (const dirent* entry = readdir(folder)) {
+    const int id = std::atoi(entry->d_name);
+    if (id == 0 || id == getpid()) continue;
+    std::ifstream file(std::string("/proc/self/task/") + entry->d_name + "/status");
+    for (std::string line; std::getline(file, line);) {
+      // All that can be blocked: not SIGKILL and SIGSTOP, nor the two of the C library.
+      if (line.starts_with("SigBlk:")) found = found || line.find("fffffffe7ffbfeff") != std::string::npos;
+    }
+  }
+  closedir(folder);
+  return found;
+}
+
+int service_fd() {
+  int32_t fd = -1;
+  REQUIRE_OK(tenon_lease_fd(&fd, err));
+  return fd;
+}
+
+bool readable(int fd, int timeout_ms) {
+  pollfd polled{fd, POLLIN, 0};
+  return poll(&polled, 1, timeout_ms) == 1;
+}
+
+struct Served {
+  tenon_arena* arena;
+  Agent borrower;
+  Link link;
+  int message;
+  explicit Served() : arena(start()), link(&borrower), message(lend_one()) {}
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+  ~Served() {
+    CHECK_SAYING(FAULT_TSAN || count_threads() == 1, std::to_string(count_threads()));
+    tenon_arena_release(arena);
+  }
+  static tenon_arena* start() {
+    REQUIRE_OK(tenon_lease_use_no_thread(err));
+    REQUIRE_OK(tenon_lease_use_no_thread(err));
+    return new_arena(kMiB);
+  }
+  int lend_one() {
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    lend(link.here, {storage});
+    tenon_storage_release(storage);
+    return borrower.receive(link.there).object;
+  }
+};
+
+TEST(NoThread, TheFdTellsOfADeath) {
+  IN_CHILD([] {
+    Served served;
+    const int fd = service_fd();
+    // The borrower rang once when it came.
+    for (int i = 0; i < 100 && readable(fd, 0); ++i) CHECK_OK(tenon_lease_poll(err));
+    CHECK(!readable(fd, 20));
+    served.borrower.kill();
+    CHECK(readable(fd, kPatienceMs));
+    CHECK(soon([] {
+      CHECK_OK(tenon_lease_poll(err));
+      return leases_standing() == 0;
+    }));
+    CHECK_COMES_BACK(served.arena, kMiB);
+    CHECK(!readable(fd, 20));
+  });
+}
+
+TEST(NoThread, AWaitServesItself) {
+  IN_CHILD([] {
+    Served served;
+    tenon_storage* storage = nullptr;
+    const Outcome outcome = try_new(served.arena, kMiB, &storage, 50 * kMs);
+    CHECK_SAYING(outcome.status == TENON_TIMEOUT, outcome.text());
+    served.borrower.release(served.message);
+    CHECK_COMES_BACK(served.arena, kMiB);
+  });
+}
+
+TEST(NoThread, AWaitIsEndedByADeath) {
+  IN_CHILD([] {
+    Served served;
+    const pid_t killer = fault::spawn([pid = served.borrower.pid()] {
+      usleep(100'000);
+      ::kill(pid, SIGKILL);
+    });
+    CHECK_COMES_BACK(served.arena, kMiB);
+    CHECK_EQ(fault::join(killer), 0);
+    served.borrower.kill();
+  });
+}
+
+// A child inherits the choice and has an fd of its own.
+TEST(NoThread, AChildOfFork) {
+  IN_CHILD([] {
+    Served served;
+    const pid_t child = fault::spawn([] {
+      tenon_arena* arena = new_arena(kMiB);
+      Agent borrower;
+      const Link link(&borrower);
+      tenon_storage* storage = new_in(arena, kMiB, 6);
+      lend(link.here, {storage});
+      tenon_storage_release(storage);
+      REQUIRE(borrower.receive(link.there).ok());
+      borrower.kill();
+      CHECK(readable(service_fd(), kPatienceMs));
+      CHECK_OK(tenon_lease_poll(err));
+      CHECK_COMES_BACK(arena, kMiB);
+      tenon_arena_release(arena);
+    });
+    CHECK_EQ(fault::join(child), 0);
+    CHECK(served.borrower.shows(served.message, 5));
+    served.borrower.kill();
+    CHECK_COMES_BACK(served.arena, kMiB);
+  });
+}
+
+TEST(NoThread, TooLate) {
+  IN_CHILD([] {
+    int32_t fd = -7;
+    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_lease_fd(&fd, err));
+    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_lease_poll(err));
+    CHECK_EQ(fd, -7);
+    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_lease_fd(nullptr, err));
+    tenon_arena* arena = new_arena(kMiB);
+    fault::Pair pair(SOCK_STREAM);
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    lend(pair.left, {storage});
+    CHECK_STATUS(TENON_INVALID_ARGUMENT, tenon_lease_use_no_thread(err));
+    tenon_storage_release(storage);
+    tenon_arena_release(arena);
+  });
+}
+
+// With a thread there is one, once something is lent, and none before. It has no signal.
+TEST(Thread, StartsWithTheFirstLend) {
+  IN_CHILD([] {
+    const long before = count_threads();
+    tenon_arena* arena = new_arena(kMiB);
+    fault::Pair pair(SOCK_STREAM);
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    CHECK_EQ(count_threads(), before);
+    lend(pair.left, {storage});
+    CHECK_EQ(count_threads(), before + 1);
+    // While it begins, it has more of them blocked.
+    CHECK(soon([] { return blocks_all_signals() || FAULT_TSAN; }));
+    tenon_storage_release(storage);
+    tenon_arena_release(arena);
+  });
+}
+
+}  // namespace
+}  // namespace leases
