@@ -183,9 +183,10 @@ void Ledger::always_ring() noexcept {
 }
 
 void Ledger::hear_bell() noexcept {
+  // With the lock: whoever ends the ledger closes the fd.
+  const std::lock_guard<std::mutex> lock(mutex_);
   const os::Ringer who = os::hear(listener_.get(), 4096);
   if (who.pid == 0) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
   totals_.borrower = {who.pid, who.uid};
 }
 

@@ -242,6 +242,12 @@ void stop_waiting() noexcept {
 std::vector<Ledger::Totals> ledger_totals() {
   std::vector<Ledger::Totals> result;
   for (const Ref<Ledger>& ledger : list()) {
+    // Who it is a borrower says with its bell, and the thread may not have heard it yet. Whoever hears it does all that a ring is for.
+    if (!ledger->has_ended()) {
+      ledger->hear_bell();
+      if (ledger->drain() > 0) signal_space();
+      if (ledger->wants_renewal()) os::call_later(&renew_again, 0);
+    }
     const Ledger::Totals totals = ledger->totals();
     if (totals.leases > 0) result.push_back(totals);
   }

@@ -45,7 +45,7 @@ std::vector<int32_t> parse_list(std::string_view text) {
 
 std::string list_text(const std::vector<int32_t>& nodes) {
   std::string text;
-  for (const int32_t node : nodes) text += (text.empty() ? "" : ",") + std::to_string(node);
+  for (const int32_t node : nodes) text += format(text.empty() ? "%d" : ",%d", node);
   return text;
 }
 

@@ -102,7 +102,12 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
 }
 
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease lease) {
-  if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) return known;
+  if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
+    // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
+    const bool inherited = segment->own() && !segment->made_by_this_process();
+    if (!inherited || !lease.stands() || known->lease().stands()) return known;
+    return Storage::open(segment, offset, nbytes, std::move(lease));
+  }
   TENON_TRY(segment->check_pages(offset, nbytes));
   return intern_storage(Storage::open(segment, offset, nbytes, std::move(lease)));
 }

@@ -201,6 +201,49 @@ TEST(Fork, LenderForks) {
   });
 }
 
+// What a child inherited holds nothing in its parent; what it is lent does.
+TEST(Fork, LenderLendsToItsOwnChild) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    {
+      fault::Pair pair(SOCK_STREAM);  // so that the library knows the storage as one that was lent
+      lend(pair.left, {storage});
+      tenon_message_release(receive(pair.right));
+    }
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    int steps[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, steps) == 0);
+    const pid_t child = fault::spawn([&] {
+      close(ends[0]);
+      close(steps[0]);
+      tenon_connection* there = fault::new_connection(ends[1]);
+      tenon_message* message = receive(there);
+      char byte = 0;
+      REQUIRE(write(steps[1], "x", 1) == 1 && read(steps[1], &byte, 1) == 1);
+      CHECK(shows(message, 5));
+      tenon_message_release(message);
+      REQUIRE(write(steps[1], "x", 1) == 1 && read(steps[1], &byte, 1) == 1);
+      tenon_connection_release(there);
+    });
+    close(ends[1]);
+    close(steps[1]);
+    tenon_connection* here = fault::new_connection(ends[0]);
+    lend(here, {storage});
+    char byte = 0;
+    REQUIRE(read(steps[0], &byte, 1) == 1);
+    tenon_storage_release(storage);
+    CHECK_FULL(arena, kMiB);
+    REQUIRE(write(steps[0], "x", 1) == 1 && read(steps[0], &byte, 1) == 1);
+    CHECK_COMES_BACK(arena, kMiB);
+    REQUIRE(write(steps[0], "x", 1) == 1);
+    CHECK_EQ(fault::join(child), 0);
+    tenon_connection_release(here);
+    tenon_arena_release(arena);
+  });
+}
+
 // A message that waits in the lender's own queue has its token there; a child must not keep it.
 TEST(Fork, LenderForksWithAMessageHalfSent) {
   IN_CHILD([] {

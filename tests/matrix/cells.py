@@ -9,15 +9,16 @@ from collections.abc import Iterator
 import account
 from programs import Failed, NotApplicable, Program
 
-STRATEGIES = ("fd", "raw_fd", "bytes", "filename", "socket", "read_only")
-ON_CONNECTION = {"fd": "tenon", "read_only": "tenon", "raw_fd": "raw"}
-IN_MESSAGE = ("fd", "bytes", "read_only")
+STRATEGIES = ("fd", "raw_fd", "bytes", "filename", "socket", "read_only", "arena", "arena_fd")
+ON_CONNECTION = {"fd": "tenon", "read_only": "tenon", "raw_fd": "raw", "arena": "tenon", "arena_fd": "raw"}
+IN_MESSAGE = ("fd", "bytes", "read_only", "arena")
 
 WITHOUT_TORCH = {
     "fd": "PyTorch has no Tenon connection; raw_fd is its way by fd",
     "bytes": "PyTorch has nothing that is opened from bytes alone",
     "socket": "PyTorch opens files only",
     "read_only": "PyTorch maps everything writable: the library refuses such a lend, and the kernel an fd",
+    "arena": "PyTorch has no Tenon connection; arena_fd is its way into an arena",
 }
 
 numbers = itertools.count(1)
@@ -65,11 +66,13 @@ def tensors_for(producer: Program, consumer: Program, strategy: str) -> list[Ten
     if producer.language.is_torch or consumer.language.is_torch:
         return TENSORS
     # An empty storage has no fd, and no name behind a socket; and nothing that could be read-only.
-    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename") else [])
+    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename", "arena") else [])
 
 
 def not_applicable(producer: Program, consumer: Program, strategy: str) -> str:
     """Why there is no such cell, "" if there is one."""
+    if producer.language.is_torch and strategy == "arena_fd":
+        return "PyTorch makes a segment for each storage"
     torch = producer.language.is_torch or consumer.language.is_torch
     return WITHOUT_TORCH.get(strategy, "") if torch else ""
 

@@ -200,9 +200,17 @@ static int make_tensor(tenon_storage *storage, const char **words, tenon_tensor 
   return failed(tenon_tensor_new(storage, &spec, out, &error), &error);
 }
 
+static int is_arena(const char *strategy) { return strcmp(strategy, "arena") == 0 || strcmp(strategy, "arena_fd") == 0; }
+
+static int is_fd(const char *strategy) { return strcmp(strategy, "raw_fd") == 0 || strcmp(strategy, "arena_fd") == 0; }
+
+static int is_sent(const char *strategy) {
+  return strcmp(strategy, "fd") == 0 || strcmp(strategy, "read_only") == 0 || strcmp(strategy, "arena") == 0;
+}
+
 /* A storage that holds pattern(seed). */
 static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsigned seed) {
-  tenon_storage *storage = NULL;
+  tenon_storage *storage = NULL, *neighbour = NULL;
   tenon_error *error = NULL;
   unsigned char *data = (unsigned char *)malloc(nbytes + 1);
   tenon_status status;
@@ -221,7 +229,19 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
     memset(&options, 0, sizeof(options));
     options.struct_size = sizeof(options);
     options.mode = strcmp(strategy, "read_only") == 0 ? TENON_MODE_FROZEN : TENON_MODE_SHARED;
-    status = tenon_storage_new_from(&options, data, nbytes, &storage, &error);
+    status = TENON_OK;
+    if (is_arena(strategy)) {
+      /* What is lent does not begin where the arena does. */
+      tenon_arena_options megabyte;
+      memset(&megabyte, 0, sizeof(megabyte));
+      megabyte.struct_size = sizeof(megabyte);
+      megabyte.capacity_nbytes = 1 << 20;
+      status = tenon_arena_new(&megabyte, &options.arena, &error);
+      if (status == TENON_OK) status = tenon_storage_new(&options, 100, &neighbour, &error);
+    }
+    if (status == TENON_OK) status = tenon_storage_new_from(&options, data, nbytes, &storage, &error);
+    tenon_storage_release(neighbour);
+    tenon_arena_release(options.arena);
   }
   free(data);
   if (failed(status, &error)) {
@@ -264,7 +284,7 @@ static int lend_name(tenon_storage *storage, int socket) {
   return 0;
 }
 
-static int lend_fd(tenon_storage *storage, int socket) {
+static int lend_fd(tenon_storage *storage, int socket, int whole) {
   tenon_fd_handle handle;
   tenon_error *error = NULL;
   int sent;
@@ -277,6 +297,7 @@ static int lend_fd(tenon_storage *storage, int socket) {
     return 1;
   }
   wire_put(answer, "%llu %llu", (unsigned long long)handle.offset, (unsigned long long)handle.nbytes);
+  if (whole) wire_put(answer, " %llu", (unsigned long long)handle.segment_nbytes);
   return 0;
 }
 
@@ -295,7 +316,7 @@ static void do_lend(const char **words) {
     tenon_storage_release(storage);
     return;
   }
-  if (strcmp(strategy, "fd") == 0 || strcmp(strategy, "read_only") == 0) {
+  if (is_sent(strategy)) {
     wrong = lend_message(tensor, words[1], connection->tenon, NULL);
   } else if (strcmp(strategy, "bytes") == 0) {
     wrong = lend_message(tensor, words[1], NULL, &descriptor);
@@ -304,8 +325,8 @@ static void do_lend(const char **words) {
       const void *bytes = tenon_descriptor_bytes(descriptor, &nbytes);
       wire_put_hex(answer, bytes, nbytes);
     }
-  } else if (strcmp(strategy, "raw_fd") == 0) {
-    wrong = lend_fd(storage, connection->socket);
+  } else if (is_fd(strategy)) {
+    wrong = lend_fd(storage, connection->socket, is_arena(strategy));
   } else {
     wrong = lend_name(storage, strcmp(strategy, "socket") == 0);
   }
@@ -340,7 +361,7 @@ static tenon_storage *open_storage(const char *strategy, const struct connection
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
   tenon_status status;
-  if (strcmp(strategy, "raw_fd") == 0) {
+  if (is_fd(strategy)) {
     tenon_fd_handle fd = {sizeof(fd), -1, 0, 0, 0, 0};
     fd.fd = wire_receive_fd(connection->socket);
     fd.offset = strtoull(handle[0], NULL, 10);
@@ -371,7 +392,7 @@ static void do_open(const char **words) {
   tenon_tensor_view view;
   tenon_status status;
   if (strcmp(words[3], "-") != 0 && (connection = find_connection(words[3])) == NULL) return;
-  if (strcmp(strategy, "fd") == 0 || strcmp(strategy, "read_only") == 0) {
+  if (is_sent(strategy)) {
     status = tenon_recv(connection->tenon, &ten_seconds, &message, &error);
     tensor = take_tensor(status, message, error, name, user);
   } else if (strcmp(strategy, "bytes") == 0) {

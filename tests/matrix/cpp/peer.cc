@@ -141,13 +141,18 @@ std::string do_lend(const Words& words) {
   if (strategy == "filename") {
     storage = tenon::make_filename(bytes.size(), {.prefix = std::getenv("TENON_MATRIX_PREFIX")});
     storage.write(bytes);
+  } else if (strategy == "arena" || strategy == "arena_fd") {
+    // What is lent does not begin where the arena does.
+    const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = 1U << 20});
+    const tenon::Storage neighbour = tenon::Storage::make(100, {.arena = &arena});
+    storage = tenon::Storage::make_from(bytes, {.arena = &arena});
   } else {
     storage = tenon::Storage::make_from(bytes, {.mode = strategy == "read_only" ? tenon::Mode::kFrozen : tenon::Mode::kShared});
   }
   Held made{tenon::Tensor::over(storage, numbers_of(words.at(7)), dtype_of(words.at(6)),
                                 {.strides = numbers_of(words.at(8)), .offset = std::stoull(words.at(9))})};
   std::string handle;
-  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes") {
+  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes" || strategy == "arena") {
     const std::string name = "t" + key;
     tenon::Message message = tenon::Message::of({{name, made.tensor}});
     message.set_user_bytes(std::as_bytes(std::span(name)));
@@ -157,10 +162,11 @@ std::string do_lend(const Words& words) {
     } else {
       found(links, words.at(3)).connection.send(message, kTenSeconds);
     }
-  } else if (strategy == "raw_fd") {
+  } else if (strategy == "raw_fd" || strategy == "arena_fd") {
     const tenon::FdHandle shared = tenon::share_fd(storage);
     checked(wire_send_fd(found(links, words.at(3)).socket, shared.fd()));
     handle = std::to_string(shared.offset()) + " " + std::to_string(shared.nbytes());
+    if (strategy == "arena_fd") handle += " " + std::to_string(shared.segment_nbytes());
   } else if (strategy == "filename" || strategy == "socket") {
     tenon::ShareFilenameOptions options;
     options.torch = strategy == "filename";
@@ -177,7 +183,7 @@ std::string do_lend(const Words& words) {
 
 tenon::Storage open_storage(const Words& words) {
   const std::string& strategy = words.at(2);
-  if (strategy == "raw_fd") {
+  if (strategy == "raw_fd" || strategy == "arena_fd") {
     const tenon::FdHandle handle(checked(wire_receive_fd(found(links, words.at(3)).socket)), std::stoull(words.at(9)),
                                  std::stoull(words.at(8)));
     return tenon::open_fd(handle, {.allow_unsealed = true});
@@ -192,7 +198,7 @@ std::string do_open(const Words& words) {
   const std::string& strategy = words.at(2);
   tenon::Tensor tensor;
   std::string name = "-", user = "-";
-  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes") {
+  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes" || strategy == "arena") {
     const tenon::Message message =
         strategy == "bytes" ? tenon::open_descriptor(bytes_of(words.at(8))) : found(links, words.at(3)).connection.recv(kTenSeconds);
     if (message.size() != 1) throw std::runtime_error("not one tensor");

@@ -198,6 +198,8 @@ func (p *peer) lend(words []string) (string, error) {
 
 func filled(data []byte, strategy string) (*tenon.Storage, error) {
 	switch strategy {
+	case "arena", "arena_fd":
+		return inArena(data)
 	case "read_only":
 		return tenon.NewStorageFrom(data, &tenon.StorageOptions{Mode: tenon.Frozen})
 	case "filename":
@@ -210,13 +212,28 @@ func filled(data []byte, strategy string) (*tenon.Storage, error) {
 	return tenon.NewStorageFrom(data, nil)
 }
 
+// inArena makes a storage in an arena, not where that begins.
+func inArena(data []byte) (*tenon.Storage, error) {
+	arena, err := tenon.NewArena(&tenon.ArenaOptions{Capacity: 1 << 20})
+	if err != nil {
+		return nil, err
+	}
+	defer arena.Close()
+	neighbour, err := tenon.NewStorage(100, &tenon.StorageOptions{Arena: arena})
+	if err != nil {
+		return nil, err
+	}
+	defer neighbour.Close()
+	return tenon.NewStorageFrom(data, &tenon.StorageOptions{Arena: arena})
+}
+
 // handOver lends by a strategy, and gives the words of the handle.
 func (p *peer) handOver(held *kept, storage *tenon.Storage, key, strategy, name string) (string, error) {
 	ctx, cancel := soon()
 	defer cancel()
 	var options tenon.FilenameOptions
 	switch strategy {
-	case "fd", "read_only", "bytes":
+	case "fd", "read_only", "bytes", "arena":
 		message, err := tenon.NewMessage()
 		if err != nil {
 			return "", err
@@ -236,13 +253,17 @@ func (p *peer) handOver(held *kept, storage *tenon.Storage, key, strategy, name 
 			return "", err
 		}
 		return hex.EncodeToString(held.descriptor.Bytes()), nil
-	case "raw_fd":
+	case "raw_fd", "arena_fd":
 		handle, err := storage.ShareFD(nil)
 		if err != nil {
 			return "", err
 		}
 		defer handle.Close()
-		return fmt.Sprint(handle.Offset, " ", handle.NBytes), sendFD(p.sockets[name].raw, int(handle.File.Fd()))
+		text := fmt.Sprint(handle.Offset, " ", handle.NBytes)
+		if strategy == "arena_fd" {
+			text += fmt.Sprint(" ", handle.SegmentNBytes)
+		}
+		return text, sendFD(p.sockets[name].raw, int(handle.File.Fd()))
 	case "filename":
 		options.Torch = true
 	case "socket":
@@ -262,7 +283,7 @@ func (p *peer) open(words []string) (string, error) {
 	var tensor *tenon.Tensor
 	tensorName, user := "-", "-"
 	switch strategy {
-	case "fd", "read_only", "bytes":
+	case "fd", "read_only", "bytes", "arena":
 		message, err := p.message(strategy, name, handle)
 		if err != nil {
 			return "", err
@@ -310,11 +331,15 @@ func (p *peer) message(strategy, name string, handle []string) (*tenon.Message, 
 
 func (p *peer) storage(strategy, name string, handle []string) (*tenon.Storage, error) {
 	var offset, nbytes uint64
-	if _, err := fmt.Sscan(handle[len(handle)-2]+" "+handle[len(handle)-1], &offset, &nbytes); err != nil {
+	place := handle[len(handle)-2:]
+	if strategy == "arena_fd" {
+		place = handle[:2] // without the size of the segment
+	}
+	if _, err := fmt.Sscan(place[0]+" "+place[1], &offset, &nbytes); err != nil {
 		return nil, err
 	}
 	switch strategy {
-	case "raw_fd":
+	case "raw_fd", "arena_fd":
 		file, err := receiveFD(p.sockets[name].raw)
 		if err != nil {
 			return nil, err

@@ -13,6 +13,9 @@ import tenon
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import server
 
+# What is lent from an arena does not begin where it does.
+ARENA_NBYTES, NEIGHBOUR_NBYTES = 1 << 20, 100
+
 CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 DTYPES = {name: code for code, name in CODES.items()}
 
@@ -93,6 +96,9 @@ class Peer(server.Server):
         if strategy == "filename":
             storage = tenon.Storage.new_filename(len(data), tenon.Filename(prefix=os.environ["TENON_MATRIX_PREFIX"]))
             storage.write(data)
+        elif strategy in ("arena", "arena_fd"):
+            with tenon.Arena(ARENA_NBYTES) as arena, arena.storage(NEIGHBOUR_NBYTES):
+                storage = tenon.Storage.new_from(data, arena=arena)
         else:
             storage = tenon.Storage.new_from(data, mode="frozen" if strategy == "read_only" else "shared")
         with storage:
@@ -103,17 +109,17 @@ class Peer(server.Server):
 
     def lend(self, held: Held, key: str, strategy: str, number: str) -> str:
         storage, name = held.tensor.storage, f"t{key}"
-        if strategy in ("fd", "read_only", "bytes"):
+        if strategy in ("fd", "read_only", "bytes", "arena"):
             with tenon.Message([held.tensor], [name], name.encode()) as message:
                 if strategy == "bytes":
                     held.descriptor = tenon.Descriptor(message, bytes_only=True)
                     return held.descriptor.bytes.hex()
                 self.connections[number].send(message, timeout=server.WAIT_SECONDS)
             return ""
-        if strategy == "raw_fd":
+        if strategy in ("raw_fd", "arena_fd"):
             with storage.share_fd() as lent:
                 server.send_fd(self.connections[number], lent.fd)
-                return f"{lent.offset} {lent.nbytes}"
+                return f"{lent.offset} {lent.nbytes}{f' {lent.segment_nbytes}' if strategy == 'arena_fd' else ''}"
         if strategy == "filename":
             named = storage.share_filename(torch=True)
         elif strategy == "socket":
@@ -124,7 +130,7 @@ class Peer(server.Server):
 
     def do_open(self, key: str, strategy: str, number: str, dtype: str, sizes: str, strides: str, offset: str, *handle: str) -> str:
         name, user = None, b""
-        if strategy in ("fd", "read_only", "bytes"):
+        if strategy in ("fd", "read_only", "bytes", "arena"):
             if strategy == "bytes":
                 message = tenon.open_descriptor(bytes.fromhex(handle[0]))
             else:
@@ -132,7 +138,7 @@ class Peer(server.Server):
             with message:
                 (tensor,), (name,), user = message.tensors, message.names, message.user_bytes
         else:
-            if strategy == "raw_fd":
+            if strategy in ("raw_fd", "arena_fd"):
                 fd = server.receive_fd(self.connections[number])
                 try:
                     storage = tenon.open_fd(fd, int(handle[1]), int(handle[0]), allow_unsealed=True)

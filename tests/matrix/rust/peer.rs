@@ -5,8 +5,8 @@ use std::env;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use tenon::{
-    Access, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut, StorageOptions,
-    Tensor, TensorSpec, Wait,
+    Access, ArenaOptions, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut,
+    StorageOptions, Tensor, TensorSpec, Wait,
 };
 
 use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of, Outcome, Refused};
@@ -123,6 +123,12 @@ impl Peer {
                 storage.write(0, data)?;
                 storage.into()
             }
+            "arena" | "arena_fd" => {
+                // What is lent does not begin where the arena does.
+                let arena = ArenaOptions::new().capacity(1 << 20).create()?;
+                let _neighbour = StorageOptions::new().arena(&arena).create(100)?;
+                StorageOptions::new().arena(&arena).copy_from(data)?.into()
+            }
             _ => StorageOptions::new().copy_from(data)?.into(),
         };
         let mut held = Held { tensor: tensor_over(&storage, shape)?, _descriptor: None };
@@ -134,7 +140,7 @@ impl Peer {
             Ok(message)
         };
         let handle = match strategy {
-            "fd" | "read_only" => {
+            "fd" | "read_only" | "arena" => {
                 self.connection(end)?.send(&message()?, raw::WAIT)?;
                 String::new()
             }
@@ -144,11 +150,12 @@ impl Peer {
                 held._descriptor = Some(descriptor);
                 bytes
             }
-            "raw_fd" => {
+            "raw_fd" | "arena_fd" => {
                 let handle = storage.share_fd()?;
                 let Some(fd) = handle.as_fd() else { return other("the storage has no fd") };
                 raw::send_fd(self.socket(end)?, fd)?;
-                format!("{} {}", handle.offset, handle.nbytes)
+                let segment = if strategy == "arena_fd" { format!(" {}", handle.segment_nbytes) } else { String::new() };
+                format!("{} {}{segment}", handle.offset, handle.nbytes)
             }
             "filename" => handle_words(storage.share_filename(&FilenameOptions::new().for_torch(None), None)?),
             "socket" => {
@@ -163,13 +170,13 @@ impl Peer {
 
     fn open(&mut self, key: &str, strategy: &str, end: &str, shape: [&str; 4], handle: &[&str]) -> Outcome {
         let message = match (strategy, handle) {
-            ("fd" | "read_only", []) => Some(self.connection(end)?.recv(raw::WAIT)?),
+            ("fd" | "read_only" | "arena", []) => Some(self.connection(end)?.recv(raw::WAIT)?),
             ("bytes", [bytes]) => Some(Descriptor::open(&bytes_of(bytes)?, &[], Access::Auto, OpenOptions::new())?),
             _ => None,
         };
         let storage = match (strategy, handle) {
             _ if message.is_some() => None,
-            ("raw_fd", [offset, nbytes]) => {
+            ("raw_fd", [offset, nbytes]) | ("arena_fd", [offset, nbytes, _]) => {
                 let handle = FdHandle::new(raw::receive_fd(self.socket(end)?)?, number(offset)?, number(nbytes)?);
                 Some(handle.open(OpenOptions::new().allow_unsealed())?)
             }

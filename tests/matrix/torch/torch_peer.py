@@ -78,13 +78,14 @@ class Peer(server.Server):
 
     def do_open(self, key: str, strategy: str, number: str, dtype: str, sizes: str, strides: str, offset: str, *handle: str) -> str:
         start = int(offset)
-        if strategy == "raw_fd":
-            # PyTorch maps from the start of the segment: the lender's offset becomes one of elements.
-            begin, nbytes = map(int, handle)
+        if strategy in ("raw_fd", "arena_fd"):
+            # PyTorch maps from the start of the segment: the lender's offset becomes one of elements. Of an arena it takes all.
+            begin, nbytes = map(int, handle[:2])
+            whole = int(handle[2]) if strategy == "arena_fd" else begin + nbytes
             start += begin // torch.empty(0, dtype=DTYPES[dtype]).element_size()
             fd = server.receive_fd(self.connections[number])
             try:
-                storage = torch.UntypedStorage._new_shared_fd_cpu(fd, begin + nbytes)
+                storage = torch.UntypedStorage._new_shared_fd_cpu(fd, whole)
             finally:
                 os.close(fd)
         elif strategy == "filename":

@@ -64,6 +64,13 @@ struct Both {
   }
 };
 
+bool drained_to(const Both& both, uint64_t leases) {
+  return soon([&] {
+    (void)both.ledger->drain();
+    return both.ledger->totals().leases == leases;
+  });
+}
+
 TEST(Ledger, AHangUpEndsAll) {
   const auto object = Ref<Lent>::adopt(new Lent());
   Both both;
@@ -103,8 +110,9 @@ TEST(Ledger, BitsEndSingleLeases) {
     const Lease other(holding, slots[7]);
     EXPECT_EQ(both.ledger->drain(), 0U);
   }
-  EXPECT_EQ(both.ledger->drain(), 2U);
-  EXPECT_EQ(object->leases, 4998);
+  // The service, which heard of the new borrower, may be at it too.
+  EXPECT_TRUE(drained_to(both, 4998));
+  EXPECT_TRUE(soon([&] { return object->leases == 4998; }));
   EXPECT_EQ(both.ledger->drain(), 0U);
   EXPECT_EQ(both.ledger->totals().leases, 4998U);
   EXPECT_EQ(both.ledger->totals().granted, 5000U);
@@ -119,9 +127,9 @@ TEST(Ledger, SlotsAreUsedAgain) {
     const std::vector<uint32_t> slots = both.grant(object.get(), 3);
     for (const uint32_t slot : slots) EXPECT_LT(slot, 13U);
     for (const uint32_t slot : slots) holding->give_back(slot, fork_mark());
-    ASSERT_EQ(both.ledger->drain(), 3U);
+    ASSERT_TRUE(drained_to(both, 10));
   }
-  EXPECT_EQ(object->leases, 10);
+  EXPECT_TRUE(soon([&] { return object->leases == 10; }));
 }
 
 TEST(Ledger, WhatNeverLeftIsTakenBack) {
@@ -192,7 +200,7 @@ TEST(Ledger, NoMoreLeasesThanThePageHas) {
   EXPECT_EQ(both.ledger->grant(std::span(most).first(1), slots.data()).code(), Code::kResourceExhausted);
   const Ref<Holding> holding = both.open();
   holding->give_back(lease_page::kSlots - 1, fork_mark());
-  EXPECT_EQ(both.ledger->drain(), 1U);
+  EXPECT_TRUE(drained_to(both, lease_page::kSlots - 1));
   EXPECT_TRUE(both.ledger->grant(std::span(most).first(1), slots.data()).is_ok());
 }
 
@@ -215,8 +223,8 @@ TEST(Ledger, ThreadsGiveBackWhileOthersAreGranted) {
   for (std::thread& each : borrowers) each.join();
   over = true;
   drainer.join();
-  (void)both.ledger->drain();
-  EXPECT_EQ(object->leases, 0);
+  EXPECT_TRUE(drained_to(both, 0));
+  EXPECT_TRUE(soon([&] { return object->leases == 0; }));
   EXPECT_LT(both.grant(object.get(), 1).front(), 7500U);
 }
 

@@ -16,6 +16,10 @@ int run_message(const struct test_case *test);
 int run_encode(const struct test_case *test);
 int run_descriptor(const struct test_case *test);
 
+/* arenas.c */
+int run_arena(const struct test_case *test);
+int run_lease(const struct test_case *test);
+
 /* files.c */
 int run_named_file(const struct test_case *test);
 int run_new_named_file(const struct test_case *test);

@@ -121,6 +121,8 @@ static const struct {
     {"encode", "bytes mask", run_encode},
     {"descriptor", "status details tensors user", run_descriptor},
     {"named_file", "status details nbytes data read_only sealed mode count", run_named_file},
+    {"arena", "status details stats", run_arena},
+    {"lease", "blocks_lent bytes_lent leases nbytes", run_lease},
     {"new_named_file", "status details bytes mask", run_new_named_file},
 };
 

@@ -12,12 +12,14 @@
 #include <tenon/tenon.hpp>
 
 #include "case.h"
+#include "kinds.h"
 
 namespace {
 
 std::string last_part(const std::string& key, const std::string& prefix) { return key.substr(prefix.size()); }
 
-// Runs `call`, which is to end as the case expects; whether it succeeded, as it should.
+}  // namespace
+
 bool outcome(const Case& test, const std::function<void()>& call) {
   const std::string wanted = test.text("expect.status");
   try {
@@ -39,6 +41,8 @@ bool outcome(const Case& test, const std::function<void()>& call) {
   if (wanted != "OK") throw Wrong("status is OK, not " + wanted);
   return true;
 }
+
+namespace {
 
 template <class Class>
 bool is_its_class(const tenon::Error& error) {
@@ -287,6 +291,8 @@ const std::map<std::string, Kind> kKinds = {
     {"message", {run_message, {"status", "details", "count", "find"}}},
     {"encode", {run_encode, {"bytes", "mask"}}},
     {"descriptor", {run_descriptor, {"status", "details", "tensors", "user"}}},
+    {"arena", {run_arena, {"status", "details", "stats"}}},
+    {"lease", {run_lease, {"blocks_lent", "bytes_lent", "leases", "nbytes"}}},
     {"named_file", {run_named_file, {"status", "details", "nbytes", "data", "read_only", "sealed", "mode", "count"}}},
     {"new_named_file", {run_new_named_file, {"status", "details", "bytes", "mask"}}},
 };

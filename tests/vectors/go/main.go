@@ -139,7 +139,7 @@ func optionsOf(c anything) *tenon.OpenOptions {
 
 var kinds = map[string]func(c, expect anything){
 	"status": runStatus, "dtype": runDType, "layout": runLayout, "message": runMessage, "encode": runEncode, "descriptor": runDescriptor,
-	"named_file": runNamedFile, "new_named_file": runNewNamedFile,
+	"named_file": runNamedFile, "new_named_file": runNewNamedFile, "arena": runArena, "lease": runLease,
 }
 
 // executed runs one case, and says how it went.
@@ -161,7 +161,7 @@ func executed(c anything) (reason string) {
 	run(c, expect)
 	// Only a success looks at all of it.
 	known := []string{"status", "details", "numel", "nbytes", "strides", "contiguous", "count", "find", "bytes", "mask", "tensors", "user",
-		"data", "read_only", "sealed", "mode"}
+		"data", "read_only", "sealed", "mode", "stats"}
 	for key := range expect.keys {
 		if !expect.read[key] && (get(expect, "status", "OK") == "OK" || !slices.Contains(known, key)) {
 			fail("unknown expectation %q", key)

@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import tenon
 from tenon import _dtype, error
 from tenon._native import ffi, lib
+from tenon.arena import PAGES
 
 Case = dict[str, Any]
 
@@ -254,7 +256,63 @@ def run_new_named_file(case: Case) -> None:
     same("file after the release", os.path.lexists(path), False)
 
 
+def compare_stats(arena: tenon.Arena, wanted: dict[str, int]) -> None:
+    now = arena.stats()
+    got = {name: getattr(now, name) for name in type(now).__slots__}
+    got["pages"] = PAGES[now.pages]
+    got["numa_node"] = -1 if now.numa_node is None else now.numa_node
+    got["locked"] = int(now.locked)
+    for key, value in wanted.items():
+        same(key, got.get(key, "unknown"), value)
+
+
+def run_arena(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "details", "stats")
+    arenas: list[tenon.Arena] = []
+    kept: list[tenon.Storage] = []
+
+    def act() -> bool:
+        mode, pages = case.get("mode", "SHARED").lower(), case.get("pages", "AUTO").lower()
+        arenas.append(tenon.Arena(case["capacity_nbytes"], mode=mode, alignment=case.get("alignment", 0), pages=pages))
+        if "reserve" in case:
+            arenas[0].reserve(case["reserve"])
+        kept.extend(arenas[0].storage(nbytes, timeout=case.get("timeout_ms", 0) / 1000) for nbytes in case["storages"])
+        return True
+
+    outcome(expect, act)
+    for arena in arenas:
+        compare_stats(arena, expect.get("stats", {}))
+        arena.close()
+
+
+def run_lease(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "blocks_lent", "bytes_lent", "leases", "nbytes")
+    deadline = time.monotonic() + 10
+    while tenon.lease_holders() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    first, second = tenon.pair()
+    with tenon.Arena(case["capacity_nbytes"]) as arena, first, second:
+        tensors = [arena.empty(nbytes, "uint8") for nbytes in case["lend"]]
+        for _ in range(case["messages"]):
+            first.send(tensors, timeout=10)
+        del tensors
+        compare_stats(arena, {"blocks_live": 0, "blocks_lent": expect["blocks_lent"], "bytes_lent": expect["bytes_lent"]})
+        (holder,) = tenon.lease_holders()
+        got = (holder.uid, holder.leases, holder.nbytes, holder.granted, holder.granted_bytes, holder.age > 0)
+        same("holder", got, (os.getuid(), expect["leases"], expect["nbytes"], expect["leases"], expect["nbytes"], True))
+        for _ in range(case["messages"] if case["end"] == "receive" else 0):
+            second.recv(timeout=10).close()
+        if case["end"] == "close":
+            second.close()
+        with arena.storage(case["capacity_nbytes"], timeout=10):
+            compare_stats(arena, {"blocks_lent": 0})
+
+
 KINDS = {
+    "arena": run_arena,
+    "lease": run_lease,
     "status": run_status,
     "dtype": run_dtype,
     "layout": run_layout,

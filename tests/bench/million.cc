@@ -1,0 +1,148 @@
+// A million live tensors, each in a block of its own under a lease: time for each, fds, mappings, and memory for the books.
+//
+// In messages of 50,000. The lender lets go of its storages once they are sent, so what is left there is the books of the leases: its Pss
+// less the arena's pages, before and after. Then the borrower gives all of them back, and the arena is empty again.
+
+#include <dirent.h>
+
+#include <fstream>
+
+#include "bench/hand_over.h"
+
+namespace {
+
+using bench::Child;
+using bench::Sockets;
+
+size_t count_fds() {
+  DIR* const folder = opendir("/proc/self/fd");
+  BENCH_CHECK(folder != nullptr);
+  size_t count = 0;
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count - 3;
+}
+
+size_t count_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:tenon") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+// Of all but the arena's own pages: private memory, and shared pages of less than a megabyte's mapping, among them the lease page.
+double books_nbytes() {
+  std::ifstream smaps("/proc/self/smaps");
+  double sum = 0;
+  bool is_arena = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long begin = 0;
+    unsigned long end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) is_arena = line.find("memfd:tenon") != std::string::npos && end - begin > (16UL << 20);
+    double kib = 0;
+    if (!is_arena && std::sscanf(line.c_str(), "Pss: %lf kB", &kib) == 1) sum += kib * 1024;
+  }
+  return sum;
+}
+
+void print_one(const char* measure, const char* unit, double goal, double value) {
+  bench::print({measure, unit, "", {"ours", "at_most", goal}, {value}, {}});
+}
+
+void run(size_t total, size_t batch) {
+  Sockets ours;
+  Sockets ack;
+  struct Answer {
+    double books;
+    size_t fds;
+    size_t mappings;
+  };
+  const Child borrower([&] {
+    for (Sockets* each : {&ours, &ack}) each->keep_there();
+    tenon_connection* connection = bench::connect(ours.there);
+    std::vector<tenon_message*> held;
+    const double before = books_nbytes();
+    for (size_t sent = 0; sent < total; sent += batch) {
+      tenon_message* message = nullptr;
+      BENCH_OK(tenon_recv(connection, nullptr, &message, &err));
+      held.push_back(message);
+      bench::put_byte(ack.there);
+    }
+    const Answer answer{books_nbytes() - before, count_fds(), count_mappings()};
+    BENCH_CHECK(send(ack.there, &answer, sizeof answer, 0) == sizeof answer);
+    bench::get_byte(ack.there);
+    for (tenon_message* each : held) tenon_message_release(each);
+    bench::put_byte(ack.there);
+    bench::get_byte(ack.there);
+    tenon_connection_release(connection);
+  });
+  for (Sockets* each : {&ours, &ack}) each->keep_here();
+  tenon_connection* connection = bench::connect(ours.here);
+  tenon_arena* arena = nullptr;
+  BENCH_OK(tenon_arena_new(nullptr, &arena, &err));
+  tenon_storage_options options{};
+  options.struct_size = sizeof options;
+  options.arena = arena;
+  const int64_t size = 16;
+  tenon_tensor_spec spec{};
+  spec.struct_size = sizeof spec;
+  spec.dtype = {TENON_DTYPE_FLOAT, 32, 1};
+  spec.ndim = 1;
+  spec.sizes = &size;
+  std::vector<tenon_tensor*> tensors(batch);
+  const auto lend = [&] {
+    for (tenon_tensor*& each : tensors) {
+      tenon_storage* storage = nullptr;
+      BENCH_OK(tenon_storage_new(&options, 64, &storage, &err));
+      BENCH_OK(tenon_tensor_new(storage, &spec, &each, &err));
+      tenon_storage_release(storage);
+    }
+    tenon_message* message = nullptr;
+    BENCH_OK(tenon_message_new(&message, &err));
+    BENCH_OK(tenon_message_add(message, tensors.data(), nullptr, batch, nullptr, &err));
+    BENCH_OK(tenon_send(connection, message, nullptr, &err));
+    tenon_message_release(message);
+    for (tenon_tensor* each : tensors) tenon_tensor_release(each);
+    bench::get_byte(ack.here);
+  };
+  const double before = books_nbytes();
+  int64_t begin = bench::now_ns();
+  for (size_t sent = 0; sent < total; sent += batch) lend();
+  const auto count = static_cast<double>(total);
+  const std::string name = std::to_string(total) + " tensors";
+  print_one((name + ": made, lent and opened, each").c_str(), "us", 5, static_cast<double>(bench::now_ns() - begin) / count / 1e3);
+  Answer answer{};
+  BENCH_CHECK(recv(ack.here, &answer, sizeof answer, 0) == sizeof answer);
+  tenon_arena_stats stats{};
+  stats.struct_size = sizeof stats;
+  BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
+  BENCH_CHECK(stats.blocks_lent == total && stats.blocks_live == 0);
+  print_one((name + ": the lender's books, each").c_str(), "B", 64, (books_nbytes() - before) / count);
+  print_one((name + ": the borrower's storages and tensors, each").c_str(), "B", 256, answer.books / count);
+  print_one((name + ": fds, lender").c_str(), "fds", 64, static_cast<double>(count_fds()));
+  print_one((name + ": fds, borrower").c_str(), "fds", 64, static_cast<double>(answer.fds));
+  print_one((name + ": shared mappings, lender").c_str(), "mappings", 64, static_cast<double>(count_mappings()));
+  print_one((name + ": shared mappings, borrower").c_str(), "mappings", 64, static_cast<double>(answer.mappings));
+  begin = bench::now_ns();
+  bench::put_byte(ack.here);
+  bench::get_byte(ack.here);
+  const int64_t given_back = bench::now_ns();
+  BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
+  BENCH_CHECK(stats.blocks_lent == 0);
+  print_one((name + ": given back by the borrower, each").c_str(), "us", 1, static_cast<double>(given_back - begin) / count / 1e3);
+  print_one((name + ": taken back by the lender, each").c_str(), "ns", 200, static_cast<double>(bench::now_ns() - given_back) / count);
+  bench::put_byte(ack.here);
+  tenon_connection_release(connection);
+  tenon_arena_release(arena);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (bench::wants_smoke(argc, argv)) {
+    run(2000, 1000);
+    return 0;
+  }
+  run(1'000'000, 50'000);
+  return 0;
+}

@@ -1,0 +1,13 @@
+// What the files of the runner in C++ know of each other.
+#pragma once
+
+#include <functional>
+
+#include "case.h"
+
+// run_vectors.cc: runs `call`, which is to end as the case expects; whether it succeeded, as it should.
+bool outcome(const Case& test, const std::function<void()>& call);
+
+// arenas.cc
+void run_arena(const Case& test);
+void run_lease(const Case& test);
