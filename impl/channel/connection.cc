@@ -66,7 +66,10 @@ Status check_memfd(int fd, uint64_t nbytes) {
 }  // namespace
 
 Connection::Connection(int socket, SocketType type, const ConnectionOptions& options, const memory::Borrower& peer)
-    : socket_(socket), options_(options), generation_(fork_generation()), frames_(socket, type),
+    : socket_(socket),
+      options_(options),
+      generation_(fork_generation()),
+      frames_(socket, type),
       lending_(peer, [](void* context) noexcept { return static_cast<Connection*>(context)->send_renewal(); }, this) {
   // One more: the memfd of a large message. What is over it is closed as it comes, and the frame delivered without.
   frames_.set_max_fds(UINT32_MAX);

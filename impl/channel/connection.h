@@ -107,16 +107,16 @@ class Connection {
   std::mutex recv_mutex_;
   Borrowing borrowing_;
   std::unordered_map<uint64_t, Received> received_;
-  // Taken off the socket, and not yet given out: memory was short. A lease that was taken is kept, for given back it would be ended, and the
-  // next try would open bytes that are another's by then.
+  // Taken off the socket, and not yet given out: memory was short. A lease that was taken is kept, for given back it would be ended, and
+  // the next try would open bytes that are another's by then.
   struct Pending {
     InFrame frame;
     std::vector<memory::Lease> leases;
     std::vector<Ref<storage::Storage>> storages;
   };
   std::optional<Pending> pending_;
-  Status lost_;                     // fds were dropped or refused once, and why: a number without a segment is no proof of a bad peer
-  Status broken_;                   // bytes came that are no message
+  Status lost_;    // fds were dropped or refused once, and why: a number without a segment is no proof of a bad peer
+  Status broken_;  // bytes came that are no message
 };
 
 }  // namespace tenon::channel

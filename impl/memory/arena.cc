@@ -265,9 +265,6 @@ ArenaTotals arena_totals() noexcept {
   return {all.live_nbytes, all.retired_nbytes};
 }
 
-LentBlock::LentBlock(const Block& block) noexcept
-    : home_(block.home), offset_(block.offset), class_units_(static_cast<uint32_t>(block.class_nbytes / kBlockAlignment)) {}
-
 void LentBlock::lease_began() noexcept {
   if ((leases_.fetch_add(1, std::memory_order_relaxed) & ~kRetired) != 0) return;
   home_->lent_blocks.fetch_add(1, std::memory_order_relaxed);

@@ -113,8 +113,8 @@ class Leased : public Counted {
 // there can be millions.
 class LentBlock final : public Leased {
  public:
-  // Takes over what `block`, which has a home, has of it.
-  explicit LentBlock(const Block& block) noexcept;
+  // Takes over what a storage has of its home: `units` of kBlockAlignment.
+  LentBlock(ArenaSegment* home, uint64_t offset, uint32_t units) noexcept : home_(home), offset_(offset), class_units_(units) {}
   void lease_began() noexcept override;
   void lease_ended() noexcept override;
   uint64_t leased_nbytes() const noexcept override { return uint64_t{class_units_} * kBlockAlignment; }

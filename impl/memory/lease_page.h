@@ -69,8 +69,8 @@ inline bool release(std::byte* base, uint32_t slots, uint32_t slot) noexcept {
   return header(base).waiting.load(std::memory_order_relaxed) != 0;
 }
 
-// Lender: every slot below `end` that the borrower gave back since the last time. The bit is taken before the slot can be granted again, so a
-// bit of an old lease never ends a new one.
+// Lender: every slot below `end` that the borrower gave back since the last time. The bit is taken before the slot can be granted again, so
+// a bit of an old lease never ends a new one.
 template <typename Each>
 void drain(std::byte* base, uint32_t slots, uint32_t end, Each&& each) noexcept {
   Word* const top = summary(base);

@@ -42,8 +42,7 @@ Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   Ledger& it = *ledger;
   it.id_ = g_next_id.fetch_add(1, std::memory_order_relaxed);
   it.totals_.borrower = borrower;
-  it.totals_.began_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  it.totals_.began_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
   it.fds_ = std::make_shared<TokenFds>();
   TENON_ASSIGN(os::TokenPair pair, os::create_token());
   it.watch_ = std::move(pair.watch);
@@ -193,9 +192,9 @@ void Ledger::hear_bell() noexcept {
 void Ledger::end() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   ended_.store(true, std::memory_order_release);
+  // The fds are with whoever sent them: as long as they are here the token is open.
   watch_.reset();
   listener_.reset();
-  fds_ = nullptr;
 }
 
 bool Ledger::end_some(size_t most) noexcept {

@@ -82,8 +82,8 @@ class Ledger : public Counted {
   void set_waiting(bool waiting) noexcept;
   // From now on its borrower rings after every release: what is lent on is somebody else's, who may wait for it.
   void always_ring() noexcept;
-  void end() noexcept;                   // the token is gone: no more grants, and the leases end in slices
-  bool end_some(size_t most) noexcept;   // false: none is left
+  void end() noexcept;                  // the token is gone: no more grants, and the leases end in slices
+  bool end_some(size_t most) noexcept;  // false: none is left
   void hear_bell() noexcept;
   int watch() const noexcept { return watch_.get(); }
   int listener() const noexcept { return listener_.get(); }  // -1: none

@@ -6,7 +6,7 @@
 
 namespace tenon::memory {
 
-enum class Mode : uint32_t { kShared = 0, kLenderWrites = 1, kFrozen = 2 };
+enum class Mode : uint8_t { kShared = 0, kLenderWrites = 1, kFrozen = 2 };
 enum class Access : uint32_t { kAuto = 0, kReadOnly = 1, kWritable = 2 };
 
 inline constexpr uint32_t kModes = 3;

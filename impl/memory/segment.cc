@@ -54,7 +54,7 @@ Segment::Segment() noexcept : serial_(g_next_serial.fetch_add(1, std::memory_ord
 }
 
 void Segment::dispose() noexcept {
-  if (auto hook = on_dispose.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  if (auto hook = cache_hook_.load(std::memory_order_acquire); hook != nullptr) hook(this);
   SegmentTail* const tails = tails_.exchange(nullptr, std::memory_order_acq_rel);
   for (SegmentTail* tail = tails; tail != nullptr; tail = tail->next_) tail->before_unmap(this);
   mapping_ = os::Mapping();

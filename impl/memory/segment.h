@@ -129,7 +129,7 @@ class Segment : public Counted {
   std::atomic<uint64_t> numbered{0};
 
   // For the identity cache: called once, before anything of the segment goes.
-  std::atomic<void (*)(Segment*) noexcept> on_dispose{nullptr};
+  void tell_cache(void (*forget)(Segment*) noexcept) noexcept { cache_hook_.store(forget, std::memory_order_release); }
 
  private:
   Segment() noexcept;
@@ -137,6 +137,7 @@ class Segment : public Counted {
   static Result<Ref<Segment>> create_with(Mode mode, uint64_t nbytes, const BackingRequest& request, std::unique_ptr<Backing> backing);
   Result<os::Fd> reopen() const;
 
+  std::atomic<void (*)(Segment*) noexcept> cache_hook_{nullptr};
   os::Fd write_fd_;
   os::Fd read_fd_;
   std::atomic<int> lend_fd_{-1};              // own LENDER_WRITES, and named files: made at the first lend

@@ -105,7 +105,7 @@ Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, ui
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
     // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
     const bool inherited = segment->own() && !segment->made_by_this_process();
-    if (!inherited || !lease.stands() || known->lease().stands()) return known;
+    if (!inherited || !lease.stands() || known->lease() != nullptr) return known;
     return Storage::open(segment, offset, nbytes, std::move(lease));
   }
   TENON_TRY(segment->check_pages(offset, nbytes));

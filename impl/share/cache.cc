@@ -86,7 +86,7 @@ Ref<T> intern(std::mutex* mutex, Map* map, const typename Map::key_type& key, Re
       known = try_ref(at->second);
       if (!known) at->second = object.get();
     }
-    if (!known) object->on_dispose.store(forget, std::memory_order_release);
+    if (!known) object->tell_cache(forget);
   }
   return known ? known : object;
 }

@@ -438,7 +438,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
   if (!all.exit_hook) all.exit_hook = std::atexit([]() { at_exit(); }) == 0;
   if (of_storage) {
     served->storage = storage.get();
-    storage->on_dispose_names.store(&end_of_storage, std::memory_order_release);
+    storage->tell_names(&end_of_storage);
     all.storage_names.emplace(storage.get(), listener);
   } else {
     all.own_names.emplace(segment, listener);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/checked.h"
@@ -33,38 +34,70 @@ StorageTotals& storage_totals() noexcept {
   return totals;
 }
 
-Storage::Storage() noexcept : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {
+std::atomic<Storage::EndHook> Storage::g_cache_hook{nullptr};
+std::atomic<Storage::EndHook> Storage::g_names_hook{nullptr};
+
+Storage::Storage(Kind kind) noexcept : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)), kind_(kind) {
+  switch (kind) {
+    case Kind::kPrivate: new (&private_) std::unique_ptr<Private>(); break;
+    case Kind::kOpened: new (&lease_) memory::Lease(); break;
+    case Kind::kOwn:
+    case Kind::kEmpty: new (&own_) Own(); break;
+  }
   storage_totals().storages.fetch_add(1, std::memory_order_relaxed);
 }
 
+// dispose() has been.
+Storage::~Storage() {
+  if (kind_ == Kind::kPrivate) private_.~unique_ptr();
+  if (kind_ == Kind::kOpened) lease_.~Lease();
+}
+
 void Storage::dispose() noexcept {
-  if (auto hook = on_dispose.load(std::memory_order_acquire); hook != nullptr) hook(this);
-  if (auto hook = on_dispose_names.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  const uint8_t marks = marks_.load(std::memory_order_acquire);
+  if ((marks & kInCache) != 0) g_cache_hook.load(std::memory_order_relaxed)(this);
+  if ((marks & kHasNames) != 0) g_names_hook.load(std::memory_order_relaxed)(this);
   StorageTotals& totals = storage_totals();
   totals.storages.fetch_sub(1, std::memory_order_relaxed);
   if (segment_ && !segment_->own()) totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
-  const bool lent = lent_.load(std::memory_order_relaxed);
-  if (memory::LentBlock* const block = lent_block_.load(std::memory_order_acquire); block != nullptr) {
-    block_.segment = nullptr;
+  if (kind_ == Kind::kOwn) end_own(marks);
+  segment_ = nullptr;
+  if (kind_ == Kind::kPrivate && private_) {
+    private_->pages = os::Mapping();
+    if (private_->release != nullptr) private_->release(private_->context);
+    private_ = nullptr;
+  }
+  // Last: once the lender knows, these bytes are another storage's.
+  if (kind_ == Kind::kOpened) lease_ = memory::Lease();
+}
+
+void Storage::end_own(uint8_t marks) noexcept {
+  const bool lent = (marks & kLent) != 0;
+  if (memory::LentBlock* const block = own_.lent.load(std::memory_order_acquire); block != nullptr) {
     block->storage_gone(lent);
     block->release();
-  } else {
-    memory::free_block(std::move(block_), lent ? memory::Lent::kUnleased : memory::Lent::kNever);
+    return;
   }
-  segment_ = nullptr;
-  private_pages_ = os::Mapping();
-  if (release_ != nullptr) release_(context_);
-  // Last: once the lender knows, these bytes are another storage's.
-  const memory::Lease over = std::move(lease_);
+  memory::Block block;
+  block.home = own_.home;
+  block.offset = offset();
+  block.class_nbytes = own_.home != nullptr ? uint64_t{own_.units} * memory::kBlockAlignment : segment_->nbytes();
+  block.segment = std::move(segment_);
+  memory::free_block(std::move(block), lent ? memory::Lent::kUnleased : memory::Lent::kNever);
+}
+
+const memory::Lease* Storage::lease() const noexcept {
+  if (kind_ == Kind::kOpened && lease_.stands()) return &lease_;
+  return nullptr;
 }
 
 Result<Ref<memory::Leased>> Storage::leased() {
-  if (lease_.stands()) return Ref<memory::Leased>::share(this);
-  if (!segment_ || block_.home == nullptr || !segment_->made_by_this_process()) return Ref<memory::Leased>();
-  memory::LentBlock* block = lent_block_.load(std::memory_order_acquire);
+  if (lease() != nullptr) return Ref<memory::Leased>::share(this);
+  if (kind_ != Kind::kOwn || own_.home == nullptr || !segment_->made_by_this_process()) return Ref<memory::Leased>();
+  memory::LentBlock* block = own_.lent.load(std::memory_order_acquire);
   if (block == nullptr) {
-    auto made = Ref<memory::LentBlock>::adopt(new memory::LentBlock(block_));
-    if (lent_block_.compare_exchange_strong(block, made.get(), std::memory_order_acq_rel)) {
+    auto made = Ref<memory::LentBlock>::adopt(new memory::LentBlock(own_.home, offset(), own_.units));
+    if (own_.lent.compare_exchange_strong(block, made.get(), std::memory_order_acq_rel)) {
       block = made.detach();  // the storage's own reference
     } else {
       made->abandon();
@@ -74,27 +107,28 @@ Result<Ref<memory::Leased>> Storage::leased() {
 }
 
 // The storage is made before its block, so that no block is without somebody to free it.
-void Storage::take_block(memory::Block block) noexcept {
+void Storage::take_block(const memory::Block& block) noexcept {
   segment_ = block.segment;
-  offset_ = block.offset;
   nbytes_ = block.nbytes;
   data_ = block.segment->base() + block.offset;
   mode_ = block.segment->mode();
   read_only_ = mode_ == Mode::kFrozen;
-  block_ = std::move(block);
+  own_.home = block.home;
+  own_.units = block.home != nullptr ? static_cast<uint32_t>(block.class_nbytes / memory::kBlockAlignment) : 0;
 }
 
 Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint64_t nbytes) {
   TENON_TRY(os::ask_headroom(nbytes));
-  auto storage = Ref<Storage>::adopt(new Storage());
-  storage->is_private_ = true;
-  storage->movable_ = true;
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
+  storage->private_ = std::make_unique<Private>();
+  Private& own = *storage->private_;
+  own.movable = true;
   storage->nbytes_ = nbytes;
   if (nbytes == 0) return storage;
   if (nbytes >= os::page_nbytes()) {
-    TENON_ASSIGN(storage->private_pages_, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes));
-    TENON_TRY(storage->private_pages_.populate());
-    storage->data_ = storage->private_pages_.base();
+    TENON_ASSIGN(own.pages, os::Mapping::create(os::Mapping::Kind::kAnonymous, -1, 0, nbytes));
+    TENON_TRY(own.pages.populate());
+    storage->data_ = own.pages.base();
     return storage;
   }
   const uint64_t alignment = std::max(options.alignment, memory::kBlockAlignment);
@@ -102,31 +136,34 @@ Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint
   if (bytes == nullptr) return Status(Code::kResourceExhausted, "no memory for a private storage").with("limit", std::string("memory"));
   std::memset(bytes, 0, nbytes);
   storage->data_ = static_cast<std::byte*>(bytes);
-  storage->release_ = [](void* context) { std::free(context); };
-  storage->context_ = bytes;
+  own.release = [](void* context) { std::free(context); };
+  own.context = bytes;
   return storage;
 }
 
 Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nbytes) {
   if (options.is_private) return create_private(options, nbytes);
   if (nbytes == 0) return open_empty(options.mode, options.mode == Mode::kFrozen);
-  return create_shared(options, nbytes, false);
+  bool zero = false;
+  return create_shared(options, nbytes, false, &zero);
 }
 
-Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill) {
-  auto storage = Ref<Storage>::adopt(new Storage());
+Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill, bool* zero) {
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
   Result<memory::Block> allocated = options.arena != nullptr
                                         ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait)
                                         : memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated);
-  if (!allocated.is_ok()) return std::move(allocated).status();
-  memory::Block block = std::move(allocated).value();
-  const bool clear = (options.zeroed && !block.zero) || block.was_lent;
-  const uint64_t class_nbytes = block.class_nbytes;
-  const bool was_lent = block.was_lent;
-  storage->take_block(std::move(block));
+  if (!allocated.is_ok()) {
+    storage->kind_ = Kind::kEmpty;  // it has no block to give back
+    return std::move(allocated).status();
+  }
+  const memory::Block& block = allocated.value();
+  storage->take_block(block);
+  *zero = block.zero;
   // Never a FROZEN one: its segment is always new. What one borrower was lent the next one must not find, not even behind the end.
+  const bool clear = (options.zeroed && !block.zero) || block.was_lent;
   if (clear && !will_fill) std::memset(storage->data_, 0, nbytes);
-  if (was_lent) std::memset(storage->data_ + nbytes, 0, class_nbytes - nbytes);
+  if (block.was_lent) std::memset(storage->data_ + nbytes, 0, block.class_nbytes - nbytes);
   return storage;
 }
 
@@ -134,9 +171,13 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
   const bool own_segment =
       options.arena == nullptr && (options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax);
   if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
-    auto storage = Ref<Storage>::adopt(new Storage());
-    TENON_ASSIGN(memory::Block block, memory::allocate_unreserved_block(options.mode, nbytes));
-    storage->take_block(std::move(block));
+    auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
+    Result<memory::Block> block = memory::allocate_unreserved_block(options.mode, nbytes);
+    if (!block.is_ok()) {
+      storage->kind_ = Kind::kEmpty;
+      return std::move(block).status();
+    }
+    storage->take_block(block.value());
     TENON_TRY(storage->segment_->write_through_fd(0, data, nbytes, true));
     count_copy(nbytes);
     if (options.mode == Mode::kFrozen) TENON_TRY(storage->freeze());
@@ -149,10 +190,10 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
     count_copy(nbytes);
     return storage;
   }
-  TENON_ASSIGN(Ref<Storage> storage, create_shared(options, nbytes, true));
-  if (storage->block_.zero && storage->mode_ == Mode::kShared && nbytes >= kWriteThroughFdMin &&
-      storage->offset_ + nbytes <= os::file_size_limit()) {
-    TENON_TRY(storage->segment_->write_through_fd(storage->offset_, data, nbytes, false));
+  bool zero = false;
+  TENON_ASSIGN(Ref<Storage> storage, create_shared(options, nbytes, true, &zero));
+  if (zero && storage->mode_ == Mode::kShared && nbytes >= kWriteThroughFdMin && storage->offset() + nbytes <= os::file_size_limit()) {
+    TENON_TRY(storage->segment_->write_through_fd(storage->offset(), data, nbytes, false));
   } else {
     std::memcpy(storage->data_, data, nbytes);
   }
@@ -161,21 +202,20 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
 }
 
 Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction release, void* context, const StorageOptions& options) {
-  auto storage = Ref<Storage>::adopt(new Storage());
-  storage->is_private_ = true;
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
+  storage->private_ = std::make_unique<Private>();
   storage->data_ = nbytes == 0 ? nullptr : static_cast<std::byte*>(data);
   storage->nbytes_ = nbytes;
   storage->read_only_ = options.read_only;
-  storage->release_ = release;
-  storage->context_ = context;
+  storage->private_->release = release;
+  storage->private_->context = context;
   return storage;
 }
 
 Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes, memory::Lease lease) {
-  auto storage = Ref<Storage>::adopt(new Storage());
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kOpened));
   storage->data_ = nbytes == 0 ? nullptr : segment->base() + offset;
   storage->nbytes_ = nbytes;
-  storage->offset_ = offset;
   storage->mode_ = segment->mode();
   storage->read_only_ = !segment->writable();
   if (!segment->own()) storage_totals().opened_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
@@ -185,20 +225,21 @@ Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbyte
 }
 
 Ref<Storage> Storage::open_empty(Mode mode, bool read_only) {
-  auto storage = Ref<Storage>::adopt(new Storage());
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kEmpty));
   storage->mode_ = mode;
   storage->read_only_ = read_only;
   return storage;
 }
 
 Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes) {
-  auto storage = Ref<Storage>::adopt(new Storage());
-  storage->is_private_ = true;
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
+  storage->private_ = std::make_unique<Private>();
   storage->nbytes_ = nbytes;
   if (nbytes == 0) return storage;
   const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
-  TENON_ASSIGN(storage->private_pages_, os::Mapping::create(os::Mapping::Kind::kPrivateCow, fd, begin, offset + nbytes - begin));
-  storage->data_ = storage->private_pages_.base() + (offset - begin);
+  os::Mapping& pages = storage->private_->pages;
+  TENON_ASSIGN(pages, os::Mapping::create(os::Mapping::Kind::kPrivateCow, fd, begin, offset + nbytes - begin));
+  storage->data_ = pages.base() + (offset - begin);
   return storage;
 }
 
@@ -213,14 +254,13 @@ void Storage::move_into(Ref<Segment> segment, uint64_t offset) noexcept {
   std::byte* const target = segment->base() + offset;
   if (nbytes_ != 0) std::memcpy(target, data_, nbytes_);
   count_copy(nbytes_);
-  private_pages_ = os::Mapping();
-  if (release_ != nullptr) std::exchange(release_, nullptr)(context_);
+  if (private_->release != nullptr) private_->release(private_->context);
+  private_.~unique_ptr();
+  kind_ = Kind::kOpened;
+  new (&lease_) memory::Lease();
   data_ = nbytes_ == 0 ? nullptr : target;
-  offset_ = offset;
   mode_ = segment->mode();
   segment_ = std::move(segment);
-  is_private_ = false;
-  movable_ = false;
 }
 
 Result<std::byte*> Storage::data_mut() {
@@ -236,7 +276,7 @@ bool Storage::same_memory(const Storage& other) const noexcept {
   if (!segment_ || !other.segment_) return false;
   const memory::SegmentKey a = segment_->key();
   const memory::SegmentKey b = other.segment_->key();
-  return a.device == b.device && a.inode == b.inode && offset_ == other.offset_;
+  return a.device == b.device && a.inode == b.inode && offset() == other.offset();
 }
 
 Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
@@ -247,7 +287,7 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would make the file grow again; FROZEN has no
   // writable mapping.
   if (filling || !is_sealed()) {
-    TENON_TRY(segment_->write_through_fd(offset_ + offset, data, nbytes, false));
+    TENON_TRY(segment_->write_through_fd(this->offset() + offset, data, nbytes, false));
   } else {
     std::memcpy(data_ + offset, data, nbytes);
   }
@@ -261,14 +301,14 @@ Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
   if (is_sealed()) {
     std::memcpy(data, data_ + offset, nbytes);
   } else {
-    TENON_TRY(segment_->read_through_fd(offset_ + offset, data, nbytes));
+    TENON_TRY(segment_->read_through_fd(this->offset() + offset, data, nbytes));
   }
   count_copy(nbytes);
   return Status::ok();
 }
 
 Status Storage::freeze() {
-  if (mode_ != Mode::kFrozen || is_private_) {
+  if (mode_ != Mode::kFrozen || is_private()) {
     return Status(Code::kInvalidArgument, "only a storage born with mode FROZEN can be frozen")
         .with("option", std::string("TENON_MODE_FROZEN"));
   }

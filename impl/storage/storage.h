@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/counted.h"
 #include "base/status.h"
@@ -56,20 +57,20 @@ class Storage : public memory::Leased {
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
   const std::byte* data() const noexcept {
-    if (movable_) handed_out_.store(true, std::memory_order_relaxed);
+    if (kind_ == Kind::kPrivate) private_->handed_out.store(true, std::memory_order_relaxed);
     return data_;
   }
   Result<std::byte*> data_mut();
   uint64_t nbytes() const noexcept { return nbytes_; }
   uint64_t id() const noexcept { return id_; }
   Mode mode() const noexcept { return mode_; }
-  bool is_private() const noexcept { return is_private_; }
+  bool is_private() const noexcept { return kind_ == Kind::kPrivate; }
   bool is_read_only() const noexcept { return read_only_; }
-  bool is_shared() const noexcept { return !is_private_; }
+  bool is_shared() const noexcept { return kind_ != Kind::kPrivate; }
   bool is_sealed() const noexcept { return !segment_ || segment_->sealed(); }
   bool is_own() const noexcept { return !segment_ || segment_->own(); }
   const Ref<Segment>& segment() const noexcept { return segment_; }
-  uint64_t offset() const noexcept { return offset_; }
+  uint64_t offset() const noexcept { return segment_ && data_ != nullptr ? static_cast<uint64_t>(data_ - segment_->base()) : 0; }
   bool same_memory(const Storage& other) const noexcept;
 
   Status write(uint64_t offset, const void* data, uint64_t nbytes);
@@ -77,48 +78,75 @@ class Storage : public memory::Leased {
   Status freeze();
 
   // From now on some other process may hold these bytes, for a time that nobody tells: the block is never used again.
-  void mark_lent() noexcept { lent_.store(true, std::memory_order_relaxed); }
+  void mark_lent() noexcept { marks_.fetch_or(kLent, std::memory_order_relaxed); }
   // What a lease of these bytes keeps: the block, or this storage if it came under a lease itself. Null if nothing has to be kept: a segment
   // of its own, which its holders keep, or what came without a lease.
   Result<Ref<memory::Leased>> leased();
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
   // The lease that it came under, if any. For private openings that go on looking at the lender's pages, set after the opening.
-  const memory::Lease& lease() const noexcept { return lease_; }
-  void keep(memory::Lease lease) noexcept { lease_ = std::move(lease); }
+  const memory::Lease* lease() const noexcept;
+  void keep(memory::Lease lease) noexcept { private_->lease = std::move(lease); }
 
   // Private memory that was made here can move into a segment as long as nobody was told where it is. Not beside other calls.
-  bool can_move() const noexcept { return movable_ && !handed_out_.load(std::memory_order_relaxed); }
+  bool can_move() const noexcept {
+    return kind_ == Kind::kPrivate && private_->movable && !private_->handed_out.load(std::memory_order_relaxed);
+  }
   void move_into(Ref<Segment> segment, uint64_t offset) noexcept;
 
-  // For the identity cache: called once, before the segment is let go.
-  std::atomic<void (*)(Storage*) noexcept> on_dispose{nullptr};
-  // Likewise, for names that last as long as the storage.
-  std::atomic<void (*)(Storage*) noexcept> on_dispose_names{nullptr};
+  // What others have to do when this storage goes, before its segment is let go. One function for all storages: the identity cache's, and that
+  // of names that last as long as a storage.
+  using EndHook = void (*)(Storage*) noexcept;
+  void tell_cache(EndHook forget) noexcept { tell(&g_cache_hook, kInCache, forget); }
+  void tell_names(EndHook end) noexcept { tell(&g_names_hook, kHasNames, end); }
 
  private:
-  Storage() noexcept;
+  // Which of the three a storage is says what it has to give back: a block of this process, a lease or nothing but the segment (opened), or
+  // pages and a release function (private). There can be millions of the first two, so what only private ones need is elsewhere.
+  struct Own {
+    memory::ArenaSegment* home = nullptr;           // null: the segment is its own
+    std::atomic<memory::LentBlock*> lent{nullptr};  // the block, once it was lent under a lease
+    uint32_t units = 0;                             // what the block takes of its home, in kBlockAlignment
+  };
+  struct Private {
+    os::Mapping pages;
+    ReleaseFunction release = nullptr;
+    void* context = nullptr;
+    memory::Lease lease;  // of a copy-on-write opening, whose untouched pages are still the lender's
+    bool movable = false;
+    std::atomic<bool> handed_out{false};
+  };
+  enum class Kind : uint8_t { kEmpty, kOwn, kOpened, kPrivate };
+  static constexpr uint8_t kInCache = 1;
+  static constexpr uint8_t kHasNames = 2;
+  static constexpr uint8_t kLent = 4;
+
+  explicit Storage(Kind kind) noexcept;
+  ~Storage() override;
   void dispose() noexcept override;
-  void take_block(memory::Block block) noexcept;
-  static Result<Ref<Storage>> create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill);
+  void tell(std::atomic<EndHook>* where, uint8_t mark, EndHook hook) noexcept {
+    where->store(hook, std::memory_order_relaxed);
+    marks_.fetch_or(mark, std::memory_order_release);
+  }
+  void end_own(uint8_t marks) noexcept;
+  void take_block(const memory::Block& block) noexcept;
+  static Result<Ref<Storage>> create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill, bool* zero);
   static Result<Ref<Storage>> create_private(const StorageOptions& options, uint64_t nbytes);
+  static std::atomic<EndHook> g_cache_hook;
+  static std::atomic<EndHook> g_names_hook;
 
   std::byte* data_ = nullptr;
   uint64_t nbytes_ = 0;
   uint64_t id_;
   Ref<Segment> segment_;
-  uint64_t offset_ = 0;
-  memory::Block block_;        // own shared storages
-  std::atomic<memory::LentBlock*> lent_block_{nullptr};  // block_, once it was lent under a lease
-  memory::Lease lease_;                                  // of opened ones; the last thing to go
-  os::Mapping private_pages_;  // private storages made here
-  ReleaseFunction release_ = nullptr;
-  void* context_ = nullptr;
+  union {
+    Own own_;
+    memory::Lease lease_;  // the last thing to go
+    std::unique_ptr<Private> private_;
+  };
+  Kind kind_;
   Mode mode_ = Mode::kShared;
-  bool is_private_ = false;
   bool read_only_ = false;
-  bool movable_ = false;
-  mutable std::atomic<bool> handed_out_{false};
-  std::atomic<bool> lent_{false};
+  std::atomic<uint8_t> marks_{0};
 };
 
 }  // namespace tenon::storage

@@ -68,7 +68,7 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases le
   if (leases == Leases::kYes) {
     TENON_ASSIGN(Ref<memory::Leased> leased, lend.fd >= 0 ? storage->leased() : Ref<memory::Leased>());
     packed->leased.push_back(std::move(leased));
-    memory::Holding* const holding = storage->lease().holding().get();
+    memory::Holding* const holding = storage->lease() != nullptr ? storage->lease()->holding().get() : nullptr;
     auto& upstream = packed->upstream;  // a handful at most
     if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end()) upstream.push_back(holding);
   }

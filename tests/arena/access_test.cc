@@ -1,5 +1,5 @@
-// Who can reach what: the fd of a LENDER_WRITES arena cannot be made writable, an isolated neighbour cannot be read, and what one borrower was
-// lent the next one does not find.
+// Who can reach what: the fd of a LENDER_WRITES arena cannot be made writable, an isolated neighbour cannot be read, and what one borrower
+// was lent the next one does not find.
 #include "lease/agent.h"
 
 namespace leases {

@@ -368,7 +368,8 @@ TEST(Arena, SaysWhatItGot) {
       REQUIRE_OK(tenon_arena_new(&options, &arena, err));
       tenon_storage* storage = new_in(arena, kMiB, 4);
       const tenon_arena_stats got = stats(arena);
-      CHECK(got.pages >= TENON_PAGES_SMALL && got.pages <= TENON_PAGES_HUGETLB && got.pages <= std::max<tenon_pages>(pages, TENON_PAGES_THP));
+      CHECK(got.pages >= TENON_PAGES_SMALL && got.pages <= TENON_PAGES_HUGETLB &&
+            got.pages <= std::max<tenon_pages>(pages, TENON_PAGES_THP));
       CHECK(got.page_nbytes >= 4096);
       CHECK(names::shows_pattern(storage, 4));
       tenon_storage_release(storage);

@@ -1,4 +1,5 @@
-// A borrower that writes whatever it likes wherever it can: the lender and the other borrowers stay correct, and what is its own it may lose.
+// A borrower that writes whatever it likes wherever it can: the lender and the other borrowers stay correct, and what is its own it may
+// lose.
 #include "lease/agent.h"
 
 LEASES_MAIN
@@ -9,8 +10,8 @@ namespace {
 constexpr uint64_t kBlock = 64 * 1024;
 constexpr uint64_t kRoom = 64 * kBlock;
 
-// An honest borrower beside the hostile one, of blocks whose bytes it looks at again and again. LENDER_WRITES, for else the hostile one could
-// write the bytes themselves.
+// An honest borrower beside the hostile one, of blocks whose bytes it looks at again and again. LENDER_WRITES, for else the hostile one
+// could write the bytes themselves.
 struct Two {
   tenon_arena* arena = new_arena(kRoom, TENON_MODE_LENDER_WRITES);
   Agent hostile;

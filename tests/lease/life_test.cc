@@ -1,5 +1,5 @@
-// What ends a lease: the borrower's word, its death at any place, a message that nobody read. The block is the arena's whole room, so that it
-// is back when room can be had.
+// What ends a lease: the borrower's word, its death at any place, a message that nobody read. The block is the arena's whole room, so that
+// it is back when room can be had.
 #include "lease/agent.h"
 
 LEASES_MAIN

@@ -28,8 +28,8 @@
 //
 // # Waiting
 //
-// Every call that waits takes a context (for room in an arena: [StorageOptions].Wait): its deadline is the call's, and its end ends the call. So does Close of the connection. A call that
-// has to wait occupies a thread and one fd until it returns.
+// Every call that waits takes a context (for room in an arena: [StorageOptions].Wait): its deadline is the call's, and its end ends the call.
+// So does Close of the connection. A call that has to wait occupies a thread and one fd until it returns.
 //
 // # Arenas and leases
 //

@@ -70,8 +70,8 @@ TEST(LeasePage, RandomBytesGiveSlots) {
   EXPECT_EQ(drained(page->base()).size(), size_t{kFew});
 }
 
-// The lender fills a block and hands it over, the borrower checks it and gives it back, the lender fills it anew. `early`: the borrower reads
-// after it gave back, which is the race that must be seen.
+// The lender fills a block and hands it over, the borrower checks it and gives it back, the lender fills it anew. `early`: the borrower
+// reads after it gave back, which is the race that must be seen.
 void run_both(bool early) {
   struct Block {
     uint64_t value = 0;
