@@ -153,7 +153,7 @@ tenon_setup() {
   local peers="$1" packages version
   packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev libcli11-dev nlohmann-json3-dev abigail-tools shellcheck
     groff man-db bash-completion
-    python3 python3-venv python3-dev ca-certificates
+    python3 python3-venv python3-dev ca-certificates '?spin'
     '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev')
   if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi
   tenon_packages "${packages[@]}"
