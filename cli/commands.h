@@ -19,9 +19,20 @@ int run_doctor(const DoctorOptions& options);
 struct LsOptions {
   std::string directory;
   bool json = false;
+  bool prometheus = false;
   bool all = false;
+  bool names = false;  // what to list; none of the three: everything
+  bool arenas = false;
+  bool leases = false;
 };
 int run_ls(const LsOptions& options);
+
+struct TopOptions {
+  double interval = 1;  // seconds
+  bool once = false;
+  bool json = false;
+};
+int run_top(const TopOptions& options);
 
 struct GcOptions {
   std::string directory;

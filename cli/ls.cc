@@ -1,4 +1,4 @@
-// `tenon ls`: names, and who holds them.
+// `tenon ls`: names, arenas and leases, and who holds them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "figures.h"
 #include "name_table.h"
 #include "output.h"
 
@@ -100,7 +101,7 @@ void print_totals(const std::string& directory, const std::vector<Listed>& names
   }
 }
 
-void print_names_json(const std::string& directory, const std::vector<Listed>& names, const Totals& totals) {
+Json names_json(const std::string& directory, const std::vector<Listed>& names, const Totals& totals) {
   Json list = Json::array();
   for (const Listed& one : names) {
     Json name = name_json(directory, one.report);
@@ -108,41 +109,76 @@ void print_names_json(const std::string& directory, const std::vector<Listed>& n
     list.push_back(std::move(name));
   }
   const auto of = [&totals](NameState state) { return totals.states[static_cast<size_t>(state)]; };
-  print_json({{"directory", directory},
-              {"names", std::move(list)},
-              {"live", of(NameState::kLive)},
-              {"in_flight", of(NameState::kInFlight)},
-              {"dead", of(NameState::kDead)},
-              {"unsure", of(NameState::kUnsure)},
-              {"others", totals.others},
-              {"allocated_nbytes", totals.allocated_nbytes},
-              {"not_shown", totals.hidden},
-              {"unreadable_processes", totals.unreadable}});
+  return {{"directory", directory},       {"names", std::move(list)},
+          {"live", of(NameState::kLive)}, {"in_flight", of(NameState::kInFlight)},
+          {"dead", of(NameState::kDead)}, {"unsure", of(NameState::kUnsure)},
+          {"others", totals.others},      {"allocated_nbytes", totals.allocated_nbytes},
+          {"not_shown", totals.hidden},   {"unreadable_processes", totals.unreadable}};
 }
 
-}  // namespace
-
-int run_ls(const LsOptions& options) {
+// Into `json`, or printed.
+Status list_names(const LsOptions& options, Json* json) {
   share::LookOptions look;
   look.patience = kPatience;
   look.any_user = options.all;
-  Result<std::vector<NameReport>> collected = collect_names(options.directory, look, options.all);
-  if (!collected.is_ok()) {
-    print_error(collected.status());
-    return kExitProblem;
-  }
-  std::vector<NameReport> reports = std::move(collected).value();
+  TENON_ASSIGN(std::vector<NameReport> reports, collect_names(options.directory, look, options.all));
   uint64_t hidden = 0;
   if (!options.all) hidden = std::erase_if(reports, [](const NameReport& report) { return report.uid != geteuid(); });
   const std::vector<Listed> names = add_holders(options.directory, std::move(reports));
   Totals totals = sum_up(names);
   totals.hidden = hidden;
   if (options.json) {
-    print_names_json(options.directory, names, totals);
+    *json = names_json(options.directory, names, totals);
   } else {
     print_names(options.directory, names);
     print_totals(options.directory, names, totals);
   }
+  return Status::ok();
+}
+
+void print_boards(const Boards& boards, bool after_names, bool arenas, bool leases) {
+  std::vector<Table> tables;
+  if (arenas) tables.push_back(arenas_table(boards));
+  if (leases) tables.push_back(leases_table(boards));
+  bool is_first = !after_names;
+  for (const Table& table : tables) {
+    if (table.is_empty()) continue;
+    if (!is_first) print_text("\n");
+    table.print();
+    is_first = false;
+  }
+  print_unread(boards);
+}
+
+}  // namespace
+
+int run_ls(const LsOptions& options) {
+  const bool everything = !options.names && !options.arenas && !options.leases;
+  if (options.prometheus) {
+    print_prometheus(read_boards());
+    return kExitOk;
+  }
+  Json json = Json::object();
+  if (everything || options.names) {
+    if (const Status status = list_names(options, &json); !status.is_ok()) {
+      print_error(status);
+      return kExitProblem;
+    }
+  }
+  if (everything || options.arenas || options.leases) {
+    const Boards boards = read_boards();
+    const bool arenas = everything || options.arenas;
+    const bool leases = everything || options.leases;
+    if (!options.json) {
+      print_boards(boards, everything || options.names, arenas, leases);
+      return kExitOk;
+    }
+    if (arenas) json["arenas"] = arenas_json(boards);
+    if (leases) json["leases"] = leases_json(boards);
+    json["refused"] = boards.refused;
+    json["unreadable_boards"] = boards.unreadable;
+  }
+  if (options.json) print_json(json);
   return kExitOk;
 }
 

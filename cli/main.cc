@@ -21,6 +21,7 @@ struct Options {
   std::string colour = "auto";
   DoctorOptions doctor;
   LsOptions ls;
+  TopOptions top;
   GcOptions gc;
   InspectOptions inspect;
   BenchOptions bench;
@@ -36,12 +37,12 @@ ColourWish wish_of(const std::string& word) {
   return word == "always" ? ColourWish::kAlways : word == "never" ? ColourWish::kNever : ColourWish::kAuto;
 }
 
-std::string check_seconds(const std::string& text) {
+std::string check_seconds(const std::string& text, double least) {
   constexpr double kMost = 1e9;  // 30 years
   double seconds = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error == std::errc() && end == text.data() + text.size() && seconds >= 0 && seconds <= kMost) return {};
-  return "'" + text + "' is no number of seconds from 0 to 1000000000";
+  if (error == std::errc() && end == text.data() + text.size() && seconds >= least && seconds <= kMost) return {};
+  return "'" + text + format("' is no number of seconds from %g to 1000000000", least);
 }
 
 // As messages and handles have it: absolute, without a slash at its end.
@@ -70,10 +71,21 @@ void add_commands(CLI::App* app, Options* options) {
                                  &options->doctor.json);
   add_directory(doctor, &options->doctor.directory);
 
-  CLI::App* ls = add_command(app, options, "ls", "List the named objects of Tenon and PyTorch, and who holds them", "tenon ls --json",
-                             &options->ls.json);
+  CLI::App* ls = add_command(app, options, "ls", "List the named objects of Tenon and PyTorch, arenas and leases, and who holds them",
+                             "tenon ls --leases", &options->ls.json);
   add_directory(ls, &options->ls.directory);
+  ls->add_flag("--names", options->ls.names, "Only the names; so it is, too, if a directory is given");
+  ls->add_flag("--arenas", options->ls.arenas, "Only the arenas");
+  ls->add_flag("--leases", options->ls.leases, "Only the leases");
   ls->add_flag("--all", options->ls.all, "Also other users' names, and names of other programs");
+  ls->add_flag("--prometheus", options->ls.prometheus, "Print arenas and leases in Prometheus' text format")->excludes("--json");
+
+  CLI::App* top =
+      add_command(app, options, "top", "Show who lends how much, again and again; q ends it", "tenon top --interval 5", &options->top.json);
+  top->add_option("--interval", options->top.interval, "Seconds between two looks, 1 unless told")
+      ->check([](const std::string& text) { return check_seconds(text, 0.1); })
+      ->option_text("SECONDS");
+  top->add_flag("--once", options->top.once, "Show it once, after one interval");
 
   CLI::App* gc = add_command(app, options, "gc", "Remove the names that nobody holds; without --yes only say which",
                              "tenon gc --torch --yes", &options->gc.json);
@@ -81,7 +93,7 @@ void add_commands(CLI::App* app, Options* options) {
   gc->add_flag("--yes", options->gc.yes, "Remove them");
   gc->add_flag("--torch", options->gc.torch, "PyTorch's own files too, if their maker is gone");
   gc->add_option("--min-age", options->gc.min_age, "PyTorch's files younger than this many seconds stay, 60 unless told")
-      ->check(check_seconds)
+      ->check([](const std::string& text) { return check_seconds(text, 0); })
       ->option_text("SECONDS");
 
   CLI::App* inspect = add_command(app, options, "inspect", "Decode a descriptor, or the head of a named file", "tenon inspect message.bin",
@@ -103,7 +115,13 @@ int run(const CLI::App& app, Options options) {
     *directory = directory_of(*directory);
   int code = kExitUsage;
   if (app.got_subcommand("doctor")) code = run_doctor(options.doctor);
-  if (app.got_subcommand("ls")) code = run_ls(options.ls);
+  if (app.got_subcommand("ls")) {
+    LsOptions& ls = options.ls;
+    const bool given = app.get_subcommand("ls")->get_option("DIRECTORY")->count() > 0;
+    if (given && !ls.arenas && !ls.leases) ls.names = true;
+    code = run_ls(ls);
+  }
+  if (app.got_subcommand("top")) code = run_top(options.top);
   if (app.got_subcommand("gc")) code = run_gc(options.gc);
   if (app.got_subcommand("inspect")) code = run_inspect(options.inspect);
   if (app.got_subcommand("bench")) code = run_bench(options.bench);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <utility>
 
 namespace tenon::cli {
 namespace {
@@ -144,14 +145,15 @@ std::string age_text(int64_t nanoseconds) {
   return both(seconds / 86400, "d", seconds / 3600 % 24, "h");
 }
 
-void Table::print() const {
+std::vector<std::string> Table::lines() const {
+  std::vector<std::string> result;
   std::vector<size_t> widths;
   widths.reserve(columns_.size());
   for (const Column& column : columns_) widths.push_back(columns_of(column.title));
   for (const auto& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i].text));
   }
-  const auto print_row = [&](const std::vector<Cell>& row) {
+  const auto add_row = [&](const std::vector<Cell>& row) {
     // What stands behind the last cell with text would only be blanks.
     size_t used = row.size();
     while (used > 0 && row[used - 1].text.empty()) --used;
@@ -163,13 +165,18 @@ void Table::print() const {
       line += paint(row[i].colour, row[i].text);
       if (!columns_[i].right && i + 1 < used) line += padding;
     }
-    print_text(line + "\n");
+    result.push_back(std::move(line));
   };
   std::vector<Cell> titles;
   titles.reserve(columns_.size());
   for (const Column& column : columns_) titles.push_back({column.title, Colour::kBold});
-  print_row(titles);
-  for (const auto& row : rows_) print_row(row);
+  add_row(titles);
+  for (const auto& row : rows_) add_row(row);
+  return result;
+}
+
+void Table::print() const {
+  for (const std::string& line : lines()) print_text(line + "\n");
 }
 
 void print_wrapped(std::string_view text, size_t indent) {

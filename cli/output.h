@@ -45,6 +45,8 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   bool is_empty() const noexcept { return rows_.empty(); }
+  // Without newlines.
+  std::vector<std::string> lines() const;
   void print() const;
 
  private:

@@ -9,7 +9,7 @@ _tenon_names() {
 
 _tenon() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" word
-  local commands="doctor ls gc inspect bench"
+  local commands="doctor ls top gc inspect bench"
   local options="--help --json --color"
   COMPREPLY=()
   if ((COMP_CWORD > 0)); then previous="${COMP_WORDS[COMP_CWORD - 1]}"; fi
@@ -21,7 +21,7 @@ _tenon() {
   fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in
-      doctor | ls | gc | inspect | bench)
+      doctor | ls | top | gc | inspect | bench)
         command="$word"
         break
         ;;
@@ -33,12 +33,13 @@ _tenon() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current")
       return
       ;;
-    --min-age) return ;;
+    --min-age | --interval) return ;;
   esac
   case "$command" in
     "") options="--help --version --color" ;;
     doctor) ;;
-    ls) options+=" --all" ;;
+    ls) options+=" --names --arenas --leases --all --prometheus" ;;
+    top) options+=" --interval --once" ;;
     gc) options+=" --yes --torch --min-age" ;;
     inspect) ;;
     bench) options+=" --quick" ;;

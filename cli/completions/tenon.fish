@@ -6,20 +6,27 @@ function __tenon_names
     end
 end
 
-set -l commands doctor ls gc inspect bench
+set -l commands doctor ls top gc inspect bench
 
 complete -c tenon -f
 complete -c tenon -s h -l help -d 'Print help'
 complete -c tenon -l color -x -a 'auto always never' -d Colours
 complete -c tenon -n __fish_use_subcommand -l version -d 'Print the version'
 complete -c tenon -n __fish_use_subcommand -a doctor -d 'Say what this machine and this process limit'
-complete -c tenon -n __fish_use_subcommand -a ls -d 'List the named objects of Tenon and PyTorch'
+complete -c tenon -n __fish_use_subcommand -a ls -d 'List the named objects of Tenon and PyTorch, arenas and leases'
+complete -c tenon -n __fish_use_subcommand -a top -d 'Show who lends how much'
 complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobody holds'
 complete -c tenon -n __fish_use_subcommand -a inspect -d 'Decode a descriptor, or the head of a named file'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
 complete -c tenon -n '__fish_seen_subcommand_from doctor ls gc' -a '(__fish_complete_directories)'
 complete -c tenon -n '__fish_seen_subcommand_from ls' -l all -d 'Also other users\' names, and names of other programs'
+complete -c tenon -n '__fish_seen_subcommand_from ls' -l names -d 'Only the names'
+complete -c tenon -n '__fish_seen_subcommand_from ls' -l arenas -d 'Only the arenas'
+complete -c tenon -n '__fish_seen_subcommand_from ls' -l leases -d 'Only the leases'
+complete -c tenon -n '__fish_seen_subcommand_from ls' -l prometheus -d 'Print arenas and leases for Prometheus'
+complete -c tenon -n '__fish_seen_subcommand_from top' -l interval -x -d 'Seconds between two looks'
+complete -c tenon -n '__fish_seen_subcommand_from top' -l once -d 'Show it once'
 complete -c tenon -n '__fish_seen_subcommand_from gc' -l yes -d 'Remove them'
 complete -c tenon -n '__fish_seen_subcommand_from gc' -l torch -d 'PyTorch\'s own files too'
 complete -c tenon -n '__fish_seen_subcommand_from gc' -l min-age -x -d 'PyTorch\'s files younger than this stay'

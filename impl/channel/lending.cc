@@ -32,6 +32,7 @@ Status Lending::find_ledger() {
   }
   TENON_ASSIGN(Ref<memory::Ledger> made, memory::Ledger::create(borrower_, true));
   if (ledger_) ledger_->set_renewer(nullptr, nullptr);
+  if (!told_.empty()) made->always_ring();  // it is the one that hears of those from now on
   ledger_ = std::move(made);
   ledger_->set_renewer(renewer_, context_);
   return Status::ok();
@@ -47,10 +48,17 @@ void Lending::name_account(Grant* grant) {
 }
 
 Status Lending::prepare_renewal(Grant* grant) {
-  if (!ledger_ || ledger_->has_ended() || !ledger_->wants_renewal()) return Status::ok();
-  TENON_TRY(find_ledger());
-  if (!ledger_->wants_renewal()) name_account(grant);
+  if (!ledger_ || ledger_->has_ended()) return Status::ok();
+  if (ledger_->wants_renewal()) TENON_TRY(find_ledger());
+  name_forgotten(&grant->block_);
+  if (ledger_->has_fds() || !grant->block_.tokens.empty()) name_account(grant);
   return Status::ok();
+}
+
+void Lending::name_forgotten(LeaseBlock* block) const {
+  for (const auto& [id, token] : told_) {
+    if (token.expired()) block->tokens.push_back({id, TokenKind::kForgotten});
+  }
 }
 
 Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
@@ -76,12 +84,11 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
       if (told_.contains(token->id) || std::any_of(block.tokens.begin(), block.tokens.end(), same)) continue;
       block.tokens.push_back({token->id, TokenKind::kInherited});
       grant->fds_.push_back(token->fd.get());
+      token->told.store(true, std::memory_order_relaxed);
       grant->tokens_.inherited.push_back(std::move(token));
     }
   }
-  for (const auto& [id, token] : told_) {
-    if (token.expired()) block.tokens.push_back({id, TokenKind::kForgotten});
-  }
+  name_forgotten(&block);
   for (const auto& token : grant->tokens_.inherited) grant->told_.emplace(token->id, token);
   told_.reserve(told_.size() + grant->told_.size());
   block.slots.reserve(packed.leased.size());

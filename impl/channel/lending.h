@@ -55,7 +55,8 @@ class Lending {
     std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
   };
   Status prepare(const tensor::Packed& packed, Grant* grant);
-  // A new token, if the borrower wants one: a block without leases. Else the grant is not needed().
+  // A new token, if the borrower wants one, and which of those handed on are not needed any more: a block without leases. Else the grant is
+  // not needed().
   Status prepare_renewal(Grant* grant);
   // The frame is in the queue. What it returns lives as long as the frame.
   CarriedTokens commit(Grant* grant) noexcept;
@@ -63,6 +64,7 @@ class Lending {
  private:
   Status find_ledger();
   void name_account(Grant* grant);
+  void name_forgotten(LeaseBlock* block) const;
 
   memory::Borrower borrower_;
   memory::Ledger::Renewer renewer_;

@@ -35,6 +35,14 @@ void forget_in_child() noexcept {
   }
   all.live_nbytes = 0;
   all.retired_nbytes = 0;
+  all.public_board.forget_in_child();
+  all.board_users = 0;
+  all.ledgers = 0;
+  const board::ArenaFigures none{};
+  for (uint32_t mode = 0; mode < kModes; ++mode) {
+    all.figures[mode] = &all.own_figures[mode];
+    board::copy(none, all.figures[mode]);
+  }
 }
 
 const bool g_fork_hooks = [] {
@@ -62,8 +70,35 @@ Status reserve_front(ArenaSegment* home, uint64_t end) {
     status = home->segment->reserve(home->reserved, exact - home->reserved);
     reached = exact;
   }
-  if (status.is_ok()) home->reserved = reached;
+  if (status.is_ok()) count_reserved(home, reached);
   return status;
+}
+
+void count_made(board::ArenaFigures& figures, uint64_t nbytes) noexcept {
+  const uint64_t used = board::get(figures.used_nbytes) + nbytes;
+  board::put(figures.used_nbytes, used);
+  if (used > board::get(figures.peak_nbytes)) board::put(figures.peak_nbytes, used);
+  board::add(figures.blocks_live, 1);
+  board::add(figures.live_nbytes, nbytes);
+  board::add(figures.blocks_made, 1);
+  board::add(figures.made_nbytes, nbytes);
+  arena_state().live_nbytes += nbytes;
+}
+
+void count_gone(board::ArenaFigures& figures, uint64_t nbytes) noexcept {
+  board::sub(figures.blocks_live, 1);
+  board::sub(figures.live_nbytes, nbytes);
+  arena_state().live_nbytes -= nbytes;
+}
+
+// A segment of a default home goes.
+void count_dropped(const ArenaSegment& home) noexcept {
+  board::ArenaFigures& figures = home.figures();
+  board::sub(figures.capacity_nbytes, home.segment->nbytes());
+  board::sub(figures.reserved_nbytes, home.reserved);
+  board::sub(figures.blocks_retired, home.retired_blocks);
+  board::sub(figures.retired_nbytes, home.retired_nbytes);
+  arena_state().retired_nbytes -= home.retired_nbytes;
 }
 
 void count_block(ArenaSegment* home, Block* block) noexcept {
@@ -71,11 +106,7 @@ void count_block(ArenaSegment* home, Block* block) noexcept {
   block->segment = home->segment;
   const uint64_t nbytes = block->class_nbytes;
   if (home->used_blocks++ == 0 && home->arena != nullptr) home->arena->retain();
-  home->used_nbytes += nbytes;
-  home->peak_nbytes = std::max(home->peak_nbytes, home->used_nbytes);
-  ++home->live_blocks;
-  home->live_nbytes += nbytes;
-  arena_state().live_nbytes += nbytes;
+  count_made(home->figures(), nbytes);
 }
 
 Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
@@ -92,11 +123,25 @@ Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
   block.zero = true;
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  all.live_nbytes += segment_nbytes;
+  board::ArenaFigures& figures = *all.figures[static_cast<uint32_t>(mode)];
+  board::add(figures.capacity_nbytes, segment_nbytes);
+  board::add(figures.reserved_nbytes, segment_nbytes);
+  count_made(figures, segment_nbytes);
   return block;
 }
 
 }  // namespace
+
+ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept : segment(std::move(made)), space(segment->nbytes()), arena(owner) {
+  if (owner == nullptr) {
+    shared_figures = &arena_state().figures[static_cast<uint32_t>(segment->mode())];
+    return;
+  }
+  const SegmentKey key = segment->key();
+  own_figures = on_board.join_arena(segment->mode(), key.device, key.inode, segment->nbytes());
+  if (own_figures == nullptr) own_figures = &unseen_figures;
+  shared_figures = &own_figures;
+}
 
 Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, bool fresh, Block* out, bool* found) {
   Space::Piece piece;
@@ -120,12 +165,15 @@ Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment,
 
 void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Lent lent, std::unique_ptr<ArenaSegment>* dropped) noexcept {
   ArenaState& all = arena_state();
+  board::ArenaFigures& figures = home->figures();
   --home->used_blocks;
-  home->used_nbytes -= class_nbytes;
+  board::sub(figures.used_nbytes, class_nbytes);
   if (lent == Lent::kUnleased) {
     ++home->retired_blocks;
     home->retired_nbytes += class_nbytes;
     all.retired_nbytes += class_nbytes;
+    board::add(figures.blocks_retired, 1);
+    board::add(figures.retired_nbytes, class_nbytes);
   } else {
     try {
       home->space.give_back(offset, class_nbytes, lent != Lent::kNever);
@@ -145,15 +193,16 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Lent 
   auto& list = all.homes[static_cast<uint32_t>(home->segment->mode())];
   const auto at = std::find_if(list.begin(), list.end(), [home](const auto& each) { return each.get() == home; });
   if (at == list.end()) return;
-  all.retired_nbytes -= home->retired_nbytes;
+  count_dropped(*home);
   *dropped = std::move(*at);
   list.erase(at);
 }
 
-void count_storage_gone(ArenaSegment* home, uint64_t class_nbytes) noexcept {
-  --home->live_blocks;
-  home->live_nbytes -= class_nbytes;
-  arena_state().live_nbytes -= class_nbytes;
+void count_storage_gone(ArenaSegment* home, uint64_t class_nbytes) noexcept { count_gone(home->figures(), class_nbytes); }
+
+void count_reserved(ArenaSegment* home, uint64_t end) noexcept {
+  board::add(home->figures().reserved_nbytes, end - home->reserved);
+  home->reserved = end;
 }
 
 bool look_for_ended_leases() noexcept {
@@ -182,8 +231,8 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
   std::unique_lock<std::mutex> lock(all.mutex);
   auto& list = all.homes[static_cast<uint32_t>(mode)];
   bool found = false;
-  // Freed blocks first, for they are warm; then those whose leases ended; then fresh room. Newest segment first: it is the one with room, and
-  // segments are few (one per 64 MiB).
+  // Freed blocks first, for they are warm; then those whose leases ended; then fresh room. Newest segment first: it is the one with room,
+  // and segments are few (one per 64 MiB).
   for (const bool fresh : {false, true}) {
     for (auto at = list.rbegin(); at != list.rend(); ++at) {
       TENON_TRY(take_block(at->get(), class_nbytes, alignment, fresh, &block, &found));
@@ -213,6 +262,7 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
   auto home = std::make_unique<ArenaSegment>(std::move(segment), nullptr);
   list.reserve(list.size() + 1);
   TENON_TRY(take_block(home.get(), class_nbytes, alignment, true, &block, &found));
+  board::add(home->figures().capacity_nbytes, home->segment->nbytes());
   list.push_back(std::move(home));
   return block;
 }
@@ -228,7 +278,11 @@ void free_block(Block&& block, Lent lent) noexcept {
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (block.home == nullptr) {
-      all.live_nbytes -= block.class_nbytes;
+      board::ArenaFigures& figures = *all.figures[static_cast<uint32_t>(segment->mode())];
+      board::sub(figures.capacity_nbytes, block.class_nbytes);
+      board::sub(figures.reserved_nbytes, block.class_nbytes);
+      board::sub(figures.used_nbytes, block.class_nbytes);
+      count_gone(figures, block.class_nbytes);
       return;
     }
     count_storage_gone(block.home, block.class_nbytes);
@@ -250,7 +304,7 @@ uint64_t trim_arena() noexcept {
       const auto found = std::find_if(list.begin(), list.end(), [](const auto& each) { return each->used_blocks == 0; });
       if (found == list.end()) continue;
       given_back += (*found)->reserved;
-      all.retired_nbytes -= (*found)->retired_nbytes;
+      count_dropped(**found);
       dropped = std::move(*found);
       list.erase(found);
       break;
@@ -267,14 +321,16 @@ ArenaTotals arena_totals() noexcept {
 
 void LentBlock::lease_began() noexcept {
   if ((leases_.fetch_add(1, std::memory_order_relaxed) & ~kRetired) != 0) return;
-  home_->lent_blocks.fetch_add(1, std::memory_order_relaxed);
-  home_->lent_nbytes.fetch_add(leased_nbytes(), std::memory_order_relaxed);
+  board::ArenaFigures& figures = home_->figures();
+  figures.blocks_lent.fetch_add(1, std::memory_order_relaxed);
+  figures.lent_nbytes.fetch_add(leased_nbytes(), std::memory_order_relaxed);
 }
 
 void LentBlock::lease_ended() noexcept {
   if ((leases_.fetch_sub(1, std::memory_order_relaxed) & ~kRetired) != 1) return;
-  home_->lent_blocks.fetch_sub(1, std::memory_order_relaxed);
-  home_->lent_nbytes.fetch_sub(leased_nbytes(), std::memory_order_relaxed);
+  board::ArenaFigures& figures = home_->figures();
+  figures.blocks_lent.fetch_sub(1, std::memory_order_relaxed);
+  figures.lent_nbytes.fetch_sub(leased_nbytes(), std::memory_order_relaxed);
 }
 
 void LentBlock::storage_gone(bool retire) noexcept {

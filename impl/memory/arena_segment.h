@@ -10,27 +10,30 @@
 
 #include "base/counted.h"
 #include "memory/arena.h"
+#include "memory/board.h"
 #include "memory/segment.h"
 #include "memory/space.h"
 
 namespace tenon::memory {
 
 struct ArenaSegment {
-  ArenaSegment(Ref<Segment> made, Arena* owner) : segment(std::move(made)), space(segment->nbytes()), arena(owner) {}
+  // Without the lock if it has an owner, who joins the board.
+  ArenaSegment(Ref<Segment> made, Arena* owner) noexcept;
+  // Of the arena, or of the default home of its mode, whose segments share them.
+  board::ArenaFigures& figures() const noexcept { return **shared_figures; }
 
   Ref<Segment> segment;
   Space space;
-  Arena* arena;           // null: of a default home
-  uint64_t reserved = 0;  // pages exist below here
-  uint64_t used_blocks = 0;
-  uint64_t used_nbytes = 0;  // blocks that are LIVE or LENT
-  uint64_t peak_nbytes = 0;
-  uint64_t live_blocks = 0;  // LIVE: a storage has them
-  uint64_t live_nbytes = 0;
+  Arena* arena;              // null: of a default home
+  uint64_t reserved = 0;     // pages exist below here
+  uint64_t used_blocks = 0;  // LIVE or LENT
   uint64_t retired_blocks = 0;
   uint64_t retired_nbytes = 0;
-  std::atomic<uint64_t> lent_blocks{0};  // with a lease, LIVE or LENT
-  std::atomic<uint64_t> lent_nbytes{0};
+
+  OnBoard on_board;
+  board::ArenaFigures unseen_figures{};  // where it has none on the board
+  board::ArenaFigures* own_figures = nullptr;
+  board::ArenaFigures* const* shared_figures = nullptr;
 };
 
 struct ArenaState {
@@ -41,6 +44,12 @@ struct ArenaState {
   // Leases may have ended that nobody looked at yet. Looking is put off the longer, the less it finds.
   uint32_t skip_looks = 0;
   uint32_t skipped_looks = 0;
+
+  Board public_board;
+  uint64_t board_users = 0;                               // arenas and ledgers
+  uint64_t ledgers = 0;                                   // of these
+  std::array<board::ArenaFigures, kModes> own_figures{};  // of the default homes, while there is no board
+  std::array<board::ArenaFigures*, kModes> figures{&own_figures[0], &own_figures[1], &own_figures[2]};
 };
 ArenaState& arena_state() noexcept;
 
@@ -49,6 +58,7 @@ Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment,
 // With the lock. Tells whether the segment was let go of through `dropped`.
 void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Lent lent, std::unique_ptr<ArenaSegment>* dropped) noexcept;
 void count_storage_gone(ArenaSegment* home, uint64_t class_nbytes) noexcept;
+void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
 // Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look again.
 bool look_for_ended_leases() noexcept;
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "memory/lease_page.h"
+#include "memory/ledger.h"
 #include "os/memfd.h"
 #include "os/token.h"
 
@@ -41,6 +42,10 @@ Status check_page(int fd, uint32_t* slots) {
 
 }  // namespace
 
+Token::~Token() {
+  if (told.load(std::memory_order_relaxed) && generation == fork_generation()) tell_forgotten();
+}
+
 std::shared_ptr<Token> make_token(os::Fd fd) {
   auto token = std::make_shared<Token>();
   token->id = g_next_id.fetch_add(1, std::memory_order_relaxed);
@@ -63,6 +68,13 @@ Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   // So that the kernel tells the lender who took the token: the other end of its connection may have been made by somebody else.
   if (holding->bell_.is_open()) os::ring(holding->bell_.get());
   return holding;
+}
+
+void Holding::dispose() noexcept {
+  token_.reset();
+  inherited_.clear();
+  bell_.reset();
+  page_ = os::Mapping();
 }
 
 void Holding::give_back(uint32_t slot, uint32_t mark) noexcept {

@@ -21,8 +21,15 @@ namespace tenon::memory {
 
 // A copy of a token. The lender behind it waits as long as it is open.
 struct Token {
+  Token() noexcept = default;
+  Token(const Token&) = delete;
+  Token& operator=(const Token&) = delete;
+  ~Token();
   uint64_t id = 0;  // in this process
   os::Fd fd;
+  // It was handed on: whoever has it must hear that it is not needed any more.
+  std::atomic<bool> told{false};
+  uint64_t generation = fork_generation();
 };
 std::shared_ptr<Token> make_token(os::Fd fd);
 
@@ -47,6 +54,8 @@ class Holding : public Counted {
 
  private:
   Holding() noexcept : generation_(fork_generation()), mark_(fork_mark()) {}
+  // The connection may know it for longer, weakly: the lender must not wait for that.
+  void dispose() noexcept override;
 
   std::shared_ptr<Token> token_;
   os::Fd bell_;

@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "memory/lease_page.h"
 #include "memory/ledgers.h"
+#include "os/limits.h"
 #include "os/memfd.h"
 #include "os/service.h"
 #include "os/token.h"
@@ -21,6 +22,7 @@ uintptr_t tag_free(uint32_t next) noexcept { return (uintptr_t{next} << 1) | 1; 
 
 Result<os::Fd> create_page(os::Mapping* mapping) {
   constexpr size_t kNbytes = lease_page::page_nbytes(lease_page::kSlots);
+  TENON_TRY(os::check_file_size(kNbytes));
   TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
   TENON_ASSIGN(os::Fd fd, os::create_memfd(nonce, kNbytes));
   TENON_ASSIGN(*mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kNbytes));
@@ -53,6 +55,9 @@ Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
     it.listener_ = std::move(bell.listener);
     it.fds_->bell = std::move(bell.bell);
   }
+  // A descriptor's borrower is whoever opens it.
+  it.figures_ = by_slot ? it.on_board_.join_ledger(board::Carrier::kConnection, static_cast<uint32_t>(borrower.pid), borrower.uid)
+                        : it.on_board_.join_ledger(board::Carrier::kDescriptor, 0, 0);
   TENON_TRY(register_ledger(ledger));
   return ledger;
 }
@@ -87,6 +92,7 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   }
   totals_.leases += objects.size();
   totals_.granted += objects.size();
+  publish();
   count_leases(static_cast<int64_t>(objects.size()));
   return Status::ok();
 }
@@ -99,7 +105,20 @@ Leased* Ledger::take_slot(uint32_t slot) noexcept {
   first_free_ = slot;
   --totals_.leases;
   totals_.nbytes -= object->leased_nbytes();
+  if (figures_ != nullptr) {
+    board::put(figures_->leases, totals_.leases);
+    board::put(figures_->nbytes, totals_.nbytes);
+  }
   return object;
+}
+
+// With the lock.
+void Ledger::publish() noexcept {
+  if (figures_ == nullptr) return;
+  board::put(figures_->leases, totals_.leases);
+  board::put(figures_->nbytes, totals_.nbytes);
+  board::put(figures_->granted, totals_.granted);
+  board::put(figures_->granted_nbytes, totals_.granted_nbytes);
 }
 
 namespace {
@@ -125,6 +144,7 @@ void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
       if (object != nullptr) {
         --totals_.granted;
         totals_.granted_nbytes -= object->leased_nbytes();
+        publish();
       }
     }
     if (object != nullptr) let_go(object);
@@ -143,7 +163,15 @@ void Ledger::set_renewer(Renewer renewer, void* context) noexcept {
 
 bool Ledger::renew() noexcept {
   const std::lock_guard<std::recursive_mutex> lock(renewer_mutex_);
-  return renewer_ == nullptr || renewer_(renewer_context_);
+  const uint64_t now = tokens_forgotten();
+  if (renewer_ != nullptr && !renewer_(renewer_context_)) return false;
+  heard_.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+// Only a ledger that always rings has handed on a token.
+bool Ledger::has_news() const noexcept {
+  return wants_renewal() || (always_ring_.load() && heard_.load(std::memory_order_relaxed) != tokens_forgotten());
 }
 
 size_t Ledger::drain() noexcept {
@@ -187,6 +215,9 @@ void Ledger::hear_bell() noexcept {
   const os::Ringer who = os::hear(listener_.get(), 4096);
   if (who.pid == 0) return;
   totals_.borrower = {who.pid, who.uid};
+  if (figures_ == nullptr) return;
+  board::put(figures_->borrower_pid, static_cast<uint32_t>(who.pid));
+  board::put(figures_->borrower_uid, who.uid);
 }
 
 void Ledger::end() noexcept {
@@ -211,8 +242,12 @@ bool Ledger::end_some(size_t most) noexcept {
         chunks_.clear();
         end_ = 0;
         first_free_ = UINT32_MAX;
-        return false;
+        figures_ = nullptr;
       }
+    }
+    if (held == 0) {
+      on_board_.hide();
+      return false;
     }
     for (size_t i = 0; i < held; ++i) let_go(batch[i]);
     most -= std::min(most, held);
@@ -230,6 +265,7 @@ void Ledger::forget_in_child() noexcept {
   ended_.store(true, std::memory_order_relaxed);
   watch_.reset();
   listener_.reset();
+  figures_ = nullptr;
   // Those in a message that is not through yet, too: a copy here would hide the hang-up. Not those of a descriptor, which the child has as
   // its parent has it.
   const std::shared_ptr<TokenFds> fds = fds_ ? fds_ : away_.lock();

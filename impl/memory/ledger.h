@@ -18,6 +18,7 @@
 #include "base/fork.h"
 #include "base/status.h"
 #include "memory/arena.h"
+#include "memory/board.h"
 #include "os/fd.h"
 #include "os/mapping.h"
 
@@ -66,6 +67,8 @@ class Ledger : public Counted {
   using Renewer = bool (*)(void* context) noexcept;
   void set_renewer(Renewer renewer, void* context) noexcept;
   bool renew() noexcept;
+  // That, or a token that was handed on is not needed any more: the renewer is to be called.
+  bool has_news() const noexcept;
 
   struct Totals {
     Borrower borrower;
@@ -96,6 +99,8 @@ class Ledger : public Counted {
   using Chunk = std::array<uintptr_t, kChunk>;
   uintptr_t& at(uint32_t slot) noexcept { return (*chunks_[slot / kChunk])[slot % kChunk]; }
   Leased* take_slot(uint32_t slot) noexcept;
+  void publish() noexcept;
+  void dispose() noexcept override { on_board_.leave(); }
 
   mutable std::mutex mutex_;  // for the slots
   std::vector<std::unique_ptr<Chunk>> chunks_;
@@ -103,6 +108,8 @@ class Ledger : public Counted {
   uint32_t first_free_ = UINT32_MAX;
   uint32_t ending_ = 0;
   Totals totals_;
+  OnBoard on_board_;
+  board::LedgerFigures* figures_ = nullptr;  // null: not on the board
   std::atomic<bool> ended_{false};
 
   std::recursive_mutex renewer_mutex_;  // the renewer itself changes who it is
@@ -114,6 +121,7 @@ class Ledger : public Counted {
   os::Fd watch_;
   os::Fd listener_;
   std::atomic<bool> always_ring_{false};
+  std::atomic<uint64_t> heard_{0};  // of how many tokens that were handed on and are gone the renewer has been told
   std::shared_ptr<TokenFds> fds_;
   std::weak_ptr<TokenFds> away_;  // taken, and perhaps not yet with the kernel
   os::Mapping page_;
@@ -127,6 +135,8 @@ size_t drain_ledgers() noexcept;
 size_t settle_ledgers() noexcept;
 // Of one: whoever lets go of a token that may have been the last does not leave it to the thread.
 void settle_ledger(Ledger& ledger) noexcept;
+// A token that was handed on is not needed here any more: the library's thread has the connections say so.
+void tell_forgotten() noexcept;
 // Something became free: waits look again.
 void signal_space() noexcept;
 // For an error: "pid 12 (python3) has 3 leases of 4096 bytes; ..." the largest few.

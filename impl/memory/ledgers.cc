@@ -24,6 +24,7 @@ struct State {
   std::vector<Ref<Ledger>> ending;            // hung up, and their leases not yet all ended
   uint32_t waiting = 0;
   std::atomic<int64_t> leases{0};
+  std::atomic<uint64_t> forgotten{0};
 };
 
 State& state() noexcept { return immortal<State>(); }
@@ -139,7 +140,7 @@ std::vector<Ref<Ledger>> list() {
 void renew_again() noexcept {
   bool again = false;
   try {
-    for (const Ref<Ledger>& ledger : list()) again |= !ledger->has_ended() && ledger->wants_renewal() && !ledger->renew();
+    for (const Ref<Ledger>& ledger : list()) again |= !ledger->has_ended() && ledger->has_news() && !ledger->renew();
   } catch (...) {
     again = true;
   }
@@ -183,6 +184,13 @@ void settle_ledger(Ledger& ledger) noexcept {
     watch = ledger.watch();
   }
   (void)end_if_gone(watch);
+}
+
+uint64_t tokens_forgotten() noexcept { return state().forgotten.load(std::memory_order_acquire); }
+
+void tell_forgotten() noexcept {
+  state().forgotten.fetch_add(1, std::memory_order_release);
+  os::call_later(&renew_again, 0);
 }
 
 void count_leases(int64_t more) noexcept { state().leases.fetch_add(more, std::memory_order_relaxed); }

@@ -12,6 +12,8 @@ namespace tenon::memory {
 // Keeps the ledger until its token is gone.
 Status register_ledger(const Ref<Ledger>& ledger);
 void count_leases(int64_t more) noexcept;
+// How often tell_forgotten() was called.
+uint64_t tokens_forgotten() noexcept;
 // Borrowers ring after a release as long as somebody waits.
 void begin_waiting() noexcept;
 void stop_waiting() noexcept;

@@ -161,14 +161,15 @@ ArenaStats Arena::stats() const {
   (void)settle_ledgers();
   ArenaStats result;
   result.capacity_nbytes = options_.capacity_nbytes;
-  result.lent_blocks = home_->lent_blocks.load(std::memory_order_relaxed);
-  result.lent_nbytes = home_->lent_nbytes.load(std::memory_order_relaxed);
+  const board::ArenaFigures& figures = home_->figures();
+  result.lent_blocks = board::get(figures.blocks_lent);
+  result.lent_nbytes = board::get(figures.lent_nbytes);
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
   result.reserved_nbytes = home_->reserved;
-  result.live_nbytes = home_->live_nbytes;
-  result.live_blocks = home_->live_blocks;
+  result.live_nbytes = board::get(figures.live_nbytes);
+  result.live_blocks = board::get(figures.blocks_live);
   result.retired_nbytes = home_->retired_nbytes;
-  result.peak_nbytes = home_->peak_nbytes;
+  result.peak_nbytes = board::get(figures.peak_nbytes);
   // Pages behind the front are nobody's, and are one piece with a free block that ends there only after consolidate().
   const uint64_t ahead = home_->reserved - std::min(home_->reserved, home_->space.front());
   result.free_nbytes = home_->space.free_nbytes() + ahead;
@@ -187,7 +188,7 @@ Status Arena::take_pages(uint64_t end) {
   const uint64_t piece = std::max(kPiece, home_->segment->unit_nbytes());
   const uint64_t nbytes = std::min(end - home_->reserved, piece);
   TENON_TRY(home_->segment->reserve(home_->reserved, nbytes));
-  home_->reserved += nbytes;
+  count_reserved(home_, home_->reserved + nbytes);
   return Status::ok();
 }
 

@@ -76,8 +76,9 @@ std::string hex(const Nonce& nonce) {
 
 std::string memfd_name(const Nonce& nonce) { return std::string(kNamePrefix) + hex(nonce); }
 
-Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) {
-  const std::string name = memfd_name(nonce);
+Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) { return create_memfd(memfd_name(nonce), nbytes); }
+
+Result<Fd> create_memfd(const std::string& name, uint64_t nbytes) {
   Fd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
   if (!fd.is_open() && errno == EINVAL) fd = Fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));  // before Linux 6.3
   if (!fd.is_open()) return with_fd_limit(errno_status(errno, "a new memfd"));

@@ -21,6 +21,8 @@ std::string memfd_name(const Nonce& nonce);
 // A sealable, close-on-exec memfd of `nbytes` bytes without pages. RLIMIT_FSIZE must have been asked before: the kernel kills who passes
 // it.
 Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes);
+// Likewise, one that is found by its name.
+Result<Fd> create_memfd(const std::string& name, uint64_t nbytes);
 
 // The nonce of a memfd that Tenon made; false for any other fd, or without /proc.
 bool read_nonce(int fd, Nonce* out);

@@ -72,6 +72,7 @@ void Storage::dispose() noexcept {
 }
 
 void Storage::end_own(uint8_t marks) noexcept {
+  if (!segment_) return;  // there was no memory for its block
   const bool lent = (marks & kLent) != 0;
   if (memory::LentBlock* const block = own_.lent.load(std::memory_order_acquire); block != nullptr) {
     block->storage_gone(lent);

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import SOURCE, TENON, run
 
-COMMANDS = ["doctor", "ls", "gc", "inspect", "bench"]
+COMMANDS = ["doctor", "ls", "top", "gc", "inspect", "bench"]
 MAN = SOURCE / "docs/man/tenon.1"
 COMPLETIONS = SOURCE / "cli/completions"
 ESCAPE = "\x1b["
@@ -52,6 +52,10 @@ def test_version() -> None:
         ("gc", "--min-age", "nan"),
         ("gc", "--min-age"),
         ("ls", "--color", "sometimes"),
+        ("ls", "--json", "--prometheus"),
+        ("top", "--interval", "0"),
+        ("top", "--interval", "often"),
+        ("top", "--interval", "1e300"),
         ("inspect",),
     ],
 )
@@ -152,6 +156,7 @@ def test_bash_completion_offers_what_help_names() -> None:
     assert complete("tenon ls --color ") == ["always", "auto", "never"]
     assert complete("tenon --color a") == ["always", "auto"]
     assert complete("tenon gc --min-age ") == []
+    assert complete("tenon top --interval ") == []
 
 
 def test_bash_completion_offers_directories_and_files(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+// The ways to kill a peer: by the watch, by a timer that it sets itself as a call begins, and by single steps from there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+
+#include "fault/storm/board.h"
+#include "fault/storm/plan.h"
+
+namespace storm {
+
+class Killer {
+ public:
+  Killer();
+  // Returns the status with which it ended.
+  int kill(pid_t pid, Slot* slot, const KillPlan& plan);
+
+  uint64_t total() const { return total_; }
+  void count_other() { ++total_; }
+  void print() const;
+
+ private:
+  bool by_timer(pid_t pid, Slot* slot, const KillPlan& plan, int* status);
+  bool by_steps(pid_t pid, Slot* slot, const KillPlan& plan);
+  bool by_service_steps(pid_t pid, const KillPlan& plan, pid_t* thread);
+  void walk(pid_t thread, const KillPlan& plan);
+  bool advance(int how, pid_t thread, int stop);
+
+  uint64_t total_ = 0;
+  std::array<uint64_t, static_cast<size_t>(Way::kCount)> by_way_{};
+  std::array<uint64_t, static_cast<size_t>(Op::kCount)> by_op_{};
+  std::array<uint64_t, static_cast<size_t>(Op::kCount)> stepped_in_{};
+  uint64_t steps_ = 0;
+  int refused_ = 0;
+};
+
+}  // namespace storm

@@ -1,0 +1,127 @@
+// One round, as its seed tells it: who is linked to whom, who is hostile, who dies, when, and how.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "fault/kit.h"
+#include "fault/storm/board.h"
+#include "fault/storm/pattern.h"
+
+namespace storm {
+
+inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
+
+enum class Carrier : uint8_t { kStream, kPacket, kDescriptor };  // a connection over one or the other, or descriptors sent by hand
+
+struct LinkPlan {
+  uint32_t from = 0;
+  uint32_t to = 0;
+  Carrier carrier = Carrier::kStream;
+};
+
+enum class Way : uint8_t {
+  kWatcher,       // SIGKILL by the driver after so many microseconds
+  kTimer,         // a timer of the victim's own, nanoseconds after a call began
+  kSteps,         // single steps from where a call began
+  kServiceSteps,  // single steps of the library's thread
+  kCount
+};
+
+inline const char* name_of(Way way) {
+  static constexpr const char* kNames[] = {"watcher", "timer in a call", "single steps in a call", "single steps of the library's thread"};
+  return kNames[static_cast<size_t>(way)];
+}
+
+struct KillPlan {
+  uint32_t victim = 0;
+  Way way = Way::kWatcher;
+  uint32_t delay_us = 0;  // before it is this one's turn
+  Op op = Op::kRelease;   // kTimer, kSteps
+  uint32_t timer_ns = 0;  // kTimer
+  uint32_t calls = 0;     // kSteps, kServiceSteps: so many starts and ends of system calls
+  uint32_t steps = 0;     // and then so many instructions
+};
+
+struct StopPlan {
+  uint32_t who = 0;
+  uint32_t delay_us = 0;
+};
+
+struct Plan {
+  uint64_t seed = 0;
+  std::vector<LinkPlan> links;
+  int32_t hostile = -1;
+  std::vector<StopPlan> stops;
+  std::vector<KillPlan> kills;
+
+  bool lends(uint32_t who) const {
+    return std::any_of(links.begin(), links.end(), [who](const LinkPlan& each) { return each.from == who; });
+  }
+  bool borrows(uint32_t who) const {
+    return std::any_of(links.begin(), links.end(), [who](const LinkPlan& each) { return each.to == who; });
+  }
+};
+
+inline Carrier some_carrier(Random* random) {
+  const uint64_t dice = random->below(10);
+  return dice < 4 ? Carrier::kStream : dice < 8 ? Carrier::kPacket : Carrier::kDescriptor;
+}
+
+inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
+  KillPlan kill;
+  kill.victim = victim;
+  kill.delay_us = static_cast<uint32_t>(random->up_to(4096));
+  const uint64_t dice = random->below(100);
+  kill.way = dice < 35 ? Way::kWatcher : dice < 60 ? Way::kTimer : dice < 90 || !plan.lends(victim) ? Way::kSteps : Way::kServiceSteps;
+  const Op lender[] = {Op::kSend, Op::kSend, Op::kMake, Op::kRelease};
+  const Op borrower[] = {Op::kReceive, Op::kReceive, Op::kRelease, Op::kRelease};
+  const bool as_lender = plan.lends(victim) && (!plan.borrows(victim) || random->chance(50));
+  kill.op = (as_lender ? lender : borrower)[random->below(4)];
+  // A call is over after some microseconds, but for those that wait.
+  kill.timer_ns = static_cast<uint32_t>(random->up_to(kSanitized ? 1 << 20 : 1 << 18));
+  kill.calls = random->chance(50) ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 24)) : 0;
+  kill.steps = static_cast<uint32_t>(random->up_to(4096));
+  return kill;
+}
+
+// `cycles`: now and then somebody is lent what is its own, or what it handed on. A process that lends such a block, which it has only by
+// the lease, to the same borrower again holds its own token by it, and does not see that borrower's death: not by default.
+inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
+  Plan plan;
+  plan.seed = mix(seed ^ mix(round));
+  Random random(plan.seed);
+  std::vector<uint32_t> order(kPeers);
+  std::iota(order.begin(), order.end(), 0);
+  for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+  const auto link = [&](uint32_t i, uint32_t j, Carrier carrier) { plan.links.push_back({order[i], order[j], carrier}); };
+  // Everybody has one at least: those that come later borrow from one before. Then a chain of three, and some more.
+  for (uint32_t j = 1; j < kPeers; ++j) link(static_cast<uint32_t>(random.below(j)), j, some_carrier(&random));
+  link(0, 1, Carrier::kPacket);
+  link(1, 2, Carrier::kStream);
+  for (uint64_t more = random.below(5); more > 0; --more) {
+    const auto j = static_cast<uint32_t>(1 + random.below(kPeers - 1));
+    link(static_cast<uint32_t>(random.below(j)), j, some_carrier(&random));
+  }
+  if (random.chance(cycles ? 15 : 0)) {
+    const auto j = static_cast<uint32_t>(1 + random.below(kPeers - 1));
+    link(j, static_cast<uint32_t>(random.below(j)), some_carrier(&random));
+  }
+  for (uint32_t i = kPeers; i-- > 0 && plan.hostile < 0;) {
+    if (!plan.lends(order[i]) && random.chance(25)) plan.hostile = static_cast<int32_t>(order[i]);
+  }
+  for (uint64_t stops = random.below(3); stops > 0; --stops)
+    plan.stops.push_back({static_cast<uint32_t>(random.below(kPeers)), static_cast<uint32_t>(random.up_to(8192))});
+  // From two to all of them; who is hostile, among them.
+  const uint64_t victims = 2 + random.below(kPeers - 1);
+  std::vector<uint32_t> doomed = order;
+  for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(doomed[i], doomed[random.below(i + 1)]);
+  if (const auto at = std::find(doomed.begin(), doomed.end(), static_cast<uint32_t>(plan.hostile)); at != doomed.end())
+    std::swap(*at, doomed[random.below(victims)]);
+  for (uint64_t i = 0; i < victims; ++i) plan.kills.push_back(plan_kill(plan, doomed[i], &random));
+  return plan;
+}
+
+}  // namespace storm
