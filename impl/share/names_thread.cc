@@ -112,8 +112,7 @@ class Thread {
     std::vector<std::string> leaves;
     watched.watch->read([&](const char* leaf) { leaves.emplace_back(leaf); }, &overflowed);
     for (const std::string& leaf : leaves) {
-      if (!settle_name(watched.directory, leaf))
-        again_.insert_or_assign({watched.directory.get(), leaf}, wait_for(watched.directory, 0));
+      if (!settle_name(watched.directory, leaf)) again_.insert_or_assign({watched.directory.get(), leaf}, wait_for(watched.directory, 0));
     }
     if (overflowed) sweep_some_names(watched.directory, false);
   }
