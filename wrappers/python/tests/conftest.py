@@ -69,7 +69,7 @@ def child() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 @pytest.fixture(scope="session")
 def watched() -> Iterator[str]:
-    """A directory of our own, in memory. One for all tests, and first: what the library opens to watch a directory stays open for a while."""
+    """A directory of our own, in memory. One for all tests, and first: what the library opens to watch it stays open for a while."""
     path = tempfile.mkdtemp(dir="/dev/shm", prefix="py-names-")
     os.chmod(path, 0o755)
     keep = tenon.Storage.new_filename(8, tenon.Filename(directory=path))
