@@ -114,6 +114,26 @@ TEST(Fork, BesideATrim) {
   });
 }
 
+// The arena keeps the segment, whose name went with its storage; the child lets go of it while fork still holds every lock.
+TEST(Fork, WhatTheArenaKeepsHadAName) {
+  IN_CHILD([] {
+    const Folder folder;
+    tenon_storage* storage = fault::new_storage(100);
+    (void)share(storage, {.directory = folder.path()});
+    tenon_storage_release(storage);
+    fork_beside(
+        {},
+        [&] {
+          tenon_storage* own = fault::new_storage(100);
+          tenon_storage_release(open_name(share(own, {.directory = folder.path()}), 0));
+          tenon_storage_release(own);
+        },
+        3);
+    (void)tenon_storage_trim();
+    CHECK(folder.becomes_empty());
+  });
+}
+
 // What the child inherited is one with what it opens.
 TEST(Fork, TheChildKnowsWhatItHolds) {
   IN_CHILD([] {

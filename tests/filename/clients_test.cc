@@ -211,7 +211,8 @@ TEST(HostileClient, LeavesNothingInTheLender) {
     const long fds = fault::count_fds();
     storm();
     REQUIRE(borrower.open(handle, 0).ok());
-    CHECK(soon([&] { return fault::count_fds() == fds; }));
+    // Fewer, if the last of the first storm were still being closed when they were counted.
+    CHECK(soon([&] { return fault::count_fds() <= fds; }));
     let_go(storage);
     CHECK(soon([&] { return fault::count_fds() < fds; }));
   });

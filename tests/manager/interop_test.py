@@ -300,6 +300,9 @@ class Interop(unittest.TestCase):
         for torch in TORCHES:
             with self.subTest(torch=torch):
                 path = str(self.temporary / "manager.sock")
+                # First, for importing PyTorch can take longer than a manager waits for its first client.
+                peer = self.peer(torch, with_farm=False)
+                peer("version")
                 manager = subprocess.Popen([MANAGER, "--socket", path, "--foreground"], stdout=subprocess.PIPE, text=True)
                 assert manager.stdout
                 self.assertEqual(manager.stdout.readline().strip(), path)
@@ -307,7 +310,6 @@ class Interop(unittest.TestCase):
                 name = f"tenon-managerinterop-{os.getpid()}-{torch}"
                 self.names.add(name)
                 (SHM / name).write_bytes(struct.pack("=i60x", 1) + bytes(range(10)))
-                peer = self.peer(torch, with_farm=False)
                 peer("open", keep="x", handle=[path, "/" + name, 10])
                 self.assertEqual(peer("read", keep="x"), list(range(10)))
                 peer("write", keep="x", at=0, value=99)

@@ -34,14 +34,8 @@ def count_fds() -> int:
     return count
 
 
-@pytest.fixture(autouse=True, scope="session")
-def the_librarys_thread() -> None:
-    """It stays, with its fds, from the first lend on."""
-    tenon.Arena(4096, prefault_nbytes=1).close()
-
-
 @pytest.fixture(autouse=True)
-def nothing_left(the_librarys_thread: None) -> Iterator[None]:
+def nothing_left() -> Iterator[None]:
     faulthandler.dump_traceback_later(120, exit=True)
     gc.collect()
     tenon.trim()
@@ -75,7 +69,7 @@ def child() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 @pytest.fixture(scope="session")
 def watched() -> Iterator[str]:
-    """A directory of our own, in memory. One for all tests: what the library opens to watch a directory stays open for a while."""
+    """A directory of our own, in memory. One for all tests, and first: what the library opens to watch it stays open for a while."""
     path = tempfile.mkdtemp(dir="/dev/shm", prefix="py-names-")
     os.chmod(path, 0o755)
     keep = tenon.Storage.new_filename(8, tenon.Filename(directory=path))
