@@ -12,6 +12,8 @@ namespace {
 // A lease page, by its size: 4,194,304 slots.
 constexpr size_t kPageNbytes = 4096 + 8192 + (size_t{4} << 20) / 8;
 
+}  // namespace
+
 std::vector<unsigned char*> lease_pages() {
   std::vector<unsigned char*> found;
   std::ifstream file("/proc/self/maps");
@@ -23,8 +25,6 @@ std::vector<unsigned char*> lease_pages() {
   }
   return found;
 }
-
-}  // namespace
 
 // ---- children
 

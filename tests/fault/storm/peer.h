@@ -21,6 +21,9 @@ inline constexpr int kWrongByte = 2;
 // Until everything that a round left must be gone. A sanitizer makes everything some ten times slower.
 inline constexpr int64_t kSoonNs = (kSanitized ? 8 : 1) * int64_t{1'000'000'000};
 
+// Those that this process has mapped, as lender or borrower.
+std::vector<unsigned char*> lease_pages();
+
 class Peer {
  public:
   Peer(Board* board, Slot* slot, int control, uint64_t seed);

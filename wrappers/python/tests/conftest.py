@@ -34,8 +34,14 @@ def count_fds() -> int:
     return count
 
 
+@pytest.fixture(autouse=True, scope="session")
+def the_librarys_thread() -> None:
+    """It stays, with its fds, from the first lend on."""
+    tenon.Arena(4096, prefault_nbytes=1).close()
+
+
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
+def nothing_left(the_librarys_thread: None) -> Iterator[None]:
     faulthandler.dump_traceback_later(120, exit=True)
     gc.collect()
     tenon.trim()
