@@ -64,6 +64,14 @@ void hang_up(Ref<Ledger> ledger) {
   all.ending.push_back(std::move(ledger));
 }
 
+// Whoever finds that none of its leases is left. Several may, at once.
+void forget_ended(const Ref<Ledger>& ledger) noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = std::find_if(all.ending.begin(), all.ending.end(), [&](const auto& each) { return each.get() == ledger.get(); });
+  if (found != all.ending.end()) all.ending.erase(found);
+}
+
 // Whether the token of this watch is gone; if so its leases end, a slice of them here.
 bool end_if_gone(int watch) noexcept {
   State& all = state();
@@ -80,7 +88,7 @@ bool end_if_gone(int watch) noexcept {
   if (ledger->end_some(kSlice)) {
     (void)os::add_work(&end_slice);
   } else {
-    (void)end_slice();
+    forget_ended(ledger);  // itself, and not whichever is last by now: another thread may be at that one, and would leave this one
   }
   signal_space();
   return true;
@@ -117,9 +125,8 @@ bool end_slice() noexcept {
     ledger = all.ending.back();
   }
   if (!ledger->end_some(kSlice)) {
+    forget_ended(ledger);
     const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto found = std::find_if(all.ending.begin(), all.ending.end(), [&](const auto& each) { return each.get() == ledger.get(); });
-    if (found != all.ending.end()) all.ending.erase(found);
     return !all.ending.empty();
   }
   signal_space();

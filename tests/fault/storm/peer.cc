@@ -228,6 +228,7 @@ std::string Peer::what_is_left() {
   const fault::Held now = fault::hold();
   compare("fds", static_cast<uint64_t>(before_.fds), static_cast<uint64_t>(now.fds));
   compare("mappings of memfds", static_cast<uint64_t>(before_.mappings), static_cast<uint64_t>(now.mappings));
+  compare("lease pages", 0, lease_pages().size());
   compare("storages", before_.figures.storages, now.figures.storages);
   // Those of the library's own arenas were trimmed: one that still had a leased block would be there.
   compare("segments", before_.figures.segments, now.figures.segments);
