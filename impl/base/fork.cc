@@ -40,6 +40,9 @@ void on_child() noexcept {
   Registry& all = registry();
   all.generation.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
+  for (size_t i = all.count; i > 0; --i) {
+    if (all.hooks[i - 1].child_unlocked != nullptr) all.hooks[i - 1].child_unlocked();
+  }
 }
 
 }  // namespace
