@@ -46,6 +46,9 @@ void on_child() noexcept {
   all.generation.fetch_add(1, std::memory_order_relaxed);
   all.ended.store(all.begun.load());  // of the parent's other threads' forks there is nothing here
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
+  for (size_t i = all.count; i > 0; --i) {
+    if (all.hooks[i - 1].child_unlocked != nullptr) all.hooks[i - 1].child_unlocked();
+  }
 }
 
 }  // namespace

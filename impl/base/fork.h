@@ -10,6 +10,8 @@ struct ForkHooks {
   void (*prepare)() noexcept;  // in the parent, before: take the lock
   void (*parent)() noexcept;   // in the parent, after: give it back
   void (*child)() noexcept;    // in the child: give it back, drop what belongs to the parent
+  // In the child, when every lock is free: drop what takes locks of others as it goes. May be left out.
+  void (*child_unlocked)() noexcept = nullptr;
 };
 
 // Register hooks for the life of the process. `rank` orders locks: prepare runs from low to high, the rest from high to low, so

@@ -47,11 +47,9 @@ void forget_in_child() noexcept {
 
 const bool g_fork_hooks = [] {
   (void)arena_state();
+  // The child has one thread, so the lock is not needed to forget; and the end of a segment takes locks that come before this one.
   register_fork_hooks(10, {[]() noexcept { arena_state().mutex.lock(); }, []() noexcept { arena_state().mutex.unlock(); },
-                           []() noexcept {
-                             arena_state().mutex.unlock();
-                             forget_in_child();  // the child has one thread
-                           }});
+                           []() noexcept { arena_state().mutex.unlock(); }, &forget_in_child});
   return true;
 }();
 

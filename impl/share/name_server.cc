@@ -204,10 +204,7 @@ class SocketTail : public memory::SegmentTail {
     // Its storages took their names with them, and a name with messages in flight holds the segment.
     if (const auto own = all.own_names.find(segment); own != all.own_names.end()) (void)take_out(&all, own->second);
   }
-  void after_unmap() noexcept override {
-    // A child of fork lets go of its parent's segments inside the fork's hooks, which hold the directories' lock.
-    if (generation_ == fork_generation()) close_idle_directories();
-  }
+  void after_unmap() noexcept override { close_idle_directories(); }
 
  private:
   const uint64_t generation_ = fork_generation();

@@ -10,7 +10,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import tenon
 import tenon.multiprocessing
-from multiprocessing_kit import NAMES, ended, fds, keepers, lend, same, start
+from multiprocessing_kit import NAMES, ended, fds, keepers, lend, same, start, start_and_wait, stay_after_put
 
 
 def names() -> list[str]:
@@ -138,17 +138,13 @@ def _put_named_and_wait(q, is_put):
     tensor = lend([1])
     q.put(tensor)
     q.put(lend([2]))
-    q.close()
-    q.join_thread()
-    is_put.set()
-    signal.pause()
+    stay_after_put(q, is_put)
 
 
 def names_killed(context):
     """What nobody has opened goes with its sender; what somebody holds stays."""
-    q, is_put = context.Queue(), context.Event()
-    process = start(context, _put_named_and_wait, q, is_put)
-    assert is_put.wait(60)
+    q = context.Queue()
+    process = start_and_wait(context, _put_named_and_wait, q)
     first = q.get(timeout=60)
     assert len(names()) == 2
     os.kill(process.pid, signal.SIGKILL)
@@ -172,9 +168,8 @@ def names_killed(context):
 
 def names_killed_unseen(context):
     """As before, but nobody has used a name yet, so nobody looks: then what comes may still come, whole."""
-    q, is_put = context.Queue(), context.Event()
-    process = start(context, _put_named_and_wait, q, is_put)
-    assert is_put.wait(60)
+    q = context.Queue()
+    process = start_and_wait(context, _put_named_and_wait, q)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     for value in (1, 2):
@@ -218,9 +213,7 @@ def _hold_named(tensor, is_held):
 
 def names_killed_receiver(context):
     tensor = lend([5])
-    is_held = context.Event()
-    process = start(context, _hold_named, tensor, is_held)
-    assert is_held.wait(60)
+    process = start_and_wait(context, _hold_named, tensor)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     same(tensor, [5])

@@ -11,7 +11,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import tenon
 import tenon.multiprocessing
-from multiprocessing_kit import ended, fds, keepers, lend, same, start, stop, wait_until_gone
+from multiprocessing_kit import ended, fds, keepers, lend, same, start, start_and_wait, stay_after_put, stop, wait_until_gone
 
 
 def _put_and_leave(q, count):
@@ -44,18 +44,14 @@ def exit_with_many_segments(context):
     wait_until_gone(running)
 
 
-def _put_and_wait(q, is_put, count=1):
-    q.put([lend([1]) for _ in range(count)])
-    q.close()
-    q.join_thread()
-    is_put.set()
-    signal.pause()
+def _put_and_wait(q, is_put):
+    q.put([lend([1])])
+    stay_after_put(q, is_put)
 
 
 def killed_after_put(context):
-    q, is_put = context.Queue(), context.Event()
-    process = start(context, _put_and_wait, q, is_put)
-    assert is_put.wait(60)
+    q = context.Queue()
+    process = start_and_wait(context, _put_and_wait, q)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     begin = time.monotonic()
@@ -72,9 +68,8 @@ def killed_after_put(context):
 
 def killed_while_fetched(context):
     """A receiver that is already in the queue of callers of a stopped sender learns of its death."""
-    q, is_put = context.Queue(), context.Event()
-    process = start(context, _put_and_wait, q, is_put)
-    assert is_put.wait(60)
+    q = context.Queue()
+    process = start_and_wait(context, _put_and_wait, q)
     stop(process.pid)
     timer = threading.Timer(0.5, os.kill, (process.pid, signal.SIGKILL))
     timer.start()
@@ -89,9 +84,8 @@ def killed_while_fetched(context):
 
 
 def stopped(context):
-    q, is_put = context.Queue(), context.Event()
-    process = start(context, _put_and_wait, q, is_put)
-    assert is_put.wait(60)
+    q = context.Queue()
+    process = start_and_wait(context, _put_and_wait, q)
     stop(process.pid)
     tenon.multiprocessing.configure(fetch_seconds=0.3)
     try:
@@ -125,9 +119,7 @@ def family_is_killed(context):
     """Leaves a keeper and a child behind, and kills everybody but the keeper; the test sees that nothing is left."""
     q = context.Queue()
     ended(start(context, _put_and_leave, q, 3))
-    other, is_put = context.Queue(), context.Event()
-    process = start(context, _put_and_wait, other, is_put)
-    assert is_put.wait(60)
+    process = start_and_wait(context, _put_and_wait, context.Queue())
     keepers(1)
     os.kill(process.pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -66,6 +66,22 @@ def start(context, target, *args):
     return process
 
 
+def start_and_wait(context, target, *args):
+    """Started, and as far as setting the event that it is given last."""
+    is_ready = context.Event()
+    process = start(context, target, *args, is_ready)
+    assert is_ready.wait(60)
+    return process
+
+
+def stay_after_put(q, is_put) -> None:
+    """The last of a sender that is to be killed: all is in the pipe."""
+    q.close()
+    q.join_thread()
+    is_put.set()
+    signal.pause()
+
+
 def ended(process, code=0) -> None:
     process.join()
     assert process.exitcode == code, process.exitcode
