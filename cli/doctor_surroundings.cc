@@ -15,6 +15,7 @@
 #include "doctor.h"
 #include "os/fd.h"
 #include "os/local_socket.h"
+#include "os/peer.h"
 #include "os/process.h"
 #include "os/wait.h"
 #include "share/filename.h"
@@ -189,7 +190,7 @@ Check check_manager() {
   const pid_t pid = peer.is_ok() && os::process_facts(peer.value().pid) ? peer.value().pid : 0;
   check.facts = {{"socket", path}, {"running", true}, {"pid", pid > 0 ? Json(pid) : Json(nullptr)}};
   check.value = pid > 0 ? format("pid %d listens on %s", pid, path.c_str()) : "running on " + path;
-  if (peer.is_ok() && peer.value().uid != geteuid() && peer.value().uid != 0) {
+  if (peer.is_ok() && !os::is_own_or_root(peer.value())) {
     check.level = Level::kWarn;
     check.value += format(", but belongs to user %u", peer.value().uid);
     check.limits = "Tenon does not trust it, and starts one of its own in another place";

@@ -5,6 +5,7 @@
 
 #include "os/local_socket.h"
 #include "os/named_file.h"
+#include "os/peer.h"
 #include "os/wait.h"
 #include "share/filename.h"
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "os/local_socket.h"
+#include "os/peer.h"
 #include "os/process.h"
 #include "os/sender.h"
 #include "os/socket.h"
@@ -166,7 +167,7 @@ void Server::accept_clients() {
     os::Fd socket = std::move(accepted).value();
     if (!socket.is_open()) return;
     Result<os::Peer> peer = os::peer_of(socket.get());
-    if (!peer.is_ok() || (peer.value().uid != geteuid() && peer.value().uid != 0)) continue;
+    if (!peer.is_ok() || !os::is_own_or_root(peer.value())) continue;
     if (!os::tell_senders(socket.get()).is_ok()) continue;
     const uint64_t key = next_key_++;
     if (!poller_.add(socket.get(), key, true, false).is_ok()) continue;

@@ -11,6 +11,7 @@ using namespace tenon::capi;
 using tenon::Status;
 using tenon::channel::Connection;
 using tenon::channel::ConnectionOptions;
+using tenon::channel::Peers;
 
 extern "C" {
 
@@ -18,9 +19,15 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const tenon_connection_options given, read_struct(options, "tenon_connection_options"));
-    TENON_TRY(check_flags(given.flags, TENON_CONNECTION_ADOPT_SOCKET, "tenon_connection_options"));
-    TENON_TRY(check_flags(given.reserved, 0, "tenon_connection_options"));
+    TENON_TRY(check_flags(given.flags, TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP,
+                          "tenon_connection_options"));
+    const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
+    // Else whoever forgot the flag would let everybody in.
+    TENON_TRY(check_argument(group_too || given.group == 0, "a group is given, but not the flag GROUP"));
     ConnectionOptions how;
+    if ((given.flags & TENON_CONNECTION_SAME_USER) != 0) how.peers = Peers::kSameUser;
+    if (group_too) how.peers = Peers::kGroup;
+    how.group = given.group;
     TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
     if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
@@ -33,6 +40,20 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
 }
 
 int tenon_connection_fd(const tenon_connection* connection) noexcept { return connection == nullptr ? -1 : object(connection)->socket(); }
+
+tenon_status tenon_connection_peer(const tenon_connection* connection, tenon_peer* out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
+    TENON_TRY(check_output(out, "tenon_peer"));
+    const tenon::os::Peer& peer = object(connection)->peer();
+    tenon_peer value{};
+    value.pid = peer.pid;
+    value.uid = peer.uid;
+    value.gid = peer.gid;
+    write_struct(out, value);
+    return Status::ok();
+  });
+}
 
 tenon_status tenon_send(tenon_connection* connection, const tenon_message* message, const tenon_wait* wait, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

@@ -56,8 +56,9 @@ tenon_tensor* tenon_message_tensor(const tenon_message* message, size_t index) n
 
 const char* tenon_message_name(const tenon_message* message, size_t index) noexcept {
   if (index >= tenon_message_count(message)) return nullptr;
-  const Message::Item& item = object(message)->items()[index];
-  return item.has_name ? item.name.c_str() : nullptr;
+  const Message* const own = object(message);
+  const std::string* const name = own->name_of(own->items()[index]);
+  return name == nullptr ? nullptr : name->c_str();
 }
 
 tenon_tensor* tenon_message_find(const tenon_message* message, const char* name) noexcept {
@@ -84,7 +85,8 @@ tenon_status tenon_message_get_views(const tenon_message* message, tenon_tensor_
       const Message::Item& item = object(message)->items()[i];
       tenon_tensor_view view = view_of(item.tensor.get());
       view.struct_size = size;
-      view.name = item.has_name ? item.name.c_str() : nullptr;
+      const std::string* const name = object(message)->name_of(item);
+      view.name = name == nullptr ? nullptr : name->c_str();
       std::memcpy(at, &view, sizeof view);
     }
     return Status::ok();

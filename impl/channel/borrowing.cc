@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "memory/ledger.h"
 #include "os/token.h"
 
 namespace tenon::channel {
@@ -11,13 +12,16 @@ namespace {
 
 // More lenders further up than that, through one connection, and somebody makes tokens for their own sake.
 constexpr size_t kMostInherited = 1024;
+// Of which something is still held. A lender renews 16 times at most, and takes hang-ups into account; this one may see them later.
+constexpr size_t kMostAccounts = 32;
 
 Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
 
 }  // namespace
 
 Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out) {
-  // Every step leaves things so that the same block can be taken again, should memory end in the middle: what moved out of `fds` is in place.
+  // Every step leaves things so that the same block can be taken again, should memory end in the middle: what moved out of `fds` is in
+  // place.
   out->resize(block.slots.size());
   size_t next = 0;
   for (const TokenRecord& record : block.tokens) {
@@ -26,21 +30,36 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
     const auto is_here = [&](size_t i) { return own[i] != nullptr && own[i]->is_open(); };
     switch (record.kind) {
       case TokenKind::kAccount: {
-        if (account_id_ == record.id && account_) break;
-        account_ = nullptr;
-        account_id_ = record.id;
-        lost_ = !is_here(0) || !is_here(1) || !is_here(2);
-        if (lost_) break;
-        TENON_ASSIGN(Ref<memory::Holding> holding, memory::Holding::open(own[0], own[1], own[2]));
-        for (const auto& [id, inherited] : inherited_) holding->inherit(inherited);
-        std::erase_if(holdings_, [](const auto& each) { return each.expired(); });
-        holdings_.emplace_back(holding.get());
-        account_ = std::move(holding);
+        if (account_id_ != record.id || !account_) {
+          account_ = nullptr;
+          account_id_ = record.id;
+          lost_ = !is_here(0) || !is_here(1) || !is_here(2);
+          if (lost_) break;
+          std::erase_if(holdings_, [](const auto& each) { return each.expired(); });
+          if (holdings_.size() >= kMostAccounts) {
+            lost_ = true;
+            return Status(Code::kResourceExhausted, format("the peer lends under more than %zu tokens at once", kMostAccounts))
+                .with("limit", std::string("accounts"))
+                .with("limit_value", uint64_t{kMostAccounts});
+          }
+          Result<Ref<memory::Holding>> opened = memory::Holding::open(own[0], own[1], own[2]);
+          lost_ = !opened.is_ok() && opened.status().code() != Code::kCorrupt;
+          TENON_ASSIGN(account_, std::move(opened));
+        }
+        // Also on a second try.
+        if (std::none_of(holdings_.begin(), holdings_.end(), [&](const auto& each) { return each.lock().get() == account_.get(); }))
+          holdings_.emplace_back(account_.get());
+        for (const auto& [id, inherited] : inherited_) account_->inherit(inherited);
         break;
       }
       case TokenKind::kInherited: {
         if (is_here(0)) {
           if (!os::is_token(own[0]->get())) return corrupt("an inherited token that is no end of a pipe");
+          // What comes home is kept by its block (tensor/pack.cc). The fd is closed with the frame, when that is done.
+          if (const uint64_t ledger = memory::own_ledger_of(own[0]->get()); ledger != 0) {
+            guard_->add(ledger);
+            break;
+          }
           if (inherited_.contains(record.id)) return corrupt("an inherited token that came before");
           if (inherited_.size() >= kMostInherited) {
             return Status(Code::kResourceExhausted, format("the peer hands on tokens of more than %zu lenders", kMostInherited))
@@ -52,7 +71,10 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
           token->fd = std::move(*own[0]);
         }
         const auto found = inherited_.find(record.id);
-        if (found == inherited_.end()) break;  // dropped by the kernel: fds_status says so
+        if (found == inherited_.end()) {  // dropped by the kernel: fds_status says so
+          missed_ = true;
+          break;
+        }
         for (const auto& each : holdings_) {
           if (const Ref<memory::Holding> holding = each.lock()) holding->inherit(found->second);
         }
@@ -69,6 +91,11 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
       }
     }
   }
+  if (missed_) {
+    return Status(Code::kResourceExhausted,
+                  "a token found no place here, and leases may count on it: the connection must be made anew to borrow")
+        .with("limit", std::string("RLIMIT_NOFILE"));
+  }
   if (block.account != account_id_) return corrupt("leases of an account that did not come over this connection");
   if (lost_) {
     return Status(Code::kResourceExhausted, "the token of the leases found no place, so the lender may use their memory again")
@@ -81,6 +108,12 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
     (*out)[i] = memory::Lease(account_, block.slots[i]);
   }
   return Status::ok();
+}
+
+void Borrowing::end() noexcept {
+  account_ = nullptr;
+  account_id_ = 0;
+  inherited_.clear();
 }
 
 void Borrowing::renew() noexcept {

@@ -6,8 +6,8 @@
 #include "base/fork.h"
 #include "base/room.h"
 #include "channel/lease_block.h"
+#include "os/host.h"
 #include "os/limits.h"
-#include "os/local_socket.h"
 #include "os/memfd.h"
 #include "tensor/portable.h"
 
@@ -25,6 +25,9 @@ constexpr uint16_t kLargeMessage = 2;  // the payload is its size, and the first
 constexpr uint16_t kLeased = 3;        // a lease block, then a descriptor
 constexpr uint16_t kLargeLeased = 4;   // both in a memfd
 constexpr uint16_t kTokens = 5;        // a lease block alone, without leases: tokens, and no message
+
+// Between two messages. No honest peer has so many for a receiver that takes them.
+constexpr size_t kMostTokenFrames = 1024;
 
 // What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large descriptor.
 struct Carried {
@@ -63,14 +66,30 @@ Status check_memfd(int fd, uint64_t nbytes) {
   return Status::ok();
 }
 
+Status check_peer(int socket, const os::Peer& peer, const ConnectionOptions& options) {
+  const bool group_too = options.peers == Peers::kGroup;
+  TENON_ASSIGN(const bool admitted, os::is_admitted(socket, peer, group_too ? std::optional(options.group) : std::nullopt));
+  if (admitted) return Status::ok();
+  const std::string with_group = group_too ? format(", group %u", options.group) : "";
+  const std::string who = peer.pid > 0 ? format("pid %d", peer.pid) : "a process that this one cannot see";
+  return Status(Code::kPermission, format("at the other end of socket %d is %s, of user %u: only user %u%s and root may be there", socket,
+                                          who.c_str(), peer.uid, os::user_id(), with_group.c_str()))
+      .with("fd", socket)
+      .with("pid", peer.pid)
+      .with("uid", uint64_t{peer.uid});
+}
+
 }  // namespace
 
-Connection::Connection(int socket, SocketType type, const ConnectionOptions& options, const memory::Borrower& peer)
+Connection::Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer)
     : socket_(socket),
       options_(options),
+      peer_(peer),
       generation_(fork_generation()),
       frames_(socket, type),
-      lending_(peer, [](void* context) noexcept { return static_cast<Connection*>(context)->send_renewal(); }, this) {
+      lending_(
+          {peer.pid, peer.uid}, [](void* context) noexcept { return static_cast<Connection*>(context)->send_renewal(); }, this),
+      received_(options.open, options.limits.max_segments) {
   // One more: the memfd of a large message. What is over it is closed as it comes, and the frame delivered without.
   frames_.set_max_fds(UINT32_MAX);
   frames_.set_accepted_fds(options_.limits.max_segments >= UINT32_MAX ? UINT32_MAX
@@ -79,44 +98,14 @@ Connection::Connection(int socket, SocketType type, const ConnectionOptions& opt
 
 Result<std::unique_ptr<Connection>> Connection::create(int socket, const ConnectionOptions& options) {
   TENON_ASSIGN(const SocketType type, check_socket(socket));
-  memory::Borrower borrower;
-  if (Result<os::Peer> peer = os::peer_of(socket); peer.is_ok()) borrower = {peer.value().pid, peer.value().uid};
-  return std::unique_ptr<Connection>(new Connection(socket, type, options, borrower));
+  TENON_ASSIGN(const os::Peer peer, os::peer_of(socket));
+  if (options.peers != Peers::kAny) TENON_TRY(check_peer(socket, peer, options));
+  return std::unique_ptr<Connection>(new Connection(socket, type, options, peer));
 }
 
 Status Connection::check_process() const {
   if (generation_ == fork_generation()) return Status::ok();
   return Status(Code::kUnsupported, "the connection belongs to the process that made it, and this one is a child of fork");
-}
-
-namespace {
-
-// Nobody needs it: it is gone, or only connections that were sent it still hold it.
-bool is_unneeded(const Weak<Segment>& segment) noexcept {
-  const Ref<Segment> alive = segment.lock();
-  return !alive || alive->strong_count() - 1 <= alive->numbered.load(std::memory_order_relaxed);
-}
-
-}  // namespace
-
-void Connection::collect_forgotten(size_t added, std::vector<uint64_t>* out) {
-  // Two looks for each segment that is added, and two for the message: dead ones go faster than new ones come, and no call looks at all of
-  // them.
-  for (size_t looks = 2 + 2 * added; looks > 0 && !sent_list_.empty(); --looks) {
-    if (sweep_ >= sent_list_.size()) sweep_ = 0;
-    auto& [number, segment] = sent_list_[sweep_];
-    if (!is_unneeded(segment)) {
-      ++sweep_;
-      continue;
-    }
-    out->push_back(number);
-    sent_.erase(number);
-    if (sweep_ + 1 != sent_list_.size()) {
-      std::swap(sent_list_[sweep_], sent_list_.back());
-      sent_[sent_list_[sweep_].first] = sweep_;
-    }
-    sent_list_.pop_back();
-  }
 }
 
 Status Connection::enqueue(const Message& message) {
@@ -134,7 +123,7 @@ Status Connection::enqueue(const Message& message) {
   frame.fds = grant.fds();
   const size_t token_fds = frame.fds.size();
   std::shared_ptr<Carried> carried;
-  std::vector<size_t> added;
+  SentNumbers::Added added;
   for (size_t i = 0; i < packed.segments.size(); ++i) {
     SegmentRecord& record = packed.content.segments[i];
     record.id = packed.segments[i]->serial();
@@ -145,11 +134,9 @@ Status Connection::enqueue(const Message& message) {
     }
     record.fd_index = static_cast<uint32_t>(frame.fds.size() - token_fds);
     frame.fds.push_back(packed.fds[i]);
-    added.push_back(i);
+    added.push_back(record.id, packed.segments[i].get());
   }
-  // Kept until a message with them is in the queue: the peer holds a segment that it is never told about for ever.
-  collect_forgotten(added.size(), &forgotten_);
-  packed.content.forgotten = forgotten_;
+  packed.content.forgotten = sent_.collect_forgotten(added);
   frame.payload = tensor::encode_descriptor(packed.content);
   if (grant.needed()) {
     const std::vector<std::byte> block = encode_lease_block(grant.block());
@@ -166,13 +153,7 @@ Status Connection::enqueue(const Message& message) {
     frame.fds.insert(frame.fds.begin(), carried->large.get());
   }
   // All memory first: a number counts as sent if and only if its frame is in the queue.
-  make_room(&sent_list_, added.size());
-  sent_.reserve(sent_.size() + added.size());
-  std::unordered_map<uint64_t, size_t> numbers;
-  for (size_t i = 0; i < added.size(); ++i) numbers.emplace(packed.content.segments[added[i]].id, sent_list_.size() + i);
-  std::vector<std::pair<uint64_t, Weak<Segment>>> entries;
-  entries.reserve(added.size());
-  for (const size_t i : added) entries.emplace_back(packed.content.segments[i].id, Weak<Segment>(packed.segments[i].get()));
+  sent_.prepare(&added);
   // Those whose fds travel: the frame may wait in the queue for longer than their storages live.
   if (carried) {
     carried->segments = std::move(packed.segments);
@@ -182,9 +163,7 @@ Status Connection::enqueue(const Message& message) {
   }
   frame.keep_alive = std::move(carried);
   frames_.enqueue(std::move(frame));
-  sent_.merge(numbers);
-  for (auto& entry : entries) sent_list_.push_back(std::move(entry));
-  forgotten_.clear();
+  sent_.commit(&added);
   return Status::ok();
 }
 
@@ -251,63 +230,6 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
   return std::span<const std::byte>(*large);
 }
 
-Status Connection::register_segments(const DescriptorContent& content, InFrame* frame, size_t first_fd) {
-  for (const uint64_t number : content.forgotten) received_.erase(number);
-  // What is in the table from an earlier try has left the frame.
-  const auto more =
-      static_cast<size_t>(std::count_if(frame->fds.begin() + static_cast<std::ptrdiff_t>(std::min(first_fd, frame->fds.size())),
-                                        frame->fds.end(), [](const os::Fd& fd) { return fd.is_open(); }));
-  if (received_.size() + more > options_.limits.max_segments) {
-    lost_ = Status(Code::kResourceExhausted, format("the peer would have %zu segments open here, and %llu are accepted",
-                                                    received_.size() + more, static_cast<unsigned long long>(options_.limits.max_segments)))
-                .with("limit", std::string("max_segments"))
-                .with("limit_value", options_.limits.max_segments);
-    return lost_;
-  }
-  for (const SegmentRecord& record : content.segments) {
-    if (record.reach == Reach::kProc) return corrupt("a segment that is reached through /proc, in a connection");
-    if (record.reach == Reach::kKnown) continue;
-    if (record.id == 0) return corrupt("a segment without a number");
-    const size_t at = first_fd + record.fd_index;
-    // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier try.
-    if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;
-    Received& entry = received_.try_emplace(record.id).first->second;  // needs memory, so before the fd moves
-    entry.fd = std::move(frame->fds[at]);
-    entry.segment.set(nullptr);
-    entry.access = static_cast<memory::Access>(record.access);
-    entry.nbytes = record.nbytes;
-  }
-  return Status::ok();
-}
-
-Status Connection::resolve(const DescriptorContent& content, std::vector<tensor::Resolved>* out) {
-  const std::vector<uint64_t> needed = tensor::needed_nbytes(content);
-  out->reserve(content.segments.size());
-  for (size_t i = 0; i < content.segments.size(); ++i) {
-    const auto found = received_.find(content.segments[i].id);
-    if (found == received_.end()) {
-      if (lost_.is_ok()) return corrupt("a segment that never crossed this connection");
-      return lost_;
-    }
-    Received& entry = found->second;
-    tensor::Resolved one;
-    if (options_.open.is_private()) {
-      one.fd = entry.fd.get();
-    } else {
-      if (!entry.segment.get() || entry.segment.get()->nbytes() < needed[i]) {
-        // The fd is given away only if this works, so that a limit met now can be raised and the next message tried.
-        if (!entry.fd.is_open()) return corrupt("a storage that lies outside its segment");
-        TENON_ASSIGN(Ref<Segment> opened,
-                     share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i], options_.open, &entry.fd));
-        entry.segment.set(std::move(opened));
-      }
-      one.segment = entry.segment.get();
-    }
-    out->push_back(std::move(one));
-  }
-  return Status::ok();
-}
-
 Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   TENON_TRY(check_process());
   std::unique_lock<std::mutex> lock(recv_mutex_, std::defer_lock);
@@ -315,16 +237,30 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
   borrowing_.renew();
   os::Waiter waiter(wait);
-  while (true) {
+  for (size_t frames = 1;; ++frames) {
     if (!pending_) {
-      TENON_ASSIGN(InFrame frame, frames_.recv(waiter));
-      pending_.emplace(Pending{std::move(frame), {}, {}});
+      Result<InFrame> frame = frames_.recv(waiter);
+      if (!frame.is_ok()) {
+        if (frame.status().code() == Code::kPeerGone) borrowing_.end();
+        return std::move(frame).status();
+      }
+      pending_.emplace(Pending{std::move(frame).value(), {}, {}});
     }
     // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
     Result<std::unique_ptr<Message>> message = open_pending();
     pending_.reset();
+    if (guard_.is_wanted() && frames_.has_nothing()) guard_.drained();
     if (!message.is_ok() || message.value()) return message;
+    // Frames of tokens without end do not hold a call beyond its time.
+    if (frames % kMostTokenFrames == 0) TENON_TRY(waiter.check_over());
   }
+}
+
+// Without waiting: by whoever finds that a token is gone.
+memory::Drained Connection::is_drained() noexcept {
+  const std::unique_lock<std::mutex> lock(recv_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return frames_.waits_with_nothing() ? memory::Drained::kYes : memory::Drained::kBusy;
+  return !pending_ && frames_.has_nothing() ? memory::Drained::kYes : memory::Drained::kNo;
 }
 
 Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used, uint64_t* token_fds) {
@@ -332,9 +268,12 @@ Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd
   TENON_ASSIGN(const LeaseBlock block, decode_lease_block(bytes, used));
   *token_fds = block.n_fds();
   if (*token_fds > frame->fds_announced - first_fd) return corrupt("a lease block with more tokens than fds");
-  if (!pending_->leases.empty()) return Status::ok();
+  if (pending_->leases_taken) return Status::ok();
   const std::span<os::Fd> fds = std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
-  return borrowing_.take(block, fds.first(std::min<size_t>(*token_fds, fds.size())), &pending_->leases);
+  TENON_TRY(borrowing_.take(block, fds.first(std::min<size_t>(*token_fds, fds.size())), &pending_->leases));
+  pending_->leases_taken = true;
+  if (guard_.has_any()) frames_.tell_waits();
+  return Status::ok();
 }
 
 // Of a large message that is refused whole. Its leases would stand as long as the connection, so they are taken to be given back.
@@ -345,7 +284,10 @@ Status Connection::take_unread_leases() {
   uint32_t nbytes = 0;
   TENON_TRY(check_memfd(fd, sizeof nbytes));
   TENON_TRY(os::read_file(fd, 0, &nbytes, sizeof nbytes));
-  std::vector<std::byte> block(std::min<uint64_t>(nbytes, options_.limits.max_nbytes));
+  const uint64_t taken = std::min<uint64_t>(nbytes, options_.limits.max_nbytes);
+  TENON_TRY(check_memfd(fd, taken));
+  TENON_TRY(os::ask_headroom(taken));
+  std::vector<std::byte> block(taken);
   TENON_TRY(os::read_file(fd, 0, block.data(), block.size()));
   size_t used = 0;
   uint64_t token_fds = 0;
@@ -358,10 +300,10 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   const auto end = [&](Status status) -> Status {
     if (status.code() == Code::kCorrupt) broken_ = status;
     // The segments that it would have made known stay unknown.
-    if (lost_.is_ok() && frame->fds_announced > 0) lost_ = status;
+    if (!received_.has_lost() && frame->fds_announced > 0) received_.lose(status);
     return status;
   };
-  if (!frame->fds_status.is_ok()) lost_ = frame->fds_status;
+  if (!frame->fds_status.is_ok()) received_.lose(frame->fds_status);
   if (frame->kind < kMessage || frame->kind > kTokens) return end(corrupt("a frame of no known kind"));
   const bool leased = frame->kind >= kLeased;
   const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased;
@@ -370,7 +312,12 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   if (!found.is_ok()) {
     Status status = std::move(found).status();
     if (frame->kind == kLargeLeased && status.code() != Code::kCorrupt) {
-      if (Status taken = take_unread_leases(); taken.code() == Code::kCorrupt) status = std::move(taken);
+      Status taken = take_unread_leases();
+      if (taken.code() == Code::kCorrupt) {
+        status = std::move(taken);
+      } else if (!pending_->leases_taken) {
+        borrowing_.miss();
+      }
     }
     return end(std::move(status));
   }
@@ -392,10 +339,10 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   if (!decoded.is_ok()) return end(std::move(decoded).status());
   DescriptorContent content = std::move(decoded).value();
   if (leased && content.storages.size() != pending_->leases.size()) return end(corrupt("a lease block of another number of storages"));
-  TENON_TRY(register_segments(content, frame, first_fd));
+  TENON_TRY(received_.add(content, frame, first_fd));
   if (!frame->fds_status.is_ok()) return frame->fds_status;
   std::vector<tensor::Resolved> resolved;
-  TENON_TRY(resolve(content, &resolved));
+  TENON_TRY(received_.resolve(content, &resolved));
   return tensor::unpack(std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "os/limits.h"
+#include "os/sender.h"
 
 namespace tenon::channel {
 namespace {
@@ -19,6 +20,7 @@ constexpr uint32_t kFlagMore = 1;  // another packet of the same frame follows
 constexpr size_t kHeaderSize = 32;
 constexpr size_t kMaxPacket = kHeaderSize + kMaxFramePayload;
 constexpr size_t kBufferSize = 128 * 1024;
+constexpr size_t kReadsAtOnce = 1024;  // more than any frame takes whose fds a process can have
 constexpr size_t kSmallPayload = 512;  // copied behind its header, which is cheaper than having the kernel gather two pieces
 static_assert(kMaxPacket <= kBufferSize);
 static_assert(kMaxFdsPerPacket == os::kMaxFdsPerMessage);
@@ -151,10 +153,12 @@ Status FrameSocket::send_error(int error) {
 Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
   if (!stopped_.is_ok()) return stopped_;
   TENON_TRY(waiter.check_cancel());
-  for (;;) {
+  for (size_t reads = 1;; ++reads) {
     bool whole = false;
     TENON_TRY(take_packets(&whole));
     if (whole) return std::exchange(frame_, InFrame());
+    // Packets that never make a frame, and never cease, do not hold a call beyond its time. The socket stays ready.
+    if (reads % kReadsAtOnce == 0) TENON_TRY(waiter.check_over());
     TENON_TRY(fill(waiter));
   }
 }
@@ -272,7 +276,7 @@ Status FrameSocket::fill(os::Waiter& waiter) {
   }
   for (;;) {
     os::ReceivedFds fds;
-    const os::Transfer got = os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_}, waiter.unbounded(), &fds);
+    const os::Transfer got = os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_}, waiter.unbounded() && !tells_waits_, &fds);
     switch (got.error) {
       case 0:
         if (got.nbytes == 0) return end_of_stream(fds.size() > 0);
@@ -281,7 +285,13 @@ Status FrameSocket::fill(os::Waiter& waiter) {
         if (batch_.held && batch_.fds.size() > 0 && fds.size() > 0) return stop(corrupt("fds in the middle of a packet"));
         put_away(fds, got.nbytes);
         return {};
-      case EAGAIN: TENON_TRY(waiter.until_ready(fd_, POLLIN)); break;
+      case EAGAIN: {
+        waits_.store(tells_waits_, std::memory_order_seq_cst);
+        Status ready = waiter.until_ready(fd_, POLLIN);
+        waits_.store(false, std::memory_order_seq_cst);
+        TENON_TRY(std::move(ready));
+        break;
+      }
       case ECONNRESET:  // the peer left bytes of ours unread. Reported once, ahead of what it had sent itself, which is still to be read
         break;
       default: return errno_status(got.error, format("receiving on socket %d", fd_)).with("fd", fd_);
@@ -306,6 +316,13 @@ Status FrameSocket::end_of_stream(bool with_fds) {
   const bool between = buffered() == 0 && fds_told_ == 0;
   return stop(Status(Code::kPeerGone, format("the peer of socket %d has closed its end%s", fd_, between ? "" : " in the middle of a frame"))
                   .with("fd", fd_));
+}
+
+bool FrameSocket::has_nothing() const noexcept { return buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0; }
+
+// What arrived after the receiver had found nothing is on the socket until it says that it waits no more.
+bool FrameSocket::waits_with_nothing() const noexcept {
+  return waits_.load(std::memory_order_seq_cst) && os::unread_nbytes(fd_) == 0 && waits_.load(std::memory_order_seq_cst);
 }
 
 // Nothing more is received, so what was held for it goes.

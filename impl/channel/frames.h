@@ -2,6 +2,7 @@
 // wait ended leaves the state such that the next call goes on at the very byte. The wire form is specified in docs/format/frames.md.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,11 @@ class FrameSocket {
   // The next whole frame. PEER_GONE at the end of the stream (message says whether in the middle of a frame); CORRUPT if the bytes are no
   // frame, and then for ever.
   Result<InFrame> recv(os::Waiter& waiter);
+  // Nothing that came is still to be received. Not beside recv().
+  bool has_nothing() const noexcept;
+  // Likewise, beside a recv() that waits. False: it does not, or just did not. From tell_waits() on, which is not called beside recv().
+  bool waits_with_nothing() const noexcept;
+  void tell_waits() noexcept { tells_waits_ = true; }
   // Most fds that a received frame may announce; more is CORRUPT. They are all open here before the frame is whole, so this bounds what a
   // peer can take.
   void set_max_fds(uint32_t most) noexcept { max_fds_ = most; }
@@ -114,6 +120,8 @@ class FrameSocket {
   uint32_t fds_told_ = 0;  // of its announced fds, how many packets so far stand for
   bool fds_lost_ = false;
   uint64_t expected_sequence_ = 0;
+  bool tells_waits_ = false;  // costs a poll for each wait: a recvmsg that waits by itself cannot say when it no longer does
+  std::atomic<bool> waits_{false};
   uint32_t max_fds_ = 65536;
   uint32_t accepted_fds_ = UINT32_MAX;
   Status stopped_;  // why nothing more can be received

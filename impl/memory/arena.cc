@@ -33,6 +33,7 @@ void forget_in_child() noexcept {
     }
     home.clear();
   }
+  all.lent.clear();
   all.live_nbytes = 0;
   all.retired_nbytes = 0;
   all.public_board.forget_in_child();
@@ -72,23 +73,6 @@ Status reserve_front(ArenaSegment* home, uint64_t end) {
   return status;
 }
 
-void count_made(board::ArenaFigures& figures, uint64_t nbytes) noexcept {
-  const uint64_t used = board::get(figures.used_nbytes) + nbytes;
-  board::put(figures.used_nbytes, used);
-  if (used > board::get(figures.peak_nbytes)) board::put(figures.peak_nbytes, used);
-  board::add(figures.blocks_live, 1);
-  board::add(figures.live_nbytes, nbytes);
-  board::add(figures.blocks_made, 1);
-  board::add(figures.made_nbytes, nbytes);
-  arena_state().live_nbytes += nbytes;
-}
-
-void count_gone(board::ArenaFigures& figures, uint64_t nbytes) noexcept {
-  board::sub(figures.blocks_live, 1);
-  board::sub(figures.live_nbytes, nbytes);
-  arena_state().live_nbytes -= nbytes;
-}
-
 // A segment of a default home goes.
 void count_dropped(const ArenaSegment& home) noexcept {
   board::ArenaFigures& figures = home.figures();
@@ -104,7 +88,7 @@ void count_block(ArenaSegment* home, Block* block) noexcept {
   block->segment = home->segment;
   const uint64_t nbytes = block->class_nbytes;
   if (home->used_blocks++ == 0 && home->arena != nullptr) home->arena->retain();
-  count_made(home->figures(), nbytes);
+  move_block(home->figures(), nbytes, BlockState::kFree, BlockState::kLive);
 }
 
 Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
@@ -124,11 +108,17 @@ Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
   board::ArenaFigures& figures = *all.figures[static_cast<uint32_t>(mode)];
   board::add(figures.capacity_nbytes, segment_nbytes);
   board::add(figures.reserved_nbytes, segment_nbytes);
-  count_made(figures, segment_nbytes);
+  move_block(figures, segment_nbytes, BlockState::kFree, BlockState::kLive);
   return block;
 }
 
 }  // namespace
+
+void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept {
+  board::move_block(&figures, nbytes, from, to);
+  if (to == BlockState::kLive) arena_state().live_nbytes += nbytes;
+  if (from == BlockState::kLive) arena_state().live_nbytes -= nbytes;
+}
 
 ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept : segment(std::move(made)), space(segment->nbytes()), arena(owner) {
   if (owner == nullptr) {
@@ -161,11 +151,12 @@ Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment,
   return Status::ok();
 }
 
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Lent lent, std::unique_ptr<ArenaSegment>* dropped) noexcept {
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent,
+               std::unique_ptr<ArenaSegment>* dropped) noexcept {
   ArenaState& all = arena_state();
   board::ArenaFigures& figures = home->figures();
   --home->used_blocks;
-  board::sub(figures.used_nbytes, class_nbytes);
+  move_block(figures, class_nbytes, from, BlockState::kFree);
   if (lent == Lent::kUnleased) {
     ++home->retired_blocks;
     home->retired_nbytes += class_nbytes;
@@ -195,8 +186,6 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Lent 
   *dropped = std::move(*at);
   list.erase(at);
 }
-
-void count_storage_gone(ArenaSegment* home, uint64_t class_nbytes) noexcept { count_gone(home->figures(), class_nbytes); }
 
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept {
   board::add(home->figures().reserved_nbytes, end - home->reserved);
@@ -279,12 +268,10 @@ void free_block(Block&& block, Lent lent) noexcept {
       board::ArenaFigures& figures = *all.figures[static_cast<uint32_t>(segment->mode())];
       board::sub(figures.capacity_nbytes, block.class_nbytes);
       board::sub(figures.reserved_nbytes, block.class_nbytes);
-      board::sub(figures.used_nbytes, block.class_nbytes);
-      count_gone(figures, block.class_nbytes);
+      move_block(figures, block.class_nbytes, BlockState::kLive, BlockState::kFree);
       return;
     }
-    count_storage_gone(block.home, block.class_nbytes);
-    put_block(block.home, block.offset, block.class_nbytes, lent, &dropped);
+    put_block(block.home, block.offset, block.class_nbytes, BlockState::kLive, lent, &dropped);
     if (block.home->arena != nullptr && block.home->used_blocks == 0) arena = Ref<Arena>::adopt(block.home->arena);
   }
   signal_space();
@@ -315,43 +302,6 @@ ArenaTotals arena_totals() noexcept {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   return {all.live_nbytes, all.retired_nbytes};
-}
-
-void LentBlock::lease_began() noexcept {
-  if ((leases_.fetch_add(1, std::memory_order_relaxed) & ~kRetired) != 0) return;
-  board::ArenaFigures& figures = home_->figures();
-  figures.blocks_lent.fetch_add(1, std::memory_order_relaxed);
-  figures.lent_nbytes.fetch_add(leased_nbytes(), std::memory_order_relaxed);
-}
-
-void LentBlock::lease_ended() noexcept {
-  if ((leases_.fetch_sub(1, std::memory_order_relaxed) & ~kRetired) != 1) return;
-  board::ArenaFigures& figures = home_->figures();
-  figures.blocks_lent.fetch_sub(1, std::memory_order_relaxed);
-  figures.lent_nbytes.fetch_sub(leased_nbytes(), std::memory_order_relaxed);
-}
-
-void LentBlock::storage_gone(bool retire) noexcept {
-  if (retire) leases_.fetch_or(kRetired, std::memory_order_relaxed);
-  const Ref<Segment>& segment = home_->segment;
-  if (!segment || !segment->made_by_this_process()) return;
-  const std::lock_guard<std::mutex> lock(arena_state().mutex);
-  count_storage_gone(home_, leased_nbytes());
-}
-
-void LentBlock::dispose() noexcept {
-  if (home_ == nullptr) return;
-  const Ref<Segment>& segment = home_->segment;
-  if (!segment || !segment->made_by_this_process()) return;
-  std::unique_ptr<ArenaSegment> dropped;
-  Ref<Arena> arena;
-  {
-    const std::lock_guard<std::mutex> lock(arena_state().mutex);
-    put_block(home_, offset_, leased_nbytes(), (leases_.load(std::memory_order_relaxed) & kRetired) != 0 ? Lent::kUnleased : Lent::kLeased,
-              &dropped);
-    if (home_->arena != nullptr && home_->used_blocks == 0) arena = Ref<Arena>::adopt(home_->arena);
-  }
-  signal_space();
 }
 
 }  // namespace tenon::memory

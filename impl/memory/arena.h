@@ -8,10 +8,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/counted.h"
 #include "base/status.h"
+#include "memory/lent_block.h"
 #include "memory/mode.h"
 #include "memory/segment.h"
 #include "memory/space.h"
@@ -101,37 +103,6 @@ class Arena : public Counted {
   ArenaSegment* home_ = nullptr;
 };
 
-// What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent on.
-class Leased : public Counted {
- public:
-  virtual void lease_began() noexcept {}
-  virtual void lease_ended() noexcept {}
-  virtual uint64_t leased_nbytes() const noexcept = 0;
-};
-
-// A block of an arena that was lent: its storage and its leases each count one, and when the last of them goes it is free. Small, because
-// there can be millions.
-class LentBlock final : public Leased {
- public:
-  // Takes over what a storage has of its home: `units` of kBlockAlignment.
-  LentBlock(ArenaSegment* home, uint64_t offset, uint32_t units) noexcept : home_(home), offset_(offset), class_units_(units) {}
-  void lease_began() noexcept override;
-  void lease_ended() noexcept override;
-  uint64_t leased_nbytes() const noexcept override { return uint64_t{class_units_} * kBlockAlignment; }
-  // It was never the block's: another one was quicker.
-  void abandon() noexcept { home_ = nullptr; }
-  // The storage is gone, its own reference comes next. `retire`: it was lent without a lease, too.
-  void storage_gone(bool retire) noexcept;
-
- private:
-  static constexpr uint32_t kRetired = uint32_t{1} << 31;
-
-  void dispose() noexcept override;
-  ArenaSegment* home_;
-  uint64_t offset_;
-  uint32_t class_units_;             // of kBlockAlignment
-  std::atomic<uint32_t> leases_{0};  // and kRetired
-};
 inline constexpr uint64_t kBlockLimit = uint64_t{UINT32_MAX} * kBlockAlignment;
 
 }  // namespace tenon::memory

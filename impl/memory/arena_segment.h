@@ -11,7 +11,9 @@
 #include "base/counted.h"
 #include "memory/arena.h"
 #include "memory/board.h"
+#include "memory/lent_index.h"
 #include "memory/segment.h"
+#include "memory/slab.h"
 #include "memory/space.h"
 
 namespace tenon::memory {
@@ -39,6 +41,8 @@ struct ArenaSegment {
 struct ArenaState {
   std::mutex mutex;  // for every field of every ArenaSegment that is not atomic
   std::array<std::vector<std::unique_ptr<ArenaSegment>>, kModes> homes;
+  LentIndex lent;
+  Slab lent_blocks{sizeof(LentBlock)};
   uint64_t live_nbytes = 0;
   uint64_t retired_nbytes = 0;
   // Leases may have ended that nobody looked at yet. Looking is put off the longer, the less it finds.
@@ -56,8 +60,9 @@ ArenaState& arena_state() noexcept;
 // With the lock. The block of a class that is free, or of fresh room; false in `found` without an error: no room.
 Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, bool fresh, Block* out, bool* found);
 // With the lock. Tells whether the segment was let go of through `dropped`.
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Lent lent, std::unique_ptr<ArenaSegment>* dropped) noexcept;
-void count_storage_gone(ArenaSegment* home, uint64_t class_nbytes) noexcept;
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent,
+               std::unique_ptr<ArenaSegment>* dropped) noexcept;
+void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept;
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
 // Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look again.
 bool look_for_ended_leases() noexcept;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/fence.h"
 #include "memory/arena_segment.h"
 #include "memory/segment.h"
 #include "os/host.h"
@@ -94,7 +95,7 @@ bool Board::open() noexcept {
   head->pid_namespace = os::host_identity().pid_namespace;
   head->began_ns = now_ns();
   // Last, so that who finds the fd before sees no board yet.
-  std::atomic_thread_fence(std::memory_order_release);
+  full_fence();
   std::copy(board::kMagic.begin(), board::kMagic.end(), head->magic.begin());
   return true;
 }
@@ -131,7 +132,7 @@ void Board::show(Row* row, RowKind kind, uint8_t detail) noexcept {
 // Before its words are used for another: a reader that sees the same tag before and after has words of one owner.
 void Board::give_back(Row* row) noexcept {
   put(row->tag, 0);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  full_fence();
 }
 
 void Board::forget_in_child() noexcept {

@@ -18,6 +18,9 @@
 
 namespace tenon::memory {
 
+// Of a block, for its lender, as in docs/format/lease.md. LIVE: a storage has it. LENT: none has it any more, and a lease stands.
+enum class BlockState : uint8_t { kFree, kLive, kLent };
+
 namespace board {
 
 inline constexpr const char* kNamePrefix = "tenon-board-";
@@ -93,6 +96,26 @@ inline void sub(Word& word, uint64_t less) noexcept { add(word, uint64_t{0} - le
 inline uint64_t get(const Word& word) noexcept { return word.load(std::memory_order_relaxed); }
 inline void put(Word& word, uint64_t value) noexcept { word.store(value, std::memory_order_relaxed); }
 void copy(const ArenaFigures& from, ArenaFigures* to) noexcept;
+
+// The figures follow a block from state to state. Those of leases are counted apart, for a block that is LIVE may have some too.
+inline void move_block(ArenaFigures* figures, uint64_t nbytes, BlockState from, BlockState to) noexcept {
+  if (from == BlockState::kFree) {
+    const uint64_t used = get(figures->used_nbytes) + nbytes;
+    put(figures->used_nbytes, used);
+    if (used > get(figures->peak_nbytes)) put(figures->peak_nbytes, used);
+    add(figures->blocks_made, 1);
+    add(figures->made_nbytes, nbytes);
+  }
+  if (to == BlockState::kFree) sub(figures->used_nbytes, nbytes);
+  if (to == BlockState::kLive) {
+    add(figures->blocks_live, 1);
+    add(figures->live_nbytes, nbytes);
+  }
+  if (from == BlockState::kLive) {
+    sub(figures->blocks_live, 1);
+    sub(figures->live_nbytes, nbytes);
+  }
+}
 
 }  // namespace board
 

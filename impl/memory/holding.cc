@@ -23,6 +23,7 @@ Status check_page(int fd, uint32_t* slots) {
   constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;
   if (!file.in_memory || !file.writable || (file.seals & kNeeded) != kNeeded || (file.seals & (os::kSealWrite | os::kSealFutureWrite)) != 0)
     return refuse("a lease page that is not sealed, or cannot be written");
+  if (os::is_of_huge_pages(fd)) return refuse("a lease page of huge pages");
   std::array<std::byte, sizeof(lease_page::Header)> bytes;
   if (file.nbytes < bytes.size()) return refuse("a lease page that is too short");
   TENON_TRY(os::read_file(fd, 0, bytes.data(), bytes.size()));
@@ -56,14 +57,16 @@ std::shared_ptr<Token> make_token(os::Fd fd) {
 Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   if (!os::is_token(token->get())) return refuse("a token that is no end of a pipe");
   if (page->is_open() && !os::is_bell(bell->get())) return refuse("a bell that is no socket");
+  // All memory first: should there be none, the fds are still the caller's, who may try again.
   auto holding = Ref<Holding>::adopt(new Holding());
+  holding->token_ = make_token({});
   if (page->is_open()) {
     TENON_TRY(check_page(page->get(), &holding->slots_));
     TENON_ASSIGN(holding->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable, page->get(), 0,
                                                      lease_page::page_nbytes(holding->slots_)));
     page->reset();
   }
-  holding->token_ = make_token(std::move(*token));
+  holding->token_->fd = std::move(*token);
   holding->bell_ = std::move(*bell);
   // So that the kernel tells the lender who took the token: the other end of its connection may have been made by somebody else.
   if (holding->bell_.is_open()) os::ring(holding->bell_.get());
@@ -77,9 +80,13 @@ void Holding::dispose() noexcept {
   page_ = os::Mapping();
 }
 
+LeaseState Holding::state_of(uint32_t mark) const noexcept {
+  return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily : LeaseState::kHeld;
+}
+
 void Holding::give_back(uint32_t slot, uint32_t mark) noexcept {
-  // FAMILY: held at a fork, so somebody else may read the block, and only the token can say when all have let go.
-  if (generation_ != fork_generation() || forked_since(mark)) return;
+  // If FAMILY, somebody else may read the block, and only the token can say when all have let go.
+  if (state_of(mark) == LeaseState::kFamily) return;
   if (page_.base() == nullptr || slot >= slots_) return;
   if (lease_page::release(page_.base(), slots_, slot)) os::ring(bell_.get());
 }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "base/counted.h"
@@ -33,6 +32,9 @@ struct Token {
 };
 std::shared_ptr<Token> make_token(os::Fd fd);
 
+// The states of a lease, as in docs/format/lease.md. RELEASED and ENDED are the lender's to see: by the page, and by the token's hang-up.
+enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
+
 class Holding : public Counted {
  public:
   // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only together. Takes the fds over on success.
@@ -43,6 +45,8 @@ class Holding : public Counted {
 
   // Once for each lease. `mark`: fork_mark() when it came. Whoever reads the block must be done.
   void give_back(uint32_t slot, uint32_t mark) noexcept;
+  // HELD, or FAMILY: a fork has been since it came.
+  LeaseState state_of(uint32_t mark) const noexcept;
   // Asks the lender for a new token, once, if this one was shared by a fork since it came.
   void renew() noexcept;
 
@@ -66,33 +70,6 @@ class Holding : public Counted {
   std::atomic<bool> asked_{false};
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Token>> inherited_;
-};
-
-// One lease; given back when it goes.
-class Lease {
- public:
-  Lease() noexcept = default;
-  Lease(Ref<Holding> holding, uint32_t slot) noexcept : holding_(std::move(holding)), slot_(slot), mark_(fork_mark()) {}
-  Lease(Lease&& other) noexcept = default;
-  Lease& operator=(Lease&& other) noexcept {
-    std::swap(holding_, other.holding_);
-    std::swap(slot_, other.slot_);
-    std::swap(mark_, other.mark_);
-    return *this;
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  ~Lease() {
-    if (holding_) holding_->give_back(slot_, mark_);
-  }
-
-  const Ref<Holding>& holding() const noexcept { return holding_; }
-  bool stands() const noexcept { return static_cast<bool>(holding_); }
-
- private:
-  Ref<Holding> holding_;
-  uint32_t slot_ = 0;
-  uint32_t mark_ = 0;
 };
 
 }  // namespace tenon::memory

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <new>
 
+#include "base/fence.h"
+
 namespace tenon::memory::lease_page {
 
 inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'L', 'S', 'E'};
@@ -45,19 +47,6 @@ constexpr size_t page_nbytes(uint32_t slots) noexcept { return released_offset(s
 inline Header& header(std::byte* base) noexcept { return *std::launder(reinterpret_cast<Header*>(base)); }
 inline Word* summary(std::byte* base) noexcept { return reinterpret_cast<Word*>(base + kSummaryOffset); }
 inline Word* released(std::byte* base, uint32_t slots) noexcept { return reinterpret_cast<Word*>(base + released_offset(slots)); }
-
-// ThreadSanitizer knows no fences, and gcc warns of it. No plain data counts on this one, only a wake that must not be lost; and it fences
-// all the same.
-inline void full_fence() noexcept {
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-}
 
 // Borrower: this slot's lease is given back. True: the lender waits, so ring. What the borrower read of the block happened before the
 // release order here, and so before the lender's acquire in drain() and whatever it writes there next. The fence stands between the bit and

@@ -47,6 +47,7 @@ Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   it.totals_.began_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
   it.fds_ = std::make_shared<TokenFds>();
   TENON_ASSIGN(os::TokenPair pair, os::create_token());
+  TENON_ASSIGN(it.token_id_, os::token_id(pair.token.get()));
   it.watch_ = std::move(pair.watch);
   it.fds_->token = std::move(pair.token);
   if (by_slot) {
@@ -124,10 +125,9 @@ void Ledger::publish() noexcept {
 namespace {
 
 // Without a lock: the last reference to a storage may end another ledger's lease, in another process.
-void let_go(Leased* object) noexcept {
-  object->lease_ended();
-  object->release();
-  count_leases(-1);
+void let_go(std::span<Leased* const> objects) noexcept {
+  end_leases(objects);
+  count_leases(-static_cast<int64_t>(objects.size()));
 }
 
 // A few at a time, so that objects are let go of outside the lock without memory for a list.
@@ -147,7 +147,7 @@ void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
         publish();
       }
     }
-    if (object != nullptr) let_go(object);
+    if (object != nullptr) let_go({&object, 1});
   }
 }
 
@@ -181,7 +181,7 @@ size_t Ledger::drain() noexcept {
   std::array<Leased*, kBatch> batch;
   size_t held = 0;
   const auto flush = [&] {
-    for (size_t i = 0; i < held; ++i) let_go(batch[i]);
+    let_go({batch.data(), held});
     held = 0;
   };
   std::unique_lock<std::mutex> lock(mutex_);
@@ -249,7 +249,7 @@ bool Ledger::end_some(size_t most) noexcept {
       on_board_.hide();
       return false;
     }
-    for (size_t i = 0; i < held; ++i) let_go(batch[i]);
+    let_go({batch.data(), held});
     most -= std::min(most, held);
   }
   return true;

@@ -24,9 +24,6 @@
 
 namespace tenon::memory {
 
-// The states of a slot of a ledger, as in docs/format/lease.md. A lease that the borrower's family shares (FAMILY) is HELD for the lender.
-enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
-
 // Who is at the other end, as the kernel says it: SO_PEERCRED of the connection.
 struct Borrower {
   int32_t pid = 0;
@@ -89,6 +86,7 @@ class Ledger : public Counted {
   bool end_some(size_t most) noexcept;  // false: none is left
   void hear_bell() noexcept;
   int watch() const noexcept { return watch_.get(); }
+  uint64_t token_id() const noexcept { return token_id_; }
   int listener() const noexcept { return listener_.get(); }  // -1: none
   void forget_in_child() noexcept;
 
@@ -118,6 +116,7 @@ class Ledger : public Counted {
 
   uint64_t id_ = 0;
   uint64_t generation_ = fork_generation();
+  uint64_t token_id_ = 0;
   os::Fd watch_;
   os::Fd listener_;
   std::atomic<bool> always_ring_{false};
@@ -137,6 +136,8 @@ size_t settle_ledgers() noexcept;
 void settle_ledger(Ledger& ledger) noexcept;
 // A token that was handed on is not needed here any more: the library's thread has the connections say so.
 void tell_forgotten() noexcept;
+// The ledger of which it is a copy of the token; 0: none of this process. It must not be kept: the hang-up would never come.
+uint64_t own_ledger_of(int token) noexcept;
 // Something became free: waits look again.
 void signal_space() noexcept;
 // For an error: "pid 12 (python3) has 3 leases of 4096 bytes; ..." the largest few.

@@ -6,6 +6,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "memory/unread_guard.h"
 #include "os/process.h"
 #include "os/service.h"
 #include "os/token.h"
@@ -16,6 +17,7 @@ namespace {
 // In one slice: well under a millisecond.
 constexpr size_t kSlice = 4096;
 constexpr int64_t kRenewAgainNs = 5'000'000;
+constexpr int64_t kEndAgainNs = 1'000'000;
 
 struct State {
   std::mutex mutex;
@@ -51,6 +53,7 @@ const bool g_fork_hooks = [] {
 
 bool end_slice() noexcept;
 void renew_again() noexcept;
+void end_hung_up() noexcept;
 
 // With the lock.
 void hang_up(Ref<Ledger> ledger) {
@@ -80,6 +83,11 @@ bool end_if_gone(int watch) noexcept {
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.open.find(watch);
     if (found == all.open.end() || !os::has_hung_up(watch)) return false;
+    if (const Drained drained = ask_guards(found->second->id()); drained != Drained::kYes) {
+      os::stop_serving_fd(watch);
+      if (drained == Drained::kBusy) os::call_later(&end_hung_up, kEndAgainNs);
+      return false;
+    }
     ledger = found->second;
     hang_up(ledger);
   } catch (...) {
@@ -143,6 +151,25 @@ std::vector<Ref<Ledger>> list() {
   return result;
 }
 
+size_t end_all_gone() noexcept {
+  size_t count = 0;
+  try {
+    std::vector<int> watches;
+    {
+      State& all = state();
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      watches.reserve(all.open.size());
+      for (const auto& [watch, ledger] : all.open) watches.push_back(watch);
+    }
+    for (const int watch : watches) count += end_if_gone(watch) ? 1 : 0;
+  } catch (...) {
+    // No memory: those that are watched end later, and the others with the next look.
+  }
+  return count;
+}
+
+void end_hung_up() noexcept { (void)end_all_gone(); }
+
 // Their connections were busy.
 void renew_again() noexcept {
   bool again = false;
@@ -193,6 +220,18 @@ void settle_ledger(Ledger& ledger) noexcept {
   (void)end_if_gone(watch);
 }
 
+uint64_t own_ledger_of(int token) noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.open.empty()) return 0;
+  Result<uint64_t> id = os::token_id(token);
+  if (!id.is_ok()) return 0;
+  const auto found = std::find_if(all.open.begin(), all.open.end(), [&](const auto& each) { return each.second->token_id() == id.value(); });
+  return found == all.open.end() ? 0 : found->second->id();
+}
+
+void end_hung_up_soon() noexcept { os::call_later(&end_hung_up, 0); }
+
 uint64_t tokens_forgotten() noexcept { return state().forgotten.load(std::memory_order_acquire); }
 
 void tell_forgotten() noexcept {
@@ -223,22 +262,7 @@ size_t drain_ledgers() noexcept {
   return count;
 }
 
-size_t settle_ledgers() noexcept {
-  size_t count = 0;
-  try {
-    std::vector<int> watches;
-    {
-      State& all = state();
-      const std::lock_guard<std::mutex> lock(all.mutex);
-      watches.reserve(all.open.size());
-      for (const auto& [watch, ledger] : all.open) watches.push_back(watch);
-    }
-    for (const int watch : watches) count += end_if_gone(watch) ? 1 : 0;
-  } catch (...) {
-    // No memory: the thread does it.
-  }
-  return count + drain_ledgers();
-}
+size_t settle_ledgers() noexcept { return end_all_gone() + drain_ledgers(); }
 
 void begin_waiting() noexcept {
   State& all = state();

@@ -134,7 +134,8 @@ Result<Block> Arena::allocate(uint64_t nbytes, uint64_t alignment) {
   lock.unlock();
   (void)settle_ledgers();
   lock.lock();
-  if (home_->space.consolidate()) {
+  // A waiter looks after every few leases that end: it joins nothing as long as all of it together would not do.
+  if (home_->space.room() >= class_nbytes && home_->space.consolidate()) {
     TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok(), &block, &found));
     if (found) return block;
   }

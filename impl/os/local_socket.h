@@ -1,11 +1,9 @@
-// Sockets with a path: listening, connecting with a deadline, and who is at the other end.
+// Sockets with a path: listening, and connecting with a deadline.
 #pragma once
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "os/fd.h"
@@ -14,12 +12,6 @@
 namespace tenon::os {
 
 enum class SocketKind { kStream, kPackets };
-
-struct Peer {
-  pid_t pid = 0;  // 0: in a pid namespace that this process does not see
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
 
 // All are close-on-exec and non-blocking. A path longer than sockaddr_un has room for is reached through an fd of its directory.
 
@@ -32,9 +24,5 @@ Result<Fd> connect_local(SocketKind kind, const std::string& path, Waiter* waite
 
 // An fd that is not open: nobody waits. Errors of the caller to come (ECONNABORTED) count as nobody.
 Result<Fd> accept_local(int listener);
-
-Result<Peer> peer_of(int socket);
-// The peer's supplementary groups and its gid (SO_PEERGROUPS).
-Result<std::vector<gid_t>> peer_groups(int socket);
 
 }  // namespace tenon::os

@@ -130,6 +130,11 @@ Result<FileInfo> stat_file(int fd) {
   return result;
 }
 
+bool is_of_huge_pages(int fd) noexcept {
+  struct statfs system{};
+  return fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC;
+}
+
 Result<FileInfo> inspect_file(int fd) {
   TENON_ASSIGN(FileInfo result, stat_file(fd));
   if (const int seals = fcntl(fd, F_GET_SEALS); seals >= 0) {

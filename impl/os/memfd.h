@@ -50,6 +50,8 @@ struct FileInfo {
 // fstat, and with inspect_file seals, file system and open mode. INVALID_ARGUMENT with detail "fd" for a closed fd.
 Result<FileInfo> stat_file(int fd);
 Result<FileInfo> inspect_file(int fd);
+// Of hugetlbfs: a page of it may be lacking when it is first touched, which is a SIGBUS.
+bool is_of_huge_pages(int fd) noexcept;
 
 // The same file with an open file description of its own, O_RDONLY. A plain dup would share the write permission.
 Result<Fd> reopen_read_only(int fd);

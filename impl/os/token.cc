@@ -31,6 +31,12 @@ Result<TokenPair> create_token() {
   return TokenPair{Fd(ends[0]), Fd(ends[1])};
 }
 
+Result<uint64_t> token_id(int fd) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0) return errno_status(errno, "a token for leases");
+  return uint64_t{info.st_ino};
+}
+
 bool is_token(int fd) noexcept {
   struct stat info{};
   const int flags = fcntl(fd, F_GETFL);

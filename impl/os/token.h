@@ -17,6 +17,8 @@ struct TokenPair {
   Fd token;
 };
 Result<TokenPair> create_token();
+// Either end's: the same for both, and for no other token.
+Result<uint64_t> token_id(int fd);
 // What came from a peer is such an end; nothing else can be told of it.
 bool is_token(int fd) noexcept;
 // Every copy of the token is gone, now. False for a number that is no watch.

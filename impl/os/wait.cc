@@ -69,6 +69,13 @@ Status Waiter::check_cancel() const {
   return {};
 }
 
+Status Waiter::check_over() const {
+  TENON_TRY(check_cancel());
+  if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, "what there is is not what is waited for");
+  if (deadline_ns_ >= 0 && monotonic_ns() >= deadline_ns_) return Status(Code::kTimeout, "the time is over");
+  return {};
+}
+
 Status Waiter::until_ready(int fd, short events) {
   if (fd < 0) return Status(Code::kInvalidArgument, format("fd %d is not open", fd)).with("fd", fd);  // poll would skip it and sleep
   pollfd polled[2] = {{fd, events, 0}, {wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0}};

@@ -38,6 +38,8 @@ class Waiter {
   Status until_ready(int fd, short events);
   // CANCELLED if the cancel is triggered; for calls that may end without a wait. Costs nothing when there is no cancel.
   Status check_cancel() const;
+  // CANCELLED likewise, or the time is over: WOULD_BLOCK, TIMEOUT. For a loop that the other side can keep going without ever a wait.
+  Status check_over() const;
   // Nothing but the event itself ends this wait, so a plain blocking system call may stand in for poll.
   bool unbounded() const noexcept { return wait_.timeout_ns < 0 && wait_.cancel == nullptr && !wait_.interruptible; }
 

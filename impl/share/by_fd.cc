@@ -101,15 +101,25 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
   return known->nbytes() >= needed_nbytes ? known : opened;
 }
 
-Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease lease) {
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
     // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
     const bool inherited = segment->own() && !segment->made_by_this_process();
-    if (!inherited || !lease.stands() || known->lease() != nullptr) return known;
-    return Storage::open(segment, offset, nbytes, std::move(lease));
+    if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) return known;
+    Ref<Storage> own = Storage::open(segment, offset, nbytes);
+    own->swap_lease(lease);
+    return own;
   }
   TENON_TRY(segment->check_pages(offset, nbytes));
-  return intern_storage(Storage::open(segment, offset, nbytes, std::move(lease)));
+  Ref<Storage> opened = Storage::open(segment, offset, nbytes);
+  if (lease == nullptr || !lease->stands()) return intern_storage(std::move(opened));
+  opened->swap_lease(lease);
+  try {
+    return intern_storage(Ref<Storage>::share(opened.get()));
+  } catch (...) {
+    opened->swap_lease(lease);  // no memory: with the storage it would be given back, and the caller tries again
+    throw;
+  }
 }
 
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options) {
@@ -154,7 +164,7 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
   }
   // Work on a copy of the fd: what fails later must leave the caller's as it was.
   TENON_ASSIGN(Ref<Segment> segment, open_segment(fd, claim.access, claim.segment_nbytes, end, options, nullptr));
-  TENON_ASSIGN(Ref<Storage> storage, open_range(segment, claim.offset, claim.nbytes, {}));
+  TENON_ASSIGN(Ref<Storage> storage, open_range(segment, claim.offset, claim.nbytes, nullptr));
   if (adopt != nullptr) adopt->reset();
   return storage;
 }

@@ -54,7 +54,7 @@ Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& o
 Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
                                   os::Fd* adopt);
 // The storage keeps the lease; one that is open already has its own, and gives this one back.
-Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease lease);
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease* lease);
 Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions& options);
 
 }  // namespace tenon::share

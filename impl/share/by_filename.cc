@@ -189,7 +189,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
     TENON_TRY(check_size(seen, path, claim));
     // A holder need not open it again, which would also wake whoever watches the directory.
     if (const Ref<Segment> held = find_held_segment(seen, claim, wanted != Access::kReadOnly))
-      return open_range(held, kHead + claim.offset, claim.nbytes, {});
+      return open_range(held, kHead + claim.offset, claim.nbytes, nullptr);
   }
   TENON_ASSIGN(OpenedFile file, open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
   TENON_TRY(check_owner(file.info, path, options.other_user));
@@ -206,7 +206,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
     TENON_ASSIGN(segment, hold_file(&file, directory, name, claim, open, manager, std::move(segment)));
     registered.keep();
   }
-  return open_range(segment, kHead + claim.offset, claim.nbytes, {});
+  return open_range(segment, kHead + claim.offset, claim.nbytes, nullptr);
 }
 
 Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, const NameOpenOptions& options, os::Waiter* waiter) {

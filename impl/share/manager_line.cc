@@ -9,8 +9,8 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
-#include "os/host.h"
 #include "os/local_socket.h"
+#include "os/peer.h"
 #include "os/sender.h"
 #include "os/socket.h"
 #include "share/manager.h"
@@ -115,7 +115,7 @@ Result<Fd> connect_to_manager(const std::string& manager, Waiter* waiter) {
   }
   Fd socket = std::move(connected).value();
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
-  if (peer.uid == os::user_id() || peer.uid == 0) return socket;
+  if (os::is_own_or_root(peer)) return socket;
   return Status(Code::kPermission, format("the manager at %s is another user's (uid %u)", manager.c_str(), peer.uid))
       .with("path", manager)
       .with("pid", peer.pid);

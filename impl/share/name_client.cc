@@ -9,6 +9,7 @@
 #include "os/host.h"
 #include "os/limits.h"
 #include "os/local_socket.h"
+#include "os/peer.h"
 #include "os/socket.h"
 #include "share/name_packets.h"
 #include "share/name_server.h"

@@ -8,16 +8,17 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "base/fork.h"
 #include "base/immortal.h"
-#include "os/host.h"
 #include "os/limits.h"
 #include "os/local_socket.h"
 #include "os/memfd.h"
 #include "os/named_file.h"
+#include "os/peer.h"
 #include "os/service.h"
 #include "os/socket.h"
 #include "share/liveness.h"
@@ -218,12 +219,12 @@ bool message_received(Served* served) noexcept {
 }
 
 bool may_have(const Served& served, int socket) {
+  if ((served.policy.mode & 0006) != 0) return true;
   Result<os::Peer> peer = os::peer_of(socket);
   if (!peer.is_ok()) return false;
-  if (peer.value().uid == os::user_id() || peer.value().uid == 0 || (served.policy.mode & 0006) != 0) return true;
-  if (!served.policy.has_group) return false;
-  Result<std::vector<gid_t>> groups = os::peer_groups(socket);
-  return groups.is_ok() && std::find(groups.value().begin(), groups.value().end(), served.policy.group) != groups.value().end();
+  Result<bool> admitted =
+      os::is_admitted(socket, peer.value(), served.policy.has_group ? std::optional(served.policy.group) : std::nullopt);
+  return admitted.is_ok() && admitted.value();
 }
 
 void answer(int socket, Code code, const Served* served, int fd) noexcept {

@@ -82,7 +82,7 @@ void Storage::end_own(uint8_t marks) noexcept {
   memory::Block block;
   block.home = own_.home;
   block.offset = offset();
-  block.class_nbytes = own_.home != nullptr ? uint64_t{own_.units} * memory::kBlockAlignment : segment_->nbytes();
+  block.class_nbytes = own_.home != nullptr ? uint64_t{units_} * memory::kBlockAlignment : segment_->nbytes();
   block.segment = std::move(segment_);
   memory::free_block(std::move(block), lent ? memory::Lent::kUnleased : memory::Lent::kNever);
 }
@@ -93,13 +93,18 @@ const memory::Lease* Storage::lease() const noexcept {
 }
 
 Result<Ref<memory::Leased>> Storage::leased() {
-  if (lease() != nullptr) return Ref<memory::Leased>::share(this);
+  if (const memory::Lease* const own = lease(); own != nullptr) {
+    memory::LentBlock* const block = own->own_block();
+    if (block == nullptr) return Ref<memory::Leased>::share(this);
+    return block->made_by_this_process() ? Ref<memory::Leased>::share(block) : Ref<memory::Leased>();
+  }
   if (kind_ != Kind::kOwn || own_.home == nullptr || !segment_->made_by_this_process()) return Ref<memory::Leased>();
   memory::LentBlock* block = own_.lent.load(std::memory_order_acquire);
   if (block == nullptr) {
-    auto made = Ref<memory::LentBlock>::adopt(new memory::LentBlock(own_.home, offset(), own_.units));
+    auto made = Ref<memory::LentBlock>::adopt(new memory::LentBlock(own_.home, offset(), units_));
     if (own_.lent.compare_exchange_strong(block, made.get(), std::memory_order_acq_rel)) {
       block = made.detach();  // the storage's own reference
+      block->join_lent();
     } else {
       made->abandon();
     }
@@ -115,7 +120,7 @@ void Storage::take_block(const memory::Block& block) noexcept {
   mode_ = block.segment->mode();
   read_only_ = mode_ == Mode::kFrozen;
   own_.home = block.home;
-  own_.units = block.home != nullptr ? static_cast<uint32_t>(block.class_nbytes / memory::kBlockAlignment) : 0;
+  units_ = block.home != nullptr ? static_cast<uint32_t>(block.class_nbytes / memory::kBlockAlignment) : 0;
 }
 
 Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint64_t nbytes) {

@@ -9,7 +9,7 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "memory/arena.h"
-#include "memory/holding.h"
+#include "memory/lease.h"
 #include "memory/mode.h"
 #include "memory/segment.h"
 #include "os/mapping.h"
@@ -52,6 +52,8 @@ class Storage : public memory::Leased {
   static Ref<Storage> open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes, memory::Lease lease = {});
   // The empty storage of that mode and access.
   static Ref<Storage> open_empty(Mode mode, bool read_only);
+  // Of what open() made, before anybody else knows it.
+  void swap_lease(memory::Lease* lease) noexcept { std::swap(lease_, *lease); }
   // Ranges that stay in this process: a copy-on-write mapping, or a copy now.
   static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
@@ -105,7 +107,6 @@ class Storage : public memory::Leased {
   struct Own {
     memory::ArenaSegment* home = nullptr;           // null: the segment is its own
     std::atomic<memory::LentBlock*> lent{nullptr};  // the block, once it was lent under a lease
-    uint32_t units = 0;                             // what the block takes of its home, in kBlockAlignment
   };
   struct Private {
     os::Mapping pages;
@@ -147,6 +148,7 @@ class Storage : public memory::Leased {
   Mode mode_ = Mode::kShared;
   bool read_only_ = false;
   std::atomic<uint8_t> marks_{0};
+  uint32_t units_ = 0;  // kOwn: what the block takes of its home, in kBlockAlignment
 };
 
 }  // namespace tenon::storage

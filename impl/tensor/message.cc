@@ -18,9 +18,12 @@ constexpr size_t kMaxTensors = size_t{1} << 31;  // the descriptor's indices hav
 Message::Message() : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {}
 
 Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
-  if (tensors.size() > kMaxTensors)
-    return Status(Code::kInvalidArgument, format("%zu tensors in one call, and %zu are possible", tensors.size(), kMaxTensors));
+  if (tensors.size() > kMaxTensors - items_.size()) {
+    return Status(Code::kInvalidArgument,
+                  format("%zu tensors more than the message's %zu, and %zu are possible", tensors.size(), items_.size(), kMaxTensors));
+  }
   std::vector<Item> added;
+  std::vector<std::string> added_names;
   added.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i] == nullptr) return Status(Code::kInvalidArgument, format("tensor %zu is NULL", i));
@@ -34,20 +37,33 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
     item.access = granted.value();
     item.tensor = Ref<Tensor>::share(tensors[i]);
     if (names != nullptr && names[i] != nullptr) {
-      item.has_name = true;
-      item.name = names[i];
-      if (!is_valid_name(item.name)) {
+      item.name_ = static_cast<uint32_t>(names_.size() + added_names.size());
+      added_names.emplace_back(names[i]);
+      if (!is_valid_name(added_names.back())) {
         return Status(Code::kInvalidArgument, format("the name of tensor %zu is not UTF-8 of at most %zu bytes", i, kMaxNameNbytes));
       }
     }
     added.push_back(std::move(item));
   }
   make_room(&items_, added.size());  // before the first push, so that it is all or none
+  make_room(&names_, added_names.size());
   for (Item& item : added) items_.push_back(std::move(item));
+  for (std::string& name : added_names) names_.push_back(std::move(name));
   // Names may have moved with their strings.
   indexed_ = 0;
   index_.clear();
   return Status::ok();
+}
+
+void Message::add_received(Ref<Tensor> tensor, memory::Access access, std::optional<std::string_view> name) {
+  Item item;
+  item.tensor = std::move(tensor);
+  item.access = access;
+  if (name) {
+    item.name_ = static_cast<uint32_t>(names_.size());
+    names_.emplace_back(*name);
+  }
+  items_.push_back(std::move(item));
 }
 
 Status Message::set_user_bytes(std::span<const std::byte> bytes) {
@@ -61,7 +77,7 @@ Status Message::set_user_bytes(std::span<const std::byte> bytes) {
 const Message::Item* Message::find(std::string_view name) const {
   const std::lock_guard<std::mutex> lock(index_mutex_);
   for (; indexed_ < items_.size(); ++indexed_) {
-    if (items_[indexed_].has_name) index_.try_emplace(items_[indexed_].name, indexed_);
+    if (const std::string* const own = name_of(items_[indexed_]); own != nullptr) index_.try_emplace(*own, indexed_);
   }
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &items_[found->second];

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,11 +22,16 @@ inline constexpr size_t kMaxUserNbytes = 65536;
 
 class Message {
  public:
-  struct Item {
+  // Small: there can be millions, and few have a name.
+  class Item {
+   public:
     Ref<Tensor> tensor;
     memory::Access access = memory::Access::kAuto;
-    bool has_name = false;
-    std::string name;
+
+   private:
+    friend class Message;
+    static constexpr uint32_t kNoName = UINT32_MAX;
+    uint32_t name_ = kNoName;  // which of the message's names
   };
 
   Message();
@@ -34,11 +40,13 @@ class Message {
 
   // All or none. `names` is null or as long as `tensors`, entries may be null.
   Status add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access);
-  void add_received(Item item) { items_.push_back(std::move(item)); }
+  void add_received(Ref<Tensor> tensor, memory::Access access, std::optional<std::string_view> name);
   void reserve(size_t count) { items_.reserve(count); }
   Status set_user_bytes(std::span<const std::byte> bytes);
 
   const std::vector<Item>& items() const noexcept { return items_; }
+  // Null: none.
+  const std::string* name_of(const Item& item) const noexcept { return item.name_ == Item::kNoName ? nullptr : &names_[item.name_]; }
   const std::vector<std::byte>& user_bytes() const noexcept { return user_; }
   // The first item of that name, or null.
   const Item* find(std::string_view name) const;
@@ -47,6 +55,7 @@ class Message {
 
  private:
   std::vector<Item> items_;
+  std::vector<std::string> names_;
   std::vector<std::byte> user_;
   uint64_t id_;
   mutable std::mutex index_mutex_;

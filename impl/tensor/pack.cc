@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 
+#include "memory/ledger.h"
 #include "os/limits.h"
+#include "os/memfd.h"
 
 namespace tenon::tensor {
 namespace {
@@ -68,27 +73,39 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases le
   if (leases == Leases::kYes) {
     TENON_ASSIGN(Ref<memory::Leased> leased, lend.fd >= 0 ? storage->leased() : Ref<memory::Leased>());
     packed->leased.push_back(std::move(leased));
-    memory::Holding* const holding = storage->lease() != nullptr ? storage->lease()->holding().get() : nullptr;
+    memory::Holding* const holding = storage->lease() != nullptr ? storage->lease()->holding() : nullptr;
     auto& upstream = packed->upstream;  // a handful at most
     if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end()) upstream.push_back(holding);
   }
   return Status::ok();
 }
 
+// A connection keeps the room of its last message for the next one, but not that of a huge one for ever.
+constexpr size_t kKeptNbytes = size_t{1} << 20;
+
+template <typename Container>
+void empty(Container* container) noexcept {
+  if (container->capacity() * sizeof(typename Container::value_type) > kKeptNbytes) {
+    Container().swap(*container);
+  } else {
+    container->clear();
+  }
+}
+
 }  // namespace
 
 void Packed::clear() noexcept {
-  content.segments.clear();
-  content.storages.clear();
-  content.tensors.clear();
-  content.dims.clear();
-  content.names.clear();
-  content.forgotten.clear();
-  content.user.clear();
-  segments.clear();
-  fds.clear();
-  leased.clear();
-  upstream.clear();
+  empty(&content.segments);
+  empty(&content.storages);
+  empty(&content.tensors);
+  empty(&content.dims);
+  empty(&content.names);
+  empty(&content.forgotten);
+  empty(&content.user);
+  empty(&segments);
+  empty(&fds);
+  empty(&leased);
+  empty(&upstream);
 }
 
 Status pack(const Message& message, Leases leases, Packed* packed) {
@@ -114,15 +131,36 @@ Status pack(const Message& message, Leases leases, Packed* packed) {
     record.dims = static_cast<uint32_t>(content.dims.size());
     content.dims.insert(content.dims.end(), sizes.begin(), sizes.end());
     content.dims.insert(content.dims.end(), strides.begin(), strides.end());
-    record.has_name = item.has_name;
     record.name = static_cast<uint32_t>(content.names.size());
-    record.name_nbytes = static_cast<uint32_t>(item.name.size());
-    content.names += item.name;
+    if (const std::string* const name = message.name_of(item); name != nullptr) {
+      record.has_name = true;
+      record.name_nbytes = static_cast<uint32_t>(name->size());
+      content.names += *name;
+    }
     content.tensors.push_back(record);
   }
   content.user.assign(message.user_bytes().begin(), message.user_bytes().end());
   return Status::ok();
 }
+
+namespace {
+
+// What this process lent and is lent back, by whatever way, it keeps as its own: a lease on itself, under the token of a borrower that may
+// die, would keep that token open.
+Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
+  if (!lease->stands() || !memory::has_leases()) return Status::ok();
+  memory::SegmentKey key;
+  if (from.segment) {
+    key = from.segment->key();
+  } else {
+    TENON_ASSIGN(const os::FileInfo file, os::inspect_file(from.fd));
+    key = {file.device, file.inode, false};
+  }
+  if (Ref<memory::LentBlock> block = memory::find_lent(key, offset)) *lease = memory::Lease(std::move(block));
+  return Status::ok();
+}
+
+}  // namespace
 
 std::vector<uint64_t> needed_nbytes(const DescriptorContent& content) {
   std::vector<uint64_t> needed(content.segments.size());
@@ -138,7 +176,9 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
   storages->reserve(content.storages.size());
   for (size_t i = storages->size(); i < content.storages.size(); ++i) {
     const StorageRecord& record = content.storages[i];
-    memory::Lease lease = leases.empty() ? memory::Lease() : std::move(leases[i]);
+    // It stays in its place until a storage has it: should memory end in between, the next try must find it.
+    memory::Lease none;
+    memory::Lease& lease = leases.empty() ? none : leases[i];
     if (record.segment == kNoSegment) {
       share::Claim nothing;
       TENON_ASSIGN(Ref<Storage> empty, share::open_by_fd(-1, nothing, options, nullptr));
@@ -146,8 +186,9 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
       continue;
     }
     const Resolved& from = resolved[record.segment];
+    TENON_TRY(come_home(from, record.offset, &lease));
     if (from.segment) {
-      TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes, std::move(lease)));
+      TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes, &lease));
       storages->push_back(std::move(opened));
     } else {
       const SegmentRecord& segment = content.segments[record.segment];
@@ -157,18 +198,18 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
       if (options.private_cow) opened->keep(std::move(lease));
       storages->push_back(std::move(opened));
     }
+    lease = memory::Lease();  // nobody needs it
   }
   message->reserve(content.tensors.size());
   for (const TensorRecord& record : content.tensors) {
     const std::span<const int64_t> dims(content.dims.data() + record.dims, size_t{record.ndim} * 2);
-    Message::Item item;
     // decode_descriptor held the layout against the record's nbytes, which is what the storage has.
-    item.tensor = Tensor::create_checked((*storages)[record.storage],
-                                         {record.dtype, dims.first(record.ndim), dims.last(record.ndim), record.offset}, record.flags);
-    item.access = item.tensor->storage()->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto;
-    item.has_name = record.has_name;
-    if (record.has_name) item.name.assign(content.names, record.name, record.name_nbytes);
-    message->add_received(std::move(item));
+    const Ref<Storage>& storage = (*storages)[record.storage];
+    const Layout layout{record.dtype, dims.first(record.ndim), dims.last(record.ndim), record.offset};
+    std::optional<std::string_view> name;
+    if (record.has_name) name = std::string_view(content.names).substr(record.name, record.name_nbytes);
+    message->add_received(Tensor::create_checked(storage, layout, record.flags),
+                          storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto, name);
   }
   TENON_TRY(message->set_user_bytes(content.user));
   return message;

@@ -8,7 +8,7 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "memory/arena.h"
-#include "memory/holding.h"
+#include "memory/lease.h"
 #include "memory/segment.h"
 #include "share/by_fd.h"
 #include "tensor/descriptor.h"

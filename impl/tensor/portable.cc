@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "memory/ledger.h"
 #include "os/host.h"
 #include "os/token.h"
 #include "tensor/pack.h"
@@ -128,7 +129,7 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
         continue;
       }
       if (!os::is_token(token.get())) return Status(Code::kCorrupt, "a token that is no end of a pipe").with("field", std::string("tokens"));
-      holding->inherit(memory::make_token(std::move(token)));
+      if (memory::own_ledger_of(token.get()) == 0) holding->inherit(memory::make_token(std::move(token)));
     }
     for (size_t i = 0; i < content.storages.size(); ++i) leases.emplace_back(holding, 0);
   }

@@ -4,20 +4,28 @@
 
 namespace tenon::tensor {
 
-Ref<Tensor> Tensor::create_checked(Ref<Storage> storage, const Layout& layout, uint32_t flags) {
-  auto tensor = Ref<Tensor>::adopt(new Tensor());
-  const size_t ndim = layout.sizes.size();
-  int64_t* dims = tensor->few_dims_;
-  if (2 * ndim > std::size(tensor->few_dims_)) {
-    tensor->many_dims_ = std::make_unique<int64_t[]>(2 * ndim);
-    dims = tensor->many_dims_.get();
+static_assert(kTensorFlags <= UINT16_MAX && kMaxNdim <= UINT16_MAX);
+
+Tensor::Tensor(size_t ndim) : ndim_(static_cast<uint16_t>(ndim)) {
+  if (ndim > kFewDims) {
+    many_dims_ = new int64_t[2 * ndim];
+  } else {
+    few_dims_ = {};
   }
-  std::copy(layout.sizes.begin(), layout.sizes.end(), dims);
-  std::copy(layout.strides.begin(), layout.strides.end(), dims + ndim);
-  tensor->ndim_ = static_cast<uint32_t>(ndim);
+}
+
+Tensor::~Tensor() {
+  if (ndim_ > kFewDims) delete[] many_dims_;
+}
+
+Ref<Tensor> Tensor::create_checked(Ref<Storage> storage, const Layout& layout, uint32_t flags) {
+  const size_t ndim = layout.sizes.size();
+  auto tensor = Ref<Tensor>::adopt(new Tensor(ndim));
+  std::copy(layout.sizes.begin(), layout.sizes.end(), tensor->dims());
+  std::copy(layout.strides.begin(), layout.strides.end(), tensor->dims() + ndim);
   tensor->dtype_ = layout.dtype;
   tensor->offset_ = layout.offset;
-  tensor->flags_ = flags;
+  tensor->flags_ = static_cast<uint16_t>(flags);
   tensor->storage_ = std::move(storage);
   return tensor;
 }

@@ -1,9 +1,9 @@
 // Tensor: a dtype, sizes, strides and an offset over a storage. A tenon_tensor is one of these; it never changes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "base/counted.h"
@@ -40,17 +40,25 @@ class Tensor : public Counted {
   const std::byte* data() const noexcept;
 
  private:
-  Tensor() noexcept = default;
+  // Up to here a tensor is one allocation.
+  static constexpr size_t kFewDims = 4;
+
+  explicit Tensor(size_t ndim);
+  ~Tensor() override;
   void dispose() noexcept override { storage_ = nullptr; }
-  const int64_t* dims() const noexcept { return many_dims_ ? many_dims_.get() : few_dims_; }
+  int64_t* dims() noexcept { return ndim_ > kFewDims ? many_dims_ : few_dims_.data(); }
+  const int64_t* dims() const noexcept { return ndim_ > kFewDims ? many_dims_ : few_dims_.data(); }
 
   Ref<Storage> storage_;
   DType dtype_;
-  uint32_t flags_ = 0;
-  uint32_t ndim_ = 0;
+  uint16_t flags_ = 0;
+  uint16_t ndim_;
   uint64_t offset_ = 0;
-  int64_t few_dims_[8];  // sizes, then strides: no second allocation for up to 4 dimensions
-  std::unique_ptr<int64_t[]> many_dims_;
+  union {
+    std::array<int64_t, 2 * kFewDims> few_dims_;  // sizes, then strides
+    int64_t* many_dims_;                          // likewise, and owned
+  };
 };
+static_assert(sizeof(void*) != 8 || sizeof(Tensor) == 104);  // there can be millions
 
 }  // namespace tenon::tensor

@@ -1,9 +1,15 @@
-// Leases: lending a block of a known arena and getting it back, what a lease costs in a batch, and how soon a killed borrower's blocks return.
+// Leases: lending a block of a known arena and getting it back, what a lease costs in a batch, how soon a dead borrower's blocks return.
 //
 // Round trip: allocate, send, borrow, let go, and a byte back, against a 64-byte socket message and its answer. Batch: messages of 10,000
-// tensors, once lent from an arena (each takes a lease, and gives it back), once as views of one storage that is lent (one lease in all):
-// the difference, for each tensor. Death: 10,000 leases in 64 MiB that the borrower has mapped and touched; from SIGKILL until an allocation
-// that was waiting has its block.
+// tensors, each with a storage of its own in an arena, and a lease on it that is granted, given back, and taken back; against the same with
+// storages that have no lease, because they were opened from a memfd that nobody lent; and against views of one storage (one lease in
+// all): the difference, for each tensor. Death: 10,000 leases in 64 MiB that the borrower has mapped and touched; from SIGKILL until an
+// allocation of half the arena that was waiting has its block. Hang-up: from the moment when the only copy of the token is closed, by
+// somebody who has nothing mapped, until every block is free: what the kernel takes to take down a process is not in it.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <array>
 
@@ -76,8 +82,12 @@ void round_trip(uint64_t nbytes, size_t rounds) {
   for (Sockets* each : {&ours, &theirs, &ack}) each->keep_here();
   tenon_connection* connection = bench::connect(ours.here);
   tenon_arena* arena = new_arena(nbytes * 4);
-  bench::Row row{"lend " + bench::size_text(nbytes) + " of a known arena, borrow, give back", "us", "64-byte socket message and answer",
-                 {"ours/theirs", "at_most", 2}, {}, {}};
+  bench::Row row{"lend " + bench::size_text(nbytes) + " of a known arena, borrow, give back",
+                 "us",
+                 "64-byte socket message and answer",
+                 {"ours/theirs", "at_most", 2},
+                 {},
+                 {}};
   const Note note{};
   bench::interleave(
       &row, rounds, 1e3,
@@ -99,6 +109,29 @@ void round_trip(uint64_t nbytes, size_t rounds) {
 }
 
 constexpr size_t kBatch = 10'000;
+constexpr uint64_t kSmall = 64;
+
+// Storages over a file that is nobody's arena, so that a lend of them takes no lease.
+std::vector<tenon_tensor*> tensors_without_leases() {
+  constexpr uint64_t kNbytes = kBatch * kSmall;
+  const int fd = memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  BENCH_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(kNbytes)) == 0 && fallocate(fd, 0, 0, static_cast<off_t>(kNbytes)) == 0);
+  BENCH_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  std::vector<tenon_tensor*> tensors;
+  for (size_t i = 0; i < kBatch; ++i) {
+    tenon_fd_handle handle{};
+    handle.struct_size = sizeof handle;
+    handle.fd = fd;
+    handle.offset = i * kSmall;
+    handle.nbytes = kSmall;
+    tenon_storage* storage = nullptr;
+    BENCH_OK(tenon_open_fd(&handle, nullptr, &storage, &err));
+    tensors.push_back(tensor_of(storage, 0, kSmall));
+    tenon_storage_release(storage);
+  }
+  close(fd);
+  return tensors;
+}
 
 void batch(size_t rounds) {
   Sockets ours;
@@ -106,7 +139,7 @@ void batch(size_t rounds) {
   const Child borrower([&] {
     for (Sockets* each : {&ours, &ack}) each->keep_there();
     tenon_connection* connection = bench::connect(ours.there);
-    for (size_t round = 0; round < 2 * bench::total_rounds(rounds); ++round) {
+    for (size_t round = 0; round < 4 * bench::total_rounds(rounds); ++round) {
       bench::borrow_tensor(connection);
       bench::put_byte(ack.there);
     }
@@ -117,38 +150,63 @@ void batch(size_t rounds) {
   tenon_arena* arena = new_arena(uint64_t{64} << 20);
   std::vector<tenon_tensor*> own;
   std::vector<tenon_tensor*> views;
-  tenon_storage* whole = new_storage(arena, kBatch * 64);
+  tenon_storage* whole = new_storage(arena, kBatch * kSmall);
   for (size_t i = 0; i < kBatch; ++i) {
-    tenon_storage* storage = new_storage(arena, 64);
-    own.push_back(tensor_of(storage, 0, 64));
+    tenon_storage* storage = new_storage(arena, kSmall);
+    own.push_back(tensor_of(storage, 0, kSmall));
     tenon_storage_release(storage);
-    views.push_back(tensor_of(whole, i * 64, 64));
+    views.push_back(tensor_of(whole, i * kSmall, kSmall));
   }
-  bench::Row row{"a storage and its lease, lent, opened and given back, in a message of 10,000", "ns", "a view of one storage",
-                 {"ours-theirs", "at_most", 500}, {}, {}};
-  bench::interleave(
-      &row, rounds, kBatch,
-      [&] {
-        send_all(connection, own);
-        bench::get_byte(ack.here);
-      },
-      [&] {
-        send_all(connection, views);
-        bench::get_byte(ack.here);
-      });
-  for (tenon_tensor* each : own) tenon_tensor_release(each);
-  for (tenon_tensor* each : views) tenon_tensor_release(each);
+  const std::vector<tenon_tensor*> bare = tensors_without_leases();
+  // Both ask for the figures, which takes back what was given back.
+  const auto hand_over = [&](const std::vector<tenon_tensor*>& tensors) {
+    send_all(connection, tensors);
+    bench::get_byte(ack.here);
+    tenon_arena_stats stats{};
+    stats.struct_size = sizeof stats;
+    BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
+    BENCH_CHECK(stats.blocks_lent == 0);
+  };
+  bench::Row lease{"a lease, granted, given back and taken back, of a tensor in a message of 10,000",
+                   "ns",
+                   "the same without a lease",
+                   {"ours-theirs", "at_most", 50},
+                   {},
+                   {}};
+  bench::interleave(&lease, rounds, kBatch, [&] { hand_over(own); }, [&] { hand_over(bare); });
+  bench::print(lease);
+  bench::Row row{"a storage and its lease, lent, opened and given back, in a message of 10,000",
+                 "ns",
+                 "a view of one storage",
+                 {"ours-theirs", "at_most", 500},
+                 {},
+                 {}};
+  bench::interleave(&row, rounds, kBatch, [&] { hand_over(own); }, [&] { hand_over(views); });
+  bench::print(row);
+  for (const auto* each :
+       {static_cast<const std::vector<tenon_tensor*>*>(&own), static_cast<const std::vector<tenon_tensor*>*>(&views), &bare})
+    for (tenon_tensor* tensor : *each) tenon_tensor_release(tensor);
   tenon_storage_release(whole);
   tenon_connection_release(connection);
   tenon_arena_release(arena);
-  bench::print(row);
+}
+
+void fill_and_lend(tenon_connection* connection, tenon_arena* arena, size_t count, uint64_t nbytes) {
+  std::vector<tenon_tensor*> tensors;
+  for (size_t i = 0; i < count; ++i) {
+    tenon_storage* storage = new_storage(arena, nbytes);
+    tensors.push_back(tensor_of(storage, 0, static_cast<int64_t>(nbytes)));
+    tenon_storage_release(storage);
+  }
+  send_all(connection, tensors);
+  for (tenon_tensor* each : tensors) tenon_tensor_release(each);
 }
 
 void death(size_t rounds) {
   constexpr uint64_t kCapacity = uint64_t{64} << 20;
   constexpr uint64_t kBlock = 6144;  // 10,000 of them nearly fill it
-  bench::Row row{"from SIGKILL of a borrower with 10,000 leases until a waiting allocation has its block", "ms", "", {"ours", "at_most", 10},
-                 {}, {}};
+  bench::Row row{
+      "from SIGKILL of a borrower with 10,000 leases until a waiting allocation has its block", "ms", "", {"ours", "at_most", 10}, {}, {}};
   for (size_t round = 0; round < rounds; ++round) {
     Sockets ours;
     Sockets ack;
@@ -169,14 +227,7 @@ void death(size_t rounds) {
     for (Sockets* each : {&ours, &ack}) each->keep_here();
     tenon_connection* connection = bench::connect(ours.here);
     tenon_arena* arena = new_arena(kCapacity);
-    std::vector<tenon_tensor*> tensors;
-    for (size_t i = 0; i < kBatch; ++i) {
-      tenon_storage* storage = new_storage(arena, kBlock);
-      tensors.push_back(tensor_of(storage, 0, static_cast<int64_t>(kBlock)));
-      tenon_storage_release(storage);
-    }
-    send_all(connection, tensors);
-    for (tenon_tensor* each : tensors) tenon_tensor_release(each);
+    fill_and_lend(connection, arena, kBatch, kBlock);
     bench::get_byte(ack.here);
     const int64_t begin = bench::now_ns();
     BENCH_CHECK(kill(borrower, SIGKILL) == 0);
@@ -190,6 +241,66 @@ void death(size_t rounds) {
   bench::print(row);
 }
 
+// The token among the fds of a message, taken off the socket as it is: the only pipe. The others are closed.
+int take_token(int socket) {
+  std::vector<char> bytes(uint64_t{1} << 17);
+  std::array<int, 253> fds{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fds)> control{};
+  iovec into{bytes.data(), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &into;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  BENCH_CHECK(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) > 0);
+  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  BENCH_CHECK(head != nullptr && head->cmsg_type == SCM_RIGHTS);
+  const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  std::memcpy(fds.data(), CMSG_DATA(head), count * sizeof(int));
+  int token = -1;
+  for (size_t i = 0; i < count; ++i) {
+    struct stat info{};
+    BENCH_CHECK(fstat(fds[i], &info) == 0);
+    if (S_ISFIFO(info.st_mode)) {
+      BENCH_CHECK(token < 0);
+      token = fds[i];
+    } else {
+      close(fds[i]);
+    }
+  }
+  BENCH_CHECK(token >= 0);
+  return token;
+}
+
+void hang_up(size_t count, size_t rounds) {
+  bench::Row row{"from the hang-up of " + std::to_string(count) + " leases until none of them stands",
+                 "ms",
+                 "",
+                 {"ours", "at_most", 1 + static_cast<double>(count) * 50e-6},
+                 {},
+                 {}};
+  constexpr uint64_t kBlock = 256;
+  const uint64_t capacity = (count * kBlock + 4095) / 4096 * 4096;
+  for (size_t round = 0; round < rounds; ++round) {
+    const Sockets ours;
+    tenon_connection* connection = bench::connect(ours.here);
+    tenon_arena* arena = new_arena(capacity);
+    fill_and_lend(connection, arena, count, kBlock);
+    const int token = take_token(ours.there);
+    tenon_arena_stats stats{};
+    stats.struct_size = sizeof stats;
+    const int64_t begin = bench::now_ns();
+    close(token);
+    do {
+      BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
+    } while (stats.blocks_lent > 0);
+    row.ours.push_back(static_cast<double>(bench::now_ns() - begin) / 1e6);
+    tenon_connection_release(connection);
+    tenon_arena_release(arena);
+  }
+  bench::print(row);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -197,5 +308,7 @@ int main(int argc, char** argv) {
   for (const uint64_t nbytes : {uint64_t{4} << 10, uint64_t{1} << 20}) round_trip(nbytes, smoke ? 5 : 5000);
   batch(smoke ? 1 : 50);
   death(smoke ? 1 : 50);
+  hang_up(10'000, smoke ? 1 : 50);
+  hang_up(smoke ? 20'000 : 200'000, smoke ? 1 : 10);
   return 0;
 }

@@ -21,7 +21,7 @@ void run(size_t rounds) {
     tenon::Result<Ref<Storage>> storage = Storage::create({.isolated = true}, 4096);
     BENCH_CHECK(storage.is_ok());
     // A lend makes it known.
-    BENCH_CHECK(tenon::share::lend(storage.value(), tenon::share::Access::kAuto).is_ok());
+    BENCH_CHECK(tenon::share::lend(storage.value(), tenon::share::Access::kAuto, false).is_ok());
     storages.push_back(std::move(storage).value());
   }
   bench::Row segment{"look-up of a known segment by its key", "ns", "", {"ours", "at_most", 100}, {}, {}};

@@ -103,8 +103,8 @@ static void bad_input(void) {
   options.open_flags = TENON_OPEN_PRIVATE_COPY | TENON_OPEN_PRIVATE_COW;
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_connection_new(extra[0], &options, &out, ERR));
   options.open_flags = 0;
-  options.reserved = 1;
-  FAILS_EITHER_KEEPING(TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, out, tenon_connection_new(extra[0], &options, &out, ERR));
+  options.group = 1; /* and no flag that says so */
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_connection_new(extra[0], &options, &out, ERR));
   memset(&larger, 0, sizeof(larger));
   larger.options.struct_size = sizeof(larger);
   larger.tail[1] = 1;
@@ -172,6 +172,75 @@ static void adopted_sockets(void) {
   close(pipes[0]);
   close(pipes[1]);
   CHECK_EQ(check_count_fds(), fds);
+}
+
+static tenon_peer blank_peer(void) {
+  tenon_peer peer;
+  memset(&peer, 0, sizeof(peer));
+  peer.struct_size = sizeof(peer);
+  return peer;
+}
+
+static void check_is_me(const tenon_connection *connection, pid_t pid) {
+  tenon_peer peer = blank_peer();
+  OK(tenon_connection_peer(connection, &peer, ERR));
+  CHECK(peer.struct_size == sizeof(peer) && peer.pid == pid && peer.uid == geteuid() && peer.gid == getegid() && peer.reserved == 0);
+}
+
+/* Of a pair of sockets: who made it, at both ends, whoever has them. Other users are met in tests/namespaces. */
+static void peers(void) {
+  static const uint32_t flags[] = {0, TENON_CONNECTION_SAME_USER, TENON_CONNECTION_GROUP,
+                                   TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP};
+  struct {
+    tenon_peer peer;
+    unsigned char tail[16];
+  } larger;
+  tenon_peer peer = blank_peer();
+  size_t t, i;
+  pid_t me = getpid(), child;
+  for (t = 0; t < COUNT_OF(kTypes); t++) {
+    struct pair pair = open_pair(kTypes[t]);
+    int status = -1;
+    check_is_me(pair.a, me);
+    check_is_me(pair.b, me);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      check_is_me(pair.a, me);
+      _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    tenon_connection_release(pair.b);
+    pair.b = NULL;
+    CHECK(close(pair.sockets[1]) == 0);
+    check_is_me(pair.a, me); /* also of one that is gone */
+    FAILS(TENON_INVALID_ARGUMENT, tenon_connection_peer(NULL, &peer, ERR));
+    FAILS(TENON_INVALID_ARGUMENT, tenon_connection_peer(pair.a, NULL, ERR));
+    peer.struct_size = sizeof(peer) - 1;
+    FAILS(TENON_INVALID_ARGUMENT, tenon_connection_peer(pair.a, &peer, ERR));
+    CHECK(peer.pid == 0);
+    peer.struct_size = sizeof(peer);
+    memset(&larger, 0x5a, sizeof(larger));
+    larger.peer.struct_size = sizeof(larger);
+    OK(tenon_connection_peer(pair.a, &larger.peer, ERR));
+    CHECK(larger.peer.struct_size == sizeof(larger) && larger.peer.pid == me && larger.tail[0] == 0x5a && larger.tail[15] == 0x5a);
+    tenon_connection_release(pair.a);
+    CHECK(close(pair.sockets[0]) == 0);
+    for (i = 0; i < COUNT_OF(flags); i++) {
+      tenon_connection_options options;
+      tenon_connection *connection = NULL;
+      int sockets[2];
+      memset(&options, 0, sizeof(options));
+      options.struct_size = sizeof(options);
+      options.flags = flags[i];
+      if ((flags[i] & TENON_CONNECTION_GROUP) != 0) options.group = 4242424; /* whoever is not in it may still be this user */
+      CHECK(socketpair(AF_UNIX, kTypes[t] | SOCK_CLOEXEC, 0, sockets) == 0);
+      OK(tenon_connection_new(sockets[0], &options, &connection, ERR));
+      tenon_connection_release(connection);
+      close(sockets[0]);
+      close(sockets[1]);
+    }
+  }
 }
 
 static void tensors_and_bytes(void) {
@@ -584,6 +653,7 @@ int main(void) {
   RUN(bad_input);
   RUN(sockets_stay_as_they_were);
   RUN(adopted_sockets);
+  RUN(peers);
   RUN(tensors_and_bytes);
   RUN(resumed_sends);
   RUN(peer_goes);

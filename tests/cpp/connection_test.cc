@@ -1,8 +1,12 @@
 // Lends over a socket between processes, waits, and what ends them.
 #include <fcntl.h>
+#include <grp.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include <csignal>
+#include <cstdint>
+#include <optional>
 
 #include "kit.h"
 
@@ -166,6 +170,41 @@ TEST_F(Waits, HalfSentGoesOn) {
       const tenon::Code flushed = lender.try_flush({.timeout = 0s}).code();
       ASSERT_TRUE(flushed == tenon::Code::kOk || flushed == tenon::Code::kWouldBlock);
     }
+  }
+}
+
+TEST_F(Connections, ThePeerOfAPairMadeIt) {
+  const kit::Sockets sockets;
+  const tenon::Connection connection = tenon::Connection::make(sockets.here, {.same_user = true});
+  const tenon::Peer peer = connection.peer();
+  EXPECT_EQ(peer.pid, getpid());
+  EXPECT_EQ(peer.uid, geteuid());
+  EXPECT_EQ(peer.gid, getegid());
+  EXPECT_EQ(tenon::Connection().try_peer().code(), tenon::Code::kInvalidArgument);
+}
+
+TEST_F(Connections, AnotherUsersPeer) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  std::optional<kit::Sockets> sockets;
+  // Straight to the kernel, so that one thread alone is another user.
+  std::thread([&] {
+    const gid_t groups[] = {65532, 65533};
+    const bool became =
+        syscall(SYS_setgroups, 2, groups) == 0 && syscall(SYS_setresgid, -1, 65534, -1) == 0 && syscall(SYS_setresuid, -1, 65534, -1) == 0;
+    if (became) sockets.emplace();
+  }).join();
+  ASSERT_TRUE(sockets);
+  for (const tenon::ConnectionOptions& options :
+       {tenon::ConnectionOptions{.same_user = true}, tenon::ConnectionOptions{.group = std::uint32_t{65531}}}) {
+    const tenon::Result<tenon::Connection> refused = tenon::Connection::try_make(sockets->here, options);
+    ASSERT_EQ(refused.code(), tenon::Code::kPermission);
+    EXPECT_EQ(refused.error().detail("uid"), "65534");
+    EXPECT_EQ(refused.error().detail("pid"), std::to_string(getpid()));
+  }
+  for (const tenon::ConnectionOptions& options : {tenon::ConnectionOptions{}, tenon::ConnectionOptions{.group = std::uint32_t{65533}}}) {
+    const tenon::Peer peer = tenon::Connection::make(sockets->here, options).peer();
+    EXPECT_EQ(peer.uid, 65534U);
+    EXPECT_EQ(peer.gid, 65534U);
   }
 }
 

@@ -91,6 +91,20 @@ inline assert_unused(i) {
 }
 
 #include "kernel.pml"
+#ifdef CYCLE
+byte home[BLOCKS];  /* the lender's storages over its own blocks that were lent back to it */
+#define at_home(b) (home[b])
+bool guarded;       /* its own token came back to it */
+bool reading;       /* a message is off the socket, and not yet taken in */
+#ifdef MUTANT_ENDS_UNREAD
+#define may_end(k) true
+#else
+#define may_end(k) ((k) != 0 || !guarded || (empty(queue[1]) && !reading))
+#endif
+#else
+#define at_home(b) 0
+#define may_end(k) true
+#endif
 #include "lender.pml"
 #include "borrower.pml"
 #ifdef FORK
@@ -98,6 +112,12 @@ inline assert_unused(i) {
 #endif
 #ifdef FORWARD
 #include "forwarder.pml"
+#endif
+#ifdef CYCLE
+#include "cycle.pml"
+#endif
+#ifdef FORGET
+#include "forget.pml"
 #endif
 #ifdef HOSTILE
 #include "hostile.pml"
@@ -130,14 +150,22 @@ init {
     run Forker();
     run Child()
 #else
-    alive[2] = true;
     sockets[1] = 1;
+#ifdef CYCLE
+    receiver[1] = LENDER;
+    run Homecoming()
+#else
+    alive[2] = true;
     receiver[1] = 2;
-#ifdef HOSTILE
+#if defined(HOSTILE)
     hostile[2] = true;
     run Hostile()
+#elif defined(FORGET)
+    run Stayer();
+    run Last()
 #else
     run Borrower(2, 1)
+#endif
 #endif
 #endif
 #ifdef THREADS

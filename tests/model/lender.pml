@@ -88,7 +88,7 @@ byte late[LEDGERS];
 
 inline look_at_token(k) {
   if
-  :: d_step { hangs_up(k) -> hung_up[k] = true; end_leases(k, 3, ENDED) }
+  :: d_step { hangs_up(k) && may_end(k) -> hung_up[k] = true; end_leases(k, 3, ENDED) }
   :: else -> skip
   fi
 }
@@ -173,7 +173,7 @@ inline wait_for(n) {
 #endif
         if
         :: free_blocks >= n -> break
-        :: else -> free_blocks >= n || bell[0] || hangs_up(0) || (SECOND_IS_MINE && (bell[1] || hangs_up(1)))  /* sleeps */
+        :: else -> free_blocks >= n || bell[0] || (hangs_up(0) && may_end(0)) || (SECOND_IS_MINE && (bell[1] || hangs_up(1)))  /* sleeps */
         fi
      od;
      skip;  /* a break cannot lead into a d_step */
@@ -247,7 +247,7 @@ proctype Lender() {
          :: block[0] == FREE -> b = 0
          :: else -> b = BLOCKS - 1
          fi;
-         assert(block[b] == FREE && leases[b] == 0);
+         assert(block[b] == FREE && leases[b] == 0 && at_home(b) == 0);
          t_k = 0;
          do
          :: t_k < LEASE(2, 0) && ledger[t_k] != 0 && block_of[t_k] == b && t_k < LEASE(1, 0) -> assert_unused(t_k); t_k++

@@ -61,6 +61,13 @@ VARIANTS = {
         "FORWARD BLOCKS=1 ROUNDS=2 KILLS=1 MORTAL=6",
         ["PASSES_NO_TOKEN", "DROPS_BEFORE_BORROWER", "LAZY_FORWARDER"],
     ),
+    # The borrower lends what it got back to its lender, which lends it to it again.
+    "cycle": (
+        "FORWARD CYCLE SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=2",
+        ["LEASES_ITSELF", "KEEPS_OWN_TOKEN", "ENDS_UNREAD", "HOME_UNKEPT"],
+    ),
+    # Lender, forwarder, a borrower that has handed the lender's token on, and who has it from there.
+    "forget": ("FORWARD FORGET SHORT BLOCKS=1 ROUNDS=1 KILLS=1 MORTAL=6", ["FORGETS_WITH_NEXT_LEASE"]),
     # An honest borrower beside one that writes what it likes.
     "hostile": ("HOSTILE SHORT BLOCKS=1 ROUNDS=2 KILLS=0", ["TRUSTS_BITS"]),
     # An honest forwarder whose borrower does what it likes.

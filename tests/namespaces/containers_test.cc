@@ -1,7 +1,7 @@
 // Two containers that share one directory lend to each other, by name and by fd, in both directions.
 #include <array>
 
-#include "namespaces/sides.h"
+#include "namespaces/talk.h"
 
 FAULT_MAIN
 
@@ -113,13 +113,6 @@ TEST(Containers, LendByName) { meet(kMeeting, kMeeting); }
 
 TEST(Containers, LendByNameFromDirectoriesOfDifferentNames) { meet("/tmp/here", "/tmp/there"); }
 
-sockaddr_un address_in(const std::string& place) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path, sizeof address.sun_path, "%s/talk", place.c_str());
-  return address;
-}
-
 constexpr tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
 
 void send_each_mode(tenon_connection* connection, uint64_t seed) {
@@ -147,25 +140,16 @@ TEST(Containers, LendByFd) {
       const Meeting meeting;
       Line line;
       Side server(meeting, {}, [&](const std::string& place) {
-        const int listener = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-        const sockaddr_un address = address_in(place);
-        REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 && listen(listener, 1) == 0);
+        const Door door(place, type);
         line.signal(0);
-        const int accepted = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-        REQUIRE(accepted >= 0);
-        tenon_connection* connection = fault::new_connection(accepted);
+        tenon_connection* connection = fault::new_connection(door.let_in());
         send_each_mode(connection, 1);
         receive_each_mode(connection, 100);
         tenon_connection_release(connection);
-        close(listener);
-        CHECK(unlink(address.sun_path) == 0);
       });
       Side client(meeting, {}, [&](const std::string& place) {
         line.await(1);
-        const int made = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-        const sockaddr_un address = address_in(place);
-        REQUIRE(connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-        tenon_connection* connection = fault::new_connection(made);
+        tenon_connection* connection = fault::new_connection(enter(place, type));
         receive_each_mode(connection, 1);
         send_each_mode(connection, 100);
         // The server lets go when it has all of it.

@@ -81,9 +81,11 @@ class Side {
   // `body` gets the path at which this side has the directory.
   Side(const Meeting& meeting, const Who& who, const std::function<void(const std::string&)>& body) {
     int news[2];
-    REQUIRE(pipe2(news, O_CLOEXEC) == 0);
+    int settled[2];
+    REQUIRE(pipe2(news, O_CLOEXEC) == 0 && pipe2(settled, O_CLOEXEC) == 0);
     maker_ = fault::spawn([&] {
       close(news[0]);
+      close(settled[0]);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       const std::string place = who.contained ? who.place : meeting.path();
       if (who.contained) leave_the_others();
@@ -95,25 +97,38 @@ class Side {
         if (who.contained) settle_in(meeting.path(), place);
         become(who);
         prctl(PR_SET_PDEATHSIG, SIGKILL);  // after what clears it
+        REQUIRE(write(settled[1], "x", 1) == 1);
+        close(settled[1]);
         body(place);
         std::fflush(nullptr);
         _exit(fault::g_failures == 0 ? 0 : 1);
       }
       REQUIRE(write(news[1], &pid, sizeof pid) == sizeof pid);
       close(news[1]);
+      close(settled[1]);
       const int status = join(pid);
       _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     });
     REQUIRE(maker_ > 0);
     close(news[1]);
+    close(settled[1]);
     if (read(news[0], &pid_, sizeof pid_) != sizeof pid_) pid_ = -1;
+    // Else who waits for this side would never hear that it cannot be had here.
+    char told = 0;
+    const bool is_there = read(settled[0], &told, 1) == 1;
     close(news[0]);
+    close(settled[0]);
+    if (!is_there) {
+      CHECK_EQ(finish(), 0);
+      _exit(1);
+    }
   }
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
   ~Side() {
     if (maker_ > 0) CHECK_EQ(finish(), 0);
   }
+  pid_t pid() const { return pid_; }  // as the test sees it
   // Its exit status, 128 + signal if it was killed.
   int finish() {
     const int status = join(std::exchange(maker_, -1));

@@ -58,6 +58,7 @@ example lend_and_modify "the last element is now 42"
 example read_only_lend "the third weight is 2.5" "cannot write" "lent once"
 example weak_cache "the same storage: yes" "expired after the last release: yes"
 example by_name "the other process wrote 998001" "the name is gone"
+example arena_and_leases "one worker was killed, and there is room" "a worker still reads 42" "0 blocks are lent"
 
 for source in "$TENON_SOURCE_DIR"/tests/capi/*.c; do
   topic="$(basename "$source" .c)"

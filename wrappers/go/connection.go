@@ -1,6 +1,8 @@
 package tenon
 
 // #include "tenon_go.h"
+// #cgo noescape tenon_connection_peer
+// #cgo nocallback tenon_connection_peer
 // #cgo noescape tenon_go_send_now
 // #cgo noescape tenon_go_recv_now
 import "C"
@@ -18,6 +20,15 @@ type ConnectionOptions struct {
 	MaxMessageBytes uint64      // largest descriptor accepted, in bytes; 0: 64 MiB
 	MaxTensors      uint64      // most tensors accepted in one message; 0: 1,000,000
 	MaxSegments     uint64      // most segments that the peer may have open here through this connection; 0: 65,536
+	SameUser        bool        // refuse a peer that is neither of this process's user nor root; by default any peer is good
+	Group           *uint32     // the same, but the members of that gid are let in too
+}
+
+// Peer is who is at the other end of a connection, as the kernel told it when the socket was connected; for a socketpair, who made it.
+type Peer struct {
+	PID int32  // 0: of a pid namespace that this process does not see; it can be another process's by now
+	UID uint32 // effective
+	GID uint32 // effective
 }
 
 // Connection is one end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end must be a connection too,
@@ -93,6 +104,13 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 		given.max_message_nbytes = C.uint64_t(options.MaxMessageBytes)
 		given.max_tensors = C.uint64_t(options.MaxTensors)
 		given.max_segments = C.uint64_t(options.MaxSegments)
+		if options.SameUser {
+			given.flags |= C.TENON_CONNECTION_SAME_USER
+		}
+		if options.Group != nil {
+			given.flags |= C.TENON_CONNECTION_GROUP
+			given.group = C.uint32_t(*options.Group)
+		}
 	}
 	if int(C.int(socket)) != socket {
 		socket = -1
@@ -133,6 +151,21 @@ func (c *Connection) FD() int {
 	}
 	defer c.release()
 	return int(C.tenon_connection_fd(connection))
+}
+
+// Peer tells who is at the other end.
+func (c *Connection) Peer() (Peer, error) {
+	connection, err := c.begin()
+	if err != nil {
+		return Peer{}, err
+	}
+	defer c.release()
+	out := C.tenon_peer{struct_size: C.sizeof_tenon_peer}
+	var failure *C.tenon_error
+	if status := C.tenon_connection_peer(connection, &out, &failure); status != C.TENON_OK {
+		return Peer{}, takeError(status, failure)
+	}
+	return Peer{PID: int32(out.pid), UID: uint32(out.uid), GID: uint32(out.gid)}, nil
 }
 
 // Send sends a message, whole or not at all, in order. What is lent stays valid for the peer after everything here was closed. If ctx ends first the

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"libtenon/tenon"
 )
@@ -123,6 +126,71 @@ func TestConnectionOptions(t *testing.T) {
 		if _, err := receive(tooSmall); !errors.As(err, new(*tenon.Error)) {
 			t.Errorf("%+v: %v", tooSmall, err)
 		}
+	}
+}
+
+func TestPeer(t *testing.T) {
+	nothingLeft(t)
+	left, right := pair(t)
+	me := tenon.Peer{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	if peer := must(left.Peer()); peer != me {
+		t.Errorf("%+v", peer)
+	}
+	right.Close()
+	if _, err := right.Peer(); !errors.Is(err, tenon.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// strangers makes a pair of sockets as another user, with a group besides.
+func strangers() (ends [2]int, err error) {
+	done := make(chan error)
+	go func() {
+		// Straight to the kernel, so that one thread alone is another user; it ends with the goroutine.
+		runtime.LockOSThread()
+		groups := [...]uint32{65532, 65533}
+		const same = ^uintptr(0)
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups)), 0); errno != 0 {
+			done <- errno
+			return
+		}
+		for _, number := range [...]uintptr{syscall.SYS_SETRESGID, syscall.SYS_SETRESUID} {
+			if _, _, errno := syscall.RawSyscall(number, same, 65534, same); errno != 0 {
+				done <- errno
+				return
+			}
+		}
+		var err error
+		ends, err = syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		done <- err
+	}()
+	err = <-done
+	return ends, err
+}
+
+func TestAnotherUsersPeer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	nothingLeft(t)
+	ends := must(strangers())
+	defer syscall.Close(ends[0])
+	defer syscall.Close(ends[1])
+	member, nobody := uint32(65533), uint32(65531)
+	for _, options := range []tenon.ConnectionOptions{{SameUser: true}, {Group: &nobody}, {SameUser: true, Group: &nobody}} {
+		_, err := tenon.NewConnection(ends[0], &options)
+		var refused *tenon.Error
+		if !errors.Is(err, tenon.ErrPermission) || !errors.As(err, &refused) || refused.Details["uid"] != "65534" ||
+			refused.Details["pid"] != strconv.Itoa(os.Getpid()) {
+			t.Errorf("%+v: %v", options, err)
+		}
+	}
+	for _, options := range []tenon.ConnectionOptions{{}, {Group: &member}} {
+		c := must(tenon.NewConnection(ends[0], &options))
+		if peer := must(c.Peer()); peer.UID != 65534 || peer.GID != 65534 {
+			t.Errorf("%+v", peer)
+		}
+		c.Close()
 	}
 }
 

@@ -69,7 +69,7 @@ func (c Code) Timeout() bool { return c == ErrTimeout }
 type Error struct {
 	Code    Code
 	Message string            // one line that names the object and the cause
-	Details map[string]string // "errno", "limit", "limit_value", "in_use", "wanted", "path", "fd", "pid", "field", "option", "holders"; may be nil
+	Details map[string]string // "errno", "limit", "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field", "option", "holders"; may be nil
 	Cause   error             // what led to it: another *Error, or the context's own error; may be nil
 }
 

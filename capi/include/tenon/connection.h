@@ -15,7 +15,9 @@ TENON_BEGIN_DECLS
 typedef struct tenon_connection tenon_connection;
 
 enum {
-  TENON_CONNECTION_ADOPT_SOCKET = 1 /**< the socket is the library's once tenon_connection_new succeeds */
+  TENON_CONNECTION_ADOPT_SOCKET = 1, /**< the socket is the library's once tenon_connection_new succeeds */
+  TENON_CONNECTION_SAME_USER = 2,    /**< refuse a peer that is not of this process's (effective) user, or root */
+  TENON_CONNECTION_GROUP = 4         /**< the same, but the members of options.group are let in too */
 };
 
 /** Limits and options of one connection. NULL, where one is taken, means all zero. */
@@ -24,20 +26,38 @@ typedef struct tenon_connection_options {
   uint32_t flags;              /**< TENON_CONNECTION_* */
   tenon_access open_access;    /**< TENON_ACCESS_* for what is received, as in tenon_open_options */
   uint32_t open_flags;         /**< TENON_OPEN_* for what is received, but not ADOPT_FD */
-  uint32_t reserved;           /**< 0 */
+  uint32_t group;              /**< gid, with TENON_CONNECTION_GROUP; else 0 */
   uint64_t max_message_nbytes; /**< largest descriptor accepted, in bytes; 0: 64 MiB */
   uint64_t max_tensors;        /**< most tensors accepted in one message; 0: 1,000,000 */
   uint64_t max_segments;       /**< most segments that the peer may have open here through this connection; 0: 65,536 */
 } tenon_connection_options;
 
 /**
- * Put a connection on a socket. The socket may be blocking or not; its flags are not changed.
+ * Who is at the other end of a connection, as the kernel tells it (SO_PEERCRED), in the numbers of this process's namespaces.
+ * As of the moment when the socket was connected: of who called connect, in whoever accepted; of who called listen, in whoever
+ * connected; of who called socketpair, in both ends. A socket that was handed on since, or inherited, still tells of that one,
+ * and its pid can be another process's by now. A user or group that this user namespace does not map shows as 65534 (the
+ * kernel's overflowuid): who runs as that one in such a namespace cannot tell strangers from itself.
+ */
+typedef struct tenon_peer {
+  size_t struct_size; /**< sizeof(tenon_peer), set by the caller */
+  int32_t pid;        /**< 0: of a pid namespace that this process does not see */
+  uint32_t uid;       /**< effective user id */
+  uint32_t gid;       /**< effective group id; its other groups are not told */
+  uint32_t reserved;  /**< 0 */
+} tenon_peer;
+
+/**
+ * Put a connection on a socket. The socket may be blocking or not; its flags are not changed. Without
+ * TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP any peer is good: whoever made the socket has decided. With
+ * one of them the peer's tenon_peer decides, and its groups of the same moment (SO_PEERGROUPS).
  * @param[in]  socket   a connected AF_UNIX socket, borrowed until the release (TENON_CONNECTION_ADOPT_SOCKET: consumed on
  *                      success). Nobody else may read from it or write to it.
  * @param[in]  options  borrowed; NULL: defaults.
  * @param[out] out      new reference, release with tenon_connection_release; untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket), TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket; a group without its
+ *         flag), TENON_PERMISSION (the peer is another user's; details "pid", "uid"), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread. After fork only the process that made the connection may use it; the child may release it.
  */
 TENON_API tenon_status tenon_connection_new(int socket, const tenon_connection_options *options, tenon_connection **out,
@@ -51,6 +71,16 @@ TENON_API tenon_status tenon_connection_new(int socket, const tenon_connection_o
  * @since 0.1. Any thread.
  */
 TENON_API int tenon_connection_fd(const tenon_connection *connection) TENON_NOEXCEPT;
+
+/**
+ * Who is at the other end.
+ * @param[in]     connection  borrowed.
+ * @param[in,out] out         out->struct_size set by the caller, the rest is filled in; untouched on failure.
+ * @param[out]    err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT.
+ * @since 0.1. Any thread; also in a child of fork.
+ */
+TENON_API tenon_status tenon_connection_peer(const tenon_connection *connection, tenon_peer *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,

@@ -57,8 +57,8 @@ TENON_API const char *tenon_error_message(const tenon_error *error) TENON_NOEXCE
 
 /**
  * One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
- * met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "field" (of a descriptor), "option" (the option that would allow it); of a full
- * arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text).
+ * met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field" (of a descriptor), "option" (the option that would allow
+ * it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text).
  * @param[in] error  borrowed; NULL is allowed.
  * @param[in] key    borrowed, NUL-terminated; NULL is allowed.
  * @return borrowed from the error, valid until its release; NULL if it has no such detail.

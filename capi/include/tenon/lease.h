@@ -12,7 +12,7 @@ TENON_BEGIN_DECLS
  * the borrower's last tenon_storage_release gives it back, and so does its death. Until then the lender does not use the
  * block again, whatever it releases. docs/leases.md tells how.
  *
- * What is lent by fd, by name or by a descriptor has no lease: such a block is not used again (bytes_retired).
+ * What is lent by fd, by name or by a descriptor of bytes alone has no lease: such a block is not used again (bytes_retired).
  */
 
 /** Who holds leases of this process's blocks. */

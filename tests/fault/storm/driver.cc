@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "fault/storm/peer.h"
+#include "fault/storm/starved.h"
 #include "fault/storm/wire.h"
 
 namespace storm {
@@ -72,7 +73,7 @@ void Storm::tell_all(char what) {
 
 // Until all have said it.
 void Storm::await_all(char what, int64_t limit_ns, const char* meaning) {
-  const int64_t deadline = now_ns() + limit_ns;
+  const Deadline deadline(*board_, limit_ns);
   while (true) {
     std::vector<pollfd> waiting;
     std::vector<uint32_t> who;
@@ -94,7 +95,7 @@ void Storm::await_all(char what, int64_t limit_ns, const char* meaning) {
       if (errno != EAGAIN && waitpid(members_[who[i]].pid, &status, 0) > 0) ended(who[i], status);
     }
     look_for_wrong_bytes();
-    if (now_ns() > deadline) {
+    if (deadline.is_over()) {
       throw Failure(std::string("after ") + std::to_string(limit_ns / 1'000'000) + " ms not everybody " + meaning);
     }
   }
@@ -227,7 +228,7 @@ void Storm::look_at_what_is_left() {
 }
 
 void Storm::run_round(uint64_t number) {
-  plan_ = make_plan(seed_, number, cycles_);
+  plan_ = make_plan(seed_, number);
   hostile_rounds_ += plan_.hostile >= 0 ? 1 : 0;
   begin(plan_);
   strike(plan_);

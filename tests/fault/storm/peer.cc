@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fault/storm/starved.h"
 #include "fault/storm/timer.h"
 
 namespace storm {
@@ -146,7 +147,7 @@ void Peer::settle() {
   while (!own_.empty()) release_own(own_.size() - 1);
   let_go_of_all();
   say('L');
-  const int64_t deadline = now_ns() + 4 * kSoonNs / 5;  // the driver waits a little longer
+  const Deadline deadline(*board_, 4 * kSoonNs / 5);  // the driver waits a little longer
   for (bool said = false; !has_order();) {
     for (size_t i = 0; i < links_.size(); ++i) {
       if (links_[i].out) {
@@ -159,7 +160,7 @@ void Peer::settle() {
     if (!said && nothing_is_lent()) {
       say('Z');
       said = true;
-    } else if (!said && now_ns() > deadline) {
+    } else if (!said && deadline.is_over()) {
       board_->complain("nobody holds anything, and it does not get back what it lent:%s", holders().c_str());
       usleep(500'000);  // for the driver to look at us all
       die(kFailed);
@@ -175,9 +176,9 @@ void Peer::end_round() {
   enter(Op::kSettle);
   for (size_t i = 0; i < links_.size(); ++i) drop(i);
   links_.clear();
-  const int64_t deadline = now_ns() + kSoonNs;
+  const Deadline deadline(*board_, kSoonNs);
   std::string left = what_is_left();
-  while (!left.empty() && now_ns() < deadline) {
+  while (!left.empty() && !deadline.is_over()) {
     usleep(500);
     left = what_is_left();
   }

@@ -87,9 +87,7 @@ inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
   return kill;
 }
 
-// `cycles`: now and then somebody is lent what is its own, or what it handed on. A process that lends such a block, which it has only by
-// the lease, to the same borrower again holds its own token by it, and does not see that borrower's death: not by default.
-inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
+inline Plan make_plan(uint64_t seed, uint64_t round) {
   Plan plan;
   plan.seed = mix(seed ^ mix(round));
   Random random(plan.seed);
@@ -105,7 +103,8 @@ inline Plan make_plan(uint64_t seed, uint64_t round, bool cycles) {
     const auto j = static_cast<uint32_t>(1 + random.below(kPeers - 1));
     link(static_cast<uint32_t>(random.below(j)), j, some_carrier(&random));
   }
-  if (random.chance(cycles ? 15 : 0)) {
+  // Somebody is lent what is its own, or what it handed on.
+  if (random.chance(30)) {
     const auto j = static_cast<uint32_t>(1 + random.below(kPeers - 1));
     link(j, static_cast<uint32_t>(random.below(j)), some_carrier(&random));
   }

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "memory/holding.h"
+#include "memory/lease.h"
 #include "memory/lease_page.h"
 #include "os/memfd.h"
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -320,3 +321,56 @@ def test_the_gil_is_free_while_we_wait() -> None:
         done.set()
         thread.join()
     assert ticks > 100
+
+
+def test_the_peer_of_a_pair_made_it() -> None:
+    left, right = tenon.pair()
+    with left, right:
+        assert left.peer() == right.peer() == tenon.Peer(os.getpid(), os.geteuid(), os.getegid())
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs, tenon.Connection(ours, adopt=True, same_user=True) as connection:
+        assert connection.peer().uid == os.geteuid()
+    with pytest.raises(ValueError, match="closed"):
+        connection.peer()
+
+
+@pytest.mark.parametrize("group", [-1, 1 << 32])
+def test_a_group_that_is_no_number(group: int) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, pytest.raises(ValueError, match="group"):
+        tenon.Connection(ours, group=group)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_users_peer(tmp_path: Path) -> None:
+    address = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen()
+        # Entered by its fd: the folder is closed to others.
+        place = os.open(address, os.O_PATH)
+        os.chmod(address, 0o666)
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                os.setgroups([65532, 65533])
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as theirs:
+                    theirs.connect(f"/proc/self/fd/{place}")
+                    theirs.recv(1)
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(place)
+        ours = listener.accept()[0]
+    with ours:
+        for options in ({"same_user": True}, {"group": 65531}, {"same_user": True, "group": 65531}):
+            with pytest.raises(tenon.PermissionDenied, match=f"pid {pid}, of user 65534") as caught:
+                tenon.Connection(ours, adopt=True, **options)  # type: ignore[arg-type]
+            assert caught.value.details["uid"] == "65534" and caught.value.details["pid"] == str(pid)
+        for options in ({}, {"group": 65533}, {"group": 65534, "same_user": True}):
+            with tenon.Connection(ours, **options) as connection:  # type: ignore[arg-type]
+                assert connection.peer() == tenon.Peer(pid, 65534, 65534)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -23,7 +23,7 @@ from tenon.by_filename import (
     open_filename,
     sweep,
 )
-from tenon.connection import Connection, pair
+from tenon.connection import Connection, Peer, pair
 from tenon.descriptor import Descriptor, open_descriptor
 from tenon.dlpack import from_dlpack
 from tenon.error import (
@@ -72,6 +72,7 @@ __all__ = [
     "Message",
     "NotFound",
     "OutOfMemory",
+    "Peer",
     "PeerGone",
     "PermissionDenied",
     "ResourceExhausted",

@@ -46,6 +46,12 @@ def open_flags(private_copy: bool, private_cow: bool, adopt: bool, allow_unseale
     return flags
 
 
+def small(number: int, what: str) -> int:
+    if not 0 <= number < 1 << 32:
+        raise ValueError(f"{what} {number} is not between 0 and 2**32 - 1")
+    return number
+
+
 def unsigned(number: SupportsIndex, what: str) -> int:
     """A count that C can hold; the C library judges the rest."""
     value = number.__index__()

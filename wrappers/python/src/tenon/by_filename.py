@@ -12,7 +12,7 @@ import os
 from tenon import wait
 from tenon._frozen import Frozen
 from tenon._native import ffi, lib
-from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, unsigned
+from tenon._options import ACCESS_NAMES, ACCESSES, number_of, open_flags, small, unsigned
 from tenon.by_fd import open_options
 from tenon.error import InvalidArgument, call, make
 from tenon.storage import Storage
@@ -134,8 +134,8 @@ class _Options:
         if filename is not None:
             if filename.group is not None:
                 options.flags |= lib.TENON_FILENAME_GROUP
-                options.group = _small(filename.group, "group")
-            options.mode = _small(filename.mode, "mode")
+                options.group = small(filename.group, "group")
+            options.mode = small(filename.mode, "mode")
             options.directory = self._string(filename.directory, "the directory")
             options.prefix = self._string(filename.prefix, "the prefix")
             options.name = self._string(filename.name, "the name")
@@ -146,12 +146,6 @@ class _Options:
             return ffi.NULL
         self._strings.append(ffi.new("char[]", _bytes_of(path, what)))
         return self._strings[-1]
-
-
-def _small(number: int, what: str) -> int:
-    if not 0 <= number < 1 << 32:
-        raise ValueError(f"{what} {number} is not between 0 and 2**32 - 1")
-    return number
 
 
 def new_storage(nbytes: int, filename: Filename | None) -> int:

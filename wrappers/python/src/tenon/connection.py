@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import ffi, lib
-from tenon._options import ACCESSES, number_of, open_flags, unsigned
+from tenon._options import ACCESSES, number_of, open_flags, small, unsigned
 from tenon.error import call
 from tenon.message import Message
 from tenon.wait import Cancel, run
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
 
     from tenon._options import Access
     from tenon.message import Tensors
+
+
+class Peer(Frozen):
+    """Who is at the other end of a connection, as the kernel told it when the socket was connected; for a socketpair, who made it.
+
+    pid: 0 of a pid namespace that this process does not see; the pid can be another process's by now. uid, gid: effective ones.
+    """
+
+    __slots__ = ("pid", "uid", "gid")  # noqa: RUF023 (the order of __init__)
+
+    pid: int
+    uid: int
+    gid: int
+
+    def __init__(self, pid: int, uid: int, gid: int) -> None:
+        self._set(pid=pid, uid=uid, gid=gid)
 
 
 class Connection(Managed):
@@ -39,10 +56,14 @@ class Connection(Managed):
         max_message_nbytes: int = 0,
         max_tensors: int = 0,
         max_segments: int = 0,
+        same_user: bool = False,
+        group: int | None = None,
     ) -> None:
         """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it is closed with the connection.
 
         The options from access to allow_unsealed say how to open what is received. A limit of 0 is the library's default.
+        same_user: PermissionDenied if the peer is neither of this process's user nor root. group: the same, but members of that gid are let
+        in too. By default any peer is good: whoever made the socket has decided.
         """
         self._cdata = self._socket = None
         options = ffi.new("tenon_connection_options *")
@@ -53,6 +74,11 @@ class Connection(Managed):
         options.max_message_nbytes = unsigned(max_message_nbytes, "max_message_nbytes")
         options.max_tensors = unsigned(max_tensors, "max_tensors")
         options.max_segments = unsigned(max_segments, "max_segments")
+        if same_user:
+            options.flags |= lib.TENON_CONNECTION_SAME_USER
+        if group is not None:
+            options.flags |= lib.TENON_CONNECTION_GROUP
+            options.group = small(group, "group")
         out = ffi.new("tenon_connection **")
         call(lib.tenon_connection_new, socket if isinstance(socket, int) else socket.fileno(), options, out)
         self._cdata = ffi.gc(out[0], lib.tenon_connection_release)
@@ -71,6 +97,13 @@ class Connection(Managed):
     def fileno(self) -> int:
         """The fd to poll. When it is readable, call recv(timeout=0) until WouldBlock."""
         return int(lib.tenon_connection_fd(self._own()))
+
+    def peer(self) -> Peer:
+        """Who is at the other end."""
+        out = ffi.new("tenon_peer *")
+        out.struct_size = ffi.sizeof("tenon_peer")
+        call(lib.tenon_connection_peer, self._own(), out)
+        return Peer(out.pid, out.uid, out.gid)
 
     def send(
         self,

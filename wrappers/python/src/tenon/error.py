@@ -21,8 +21,8 @@ class TenonError(Exception):
     status: int = lib.TENON_INTERNAL
     """Its number."""
     details: dict[str, str]
-    """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "field", "option"; of a full arena
-    also "live", "lent", "free" and "holders"."""
+    """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "uid", "field", "option"; of a full
+    arena also "live", "lent", "free" and "holders"."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TenonError:
         self: TenonError = super().__new__(cls, *args, **kwargs)

@@ -881,6 +881,10 @@ pub struct tenon_connection {
 }
 ///the socket is the library's once tenon_connection_new succeeds
 pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_16 = 1;
+///refuse a peer that is not of this process's (effective) user, or root
+pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_16 = 2;
+///the same, but the members of options.group are let in too
+pub const TENON_CONNECTION_GROUP: _bindgen_ty_16 = 4;
 pub type _bindgen_ty_16 = ::core::ffi::c_uint;
 ///Limits and options of one connection. NULL, where one is taken, means all zero.
 #[repr(C)]
@@ -894,8 +898,8 @@ pub struct tenon_connection_options {
     pub open_access: tenon_access,
     ///TENON_OPEN_* for what is received, but not ADOPT_FD
     pub open_flags: u32,
-    ///0
-    pub reserved: u32,
+    ///gid, with TENON_CONNECTION_GROUP; else 0
+    pub group: u32,
     ///largest descriptor accepted, in bytes; 0: 64 MiB
     pub max_message_nbytes: u64,
     ///most tensors accepted in one message; 0: 1,000,000
@@ -924,8 +928,8 @@ const _: () = {
         "Offset of field: tenon_connection_options::open_flags",
     ][::core::mem::offset_of!(tenon_connection_options, open_flags) - 16usize];
     [
-        "Offset of field: tenon_connection_options::reserved",
-    ][::core::mem::offset_of!(tenon_connection_options, reserved) - 20usize];
+        "Offset of field: tenon_connection_options::group",
+    ][::core::mem::offset_of!(tenon_connection_options, group) - 20usize];
     [
         "Offset of field: tenon_connection_options::max_message_nbytes",
     ][::core::mem::offset_of!(tenon_connection_options, max_message_nbytes) - 24usize];
@@ -935,6 +939,45 @@ const _: () = {
     [
         "Offset of field: tenon_connection_options::max_segments",
     ][::core::mem::offset_of!(tenon_connection_options, max_segments) - 40usize];
+};
+/**Who is at the other end of a connection, as the kernel tells it (SO_PEERCRED), in the numbers of this process's namespaces.
+ As of the moment when the socket was connected: of who called connect, in whoever accepted; of who called listen, in whoever
+ connected; of who called socketpair, in both ends. A socket that was handed on since, or inherited, still tells of that one,
+ and its pid can be another process's by now. A user or group that this user namespace does not map shows as 65534 (the
+ kernel's overflowuid): who runs as that one in such a namespace cannot tell strangers from itself.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_peer {
+    ///sizeof(tenon_peer), set by the caller
+    pub struct_size: usize,
+    ///0: of a pid namespace that this process does not see
+    pub pid: i32,
+    ///effective user id
+    pub uid: u32,
+    ///effective group id; its other groups are not told
+    pub gid: u32,
+    ///0
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_peer"][::core::mem::size_of::<tenon_peer>() - 24usize];
+    ["Alignment of tenon_peer"][::core::mem::align_of::<tenon_peer>() - 8usize];
+    [
+        "Offset of field: tenon_peer::struct_size",
+    ][::core::mem::offset_of!(tenon_peer, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_peer::pid",
+    ][::core::mem::offset_of!(tenon_peer, pid) - 8usize];
+    [
+        "Offset of field: tenon_peer::uid",
+    ][::core::mem::offset_of!(tenon_peer, uid) - 12usize];
+    [
+        "Offset of field: tenon_peer::gid",
+    ][::core::mem::offset_of!(tenon_peer, gid) - 16usize];
+    [
+        "Offset of field: tenon_peer::reserved",
+    ][::core::mem::offset_of!(tenon_peer, reserved) - 20usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1105,8 +1148,8 @@ extern "C" {
  @since 0.1. Any thread.*/
     pub fn tenon_error_message(error: *const tenon_error) -> *const ::core::ffi::c_char;
     /**One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
- met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "field" (of a descriptor), "option" (the option that would allow it); of a full
- arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text).
+ met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field" (of a descriptor), "option" (the option that would allow
+ it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text).
  @param[in] error  borrowed; NULL is allowed.
  @param[in] key    borrowed, NUL-terminated; NULL is allowed.
  @return borrowed from the error, valid until its release; NULL if it has no such detail.
@@ -1764,13 +1807,16 @@ extern "C" {
  @param[in] message  consumed; NULL is allowed.
  @since 0.1. Any thread.*/
     pub fn tenon_message_release(message: *mut tenon_message);
-    /**Put a connection on a socket. The socket may be blocking or not; its flags are not changed.
+    /**Put a connection on a socket. The socket may be blocking or not; its flags are not changed. Without
+ TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP any peer is good: whoever made the socket has decided. With
+ one of them the peer's tenon_peer decides, and its groups of the same moment (SO_PEERGROUPS).
  @param[in]  socket   a connected AF_UNIX socket, borrowed until the release (TENON_CONNECTION_ADOPT_SOCKET: consumed on
                       success). Nobody else may read from it or write to it.
  @param[in]  options  borrowed; NULL: defaults.
  @param[out] out      new reference, release with tenon_connection_release; untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket), TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket; a group without its
+         flag), TENON_PERMISSION (the peer is another user's; details "pid", "uid"), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread. After fork only the process that made the connection may use it; the child may release it.*/
     pub fn tenon_connection_new(
         socket: ::core::ffi::c_int,
@@ -1786,6 +1832,17 @@ extern "C" {
     pub fn tenon_connection_fd(
         connection: *const tenon_connection,
     ) -> ::core::ffi::c_int;
+    /**Who is at the other end.
+ @param[in]     connection  borrowed.
+ @param[in,out] out         out->struct_size set by the caller, the rest is filled in; untouched on failure.
+ @param[out]    err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread; also in a child of fork.*/
+    pub fn tenon_connection_peer(
+        connection: *const tenon_connection,
+        out: *mut tenon_peer,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
  TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
  where this one stopped, be it with the same message (sent once all the same), with another (kept too, and sent after it) or

@@ -22,6 +22,20 @@ pub struct ConnectionOptions {
     max_message_nbytes: u64,
     max_tensors: u64,
     max_segments: u64,
+    flags: u32,
+    group: u32,
+}
+
+/// Who is at the other end of a connection, as the kernel told it when the socket was connected; for a pair, who made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Peer {
+    /// 0: of a pid namespace that this process does not see. It can be another process's by now.
+    pub pid: i32,
+    /// The effective one.
+    pub uid: u32,
+    /// The effective one.
+    pub gid: u32,
 }
 
 impl ConnectionOptions {
@@ -50,15 +64,25 @@ impl ConnectionOptions {
         ConnectionOptions { max_segments, ..self }
     }
 
+    /// Refuse a peer that is neither of this process's user nor root. By default any peer is good: whoever made the socket has decided.
+    pub fn same_user(self) -> Self {
+        ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_SAME_USER, ..self }
+    }
+
+    /// As [`same_user`](Self::same_user), but the members of that group are let in too.
+    pub fn group(self, gid: u32) -> Self {
+        ConnectionOptions { group: gid, flags: self.flags | sys::TENON_CONNECTION_GROUP, ..self }
+    }
+
     /// Put a connection on a socket, as [`Connection::new`] does.
     pub fn connect(&self, socket: impl Into<OwnedFd>) -> Result<Connection> {
         let socket = socket.into();
         let options = sys::tenon_connection_options {
             struct_size: size_of::<sys::tenon_connection_options>(),
-            flags: sys::TENON_CONNECTION_ADOPT_SOCKET,
+            flags: self.flags | sys::TENON_CONNECTION_ADOPT_SOCKET,
             open_access: self.access.raw(),
             open_flags: self.open.flags(),
-            reserved: 0,
+            group: self.group,
             max_message_nbytes: self.max_message_nbytes,
             max_tensors: self.max_tensors,
             max_segments: self.max_segments,
@@ -111,6 +135,14 @@ impl Connection {
     /// Put a connection on a stream.
     pub fn from_stream(stream: UnixStream) -> Result<Connection> {
         Connection::new(stream)
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> Result<Peer> {
+        let mut out = sys::tenon_peer { struct_size: size_of::<sys::tenon_peer>(), pid: 0, uid: 0, gid: 0, reserved: 0 };
+        // SAFETY: out is ours, and of the size that it says.
+        check(|err| unsafe { sys::tenon_connection_peer(self.raw.as_ptr(), &mut out, err) })?;
+        Ok(Peer { pid: out.pid, uid: out.uid, gid: out.gid })
     }
 
     /// Send a message: delivered whole or not at all, in order. If the wait ends first the message may be half sent: the connection keeps

@@ -35,7 +35,7 @@ pub use arena::{Arena, ArenaOptions, ArenaStats, Pages};
 pub use by_fd::{Access, FdHandle, OpenOptions};
 pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
 pub use cell::{ReadCell, SharedCell};
-pub use connection::{Connection, ConnectionOptions};
+pub use connection::{Connection, ConnectionOptions, Peer};
 pub use descriptor::Descriptor;
 pub use dlpack::{DlpackLegacyTensor, DlpackTensor};
 pub use dtype::{Bool, DType, Element};

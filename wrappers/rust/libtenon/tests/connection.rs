@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::ffi::c_long;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -148,6 +150,57 @@ fn limits_and_access_of_one_connection() {
     sender.send(&message, PATIENCE).unwrap();
     let error = receiver.recv(PATIENCE).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ResourceExhausted | ErrorKind::Corrupt), "{error:?}");
+}
+
+#[test]
+fn the_peer_of_a_pair_made_it() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let connection = ConnectionOptions::new().same_user().connect(ours).unwrap();
+    let peer = connection.peer().unwrap();
+    let of_proc = std::fs::metadata("/proc/self").unwrap();
+    assert_eq!((peer.pid, peer.uid, peer.gid), (std::process::id() as i32, of_proc.uid(), of_proc.gid()));
+}
+
+/// A pair that a thread made as another user, with a group besides. None: only root can.
+fn strangers() -> Option<(UnixStream, UnixStream)> {
+    extern "C" {
+        fn syscall(number: c_long, ...) -> c_long;
+    }
+    #[cfg(target_arch = "x86_64")]
+    const SETGROUPS_SETRESGID_SETRESUID: [c_long; 3] = [116, 119, 117];
+    #[cfg(not(target_arch = "x86_64"))]
+    const SETGROUPS_SETRESGID_SETRESUID: [c_long; 3] = [159, 149, 147];
+    let [setgroups, setresgid, setresuid] = SETGROUPS_SETRESGID_SETRESUID;
+    let become_another = move || {
+        const GROUPS: [u32; 2] = [65532, 65533];
+        let (same, other): (c_long, c_long) = (-1, 65534);
+        // SAFETY: straight to the kernel, so that this thread alone is another user; the groups outlive the call.
+        let became = unsafe {
+            syscall(setgroups, 2 as c_long, GROUPS.as_ptr()) == 0
+                && syscall(setresgid, same, other, same) == 0
+                && syscall(setresuid, same, other, same) == 0
+        };
+        became.then(|| UnixStream::pair().unwrap())
+    };
+    std::thread::spawn(become_another).join().unwrap()
+}
+
+#[test]
+fn another_users_peer() {
+    let Some((ours, _theirs)) = strangers() else {
+        eprintln!("skipped: only root can become another user");
+        return;
+    };
+    for options in [ConnectionOptions::new().same_user(), ConnectionOptions::new().group(65531)] {
+        let error = options.connect(ours.try_clone().unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Permission);
+        assert_eq!(error.detail("uid"), Some("65534"));
+        assert_eq!(error.detail("pid"), Some(std::process::id().to_string().as_str()));
+    }
+    for options in [ConnectionOptions::new(), ConnectionOptions::new().same_user().group(65533)] {
+        let peer = options.connect(ours.try_clone().unwrap()).unwrap().peer().unwrap();
+        assert_eq!((peer.uid, peer.gid), (65534, 65534));
+    }
 }
 
 #[test]

@@ -8,17 +8,23 @@
 #include <tenon/cpp/wait.hpp>
 
 #include <cstdint>
+#include <optional>
 
 TENON_CPP_BEGIN
 
 /// Options and limits of one connection. A limit of 0 is the library's default.
 struct ConnectionOptions {
-  bool adopt_socket = false;             ///< the socket is the connection's once it is made
-  OpenOptions open = {};                 ///< how to open what is received
-  std::uint64_t max_message_nbytes = 0;  ///< largest descriptor accepted, in bytes
-  std::uint64_t max_tensors = 0;         ///< most tensors accepted in one message
-  std::uint64_t max_segments = 0;        ///< most segments that the peer may have open here
+  bool adopt_socket = false;                          ///< the socket is the connection's once it is made
+  OpenOptions open = {};                              ///< how to open what is received
+  std::uint64_t max_message_nbytes = 0;               ///< largest descriptor accepted, in bytes
+  std::uint64_t max_tensors = 0;                      ///< most tensors accepted in one message
+  std::uint64_t max_segments = 0;                     ///< most segments that the peer may have open here
+  bool same_user = false;                             ///< refuse a peer that is neither of this process's user nor root
+  std::optional<std::uint32_t> group = std::nullopt;  ///< the same, but members of that gid are let in too
 };
+
+/// Who is at the other end of a connection, as of the moment when the socket was connected; tenon/connection.h says more.
+using Peer = tenon_peer;
 
 /// One end of a connected AF_UNIX socket (stream or seqpacket); the other end must be a connection too. Unlike other objects one may be
 /// used by two threads at once, the one sending and the other receiving, as long as neither closes or moves it. After fork only the process
@@ -29,7 +35,10 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   static Result<Connection> try_make(int socket, const ConnectionOptions& options = {}) {
     tenon_connection_options c{};
     c.struct_size = sizeof c;
-    c.flags = options.adopt_socket ? std::uint32_t{TENON_CONNECTION_ADOPT_SOCKET} : 0U;
+    c.flags = (options.adopt_socket ? std::uint32_t{TENON_CONNECTION_ADOPT_SOCKET} : 0U) |
+              (options.same_user ? std::uint32_t{TENON_CONNECTION_SAME_USER} : 0U) |
+              (options.group ? std::uint32_t{TENON_CONNECTION_GROUP} : 0U);
+    c.group = options.group.value_or(0);
     c.open_access = static_cast<tenon_access>(options.open.access);
     c.open_flags = detail::open_flags(options.open);
     c.max_message_nbytes = options.max_message_nbytes;
@@ -40,6 +49,15 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
 
   /// The fd to poll, borrowed; -1 if empty. When it is readable, receive with timeout 0 until kWouldBlock.
   int fd() const noexcept { return tenon_connection_fd(get()); }
+
+  /// Who is at the other end.
+  Result<Peer> try_peer() const {
+    Peer out{};
+    out.struct_size = sizeof out;
+    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_connection_peer(get(), &out, err); });
+    if (!called) return called.error();
+    return out;
+  }
 
   /// Send a message; delivered whole or not at all, in order. If the wait ends first (kWouldBlock, kTimeout, kInterrupted, kCancelled) it
   /// may be half sent and the connection keeps it: go on with flush, or by sending the same message.
@@ -67,6 +85,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
 #ifndef TENON_NO_EXCEPTIONS
   // Each throws what its try_ form returns.
   static Connection make(int socket, const ConnectionOptions& options = {}) { return try_make(socket, options).value(); }
+  Peer peer() const { return try_peer().value(); }
   void send(const Message& message, const Wait& wait = {}) { try_send(message, wait).value(); }
   void flush(const Wait& wait = {}) { try_flush(wait).value(); }
   Message recv(const Wait& wait = {}) { return try_recv(wait).value(); }

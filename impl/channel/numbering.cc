@@ -1,0 +1,115 @@
+#include "channel/numbering.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/room.h"
+
+namespace tenon::channel {
+namespace {
+
+using memory::Segment;
+using tensor::DescriptorContent;
+using tensor::Reach;
+using tensor::SegmentRecord;
+
+Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
+
+// Nobody needs it: it is gone, or only connections that were sent it still hold it.
+bool is_unneeded(const Weak<Segment>& segment) noexcept {
+  const Ref<Segment> alive = segment.lock();
+  return !alive || alive->strong_count() - 1 <= alive->numbered.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added) {
+  // Two looks for each segment that is added, and two for the message: dead ones go faster than new ones come, and no call looks at all of
+  // them.
+  for (size_t looks = 2 + 2 * added.size(); looks > 0 && !list_.empty(); --looks) {
+    if (sweep_ >= list_.size()) sweep_ = 0;
+    auto& [number, segment] = list_[sweep_];
+    if (!is_unneeded(segment)) {
+      ++sweep_;
+      continue;
+    }
+    forgotten_.push_back(number);
+    indices_.erase(number);
+    if (sweep_ + 1 != list_.size()) {
+      std::swap(list_[sweep_], list_.back());
+      indices_[list_[sweep_].first] = sweep_;
+    }
+    list_.pop_back();
+  }
+  return forgotten_;
+}
+
+void SentNumbers::prepare(Added* added) {
+  make_room(&list_, added->size());
+  indices_.reserve(indices_.size() + added->size());
+  for (size_t i = 0; i < added->size(); ++i) added->indices_.emplace(added->entries_[i].first, list_.size() + i);
+}
+
+void SentNumbers::commit(Added* added) noexcept {
+  indices_.merge(added->indices_);
+  for (auto& entry : added->entries_) list_.push_back(std::move(entry));
+  forgotten_.clear();
+}
+
+Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, size_t first_fd) {
+  for (const uint64_t number : content.forgotten) entries_.erase(number);
+  // What is in the table from an earlier try has left the frame.
+  const auto more =
+      static_cast<size_t>(std::count_if(frame->fds.begin() + static_cast<std::ptrdiff_t>(std::min(first_fd, frame->fds.size())),
+                                        frame->fds.end(), [](const os::Fd& fd) { return fd.is_open(); }));
+  if (entries_.size() + more > max_segments_) {
+    lost_ = Status(Code::kResourceExhausted, format("the peer would have %zu segments open here, and %llu are accepted",
+                                                    entries_.size() + more, static_cast<unsigned long long>(max_segments_)))
+                .with("limit", std::string("max_segments"))
+                .with("limit_value", max_segments_);
+    return lost_;
+  }
+  for (const SegmentRecord& record : content.segments) {
+    if (record.reach == Reach::kProc) return corrupt("a segment that is reached through /proc, in a connection");
+    if (record.reach == Reach::kKnown) continue;
+    if (record.id == 0) return corrupt("a segment without a number");
+    const size_t at = first_fd + record.fd_index;
+    // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier try.
+    if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;
+    Entry& entry = entries_.try_emplace(record.id).first->second;  // needs memory, so before the fd moves
+    entry.fd = std::move(frame->fds[at]);
+    entry.segment.set(nullptr);
+    entry.access = static_cast<memory::Access>(record.access);
+    entry.nbytes = record.nbytes;
+  }
+  return Status::ok();
+}
+
+Status ReceivedNumbers::resolve(const DescriptorContent& content, std::vector<tensor::Resolved>* out) {
+  const std::vector<uint64_t> needed = tensor::needed_nbytes(content);
+  out->reserve(content.segments.size());
+  for (size_t i = 0; i < content.segments.size(); ++i) {
+    const auto found = entries_.find(content.segments[i].id);
+    if (found == entries_.end()) {
+      if (lost_.is_ok()) return corrupt("a segment that never crossed this connection");
+      return lost_;
+    }
+    Entry& entry = found->second;
+    tensor::Resolved one;
+    if (open_.is_private()) {
+      one.fd = entry.fd.get();
+    } else {
+      if (!entry.segment.get() || entry.segment.get()->nbytes() < needed[i]) {
+        // The fd is given away only if this works, so that a limit met now can be raised and the next message tried.
+        if (!entry.fd.is_open()) return corrupt("a storage that lies outside its segment");
+        TENON_ASSIGN(Ref<Segment> opened, share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i], open_, &entry.fd));
+        entry.segment.set(std::move(opened));
+      }
+      one.segment = entry.segment.get();
+    }
+    out->push_back(std::move(one));
+  }
+  return Status::ok();
+}
+
+}  // namespace tenon::channel

@@ -1,0 +1,58 @@
+// What a borrowing holds, and lets go of when it goes: a lease of somebody else's block, or, if what was borrowed turned out to have been
+// lent by this very process, the block.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "base/counted.h"
+#include "base/fork.h"
+#include "memory/arena.h"
+#include "memory/holding.h"
+
+namespace tenon::memory {
+
+class Lease {
+ public:
+  Lease() noexcept = default;
+  Lease(Ref<Holding> holding, uint32_t slot) noexcept : kept_(holding.detach()), slot_(slot), mark_(fork_mark()) {}
+  explicit Lease(Ref<LentBlock> block) noexcept : slot_(kOwnBlock) {
+    if (block) block->lease_began();
+    kept_ = block.detach();
+  }
+  Lease(Lease&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
+  Lease& operator=(Lease&& other) noexcept {
+    std::swap(kept_, other.kept_);
+    std::swap(slot_, other.slot_);
+    std::swap(mark_, other.mark_);
+    return *this;
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() { end(); }
+
+  bool stands() const noexcept { return kept_ != nullptr; }
+  // Null for a block of this process.
+  Holding* holding() const noexcept { return slot_ == kOwnBlock ? nullptr : static_cast<Holding*>(kept_); }
+  LentBlock* own_block() const noexcept { return slot_ == kOwnBlock ? static_cast<LentBlock*>(kept_) : nullptr; }
+
+ private:
+  static constexpr uint32_t kOwnBlock = UINT32_MAX;  // no page has so many slots
+
+  void end() noexcept {
+    if (kept_ == nullptr) return;
+    if (LentBlock* const block = own_block(); block != nullptr) {
+      if (block->made_by_this_process()) block->lease_ended();
+    } else {
+      holding()->give_back(slot_, mark_);
+    }
+    kept_->release();
+  }
+
+  // Which of the two the slot says. Not two members: there can be millions of these.
+  Counted* kept_ = nullptr;
+  uint32_t slot_ = 0;
+  uint32_t mark_ = 0;
+};
+
+}  // namespace tenon::memory

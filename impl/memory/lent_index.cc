@@ -1,0 +1,71 @@
+#include "memory/lent_index.h"
+
+#include <new>
+#include <utility>
+
+#include "memory/arena_segment.h"
+
+namespace tenon::memory {
+
+size_t LentIndex::bucket_of(const SegmentKey& key, uint64_t offset) const noexcept {
+  uint64_t mixed = (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (offset / kBlockAlignment);
+  mixed *= 0xd6e8feb86659fd93ULL;
+  return static_cast<size_t>(mixed >> 32) & (buckets_.size() - 1);
+}
+
+size_t LentIndex::bucket_of(const LentBlock& block) const noexcept { return bucket_of(block.home_->segment->key(), block.offset_); }
+
+// Without memory the chains become longer.
+void LentIndex::resize(size_t buckets) noexcept {
+  std::vector<LentBlock*> other;
+  try {
+    other.resize(buckets);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  std::swap(buckets_, other);
+  for (LentBlock* block : other) {
+    while (block != nullptr) {
+      LentBlock* const next = block->next_;
+      LentBlock*& first = buckets_[bucket_of(*block)];
+      block->next_ = std::exchange(first, block);
+      block = next;
+    }
+  }
+}
+
+void LentIndex::insert(LentBlock* block) noexcept {
+  if (count_ >= buckets_.size() * kLoad) resize(buckets_.empty() ? kFewest : buckets_.size() * 2);
+  if (buckets_.empty()) return;  // not a byte to be had: a block that comes back is held as anybody else's
+  LentBlock*& first = buckets_[bucket_of(*block)];
+  block->next_ = std::exchange(first, block);
+  ++count_;
+}
+
+void LentIndex::erase(LentBlock* block) noexcept {
+  if (buckets_.empty()) return;
+  for (LentBlock** at = &buckets_[bucket_of(*block)]; *at != nullptr; at = &(*at)->next_) {
+    if (*at != block) continue;
+    *at = block->next_;
+    --count_;
+    if (buckets_.size() > kFewest && count_ < buckets_.size() / 4) resize(buckets_.size() / 2);
+    return;
+  }
+}
+
+Ref<LentBlock> LentIndex::find(const SegmentKey& key, uint64_t offset) const noexcept {
+  if (count_ == 0) return {};
+  for (LentBlock* block = buckets_[bucket_of(key, offset)]; block != nullptr; block = block->next_) {
+    const SegmentKey own = block->home_->segment->key();
+    if (block->offset_ != offset || own.inode != key.inode || own.device != key.device) continue;
+    if (block->try_retain()) return Ref<LentBlock>::adopt(block);
+  }
+  return {};
+}
+
+void LentIndex::clear() noexcept {
+  buckets_.clear();
+  count_ = 0;
+}
+
+}  // namespace tenon::memory

@@ -1,0 +1,77 @@
+#include "memory/unread_guard.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "memory/ledgers.h"
+
+namespace tenon::memory {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::unordered_multimap<uint64_t, UnreadGuard*> guards;  // by ledger
+};
+
+State& state() noexcept { return immortal<State>(); }
+
+const bool g_fork_hooks = [] {
+  (void)state();
+  register_fork_hooks(12, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+                           []() noexcept {
+                             state().mutex.unlock();
+                             state().guards.clear();  // ledgers and connections are the parent's
+                           }});
+  return true;
+}();
+
+}  // namespace
+
+UnreadGuard::~UnreadGuard() {
+  if (!has_any_) return;
+  {
+    const std::lock_guard<std::mutex> lock(state().mutex);
+    std::erase_if(state().guards, [this](const auto& each) { return each.second == this; });
+  }
+  if (is_wanted()) end_hung_up_soon();
+}
+
+void UnreadGuard::add(uint64_t ledger) {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto [begin, end] = all.guards.equal_range(ledger);
+  for (auto at = begin; at != end; ++at) {
+    if (at->second == this) return;
+  }
+  all.guards.emplace(ledger, this);
+  has_any_ = true;
+}
+
+void UnreadGuard::drained() noexcept {
+  wanted_.store(false, std::memory_order_release);
+  end_hung_up_soon();
+}
+
+Drained ask_guards(uint64_t ledger) noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  Drained result = Drained::kYes;
+  const auto [begin, end] = all.guards.equal_range(ledger);
+  for (auto at = begin; at != end;) {
+    UnreadGuard& guard = *at->second;
+    // Before it is asked: who reads the last of it in between finds itself wanted.
+    guard.wanted_.store(true, std::memory_order_seq_cst);
+    const Drained answer = guard.ask_(guard.context_);
+    if (answer == Drained::kYes) {
+      at = all.guards.erase(at);
+      continue;
+    }
+    if (result != Drained::kBusy) result = answer;
+    ++at;
+  }
+  return result;
+}
+
+}  // namespace tenon::memory

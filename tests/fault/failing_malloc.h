@@ -1,0 +1,137 @@
+// The program's malloc stands in for libc's, for the library too, and fails when it is told to. For one source of a program. Not under
+// sanitizers, which do the same: then nothing here is there.
+#pragma once
+
+#include <atomic>
+
+#include "fault/kit.h"
+
+#if !FAULT_ASAN && !FAULT_TSAN
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
+}
+
+namespace {
+
+thread_local long t_allowed = -1;  // < 0: any number
+thread_local bool t_refused = false;
+std::atomic<long> g_blocks{0};
+
+bool refuse() {
+  if (t_allowed < 0) return false;
+  if (t_allowed > 0) {
+    --t_allowed;
+    return false;
+  }
+  t_refused = true;
+  errno = ENOMEM;
+  return true;
+}
+
+void* counted(void* block) {
+  if (block != nullptr) g_blocks.fetch_add(1, std::memory_order_relaxed);
+  return block;
+}
+
+}  // namespace
+
+extern "C" {
+void* malloc(size_t nbytes) { return refuse() ? nullptr : counted(__libc_malloc(nbytes)); }
+void* calloc(size_t count, size_t nbytes) { return refuse() ? nullptr : counted(__libc_calloc(count, nbytes)); }
+void* realloc(void* block, size_t nbytes) {
+  if (refuse()) return nullptr;
+  void* moved = __libc_realloc(block, nbytes);
+  if (block == nullptr) return counted(moved);
+  if (nbytes == 0) g_blocks.fetch_sub(1, std::memory_order_relaxed);
+  return moved;
+}
+void* memalign(size_t alignment, size_t nbytes) { return refuse() ? nullptr : counted(__libc_memalign(alignment, nbytes)); }
+void* aligned_alloc(size_t alignment, size_t nbytes) { return memalign(alignment, nbytes); }
+int posix_memalign(void** out, size_t alignment, size_t nbytes) {
+  void* block = memalign(alignment, nbytes);
+  if (block == nullptr) return ENOMEM;
+  *out = block;
+  return 0;
+}
+void free(void* block) {
+  if (block != nullptr) g_blocks.fetch_sub(1, std::memory_order_relaxed);
+  __libc_free(block);
+}
+}
+
+namespace fault {
+namespace {
+
+// Fds that belong to no segment: a segment makes the one that it lends with when it first needs it, and keeps it.
+long stray_fds() { return count_fds() - static_cast<long>(stats().segment_fds); }
+
+// Calls `step` with 0, 1, 2, … allocations allowed until it needs no more; after each refusal `recover` says whether what the step works on
+// is still whole. step returns a status and takes err; it must leave nothing behind when it fails.
+template <typename Step, typename After>
+void fail_at_every_allocation(const char* what, Step step, After after) {
+  int failures = 0;
+  for (long allowed = 0;; ++allowed) {
+    REQUIRE(allowed < 5000);
+    // Tokens of what went before may be gone, and the library's thread not have come to it.
+    size_t holders = 0;
+    REQUIRE(tenon_lease_holders(nullptr, 0, &holders, nullptr) == TENON_OK);
+    const long fds = stray_fds();
+    tenon_error* error = nullptr;
+    t_refused = false;
+    t_allowed = allowed;
+    const tenon_status status = step(&error);
+    t_allowed = -1;
+    const bool refused = t_refused;
+    const Outcome outcome = read_error(status, error);
+    const std::string where = std::string(what) + " with " + std::to_string(allowed) + " allocations: " + outcome.text();
+    if (!outcome.ok()) {
+      ++failures;
+      CHECK_SAYING(refused && outcome.status == TENON_RESOURCE_EXHAUSTED && !outcome.detail("limit").empty(), where);
+      if (stray_fds() != fds) CHECK_SAYING(false, where + ": fds " + std::to_string(fds) + " -> " + std::to_string(stray_fds()));
+    }
+    after(outcome.ok(), where);
+    if (!refused) break;
+  }
+  std::printf("  %s: failed %d times\n", what, failures);
+}
+
+// Twice to fill what lives as long as the process; then a run leaves no block behind.
+template <typename Body>
+void run_without_leaks(Body body) {
+  IN_CHILD([&] {
+    warm_up();
+    body();
+    long before = 0;
+    for (int run = 0; run < 2; ++run) {
+      const Held held = hold();
+      before = g_blocks.load();
+      body();
+      CHECK_HELD(held);
+    }
+    tenon_storage_trim();
+    CHECK_EQ(g_blocks.load(), before);
+  });
+}
+
+// A step that makes one object: the output is untouched by a failure, and a success is undone.
+#define AT_EVERY_ALLOCATION(type, release, out, expression)                                            \
+  do {                                                                                                 \
+    type* out = reinterpret_cast<type*>(uintptr_t{0x5a5a5a58});                                        \
+    fail_at_every_allocation(                                                                          \
+        #expression, [&](tenon_error** err) { return (expression); },                                  \
+        [&](bool fault_made, const std::string& where) {                                               \
+          if (!fault_made) CHECK_SAYING(out == reinterpret_cast<type*>(uintptr_t{0x5a5a5a58}), where); \
+          if (fault_made) release(out);                                                                \
+          out = reinterpret_cast<type*>(uintptr_t{0x5a5a5a58});                                        \
+        });                                                                                            \
+    REQUIRE_OK(expression);                                                                            \
+    release(out);                                                                                      \
+  } while (false)
+
+}  // namespace
+}  // namespace fault
+#endif

@@ -1,0 +1,172 @@
+// What a lender lent comes back to it: A lends to B, B lends the same on to A. A keeps its block then, and no lease on itself, which would never
+// end if B died.
+#include "lease/agent.h"
+
+LEASES_MAIN
+
+namespace leases {
+namespace {
+
+const char* name_of(tenon_mode mode) { return mode == TENON_MODE_SHARED ? "SHARED" : "LENDER_WRITES"; }
+
+// A has lent a block of the whole arena to B and let go of it, and B has sent it back; not received yet.
+struct Cycle {
+  tenon_arena* arena;
+  Agent b;
+  Link link{&b};
+  int in_b = -1;
+
+  explicit Cycle(tenon_mode mode = TENON_MODE_SHARED) : arena(new_arena(kMiB, mode)) {
+    tenon_storage* storage = new_in(arena, kMiB, 5);
+    lend(link.here, {storage});
+    tenon_storage_release(storage);
+    in_b = b.receive(link.there).object;
+    CHECK(b.pass(link.there, in_b).ok());
+  }
+  Cycle(const Cycle&) = delete;
+  Cycle& operator=(const Cycle&) = delete;
+  ~Cycle() { tenon_arena_release(arena); }
+
+  void check_still_lent(const tenon_message* back) const {
+    CHECK_FULL(arena, kMiB);
+    CHECK(shows(back, 5));
+  }
+};
+
+// In each mode: LENDER_WRITES comes back through a mapping of its own, which cannot be written.
+template <typename Body>
+void in_both_modes(Body body) {
+  for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
+    SCOPED_TRACE(name_of(mode));
+    IN_CHILD([&] { body(mode); });
+  }
+}
+
+TEST(Cycle, BackAndForthAndBorrowerDies) {
+  in_both_modes([](tenon_mode mode) {
+    Cycle cycle(mode);
+    tenon_message* back = receive(cycle.link.here);
+    CHECK(shows(back, 5));
+    lend(cycle.link.here, {tenon_tensor_storage(tenon_message_tensor(back, 0))});
+    CHECK(cycle.b.receive(cycle.link.there).ok());
+    tenon_message_release(back);
+    CHECK_FULL(cycle.arena, kMiB);
+    cycle.b.kill();
+    CHECK_COMES_BACK(cycle.arena, kMiB);
+    CHECK_EQ(leases_standing(), 0);
+  });
+}
+
+TEST(Cycle, WhatCameBackOutlivesTheBorrower) {
+  in_both_modes([](tenon_mode mode) {
+    Cycle cycle(mode);
+    tenon_message* back = receive(cycle.link.here);
+    cycle.b.kill();
+    CHECK(soon([] { return leases_standing() == 0; }));
+    cycle.check_still_lent(back);
+    tenon_message_release(back);
+    CHECK_COMES_BACK(cycle.arena, kMiB);
+  });
+}
+
+// The message is all that is left of it: it must still be whole when it is read.
+TEST(Cycle, BorrowerDiesBeforeItIsRead) {
+  in_both_modes([](tenon_mode mode) {
+    Cycle cycle(mode);
+    cycle.b.kill();
+    CHECK_FULL(cycle.arena, kMiB);
+    tenon_message* back = receive(cycle.link.here);
+    cycle.check_still_lent(back);
+    tenon_message_release(back);
+    CHECK_EQ(try_receive(cycle.link.here, &back).status, TENON_PEER_GONE);
+    CHECK_COMES_BACK(cycle.arena, kMiB);
+    CHECK_EQ(leases_standing(), 0);
+  });
+}
+
+// The token crossed with the first message: the second must be as safe.
+TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(2 * kMiB);
+    Agent b;
+    Link link(&b);
+    for (const uint64_t seed : {5U, 6U}) {
+      tenon_storage* storage = new_in(arena, kMiB, seed);
+      lend(link.here, {storage});
+      tenon_storage_release(storage);
+      CHECK(b.pass(link.there, b.receive(link.there).object).ok());
+    }
+    tenon_message* first = receive(link.here);
+    CHECK(shows(first, 5));
+    tenon_message_release(first);
+    b.kill();
+    CHECK_FULL(arena, 2 * kMiB);
+    tenon_message* second = receive(link.here);
+    CHECK(shows(second, 6));
+    tenon_storage* other = new_in(arena, kMiB, 7, kPatienceNs);
+    CHECK(shows(second, 6));
+    tenon_message_release(second);
+    tenon_storage_release(other);
+    CHECK_EQ(try_receive(link.here, &second).status, TENON_PEER_GONE);
+    CHECK_COMES_BACK(arena, 2 * kMiB);
+    tenon_arena_release(arena);
+  });
+}
+
+TEST(Cycle, BorrowerGivesBackAndLives) {
+  in_both_modes([](tenon_mode mode) {
+    Cycle cycle(mode);
+    tenon_message* back = receive(cycle.link.here);
+    cycle.b.release(cycle.in_b);
+    CHECK(soon([] { return leases_standing() == 0; }));
+    cycle.check_still_lent(back);
+    tenon_message_release(back);
+    CHECK_COMES_BACK(cycle.arena, kMiB);
+  });
+}
+
+// A lends to B, B to C, C to A.
+TEST(Cycle, OfThree) {
+  for (const bool kill_forwarder : {false, true}) {
+    IN_CHILD([kill_forwarder] {
+      tenon_arena* arena = new_arena(kMiB);
+      Agent b;
+      Agent c;
+      Link to_b(&b);
+      Between between(&b, &c);
+      Link to_c(&c);
+      tenon_storage* storage = new_in(arena, kMiB, 5);
+      lend(to_b.here, {storage});
+      tenon_storage_release(storage);
+      const int in_b = b.receive(to_b.there).object;
+      CHECK(b.pass(between.left, in_b).ok());
+      const int in_c = c.receive(between.right).object;
+      CHECK(c.pass(to_c.there, in_c).ok());
+      tenon_message* back = receive(to_c.here);
+      c.release(in_c);
+      if (kill_forwarder) {
+        b.kill();
+      } else {
+        c.kill();
+      }
+      CHECK_FULL(arena, kMiB);
+      CHECK(shows(back, 5));
+      tenon_message_release(back);
+      if (kill_forwarder) {
+        // C keeps B's tokens until it hears that B is gone, and tells A, for whom it is something unread as any other.
+        CHECK_EQ(c.receive(between.right).outcome.status, TENON_PEER_GONE);
+        pollfd polled{tenon_connection_fd(to_c.here), POLLIN, 0};
+        REQUIRE(poll(&polled, 1, kPatienceMs) == 1);
+        const tenon_wait now = fault::wait_ns(0);
+        CHECK_EQ(CALL(tenon_recv(to_c.here, &now, &back, err)).status, TENON_WOULD_BLOCK);
+      } else {
+        b.release(in_b);
+      }
+      CHECK_COMES_BACK(arena, kMiB);
+      tenon_arena_release(arena);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace leases

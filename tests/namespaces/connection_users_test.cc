@@ -1,0 +1,207 @@
+// Who is at the other end of a connection, and who is let in: this user, root, members of a group. On one machine and between containers.
+#include "lease/kit.h"
+#include "namespaces/talk.h"
+
+FAULT_MAIN
+
+namespace sides {
+namespace {
+
+using fault::Outcome;
+
+constexpr gid_t kGroup = 300'000;
+const Who kOwner{210'001, 210'001, {kGroup}, true, kMeeting};
+const Who kAgain{210'001, 310'001, {}, true, kMeeting};
+const Who kMember{210'002, 210'002, {310'000, kGroup}, true, kMeeting};
+const Who kMemberByItsFirst{210'003, kGroup, {}, true, kMeeting};
+const Who kStranger{210'004, 210'004, {310'000}, true, kMeeting};
+const Who kRoot{};
+
+Who placed(Who who, bool contained) {
+  who.contained = contained;
+  return who;
+}
+
+// A refused socket stays the caller's, as it was.
+void check_refused(int socket, const tenon_connection_options& options, const tenon_peer& peer) {
+  tenon_connection_options adopting = options;
+  adopting.flags |= TENON_CONNECTION_ADOPT_SOCKET;
+  tenon_connection* connection = nullptr;
+  const Outcome outcome = CHECK_STATUS(TENON_PERMISSION, tenon_connection_new(socket, &adopting, &connection, err));
+  CHECK(connection == nullptr && fcntl(socket, F_GETFD) >= 0);
+  CHECK_SAYING(outcome.detail("uid") == std::to_string(peer.uid), outcome.text());
+  CHECK_SAYING(outcome.detail("pid") == std::to_string(peer.pid), outcome.text());
+  CHECK_SAYING(outcome.message.find("user " + std::to_string(peer.uid)) != std::string::npos, outcome.text());
+}
+
+void check_admits(int socket, const tenon_connection_options& options, bool admitted, const tenon_peer& peer) {
+  if (!admitted) {
+    check_refused(socket, options, peer);
+    return;
+  }
+  tenon_connection* connection = nullptr;
+  REQUIRE_OK(tenon_connection_new(socket, &options, &connection, err));
+  const tenon_peer told = peer_of(connection);
+  CHECK(told.pid == peer.pid && told.uid == peer.uid && told.gid == peer.gid);
+  tenon_connection_release(connection);
+}
+
+struct Admitted {
+  bool by_user;
+  bool by_group;
+};
+
+// One end in its turn: everybody by default, and who is to be admitted by each option.
+void try_each(int socket, Admitted admitted, const tenon_peer& peer) {
+  check_admits(socket, admitting(0), true, peer);
+  check_admits(socket, admitting(TENON_CONNECTION_SAME_USER), admitted.by_user, peer);
+  check_admits(socket, admitting(TENON_CONNECTION_GROUP, kGroup), admitted.by_group, peer);
+  check_admits(socket, admitting(TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP, kGroup), admitted.by_group, peer);
+  // Nobody here is of that one.
+  check_admits(socket, admitting(TENON_CONNECTION_GROUP, kGroup + 1), admitted.by_user, peer);
+}
+
+tenon_peer expected(const Who& who, pid_t pid) {
+  tenon_peer peer{};
+  peer.pid = pid;
+  peer.uid = who.uid;
+  peer.gid = who.gid;
+  return peer;
+}
+
+// `owner` listens, `visitor` connects, and each judges the other.
+void meet(const Who& owner, const Who& visitor, Admitted by_owner, Admitted by_visitor) {
+  for (const int type : fault::kSocketTypes) {
+    const Meeting meeting(01777);
+    Line line;
+    Line to_owner;
+    Line to_visitor;
+    Side one(meeting, owner, [&](const std::string& place) {
+      const Door door(place, type);
+      line.signal(0);
+      const int socket = door.let_in();
+      try_each(socket, by_owner, expected(visitor, to_owner.take<pid_t>(1)));
+      line.await(0);
+      close(socket);
+    });
+    Side other(meeting, visitor, [&](const std::string& place) {
+      line.await(1);
+      const int socket = enter(place, type);
+      try_each(socket, by_visitor, expected(owner, to_visitor.take<pid_t>(1)));
+      line.signal(1);
+      close(socket);
+    });
+    // Whose pid a process sees: those of its own container, and of those in it.
+    to_owner.give(0, owner.contained ? pid_t{0} : other.pid());
+    to_visitor.give(0, visitor.contained ? pid_t{0} : one.pid());
+    CHECK_EQ(other.finish(), 0);
+    CHECK_EQ(one.finish(), 0);
+  }
+}
+
+void meet_each_way(const Who& owner, const Who& visitor, Admitted by_owner, Admitted by_visitor) {
+  IN_CHILD([&] {
+    if (geteuid() != 0) fault::skip("only root can be two users");
+    for (const bool owner_contained : {false, true}) {
+      for (const bool visitor_contained : {false, true})
+        meet(placed(owner, owner_contained), placed(visitor, visitor_contained), by_owner, by_visitor);
+    }
+  });
+}
+
+constexpr Admitted kBoth{true, true};
+constexpr Admitted kByGroup{false, true};
+constexpr Admitted kNeither{false, false};
+
+TEST(ConnectionUsers, TheSameUser) { meet_each_way(kOwner, kAgain, kBoth, kBoth); }
+
+// Root is let in by everybody, and lets nobody in but itself and the group.
+TEST(ConnectionUsers, Root) { meet_each_way(kOwner, kRoot, kBoth, kByGroup); }
+
+TEST(ConnectionUsers, AMember) { meet_each_way(kOwner, kMember, kByGroup, kByGroup); }
+
+TEST(ConnectionUsers, AMemberByItsFirstGroup) { meet_each_way(kOwner, kMemberByItsFirst, kByGroup, kByGroup); }
+
+TEST(ConnectionUsers, AStranger) { meet_each_way(kOwner, kStranger, kNeither, kByGroup); }
+
+// Who made a user namespace is root there, and itself everywhere else.
+TEST(ConnectionUsers, RootOfAUserNamespace) {
+  IN_CHILD([] {
+    if (geteuid() != 0) fault::skip("only root can be two users");
+    const Meeting meeting(01777);
+    Line line;
+    Side owner(meeting, placed(kOwner, false), [&](const std::string& place) {
+      const Door door(place, SOCK_STREAM);
+      line.signal(0);
+      const int socket = door.let_in();
+      line.await(0);
+      try_each(socket, kNeither, expected(kStranger, line.take<pid_t>(0)));
+      close(socket);
+    });
+    Side stranger(meeting, placed(kStranger, false), [&](const std::string& place) {
+      line.await(1);
+      REQUIRE(prctl(PR_SET_DUMPABLE, 1) == 0);  // else what it has in /proc is root's, since it was root
+      if (unshare(CLONE_NEWUSER) != 0) fault::skip(std::string("no user namespace can be made: ") + std::strerror(errno));
+      write_file("/proc/self/setgroups", "deny");
+      write_file("/proc/self/uid_map", "0 210004 1");
+      write_file("/proc/self/gid_map", "0 210004 1");
+      CHECK(geteuid() == 0 && getegid() == 0);
+      const int socket = enter(place, SOCK_STREAM);
+      line.signal(1);
+      line.give(1, getpid());
+      // And here the owner is nobody that has a number.
+      tenon_connection* connection = nullptr;
+      const tenon_connection_options options = admitting(TENON_CONNECTION_SAME_USER);
+      CHECK_STATUS(TENON_PERMISSION, tenon_connection_new(socket, &options, &connection, err));
+      close(socket);
+    });
+    if (stranger.finish() != 0) {
+      CHECK(false);
+      owner.kill();
+      return;
+    }
+    CHECK_EQ(owner.finish(), 0);
+  });
+}
+
+// Lent to a member of the group in another container, who is killed.
+TEST(ConnectionUsers, AMemberBorrowsUnderALease) {
+  IN_CHILD([] {
+    if (geteuid() != 0) fault::skip("only root can be two users");
+    const tenon_connection_options options = admitting(TENON_CONNECTION_GROUP, kGroup);
+    const Meeting meeting(01777);
+    Line line;
+    Line to_lender;
+    Side lender(meeting, kOwner, [&](const std::string& place) {
+      tenon_arena* arena = leases::new_arena(leases::kMiB);
+      const Door door(place, SOCK_SEQPACKET);
+      line.signal(0);
+      tenon_connection* connection = fault::new_connection(door.let_in(), &options);
+      tenon_storage* storage = leases::new_in(arena, leases::kMiB, 5);
+      leases::lend(connection, {storage});
+      tenon_storage_release(storage);
+      line.await(0);
+      const std::vector<tenon_lease_holder> all = leases::holders();
+      CHECK(all.size() == 1 && all[0].pid == 0 && all[0].uid == kMember.uid && all[0].leases == 1);
+      CHECK_FULL(arena, leases::kMiB);
+      to_lender.signal(1);
+      CHECK_COMES_BACK(arena, leases::kMiB);
+      tenon_connection_release(connection);
+    });
+    Side member(meeting, kMember, [&](const std::string& place) {
+      line.await(1);
+      tenon_connection* connection = fault::new_connection(enter(place, SOCK_SEQPACKET), &options);
+      tenon_message* message = leases::receive(connection);
+      CHECK(leases::shows(message, 5));
+      if (fault::g_failures > 0) _exit(1);
+      line.signal(1);
+      pause();
+    });
+    to_lender.await(0);
+    member.kill();
+    CHECK_EQ(lender.finish(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace sides
