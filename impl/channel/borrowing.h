@@ -20,8 +20,8 @@ class Borrowing {
  public:
   // `guard`: the connection's, borrowed.
   explicit Borrowing(memory::UnreadGuard* guard) noexcept : guard_(guard) {}
-  // Takes the tokens' fds, the first of `fds`, or leaves those that are not kept; those that the kernel dropped are missing. The leases are given back with `out`, whatever
-  // becomes of the message. CORRUPT: the peer does not keep to the protocol.
+  // Takes the tokens' fds, the first of `fds`, or leaves those that are not kept; those that the kernel dropped are missing. The leases are
+  // given back with `out`, whatever becomes of the message. CORRUPT: the peer does not keep to the protocol.
   Status take(const LeaseBlock& block, std::span<os::Fd> fds, std::vector<memory::Lease>* out);
   // Tokens came that could not be read. The peer takes them for known, so nothing that it lends can be counted on any more.
   void miss() noexcept { missed_ = true; }

@@ -276,7 +276,8 @@ Status FrameSocket::fill(os::Waiter& waiter) {
   }
   for (;;) {
     os::ReceivedFds fds;
-    const os::Transfer got = os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_}, waiter.unbounded() && !tells_waits_, &fds);
+    const os::Transfer got =
+        os::receive_message(fd_, {buffer_.get() + end_, kBufferSize - end_}, waiter.unbounded() && !tells_waits_, &fds);
     switch (got.error) {
       case 0:
         if (got.nbytes == 0) return end_of_stream(fds.size() > 0);

@@ -23,9 +23,7 @@ struct TokenRecord {
   uint64_t id = 0;  // the sender's, never used again on this connection
   TokenKind kind = TokenKind::kAccount;
 };
-constexpr uint32_t fds_of(TokenKind kind) noexcept {
-  return kind == TokenKind::kAccount ? 3 : kind == TokenKind::kInherited ? 1 : 0;
-}
+constexpr uint32_t fds_of(TokenKind kind) noexcept { return kind == TokenKind::kAccount ? 3 : kind == TokenKind::kInherited ? 1 : 0; }
 
 struct LeaseBlock {
   uint64_t account = 0;  // the ledger that the slots are of

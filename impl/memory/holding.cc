@@ -62,8 +62,8 @@ Result<Ref<Holding>> Holding::open(os::Fd* token, os::Fd* page, os::Fd* bell) {
   holding->token_ = make_token({});
   if (page->is_open()) {
     TENON_TRY(check_page(page->get(), &holding->slots_));
-    TENON_ASSIGN(holding->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable, page->get(), 0,
-                                                     lease_page::page_nbytes(holding->slots_)));
+    TENON_ASSIGN(holding->page_,
+                 os::Mapping::create(os::Mapping::Kind::kSharedWritable, page->get(), 0, lease_page::page_nbytes(holding->slots_)));
     page->reset();
   }
   holding->token_->fd = std::move(*token);

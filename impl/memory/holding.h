@@ -37,7 +37,8 @@ enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
 
 class Holding : public Counted {
  public:
-  // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only together. Takes the fds over on success.
+  // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only together. Takes the fds over on
+  // success.
   static Result<Ref<Holding>> open(os::Fd* token, os::Fd* page, os::Fd* bell);
 
   // Slots are below this; 0: leases end only together.

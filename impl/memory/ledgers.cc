@@ -226,7 +226,8 @@ uint64_t own_ledger_of(int token) noexcept {
   if (all.open.empty()) return 0;
   Result<uint64_t> id = os::token_id(token);
   if (!id.is_ok()) return 0;
-  const auto found = std::find_if(all.open.begin(), all.open.end(), [&](const auto& each) { return each.second->token_id() == id.value(); });
+  const auto found =
+      std::find_if(all.open.begin(), all.open.end(), [&](const auto& each) { return each.second->token_id() == id.value(); });
   return found == all.open.end() ? 0 : found->second->id();
 }
 
@@ -307,7 +308,8 @@ std::string describe_holders() {
     } else {
       text += format("a process of uid %u that this one cannot see", each.borrower.uid);
     }
-    text += format(": %llu leases of %llu bytes", static_cast<unsigned long long>(each.leases), static_cast<unsigned long long>(each.nbytes));
+    text +=
+        format(": %llu leases of %llu bytes", static_cast<unsigned long long>(each.leases), static_cast<unsigned long long>(each.nbytes));
   }
   if (all.size() > kMost) text += format("; and %zu more", all.size() - kMost);
   return text.empty() ? "nobody" : text;

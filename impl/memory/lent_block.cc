@@ -96,6 +96,7 @@ void LentBlock::dispose() noexcept {
 }
 
 void end_leases(std::span<Leased* const> objects) noexcept {
+  bool any_freed = false;
   constexpr size_t kBatch = 64;
   for (; !objects.empty(); objects = objects.subspan(std::min(objects.size(), kBatch))) {
     const auto batch = objects.first(std::min(objects.size(), kBatch));
@@ -113,6 +114,7 @@ void end_leases(std::span<Leased* const> objects) noexcept {
         object->lease_ended();
         object->release();
       }
+      any_freed |= t_freed != freed.data();
       t_freed = nullptr;
     }
     // The last reference to a storage that came from elsewhere ends a lease there, and takes any lock.
@@ -121,7 +123,7 @@ void end_leases(std::span<Leased* const> objects) noexcept {
       others[i]->release();
     }
   }
-  signal_space();
+  if (any_freed) signal_space();  // and else not: a waiter that looks for ended leases would wake itself
 }
 
 }  // namespace tenon::memory

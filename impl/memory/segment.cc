@@ -123,8 +123,7 @@ Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const Back
     TENON_TRY(os::add_seals(it.write_fd_.get(), kSizeSeals));
     return segment;
   }
-  TENON_ASSIGN(it.mapping_,
-               os::Mapping::create(Kind::kSharedWritable, it.write_fd_.get(), 0, nbytes, backing ? backing->page_nbytes : 0));
+  TENON_ASSIGN(it.mapping_, os::Mapping::create(Kind::kSharedWritable, it.write_fd_.get(), 0, nbytes, backing ? backing->page_nbytes : 0));
   if (backing) {
     TENON_TRY(apply_backing(it.mapping_.base(), nbytes, request, backing.get()));
     it.backing_ = std::move(backing);
@@ -222,8 +221,7 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
 
 // RLIMIT_FSIZE was asked when the segment got its size, and does not hold for pages inside it.
 Status Segment::reserve(uint64_t offset, uint64_t nbytes) {
-  TENON_TRY(backing_ ? make_pages(write_fd_.get(), base(), offset, nbytes, *backing_)
-                     : reserve_in_chunks(write_fd_.get(), offset, nbytes));
+  TENON_TRY(backing_ ? make_pages(write_fd_.get(), base(), offset, nbytes, *backing_) : reserve_in_chunks(write_fd_.get(), offset, nbytes));
   reserved_nbytes_.fetch_add(nbytes, std::memory_order_relaxed);
   segment_totals().reserved_nbytes.fetch_add(nbytes, std::memory_order_relaxed);
   return Status::ok();

@@ -150,7 +150,7 @@ class Segment : public Counted {
   uint64_t nbytes_ = 0;
   std::atomic<uint64_t> reserved_nbytes_{0};  // own: pages that exist
   std::atomic<uint64_t> present_nbytes_{0};   // opened: known to have pages up to here
-  std::unique_ptr<Backing> backing_;                 // null: ordinary pages, anywhere
+  std::unique_ptr<Backing> backing_;          // null: ordinary pages, anywhere
   uint64_t serial_ = 0;
   uint64_t generation_ = 0;
   bool sealed_ = false;

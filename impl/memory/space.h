@@ -42,7 +42,7 @@ class Space {
   uint64_t front() const noexcept { return front_; }
   uint64_t free_nbytes() const noexcept { return free_nbytes_; }  // below the front
   uint64_t room() const noexcept { return free_nbytes_ + (nbytes_ - front_); }
-  uint64_t largest_free() const noexcept;                         // below the front
+  uint64_t largest_free() const noexcept;  // below the front
   // Bytes from here on are as they were born: zero.
   uint64_t touched() const noexcept { return touched_; }
 

@@ -1,6 +1,6 @@
-// What a lender lent may come back to it in a message that it has not read yet. The message carried the lender's own token, or one before it
-// on the same connection did, and the lender does not keep that token: its hang-up would never come. So a ledger whose token is gone waits
-// until whoever had the token sent back has read all that came before.
+// What a lender lent may come back to it in a message that it has not read yet. The message carried the lender's own token, or one before
+// it on the same connection did, and the lender does not keep that token: its hang-up would never come. So a ledger whose token is gone
+// waits until whoever had the token sent back has read all that came before.
 #pragma once
 
 #include <atomic>

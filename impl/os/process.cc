@@ -142,7 +142,7 @@ std::optional<ProcessFacts> process_facts(pid_t pid) {
   }
   if (slurp(folder.get(), "comm", kCommandNbytes, &text) != 0) return std::nullopt;
   if (!text.empty() && text.back() == '\n') text.pop_back();
-  facts.command = "[" + printable(text) + "]";
+  facts.command = format("[%s]", printable(text).c_str());
   return facts;
 }
 

@@ -1,5 +1,5 @@
-// Tokens and bells. A token is the write end of a pipe whose only meaning is that somebody still has it: the kernel reports the hang-up at the
-// read end, the watch, when the last copy is gone, in whatever process or socket queue it was. A pipe and not a socket, because any one
+// Tokens and bells. A token is the write end of a pipe whose only meaning is that somebody still has it: the kernel reports the hang-up at
+// the read end, the watch, when the last copy is gone, in whatever process or socket queue it was. A pipe and not a socket, because any one
 // holder of a socket can shut it down for all. A bell is a socket: a byte on it wakes the other side, and the kernel says who sent it.
 #pragma once
 

@@ -81,8 +81,8 @@ class Storage : public memory::Leased {
 
   // From now on some other process may hold these bytes, for a time that nobody tells: the block is never used again.
   void mark_lent() noexcept { marks_.fetch_or(kLent, std::memory_order_relaxed); }
-  // What a lease of these bytes keeps: the block, or this storage if it came under a lease itself. Null if nothing has to be kept: a segment
-  // of its own, which its holders keep, or what came without a lease.
+  // What a lease of these bytes keeps: the block, or this storage if it came under a lease itself. Null if nothing has to be kept: a
+  // segment of its own, which its holders keep, or what came without a lease.
   Result<Ref<memory::Leased>> leased();
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
   // The lease that it came under, if any. For private openings that go on looking at the lender's pages, set after the opening.
@@ -95,8 +95,8 @@ class Storage : public memory::Leased {
   }
   void move_into(Ref<Segment> segment, uint64_t offset) noexcept;
 
-  // What others have to do when this storage goes, before its segment is let go. One function for all storages: the identity cache's, and that
-  // of names that last as long as a storage.
+  // What others have to do when this storage goes, before its segment is let go. One function for all storages: the identity cache's, and
+  // that of names that last as long as a storage.
   using EndHook = void (*)(Storage*) noexcept;
   void tell_cache(EndHook forget) noexcept { tell(&g_cache_hook, kInCache, forget); }
   void tell_names(EndHook end) noexcept { tell(&g_names_hook, kHasNames, end); }

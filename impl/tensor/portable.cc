@@ -88,8 +88,8 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
                                    [](const SegmentRecord& record) { return record.reach == Reach::kFd; });
   const auto of_segments = static_cast<size_t>(by_fd);
   if (content.leased ? fds.size() <= of_segments : fds.size() != of_segments) {
-    return Status(Code::kInvalidArgument, format("%zu fds for a descriptor that was made with %s%zu", fds.size(),
-                                                 content.leased ? "more than " : "", of_segments))
+    return Status(Code::kInvalidArgument,
+                  format("%zu fds for a descriptor that was made with %s%zu", fds.size(), content.leased ? "more than " : "", of_segments))
         .with("field", std::string("n_fds"));
   }
   const std::vector<uint64_t> needed = needed_nbytes(content);
@@ -128,7 +128,8 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
         TENON_ASSIGN(holding, memory::Holding::open(&token, &none, &none));
         continue;
       }
-      if (!os::is_token(token.get())) return Status(Code::kCorrupt, "a token that is no end of a pipe").with("field", std::string("tokens"));
+      if (!os::is_token(token.get()))
+        return Status(Code::kCorrupt, "a token that is no end of a pipe").with("field", std::string("tokens"));
       if (memory::own_ledger_of(token.get()) == 0) holding->inherit(memory::make_token(std::move(token)));
     }
     for (size_t i = 0; i < content.storages.size(); ++i) leases.emplace_back(holding, 0);

@@ -55,8 +55,12 @@ void copy_in_warm(uint64_t nbytes, size_t rounds) {
   BENCH_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(nbytes)) == 0);
   void* const bytes = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   BENCH_CHECK(bytes != MAP_FAILED);
-  bench::Row row{"copy " + bench::size_text(nbytes) + " into a warm block", "us", "memcpy into mapped shared memory",
-                 {"theirs/ours", "at_least", 0.9}, {}, {}};
+  bench::Row row{"copy " + bench::size_text(nbytes) + " into a warm block",
+                 "us",
+                 "memcpy into mapped shared memory",
+                 {"theirs/ours", "at_least", 0.9},
+                 {},
+                 {}};
   bench::interleave(
       &row, rounds, 1e3,
       [&] {
@@ -73,8 +77,12 @@ void copy_in_warm(uint64_t nbytes, size_t rounds) {
 
 void copy_in_fresh(uint64_t nbytes, size_t rounds) {
   const Bytes source(nbytes, 7);
-  bench::Row row{"copy " + bench::size_text(nbytes) + " into a fresh arena", "ms", "pwrite into a fresh memfd",
-                 {"theirs/ours", "at_least", 0.9}, {}, {}};
+  bench::Row row{"copy " + bench::size_text(nbytes) + " into a fresh arena",
+                 "ms",
+                 "pwrite into a fresh memfd",
+                 {"theirs/ours", "at_least", 0.9},
+                 {},
+                 {}};
   for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
     tenon_arena* arena = new_arena(0);
     const tenon_storage_options options = in(arena);

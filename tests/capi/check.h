@@ -99,8 +99,8 @@ CHECK_UNUSED static void check_fail_status(const char *file, int line, const cha
 
 /* An error is whole: its code, one line of text, and only the details that tenon/error.h names. */
 CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_status code, const tenon_error *error) {
-  static const char *const known[] = {"errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "field", "option",
-                                      "live", "lent", "free", "holders"};
+  static const char *const known[] = {"errno", "limit",  "limit_value", "wanted", "path", "fd",     "pid",
+                                      "field", "option", "live",        "lent",   "free", "holders"};
   const char *message = tenon_error_message(error);
   const char *key;
   size_t i, k;
@@ -235,10 +235,33 @@ CHECK_UNUSED static void check_warm_up(void) {
   close(ends[1]);
 }
 
+/* Whether the library's thread, if there is one, sleeps: what it heard of it has dealt with. */
+CHECK_UNUSED static int check_thread_sleeps(void) {
+  DIR *dir = opendir("/proc/self/task");
+  struct dirent *entry;
+  int sleeps = 1;
+  CHECK(dir != NULL);
+  while ((entry = readdir(dir)) != NULL) {
+    char path[300], line[256] = "";
+    FILE *stat;
+    snprintf(path, sizeof(path), "/proc/self/task/%s/stat", entry->d_name);
+    stat = fopen(path, "re");
+    if (stat == NULL) continue;
+    if (fgets(line, sizeof(line), stat) != NULL && strstr(line, " (tenon) ") != NULL) sleeps = strstr(line, " (tenon) S") != NULL;
+    fclose(stat);
+  }
+  closedir(dir);
+  return sleeps;
+}
+
 CHECK_UNUSED static struct check_held check_hold(void) {
   struct check_held held;
+  int tries;
   check_warm_up();
+  /* What the thread has in hand while others end it lives until the thread lets go of it, too. */
+  for (tries = 0; tries < 10000 && !check_thread_sleeps(); tries++) usleep(1000);
   (void)tenon_storage_trim();
+  for (; tries < 10000 && !check_thread_sleeps(); tries++) usleep(1000);
   held.fds = check_count_fds();
   held.mappings = check_count_mappings();
 #if CHECK_SANITIZED

@@ -491,7 +491,6 @@ static const struct behaviour {
                    {"carries shapes and names", shapes_lender, shapes_borrower, 0},
                    {"outlives the lender", death_lender, death_borrower, 1}};
 
-/* One side in a process of its own, which counts what it holds before and after. */
 /* A ledger ends when the other side has let go of what it was lent, and that may be a moment after this side is through. */
 static struct check_held hold_again(struct check_held before) {
   struct check_held now = check_hold();
@@ -503,6 +502,7 @@ static struct check_held hold_again(struct check_held before) {
   return now;
 }
 
+/* One side in a process of its own, which counts what it holds before and after. */
 static pid_t start_side(void (*role)(struct side*), int control, int data, int other_control, int other_data) {
   pid_t child;
   fflush(NULL);

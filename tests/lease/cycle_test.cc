@@ -1,5 +1,5 @@
-// What a lender lent comes back to it: A lends to B, B lends the same on to A. A keeps its block then, and no lease on itself, which would never
-// end if B died.
+// What a lender lent comes back to it: A lends to B, B lends the same on to A. A keeps its block then, and no lease on itself, which would
+// never end if B died.
 #include "lease/agent.h"
 
 LEASES_MAIN

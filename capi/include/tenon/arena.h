@@ -49,22 +49,22 @@ typedef struct tenon_arena_options {
 
 /** What an arena holds, and what it got. All figures are of one moment. */
 typedef struct tenon_arena_stats {
-  size_t struct_size;           /**< sizeof(tenon_arena_stats), set by the caller */
-  uint64_t bytes_capacity;      /**< what it can hold */
-  uint64_t bytes_reserved;      /**< memory that it has from the system */
-  uint64_t bytes_live;          /**< in storages of this process */
-  uint64_t bytes_lent;          /**< under leases, whether their storage still lives here or not */
-  uint64_t bytes_free;          /**< reserved, and nobody's */
-  uint64_t bytes_largest_free;  /**< the longest free piece */
-  uint64_t bytes_retired;       /**< lent without a lease (by fd, by name) and released: never used again */
-  uint64_t bytes_peak;          /**< the most that was live or lent at once */
-  uint64_t blocks_live;         /**< storages of this process */
-  uint64_t blocks_lent;         /**< blocks under leases */
-  uint32_t fragmentation;       /**< of the free bytes, how many in 1,000 lie outside the longest piece */
-  tenon_pages pages;            /**< which pages it got: TENON_PAGES_*, not AUTO */
-  uint64_t page_nbytes;         /**< and of what size */
-  int32_t numa_node;            /**< the node that it is bound to; -1: none */
-  uint32_t locked;              /**< 1 if never swapped out */
+  size_t struct_size;          /**< sizeof(tenon_arena_stats), set by the caller */
+  uint64_t bytes_capacity;     /**< what it can hold */
+  uint64_t bytes_reserved;     /**< memory that it has from the system */
+  uint64_t bytes_live;         /**< in storages of this process */
+  uint64_t bytes_lent;         /**< under leases, whether their storage still lives here or not */
+  uint64_t bytes_free;         /**< reserved, and nobody's */
+  uint64_t bytes_largest_free; /**< the longest free piece */
+  uint64_t bytes_retired;      /**< lent without a lease (by fd, by name) and released: never used again */
+  uint64_t bytes_peak;         /**< the most that was live or lent at once */
+  uint64_t blocks_live;        /**< storages of this process */
+  uint64_t blocks_lent;        /**< blocks under leases */
+  uint32_t fragmentation;      /**< of the free bytes, how many in 1,000 lie outside the longest piece */
+  tenon_pages pages;           /**< which pages it got: TENON_PAGES_*, not AUTO */
+  uint64_t page_nbytes;        /**< and of what size */
+  int32_t numa_node;           /**< the node that it is bound to; -1: none */
+  uint32_t locked;             /**< 1 if never swapped out */
 } tenon_arena_stats;
 
 /**

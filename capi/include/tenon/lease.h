@@ -17,14 +17,14 @@ TENON_BEGIN_DECLS
 
 /** Who holds leases of this process's blocks. */
 typedef struct tenon_lease_holder {
-  size_t struct_size;    /**< sizeof(tenon_lease_holder), set by the caller */
-  int32_t pid;           /**< as the kernel tells it; 0: of a pid namespace that this process does not see */
-  uint32_t uid;          /**< as the kernel tells it */
-  uint64_t leases;       /**< that stand now */
-  uint64_t nbytes;       /**< of their blocks; a block with two leases counts twice */
-  uint64_t granted;      /**< leases ever granted */
+  size_t struct_size;     /**< sizeof(tenon_lease_holder), set by the caller */
+  int32_t pid;            /**< as the kernel tells it; 0: of a pid namespace that this process does not see */
+  uint32_t uid;           /**< as the kernel tells it */
+  uint64_t leases;        /**< that stand now */
+  uint64_t nbytes;        /**< of their blocks; a block with two leases counts twice */
+  uint64_t granted;       /**< leases ever granted */
   uint64_t granted_bytes; /**< of their blocks */
-  uint64_t age_ns;       /**< since the first of them */
+  uint64_t age_ns;        /**< since the first of them */
 } tenon_lease_holder;
 
 /**

@@ -33,11 +33,11 @@ enum {
 
 /** How a storage is made. NULL, where one is taken, means all zero: TENON_MODE_SHARED, in the arena, 64-byte aligned. */
 typedef struct tenon_storage_options {
-  size_t struct_size; /**< sizeof(tenon_storage_options), set by the caller */
-  tenon_mode mode;    /**< TENON_MODE_*; ignored for private and wrapped memory */
-  uint32_t flags;     /**< TENON_STORAGE_* */
-  uint64_t alignment; /**< bytes, a power of two up to 4096; 0: 64 */
-  tenon_arena *arena; /**< borrowed for the call; where it is born, in the arena's mode; NULL: in the library's own */
+  size_t struct_size;            /**< sizeof(tenon_storage_options), set by the caller */
+  tenon_mode mode;               /**< TENON_MODE_*; ignored for private and wrapped memory */
+  uint32_t flags;                /**< TENON_STORAGE_* */
+  uint64_t alignment;            /**< bytes, a power of two up to 4096; 0: 64 */
+  tenon_arena *arena;            /**< borrowed for the call; where it is born, in the arena's mode; NULL: in the library's own */
   const struct tenon_wait *wait; /**< borrowed for the call; how long a full arena is waited for; NULL: not at all */
 } tenon_storage_options;
 

@@ -1,8 +1,8 @@
 /* Arenas and leases. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "kinds.h"
