@@ -26,7 +26,7 @@ using Word = std::atomic<uint64_t>;
 using Flag = std::atomic<uint32_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8 && Flag::is_always_lock_free && sizeof(Flag) == 4);
 
-struct Header {
+struct Header {  // NOLINT(clang-analyzer-optin.performance.Padding): what each side writes has a cache line of its own
   std::array<uint8_t, 8> magic;
   uint32_t version;
   uint32_t slots;

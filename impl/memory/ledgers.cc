@@ -275,7 +275,8 @@ void begin_waiting() noexcept {
 void stop_waiting() noexcept {
   State& all = state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (all.waiting > 0 && --all.waiting > 0) return;
+  if (all.waiting > 0) --all.waiting;
+  if (all.waiting > 0) return;
   for (const auto& [watch, ledger] : all.open) ledger->set_waiting(false);
 }
 

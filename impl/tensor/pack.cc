@@ -85,7 +85,8 @@ constexpr size_t kKeptNbytes = size_t{1} << 20;
 
 template <typename Container>
 void empty(Container* container) noexcept {
-  if (container->capacity() * sizeof(typename Container::value_type) > kKeptNbytes) {
+  constexpr size_t kNbytesOfOne = sizeof(typename Container::value_type);  // NOLINT(bugprone-sizeof-expression): a pointer is meant
+  if (container->capacity() * kNbytesOfOne > kKeptNbytes) {
     Container().swap(*container);
   } else {
     container->clear();
