@@ -253,5 +253,5 @@ int scan_as_told(char** argv) {
 
 int main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "--scan") == 0) return leases::scan_as_told(argv);
-  return leases::main_of(argc, argv);
+  return names::main_with_agents<leases::Served>(argc, argv);
 }

@@ -2,9 +2,6 @@
 // top to bottom in one place, and what it says of two processes is true of two that have nothing in common.
 #pragma once
 
-#include <poll.h>
-#include <sys/syscall.h>
-
 #include "filename/served.h"
 
 namespace names {
@@ -19,23 +16,10 @@ struct Done {
   bool ok() const { return outcome.ok(); }
 };
 
-class Agent {
+class Agent : public AgentProcess {
  public:
   // Under another user, if told so: root only.
   explicit Agent(uid_t uid = 0, gid_t gid = 0, gid_t group = 0) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    std::fflush(nullptr);
-    pid_ = fork();
-    REQUIRE(pid_ >= 0);
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const std::string number = std::to_string(dup(ends[1]));
-      execl("/proc/self/exe", "agent", "--agent", number.c_str(), nullptr);
-      _exit(127);
-    }
-    close(ends[1]);
-    socket_ = ends[0];
     if (uid != 0) {
       Request request;
       request.op = Op::kBecome;
@@ -45,14 +29,10 @@ class Agent {
       ask(request);
     }
   }
-  Agent(const Agent&) = delete;
-  Agent& operator=(const Agent&) = delete;
-  Agent(Agent&& other) noexcept : pid_(other.pid_), socket_(other.socket_), child_(other.child_) { other.pid_ = -1; }
+  Agent(Agent&& other) noexcept = default;
   ~Agent() {
-    if (pid_ > 0) quit();
+    if (is_there()) quit();
   }
-
-  pid_t pid() const { return pid_; }
 
   Done create(const Naming& naming, uint64_t nbytes, uint64_t seed = 1) { return named(Op::kCreate, naming, nbytes, seed); }
   // Makes and lends it: the handle is in the answer.
@@ -121,19 +101,9 @@ class Agent {
     ask(plain(Op::kExit, -1));
     end(0);
   }
-  void kill() {
-    CHECK(::kill(pid_, SIGKILL) == 0);
-    end(SIGKILL);
-  }
-  void signal(int number) const { CHECK(::kill(pid_, number) == 0); }
-  // Until the kernel says that it stands still.
-  void stop() const {
-    signal(SIGSTOP);
-    REQUIRE(soon([this] { return state() == 'T'; }));
-  }
 
  private:
-  Agent(pid_t pid, int socket) : pid_(pid), socket_(socket), child_(false) {}
+  Agent(pid_t pid, int socket) : AgentProcess(pid, socket) {}
 
   static Request plain(Op op, int slot) {
     Request request;
@@ -177,19 +147,8 @@ class Agent {
 
   Done ask(const Request& request, int fd = -1, int* received = nullptr) {
     Reply reply;
-    int came = -1;
-    REQUIRE(put_packet(socket_, &request, sizeof request, fd));
-    REQUIRE(take_packet(socket_, &reply, sizeof reply, &came));
-    if (received != nullptr) *received = came;
     Done done;
-    done.outcome.status = reply.status;
-    done.outcome.message = reply.message;
-    for (const char* at = reply.details; *at != '\0';) {
-      const std::string key = at;
-      at += key.size() + 1;
-      done.outcome.details[key] = at;
-      at += std::strlen(at) + 1;
-    }
+    done.outcome = exchange(request, fd, &reply, received);
     done.slot = reply.slot;
     done.value = reply.value;
     done.handle = reply.handle;
@@ -197,48 +156,9 @@ class Agent {
     done.swept = reply.swept;
     return done;
   }
-
-  char state() const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    const size_t at = text.rfind(") ");
-    return at == std::string::npos ? '?' : text[at + 2];
-  }
-
-  void end(int status) {
-    close(socket_);
-    if (child_) {
-      const int how = fault::join(pid_);
-      CHECK_SAYING(how == status, fault::how_it_ended(how));
-    } else {
-      // Somebody else's child, or by now a child of who knows whom.
-      const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-      if (pidfd >= 0) {
-        pollfd waiting{pidfd, POLLIN, 0};
-        REQUIRE(poll(&waiting, 1, kPatienceMs * 2) == 1);
-        close(pidfd);
-      }
-    }
-    pid_ = -1;
-  }
-
-  pid_t pid_ = -1;
-  int socket_ = -1;
-  bool child_ = true;
 };
 
-inline int main_of(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "--agent") == 0) {
-    alarm(fault::kWatchdogSeconds);
-    const int socket = std::atoi(argv[2]);
-    fcntl(socket, F_SETFD, FD_CLOEXEC);
-    Served(socket).run();
-  }
-  return fault::run_all(argc, argv);
-}
-
 #define NAMES_MAIN \
-  int main(int argc, char** argv) { return ::names::main_of(argc, argv); }
+  int main(int argc, char** argv) { return ::names::main_with_agents<::names::Served>(argc, argv); }
 
 }  // namespace names

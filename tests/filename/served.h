@@ -3,7 +3,7 @@
 
 #include <grp.h>
 
-#include "filename/kit.h"
+#include "filename/agent_process.h"
 
 namespace names {
 
@@ -58,45 +58,6 @@ struct Reply {
   char message[600] = {};
   char details[1400] = {};  // key, NUL, value, NUL, ...
 };
-
-// One packet with at most one fd. False: the other end is gone.
-inline bool put_packet(int socket, const void* data, size_t nbytes, int fd) {
-  iovec part{const_cast<void*>(data), nbytes};
-  msghdr packet{};
-  packet.msg_iov = &part;
-  packet.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd >= 0) {
-    packet.msg_control = control;
-    packet.msg_controllen = sizeof control;
-    cmsghdr* head = CMSG_FIRSTHDR(&packet);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
-  }
-  ssize_t done = 0;
-  while ((done = sendmsg(socket, &packet, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
-  }
-  return done == static_cast<ssize_t>(nbytes);
-}
-
-inline bool take_packet(int socket, void* data, size_t nbytes, int* fd) {
-  iovec part{data, nbytes};
-  msghdr packet{};
-  packet.msg_iov = &part;
-  packet.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  packet.msg_control = control;
-  packet.msg_controllen = sizeof control;
-  ssize_t done = 0;
-  while ((done = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  *fd = -1;
-  if (done != static_cast<ssize_t>(nbytes)) return false;
-  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr) std::memcpy(fd, CMSG_DATA(head), sizeof *fd);
-  return true;
-}
 
 class Served {
  public:
@@ -195,32 +156,11 @@ class Served {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         break;
       }
-      case Op::kFork: reply->value = fork_one(out); break;
+      case Op::kFork: reply->value = fork_agent(&socket_, out, [this] { run(); }); break;
       case Op::kExit: break;
     }
     reply->slot = keep(made);
     return outcome;
-  }
-
-  uint64_t fork_one(int* out) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    std::signal(SIGCHLD, SIG_IGN);  // nobody waits for it
-    std::fflush(nullptr);
-    // AddressSanitizer's allocator has locks that fork does not know: no other thread may be in it just now.
-    if (FAULT_ASAN) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      alarm(fault::kWatchdogSeconds);
-      close(ends[0]);
-      close(socket_);
-      socket_ = ends[1];
-      run();
-    }
-    close(ends[1]);
-    *out = ends[0];
-    return static_cast<uint64_t>(child);
   }
 
   int socket_;

@@ -2,9 +2,6 @@
 // test reads from top to bottom in one place.
 #pragma once
 
-#include <poll.h>
-#include <sys/syscall.h>
-
 #include "lease/served.h"
 
 namespace leases {
@@ -25,31 +22,13 @@ struct Accepts {
   uint64_t max_segments = 0;
 };
 
-class Agent {
+class Agent : public names::AgentProcess {
  public:
-  Agent() {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    std::fflush(nullptr);
-    pid_ = fork();
-    REQUIRE(pid_ >= 0);
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const std::string number = std::to_string(dup(ends[1]));
-      execl("/proc/self/exe", "agent", "--agent", number.c_str(), nullptr);
-      _exit(127);
-    }
-    close(ends[1]);
-    socket_ = ends[0];
-  }
-  Agent(const Agent&) = delete;
-  Agent& operator=(const Agent&) = delete;
-  Agent(Agent&& other) noexcept : pid_(other.pid_), socket_(other.socket_), child_(other.child_) { other.pid_ = -1; }
+  Agent() = default;
+  Agent(Agent&& other) noexcept = default;
   ~Agent() {
-    if (pid_ > 0) quit();
+    if (is_there()) quit();
   }
-
-  pid_t pid() const { return pid_; }
 
   int arena(uint64_t capacity, tenon_mode mode = TENON_MODE_SHARED) {
     return ask({.op = Op::kArena, .flags = mode, .nbytes = capacity}).object;
@@ -95,67 +74,19 @@ class Agent {
     ask({.op = Op::kExit});
     end(0);
   }
-  void kill() {
-    CHECK(::kill(pid_, SIGKILL) == 0);
-    end(SIGKILL);
-  }
-  void stop() const {
-    CHECK(::kill(pid_, SIGSTOP) == 0);
-    REQUIRE(soon([this] { return state() == 'T'; }));
-  }
-  void go_on() const { CHECK(::kill(pid_, SIGCONT) == 0); }
 
  private:
-  Agent(pid_t pid, int socket) : pid_(pid), socket_(socket), child_(false) {}
+  Agent(pid_t pid, int socket) : AgentProcess(pid, socket) {}
 
   Done ask(const Request& request, int fd = -1, int* received = nullptr) {
     Reply reply;
-    int came = -1;
-    REQUIRE(names::put_packet(socket_, &request, sizeof request, fd));
-    REQUIRE(names::take_packet(socket_, &reply, sizeof reply, &came));
-    if (received != nullptr) *received = came;
     Done done;
-    done.outcome.status = reply.status;
-    done.outcome.message = reply.message;
-    for (const char* at = reply.details; *at != '\0';) {
-      const std::string key = at;
-      at += key.size() + 1;
-      done.outcome.details[key] = at;
-      at += std::strlen(at) + 1;
-    }
+    done.outcome = exchange(request, fd, &reply, received);
     done.object = reply.object;
     done.value = reply.value;
     done.stats = reply.stats;
     return done;
   }
-
-  char state() const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    const size_t at = text.rfind(") ");
-    return at == std::string::npos ? '?' : text[at + 2];
-  }
-
-  void end(int status) {
-    close(socket_);
-    if (child_) {
-      const int how = fault::join(pid_);
-      CHECK_SAYING(how == status, fault::how_it_ended(how));
-    } else {
-      const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-      if (pidfd >= 0) {
-        pollfd waiting{pidfd, POLLIN, 0};
-        REQUIRE(poll(&waiting, 1, kPatienceMs * 2) == 1);
-        close(pidfd);
-      }
-    }
-    pid_ = -1;
-  }
-
-  pid_t pid_ = -1;
-  int socket_ = -1;
-  bool child_ = true;
 };
 
 // A connection of this process, and its other end in the agent.
@@ -186,17 +117,7 @@ struct Between {
   }
 };
 
-inline int main_of(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "--agent") == 0) {
-    alarm(fault::kWatchdogSeconds);
-    const int socket = std::atoi(argv[2]);
-    fcntl(socket, F_SETFD, FD_CLOEXEC);
-    Served(socket).run();
-  }
-  return fault::run_all(argc, argv);
-}
-
 #define LEASES_MAIN \
-  int main(int argc, char** argv) { return ::leases::main_of(argc, argv); }
+  int main(int argc, char** argv) { return ::names::main_with_agents<::leases::Served>(argc, argv); }
 
 }  // namespace leases

@@ -147,7 +147,7 @@ class Served {
         *object = {};
         break;
       }
-      case Op::kFork: reply->value = fork_one(out); break;
+      case Op::kFork: reply->value = names::fork_agent(&socket_, out, [this] { run(); }); break;
       case Op::kSpawn: reply->value = spawn_one(); break;
       case Op::kScribble: reply->value = scribble(request); break;
       case Op::kRing: reply->value = ring(request); break;
@@ -166,27 +166,6 @@ class Served {
     if (outcome.ok() && (made.arena != nullptr || made.storage != nullptr || made.connection != nullptr || made.message != nullptr))
       reply->object = keep(made);
     return outcome;
-  }
-
-  uint64_t fork_one(int* out) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    std::signal(SIGCHLD, SIG_IGN);  // nobody waits for it
-    std::fflush(nullptr);
-    // AddressSanitizer's allocator has locks that fork does not know: no other thread may be in it just now.
-    if (FAULT_ASAN) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      alarm(fault::kWatchdogSeconds);
-      close(ends[0]);
-      close(socket_);
-      socket_ = ends[1];
-      run();
-    }
-    close(ends[1]);
-    *out = ends[0];
-    return static_cast<uint64_t>(child);
   }
 
   // A program that knows nothing of Tenon, and outlives the agent.

@@ -1,0 +1,178 @@
+// A process that is this program, started afresh, and does as it is told over a socket: what agents of all kinds of tests have in common.
+#pragma once
+
+#include <poll.h>
+#include <sys/syscall.h>
+
+#include <thread>
+
+#include "filename/kit.h"
+
+namespace names {
+
+// One packet with at most one fd. False: the other end is gone.
+inline bool put_packet(int socket, const void* data, size_t nbytes, int fd) {
+  iovec part{const_cast<void*>(data), nbytes};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof control;
+    cmsghdr* head = CMSG_FIRSTHDR(&packet);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
+  }
+  ssize_t done = 0;
+  while ((done = sendmsg(socket, &packet, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  return done == static_cast<ssize_t>(nbytes);
+}
+
+inline bool take_packet(int socket, void* data, size_t nbytes, int* fd) {
+  iovec part{data, nbytes};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  packet.msg_control = control;
+  packet.msg_controllen = sizeof control;
+  ssize_t done = 0;
+  while ((done = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  *fd = -1;
+  if (done != static_cast<ssize_t>(nbytes)) return false;
+  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr) std::memcpy(fd, CMSG_DATA(head), sizeof *fd);
+  return true;
+}
+
+class AgentProcess {
+ public:
+  AgentProcess(const AgentProcess&) = delete;
+  AgentProcess& operator=(const AgentProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void kill() {
+    signal(SIGKILL);
+    end(SIGKILL);
+  }
+  void signal(int number) const { CHECK(::kill(pid_, number) == 0); }
+  // Until the kernel says that it stands still.
+  void stop() const {
+    signal(SIGSTOP);
+    REQUIRE(soon([this] { return state() == 'T'; }));
+  }
+  void go_on() const { signal(SIGCONT); }
+
+ protected:
+  AgentProcess() {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    std::fflush(nullptr);
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const std::string number = std::to_string(dup(ends[1]));
+      execl("/proc/self/exe", "agent", "--agent", number.c_str(), nullptr);
+      _exit(127);
+    }
+    close(ends[1]);
+    socket_ = ends[0];
+  }
+  // One that another one forked.
+  AgentProcess(pid_t pid, int socket) : pid_(pid), socket_(socket), child_(false) {}
+  AgentProcess(AgentProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(other.socket_), child_(other.child_) {}
+  ~AgentProcess() = default;
+
+  bool is_there() const { return pid_ > 0; }
+
+  template <typename Request, typename Reply>
+  Outcome exchange(const Request& request, int fd, Reply* reply, int* received) {
+    int came = -1;
+    REQUIRE(put_packet(socket_, &request, sizeof request, fd));
+    REQUIRE(take_packet(socket_, reply, sizeof *reply, &came));
+    if (received != nullptr) *received = came;
+    Outcome outcome;
+    outcome.status = reply->status;
+    outcome.message = reply->message;
+    for (const char* at = reply->details; *at != '\0';) {
+      const std::string key = at;
+      at += key.size() + 1;
+      outcome.details[key] = at;
+      at += std::strlen(at) + 1;
+    }
+    return outcome;
+  }
+
+  void end(int status) {
+    close(socket_);
+    if (child_) {
+      const int how = fault::join(pid_);
+      CHECK_SAYING(how == status, fault::how_it_ended(how));
+    } else {
+      // Somebody else's child, or by now a child of who knows whom.
+      const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+      if (pidfd >= 0) {
+        pollfd waiting{pidfd, POLLIN, 0};
+        REQUIRE(poll(&waiting, 1, kPatienceMs * 2) == 1);
+        close(pidfd);
+      }
+    }
+    pid_ = -1;
+  }
+
+ private:
+  char state() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const size_t at = text.rfind(") ");
+    return at == std::string::npos ? '?' : text[at + 2];
+  }
+
+  pid_t pid_ = -1;
+  int socket_ = -1;
+  bool child_ = true;
+};
+
+// In an agent: a child that serves as well, over a socket whose other end is `out`. In the child `socket` is that socket, and `run` never
+// returns.
+template <typename Run>
+uint64_t fork_agent(int* socket, int* out, Run run) {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+  std::signal(SIGCHLD, SIG_IGN);  // nobody waits for it
+  std::fflush(nullptr);
+  // AddressSanitizer's allocator has locks that fork does not know: no other thread may be in it just now.
+  if (FAULT_ASAN) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(fault::kWatchdogSeconds);
+    close(ends[0]);
+    close(*socket);
+    *socket = ends[1];
+    run();
+  }
+  close(ends[1]);
+  *out = ends[0];
+  return static_cast<uint64_t>(child);
+}
+
+// Of a test with agents: a Served that runs, or the tests.
+template <typename Served>
+int main_with_agents(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--agent") == 0) {
+    alarm(fault::kWatchdogSeconds);
+    const int socket = std::atoi(argv[2]);
+    fcntl(socket, F_SETFD, FD_CLOEXEC);
+    Served(socket).run();
+  }
+  return fault::run_all(argc, argv);
+}
+
+}  // namespace names
