@@ -266,8 +266,8 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
   if (FileTail* tail = segment ? segment->find_tail<FileTail>() : nullptr; tail != nullptr) {
     NameClaim range;
     range.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
-    range.offset = storage->offset() - kHead;
     range.nbytes = storage->nbytes();
+    if (range.nbytes > 0) range.offset = storage->offset() - kHead;  // an empty storage is nowhere
     return lend_file(range, tail, options, waiter);
   }
   if (storage->can_move()) {

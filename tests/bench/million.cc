@@ -48,7 +48,8 @@ double books_nbytes() {
     if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
       const bool is_tenon = line.find("memfd:tenon") != std::string::npos;
       is_arena = is_tenon && end - begin > kArenaMin;
-      counts = is_tenon ? "Rss:" : "Pss:";
+      // A program's and a library's own pages are shared with whoever else runs them, and that comes and goes.
+      counts = is_tenon ? "Rss:" : line.find('/') == std::string::npos ? "Pss:" : "none";
     }
     double kib = 0;
     if (!is_arena && line.starts_with(counts) && std::sscanf(line.c_str() + std::strlen(counts), "%lf kB", &kib) == 1) sum += kib * 1024;

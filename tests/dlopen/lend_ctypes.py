@@ -26,7 +26,14 @@ class Dtype(ctypes.Structure):
 
 
 class StorageOptions(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t), ("mode", c_uint32), ("flags", c_uint32), ("alignment", c_uint64)]
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("mode", c_uint32),
+        ("flags", c_uint32),
+        ("alignment", c_uint64),
+        ("arena", c_void_p),
+        ("wait", c_void_p),
+    ]
 
 
 class TensorSpec(ctypes.Structure):

@@ -222,7 +222,7 @@ TEST(Open, Empty) {
     const tenon_filename_handle handle = share(storage);
     CHECK_EQ(look(path_of(handle)).st_size, 64);
     const Done there = other.open(handle);
-    CHECK(there.ok());
+    CHECK_SAYING(there.ok(), there.outcome.text());
     tenon_storage_release(storage);
     CHECK(exists(path_of(handle)));
     other.release(there.slot);

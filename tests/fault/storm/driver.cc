@@ -228,7 +228,7 @@ void Storm::look_at_what_is_left() {
 }
 
 void Storm::run_round(uint64_t number) {
-  plan_ = make_plan(seed_, number);
+  plan_ = make_plan(seed_, number, cycles_);
   hostile_rounds_ += plan_.hostile >= 0 ? 1 : 0;
   begin(plan_);
   strike(plan_);

@@ -30,7 +30,7 @@ struct Member {
 
 class Storm {
  public:
-  Storm(uint64_t seed, Board* board, bool alone) : seed_(seed), board_(board), alone_(alone) {}
+  Storm(uint64_t seed, Board* board, bool alone, bool cycles) : seed_(seed), board_(board), alone_(alone), cycles_(cycles) {}
 
   void run_round(uint64_t number);
   void end();
@@ -57,6 +57,7 @@ class Storm {
   uint64_t seed_;
   Board* board_;
   bool alone_;
+  bool cycles_;
   Plan plan_;
   uint64_t born_ = 0;
   Killer killer_;

@@ -1,7 +1,7 @@
 // The kill storm of leases. Rounds of lenders, borrowers, forwarders, their children and a hostile one here and there, most of them killed
 // at random instructions; after each round the survivors say what is left, which must be nothing within a second.
 //
-// usage: lease_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--expect-wrong-byte]
+// usage: lease_storm [--seed S] [--kills N] [--seconds T] [--rounds R] [--cycles] [--expect-wrong-byte]
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -38,6 +38,7 @@ struct Options {
   uint64_t kills = 1000;
   double seconds = 3600;
   uint64_t rounds = UINT64_MAX;
+  bool cycles = false;
   bool expect_wrong_byte = false;
 };
 
@@ -47,6 +48,10 @@ bool parse(int argc, char** argv, Options* options) {
     const std::string name = argv[i];
     if (name == "--expect-wrong-byte") {
       options->expect_wrong_byte = true;
+      continue;
+    }
+    if (name == "--cycles") {
+      options->cycles = true;
       continue;
     }
     if (i + 1 == argc) return false;
@@ -76,7 +81,7 @@ int run(const Options& options) {
   if (!alone) std::printf("no namespaces of its own (%s): names and sockets are not counted\n", std::strerror(errno));
   Board* const board = Board::create();
   REQUIRE(board != nullptr);
-  Storm storm(options.seed, board, alone);
+  Storm storm(options.seed, board, alone, options.cycles);
   const int64_t begin = now_ns();
   const auto seconds = [begin] { return static_cast<double>(now_ns() - begin) / 1e9; };
   uint64_t round = 0;
@@ -112,7 +117,7 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   storm::Options options;
   if (!storm::parse(argc, argv, &options)) {
-    std::fprintf(stderr, "usage: %s [--seed S] [--kills N] [--seconds T] [--rounds R] [--expect-wrong-byte]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s [--seed S] [--kills N] [--seconds T] [--rounds R] [--cycles] [--expect-wrong-byte]\n", argv[0]);
     return 2;
   }
   return storm::run(options);

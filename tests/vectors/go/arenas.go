@@ -113,7 +113,7 @@ func runLease(c, expect anything) {
 		fail("the age is %v", holders[0].Age)
 	}
 	holders[0].PID, holders[0].Age = 0, 0
-	same("holder", holders[0], tenon.LeaseHolder{0, uint32(os.Getuid()), leases, nbytes, leases, nbytes, 0})
+	same("holder", holders[0], tenon.LeaseHolder{UID: uint32(os.Getuid()), Leases: leases, NBytes: nbytes, Granted: leases, GrantedBytes: nbytes})
 	switch get(c, "end", "") {
 	case "receive":
 		for range messages {
