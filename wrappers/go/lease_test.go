@@ -105,6 +105,7 @@ func TestAKilledBorrowerEndsTheWait(t *testing.T) {
 	ctx := background(t)
 	arena := newArena(t, &tenon.ArenaOptions{Capacity: mib})
 	command, c := start(t, "hold")
+	defer c.Close()
 	check(t, lendAll(ctx, arena, c))
 	check(t, command.Process.Kill())
 	must(tenon.NewStorage(mib, &tenon.StorageOptions{Arena: arena, Wait: ctx})).Close()
@@ -138,6 +139,7 @@ func withoutAThread() error {
 	t := &testing.T{}
 	arena := must(tenon.NewArena(&tenon.ArenaOptions{Capacity: mib}))
 	command, c := start(t, "hold")
+	defer c.Close() // and not before, when the collector sees that nobody uses it any more
 	if err := lendAll(ctx, arena, c); err != nil {
 		return err
 	}
