@@ -57,9 +57,9 @@ inline std::string size_text(uint64_t nbytes) {
 
 // What must hold for the median, and of what: "ours", "ours/theirs", "theirs/ours" or "ours-theirs".
 struct Goal {
-  const char* of;
-  const char* bound;  // "at_most" or "at_least"
-  double value;
+  const char* of = nullptr;     // null: no goal
+  const char* bound = nullptr;  // "at_most" or "at_least"
+  double value = 0;
 };
 
 struct Row {
@@ -78,8 +78,13 @@ inline void print_samples(const char* name, const std::vector<double>& samples) 
 }
 
 inline void print(const Row& row) {
-  std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": {\"of\": \"%s\", \"%s\": %g}", row.measure.c_str(),
-              row.unit, row.against.c_str(), row.goal.of, row.goal.bound, row.goal.value);
+  std::printf("{\"measure\": \"%s\", \"unit\": \"%s\", \"against\": \"%s\", \"goal\": ", row.measure.c_str(), row.unit,
+              row.against.c_str());
+  if (row.goal.of == nullptr) {
+    std::printf("null");
+  } else {
+    std::printf("{\"of\": \"%s\", \"%s\": %g}", row.goal.of, row.goal.bound, row.goal.value);
+  }
   print_samples("ours", row.ours);
   print_samples("theirs", row.theirs);
   std::printf("}\n");
