@@ -160,6 +160,8 @@ TEST(Cycle, OfThree) {
         const tenon_wait now = fault::wait_ns(0);
         CHECK_EQ(CALL(tenon_recv(to_c.here, &now, &back, err)).status, TENON_WOULD_BLOCK);
       } else {
+        // Likewise A B's, should C have died before it said that it has let go.
+        CHECK_EQ(try_receive(to_c.here, &back).status, TENON_PEER_GONE);
         b.release(in_b);
       }
       CHECK_COMES_BACK(arena, kMiB);

@@ -121,7 +121,7 @@ func TestAFullArena(t *testing.T) {
 			t.Errorf("%s is %q, wanted %q", key, full.Details[key], value)
 		}
 	}
-	_, err = tenon.NewStorageFrom([]byte{1}, &tenon.StorageOptions{Arena: arena, Wait: within(t, 10*time.Millisecond)})
+	_, err = tenon.NewStorageFrom([]byte{1}, &tenon.StorageOptions{Arena: arena, Wait: within(t, 300*time.Millisecond)})
 	if !errors.As(err, &full) || !errors.Is(err, tenon.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) || full.Details["holders"] != "nobody" {
 		t.Errorf("%v %+v", err, full)
 	}
