@@ -17,7 +17,7 @@ class Lease {
   Lease() noexcept = default;
   Lease(Ref<Holding> holding, uint32_t slot) noexcept : kept_(holding.detach()), slot_(slot), mark_(fork_mark()) {}
   explicit Lease(Ref<LentBlock> block) noexcept : slot_(kOwnBlock) {
-    if (block) block->lease_began();
+    if (block) block->came_home();
     kept_ = block.detach();
   }
   Lease(Lease&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
@@ -42,7 +42,7 @@ class Lease {
   void end() noexcept {
     if (kept_ == nullptr) return;
     if (LentBlock* const block = own_block(); block != nullptr) {
-      if (block->made_by_this_process()) block->lease_ended();
+      block->left_home();
     } else {
       holding()->give_back(slot_, mark_);
     }

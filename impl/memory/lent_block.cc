@@ -52,6 +52,17 @@ void LentBlock::lease_ended() noexcept {
   figures.lent_nbytes.fetch_sub(leased_nbytes(), std::memory_order_relaxed);
 }
 
+void LentBlock::came_home() noexcept {
+  const std::lock_guard<std::mutex> lock(arena_state().mutex);
+  lease_began();
+}
+
+void LentBlock::left_home() noexcept {
+  if (!made_by_this_process()) return;
+  const std::lock_guard<std::mutex> lock(arena_state().mutex);
+  lease_ended();
+}
+
 void LentBlock::storage_gone(bool retire) noexcept {
   if (retire) leases_.fetch_or(kRetired, std::memory_order_relaxed);
   if (!made_by_this_process()) return;

@@ -44,6 +44,9 @@ class LentBlock final : public Leased {
   LentBlock* as_block() noexcept override { return this; }
   // The storage is gone, its own reference comes next. `retire`: it was lent without a lease, too.
   void storage_gone(bool retire) noexcept;
+  // Of a lease of this process itself: no ledger keeps the board's figures where they are.
+  void came_home() noexcept;
+  void left_home() noexcept;
   // From now on find_lent() finds it. Once, by whoever's block it is.
   void join_lent() noexcept;
   // A child of fork has it, too, and it is not the child's.

@@ -31,7 +31,7 @@ def test_the_library_lies_in_the_package() -> None:
     assert (folder / "py.typed").exists()
     libraries = list(folder.glob("libtenon.so*"))
     assert len(libraries) == 1
-    assert libraries[0].stat().st_size <= 1 << 20
+    assert libraries[0].stat().st_size <= 2 << 20  # with the parts of the C++ library that it needs
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libtenon" in line}
     assert loaded == {str(libraries[0].resolve())}
 
