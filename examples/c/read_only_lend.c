@@ -28,7 +28,7 @@ static int borrow(tenon_connection *connection) {
 int main(void) {
   const float values[] = {0.5F, 1.5F, 2.5F, 3.5F};
   const char *name = "weights";
-  tenon_storage_options frozen = {sizeof(frozen), TENON_MODE_FROZEN, 0, 0};
+  tenon_storage_options frozen = {sizeof(frozen), TENON_MODE_FROZEN, 0, 0, NULL, NULL};
   tenon_tensor_spec spec = {sizeof(spec), {TENON_DTYPE_FLOAT, 32, 1}, 1, (int64_t[]){4}, NULL, 0, 0, 0};
   tenon_storage *storage = NULL;
   tenon_tensor *tensor = NULL;
