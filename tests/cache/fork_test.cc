@@ -9,11 +9,11 @@ NAMES_MAIN
 namespace names {
 namespace {
 
-constexpr int kForks = kSanitized ? 20 : 60;
+constexpr int kForks = 60;
 
-// Its allocator's own locks are not free in a child that was forked beside busy threads.
-void skip_under_asan() {
-  if (FAULT_ASAN) fault::skip("AddressSanitizer's allocator does not survive fork beside busy threads; ThreadSanitizer's does");
+// Their allocators' own locks are not free in a child that was forked beside busy threads.
+void skip_when_sanitized() {
+  if (kSanitized) fault::skip("the sanitizers' allocators do not survive fork beside busy threads");
 }
 
 // Threads that do `work` over and over while this one forks children that do `in_child`.
@@ -29,7 +29,7 @@ void fork_beside(const std::vector<std::function<void()>>& work, const std::func
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      alarm(kSanitized ? 60 : 20);  // a lock that stayed shut ends it
+      alarm(20);  // a lock that stayed shut ends it
       in_child();
       std::fflush(nullptr);
       _exit(fault::g_failures == 0 ? 0 : 1);
@@ -44,7 +44,7 @@ void fork_beside(const std::vector<std::function<void()>>& work, const std::func
 
 TEST(Fork, BesideOpenersAndMakersOfFiles) {
   IN_CHILD([] {
-    skip_under_asan();
+    skip_when_sanitized();
     const Folder folder;
     Agent maker;
     const Done lent = maker.create_shared({.directory = folder.path()}, 1000, 1);
@@ -71,7 +71,7 @@ TEST(Fork, BesideOpenersAndMakersOfFiles) {
 
 TEST(Fork, BesideLendersAndBorrowersOfSockets) {
   IN_CHILD([] {
-    skip_under_asan();
+    skip_when_sanitized();
     const Folder folder;
     Agent lender;
     const Done made = lender.make(TENON_MODE_SHARED, 0, 1000, 1);
@@ -99,7 +99,7 @@ TEST(Fork, BesideLendersAndBorrowersOfSockets) {
 // The arena gives a segment back whose name is served: two locks in the order in which fork takes them.
 TEST(Fork, BesideATrim) {
   IN_CHILD([] {
-    skip_under_asan();
+    skip_when_sanitized();
     const Folder folder;
     const std::string directory = folder.path();
     const auto lend_and_trim = [&] {

@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capi/library_thread.h"
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CHECK_SANITIZED 1
 #elif defined(__has_feature)
@@ -235,33 +237,13 @@ CHECK_UNUSED static void check_warm_up(void) {
   close(ends[1]);
 }
 
-/* Whether the library's thread, if there is one, sleeps: what it heard of it has dealt with. */
-CHECK_UNUSED static int check_thread_sleeps(void) {
-  DIR *dir = opendir("/proc/self/task");
-  struct dirent *entry;
-  int sleeps = 1;
-  CHECK(dir != NULL);
-  while ((entry = readdir(dir)) != NULL) {
-    char path[300], line[256] = "";
-    FILE *stat;
-    snprintf(path, sizeof(path), "/proc/self/task/%s/stat", entry->d_name);
-    stat = fopen(path, "re");
-    if (stat == NULL) continue;
-    if (fgets(line, sizeof(line), stat) != NULL && strstr(line, " (tenon) ") != NULL) sleeps = strstr(line, " (tenon) S") != NULL;
-    fclose(stat);
-  }
-  closedir(dir);
-  return sleeps;
-}
-
 CHECK_UNUSED static struct check_held check_hold(void) {
   struct check_held held;
-  int tries;
   check_warm_up();
   /* What the thread has in hand while others end it lives until the thread lets go of it, too. */
-  for (tries = 0; tries < 10000 && !check_thread_sleeps(); tries++) usleep(1000);
+  library_thread_settle();
   (void)tenon_storage_trim();
-  for (; tries < 10000 && !check_thread_sleeps(); tries++) usleep(1000);
+  library_thread_settle();
   held.fds = check_count_fds();
   held.mappings = check_count_mappings();
 #if CHECK_SANITIZED

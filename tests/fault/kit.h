@@ -26,6 +26,8 @@
 #include <string>
 #include <vector>
 
+#include "capi/library_thread.h"
+
 #if defined(__SANITIZE_THREAD__)
 #define FAULT_TSAN 1
 #elif defined(__has_feature)
@@ -198,7 +200,9 @@ inline void warm_up();
 
 inline Held hold() {
   warm_up();
+  library_thread_settle();
   tenon_storage_trim();
+  library_thread_settle();
   return {};
 }
 
