@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "os/clock.h"
 #include "os/fd.h"
 #include "os/host.h"
 #include "os/memfd.h"
@@ -156,7 +156,7 @@ Boards read_boards() {
   Search search;
   for (const pid_t pid : os::list_processes()) search.look_at(pid);
   Boards boards = search.take();
-  boards.read_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  boards.read_ns = os::monotonic_ns();
   return boards;
 }
 

@@ -8,12 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 
+#include "os/clock.h"
 #include "output.h"
 
 namespace tenon::cli {
@@ -32,10 +32,6 @@ size_t rows_of_terminal() noexcept {
 }
 
 }  // namespace
-
-int64_t monotonic_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool Screen::is_there() {
   const char* term = std::getenv("TERM");
@@ -104,7 +100,7 @@ Screen::Event Screen::read_keys() {
 
 Screen::Event Screen::wait_until(int64_t moment_ns) {
   while (true) {
-    const int64_t left_ms = (moment_ns - monotonic_ns() + 999'999) / 1'000'000;
+    const int64_t left_ms = (moment_ns - os::monotonic_ns() + 999'999) / 1'000'000;
     pollfd fds[] = {{signals_.get(), POLLIN, 0}, {keys_ ? STDIN_FILENO : -1, POLLIN, 0}};
     const int ready = poll(fds, 2, static_cast<int>(std::clamp<int64_t>(left_ms, 0, INT32_MAX)));
     if (ready < 0 && errno != EINTR) return Event::kQuit;

@@ -41,6 +41,4 @@ class Screen {
   os::Fd signals_;
 };
 
-int64_t monotonic_ns() noexcept;
-
 }  // namespace tenon::cli

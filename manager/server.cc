@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "os/clock.h"
 #include "os/local_socket.h"
 #include "os/peer.h"
 #include "os/process.h"
@@ -43,12 +44,6 @@ constexpr int64_t kMessageLingerFactor = 4;
 constexpr int64_t kFirstClientNs = 10'000 * kMillisecond;
 constexpr int64_t kClosingMostNs = 5'000 * kMillisecond;
 
-int64_t monotonic_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 bool is_readable(int fd) noexcept {
   pollfd polled{fd, POLLIN, 0};
   return ::poll(&polled, 1, 0) > 0;
@@ -77,17 +72,17 @@ Status Server::listen_to_all() {
   if (objects_->watch_fd() >= 0) TENON_TRY(poller_.add(objects_->watch_fd(), kWatchKey, true, false));
   starter_ = os::open_pidfd(options_.starter);
   if (starter_.is_open()) TENON_TRY(poller_.add(starter_.get(), kStarterKey, true, false));
-  quiet_since_ns_ = monotonic_ns();
+  quiet_since_ns_ = os::monotonic_ns();
   return {};
 }
 
 void Server::run() {
   std::array<os::Poller::Event, kEventsPerTurn> events;
   for (;;) {
-    const size_t count = poller_.wait(timeout_ns(monotonic_ns()), events);
+    const size_t count = poller_.wait(timeout_ns(os::monotonic_ns()), events);
     for (size_t i = 0; i < count; ++i) handle(events[i]);
     for (const SenderKey key : std::exchange(ended_, {})) sender_ended(key);
-    const int64_t now_ns = monotonic_ns();
+    const int64_t now_ns = os::monotonic_ns();
     if (accept_again_ns_ != 0 && now_ns >= accept_again_ns_) pause_accepting(false);
     objects_->work(kLooksPerTurn, now_ns);
     if (told_to_end_) break;
@@ -137,7 +132,7 @@ void Server::handle(const os::Poller::Event& event) {
       // It will not come any more, so there is nothing to wait for beyond the usual.
       poller_.remove(starter_.get());
       starter_.reset();
-      if (!met_client_) quiet_since_ns_ = monotonic_ns();
+      if (!met_client_) quiet_since_ns_ = os::monotonic_ns();
       met_client_ = true;
       return;
     default: break;
@@ -152,7 +147,7 @@ void Server::handle(const os::Poller::Event& event) {
 void Server::pause_accepting(bool pause) {
   if (!pause && accept_again_ns_ == 0) return;
   static_cast<void>(poller_.change(place_->listener(), kListenerKey, !pause, false));
-  accept_again_ns_ = pause ? monotonic_ns() + kNoFdPauseNs : 0;
+  accept_again_ns_ = pause ? os::monotonic_ns() + kNoFdPauseNs : 0;
 }
 
 void Server::accept_clients() {
@@ -340,7 +335,7 @@ void Server::drop(uint64_t key) {
     std::erase(sender.clients, key);
     if (sender.clients.empty()) forget(sender_key);
   }
-  if (clients_.empty()) quiet_since_ns_ = monotonic_ns();
+  if (clients_.empty()) quiet_since_ns_ = os::monotonic_ns();
   if (accept_again_ns_ != 0) pause_accepting(false);
 }
 

@@ -1,7 +1,6 @@
 #include "memory/board.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <new>
 #include <string>
@@ -11,6 +10,7 @@
 #include "base/fence.h"
 #include "memory/arena_segment.h"
 #include "memory/segment.h"
+#include "os/clock.h"
 #include "os/host.h"
 #include "os/limits.h"
 #include "os/memfd.h"
@@ -29,10 +29,6 @@ using board::RowKind;
 using board::Word;
 
 namespace {
-
-int64_t now_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::array<Word*, 14> words_of(ArenaFigures* figures) noexcept {
   return {&figures->device,      &figures->inode,          &figures->capacity_nbytes, &figures->reserved_nbytes, &figures->used_nbytes,
@@ -93,7 +89,7 @@ bool Board::open() noexcept {
   head->pid = static_cast<uint32_t>(os::process_id());
   head->rows = kRows;
   head->pid_namespace = os::host_identity().pid_namespace;
-  head->began_ns = now_ns();
+  head->began_ns = os::monotonic_ns();
   // Last, so that who finds the fd before sees no board yet.
   full_fence();
   std::copy(board::kMagic.begin(), board::kMagic.end(), head->magic.begin());
@@ -119,7 +115,7 @@ Row* Board::claim() noexcept {
   }
   Row* const found = row_at(index);
   for (Word* const word : words_of(&found->arena)) put(*word, 0);
-  put(found->began_ns, static_cast<uint64_t>(now_ns()));
+  put(found->began_ns, static_cast<uint64_t>(os::monotonic_ns()));
   if (index == end) put(used, end + 1);
   return found;
 }

@@ -1,6 +1,5 @@
 #include "memory/ledger.h"
 
-#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -8,6 +7,7 @@
 #include "base/fork.h"
 #include "memory/lease_page.h"
 #include "memory/ledgers.h"
+#include "os/clock.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 #include "os/service.h"
@@ -44,7 +44,7 @@ Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   Ledger& it = *ledger;
   it.id_ = g_next_id.fetch_add(1, std::memory_order_relaxed);
   it.totals_.borrower = borrower;
-  it.totals_.began_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  it.totals_.began_ns = os::monotonic_ns();
   it.fds_ = std::make_shared<TokenFds>();
   TENON_ASSIGN(os::TokenPair pair, os::create_token());
   TENON_ASSIGN(it.token_id_, os::token_id(pair.token.get()));

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "os/clock.h"
 #include "os/limits.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -41,12 +42,6 @@ constexpr size_t kMostEvents = 64;
 constexpr size_t kStackNbytes = size_t{256} << 10;
 // Buffers per read of a watch: somebody who makes events without end must not keep its reader for ever.
 constexpr int kMostReads = 64;
-
-int64_t monotonic_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 std::optional<uint64_t> kernel_setting(const char* path) noexcept {
   const Fd fd(::open(path, O_RDONLY | O_CLOEXEC));

@@ -8,18 +8,13 @@
 #include <cerrno>
 
 #include "base/checked.h"
+#include "os/clock.h"
 #include "os/limits.h"
 
 namespace tenon::os {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-
-int64_t monotonic_ns() noexcept {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
-}
 
 Status cancelled() { return Status(Code::kCancelled, "the wait was cancelled"); }
 
