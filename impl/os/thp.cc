@@ -35,24 +35,13 @@ std::string chosen_word(const std::string& text) {
 // shared memory gets huge pages unasked.
 class Probe {
  public:
-  Probe() noexcept = default;
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
-  ~Probe() {
-    if (room_ != MAP_FAILED) munmap(room_, 2 * thp_nbytes());
-  }
-
   Result<std::byte*> map() {
     const uint64_t nbytes = thp_nbytes();
     TENON_TRY(check_file_size(nbytes));
     TENON_ASSIGN(const Nonce nonce, random_nonce());
     TENON_ASSIGN(fd_, create_memfd(nonce, nbytes));
-    room_ = mmap(nullptr, 2 * nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room_ == MAP_FAILED) return mapping_limit_status(2 * nbytes);
-    const auto address = reinterpret_cast<uintptr_t>(room_);
-    std::byte* const base = static_cast<std::byte*>(room_) + (nbytes - address % nbytes) % nbytes;
-    if (mmap(base, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_.get(), 0) == MAP_FAILED) return mapping_limit_status(nbytes);
-    return base;
+    TENON_ASSIGN(page_, Mapping::create(Mapping::Kind::kSharedWritable, fd_.get(), 0, nbytes, nbytes));
+    return page_.base();
   }
   // One byte was touched: what the file has tells which page it got.
   Result<bool> is_huge() const {
@@ -63,7 +52,7 @@ class Probe {
 
  private:
   Fd fd_;
-  void* room_ = MAP_FAILED;
+  Mapping page_;
 };
 
 }  // namespace
