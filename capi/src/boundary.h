@@ -54,7 +54,6 @@ Result<Struct> read_struct(const Struct* from, const char* name) {
     return Status(Code::kUnsupported, format("%s has members that this version does not know, and they are set", name));
   }
   std::memcpy(&result, from, sizeof result);
-  result.struct_size = sizeof(Struct);
   return result;
 }
 

@@ -19,31 +19,31 @@ static_assert(static_cast<uint32_t>(Mode::kShared) == TENON_MODE_SHARED &&
               static_cast<uint32_t>(Mode::kLenderWrites) == TENON_MODE_LENDER_WRITES &&
               static_cast<uint32_t>(Mode::kFrozen) == TENON_MODE_FROZEN);
 
-Result<StorageOptions> read_options(const tenon_storage_options* options, uint32_t known_flags) {
+// Into `out`, where it stays: a copy would wait for the single bytes to be stored, in what is called for every block.
+Status read_options(const tenon_storage_options* options, uint32_t known_flags, StorageOptions* out) {
   TENON_ASSIGN(const tenon_storage_options given, read_struct(options, "tenon_storage_options"));
   TENON_TRY(check_flags(given.flags, known_flags, "tenon_storage_options"));
   TENON_TRY(check_argument(given.mode <= TENON_MODE_FROZEN, "the mode is none of SHARED, LENDER_WRITES and FROZEN"));
-  StorageOptions result;
   if (given.alignment != 0) {
     TENON_TRY(
         check_argument(tenon::is_power_of_two(given.alignment) && given.alignment <= 4096, "the alignment is no power of two up to 4096"));
-    result.alignment = given.alignment;
+    out->alignment = given.alignment;
   }
-  result.mode = static_cast<Mode>(given.mode);
-  result.isolated = (given.flags & TENON_STORAGE_ISOLATED) != 0;
-  result.is_private = (given.flags & TENON_STORAGE_PRIVATE) != 0;
-  result.zeroed = (given.flags & TENON_STORAGE_ZEROED) != 0;
-  result.read_only = (given.flags & TENON_STORAGE_READ_ONLY) != 0;
-  if (given.arena == nullptr) return result;
-  TENON_TRY(check_argument(!result.is_private && !result.isolated, "a storage in an arena is neither PRIVATE nor ISOLATED"));
-  result.arena = object(given.arena);
-  const Mode mode = result.arena->options().mode;
-  TENON_TRY(check_argument(given.mode == 0 || result.mode == mode, "the mode is not that of the arena"));
-  result.mode = mode;
+  out->mode = static_cast<Mode>(given.mode);
+  out->isolated = (given.flags & TENON_STORAGE_ISOLATED) != 0;
+  out->is_private = (given.flags & TENON_STORAGE_PRIVATE) != 0;
+  out->zeroed = (given.flags & TENON_STORAGE_ZEROED) != 0;
+  out->read_only = (given.flags & TENON_STORAGE_READ_ONLY) != 0;
+  if (given.arena == nullptr) return Status::ok();
+  TENON_TRY(check_argument(!out->is_private && !out->isolated, "a storage in an arena is neither PRIVATE nor ISOLATED"));
+  out->arena = object(given.arena);
+  const Mode mode = out->arena->options().mode;
+  TENON_TRY(check_argument(given.mode == 0 || out->mode == mode, "the mode is not that of the arena"));
+  out->mode = mode;
   if (given.wait != nullptr) {
-    TENON_ASSIGN(result.wait, read_wait(given.wait));
+    TENON_ASSIGN(out->wait, read_wait(given.wait));
   }
-  return result;
+  return Status::ok();
 }
 
 constexpr uint32_t kNewFlags = TENON_STORAGE_ISOLATED | TENON_STORAGE_PRIVATE | TENON_STORAGE_ZEROED;
@@ -55,7 +55,8 @@ extern "C" {
 tenon_status tenon_storage_new(const tenon_storage_options* options, uint64_t nbytes, tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const StorageOptions given, read_options(options, kNewFlags));
+    StorageOptions given;
+    TENON_TRY(read_options(options, kNewFlags, &given));
     TENON_ASSIGN(Ref<Storage> storage, Storage::create(given, nbytes));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
@@ -67,7 +68,8 @@ tenon_status tenon_storage_new_from(const tenon_storage_options* options, const 
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
-    TENON_ASSIGN(const StorageOptions given, read_options(options, kNewFlags));
+    StorageOptions given;
+    TENON_TRY(read_options(options, kNewFlags, &given));
     TENON_ASSIGN(Ref<Storage> storage, Storage::create_from(given, data, nbytes));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
@@ -81,7 +83,8 @@ tenon_status tenon_storage_wrap(void* data, uint64_t nbytes, void (*release)(voi
     TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
     TENON_TRY(
         check_argument(nbytes <= UINT64_MAX - reinterpret_cast<uintptr_t>(data), "data + nbytes passes the end of the address space"));
-    TENON_ASSIGN(const StorageOptions given, read_options(options, TENON_STORAGE_READ_ONLY));
+    StorageOptions given;
+    TENON_TRY(read_options(options, TENON_STORAGE_READ_ONLY, &given));
     TENON_ASSIGN(Ref<Storage> storage, Storage::wrap(data, nbytes, release, context, given));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();

@@ -23,10 +23,12 @@ class Counted {
   void retain() const noexcept { state_.fetch_add(kStrong, std::memory_order_relaxed); }
 
   void release() const noexcept {
-    // acq_rel: what other holders wrote before their release is visible to dispose().
-    const uint64_t before = state_.fetch_sub(kStrong, std::memory_order_acq_rel);
-    if ((before & kStrongMask) == 1) {
-      const_cast<Counted*>(this)->dispose();
+    if (!release_strong()) return;
+    const_cast<Counted*>(this)->dispose();
+    // Whose weak reference is the only one is alone with the object: nobody can take one without having one.
+    if (state_.load(std::memory_order_acquire) == kWeak) {
+      delete this;
+    } else {
       weak_release();
     }
   }
@@ -55,6 +57,9 @@ class Counted {
   virtual ~Counted() = default;
   // Runs once, when the last strong reference goes. Must not fail.
   virtual void dispose() noexcept {}
+  // True: that was the last, and dispose() and the end of the object are the caller's. acq_rel: what other holders wrote before their
+  // release is visible to both.
+  bool release_strong() const noexcept { return (state_.fetch_sub(kStrong, std::memory_order_acq_rel) & kStrongMask) == 1; }
 
  private:
   static constexpr uint64_t kStrong = 1;

@@ -63,8 +63,8 @@ void Lending::name_forgotten(LeaseBlock* block) const {
 
 Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
   std::vector<memory::Leased*> objects;
-  for (const auto& leased : packed.leased) {
-    if (leased) objects.push_back(leased.get());
+  for (memory::Leased* const leased : packed.leased) {
+    if (leased != nullptr) objects.push_back(leased);
   }
   if (objects.empty()) return Status::ok();
   TENON_TRY(find_ledger());
@@ -93,7 +93,7 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
   told_.reserve(told_.size() + grant->told_.size());
   block.slots.reserve(packed.leased.size());
   size_t next = 0;
-  for (const auto& leased : packed.leased) block.slots.push_back(leased ? grant->granted_[next++] : kNoLease);
+  for (const memory::Leased* const leased : packed.leased) block.slots.push_back(leased != nullptr ? grant->granted_[next++] : kNoLease);
   return status;
 }
 

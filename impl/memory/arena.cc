@@ -151,8 +151,7 @@ Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment,
   return Status::ok();
 }
 
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent,
-               std::unique_ptr<ArenaSegment>* dropped) noexcept {
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent, Freed* freed) noexcept {
   ArenaState& all = arena_state();
   board::ArenaFigures& figures = home->figures();
   --home->used_blocks;
@@ -170,7 +169,11 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Block
       // No memory to remember the block by: it stays unused until its segment goes.
     }
   }
-  if (home->used_blocks > 0 || home->arena != nullptr) return;
+  if (home->used_blocks > 0) return;
+  if (home->arena != nullptr) {
+    freed->arena = Ref<Arena>::adopt(home->arena);
+    return;
+  }
   if (home->retired_blocks == 0) {
     home->space.reset();
     return;
@@ -183,7 +186,7 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Block
   const auto at = std::find_if(list.begin(), list.end(), [home](const auto& each) { return each.get() == home; });
   if (at == list.end()) return;
   count_dropped(*home);
-  *dropped = std::move(*at);
+  freed->segment = std::move(*at);
   list.erase(at);
 }
 
@@ -218,22 +221,22 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
   std::unique_lock<std::mutex> lock(all.mutex);
   auto& list = all.homes[static_cast<uint32_t>(mode)];
   bool found = false;
-  // Freed blocks first, for they are warm; then those whose leases ended; then fresh room. Newest segment first: it is the one with room,
-  // and segments are few (one per 64 MiB).
-  for (const bool fresh : {false, true}) {
-    for (auto at = list.rbegin(); at != list.rend(); ++at) {
+  // Newest segment first: it is the one with room, and segments are few (one per 64 MiB).
+  const auto look = [&](bool fresh) -> Status {
+    for (auto at = list.rbegin(); at != list.rend() && !found; ++at)
       TENON_TRY(take_block(at->get(), class_nbytes, alignment, fresh, &block, &found));
-      if (found) return block;
-    }
-    if (fresh || !has_leases()) continue;
+    return Status::ok();
+  };
+  // Freed blocks first, for they are warm; then those whose leases ended; then fresh room.
+  TENON_TRY(look(false));
+  if (!found && has_leases()) {
     lock.unlock();
     const bool ended = look_for_ended_leases();
     lock.lock();
-    if (!ended) continue;
-    for (auto at = list.rbegin(); at != list.rend() && !found; ++at)
-      TENON_TRY(take_block(at->get(), class_nbytes, alignment, false, &block, &found));
-    if (found) return block;
+    if (ended) TENON_TRY(look(false));
   }
+  if (!found) TENON_TRY(look(true));
+  if (found) return block;
   for (auto at = list.rbegin(); at != list.rend(); ++at) {
     if (!(*at)->space.consolidate()) continue;
     TENON_TRY(take_block(at->get(), class_nbytes, alignment, true, &block, &found));
@@ -260,8 +263,7 @@ void free_block(Block&& block, Lent lent) noexcept {
   const Ref<Segment> segment = std::move(block.segment);
   if (!segment || !segment->made_by_this_process()) return;
   ArenaState& all = arena_state();
-  std::unique_ptr<ArenaSegment> dropped;  // these go after the lock: the end of a segment takes locks that come before this one
-  Ref<Arena> arena;
+  Freed freed;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (block.home == nullptr) {
@@ -271,8 +273,7 @@ void free_block(Block&& block, Lent lent) noexcept {
       move_block(figures, block.class_nbytes, BlockState::kLive, BlockState::kFree);
       return;
     }
-    put_block(block.home, block.offset, block.class_nbytes, BlockState::kLive, lent, &dropped);
-    if (block.home->arena != nullptr && block.home->used_blocks == 0) arena = Ref<Arena>::adopt(block.home->arena);
+    put_block(block.home, block.offset, block.class_nbytes, BlockState::kLive, lent, &freed);
   }
   signal_space();
 }

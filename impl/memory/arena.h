@@ -96,6 +96,7 @@ class Arena : public Counted {
   explicit Arena(const ArenaOptions& options) noexcept : options_(options) {}
   ~Arena() override;
   uint64_t end_of(uint64_t nbytes) const noexcept;
+  Status check_owner() const;
   Status take_pages(uint64_t end);
   Status full(uint64_t nbytes) const;
 

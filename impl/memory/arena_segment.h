@@ -57,11 +57,16 @@ struct ArenaState {
 };
 ArenaState& arena_state() noexcept;
 
+// What goes with the last block of it, once the lock is free: the end of a segment takes locks that come before that one.
+struct Freed {
+  std::unique_ptr<ArenaSegment> segment;
+  Ref<Arena> arena;
+};
+
 // With the lock. The block of a class that is free, or of fresh room; false in `found` without an error: no room.
 Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, bool fresh, Block* out, bool* found);
-// With the lock. Tells whether the segment was let go of through `dropped`.
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent,
-               std::unique_ptr<ArenaSegment>* dropped) noexcept;
+// With the lock.
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent, Freed* freed) noexcept;
 void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept;
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
 // Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look again.

@@ -76,6 +76,7 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   // All memory first.
   const size_t chunks = (std::min<size_t>(most, lease_page::kSlots) + kChunk - 1) / kChunk;
   while (chunks_.size() < chunks) chunks_.push_back(std::make_unique<Chunk>());
+  LentCount lent;
   for (size_t i = 0; i < objects.size(); ++i) {
     uint32_t slot = first_free_;
     if (slot != UINT32_MAX) {
@@ -85,10 +86,11 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
     }
     Leased* const object = objects[i];
     object->retain();
-    object->lease_began();
+    object->lease_began(&lent);
     at(slot) = reinterpret_cast<uintptr_t>(object);
-    totals_.nbytes += object->leased_nbytes();
-    totals_.granted_nbytes += object->leased_nbytes();
+    const uint64_t nbytes = object->leased_nbytes();
+    totals_.nbytes += nbytes;
+    totals_.granted_nbytes += nbytes;
     slots[i] = slot;
   }
   totals_.leases += objects.size();
@@ -98,7 +100,7 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   return Status::ok();
 }
 
-// With the lock. Null if the slot has no lease: the page said so, and the page is the borrower's.
+// With the lock, and publish() before it is free. Null if the slot has no lease: the page said so, and the page is the borrower's.
 Leased* Ledger::take_slot(uint32_t slot) noexcept {
   if (slot >= end_ || (at(slot) & 1) != 0) return nullptr;
   auto* const object = reinterpret_cast<Leased*>(at(slot));
@@ -106,10 +108,6 @@ Leased* Ledger::take_slot(uint32_t slot) noexcept {
   first_free_ = slot;
   --totals_.leases;
   totals_.nbytes -= object->leased_nbytes();
-  if (figures_ != nullptr) {
-    board::put(figures_->leases, totals_.leases);
-    board::put(figures_->nbytes, totals_.nbytes);
-  }
   return object;
 }
 
@@ -136,18 +134,21 @@ constexpr size_t kBatch = 256;
 }  // namespace
 
 void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
-  for (const uint32_t slot : slots) {
-    Leased* object = nullptr;
+  std::array<Leased*, kBatch> batch;
+  for (; !slots.empty(); slots = slots.subspan(std::min(slots.size(), kBatch))) {
+    size_t held = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      object = take_slot(slot);
-      if (object != nullptr) {
+      for (const uint32_t slot : slots.first(std::min(slots.size(), kBatch))) {
+        Leased* const object = take_slot(slot);
+        if (object == nullptr) continue;
         --totals_.granted;
         totals_.granted_nbytes -= object->leased_nbytes();
-        publish();
+        batch[held++] = object;
       }
+      publish();
     }
-    if (object != nullptr) let_go({&object, 1});
+    let_go({batch.data(), held});
   }
 }
 
@@ -192,10 +193,12 @@ size_t Ledger::drain() noexcept {
     ++count;
     batch[held++] = object;
     if (held < kBatch) return;
+    publish();
     lock.unlock();
     flush();
     lock.lock();
   });
+  publish();
   lock.unlock();
   flush();
   return count;
@@ -238,6 +241,7 @@ bool Ledger::end_some(size_t most) noexcept {
         Leased* const object = take_slot(ending_++);
         if (object != nullptr) batch[held++] = object;
       }
+      publish();
       if (held == 0) {
         chunks_.clear();
         end_ = 0;

@@ -11,56 +11,53 @@
 #include "memory/ledger.h"
 
 namespace tenon::memory {
-namespace {
 
-// What goes with the last block of it, once the arenas' lock is free.
-struct Freed {
-  std::unique_ptr<ArenaSegment> segment;
-  Ref<Arena> arena;
-};
+void LentCount::publish() noexcept {
+  if (figures_ == nullptr) return;
+  // Leases begin without the arenas' lock.
+  figures_->blocks_lent.fetch_add(static_cast<uint64_t>(std::exchange(blocks_, 0)), std::memory_order_relaxed);
+  figures_->lent_nbytes.fetch_add(static_cast<uint64_t>(std::exchange(nbytes_, 0)), std::memory_order_relaxed);
+}
 
-// Not null: this thread has the arenas' lock, and what it frees is put there.
-thread_local Freed* t_freed = nullptr;
-
-}  // namespace
-
-void* LentBlock::operator new(size_t /*nbytes*/) {
+LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units) {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (void* const place = all.lent_blocks.take(); place != nullptr) return place;
-  throw std::bad_alloc();
+  if (LentBlock* const block = where->load(std::memory_order_relaxed); block != nullptr) return block;  // another thread was quicker
+  void* const place = all.lent_blocks.take();
+  if (place == nullptr) throw std::bad_alloc();
+  auto* const block = ::new (place) LentBlock(home, offset, units);
+  all.lent.insert(block);
+  where->store(block, std::memory_order_release);
+  return block;
 }
 
 void LentBlock::operator delete(void* place) noexcept {
   ArenaState& all = arena_state();
-  std::unique_lock<std::mutex> lock(all.mutex, std::defer_lock);
-  if (t_freed == nullptr) lock.lock();
+  const std::lock_guard<std::mutex> lock(all.mutex);
   all.lent_blocks.give_back(place);
 }
 
-void LentBlock::lease_began() noexcept {
+void LentBlock::lease_began(LentCount* count) noexcept {
   if ((leases_.fetch_add(1, std::memory_order_relaxed) & ~kRetired) != 0) return;
-  board::ArenaFigures& figures = home_->figures();
-  figures.blocks_lent.fetch_add(1, std::memory_order_relaxed);
-  figures.lent_nbytes.fetch_add(leased_nbytes(), std::memory_order_relaxed);
+  count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
 }
 
-void LentBlock::lease_ended() noexcept {
+void LentBlock::lease_ended(LentCount* count) noexcept {
   if ((leases_.fetch_sub(1, std::memory_order_relaxed) & ~kRetired) != 1) return;
-  board::ArenaFigures& figures = home_->figures();
-  figures.blocks_lent.fetch_sub(1, std::memory_order_relaxed);
-  figures.lent_nbytes.fetch_sub(leased_nbytes(), std::memory_order_relaxed);
+  count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
 }
 
 void LentBlock::came_home() noexcept {
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
-  lease_began();
+  LentCount count;
+  lease_began(&count);
 }
 
 void LentBlock::left_home() noexcept {
   if (!made_by_this_process()) return;
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
-  lease_ended();
+  LentCount count;
+  lease_ended(&count);
 }
 
 void LentBlock::storage_gone(bool retire) noexcept {
@@ -75,62 +72,63 @@ bool LentBlock::made_by_this_process() const noexcept {
   return segment && segment->made_by_this_process();
 }
 
-void LentBlock::join_lent() noexcept {
-  ArenaState& all = arena_state();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.lent.insert(this);
-}
-
 Ref<LentBlock> find_lent(const SegmentKey& key, uint64_t offset) noexcept {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   return all.lent.find(key, offset);
 }
 
+void LentBlock::leave(Freed* freed) noexcept {
+  arena_state().lent.erase(this);
+  const bool retired = (leases_.load(std::memory_order_relaxed) & kRetired) != 0;
+  put_block(home_, offset_, leased_nbytes(), BlockState::kLent, retired ? Lent::kUnleased : Lent::kLeased, freed);
+}
+
 void LentBlock::dispose() noexcept {
-  if (home_ == nullptr || !made_by_this_process()) return;
+  if (!made_by_this_process()) return;
   Freed freed;
   {
-    ArenaState& all = arena_state();
-    std::unique_lock<std::mutex> lock(all.mutex, std::defer_lock);
-    if (t_freed == nullptr) lock.lock();
-    all.lent.erase(this);
-    const bool retired = (leases_.load(std::memory_order_relaxed) & kRetired) != 0;
-    put_block(home_, offset_, leased_nbytes(), BlockState::kLent, retired ? Lent::kUnleased : Lent::kLeased, &freed.segment);
-    if (home_->arena != nullptr && home_->used_blocks == 0) freed.arena = Ref<Arena>::adopt(home_->arena);
+    const std::lock_guard<std::mutex> lock(arena_state().mutex);
+    leave(&freed);
   }
-  if (t_freed != nullptr) {
-    *t_freed++ = std::move(freed);
-  } else {
-    signal_space();
-  }
+  signal_space();
+}
+
+// True: it is gone. Nobody has weak references to a block, and find_lent() takes the lock.
+bool LentBlock::release_locked(Freed* freed) noexcept {
+  if (!release_strong()) return false;
+  if (made_by_this_process()) leave(freed);
+  this->~LentBlock();
+  arena_state().lent_blocks.give_back(this);
+  return true;
 }
 
 void end_leases(std::span<Leased* const> objects) noexcept {
   bool any_freed = false;
-  constexpr size_t kBatch = 64;
+  constexpr size_t kBatch = 128;
   for (; !objects.empty(); objects = objects.subspan(std::min(objects.size(), kBatch))) {
     const auto batch = objects.first(std::min(objects.size(), kBatch));
     std::array<Leased*, kBatch> others;
     size_t count = 0;
-    std::array<Freed, kBatch> freed;  // these go after the lock: the end of a segment takes locks that come before this one
+    std::array<Freed, kBatch> freed;
+    size_t freed_count = 0;
     {
       const std::lock_guard<std::mutex> lock(arena_state().mutex);
-      t_freed = freed.data();
+      LentCount lent;
       for (Leased* const object : batch) {
-        if (object->as_block() == nullptr) {
+        if (LentBlock* const block = object->as_block(); block != nullptr) {
+          block->lease_ended(&lent);
+          if (block->release_locked(&freed[freed_count])) ++freed_count;
+        } else {
           others[count++] = object;
-          continue;
         }
-        object->lease_ended();
-        object->release();
       }
-      any_freed |= t_freed != freed.data();
-      t_freed = nullptr;
     }
+    any_freed |= freed_count > 0;
     // The last reference to a storage that came from elsewhere ends a lease there, and takes any lock.
+    LentCount none;
     for (size_t i = 0; i < count; ++i) {
-      others[i]->lease_ended();
+      others[i]->lease_ended(&none);
       others[i]->release();
     }
   }

@@ -15,13 +15,39 @@ namespace tenon::memory {
 
 class Arena;
 struct ArenaSegment;
+struct Freed;
 class LentBlock;
+namespace board {
+struct ArenaFigures;
+}
+
+// Blocks that became lent, or ceased to be, counted together: an arena's figures hear of them when this goes, or at the first block of
+// another arena. The arena outlives it.
+class LentCount {
+ public:
+  LentCount() noexcept = default;
+  LentCount(const LentCount&) = delete;
+  LentCount& operator=(const LentCount&) = delete;
+  ~LentCount() { publish(); }
+  void add(board::ArenaFigures* figures, int64_t blocks, int64_t nbytes) noexcept {
+    if (figures != figures_) publish();
+    figures_ = figures;
+    blocks_ += blocks;
+    nbytes_ += nbytes;
+  }
+
+ private:
+  void publish() noexcept;
+  board::ArenaFigures* figures_ = nullptr;
+  int64_t blocks_ = 0;
+  int64_t nbytes_ = 0;
+};
 
 // What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent on.
 class Leased : public Counted {
  public:
-  virtual void lease_began() noexcept {}
-  virtual void lease_ended() noexcept {}
+  virtual void lease_began(LentCount* /*count*/) noexcept {}
+  virtual void lease_ended(LentCount* /*count*/) noexcept {}
   virtual uint64_t leased_nbytes() const noexcept = 0;
   virtual LentBlock* as_block() noexcept { return nullptr; }
 };
@@ -30,39 +56,43 @@ class Leased : public Counted {
 // there can be millions.
 class LentBlock final : public Leased {
  public:
-  // Of a slab (slab.h), under the arenas' lock.
-  static void* operator new(size_t nbytes);
+  // Of a slab (slab.h); lend_block() makes them.
+  static void* operator new(size_t nbytes) = delete;
   static void operator delete(void* place) noexcept;
 
-  // Takes over what a storage has of its home: `units` of kBlockAlignment.
-  LentBlock(ArenaSegment* home, uint64_t offset, uint32_t units) noexcept : home_(home), offset_(offset), class_units_(units) {}
-  void lease_began() noexcept override;
-  void lease_ended() noexcept override;
+  void lease_began(LentCount* count) noexcept override;
+  void lease_ended(LentCount* count) noexcept override;
   uint64_t leased_nbytes() const noexcept override { return uint64_t{class_units_} * kBlockAlignment; }
-  // It was never the block's: another one was quicker.
-  void abandon() noexcept { home_ = nullptr; }
   LentBlock* as_block() noexcept override { return this; }
   // The storage is gone, its own reference comes next. `retire`: it was lent without a lease, too.
   void storage_gone(bool retire) noexcept;
   // Of a lease of this process itself: no ledger keeps the board's figures where they are.
   void came_home() noexcept;
   void left_home() noexcept;
-  // From now on find_lent() finds it. Once, by whoever's block it is.
-  void join_lent() noexcept;
   // A child of fork has it, too, and it is not the child's.
   bool made_by_this_process() const noexcept;
 
  private:
   friend class LentIndex;
+  friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
+  friend void end_leases(std::span<Leased* const> objects) noexcept;
   static constexpr uint32_t kRetired = uint32_t{1} << 31;
 
+  LentBlock(ArenaSegment* home, uint64_t offset, uint32_t units) noexcept : home_(home), offset_(offset), class_units_(units) {}
   void dispose() noexcept override;
+  // With the arenas' lock.
+  void leave(Freed* freed) noexcept;
+  bool release_locked(Freed* freed) noexcept;
   ArenaSegment* home_;
   uint64_t offset_;
   uint32_t class_units_;             // of kBlockAlignment
   std::atomic<uint32_t> leases_{0};  // and kRetired
   LentBlock* next_ = nullptr;        // of its bucket
 };
+
+// The block of a storage, of which `where` says whether there is one yet: it takes over what the storage has of its home, `units` of
+// kBlockAlignment, and `where` has a reference.
+LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
 
 // The lent block that begins there, whichever way its segment was opened: what comes back to its lender is kept as what it is, and not by a
 // lease on itself, which would never end.

@@ -1,5 +1,6 @@
 #include "memory/lent_index.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -7,10 +8,15 @@
 
 namespace tenon::memory {
 
+// Neighbours in a segment have neighbouring buckets, in stretches that lie anywhere: blocks mostly come and go together, one after the
+// other, and each in a random place would be two cache misses. Stretches are short enough that there are many, so chains stay short
+// whatever the distance from block to block is.
 size_t LentIndex::bucket_of(const SegmentKey& key, uint64_t offset) const noexcept {
-  uint64_t mixed = (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (offset / kBlockAlignment);
+  const uint64_t unit = offset / kBlockAlignment;
+  const uint64_t stretch = std::max<uint64_t>(buckets_.size() / 16, 1);  // powers of two both
+  uint64_t mixed = (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (unit / stretch);
   mixed *= 0xd6e8feb86659fd93ULL;
-  return static_cast<size_t>(mixed >> 32) & (buckets_.size() - 1);
+  return static_cast<size_t>((mixed >> 32) + unit % stretch) & (buckets_.size() - 1);
 }
 
 size_t LentIndex::bucket_of(const LentBlock& block) const noexcept { return bucket_of(block.home_->segment->key(), block.offset_); }
@@ -48,7 +54,7 @@ void LentIndex::erase(LentBlock* block) noexcept {
     if (*at != block) continue;
     *at = block->next_;
     --count_;
-    if (buckets_.size() > kFewest && count_ < buckets_.size() / 4) resize(buckets_.size() / 2);
+    if (buckets_.size() > kKept && count_ < buckets_.size() / 4) resize(buckets_.size() / 2);
     return;
   }
 }

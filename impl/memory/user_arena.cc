@@ -101,10 +101,13 @@ Arena::~Arena() { delete home_; }
 
 const Ref<Segment>& Arena::segment() const noexcept { return home_->segment; }
 
+Status Arena::check_owner() const {
+  if (home_->segment->made_by_this_process()) return Status::ok();
+  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
+}
+
 Result<Block> Arena::allocate(uint64_t nbytes, uint64_t alignment) {
-  if (!home_->segment->made_by_this_process()) {
-    return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
-  }
+  TENON_TRY(check_owner());
   alignment = std::max(alignment, options_.alignment);
   Block block;
   block.nbytes = nbytes;
@@ -204,9 +207,7 @@ bool Arena::reserve_some(uint64_t nbytes) noexcept {
 }
 
 Status Arena::reserve(uint64_t nbytes) {
-  if (!home_->segment->made_by_this_process()) {
-    return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
-  }
+  TENON_TRY(check_owner());
   const uint64_t end = end_of(nbytes);
   // Chunk by chunk, so that allocations get their turn.
   while (true) {

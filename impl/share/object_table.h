@@ -66,7 +66,7 @@ class ObjectTable {
     words_[hole] = 0;
     --count_;
     // Without memory it stays as large as it is.
-    if (size_ > kFewest && count_ * 8 < size_) (void)resize(size_ / 2);
+    if (size_ > kKept && count_ * 8 < size_) (void)resize(size_ / 2);
   }
 
   size_t count() const noexcept { return count_; }
@@ -74,6 +74,7 @@ class ObjectTable {
 
  private:
   static constexpr size_t kFewest = 16;
+  static constexpr size_t kKept = 16384;  // once there were so many: a message of thousands comes and goes again and again
   static constexpr uintptr_t kTag = alignof(T) - 1;
   static_assert(kTag > 0);
 

@@ -92,32 +92,24 @@ const memory::Lease* Storage::lease() const noexcept {
   return nullptr;
 }
 
-Result<Ref<memory::Leased>> Storage::leased() {
+memory::Leased* Storage::leased() {
   if (const memory::Lease* const own = lease(); own != nullptr) {
     memory::LentBlock* const block = own->own_block();
-    if (block == nullptr) return Ref<memory::Leased>::share(this);
-    return block->made_by_this_process() ? Ref<memory::Leased>::share(block) : Ref<memory::Leased>();
+    if (block == nullptr) return this;
+    return block->made_by_this_process() ? block : nullptr;
   }
-  if (kind_ != Kind::kOwn || own_.home == nullptr || !segment_->made_by_this_process()) return Ref<memory::Leased>();
+  if (kind_ != Kind::kOwn || own_.home == nullptr || !segment_->made_by_this_process()) return nullptr;
   memory::LentBlock* block = own_.lent.load(std::memory_order_acquire);
-  if (block == nullptr) {
-    auto made = Ref<memory::LentBlock>::adopt(new memory::LentBlock(own_.home, offset(), units_));
-    if (own_.lent.compare_exchange_strong(block, made.get(), std::memory_order_acq_rel)) {
-      block = made.detach();  // the storage's own reference
-      block->join_lent();
-    } else {
-      made->abandon();
-    }
-  }
-  return Ref<memory::Leased>::share(block);
+  if (block == nullptr) block = memory::lend_block(&own_.lent, own_.home, offset(), units_);
+  return block;
 }
 
 // The storage is made before its block, so that no block is without somebody to free it.
-void Storage::take_block(const memory::Block& block) noexcept {
-  segment_ = block.segment;
+void Storage::take_block(memory::Block& block) noexcept {
+  segment_ = std::move(block.segment);
   nbytes_ = block.nbytes;
-  data_ = block.segment->base() + block.offset;
-  mode_ = block.segment->mode();
+  data_ = segment_->base() + block.offset;
+  mode_ = segment_->mode();
   read_only_ = mode_ == Mode::kFrozen;
   own_.home = block.home;
   units_ = block.home != nullptr ? static_cast<uint32_t>(block.class_nbytes / memory::kBlockAlignment) : 0;
@@ -163,7 +155,7 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
     storage->kind_ = Kind::kEmpty;  // it has no block to give back
     return std::move(allocated).status();
   }
-  const memory::Block& block = allocated.value();
+  memory::Block& block = allocated.value();
   storage->take_block(block);
   *zero = block.zero;
   // Never a FROZEN one: its segment is always new. What one borrower was lent the next one must not find, not even behind the end.

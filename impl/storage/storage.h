@@ -81,9 +81,9 @@ class Storage : public memory::Leased {
 
   // From now on some other process may hold these bytes, for a time that nobody tells: the block is never used again.
   void mark_lent() noexcept { marks_.fetch_or(kLent, std::memory_order_relaxed); }
-  // What a lease of these bytes keeps: the block, or this storage if it came under a lease itself. Null if nothing has to be kept: a
-  // segment of its own, which its holders keep, or what came without a lease.
-  Result<Ref<memory::Leased>> leased();
+  // What a lease of these bytes keeps: the block, which this storage keeps too, or this storage if it came under a lease itself. Null if
+  // nothing has to be kept: a segment of its own, which its holders keep, or what came without a lease.
+  memory::Leased* leased();
   uint64_t leased_nbytes() const noexcept override { return nbytes_; }
   // The lease that it came under, if any. For private openings that go on looking at the lender's pages, set after the opening.
   const memory::Lease* lease() const noexcept;
@@ -99,6 +99,8 @@ class Storage : public memory::Leased {
   // that of names that last as long as a storage.
   using EndHook = void (*)(Storage*) noexcept;
   void tell_cache(EndHook forget) noexcept { tell(&g_cache_hook, kInCache, forget); }
+  // The identity cache has this very storage, and will as long as it lives.
+  bool is_in_cache() const noexcept { return (marks_.load(std::memory_order_relaxed) & kInCache) != 0; }
   void tell_names(EndHook end) noexcept { tell(&g_names_hook, kHasNames, end); }
 
  private:
@@ -129,7 +131,7 @@ class Storage : public memory::Leased {
     marks_.fetch_or(mark, std::memory_order_release);
   }
   void end_own(uint8_t marks) noexcept;
-  void take_block(const memory::Block& block) noexcept;
+  void take_block(memory::Block& block) noexcept;
   static Result<Ref<Storage>> create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill, bool* zero);
   static Result<Ref<Storage>> create_private(const StorageOptions& options, uint64_t nbytes);
   static std::atomic<EndHook> g_cache_hook;

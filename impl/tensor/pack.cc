@@ -18,6 +18,7 @@ using memory::Segment;
 using storage::Storage;
 
 constexpr size_t kManyTensors = 10'000;
+constexpr size_t kAhead = 4;
 constexpr size_t kTableNbytes = 512;  // of one tensor: its records here, their encoding, and the indexers
 
 // Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through
@@ -71,8 +72,7 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases le
   }
   packed->content.storages.push_back(record);
   if (leases == Leases::kYes) {
-    TENON_ASSIGN(Ref<memory::Leased> leased, lend.fd >= 0 ? storage->leased() : Ref<memory::Leased>());
-    packed->leased.push_back(std::move(leased));
+    packed->leased.push_back(lend.fd >= 0 ? storage->leased() : nullptr);
     memory::Holding* const holding = storage->lease() != nullptr ? storage->lease()->holding() : nullptr;
     auto& upstream = packed->upstream;  // a handful at most
     if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end()) upstream.push_back(holding);
@@ -115,8 +115,13 @@ Status pack(const Message& message, Leases leases, Packed* packed) {
   if (const size_t count = message.items().size(); count >= kManyTensors) TENON_TRY(os::ask_headroom(count * kTableNbytes));
   Indexer segments;
   Indexer storages;
-  content.tensors.reserve(message.items().size());
-  for (const Message::Item& item : message.items()) {
+  const auto& items = message.items();
+  content.tensors.reserve(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    // Both lie anywhere, and waiting for them would be a good part of the work on a large message.
+    if (i + 2 * kAhead < items.size()) __builtin_prefetch(items[i + 2 * kAhead].tensor.get());
+    if (i + kAhead < items.size()) __builtin_prefetch(items[i + kAhead].tensor->storage().get());
+    const Message::Item& item = items[i];
     const Tensor& tensor = *item.tensor;
     const auto next = static_cast<uint32_t>(content.storages.size());
     const int64_t known = storages.find_or_add(tensor.storage().get(), next);

@@ -21,9 +21,10 @@ struct Packed {
   DescriptorContent content;
   std::vector<Ref<memory::Segment>> segments;  // keeps the fds open
   std::vector<int> fds;                        // borrowed from them
-  // For each storage, what a lease of it keeps: null, none is needed. Empty if it was packed without leases.
-  std::vector<Ref<memory::Leased>> leased;
-  std::vector<memory::Holding*> upstream;  // under which the storages came that are lent on; borrowed from the message's
+  // For each storage, what a lease of it keeps: null, none is needed. Empty if it was packed without leases. The message's storages keep
+  // it, and what follows, until it has leases.
+  std::vector<memory::Leased*> leased;
+  std::vector<memory::Holding*> upstream;  // under which the storages came that are lent on
 
   // Empty again, with the room that it has.
   void clear() noexcept;

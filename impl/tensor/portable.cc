@@ -47,8 +47,8 @@ Descriptor::~Descriptor() {
 
 Status Descriptor::take_leases(const Packed& packed) {
   std::vector<memory::Leased*> objects;
-  for (const auto& leased : packed.leased) {
-    if (leased) objects.push_back(leased.get());
+  for (memory::Leased* const leased : packed.leased) {
+    if (leased != nullptr) objects.push_back(leased);
   }
   if (objects.empty()) return Status::ok();
   TENON_ASSIGN(ledger_, memory::Ledger::create({os::process_id(), 0}, false));
