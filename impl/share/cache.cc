@@ -73,8 +73,8 @@ Ref<T> try_ref(T* object) noexcept {
   return object != nullptr && object->try_retain() ? Ref<T>::adopt(object) : Ref<T>();
 }
 
-template <typename T, typename Traits>
-Ref<T> intern(std::mutex* mutex, ObjectTable<T, Traits>* table, Ref<T> object, void (*forget)(T*) noexcept) {
+template <typename T, typename Table>
+Ref<T> intern(std::mutex* mutex, Table* table, Ref<T> object, void (*forget)(T*) noexcept) {
   Ref<T> known;  // let go of `object`, if it loses, only after the lock: its disposal takes it
   {
     const std::lock_guard<std::mutex> lock(*mutex);

@@ -6,7 +6,8 @@
 // a look-up passes are not read.
 //
 // Traits: `Key`; `static Key key_of(const T&) noexcept`, which gives the same as long as the object is in the table; and
-// `static uint64_t hash(const Key&) noexcept`, with good high bits. The caller locks.
+// `static uint64_t hash(const Key&) noexcept`, with good high bits. kKept: places that stay once there were so many objects, for a message
+// of thousands comes and goes again and again. The caller locks.
 #pragma once
 
 #include <bit>
@@ -18,7 +19,7 @@
 
 namespace tenon::share {
 
-template <typename T, typename Traits>
+template <typename T, typename Traits, size_t kKept = 16384>
 class ObjectTable {
  public:
   using Key = typename Traits::Key;
@@ -74,7 +75,6 @@ class ObjectTable {
 
  private:
   static constexpr size_t kFewest = 16;
-  static constexpr size_t kKept = 16384;  // once there were so many: a message of thousands comes and goes again and again
   static constexpr uintptr_t kTag = alignof(T) - 1;
   static_assert(kTag > 0);
 

@@ -135,7 +135,7 @@ class Both {
 
  private:
   uint64_t keys_;
-  ObjectTable<Object, Traits> table_;
+  ObjectTable<Object, Traits, 16> table_;
   std::unordered_map<uint64_t, Object*> map_;
   size_t failures_ = 0;
 };
