@@ -7,7 +7,6 @@
 
 using namespace tenon::capi;
 using tenon::Ref;
-using tenon::Result;
 using tenon::Status;
 using tenon::storage::Mode;
 using tenon::storage::Storage;
