@@ -36,7 +36,7 @@ std::string borrower_text(const LedgerOnBoard& ledger) {
   return ledger.borrower_pid != 0 ? std::to_string(ledger.borrower_pid) : "?";
 }
 
-std::string command_text(const std::string& command, size_t columns) { return cut_text(safe_text(command), columns); }
+std::string command_text(const std::string& command) { return cut_text(safe_text(command), kCommandColumns); }
 
 // Of another time namespace the clock may be another.
 int64_t age_ns(const Boards& boards, int64_t began_ns) noexcept {
@@ -91,7 +91,7 @@ Table arenas_table(const Boards& boards) {
                  {size_text(arena.retired_nbytes)},
                  {size_text(arena.peak_nbytes)},
                  {age_text(age_ns(boards, arena.began_ns))},
-                 {command_text(board.process.command, kCommandColumns)}});
+                 {command_text(board.process.command)}});
     }
   }
   return table;
@@ -107,7 +107,7 @@ Table leases_table(const Boards& boards) {
                {size_text(row.ledger->nbytes)},
                {count_text(row.ledger->granted)},
                {age_text(age_ns(boards, row.ledger->began_ns))},
-               {row.borrower.empty() ? "-" : command_text(row.borrower, kCommandColumns)}});
+               {row.borrower.empty() ? "-" : command_text(row.borrower)}});
   }
   return table;
 }

@@ -21,7 +21,7 @@ std::vector<LeaseRow> lease_rows(const Boards& boards);
 std::string arena_text(const memory::ArenaOnBoard& arena);       // "17", or "home" for a default home
 const char* mode_text(memory::Mode mode) noexcept;               // "shared", "lender_writes", "frozen"
 std::string borrower_text(const memory::LedgerOnBoard& ledger);  // "1234", "a descriptor", "?"
-std::string command_text(const std::string& command, size_t columns);
+std::string command_text(const std::string& command);            // cut to what a table has room for
 int64_t age_ns(const Boards& boards, int64_t began_ns) noexcept;
 
 // A default home in which nothing ever was is not worth a line.

@@ -23,8 +23,6 @@ namespace {
 using memory::ArenaOnBoard;
 using memory::LedgerOnBoard;
 
-constexpr size_t kCommandColumns = 60;
-
 // What a row had at the look before. A process's numbers are never used again, and its board's beginning tells it from an older one of its
 // pid.
 using Key = std::tuple<pid_t, int64_t, uint64_t>;
@@ -155,7 +153,7 @@ std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) 
                    {per_second(each.granted.count)},
                    {bytes_per_second(each.granted.nbytes)},
                    {age_text(age_ns(boards, each.began_ns))},
-                   {command_text(each.board->process.command, kCommandColumns)}});
+                   {command_text(each.board->process.command)}});
   }
   Table table({{"LENDER", true},
                {"BORROWER", true},
@@ -173,7 +171,7 @@ std::vector<std::string> lines_of(const Picture& picture, const Boards& boards) 
                {per_second(each.granted.count)},
                {bytes_per_second(each.granted.nbytes)},
                {age_text(age_ns(boards, each.row.ledger->began_ns))},
-               {each.row.borrower.empty() ? "-" : command_text(each.row.borrower, kCommandColumns)}});
+               {each.row.borrower.empty() ? "-" : command_text(each.row.borrower)}});
   }
   std::string head = plural_text(picture.processes.size(), "process", "processes") + ", " + size_text(lent) + " lent, " +
                      plural_text(leases, "lease", "leases");

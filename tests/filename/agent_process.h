@@ -49,6 +49,33 @@ inline bool take_packet(int socket, void* data, size_t nbytes, int* fd) {
   return true;
 }
 
+// What is served until the exit is asked for: `answer(request, fd, &reply, &out)` makes the call; `fd` is its to close, `out` goes with the
+// reply. Comes back from no test: ends the process, with 0 if all was well and with 3 if the test was over without a word.
+template <typename Request, typename Reply, typename Answer>
+[[noreturn]] void serve(int socket, Answer&& answer) {
+  Request request;
+  int fd = -1;
+  while (take_packet(socket, &request, sizeof request, &fd)) {
+    Reply reply;
+    int out = -1;
+    const Outcome outcome = answer(request, fd, &reply, &out);
+    reply.status = outcome.status;
+    std::snprintf(reply.message, sizeof reply.message, "%s", outcome.message.c_str());
+    std::string details;
+    for (const auto& [key, value] : outcome.details) details.append(key).push_back('\0'), details.append(value).push_back('\0');
+    REQUIRE(details.size() < sizeof reply.details);
+    std::memcpy(reply.details, details.data(), details.size());
+    if (!put_packet(socket, &reply, sizeof reply, out)) break;
+    if (out >= 0) close(out);
+    if (request.op != decltype(request.op)::kExit) continue;
+    std::fflush(nullptr);
+    close(socket);
+    exit(fault::g_failures == 0 ? 0 : 1);
+  }
+  std::fflush(nullptr);
+  _exit(3);
+}
+
 class AgentProcess {
  public:
   AgentProcess(const AgentProcess&) = delete;

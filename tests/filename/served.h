@@ -64,27 +64,11 @@ class Served {
   explicit Served(int socket) : socket_(socket) {}
 
   [[noreturn]] void run() {
-    Request request;
-    int fd = -1;
-    while (take_packet(socket_, &request, sizeof request, &fd)) {
-      Reply reply;
-      int out = -1;
-      const Outcome outcome = answer(request, fd, &reply, &out);
-      reply.status = outcome.status;
-      std::snprintf(reply.message, sizeof reply.message, "%s", outcome.message.c_str());
-      std::string details;
-      for (const auto& [key, value] : outcome.details) details.append(key).push_back('\0'), details.append(value).push_back('\0');
-      REQUIRE(details.size() < sizeof reply.details);
-      std::memcpy(reply.details, details.data(), details.size());
+    serve<Request, Reply>(socket_, [this](const Request& request, int fd, Reply* reply, int* out) {
+      const Outcome outcome = answer(request, fd, reply, out);
       if (fd >= 0) close(fd);
-      if (!put_packet(socket_, &reply, sizeof reply, out)) break;
-      if (out >= 0) close(out);
-      if (request.op == Op::kExit) break;
-    }
-    std::fflush(nullptr);
-    if (request.op != Op::kExit) _exit(3);  // the test is over, and was so without a word
-    close(socket_);
-    exit(fault::g_failures == 0 ? 0 : 1);
+      return outcome;
+    });
   }
 
  private:

@@ -51,28 +51,8 @@ class Served {
   explicit Served(int socket) : socket_(socket) {}
 
   [[noreturn]] void run() {
-    Request request;
-    int fd = -1;
-    while (names::take_packet(socket_, &request, sizeof request, &fd)) {
-      Reply reply;
-      int out = -1;
-      const Outcome outcome = answer(request, fd, &reply, &out);
-      reply.status = outcome.status;
-      std::snprintf(reply.message, sizeof reply.message, "%s", outcome.message.c_str());
-      std::string details;
-      for (const auto& [key, value] : outcome.details) details.append(key).push_back('\0'), details.append(value).push_back('\0');
-      REQUIRE(details.size() < sizeof reply.details);
-      std::memcpy(reply.details, details.data(), details.size());
-      if (!names::put_packet(socket_, &reply, sizeof reply, out)) break;
-      if (out >= 0) close(out);
-      if (request.op == Op::kExit) {
-        std::fflush(nullptr);
-        close(socket_);
-        exit(fault::g_failures == 0 ? 0 : 1);
-      }
-    }
-    std::fflush(nullptr);
-    _exit(3);  // the test is over, and was so without a word
+    names::serve<Request, Reply>(
+        socket_, [this](const Request& request, int fd, Reply* reply, int* out) { return answer(request, fd, reply, out); });
   }
 
  private:
