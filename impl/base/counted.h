@@ -25,19 +25,14 @@ class Counted {
   void release() const noexcept {
     if (!release_strong()) return;
     const_cast<Counted*>(this)->dispose();
-    // Whose weak reference is the only one is alone with the object: nobody can take one without having one.
-    if (state_.load(std::memory_order_acquire) == kWeak) {
-      delete this;
-    } else {
-      weak_release();
-    }
+    weak_release();
   }
 
   void weak_retain() const noexcept { state_.fetch_add(kWeak, std::memory_order_relaxed); }
 
   void weak_release() const noexcept {
-    const uint64_t before = state_.fetch_sub(kWeak, std::memory_order_acq_rel);
-    if ((before >> 32) == 1) delete this;
+    // Whose weak reference is the only one, without a strong one, is alone with the object: nobody can take one without having one.
+    if (state_.load(std::memory_order_acquire) == kWeak || (state_.fetch_sub(kWeak, std::memory_order_acq_rel) >> 32) == 1) delete this;
   }
 
   // A new strong reference, unless there is none left.

@@ -1,6 +1,6 @@
 #include "memory/lent_index.h"
 
-#include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -13,10 +13,10 @@ namespace tenon::memory {
 // whatever the distance from block to block is.
 size_t LentIndex::bucket_of(const SegmentKey& key, uint64_t offset) const noexcept {
   const uint64_t unit = offset / kBlockAlignment;
-  const uint64_t stretch = std::max<uint64_t>(buckets_.size() / 16, 1);  // powers of two both
-  uint64_t mixed = (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (unit / stretch);
+  const auto stretch_bits = static_cast<unsigned>(std::countr_zero(buckets_.size() / kStretches));  // powers of two both
+  uint64_t mixed = (key.inode ^ (key.device << 32)) * 0x9e3779b97f4a7c15ULL ^ (unit >> stretch_bits);
   mixed *= 0xd6e8feb86659fd93ULL;
-  return static_cast<size_t>((mixed >> 32) + unit % stretch) & (buckets_.size() - 1);
+  return static_cast<size_t>((mixed >> 32) + (unit & ((uint64_t{1} << stretch_bits) - 1))) & (buckets_.size() - 1);
 }
 
 size_t LentIndex::bucket_of(const LentBlock& block) const noexcept { return bucket_of(block.home_->segment->key(), block.offset_); }

@@ -27,6 +27,7 @@ class LentIndex {
   // Buckets are half as many as blocks, so that they add 4 bytes to what a block takes.
   static constexpr size_t kLoad = 2;
   static constexpr size_t kFewest = 64;
+  static constexpr size_t kStretches = 16;
   static constexpr size_t kKept = 8192;  // once there were so many: a message of thousands comes and goes again and again
   size_t bucket_of(const SegmentKey& key, uint64_t offset) const noexcept;
   size_t bucket_of(const LentBlock& block) const noexcept;
