@@ -130,6 +130,8 @@ class Segment : public Counted {
 
   // For the identity cache: called once, before anything of the segment goes.
   void tell_cache(void (*forget)(Segment*) noexcept) noexcept { cache_hook_.store(forget, std::memory_order_release); }
+  // The identity cache has this very segment, and will as long as it lives.
+  bool is_in_cache() const noexcept { return cache_hook_.load(std::memory_order_relaxed) != nullptr; }
 
  private:
   Segment() noexcept;

@@ -63,11 +63,9 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
   result.offset = storage->offset();
   result.segment_nbytes = segment->nbytes();
   if (!under_lease) storage->mark_lent();
-  // So that whoever opens it in this process gets this very storage. Its segment went in before it, and lives as long.
-  if (!storage->is_in_cache()) {
-    (void)intern_segment(segment);
-    (void)intern_storage(storage);
-  }
+  // So that whoever opens it in this process gets this very storage.
+  if (!segment->is_in_cache()) (void)intern_segment(segment);
+  if (!storage->is_in_cache()) (void)intern_storage(storage);
   return result;
 }
 
