@@ -1,7 +1,6 @@
 #include "manager/server.h"
 
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>

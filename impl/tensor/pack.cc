@@ -18,7 +18,6 @@ using memory::Segment;
 using storage::Storage;
 
 constexpr size_t kManyTensors = 10'000;
-constexpr size_t kAhead = 4;
 constexpr size_t kTableNbytes = 512;  // of one tensor: its records here, their encoding, and the indexers
 
 // Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through
@@ -115,6 +114,7 @@ Status pack(const Message& message, Leases leases, Packed* packed) {
   if (const size_t count = message.items().size(); count >= kManyTensors) TENON_TRY(os::ask_headroom(count * kTableNbytes));
   Indexer segments;
   Indexer storages;
+  constexpr size_t kAhead = 4;
   const auto& items = message.items();
   content.tensors.reserve(items.size());
   for (size_t i = 0; i < items.size(); ++i) {
