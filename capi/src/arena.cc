@@ -23,7 +23,8 @@ extern "C" {
 tenon_status tenon_arena_new(const tenon_arena_options* options, tenon_arena** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const tenon_arena_options given, read_struct(options, "tenon_arena_options"));
+    tenon_arena_options given{};
+    TENON_TRY(read_struct(options, "tenon_arena_options", &given));
     TENON_TRY(check_flags(given.flags, TENON_ARENA_LOCKED | TENON_ARENA_EXACT, "tenon_arena_options"));
     TENON_TRY(check_argument(given.mode <= TENON_MODE_FROZEN, "the mode is none of SHARED and LENDER_WRITES"));
     if (given.mode == TENON_MODE_FROZEN) {

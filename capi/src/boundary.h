@@ -38,12 +38,14 @@ tenon_status boundary(tenon_error** err, Body&& body) noexcept {
 inline Status check_argument(bool good, const char* what) { return good ? Status::ok() : Status(Code::kInvalidArgument, what); }
 
 // Read a struct of the caller's. It may be larger than ours (a newer header) if what we do not know is zero. No member was added yet: none
-// may be smaller.
+// may be smaller. Into `out`, where it stays: a copy would wait for the single members to be stored, in what is called for every block.
 template <typename Struct>
-Result<Struct> read_struct(const Struct* from, const char* name) {
-  Struct result{};
-  result.struct_size = sizeof(Struct);
-  if (from == nullptr) return result;
+Status read_struct(const Struct* from, const char* name, Struct* out) {
+  if (from == nullptr) {
+    *out = Struct{};
+    out->struct_size = sizeof(Struct);
+    return Status::ok();
+  }
   size_t given = 0;
   std::memcpy(&given, from, sizeof given);
   if (given < sizeof(Struct))
@@ -53,8 +55,8 @@ Result<Struct> read_struct(const Struct* from, const char* name) {
   if (!std::all_of(bytes + sizeof(Struct), bytes + given, [](unsigned char byte) { return byte == 0; })) {
     return Status(Code::kUnsupported, format("%s has members that this version does not know, and they are set", name));
   }
-  std::memcpy(&result, from, sizeof result);
-  return result;
+  std::memcpy(out, from, sizeof(Struct));
+  return Status::ok();
 }
 
 template <typename Struct>

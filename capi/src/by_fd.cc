@@ -16,7 +16,8 @@ Result<memory::Access> read_access(tenon_access access) {
 }
 
 Result<memory::Access> read_share_options(const tenon_share_options* options) {
-  TENON_ASSIGN(const tenon_share_options given, read_struct(options, "tenon_share_options"));
+  tenon_share_options given{};
+  TENON_TRY(read_struct(options, "tenon_share_options", &given));
   TENON_TRY(check_flags(given.flags, 0, "tenon_share_options"));
   return read_access(given.access);
 }
@@ -67,8 +68,10 @@ tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_op
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(handle_in != nullptr, "handle is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const tenon_fd_handle given, read_struct(handle_in, "tenon_fd_handle"));
-    TENON_ASSIGN(const tenon_open_options wanted, read_struct(options, "tenon_open_options"));
+    tenon_fd_handle given{};
+    TENON_TRY(read_struct(handle_in, "tenon_fd_handle", &given));
+    tenon_open_options wanted{};
+    TENON_TRY(read_struct(options, "tenon_open_options", &wanted));
     TENON_ASSIGN(const tenon::share::OpenOptions how, read_open_flags(wanted.access, wanted.flags & ~uint32_t{TENON_OPEN_ADOPT_FD}));
     TENON_ASSIGN(const tenon::memory::Access claimed, read_access(given.access));
     const tenon::share::Claim claim{claimed, given.offset, given.nbytes, given.segment_nbytes};

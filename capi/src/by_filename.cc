@@ -28,7 +28,8 @@ Result<os::Wait> read_wait_here(const tenon_wait* wait) {
 }
 
 Result<FilenameOptions> read_options(const tenon_filename_options* options) {
-  TENON_ASSIGN(const tenon_filename_options given, read_struct(options, "tenon_filename_options"));
+  tenon_filename_options given{};
+  TENON_TRY(read_struct(options, "tenon_filename_options", &given));
   TENON_TRY(check_flags(given.flags, TENON_FILENAME_TORCH | TENON_FILENAME_IN_FLIGHT | TENON_FILENAME_GROUP, "tenon_filename_options"));
   FilenameOptions result;
   TENON_ASSIGN(result.access, read_access(given.access));
@@ -54,7 +55,8 @@ Result<FilenameOptions> read_options(const tenon_filename_options* options) {
 // A handle comes from elsewhere, and its arrays may lack the NUL.
 Result<NameClaim> read_handle(const tenon_filename_handle* handle) {
   TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
-  TENON_ASSIGN(const tenon_filename_handle given, read_struct(handle, "tenon_filename_handle"));
+  tenon_filename_handle given{};
+  TENON_TRY(read_struct(handle, "tenon_filename_handle", &given));
   TENON_TRY(check_flags(given.reserved, 0, "tenon_filename_handle"));
   TENON_TRY(check_argument(std::memchr(given.manager, '\0', kManagerRoom) != nullptr, "the handle's manager does not end with NUL"));
   TENON_TRY(check_argument(std::memchr(given.name, '\0', kNameRoom) != nullptr, "the handle's name does not end with NUL"));
@@ -123,7 +125,8 @@ tenon_status tenon_open_filename(const tenon_filename_handle* handle_in, const t
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const share::NameClaim claim, read_handle(handle_in));
-    TENON_ASSIGN(const tenon_open_options wanted, read_struct(options, "tenon_open_options"));
+    tenon_open_options wanted{};
+    TENON_TRY(read_struct(options, "tenon_open_options", &wanted));
     share::NameOpenOptions how;
     TENON_ASSIGN(how.open, read_open_flags(wanted.access, wanted.flags & ~kNameOpenFlags));
     how.other_user = (wanted.flags & TENON_OPEN_OTHER_USER) != 0;
@@ -162,7 +165,8 @@ tenon_status tenon_filename_unlink(const char* name, tenon_error** err) noexcept
 
 tenon_status tenon_filename_sweep(const tenon_sweep_options* options, tenon_sweep_result* out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_ASSIGN(const tenon_sweep_options given, read_struct(options, "tenon_sweep_options"));
+    tenon_sweep_options given{};
+    TENON_TRY(read_struct(options, "tenon_sweep_options", &given));
     TENON_TRY(check_flags(given.flags, TENON_SWEEP_DRY_RUN | TENON_SWEEP_TORCH, "tenon_sweep_options"));
     TENON_TRY(check_flags(given.reserved, 0, "tenon_sweep_options"));
     TENON_TRY(check_argument(given.min_age_ns >= 0, "min_age_ns is negative"));

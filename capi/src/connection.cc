@@ -18,7 +18,8 @@ extern "C" {
 tenon_status tenon_connection_new(int socket, const tenon_connection_options* options, tenon_connection** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const tenon_connection_options given, read_struct(options, "tenon_connection_options"));
+    tenon_connection_options given{};
+    TENON_TRY(read_struct(options, "tenon_connection_options", &given));
     TENON_TRY(check_flags(given.flags, TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP,
                           "tenon_connection_options"));
     const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;

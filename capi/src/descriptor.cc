@@ -20,7 +20,8 @@ tenon_status tenon_descriptor_new(const tenon_message* message, const tenon_desc
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(message != nullptr, "message is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const tenon_descriptor_options given, read_struct(options, "tenon_descriptor_options"));
+    tenon_descriptor_options given{};
+    TENON_TRY(read_struct(options, "tenon_descriptor_options", &given));
     TENON_TRY(check_flags(given.flags, TENON_DESCRIPTOR_BYTES_ONLY, "tenon_descriptor_options"));
     TENON_TRY(check_flags(given.reserved, 0, "tenon_descriptor_options"));
     TENON_ASSIGN(std::unique_ptr<Descriptor> descriptor,
@@ -51,7 +52,8 @@ tenon_status tenon_descriptor_open(const void* bytes, size_t nbytes, const int32
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_TRY(check_argument(nbytes <= tenon::tensor::DescriptorLimits().max_nbytes, "nbytes is over 64 MiB"));
     TENON_TRY(check_argument(n_fds <= tenon::tensor::DescriptorLimits().max_segments, "n_fds is over 65,536"));
-    TENON_ASSIGN(const tenon_open_options given, read_struct(options, "tenon_open_options"));
+    tenon_open_options given{};
+    TENON_TRY(read_struct(options, "tenon_open_options", &given));
     TENON_ASSIGN(const tenon::share::OpenOptions how, read_open_flags(given.access, given.flags & ~uint32_t{TENON_OPEN_ADOPT_FD}));
     std::vector<tenon::os::Fd> adopted;
     adopted.reserve((given.flags & TENON_OPEN_ADOPT_FD) != 0 ? n_fds : 0);

@@ -18,9 +18,9 @@ static_assert(static_cast<uint32_t>(Mode::kShared) == TENON_MODE_SHARED &&
               static_cast<uint32_t>(Mode::kLenderWrites) == TENON_MODE_LENDER_WRITES &&
               static_cast<uint32_t>(Mode::kFrozen) == TENON_MODE_FROZEN);
 
-// Into `out`, where it stays: a copy would wait for the single bytes to be stored, in what is called for every block.
 Status read_options(const tenon_storage_options* options, uint32_t known_flags, StorageOptions* out) {
-  TENON_ASSIGN(const tenon_storage_options given, read_struct(options, "tenon_storage_options"));
+  tenon_storage_options given{};
+  TENON_TRY(read_struct(options, "tenon_storage_options", &given));
   TENON_TRY(check_flags(given.flags, known_flags, "tenon_storage_options"));
   TENON_TRY(check_argument(given.mode <= TENON_MODE_FROZEN, "the mode is none of SHARED, LENDER_WRITES and FROZEN"));
   if (given.alignment != 0) {

@@ -41,7 +41,8 @@ tenon_status tenon_tensor_new(tenon_storage* storage, const tenon_tensor_spec* s
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_argument(spec != nullptr, "spec is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const tenon_tensor_spec given, read_struct(spec, "tenon_tensor_spec"));
+    tenon_tensor_spec given{};
+    TENON_TRY(read_struct(spec, "tenon_tensor_spec", &given));
     TENON_TRY(check_flags(given.reserved, 0, "tenon_tensor_spec"));
     TENON_TRY(check_argument(given.ndim >= 0 && given.ndim <= TENON_TENSOR_MAX_NDIM, "ndim is not from 0 to 64"));
     TENON_TRY(check_argument(given.ndim == 0 || given.sizes != nullptr, "sizes is NULL"));

@@ -10,7 +10,8 @@ namespace tenon::capi {
 Result<os::Wait> read_wait(const tenon_wait* wait) {
   os::Wait result;
   if (wait == nullptr) return result;
-  TENON_ASSIGN(const tenon_wait given, read_struct(wait, "tenon_wait"));
+  tenon_wait given{};
+  TENON_TRY(read_struct(wait, "tenon_wait", &given));
   TENON_TRY(check_flags(given.flags, TENON_WAIT_INTERRUPTIBLE, "tenon_wait"));
   TENON_TRY(check_flags(given.reserved, 0, "tenon_wait"));
   result.timeout_ns = given.timeout_ns;

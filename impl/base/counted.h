@@ -55,11 +55,19 @@ class Counted {
   // True: that was the last, and dispose() and the end of the object are the caller's. acq_rel: what other holders wrote before their
   // release is visible to both.
   bool release_strong() const noexcept { return (state_.fetch_sub(kStrong, std::memory_order_acq_rel) & kStrongMask) == 1; }
+  // A strong and a weak reference in one step, where the weak ones stand for something. What was counted before.
+  struct Counts {
+    uint32_t strong = 0;
+    uint32_t weak = 0;
+  };
+  Counts retain_both() const noexcept { return counts(state_.fetch_add(kStrong + kWeak, std::memory_order_relaxed)); }
+  Counts release_both() const noexcept { return counts(state_.fetch_sub(kStrong + kWeak, std::memory_order_acq_rel)); }
 
  private:
   static constexpr uint64_t kStrong = 1;
   static constexpr uint64_t kWeak = uint64_t{1} << 32;
   static constexpr uint64_t kStrongMask = kWeak - 1;
+  static Counts counts(uint64_t state) noexcept { return {static_cast<uint32_t>(state), static_cast<uint32_t>(state >> 32)}; }
   mutable std::atomic<uint64_t> state_{kStrong | kWeak};
 };
 

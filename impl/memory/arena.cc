@@ -91,25 +91,24 @@ void count_block(ArenaSegment* home, Block* block) noexcept {
   move_block(home->figures(), nbytes, BlockState::kFree, BlockState::kLive);
 }
 
-Result<Block> own_segment_block(Mode mode, uint64_t nbytes, bool reserve) {
+Status own_segment_block(Mode mode, uint64_t nbytes, bool reserve, Block* out) {
   uint64_t segment_nbytes = 0;
   if (!checked_round_up(nbytes, os::page_nbytes(), &segment_nbytes) || segment_nbytes > uint64_t{INT64_MAX})
     segment_nbytes = uint64_t{INT64_MAX} / 4096 * 4096;
   // All of it, before a file of that size exists; for more than a chunk reserve() asks again as it goes.
   TENON_TRY(os::ask_headroom(segment_nbytes));
-  Block block;
-  TENON_ASSIGN(block.segment, Segment::create(mode, segment_nbytes));
-  if (reserve) TENON_TRY(block.segment->reserve(0, segment_nbytes));
-  block.nbytes = nbytes;
-  block.class_nbytes = segment_nbytes;
-  block.zero = true;
+  TENON_ASSIGN(out->segment, Segment::create(mode, segment_nbytes));
+  if (reserve) TENON_TRY(out->segment->reserve(0, segment_nbytes));
+  out->nbytes = nbytes;
+  out->class_nbytes = segment_nbytes;
+  out->zero = true;
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   board::ArenaFigures& figures = *all.figures[static_cast<uint32_t>(mode)];
   board::add(figures.capacity_nbytes, segment_nbytes);
   board::add(figures.reserved_nbytes, segment_nbytes);
   move_block(figures, segment_nbytes, BlockState::kFree, BlockState::kLive);
-  return block;
+  return Status::ok();
 }
 
 }  // namespace
@@ -211,12 +210,11 @@ bool look_for_ended_leases() noexcept {
   return found;
 }
 
-Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated) {
-  if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax) return own_segment_block(mode, nbytes, true);
+Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out) {
+  if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax) return own_segment_block(mode, nbytes, true, out);
   alignment = std::max(alignment, kBlockAlignment);
   const uint64_t class_nbytes = size_class(nbytes, alignment);
-  Block block;
-  block.nbytes = nbytes;
+  out->nbytes = nbytes;
   ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   auto& list = all.homes[static_cast<uint32_t>(mode)];
@@ -224,7 +222,7 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
   // Newest segment first: it is the one with room, and segments are few (one per 64 MiB).
   const auto look = [&](bool fresh) -> Status {
     for (auto at = list.rbegin(); at != list.rend() && !found; ++at)
-      TENON_TRY(take_block(at->get(), class_nbytes, alignment, fresh, &block, &found));
+      TENON_TRY(take_block(at->get(), class_nbytes, alignment, fresh, out, &found));
     return Status::ok();
   };
   // Freed blocks first, for they are warm; then those whose leases ended; then fresh room.
@@ -236,28 +234,28 @@ Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, boo
     if (ended) TENON_TRY(look(false));
   }
   if (!found) TENON_TRY(look(true));
-  if (found) return block;
+  if (found) return Status::ok();
   for (auto at = list.rbegin(); at != list.rend(); ++at) {
     if (!(*at)->space.consolidate()) continue;
-    TENON_TRY(take_block(at->get(), class_nbytes, alignment, true, &block, &found));
-    if (found) return block;
+    TENON_TRY(take_block(at->get(), class_nbytes, alignment, true, out, &found));
+    if (found) return Status::ok();
   }
   // A small RLIMIT_FSIZE makes small segments, and blocks that would fill one have their own.
   const uint64_t segment_nbytes = std::min(kArenaSegmentNbytes, os::file_size_limit() / os::page_nbytes() * os::page_nbytes());
   if (nbytes > segment_nbytes / 8) {
     lock.unlock();
-    return own_segment_block(mode, nbytes, true);
+    return own_segment_block(mode, nbytes, true, out);
   }
   TENON_ASSIGN(Ref<Segment> segment, Segment::create(mode, segment_nbytes));
   auto home = std::make_unique<ArenaSegment>(std::move(segment), nullptr);
   list.reserve(list.size() + 1);
-  TENON_TRY(take_block(home.get(), class_nbytes, alignment, true, &block, &found));
+  TENON_TRY(take_block(home.get(), class_nbytes, alignment, true, out, &found));
   board::add(home->figures().capacity_nbytes, home->segment->nbytes());
   list.push_back(std::move(home));
-  return block;
+  return Status::ok();
 }
 
-Result<Block> allocate_unreserved_block(Mode mode, uint64_t nbytes) { return own_segment_block(mode, nbytes, false); }
+Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out) { return own_segment_block(mode, nbytes, false, out); }
 
 void free_block(Block&& block, Lent lent) noexcept {
   const Ref<Segment> segment = std::move(block.segment);

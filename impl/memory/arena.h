@@ -38,10 +38,10 @@ struct Block {
 };
 
 // nbytes > 0, alignment a power of two up to a page. A FROZEN block always has its own segment: freezing seals a segment whole.
-Result<Block> allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated);
+Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out);
 
 // As allocate_block with a segment of its own, whose pages are not made yet: the caller fills it with write_through_fd(fresh).
-Result<Block> allocate_unreserved_block(Mode mode, uint64_t nbytes);
+Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out);
 
 enum class Lent { kNever, kLeased, kUnleased };
 void free_block(Block&& block, Lent lent) noexcept;
@@ -82,7 +82,7 @@ class Arena : public Counted {
   static Result<Ref<Arena>> create(const ArenaOptions& options);
 
   // RESOURCE_EXHAUSTED with limit "arena" if it is full. UNSUPPORTED in a child of fork: it would hand out its parent's bytes.
-  Result<Block> allocate(uint64_t nbytes, uint64_t alignment);
+  Status allocate(uint64_t nbytes, uint64_t alignment, Block* out);
   ArenaStats stats() const;
   Backing describe_backing() const;
   const ArenaOptions& options() const noexcept { return options_; }

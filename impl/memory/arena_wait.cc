@@ -88,20 +88,20 @@ void signal_space() noexcept {
   if (os::has_no_thread()) os::call_later([]() noexcept {}, 0);
 }
 
-Result<Block> allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait) {
-  Result<Block> block = arena->allocate(nbytes, alignment);
-  if (block.is_ok() || wait.timeout_ns == 0 || !is_full(block.status())) return block;
+Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait, Block* out) {
+  Status status = arena->allocate(nbytes, alignment, out);
+  if (status.is_ok() || wait.timeout_ns == 0 || !is_full(status)) return status;
   os::Waiter waiter(wait);
   TENON_ASSIGN(const std::unique_ptr<os::Cancel> event, os::Cancel::create());
   const Listening listening(event.get());
   while (true) {
-    block = arena->allocate(nbytes, alignment);
-    if (block.is_ok() || !is_full(block.status())) return block;
+    status = arena->allocate(nbytes, alignment, out);
+    if (status.is_ok() || !is_full(status)) return status;
     int fd = event->fd();
     if (os::has_no_thread()) {
       TENON_ASSIGN(fd, os::service_fd());
     }
-    if (Status status = waiter.until_ready(fd, POLLIN); !status.is_ok()) return ended(status, block.status());
+    if (Status end = waiter.until_ready(fd, POLLIN); !end.is_ok()) return ended(end, status);
     if (os::has_no_thread()) TENON_TRY(os::poll_service());
     event->reset();
   }

@@ -10,6 +10,6 @@
 namespace tenon::memory {
 
 // As Arena::allocate, but a full arena is waited for. TIMEOUT and the other ends of a wait have the details of who holds what.
-Result<Block> allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait);
+Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait, Block* out);
 
 }  // namespace tenon::memory

@@ -18,7 +18,7 @@ class Lease {
   Lease(Ref<Holding> holding, uint32_t slot) noexcept : kept_(holding.detach()), slot_(slot), mark_(fork_mark()) {}
   explicit Lease(Ref<LentBlock> block) noexcept : slot_(kOwnBlock) {
     if (block) block->came_home();
-    kept_ = block.detach();
+    kept_ = block.get();
   }
   Lease(Lease&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
   Lease& operator=(Lease&& other) noexcept {
@@ -43,9 +43,9 @@ class Lease {
     if (kept_ == nullptr) return;
     if (LentBlock* const block = own_block(); block != nullptr) {
       block->left_home();
-    } else {
-      holding()->give_back(slot_, mark_);
+      return;
     }
+    holding()->give_back(slot_, mark_);
     kept_->release();
   }
 

@@ -85,7 +85,6 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
       slot = end_++;
     }
     Leased* const object = objects[i];
-    object->retain();
     object->lease_began(&lent);
     at(slot) = reinterpret_cast<uintptr_t>(object);
     const uint64_t nbytes = object->leased_nbytes();

@@ -37,14 +37,21 @@ void LentBlock::operator delete(void* place) noexcept {
   all.lent_blocks.give_back(place);
 }
 
+namespace {
+
+// All strong references together have a weak one.
+constexpr uint32_t kNoLease = 1;
+
+}  // namespace
+
 void LentBlock::lease_began(LentCount* count) noexcept {
-  if ((leases_.fetch_add(1, std::memory_order_relaxed) & ~kRetired) != 0) return;
-  count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
+  if (retain_both().weak == kNoLease) count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
 }
 
-void LentBlock::lease_ended(LentCount* count) noexcept {
-  if ((leases_.fetch_sub(1, std::memory_order_relaxed) & ~kRetired) != 1) return;
-  count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
+bool LentBlock::end_lease(LentCount* count) noexcept {
+  const Counts before = release_both();
+  if (before.weak == kNoLease + 1) count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
+  return before.strong == 1;
 }
 
 void LentBlock::came_home() noexcept {
@@ -54,14 +61,21 @@ void LentBlock::came_home() noexcept {
 }
 
 void LentBlock::left_home() noexcept {
-  if (!made_by_this_process()) return;
-  const std::lock_guard<std::mutex> lock(arena_state().mutex);
-  LentCount count;
-  lease_ended(&count);
+  bool last = false;
+  if (made_by_this_process()) {
+    const std::lock_guard<std::mutex> lock(arena_state().mutex);
+    LentCount count;
+    last = end_lease(&count);
+  } else {
+    last = release_both().strong == 1;
+  }
+  if (!last) return;
+  dispose();
+  weak_release();
 }
 
 void LentBlock::storage_gone(bool retire) noexcept {
-  if (retire) leases_.fetch_or(kRetired, std::memory_order_relaxed);
+  if (retire) retired_.store(true, std::memory_order_relaxed);
   if (!made_by_this_process()) return;
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
   move_block(home_->figures(), leased_nbytes(), BlockState::kLive, BlockState::kLent);
@@ -80,7 +94,7 @@ Ref<LentBlock> find_lent(const SegmentKey& key, uint64_t offset) noexcept {
 
 void LentBlock::leave(Freed* freed) noexcept {
   arena_state().lent.erase(this);
-  const bool retired = (leases_.load(std::memory_order_relaxed) & kRetired) != 0;
+  const bool retired = retired_.load(std::memory_order_relaxed);
   put_block(home_, offset_, leased_nbytes(), BlockState::kLent, retired ? Lent::kUnleased : Lent::kLeased, freed);
 }
 
@@ -94,43 +108,38 @@ void LentBlock::dispose() noexcept {
   signal_space();
 }
 
-// True: it is gone. Nobody has weak references to a block, and find_lent() takes the lock.
-bool LentBlock::release_locked(Freed* freed) noexcept {
-  if (!release_strong()) return false;
-  if (made_by_this_process()) leave(freed);
-  this->~LentBlock();
-  arena_state().lent_blocks.give_back(this);
-  return true;
-}
-
 void end_leases(std::span<Leased* const> objects) noexcept {
   bool any_freed = false;
   constexpr size_t kBatch = 128;
-  for (; !objects.empty(); objects = objects.subspan(std::min(objects.size(), kBatch))) {
-    const auto batch = objects.first(std::min(objects.size(), kBatch));
+  constexpr size_t kMostFreed = 4;
+  while (!objects.empty()) {
     std::array<Leased*, kBatch> others;
     size_t count = 0;
-    std::array<Freed, kBatch> freed;
+    std::array<Freed, kMostFreed> freed;  // segments and arenas: few, for each needs the end of its last block
     size_t freed_count = 0;
+    size_t done = 0;
     {
-      const std::lock_guard<std::mutex> lock(arena_state().mutex);
+      ArenaState& all = arena_state();
+      const std::lock_guard<std::mutex> lock(all.mutex);
       LentCount lent;
-      for (Leased* const object : batch) {
-        if (LentBlock* const block = object->as_block(); block != nullptr) {
-          block->lease_ended(&lent);
-          if (block->release_locked(&freed[freed_count])) ++freed_count;
-        } else {
-          others[count++] = object;
+      for (; done < std::min(objects.size(), kBatch) && freed_count < kMostFreed; ++done) {
+        LentBlock* const block = objects[done]->as_block();
+        if (block == nullptr) {
+          others[count++] = objects[done];
+          continue;
         }
+        if (!block->end_lease(&lent)) continue;
+        any_freed = true;
+        // The last reference: find_lent() takes the lock, and nobody has a weak one without a lease.
+        if (block->made_by_this_process()) block->leave(&freed[freed_count]);
+        if (freed[freed_count].segment || freed[freed_count].arena) ++freed_count;
+        block->~LentBlock();
+        all.lent_blocks.give_back(block);
       }
     }
-    any_freed |= freed_count > 0;
+    objects = objects.subspan(done);
     // The last reference to a storage that came from elsewhere ends a lease there, and takes any lock.
-    LentCount none;
-    for (size_t i = 0; i < count; ++i) {
-      others[i]->lease_ended(&none);
-      others[i]->release();
-    }
+    for (size_t i = 0; i < count; ++i) others[i]->lease_ended();
   }
   if (any_freed) signal_space();  // and else not: a waiter that looks for ended leases would wake itself
 }

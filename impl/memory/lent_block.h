@@ -46,14 +46,15 @@ class LentCount {
 // What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent on.
 class Leased : public Counted {
  public:
-  virtual void lease_began(LentCount* /*count*/) noexcept {}
-  virtual void lease_ended(LentCount* /*count*/) noexcept {}
+  // The lease's reference, taken and let go of. Blocks end theirs together, by end_leases().
+  virtual void lease_began(LentCount* /*count*/) noexcept { retain(); }
+  virtual void lease_ended() noexcept { release(); }
   virtual uint64_t leased_nbytes() const noexcept = 0;
   virtual LentBlock* as_block() noexcept { return nullptr; }
 };
 
-// A block of an arena that was lent: its storage and its leases each count one, and when the last of them goes it is free. Small, because
-// there can be millions.
+// A block of an arena that was lent: its storage and its leases each have a strong reference, and when the last of them goes it is free. A
+// lease has a weak one, too, and nobody else has: one word says who keeps it and whether it is lent. Small, because there can be millions.
 class LentBlock final : public Leased {
  public:
   // Of a slab (slab.h); lend_block() makes them.
@@ -61,12 +62,11 @@ class LentBlock final : public Leased {
   static void operator delete(void* place) noexcept;
 
   void lease_began(LentCount* count) noexcept override;
-  void lease_ended(LentCount* count) noexcept override;
   uint64_t leased_nbytes() const noexcept override { return uint64_t{class_units_} * kBlockAlignment; }
   LentBlock* as_block() noexcept override { return this; }
   // The storage is gone, its own reference comes next. `retire`: it was lent without a lease, too.
   void storage_gone(bool retire) noexcept;
-  // Of a lease of this process itself: no ledger keeps the board's figures where they are.
+  // A lease of this process itself, with the reference: no ledger keeps the board's figures where they are.
   void came_home() noexcept;
   void left_home() noexcept;
   // A child of fork has it, too, and it is not the child's.
@@ -76,18 +76,16 @@ class LentBlock final : public Leased {
   friend class LentIndex;
   friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
   friend void end_leases(std::span<Leased* const> objects) noexcept;
-  static constexpr uint32_t kRetired = uint32_t{1} << 31;
-
   LentBlock(ArenaSegment* home, uint64_t offset, uint32_t units) noexcept : home_(home), offset_(offset), class_units_(units) {}
   void dispose() noexcept override;
-  // With the arenas' lock.
+  // With the arenas' lock. True: nothing keeps it any more, and leave() or dispose() is next.
+  bool end_lease(LentCount* count) noexcept;
   void leave(Freed* freed) noexcept;
-  bool release_locked(Freed* freed) noexcept;
   ArenaSegment* home_;
   uint64_t offset_;
-  uint32_t class_units_;             // of kBlockAlignment
-  std::atomic<uint32_t> leases_{0};  // and kRetired
-  LentBlock* next_ = nullptr;        // of its bucket
+  uint32_t class_units_;  // of kBlockAlignment
+  std::atomic<bool> retired_{false};
+  LentBlock* next_ = nullptr;  // of its bucket
 };
 
 // The block of a storage, of which `where` says whether there is one yet: it takes over what the storage has of its home, `units` of

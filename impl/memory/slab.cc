@@ -39,9 +39,14 @@ Slab::~Slab() {
   for (Piece* const piece : pieces_) std::free(piece);
 }
 
-Slab::Piece* Slab::piece_of(const void* place) const noexcept {
+Slab::Piece* Slab::piece_of(const void* place) noexcept {
+  // Neighbours mostly come back one after the other.
+  if (std::greater_equal<>()(place, static_cast<const void*>(last_)) && last_ != nullptr &&
+      static_cast<size_t>(static_cast<const std::byte*>(place) - reinterpret_cast<const std::byte*>(last_)) < kPieceNbytes)
+    return last_;
   const auto behind = std::upper_bound(pieces_.begin(), pieces_.end(), place, std::less<const void*>());
-  return *(behind - 1);
+  last_ = *(behind - 1);
+  return last_;
 }
 
 void Slab::link(Piece* piece) noexcept {
@@ -72,6 +77,7 @@ Slab::Piece* Slab::add_piece() noexcept {
 }
 
 void Slab::drop_piece(Piece* piece) noexcept {
+  if (last_ == piece) last_ = nullptr;
   pieces_.erase(std::lower_bound(pieces_.begin(), pieces_.end(), piece, std::less<>()));
   ASAN_UNPOISON_MEMORY_REGION(piece, kPieceNbytes);
   std::free(piece);

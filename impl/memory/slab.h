@@ -29,7 +29,7 @@ class Slab {
 
  private:
   struct Piece;
-  Piece* piece_of(const void* place) const noexcept;
+  Piece* piece_of(const void* place) noexcept;
   Piece* add_piece() noexcept;
   void drop_piece(Piece* piece) noexcept;
   void link(Piece* piece) noexcept;
@@ -40,6 +40,7 @@ class Slab {
   std::vector<Piece*> pieces_;  // by address, so that a place says which one it is of
   Piece* with_room_ = nullptr;  // a list of those that are neither full nor empty
   Piece* empty_ = nullptr;      // at most one
+  Piece* last_ = nullptr;       // of the place that came back last
 };
 
 }  // namespace tenon::memory

@@ -106,11 +106,10 @@ Status Arena::check_owner() const {
   return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
 }
 
-Result<Block> Arena::allocate(uint64_t nbytes, uint64_t alignment) {
+Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   TENON_TRY(check_owner());
   alignment = std::max(alignment, options_.alignment);
-  Block block;
-  block.nbytes = nbytes;
+  out->nbytes = nbytes;
   const bool fits = nbytes <= std::min(options_.capacity_nbytes, kBlockLimit / 2);
   const uint64_t class_nbytes = fits ? size_class(nbytes, alignment) : 0;
   if (!fits || class_nbytes > options_.capacity_nbytes) {
@@ -122,25 +121,25 @@ Result<Block> Arena::allocate(uint64_t nbytes, uint64_t alignment) {
   ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   bool found = false;
-  TENON_TRY(take_block(home_, class_nbytes, alignment, false, &block, &found));
-  if (found) return block;
+  TENON_TRY(take_block(home_, class_nbytes, alignment, false, out, &found));
+  if (found) return Status::ok();
   if (has_leases()) {
     lock.unlock();
     const bool ended = look_for_ended_leases();
     lock.lock();
-    if (ended) TENON_TRY(take_block(home_, class_nbytes, alignment, false, &block, &found));
-    if (found) return block;
+    if (ended) TENON_TRY(take_block(home_, class_nbytes, alignment, false, out, &found));
+    if (found) return Status::ok();
   }
-  Status no_pages = take_block(home_, class_nbytes, alignment, true, &block, &found);
-  if (found) return block;
+  Status no_pages = take_block(home_, class_nbytes, alignment, true, out, &found);
+  if (found) return Status::ok();
   // No room, or no pages for it. Before that is the answer: leases that ended since the last look, and pieces that lie side by side.
   lock.unlock();
   (void)settle_ledgers();
   lock.lock();
   // A waiter looks after every few leases that end: it joins nothing as long as all of it together would not do.
   if (home_->space.room() >= class_nbytes && home_->space.consolidate()) {
-    TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok(), &block, &found));
-    if (found) return block;
+    TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok(), out, &found));
+    if (found) return Status::ok();
   }
   lock.unlock();
   if (!no_pages.is_ok()) return no_pages;

@@ -148,14 +148,13 @@ Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nby
 
 Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill, bool* zero) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
-  Result<memory::Block> allocated = options.arena != nullptr
-                                        ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait)
-                                        : memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated);
+  memory::Block block;
+  Status allocated = options.arena != nullptr ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait, &block)
+                                              : memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated, &block);
   if (!allocated.is_ok()) {
     storage->kind_ = Kind::kEmpty;  // it has no block to give back
-    return std::move(allocated).status();
+    return allocated;
   }
-  memory::Block& block = allocated.value();
   storage->take_block(block);
   *zero = block.zero;
   // Never a FROZEN one: its segment is always new. What one borrower was lent the next one must not find, not even behind the end.
@@ -170,12 +169,12 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
       options.arena == nullptr && (options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax);
   if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
     auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
-    Result<memory::Block> block = memory::allocate_unreserved_block(options.mode, nbytes);
-    if (!block.is_ok()) {
+    memory::Block block;
+    if (Status status = memory::allocate_unreserved_block(options.mode, nbytes, &block); !status.is_ok()) {
       storage->kind_ = Kind::kEmpty;
-      return std::move(block).status();
+      return status;
     }
-    storage->take_block(block.value());
+    storage->take_block(block);
     TENON_TRY(storage->segment_->write_through_fd(0, data, nbytes, true));
     count_copy(nbytes);
     if (options.mode == Mode::kFrozen) TENON_TRY(storage->freeze());

@@ -28,8 +28,14 @@ bool soon(Condition&& condition) {
 
 class Lent final : public Leased {
  public:
-  void lease_began(LentCount* /*count*/) noexcept override { ++leases; }
-  void lease_ended(LentCount* /*count*/) noexcept override { --leases; }
+  void lease_began(LentCount* count) noexcept override {
+    ++leases;
+    Leased::lease_began(count);
+  }
+  void lease_ended() noexcept override {
+    --leases;
+    Leased::lease_ended();
+  }
   uint64_t leased_nbytes() const noexcept override { return 100; }
   std::atomic<int> leases{0};
 };
