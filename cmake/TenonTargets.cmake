@@ -45,12 +45,14 @@ function(tenon_compile_library_options target)
 endfunction()
 
 # One object library for each folder of impl, which names the folders it may use: those above it in impl/LAYERS. They share one
-# include root, so tools/lint_layers.py is what refuses an include in the other direction.
+# include root, so tools/lint_layers.py is what refuses an include in the other direction. tenon_up_to_<folder> is what the tests of that
+# folder link: an archive of its objects, and those of the folders above. What needs more does not link.
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
   file(STRINGS impl/LAYERS folders REGEX "^[a-z]")
   set(allowed)
   set(objects)
+  set(below)
   foreach(folder IN LISTS folders)
     file(GLOB sources CONFIGURE_DEPENDS "impl/${folder}/*.cc")
     if(sources)
@@ -60,6 +62,11 @@ function(tenon_add_folders)
       target_link_libraries(tenon_${folder} PUBLIC ${allowed})
       list(APPEND allowed tenon_${folder})
       list(APPEND objects "$<TARGET_OBJECTS:tenon_${folder}>")
+      add_library(tenon_up_to_${folder} STATIC EXCLUDE_FROM_ALL "$<TARGET_OBJECTS:tenon_${folder}>")
+      set_target_properties(tenon_up_to_${folder} PROPERTIES LINKER_LANGUAGE CXX)
+      target_include_directories(tenon_up_to_${folder} INTERFACE "${PROJECT_SOURCE_DIR}/impl")
+      target_link_libraries(tenon_up_to_${folder} INTERFACE ${below} tenon_libdeflate tenon_dlpack Threads::Threads)
+      set(below tenon_up_to_${folder})
     endif()
   endforeach()
 

@@ -1,13 +1,13 @@
 # The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label, its kind; what is called example.* has
 # the label examples too.
 #
-#   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [INTERNAL] [UNPRIVILEGED] [TIMEOUT <s>]
+#   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [INTERNAL | FOLDER <folder>] [UNPRIVILEGED] [TIMEOUT <s>]
 #                   [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
 #   tenon_add_c_program(<name> SOURCES <file>... [INTERNAL] [LIBRARIES <target>...])          C99; no test by itself
 #   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED] [TIMEOUT <s>] [ENVIRONMENT <NAME=value>...])
 #
-# INTERNAL links the archive of everything, else the shared library as a user would. UNPRIVILEGED registers <name>.unprivileged
-# too, which runs as another uid when the caller is root. TIMEOUT is 120 unless told. Asserts stay on in every build type.
+# INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and else it is the shared library, as a
+# user has it. A test with a FOLDER has its name as a label too. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when the caller is root. TIMEOUT is 120 unless told. Asserts stay on in every build type.
 
 find_package(GTest REQUIRED)
 
@@ -15,12 +15,13 @@ find_package(GTest REQUIRED)
 set(TENON_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python3" CACHE FILEPATH "The Python that has Tenon's package and what its tests need")
 set(TENON_UNPRIVILEGED "${PROJECT_SOURCE_DIR}/tools/unprivileged.sh")
 
-function(tenon_link_test target internal)
+# `archive` empty: the shared library.
+function(tenon_link_test target archive)
   tenon_compile_options(${target})
   target_compile_options(${target} PRIVATE -UNDEBUG)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
-  if(internal)
-    target_link_libraries(${target} PRIVATE tenon_internal)
+  if(archive)
+    target_link_libraries(${target} PRIVATE ${archive})
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   else()
     target_link_libraries(${target} PRIVATE tenon::tenon)
@@ -59,12 +60,18 @@ function(tenon_add_test name)
 endfunction()
 
 function(tenon_add_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;TIMEOUT" "SOURCES;LIBRARIES;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;TIMEOUT;FOLDER" "SOURCES;LIBRARIES;ENVIRONMENT")
   if(NOT arg_LABEL OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_gtest(${name}): needs LABEL and SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   add_executable(${name} ${arg_SOURCES})
-  tenon_link_test(${name} "${arg_INTERNAL}")
+  set(archive)
+  if(arg_INTERNAL)
+    set(archive tenon_internal)
+  elseif(arg_FOLDER)
+    set(archive tenon_up_to_${arg_FOLDER})
+  endif()
+  tenon_link_test(${name} "${archive}")
   # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
   target_compile_options(${name} PRIVATE -Wno-dangling-else)
   target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main ${arg_LIBRARIES})
@@ -79,6 +86,9 @@ function(tenon_add_gtest name)
     list(APPEND pass ENVIRONMENT ${arg_ENVIRONMENT})
   endif()
   tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${name}>" ${pass})
+  if(arg_FOLDER AND NOT arg_FOLDER STREQUAL arg_LABEL)
+    set_property(TEST ${name} APPEND PROPERTY LABELS ${arg_FOLDER})
+  endif()
 endfunction()
 
 function(tenon_add_c_program name)
@@ -86,8 +96,12 @@ function(tenon_add_c_program name)
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_c_program(${name}): needs SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
+  set(archive)
+  if(arg_INTERNAL)
+    set(archive tenon_internal)
+  endif()
   add_executable(${name} ${arg_SOURCES})
-  tenon_link_test(${name} "${arg_INTERNAL}")
+  tenon_link_test(${name} "${archive}")
   if(arg_LIBRARIES)
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
   endif()
