@@ -45,9 +45,16 @@ int run_gc(const GcOptions& options);
 
 struct InspectOptions {
   std::string what;
+  bool code = false;  // of an archive: its text, too
   bool json = false;
 };
 int run_inspect(const InspectOptions& options);
+
+struct VerifyOptions {
+  std::string path;
+  bool json = false;
+};
+int run_verify(const VerifyOptions& options);
 
 struct BenchOptions {
   bool quick = false;

@@ -1,4 +1,4 @@
-// `tenon inspect`: tells a descriptor's bytes from a name, and shows a name's head.
+// `tenon inspect`: tells a descriptor's bytes, a name and an archive from each other, and shows a name's head.
 #include "inspect.h"
 
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "archive_facts.h"
 #include "commands.h"
 #include "name_table.h"
 #include "os/fd.h"
@@ -200,6 +201,7 @@ int inspect_name(const share::Filename& filename, bool json) {
 int run_inspect(const InspectOptions& options) {
   share::Filename filename;
   if (options.what != "-" && find_name(options.what, &filename)) return inspect_name(filename, options.json);
+  if (options.what != "-" && is_zip_file(options.what)) return inspect_archive(options.what, options.code, options.json);
   const auto read = [&]() -> Result<std::vector<std::byte>> {
     if (options.what == "-") return read_all(STDIN_FILENO, "standard input");
     const os::Fd fd(open(options.what.c_str(), O_RDONLY | O_CLOEXEC));

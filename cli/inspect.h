@@ -1,4 +1,4 @@
-// The two things that `tenon inspect` knows.
+// What `tenon inspect` knows.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace tenon::cli {
 
-// Both print, and return the exit code. `source`: what the bytes are from, for errors.
+// Each prints, and returns the exit code. `source`: what the bytes are from, for errors.
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json);
 int inspect_name(const share::Filename& filename, bool json);
+int inspect_archive(const std::string& path, bool with_code, bool json);
 
 }  // namespace tenon::cli

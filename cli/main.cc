@@ -24,6 +24,7 @@ struct Options {
   TopOptions top;
   GcOptions gc;
   InspectOptions inspect;
+  VerifyOptions verify;
   BenchOptions bench;
 };
 
@@ -96,13 +97,19 @@ void add_commands(CLI::App* app, Options* options) {
       ->check([](const std::string& text) { return check_seconds(text, 0); })
       ->option_text("SECONDS");
 
-  CLI::App* inspect = add_command(app, options, "inspect", "Decode a descriptor, or the head of a named file", "tenon inspect message.bin",
-                                  &options->inspect.json);
+  CLI::App* inspect = add_command(app, options, "inspect", "Show what a module archive, a descriptor or a named file holds",
+                                  "tenon inspect model.pt", &options->inspect.json);
   inspect
-      ->add_option("DESCRIPTOR", options->inspect.what,
-                   "A file with a descriptor's bytes, - for standard input, or a name: /leaf in /dev/shm, or a path")
+      ->add_option(
+          "FILE", options->inspect.what,
+          "A module archive, a file with a descriptor's bytes, - for one on standard input, or a name: /leaf in /dev/shm, or a path")
       ->required()
       ->option_text(" ");
+  inspect->add_flag("--code", options->inspect.code, "Of an archive, print its code, too");
+
+  CLI::App* verify = add_command(app, options, "verify", "Check every byte, value and line of code of a module archive",
+                                 "tenon verify model.pt", &options->verify.json);
+  verify->add_option("FILE", options->verify.path, "A module archive")->required()->option_text(" ");
 
   CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
                                 "tenon bench --quick", &options->bench.json);
@@ -124,6 +131,7 @@ int run(const CLI::App& app, Options options) {
   if (app.got_subcommand("top")) code = run_top(options.top);
   if (app.got_subcommand("gc")) code = run_gc(options.gc);
   if (app.got_subcommand("inspect")) code = run_inspect(options.inspect);
+  if (app.got_subcommand("verify")) code = run_verify(options.verify);
   if (app.got_subcommand("bench")) code = run_bench(options.bench);
   return code;
 }

@@ -5,11 +5,14 @@
 
 #include "channel/connection.h"
 #include "memory/arena.h"
+#include "module/module.h"
+#include "module_lists.h"
 #include "os/wait.h"
 #include "storage/storage.h"
 #include "tensor/message.h"
 #include "tensor/portable.h"
 #include "tensor/tensor.h"
+#include "value/value.h"
 
 namespace tenon::capi {
 
@@ -30,6 +33,26 @@ struct ObjectOf<tenon_weak> {
 template <>
 struct ObjectOf<tenon_tensor> {
   using Type = tensor::Tensor;
+};
+template <>
+struct ObjectOf<tenon_value> {
+  using Type = value::Value;
+};
+template <>
+struct ObjectOf<tenon_module> {
+  using Type = module::Module;
+};
+template <>
+struct ObjectOf<tenon_member_list> {
+  using Type = MemberList;
+};
+template <>
+struct ObjectOf<tenon_name_list> {
+  using Type = NameList;
+};
+template <>
+struct ObjectOf<tenon_file_list> {
+  using Type = FileList;
 };
 template <>
 struct ObjectOf<tenon_message> {

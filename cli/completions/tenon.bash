@@ -9,7 +9,7 @@ _tenon_names() {
 
 _tenon() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" word
-  local commands="doctor ls top gc inspect bench"
+  local commands="doctor ls top gc inspect verify bench"
   local options="--help --json --color"
   COMPREPLY=()
   if ((COMP_CWORD > 0)); then previous="${COMP_WORDS[COMP_CWORD - 1]}"; fi
@@ -21,7 +21,7 @@ _tenon() {
   fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in
-      doctor | ls | top | gc | inspect | bench)
+      doctor | ls | top | gc | inspect | verify | bench)
         command="$word"
         break
         ;;
@@ -41,7 +41,8 @@ _tenon() {
     ls) options+=" --names --arenas --leases --all --prometheus" ;;
     top) options+=" --interval --once" ;;
     gc) options+=" --yes --torch --min-age" ;;
-    inspect) ;;
+    inspect) options+=" --code" ;;
+    verify) ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then
@@ -52,6 +53,7 @@ _tenon() {
     "") mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     doctor | ls | gc) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
     inspect) mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_tenon_names)" -- "$current") ;;
+    verify) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac
 }
 

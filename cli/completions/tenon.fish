@@ -6,7 +6,7 @@ function __tenon_names
     end
 end
 
-set -l commands doctor ls top gc inspect bench
+set -l commands doctor ls top gc inspect verify bench
 
 complete -c tenon -f
 complete -c tenon -s h -l help -d 'Print help'
@@ -16,7 +16,8 @@ complete -c tenon -n __fish_use_subcommand -a doctor -d 'Say what this machine a
 complete -c tenon -n __fish_use_subcommand -a ls -d 'List the named objects of Tenon and PyTorch, arenas and leases'
 complete -c tenon -n __fish_use_subcommand -a top -d 'Show who lends how much'
 complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobody holds'
-complete -c tenon -n __fish_use_subcommand -a inspect -d 'Decode a descriptor, or the head of a named file'
+complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what a module archive, a descriptor or a named file holds'
+complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte, value and line of code of a module archive'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
 complete -c tenon -n '__fish_seen_subcommand_from doctor ls gc' -a '(__fish_complete_directories)'
@@ -31,4 +32,6 @@ complete -c tenon -n '__fish_seen_subcommand_from gc' -l yes -d 'Remove them'
 complete -c tenon -n '__fish_seen_subcommand_from gc' -l torch -d 'PyTorch\'s own files too'
 complete -c tenon -n '__fish_seen_subcommand_from gc' -l min-age -x -d 'PyTorch\'s files younger than this stay'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -F -a '(__tenon_names)'
+complete -c tenon -n '__fish_seen_subcommand_from inspect' -l code -d 'Print the code of an archive, too'
+complete -c tenon -n '__fish_seen_subcommand_from verify' -F
 complete -c tenon -n '__fish_seen_subcommand_from bench' -l quick -d 'Fewer rounds'

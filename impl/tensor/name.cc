@@ -41,26 +41,29 @@ bool is_plain_ascii(uint64_t word) noexcept {
   return ((word | (word - kOnes)) & kHighBits) == 0;
 }
 
-}  // namespace
-
-bool is_valid_name(std::string_view name) noexcept {
-  if (name.size() > kMaxNameNbytes) return false;
-  while (!name.empty()) {
+bool is_text(std::string_view text, bool with_nul) noexcept {
+  while (!text.empty()) {
     uint64_t word = 0;
-    if (name.size() >= sizeof(word)) {
-      std::memcpy(&word, name.data(), sizeof(word));
+    if (text.size() >= sizeof(word)) {
+      std::memcpy(&word, text.data(), sizeof(word));
       if (is_plain_ascii(word)) {
-        name.remove_prefix(sizeof(word));
+        text.remove_prefix(sizeof(word));
         continue;
       }
     }
-    const auto lead = static_cast<uint8_t>(name[0]);
-    if (lead == 0) return false;
-    const size_t length = lead < 0x80 ? 1 : multibyte_length(name);
+    const auto lead = static_cast<uint8_t>(text[0]);
+    if (lead == 0 && !with_nul) return false;
+    const size_t length = lead < 0x80 ? 1 : multibyte_length(text);
     if (length == 0) return false;
-    name.remove_prefix(length);
+    text.remove_prefix(length);
   }
   return true;
 }
+
+}  // namespace
+
+bool is_valid_name(std::string_view name) noexcept { return name.size() <= kMaxNameNbytes && is_text(name, false); }
+
+bool is_utf8(std::string_view text) noexcept { return is_text(text, true); }
 
 }  // namespace tenon::tensor

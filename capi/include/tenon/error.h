@@ -58,7 +58,10 @@ TENON_API const char *tenon_error_message(const tenon_error *error) TENON_NOEXCE
 /**
  * One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
  * met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field" (of a descriptor), "option" (the option that would allow
- * it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text).
+ * it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text); of a value that does not fit its type
+ * "where" (in the value), "wanted" and "found"; of text that does not parse "column" (from 1, in bytes), and "type" or "file", "line" and
+ * "excerpt"; of an archive "record" and "offset" (bytes), and "opcode" of a pickle in it; of a module "name" (what is taken or given
+ * twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together).
  * @param[in] error  borrowed; NULL is allowed.
  * @param[in] key    borrowed, NUL-terminated; NULL is allowed.
  * @return borrowed from the error, valid until its release; NULL if it has no such detail.

@@ -17,10 +17,11 @@
  *     zero first: zero is every field's default. A newer library takes an older, smaller struct, and never writes past it.
  *     An older library takes a newer, larger one for input if the part that it does not know is zero, else TENON_UNSUPPORTED;
  *     of one for output it leaves that part alone. Flags that it does not know, and reserved fields that are not 0, are TENON_UNSUPPORTED.
- *  6. Units. Sizes and offsets are bytes, except in a tenon_tensor_spec, where they are elements. Times are nanoseconds.
+ *  6. Units. Sizes and offsets are bytes, except in a tenon_tensor_spec and a
+ *     tenon_value_tensor_spec, where they are elements. Times are nanoseconds.
  *  7. Text is UTF-8 and ends with NUL.
- *  8. Threads. A pointer to const means that concurrent calls are safe. Retain, release and everything on storages, tensors
- *     and weak references are safe concurrently too; a message is for one thread at a time while it is built.
+ *  8. Threads. A pointer to const means that concurrent calls are safe. Retain, release and everything on storages, tensors,
+ *     values and weak references are safe concurrently too; a message is for one thread at a time while it is built.
  *     A thread must not be cancelled (pthread_cancel) inside a call. Payload bytes are yours: Tenon never orders loads and stores between
  * threads or processes.
  *  9. Fork. The child may use and release what it inherited, and that never touches the parent's. It does not allocate
@@ -43,6 +44,7 @@
  *     tenon_send(c, m, NULL, NULL);                       tenon_message_release(m);
  */
 
+#include <tenon/archive.h>
 #include <tenon/arena.h>
 #include <tenon/by_fd.h>
 #include <tenon/by_filename.h>
@@ -54,9 +56,12 @@
 #include <tenon/export.h>
 #include <tenon/lease.h>
 #include <tenon/message.h>
+#include <tenon/module.h>
+#include <tenon/scalar_type.h>
 #include <tenon/stats.h>
 #include <tenon/storage.h>
 #include <tenon/tensor.h>
+#include <tenon/value.h>
 #include <tenon/version.h>
 #include <tenon/wait.h>
 #include <tenon/weak.h>

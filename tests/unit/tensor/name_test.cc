@@ -52,5 +52,13 @@ TEST(Name, LengthHasALimit) {
   EXPECT_FALSE(is_valid_name(std::string(4097, 'x')));
 }
 
+TEST(Name, TextOfAnyLength) {
+  EXPECT_TRUE(is_utf8(std::string(100'000, 'a') + "\xc3\xa4"));
+  EXPECT_TRUE(is_utf8("1234567\0\0 89"s));
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_FALSE(is_utf8(std::string(100'000, 'a') + "\xc3"));
+  EXPECT_FALSE(is_utf8("\xed\xa0\x80"));
+}
+
 }  // namespace
 }  // namespace tenon::tensor

@@ -1,4 +1,4 @@
-/* Exported buffers. */
+/* Buffers: exported, and held for the library. */
 #include "ext.h"
 
 static const char *buffer_format(tenon_dtype dtype) {
@@ -128,4 +128,27 @@ void storage_releasebuffer(PyObject *self, Py_buffer *view) {
   (void)self;
   tenon_storage_release(view->internal);
   view->internal = NULL;
+}
+
+Py_buffer *hold_buffer(PyObject *object) {
+  Py_buffer *held = malloc(sizeof *held);
+  if (held == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  if (PyObject_GetBuffer(object, held, PyBUF_WRITABLE) == 0) return held;
+  PyErr_Clear();
+  if (PyObject_GetBuffer(object, held, PyBUF_SIMPLE) == 0) return held;
+  free(held);
+  return NULL;
+}
+
+/* The last release may come from any thread at any time; once the interpreter is on its way out the buffer is left alone (the process
+   ends with it). */
+void release_held_buffer(void *context) {
+  if (is_finalizing()) return;
+  PyGILState_STATE state = PyGILState_Ensure();
+  PyBuffer_Release(context);
+  free(context);
+  PyGILState_Release(state);
 }

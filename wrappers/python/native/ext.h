@@ -44,6 +44,8 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 int storage_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void storage_releasebuffer(PyObject *self, Py_buffer *view);
+Py_buffer *hold_buffer(PyObject *object); /* writable if it can be; NULL: raised */
+void release_held_buffer(void *context);  /* a deleter for the library */
 
 /* dlpack.c */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args);
@@ -53,3 +55,6 @@ PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule);
 PyObject *message_tensors(PyObject *module, PyObject *args);
 PyObject *message_names(PyObject *module, PyObject *number);
 PyObject *message_add(PyObject *module, PyObject *args);
+
+/* archive.c */
+PyObject *import_memory(PyObject *module, PyObject *args);

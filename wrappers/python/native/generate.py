@@ -14,6 +14,12 @@ import cffi
 # cffi knows the types of these two by itself; the real ones are full of what it cannot read.
 STUBS = ("stddef.h", "stdint.h")
 
+# What the library calls while it exports; tenon/archive.py has the functions.
+CALLBACKS = """
+extern "Python" int64_t tenon_python_write(void *, const void *, size_t);
+extern "Python" tenon_status tenon_python_extra_files(void *, const tenon_module *, const tenon_file **, size_t *);
+"""
+
 
 def preprocess(compiler: str, includes: list[str], *more: str) -> str:
     with tempfile.TemporaryDirectory() as stubs:
@@ -39,6 +45,7 @@ def main() -> int:
     ffi = cffi.FFI()
     ffi.cdef(preprocess(arguments.compiler, arguments.include))
     ffi.cdef("\n".join(numeric_macros(arguments.compiler, arguments.include)))
+    ffi.cdef(CALLBACKS)
     # The structs are named here and defined in DLPack's header, which this module does not need.
     ffi.set_source("tenon._cffi", "#include <tenon/tenon.h>\n", py_limited_api=True)
     ffi.emit_c_code(arguments.output)

@@ -73,6 +73,7 @@ static PyMethodDef module_methods[] = {
     {"message_tensors", message_tensors, METH_VARARGS, "Every tensor of a message, in one call."},
     {"message_names", message_names, METH_O, "Every name of a message, in one call."},
     {"message_add", message_add, METH_VARARGS, "Add tensors to a message, in one call."},
+    {"import_memory", import_memory, METH_VARARGS, "Import a module from an object's buffer."},
     {"set_error_factory", set_error_factory, METH_O, "Who turns a status and an error into an exception."},
     {"mark_finalizing", mark_finalizing, METH_NOARGS, "For atexit."},
     {NULL, NULL, 0, NULL}};

@@ -79,26 +79,9 @@ static PyObject *storage_new_from(PyObject *type, PyObject *args) {
   return wrap_storage((PyTypeObject *)type, storage);
 }
 
-/* A buffer of some Python object under a wrapped storage. The last release may come from any thread at any time; once the
-   interpreter is on its way out the buffer is left alone (the process ends with it). */
-static void release_held_buffer(void *context) {
-  if (is_finalizing()) return;
-  PyGILState_STATE state = PyGILState_Ensure();
-  PyBuffer_Release(context);
-  free(context);
-  PyGILState_Release(state);
-}
-
 static PyObject *storage_wrap(PyObject *type, PyObject *object) {
-  Py_buffer *held = malloc(sizeof *held);
-  if (held == NULL) return PyErr_NoMemory();
-  if (PyObject_GetBuffer(object, held, PyBUF_WRITABLE) != 0) {
-    PyErr_Clear();
-    if (PyObject_GetBuffer(object, held, PyBUF_SIMPLE) != 0) {
-      free(held);
-      return NULL;
-    }
-  }
+  Py_buffer *held = hold_buffer(object);
+  if (held == NULL) return NULL;
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
@@ -107,8 +90,7 @@ static PyObject *storage_wrap(PyObject *type, PyObject *object) {
   tenon_error *error = NULL;
   const tenon_status status = tenon_storage_wrap(held->buf, (uint64_t)held->len, release_held_buffer, held, &options, &storage, &error);
   if (status != TENON_OK) {
-    PyBuffer_Release(held);
-    free(held);
+    release_held_buffer(held);
     return raise_status(status, error);
   }
   return wrap_storage((PyTypeObject *)type, storage);

@@ -1,4 +1,4 @@
-"""Tenon lends tensors between processes without copying them.
+"""Tenon lends tensors between processes without copying them, and writes and reads module archives that PyTorch runs.
 
 lender                                      borrower
 t = tenon.zeros((2, 3))                     with tenon.Connection(socket) as c:
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tenon import _mp_hook
 from tenon._native import __version__
+from tenon.archive import ExportReport, ImportReport, export_module, import_module
 from tenon.arena import Arena, ArenaStats
 from tenon.by_fd import FdHandle, open_fd
 from tenon.by_filename import (
@@ -46,9 +47,13 @@ from tenon.error import (
 )
 from tenon.lease import LeaseHolder, lease_fd, lease_holders, lease_poll, lease_use_no_thread
 from tenon.message import Message
+from tenon.module import ExtraFiles, LoadResult, Member, Module
+from tenon.scalar_type import ScalarType
 from tenon.stats import Stats, stats
 from tenon.storage import Storage, trim
 from tenon.tensor import Tensor, empty, from_numpy, zeros
+from tenon.tensor_spec import TensorSpec
+from tenon.value import Device, Enum, NamedTuple, Object, Value, type_text
 from tenon.wait import Cancel
 from tenon.weak import WeakRef
 
@@ -60,38 +65,53 @@ __all__ = [
     "Connection",
     "Corrupt",
     "Descriptor",
+    "Device",
+    "Enum",
+    "ExportReport",
+    "ExtraFiles",
     "FdHandle",
     "Filename",
     "FilenameHandle",
+    "ImportReport",
     "Incompatible",
     "Internal",
     "Interrupted",
     "InvalidArgument",
     "Io",
     "LeaseHolder",
+    "LoadResult",
+    "Member",
     "Message",
+    "Module",
+    "NamedTuple",
     "NotFound",
+    "Object",
     "OutOfMemory",
     "Peer",
     "PeerGone",
     "PermissionDenied",
     "ResourceExhausted",
+    "ScalarType",
     "Stats",
     "Storage",
     "Sweep",
     "TenonError",
     "Tensor",
+    "TensorSpec",
     "Timeout",
     "Unsupported",
+    "Value",
     "WeakRef",
     "WouldBlock",
     "__version__",
     "empty",
+    "export_module",
     "filename_decref",
     "filename_incref",
     "filename_unlink",
     "from_dlpack",
     "from_numpy",
+    "import_module",
     "lease_fd",
     "lease_holders",
     "lease_poll",
@@ -104,6 +124,7 @@ __all__ = [
     "stats",
     "sweep",
     "trim",
+    "type_text",
     "zeros",
 ]
 

@@ -22,12 +22,17 @@ class TenonError(Exception):
     """Its number."""
     details: dict[str, str]
     """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "uid", "field", "option"; of a full
-    arena also "live", "lent", "free" and "holders"."""
+    arena also "live", "lent", "free" and "holders"; of a value that does not fit its type "where", "wanted" and "found"; of code "file",
+    "line", "column" and "excerpt", which is the line with carets below it and stands in str() too; of archives "record" and "offset"."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TenonError:
         self: TenonError = super().__new__(cls, *args, **kwargs)
         self.details = {}
         return self
+
+    def __str__(self) -> str:
+        excerpt = self.details.get("excerpt")
+        return f"{super().__str__()}\n{excerpt}" if excerpt else super().__str__()
 
 
 class InvalidArgument(TenonError, ValueError):

@@ -1,0 +1,143 @@
+// tenon/archive.h: modules that are written.
+#include <tenon/archive.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "archive/file_output.h"
+#include "archive/sink.h"
+#include "boundary.h"
+#include "handles.h"
+#include "module/export.h"
+#include "text.h"
+
+using namespace tenon::capi;
+using tenon::Code;
+using tenon::Status;
+using tenon::archive::CallbackSink;
+using tenon::archive::Durability;
+using tenon::archive::FdSink;
+using tenon::archive::Sink;
+using tenon::module::ExportOptions;
+using tenon::module::ExportReport;
+using tenon::module::ExtraFile;
+using tenon::module::Module;
+
+static_assert(static_cast<int>(Durability::kNone) == TENON_DURABILITY_NONE &&
+              static_cast<int>(Durability::kFile) == TENON_DURABILITY_FILE &&
+              static_cast<int>(Durability::kFileAndDirectory) == TENON_DURABILITY_FILE_AND_DIRECTORY);
+
+namespace {
+
+Status read_files(const tenon_file* files, size_t n, const char* name, std::vector<ExtraFile>* out) {
+  if (files == nullptr && n > 0) return {Code::kInvalidArgument, tenon::format("%s is NULL", name)};
+  for (size_t i = 0; i < n; ++i) {
+    TENON_ASSIGN(const std::string_view file_name, read_text(files[i].name, "the name of an extra file"));
+    if (files[i].data == nullptr && files[i].nbytes > 0) {
+      return {Code::kInvalidArgument, tenon::format("the extra file \"%.200s\" has no data", files[i].name)};
+    }
+    out->push_back({std::string(file_name), std::string(static_cast<const char*>(files[i].data), files[i].nbytes)});
+  }
+  return Status::ok();
+}
+
+Status ask_hook(const tenon_export_options& given, const tenon_module* module, std::vector<ExtraFile>* files) {
+  const tenon_file* found = nullptr;
+  size_t n = 0;
+  const tenon_status status = given.hook(given.hook_context, module, &found, &n);
+  if (status == TENON_OK) return read_files(found, n, "what the hook for extra files gave", files);
+  if (status < TENON_OK || status > TENON_INTERNAL) {
+    return {Code::kInvalidArgument, tenon::format("the hook for extra files returned %d, which is no code", static_cast<int>(status))};
+  }
+  return {static_cast<Code>(status), "the hook for extra files failed"};
+}
+
+struct Request {
+  ExportOptions options;
+  Durability durability = Durability::kNone;
+};
+
+Status read_request(const tenon_module* module, const tenon_export_options* options, const tenon_export_report* report, Request* out) {
+  TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+  if (report != nullptr) TENON_TRY(check_output(report, "tenon_export_report"));
+  tenon_export_options given{};
+  TENON_TRY(read_struct(options, "tenon_export_options", &given));
+  TENON_TRY(check_flags(given.flags, TENON_EXPORT_UNCHECKED, "tenon_export_options"));
+  TENON_TRY(check_argument(given.durability >= TENON_DURABILITY_NONE && given.durability <= TENON_DURABILITY_FILE_AND_DIRECTORY,
+                           "the durability is none of NONE, FILE and FILE_AND_DIRECTORY"));
+  out->durability = static_cast<Durability>(given.durability);
+  TENON_TRY(read_files(given.extra_files, given.n_extra_files, "extra_files", &out->options.extra_files));
+  if (given.archive_name != nullptr) {
+    TENON_ASSIGN(out->options.archive_name, read_text(given.archive_name, "archive_name"));
+    TENON_TRY(check_argument(!out->options.archive_name.empty(), "archive_name is empty"));
+  }
+  out->options.file_version = given.file_version;
+  out->options.check = (given.flags & TENON_EXPORT_UNCHECKED) == 0;
+  if (given.hook != nullptr) {
+    out->options.hook = [given, module](const Module&, std::vector<ExtraFile>* files) { return ask_hook(given, module, files); };
+  }
+  return Status::ok();
+}
+
+void write_report(const ExportReport& found, tenon_export_report* out) noexcept {
+  if (out == nullptr) return;
+  tenon_export_report report{};
+  report.nbytes = found.nbytes;
+  report.records = found.records;
+  report.version = found.version;
+  report.skipped_files = static_cast<uint32_t>(std::min<size_t>(found.skipped_files.size(), std::numeric_limits<uint32_t>::max()));
+  std::snprintf(report.oldest_pytorch, sizeof(report.oldest_pytorch), "%s", found.oldest_pytorch.c_str());
+  write_struct(out, report);
+}
+
+Status export_to(const tenon_module* module, Sink* sink, const tenon_export_options* options, tenon_export_report* report) {
+  Request request;
+  TENON_TRY(read_request(module, options, report, &request));
+  TENON_TRY(check_argument(request.durability == Durability::kNone, "durability is for exports to a path"));
+  ExportReport found;
+  TENON_TRY(tenon::module::export_module(*object(module), sink, request.options, &found));
+  write_report(found, report);
+  return Status::ok();
+}
+
+}  // namespace
+
+extern "C" {
+
+tenon_status tenon_export_module(const tenon_module* module, const char* path, const tenon_export_options* options,
+                                 tenon_export_report* report, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    if (path == nullptr) return {Code::kInvalidArgument, "path is NULL"};
+    Request request;
+    TENON_TRY(read_request(module, options, report, &request));
+    ExportReport found;
+    TENON_TRY(tenon::module::export_module(*object(module), path, request.durability, request.options, &found));
+    write_report(found, report);
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_export_module_fd(const tenon_module* module, int fd, const tenon_export_options* options, tenon_export_report* report,
+                                    tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(fd >= 0, "fd is negative"));
+    FdSink sink(fd);
+    return export_to(module, &sink, options, report);
+  });
+}
+
+tenon_status tenon_export_module_to(const tenon_module* module, tenon_write_function write, void* context,
+                                    const tenon_export_options* options, tenon_export_report* report, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(write != nullptr, "write is NULL"));
+    CallbackSink sink(write, context);
+    return export_to(module, &sink, options, report);
+  });
+}
+}

@@ -1,0 +1,111 @@
+// tenon/module.h: members that are replaced and removed.
+#include <tenon/module.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "boundary.h"
+#include "handles.h"
+#include "module_arguments.h"
+#include "text.h"
+
+using namespace tenon::capi;
+using tenon::Code;
+using tenon::Ref;
+using tenon::Result;
+using tenon::Status;
+using tenon::module::LoadOptions;
+using tenon::module::LoadReport;
+using tenon::module::Module;
+using tenon::module::NamedTensor;
+using tenon::value::ValueKind;
+
+namespace {
+
+Result<std::vector<NamedTensor>> read_tensors(const char* const* paths, tenon_value* const* tensors, size_t n) {
+  TENON_TRY(check_argument(paths != nullptr || n == 0, "paths is NULL"));
+  TENON_TRY(check_argument(tensors != nullptr || n == 0, "tensors is NULL"));
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < n; ++i) {
+    TENON_ASSIGN(const std::string_view path, read_text(paths[i], "a path"));
+    named.push_back({std::string(path), value_or_none(tensors[i])});
+    const ValueKind kind = named.back().value->kind();
+    if (kind != ValueKind::kTensor && kind != ValueKind::kNone) {
+      return Status(Code::kInvalidArgument, tenon::format("\"%.200s\": a tensor is wanted, and a %s is given", named.back().name.c_str(),
+                                                          tenon::value::value_kind_name(kind)));
+    }
+  }
+  return named;
+}
+
+// What load() would say, with nothing changed: it changes nothing when it is given a path that no module has, and still tells all names.
+Status check_load(Module* module, std::vector<NamedTensor> tensors, const LoadOptions& options, LoadReport* report) {
+  const std::string no_path = {'.', '\0'};  // C text does not hold it
+  tensors.push_back({no_path, tenon::value::Value::none()});
+  Status refused = module->load(tensors, {true, false}, report);
+  const auto last = std::find(report->unexpected.begin(), report->unexpected.end(), no_path);
+  if (last == report->unexpected.end()) return refused;
+  report->unexpected.erase(last);
+  tensors.pop_back();
+  const bool is_good = (report->missing.empty() || options.allow_missing) && (report->unexpected.empty() || options.allow_unexpected);
+  return is_good ? Status::ok() : module->load(tensors, options, report);
+}
+
+}  // namespace
+
+extern "C" {
+
+tenon_status tenon_module_set(tenon_module* module, const char* path, tenon_value* value, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
+    return object(module)->set(text, value_or_none(value));
+  });
+}
+
+tenon_status tenon_module_set_submodule(tenon_module* module, const char* path, tenon_module* child, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_TRY(check_argument(child != nullptr, "child is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
+    return object(module)->set_submodule(text, Ref<Module>::share(object(child)));
+  });
+}
+
+tenon_status tenon_module_remove(tenon_module* module, const char* path, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_ASSIGN(const std::string_view text, read_text(path, "path"));
+    return object(module)->remove(text);
+  });
+}
+
+tenon_status tenon_module_load(tenon_module* module, const char* const* paths, tenon_value* const* tensors, size_t n, uint32_t flags,
+                               tenon_name_list** missing, tenon_name_list** unexpected, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_TRY(check_flags(flags, TENON_LOAD_ALLOW_MISSING | TENON_LOAD_ALLOW_UNEXPECTED | TENON_LOAD_CHECK_ONLY, "tenon_module_load"));
+    TENON_ASSIGN(std::vector<NamedTensor> named, read_tensors(paths, tensors, n));
+    LoadOptions options;
+    options.allow_missing = (flags & TENON_LOAD_ALLOW_MISSING) != 0;
+    options.allow_unexpected = (flags & TENON_LOAD_ALLOW_UNEXPECTED) != 0;
+    // Before anything is changed: afterwards nothing may fail.
+    auto are_missing = std::make_unique<NameList>();
+    auto are_unexpected = std::make_unique<NameList>();
+    LoadReport report;
+    if ((flags & TENON_LOAD_CHECK_ONLY) != 0)
+      TENON_TRY(check_load(object(module), std::move(named), options, &report));
+    else
+      TENON_TRY(object(module)->load(named, options, &report));
+    are_missing->names = std::move(report.missing);
+    are_unexpected->names = std::move(report.unexpected);
+    if (missing != nullptr) *missing = handle<tenon_name_list>(are_missing.release());
+    if (unexpected != nullptr) *unexpected = handle<tenon_name_list>(are_unexpected.release());
+    return Status::ok();
+  });
+}
+}

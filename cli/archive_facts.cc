@@ -1,0 +1,201 @@
+#include "archive_facts.h"
+
+#include <fcntl.h>
+
+#include <array>
+#include <cinttypes>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "archive/file_mapping.h"
+#include "module/code_check.h"
+#include "module/import.h"
+#include "module/resolve.h"
+#include "os/fd.h"
+#include "os/memfd.h"
+#include "output.h"
+#include "value/value.h"
+
+namespace tenon::cli {
+namespace {
+
+using module::Member;
+using module::MemberKind;
+using module::Module;
+using value::TensorValue;
+using value::Value;
+using value::ValueKind;
+
+constexpr size_t kMostModules = 100'000;
+constexpr size_t kMostText = 80;
+
+std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+std::string value_text(const Value& value) {
+  switch (value.kind()) {
+    case ValueKind::kNone: return "None";
+    case ValueKind::kBool: return value.as_bool() ? "True" : "False";
+    case ValueKind::kInt: return std::to_string(value.as_int());
+    case ValueKind::kFloat: return format("%.17g", value.as_float());
+    case ValueKind::kComplex: return format("%.17g%+.17gj", value.as_complex().real(), value.as_complex().imag());
+    case ValueKind::kStr: return "'" + cut_text(safe_text(value.as_str()), kMostText) + "'";
+    case ValueKind::kDevice: return "device '" + safe_text(value.as_device()) + "'";
+    case ValueKind::kTensor: return "a tensor";
+    case ValueKind::kTuple: return plural_text(value.items().size(), "item", "items");
+    case ValueKind::kList: return plural_text(value.items().size(), "item", "items");
+    case ValueKind::kDict: return plural_text(value.entries().size(), "entry", "entries");
+    case ValueKind::kEnum: return value_text(*value.enum_value());
+    case ValueKind::kObject:
+      return value.is_opaque() ? "an object with a state" : plural_text(value.attributes().size(), "attribute", "attributes");
+  }
+  return "?";
+}
+
+std::string details_of(const TensorValue& tensor) {
+  std::string text;
+  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
+  if (tensor.requires_grad()) add("requires_grad");
+  if (tensor.layout() != value::TensorLayout::kStrided) {
+    add(std::string(value::tensor_layout_name(tensor.layout())));
+    return text;
+  }
+  if (tensor.is_conj()) add("conj");
+  if (tensor.is_neg()) add("neg");
+  if (tensor.quantizer().has_value()) add(std::string(value::qscheme_name(tensor.quantizer()->scheme)));
+  if (tensor.storage()->is_meta()) add("meta");
+  return text;
+}
+
+class Gatherer {
+ public:
+  explicit Gatherer(ArchiveFacts* facts) noexcept : facts_(facts) {}
+
+  // Depth first, in the order of the classes, without recursion: a file says how deep.
+  Status gather(const Ref<Module>& root) {
+    std::vector<std::pair<std::string, Ref<Module>>> open;
+    open.emplace_back("", root);
+    while (!open.empty()) {
+      auto [path, module] = std::move(open.back());
+      open.pop_back();
+      if (facts_->modules.size() == kMostModules) {
+        return Status(Code::kResourceExhausted, format("there are more than %zu modules", kMostModules)).with("limit", "modules");
+      }
+      ModuleFact fact{path, module->class_name(), {}, false};
+      const auto [met, is_new] = seen_.try_emplace(module->object().get(), facts_->modules.size());
+      if (!is_new) {
+        fact.same_as = facts_->modules[met->second].path;
+        fact.is_shared = true;
+        facts_->modules[met->second].is_shared = true;
+      }
+      facts_->modules.push_back(std::move(fact));
+      if (!is_new) continue;
+      TENON_ASSIGN(const std::vector<Member> members, module->members());
+      const size_t before = open.size();
+      for (const Member& member : members) {
+        if (member.kind == MemberKind::kSubmodule)
+          open.emplace_back(joined(path, member.name), member.module);
+        else
+          add(joined(path, member.name), member);
+      }
+      std::reverse(open.begin() + static_cast<std::ptrdiff_t>(before), open.end());
+    }
+    return Status::ok();
+  }
+
+ private:
+  void add(const std::string& path, const Member& member) {
+    if (member.kind == MemberKind::kMethod) {
+      facts_->methods.push_back({path, head_of(member.source)});
+      return;
+    }
+    const bool is_tensor = member.value && member.value->is(ValueKind::kTensor);
+    if (member.kind == MemberKind::kParameter || member.kind == MemberKind::kBuffer || is_tensor) {
+      facts_->tensors.push_back(tensor_fact(path, member));
+      return;
+    }
+    const std::string text = member.value ? value_text(*member.value) : cut_text(safe_text(member.source), kMostText);
+    facts_->members.push_back({path, module::member_kind_name(member.kind), member.type ? member.type->print() : "", text});
+  }
+
+  // From `def` to the colon that ends the line of the head.
+  static std::string head_of(const std::string& source) {
+    std::string head;
+    bool space = false;
+    int depth = 0;
+    for (const char char_ : source.substr(std::min(source.find("def "), source.size()))) {
+      depth += (char_ == '(' || char_ == '[') - (char_ == ')' || char_ == ']');
+      if (char_ == ':' && depth == 0) break;
+      if (char_ == ' ' || char_ == '\n' || char_ == '\t') {
+        space = !head.empty();
+        continue;
+      }
+      if (space) head += ' ';
+      space = false;
+      head += char_;
+    }
+    return head;
+  }
+
+  TensorFact tensor_fact(const std::string& path, const Member& member) {
+    TensorFact fact;
+    fact.path = path;
+    fact.kind = module::member_kind_name(member.kind);
+    if (!member.value || !member.value->is(ValueKind::kTensor)) return fact;
+    const TensorValue& tensor = *member.value->as_tensor();
+    fact.dtype = value::scalar_type_info(tensor.type()).name;
+    fact.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+    fact.details = details_of(tensor);
+    if (tensor.layout() != value::TensorLayout::kStrided) return fact;
+    fact.strides.assign(tensor.strides().begin(), tensor.strides().end());
+    fact.offset = tensor.offset();
+    const value::StorageValue& storage = *tensor.storage();
+    const auto [at, is_new] = storages_.try_emplace(storage.key(), facts_->storages.size());
+    if (is_new) facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), storage.nbytes(), 0});
+    ++facts_->storages[at->second].tensors;
+    fact.storage = at->second;
+    return fact;
+  }
+
+  ArchiveFacts* facts_;
+  std::map<const Value*, size_t> seen_;
+  std::map<value::StorageKey, size_t> storages_;
+};
+
+Status gather_module(const std::string& path, archive::Check check, ArchiveFacts* facts) {
+  module::ImportOptions options;
+  options.check = check;
+  TENON_ASSIGN(facts->root, module::import_module(path, options));
+  TENON_TRY(Gatherer(facts).gather(facts->root));
+  // What an export would write, of which nothing is written: the files of the code, and what they need.
+  TENON_ASSIGN(const module::Resolved resolved, module::resolve(*facts->root, 0));
+  for (const module::ResolvedFile& file : resolved.files) facts->code.push_back({module::code_record_of(file.qualifier), file.text});
+  TENON_ASSIGN(facts->oldest_pytorch, module::check_resolved(resolved, false));
+  facts->warnings = facts->root->package().report.warnings;
+  return Status::ok();
+}
+
+}  // namespace
+
+bool is_zip_file(const std::string& path) noexcept {
+  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  std::array<std::byte, 4> bytes{};
+  return fd.is_open() && os::read_file(fd.get(), 0, bytes.data(), bytes.size()).is_ok() && std::memcmp(bytes.data(), "PK\3\4", 4) == 0;
+}
+
+Result<ArchiveFacts> gather_archive(const std::string& path, archive::Check check) {
+  ArchiveFacts facts;
+  TENON_ASSIGN(Ref<archive::ZipSource> source, archive::FileMapping::open(path));
+  TENON_ASSIGN(facts.container, archive::ZipReader::open(std::move(source), check));
+  facts.why_no_module = gather_module(path, check, &facts);
+  const archive::ZipOddities& odd = facts.container->oddities();
+  if (odd.without_crc > 0)
+    facts.warnings.push_back(
+        format("%" PRIu64 " records have no checksum, the first is \"%s\"", odd.without_crc, odd.first_without_crc.c_str()));
+  if (odd.outside_prefix > 0)
+    facts.warnings.push_back(format("%" PRIu64 " files are not in the archive's folder and are passed over, the first is \"%s\"",
+                                    odd.outside_prefix, odd.first_outside_prefix.c_str()));
+  return facts;
+}
+
+}  // namespace tenon::cli

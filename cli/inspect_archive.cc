@@ -1,0 +1,243 @@
+// `tenon inspect` of a module archive, and `tenon verify`.
+#include <algorithm>
+#include <cinttypes>
+#include <string>
+#include <utility>
+
+#include "archive_facts.h"
+#include "commands.h"
+#include "inspect.h"
+#include "output.h"
+
+namespace tenon::cli {
+namespace {
+
+template <typename Numbers>
+std::string list_text(const Numbers& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+void title(const char* text) { print_text("\n" + paint(Colour::kBold, text) + "\n"); }
+
+std::string shown_path(const std::string& path) { return path.empty() ? "(root)" : safe_text(path); }
+
+void print_records(const ArchiveFacts& facts) {
+  title("records");
+  Table table({{"OFFSET", true}, {"BYTES", true}, {"IN FILE", true}, {"CRC-32"}, {"NAME"}});
+  for (const archive::ZipRecord& record : facts.container->records()) {
+    table.add({{std::to_string(record.data_offset)},
+               {std::to_string(record.nbytes)},
+               {record.deflated ? std::to_string(record.stored_nbytes) : "stored"},
+               {record.has_crc() ? format("%08x", record.crc) : "none"},
+               {safe_text(record.name)}});
+  }
+  table.print();
+}
+
+void print_tree(const ArchiveFacts& facts) {
+  title("modules");
+  Table table({{"PATH"}, {"CLASS"}, {"SHARED"}});
+  for (const ModuleFact& module : facts.modules) {
+    table.add({{shown_path(module.path)},
+               {safe_text(module.class_name)},
+               {!module.is_shared        ? ""
+                : module.same_as.empty() ? "yes"
+                                         : "the same as " + shown_path(module.same_as)}});
+  }
+  table.print();
+}
+
+void print_tensors(const ArchiveFacts& facts) {
+  if (facts.tensors.empty()) return;
+  title("tensors");
+  Table table({{"PATH"}, {"KIND"}, {"TYPE"}, {"SIZES"}, {"STRIDES"}, {"OFFSET", true}, {"STORAGE", true}, {"DETAILS"}});
+  for (const TensorFact& tensor : facts.tensors) {
+    const bool is_none = tensor.dtype.empty();
+    const bool is_strided = tensor.storage != SIZE_MAX;
+    table.add({{safe_text(tensor.path)},
+               {tensor.kind},
+               {is_none ? "None" : tensor.dtype},
+               {is_none ? "" : list_text(tensor.sizes)},
+               {is_strided ? list_text(tensor.strides) : ""},
+               {is_strided ? std::to_string(tensor.offset) : ""},
+               {is_strided ? std::to_string(tensor.storage) : ""},
+               {tensor.details}});
+  }
+  table.print();
+  const auto shared = std::count_if(facts.storages.begin(), facts.storages.end(), [](const StorageFact& each) { return each.tensors > 1; });
+  uint64_t nbytes = 0;
+  for (const StorageFact& storage : facts.storages) nbytes += storage.nbytes;
+  print_text(plural_text(facts.storages.size(), "storage", "storages") + ", " + size_text(nbytes) + ", " +
+             plural_text(static_cast<uint64_t>(shared), "of them shared by several tensors", "of them shared by several tensors") + "\n");
+}
+
+void print_members(const ArchiveFacts& facts) {
+  if (!facts.members.empty()) {
+    title("attributes and constants");
+    Table table({{"PATH"}, {"KIND"}, {"TYPE"}, {"VALUE"}});
+    for (const MemberFact& member : facts.members)
+      table.add({{safe_text(member.path)}, {member.kind}, {safe_text(member.type)}, {member.value}});
+    table.print();
+  }
+  if (facts.methods.empty()) return;
+  title("methods");
+  for (const MethodFact& method : facts.methods) print_wrapped(safe_text(method.path) + ": " + safe_text(method.head), 4);
+}
+
+uint64_t line_count(const std::string& text) { return static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')); }
+
+void print_code(const ArchiveFacts& facts, bool with_text) {
+  if (facts.code.empty()) return;
+  title("code");
+  for (const CodeFact& file : facts.code) {
+    print_text(safe_text(file.name) + ": " + plural_text(line_count(file.text), "line", "lines") + "\n");
+    if (!with_text) continue;
+    // Line by line: a line break is what the text has, not what hides something.
+    for (size_t at = 0; at < file.text.size();) {
+      const size_t end = std::min(file.text.find('\n', at), file.text.size());
+      print_text("    " + safe_text(std::string_view(file.text).substr(at, end - at)) + "\n");
+      at = end + 1;
+    }
+  }
+}
+
+void print_head(const std::string& path, const ArchiveFacts& facts) {
+  print_text(safe_text(path) + ": archive \"" + safe_text(facts.container->prefix()) + "\", " +
+             plural_text(facts.container->records().size(), "record", "records") + ", " + size_text(facts.container->source()->nbytes()) +
+             "\n");
+  if (!facts.why_no_module.is_ok()) return;
+  const module::ImportReport& report = facts.root->package().report;
+  print_text(format("operators of version %d, runs with PyTorch %s or newer\n", report.version,
+                    facts.oldest_pytorch.empty() ? "(not known)" : facts.oldest_pytorch.c_str()));
+  print_text(plural_text(report.mapped_tensors, "storage", "storages") + " can be mapped, " + std::to_string(report.filled_tensors) +
+             format(" have to be copied (%" PRIu64 " compressed, %" PRIu64 " misaligned, %" PRIu64 " of the other byte order)\n",
+                    report.compressed, report.misaligned, report.foreign_endian));
+}
+
+void print_warnings(const ArchiveFacts& facts) {
+  for (const std::string& warning : facts.warnings) {
+    print_text(paint(Colour::kYellow, "warning: "));
+    print_wrapped(safe_text(warning), 9);
+  }
+}
+
+Json sizes_json(const std::vector<int64_t>& numbers) { return Json(numbers); }
+
+Json container_json(const std::string& path, const ArchiveFacts& facts) {
+  Json json = {{"kind", "archive"},
+               {"path", path},
+               {"name", std::string(facts.container->prefix())},
+               {"nbytes", facts.container->source()->nbytes()}};
+  Json records = Json::array();
+  for (const archive::ZipRecord& record : facts.container->records()) {
+    records.push_back({{"name", std::string(record.name)},
+                       {"offset", record.data_offset},
+                       {"nbytes", record.nbytes},
+                       {"nbytes_in_file", record.deflated ? record.stored_nbytes : record.nbytes},
+                       {"deflated", record.deflated},
+                       {"crc32", record.has_crc() ? Json(format("%08x", record.crc)) : Json(nullptr)}});
+  }
+  json["records"] = std::move(records);
+  json["warnings"] = facts.warnings;
+  json["error"] = facts.why_no_module.is_ok() ? Json(nullptr) : status_json(facts.why_no_module);
+  return json;
+}
+
+void add_module_json(const ArchiveFacts& facts, Json* json) {
+  const module::ImportReport& report = facts.root->package().report;
+  (*json)["version"] = report.version;
+  (*json)["oldest_pytorch"] = facts.oldest_pytorch.empty() ? Json(nullptr) : Json(facts.oldest_pytorch);
+  (*json)["mapped_storages"] = report.mapped_tensors;
+  (*json)["filled_storages"] = report.filled_tensors;
+  Json modules = Json::array();
+  for (const ModuleFact& module : facts.modules) {
+    modules.push_back({{"path", module.path},
+                       {"class", module.class_name},
+                       {"same_as", module.is_shared && !module.same_as.empty() ? Json(module.same_as) : Json(nullptr)}});
+  }
+  (*json)["modules"] = std::move(modules);
+  Json tensors = Json::array();
+  for (const TensorFact& tensor : facts.tensors) {
+    const bool is_strided = tensor.storage != SIZE_MAX;
+    tensors.push_back({{"path", tensor.path},
+                       {"kind", tensor.kind},
+                       {"dtype", tensor.dtype.empty() ? Json(nullptr) : Json(tensor.dtype)},
+                       {"sizes", sizes_json(tensor.sizes)},
+                       {"strides", is_strided ? sizes_json(tensor.strides) : Json(nullptr)},
+                       {"offset", tensor.offset},
+                       {"storage", is_strided ? Json(tensor.storage) : Json(nullptr)},
+                       {"details", tensor.details}});
+  }
+  (*json)["tensors"] = std::move(tensors);
+  Json storages = Json::array();
+  for (const StorageFact& storage : facts.storages)
+    storages.push_back({{"dtype", storage.dtype}, {"numel", storage.numel}, {"nbytes", storage.nbytes}, {"tensors", storage.tensors}});
+  (*json)["storages"] = std::move(storages);
+  Json members = Json::array();
+  for (const MemberFact& member : facts.members)
+    members.push_back({{"path", member.path}, {"kind", member.kind}, {"type", member.type}, {"value", member.value}});
+  (*json)["members"] = std::move(members);
+  Json methods = Json::array();
+  for (const MethodFact& method : facts.methods) methods.push_back({{"path", method.path}, {"head", method.head}});
+  (*json)["methods"] = std::move(methods);
+  Json code = Json::array();
+  for (const CodeFact& file : facts.code) code.push_back({{"name", file.name}, {"text", file.text}});
+  (*json)["code"] = std::move(code);
+}
+
+}  // namespace
+
+int inspect_archive(const std::string& path, bool with_code, bool json) {
+  Result<ArchiveFacts> gathered = gather_archive(path, archive::Check::kStructure);
+  if (!gathered.is_ok()) {
+    print_error(gathered.status());
+    return kExitProblem;
+  }
+  const ArchiveFacts& facts = gathered.value();
+  const bool is_module = facts.why_no_module.is_ok();
+  if (json) {
+    Json all = container_json(path, facts);
+    if (is_module) add_module_json(facts, &all);
+    print_json(all);
+    return is_module ? kExitOk : kExitProblem;
+  }
+  print_head(path, facts);
+  print_warnings(facts);
+  if (is_module) {
+    print_tree(facts);
+    print_tensors(facts);
+    print_members(facts);
+    print_code(facts, with_code);
+  }
+  print_records(facts);
+  if (is_module) return kExitOk;
+  print_error(facts.why_no_module);
+  return kExitProblem;
+}
+
+int run_verify(const VerifyOptions& options) {
+  Result<ArchiveFacts> gathered = gather_archive(options.path, archive::Check::kAll);
+  Status status = gathered.is_ok() ? gathered.value().why_no_module : gathered.status();
+  if (status.is_ok()) status = gathered.value().root->check();
+  if (options.json) {
+    Json all = {{"path", options.path}, {"ok", status.is_ok()}};
+    all["error"] = status.is_ok() ? Json(nullptr) : status_json(status);
+    all["warnings"] = gathered.is_ok() ? Json(gathered.value().warnings) : Json::array();
+    print_json(all);
+    return status.is_ok() ? kExitOk : kExitProblem;
+  }
+  if (gathered.is_ok()) print_warnings(gathered.value());
+  if (!status.is_ok()) {
+    print_error(status);
+    return kExitProblem;
+  }
+  const ArchiveFacts& facts = gathered.value();
+  print_text(safe_text(options.path) + ": " + paint(Colour::kGreen, "good") + ": " +
+             plural_text(facts.container->records().size(), "record", "records") + ", " +
+             plural_text(facts.tensors.size(), "tensor", "tensors") + ", " + size_text(facts.container->source()->nbytes()) + "\n");
+  return kExitOk;
+}
+
+}  // namespace tenon::cli

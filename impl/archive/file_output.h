@@ -1,0 +1,28 @@
+// An archive as a file under a name: the name leads to the old file until commit(), and to the whole new one after it.
+#pragma once
+
+#include <string>
+
+#include "archive/sink.h"
+#include "os/output_file.h"
+
+namespace tenon::archive {
+
+using os::Durability;
+
+class FileOutput : public Sink {
+ public:
+  // Also removes what killed processes left in that directory.
+  static Result<FileOutput> create(const std::string& path);
+  Status write(std::span<const std::byte> bytes) override;
+  // Once. Without it, and after a failure of it, the old file stays as it was.
+  Status commit(Durability durability);
+
+  FileOutput(FileOutput&& other) noexcept : file_(std::move(other.file_)) {}
+
+ private:
+  explicit FileOutput(os::OutputFile file) noexcept : file_(std::move(file)) {}
+  os::OutputFile file_;
+};
+
+}  // namespace tenon::archive

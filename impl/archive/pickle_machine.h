@@ -1,0 +1,73 @@
+// The stack machine of read_pickle: one step per opcode, nodes and no values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive/pickle_nodes.h"
+#include "archive/pickle_opcodes.h"
+#include "archive/pickle_reader.h"
+#include "base/status.h"
+
+namespace tenon::archive {
+
+class PickleMachine {
+ public:
+  PickleMachine(std::span<const std::byte> bytes, const PickleReadOptions& options);
+  Result<PickleTree> run();
+
+ private:
+  using Node = PickleTree::Node;
+
+  // Of the opcode that is being read.
+  Status error(Code code, const std::string& message) const;
+  Status over_limit(const char* limit, uint64_t value) const;
+
+  Result<bool> step();  // false: it was STOP
+  Status read_protocol();
+  Status read_frame();
+  Status read_scalar(Opcode opcode);
+  Status read_integer(size_t nbytes_nbytes);
+  Status read_text(NodeKind kind, size_t nbytes_nbytes);
+  Status read_global();
+  Status read_line(std::string_view* out);
+  Status read_container(Opcode opcode);
+  Status read_addition(Opcode opcode);
+  Status read_call(Opcode opcode);
+  Status read_build();
+  Status read_memo(Opcode opcode);
+  Status finish();
+
+  // Little-endian, as pickle's sizes are.
+  Status take_number(size_t nbytes, uint64_t* out);
+  Status take(uint64_t nbytes, std::span<const std::byte>* out);
+
+  Status push_node(Node node);
+  Status push_list(NodeKind kind, std::vector<NodeId> children);
+  Status push_global(std::string_view module, std::string_view name);
+  Status push_call(NodeKind kind, PickledCall call);
+  Status pop(NodeId* out);
+  // Where the values above the last mark begin in the stack; the mark is gone afterwards.
+  Status pop_mark(size_t* begin);
+  std::vector<NodeId> pop_from(size_t begin);
+  Status put(uint64_t index);
+  Status get(uint64_t index);
+
+  std::span<const std::byte> bytes_;
+  const PickleReadOptions& options_;
+  PickleTree tree_;
+  size_t cursor_ = 0;
+  size_t opcode_at_ = 0;
+  std::vector<NodeId> stack_;
+  std::vector<size_t> marks_;  // sizes of the stack when they were set
+  // Numbers count up from 0 in every pickler's output. One that does not goes into the map, so that a number alone costs no memory.
+  std::vector<NodeId> memo_;
+  std::map<uint64_t, NodeId> sparse_memo_;
+};
+
+}  // namespace tenon::archive

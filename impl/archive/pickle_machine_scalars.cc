@@ -1,0 +1,160 @@
+// The opcodes of PickleMachine that carry something in the bytes behind them: numbers, texts, names.
+#include <bit>
+#include <cstring>
+
+#include "archive/pickle_machine.h"
+#include "base/checked.h"
+
+namespace tenon::archive {
+namespace {
+
+constexpr uint64_t kMinProtocol = 2;
+constexpr uint64_t kMaxProtocol = 5;
+
+unsigned long long wide(uint64_t value) noexcept { return value; }
+
+}  // namespace
+
+Status PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) {
+  if (!range_inside(cursor_, nbytes, bytes_.size())) {
+    return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", wide(nbytes), bytes_.size() - cursor_));
+  }
+  *out = bytes_.subspan(cursor_, nbytes);
+  cursor_ += nbytes;
+  return Status::ok();
+}
+
+Status PickleMachine::take_number(size_t nbytes, uint64_t* out) {
+  std::span<const std::byte> from;
+  TENON_TRY(take(nbytes, &from));
+  uint64_t value = 0;
+  for (size_t i = 0; i < from.size(); ++i) value |= static_cast<uint64_t>(from[i]) << (8 * i);
+  *out = value;
+  return Status::ok();
+}
+
+Status PickleMachine::read_protocol() {
+  uint64_t protocol = 0;
+  TENON_TRY(take_number(1, &protocol));
+  const bool is_module = options_.dialect == PickleDialect::kModule;
+  if (protocol < kMinProtocol || protocol > (is_module ? kMinProtocol : kMaxProtocol)) {
+    const char* wanted = is_module ? "a module archive has 2" : "2 to 5 are read";
+    return error(Code::kUnsupported, format("pickle protocol %llu, %s", wide(protocol), wanted));
+  }
+  tree_.protocol_ = static_cast<int>(protocol);
+  return Status::ok();
+}
+
+// A frame is advice on how much to read at once. That it ends inside the bytes is checked, where its end is does not matter.
+Status PickleMachine::read_frame() {
+  uint64_t nbytes = 0;
+  TENON_TRY(take_number(8, &nbytes));
+  if (!range_inside(cursor_, nbytes, bytes_.size())) {
+    return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", wide(nbytes), bytes_.size() - cursor_));
+  }
+  return Status::ok();
+}
+
+Status PickleMachine::read_scalar(Opcode opcode) {
+  Node node;
+  uint64_t number = 0;
+  switch (opcode) {
+    case Opcode::kNewTrue:
+    case Opcode::kNewFalse:
+      node.kind = NodeKind::kBool;
+      node.content.integer = opcode == Opcode::kNewTrue ? 1 : 0;
+      break;
+    case Opcode::kBinInt:
+      TENON_TRY(take_number(4, &number));
+      node.kind = NodeKind::kInt;
+      node.content.integer = static_cast<int32_t>(static_cast<uint32_t>(number));
+      break;
+    case Opcode::kBinInt1:
+    case Opcode::kBinInt2:
+      TENON_TRY(take_number(opcode == Opcode::kBinInt1 ? 1 : 2, &number));
+      node.kind = NodeKind::kInt;
+      node.content.integer = static_cast<int64_t>(number);
+      break;
+    case Opcode::kBinFloat:
+      TENON_TRY(take_number(8, &number));
+      node.kind = NodeKind::kFloat;
+      // The one big-endian number of pickle.
+      node.content.real = std::bit_cast<double>(__builtin_bswap64(number));
+      break;
+    default: break;
+  }
+  return push_node(node);
+}
+
+Status PickleMachine::read_integer(size_t nbytes_nbytes) {
+  uint64_t nbytes = 0;
+  TENON_TRY(take_number(nbytes_nbytes, &nbytes));
+  if (options_.dialect == PickleDialect::kModule && nbytes != 8) {
+    return error(Code::kUnsupported, format("an integer of %llu bytes, PyTorch reads 8", wide(nbytes)));
+  }
+  std::span<const std::byte> from;
+  TENON_TRY(take(nbytes, &from));
+  if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
+  Node node;
+  if (nbytes > 8) {
+    node.kind = NodeKind::kLong;
+    node.content.text = reinterpret_cast<const char*>(from.data());
+    node.extent = static_cast<uint32_t>(nbytes);
+    return push_node(node);
+  }
+  uint64_t value = !from.empty() && (from.back() & std::byte{0x80}) != std::byte{0} ? ~uint64_t{0} : 0;
+  for (size_t i = 0; i < from.size(); ++i) {
+    value &= ~(uint64_t{0xff} << (8 * i));
+    value |= static_cast<uint64_t>(from[i]) << (8 * i);
+  }
+  node.kind = NodeKind::kInt;
+  node.content.integer = static_cast<int64_t>(value);
+  return push_node(node);
+}
+
+Status PickleMachine::read_text(NodeKind kind, size_t nbytes_nbytes) {
+  uint64_t nbytes = 0;
+  TENON_TRY(take_number(nbytes_nbytes, &nbytes));
+  std::span<const std::byte> from;
+  TENON_TRY(take(nbytes, &from));
+  if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
+  Node node;
+  node.kind = kind;
+  node.content.text = reinterpret_cast<const char*>(from.data());
+  node.extent = static_cast<uint32_t>(nbytes);
+  return push_node(node);
+}
+
+Status PickleMachine::read_line(std::string_view* out) {
+  const std::span<const std::byte> rest = bytes_.subspan(cursor_);
+  const void* end = rest.empty() ? nullptr : std::memchr(rest.data(), '\n', rest.size());
+  if (end == nullptr) return error(Code::kCorrupt, "a name without its end");
+  *out = {reinterpret_cast<const char*>(rest.data()), static_cast<size_t>(static_cast<const std::byte*>(end) - rest.data())};
+  cursor_ += out->size() + 1;
+  return Status::ok();
+}
+
+Status PickleMachine::read_global() {
+  std::string_view module;
+  std::string_view name;
+  if (static_cast<Opcode>(bytes_[opcode_at_]) == Opcode::kGlobal) {
+    TENON_TRY(read_line(&module));
+    TENON_TRY(read_line(&name));
+  } else {
+    NodeId name_node = kNoNode;
+    NodeId module_node = kNoNode;
+    TENON_TRY(pop(&name_node));
+    TENON_TRY(pop(&module_node));
+    if (tree_.kind(name_node) != NodeKind::kStr || tree_.kind(module_node) != NodeKind::kStr) {
+      return error(Code::kCorrupt, "a name that is no str");
+    }
+    module = tree_.text(module_node);
+    name = tree_.text(name_node);
+  }
+  if (module.size() > options_.limits.max_name_nbytes || name.size() > options_.limits.max_name_nbytes) {
+    return over_limit("max_name_nbytes", options_.limits.max_name_nbytes);
+  }
+  return push_global(module, name);
+}
+
+}  // namespace tenon::archive

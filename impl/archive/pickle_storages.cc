@@ -1,0 +1,81 @@
+// The storages of PickledTensors: persistent ids ("storage", torch.FloatStorage, key, device, numel).
+#include "archive/pickle_tensors.h"
+
+namespace tenon::archive {
+namespace {
+
+using value::ScalarType;
+using value::StorageValueRef;
+
+constexpr size_t kMaxDeviceNbytes = 64;
+
+}  // namespace
+
+Result<ScalarType> PickledTensors::storage_type(NodeId id, std::optional<ScalarType> element) const {
+  if (tree_.kind(id) != NodeKind::kGlobal) return wrong(id, "the class of a storage", "a global");
+  const bool of_torch = tree_.module(id) == "torch" || tree_.module(id) == "torch.cuda" || tree_.module(id) == "torch.storage";
+  if (of_torch && tree_.name(id) == "UntypedStorage") return element.value_or(ScalarType::kByte);
+  const std::optional<ScalarType> type = value::scalar_type_from_storage_name(of_torch ? tree_.name(id) : std::string_view());
+  if (!type) return tree_.error(Code::kUnsupported, id, format("the storage class %s is not known", tree_.describe(id).c_str()));
+  if (element && *element != *type) return wrong(id, "the class of a storage", "that of its tensor's dtype");
+  return *type;
+}
+
+Result<StorageValueRef> PickledTensors::read_storage(NodeId id, std::optional<ScalarType> element) {
+  const auto known = by_node_.find(id);
+  if (known != by_node_.end()) {
+    if (element && known->second->type() != *element) {
+      return tree_.error(Code::kUnsupported, id, "a storage that tensors of two dtypes share");
+    }
+    return known->second;
+  }
+  TENON_ASSIGN(StorageValueRef storage, find_storage(id, element));
+  by_node_.emplace(id, storage);
+  return storage;
+}
+
+// Archives of PyTorch 1.4 have a sixth element, None.
+Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<ScalarType> element) {
+  if (tree_.kind(id) != NodeKind::kPersistent) return wrong(id, "a storage", "a persistent id");
+  const NodeId tuple = tree_.persistent_id(id);
+  const std::span<const NodeId> parts = tree_.kind(tuple) == NodeKind::kTuple ? tree_.children(tuple) : std::span<const NodeId>();
+  if (parts.size() < 5 || parts.size() > 6) return wrong(tuple, "a storage", "a tuple of 5");
+  if (parts.size() == 6 && tree_.kind(parts[5]) != NodeKind::kNone) {
+    return tree_.error(Code::kUnsupported, id, "a storage that is a view of another");
+  }
+  for (const size_t i : {0, 2, 3}) {
+    if (tree_.kind(parts[i]) != NodeKind::kStr) return wrong(parts[i], "the kind, key or device of a storage", "a str");
+  }
+  if (tree_.text(parts[0]) != "storage") return wrong(parts[0], "the kind of a persistent id", "'storage'");
+
+  PickledStorage storage;
+  storage.node = id;
+  storage.key = tree_.text(parts[2]);
+  storage.device = tree_.text(parts[3]);
+  TENON_ASSIGN(storage.type, storage_type(parts[1], element));
+  TENON_ASSIGN(const int64_t numel, integer(parts[4], "the number of elements of a storage"));
+  if (numel < 0) return wrong(parts[4], "the number of elements of a storage", "none below 0");
+  storage.numel = static_cast<uint64_t>(numel);
+  // An untyped storage counts bytes.
+  if (element && tree_.name(parts[1]) == "UntypedStorage") storage.numel /= value::scalar_type_info(*element).nbytes;
+  if (storage.device.size() > kMaxDeviceNbytes) return wrong(parts[3], "a device", "a short name");
+  if (!options_.any_device) {
+    if (const Status known = value::check_device(storage.device); !known.is_ok()) return placed(parts[3], known);
+  }
+  if (options_.general) {
+    const auto same = by_key_.find(storage.key);
+    if (same != by_key_.end()) {
+      if (same->second->type() == storage.type && same->second->numel() == storage.numel) return same->second;
+      return tree_.error(Code::kUnsupported, id, format("the storage %s is there twice, and differs", tree_.describe(parts[2]).c_str()));
+    }
+  }
+  if (!options_.find_storage) return tree_.error(Code::kUnsupported, id, "a tensor where none can be");
+  TENON_ASSIGN(StorageValueRef found, options_.find_storage(storage));
+  if (found->type() != storage.type || found->numel() < storage.numel) {
+    return tree_.error(Code::kInternal, id, format("the storage %s was found as another", tree_.describe(parts[2]).c_str()));
+  }
+  if (options_.general) by_key_.emplace(storage.key, found);
+  return found;
+}
+
+}  // namespace tenon::archive

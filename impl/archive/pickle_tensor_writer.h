@@ -1,0 +1,37 @@
+// Tensors as PyTorch's C++ pickler writes them. The inverse of PickledTensors, for the forms that the C++ pickler has.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "archive/pickle_from_values.h"
+#include "archive/pickle_writer.h"
+#include "base/status.h"
+#include "value/tensor_value.h"
+
+namespace tenon::archive {
+
+class PickledTensorWriter {
+ public:
+  // All must outlive this.
+  PickledTensorWriter(PickleWriter* writer, const NameStorage& name_storage, const std::string& record)
+      : writer_(*writer), name_storage_(name_storage), record_(record) {}
+
+  Status write(const value::TensorValue& tensor);
+
+ private:
+  Status write_strided(const value::TensorValue& tensor);
+  Status write_sparse(const value::TensorValue& tensor);
+  Status write_quantizer(const value::Quantizer& quantizer);
+  void write_math_bits(const value::TensorValue& tensor);
+  Status write_storage(const value::StorageValueRef& storage);
+  Status error(Code code, const std::string& message) const;
+
+  PickleWriter& writer_;
+  const NameStorage& name_storage_;
+  const std::string& record_;
+  std::map<value::StorageKey, uint32_t> storages_;  // their numbers in the memo
+};
+
+}  // namespace tenon::archive

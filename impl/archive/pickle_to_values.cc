@@ -1,0 +1,354 @@
+#include "archive/pickle_to_values.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "archive/pickle_values.h"
+
+namespace tenon::archive {
+namespace {
+
+using value::Value;
+using value::ValueKind;
+using value::ValueRef;
+
+constexpr uint32_t kOpen = UINT32_MAX;
+constexpr std::string_view kTypedListModule = "torch.jit._pickle";
+constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";
+
+// Modules whose names PyTorch gives a meaning of their own: no class of an archive lives there.
+bool is_reserved_module(std::string_view module) {
+  for (const std::string_view reserved : {"torch", "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization", "builtins",
+                                          "__builtin__", "collections", "copyreg", "copy_reg"}) {
+    if (module == reserved) return true;
+  }
+  return false;
+}
+
+// What the items of a list must be, in the lists that PyTorch has in a form of their own: it refuses others too.
+std::optional<ValueKind> item_kind(const value::TypeRef& list) {
+  if (!list) return std::nullopt;
+  switch (list->element()->kind()) {
+    case value::TypeKind::kInt: return ValueKind::kInt;
+    case value::TypeKind::kFloat: return ValueKind::kFloat;
+    case value::TypeKind::kBool: return ValueKind::kBool;
+    case value::TypeKind::kTensor: return ValueKind::kTensor;
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Result<UnpickledValue> pickle_to_values(const PickleTree& tree, const ToValuesOptions& options) {
+  return PickledValues(tree, options).run();
+}
+
+PickledValues::PickledValues(const PickleTree& tree, const ToValuesOptions& options)
+    : tree_(tree), options_(options), tensors_(tree, {.find_storage = options.find_storage}) {
+  values_.resize(tree.count());
+  heights_.resize(tree.count());
+  claimed_.resize(tree.count());
+}
+
+Result<UnpickledValue> PickledValues::run() {
+  std::vector<Frame> stack;
+  TENON_ASSIGN(Frame first, enter(tree_.root()));
+  stack.push_back(std::move(first));
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    if (frame.next >= frame.children.size()) {
+      TENON_TRY(leave(frame));
+      stack.pop_back();
+      continue;
+    }
+    const NodeId child = frame.children[frame.next];
+    if (heights_[child] == kOpen) return tree_.error(Code::kCorrupt, child, tree_.describe(child) + " contains itself");
+    if (!values_[child]) {
+      // Deeper than the limit on the way down already: what is open is a chain of nodes.
+      if (stack.size() >= options_.limits.max_depth) return over_limit(child, "max_depth", options_.limits.max_depth);
+      TENON_ASSIGN(Frame below, enter(child));
+      stack.push_back(std::move(below));  // `frame` may dangle from here on
+      continue;
+    }
+    frame.height = std::max(frame.height, heights_[child]);
+    frame.next += frame.step;
+  }
+  UnpickledValue out;
+  out.root = values_[tree_.root()];
+  for (NodeId id = 0; id < tree_.count(); ++id) {
+    if (values_[id] && tree_.memoised(id) && value::has_identity(values_[id]->kind())) out.memoised.push_back(values_[id]);
+  }
+  return out;
+}
+
+Status PickledValues::placed(NodeId id, const Status& status) const {
+  const Code code = status.code() == Code::kInvalidArgument ? Code::kCorrupt : status.code();
+  return tree_.error(code, id, status.message()).caused_by(status);
+}
+
+// A container that becomes part of another node's value, like the list in build_intlist's arguments, does so once: a second time would be a
+// second copy, and a short pickle could ask for many of a long list.
+Status PickledValues::claim(NodeId id) {
+  if (claimed_[id] || values_[id]) return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is taken for two things");
+  claimed_[id] = true;
+  return Status::ok();
+}
+
+Result<PickledValues::Frame> PickledValues::enter(NodeId id) {
+  heights_[id] = kOpen;
+  Frame frame;
+  frame.node = id;
+  switch (tree_.kind(id)) {
+    case NodeKind::kTuple:
+      frame.role = Role::kTuple;
+      frame.children = tree_.children(id);
+      return frame;
+    case NodeKind::kList:
+    case NodeKind::kDict:
+      TENON_TRY(claim(id));
+      frame.role = tree_.kind(id) == NodeKind::kList ? Role::kList : Role::kDict;
+      frame.children = tree_.children(id);
+      return frame;
+    case NodeKind::kReduce: return enter_call(id);
+    case NodeKind::kNew: return enter_object(id);
+    default: return frame;
+  }
+}
+
+Result<PickledValues::Frame> PickledValues::enter_call(NodeId id) {
+  Frame frame;
+  frame.node = id;
+  const PickledCall& call = tree_.call(id);
+  if (call.state != kNoNode || !call.items.empty() || !call.elements.empty()) {
+    return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " has a state or items, and no value of a module archive has");
+  }
+  const std::string_view module = tree_.module(call.callable);
+  const std::string_view name = tree_.name(call.callable);
+  if (module == kTypedListModule) {
+    if (name == "build_intlist") return enter_typed_list(id, value::Type::integer());
+    if (name == "build_doublelist") return enter_typed_list(id, value::Type::floating());
+    if (name == "build_boollist") return enter_typed_list(id, value::Type::boolean());
+    if (name == "build_tensorlist") return enter_typed_list(id, value::Type::tensor());
+    if (name == "restore_type_tag") return enter_tagged(id);
+  }
+  if (is_reserved_module(module)) return frame;  // a leaf, or make_leaf() refuses it
+  frame.role = Role::kEnum;
+  frame.children = {&call.args, 1};
+  return frame;
+}
+
+// build_intlist and the like: of one bare list.
+Result<PickledValues::Frame> PickledValues::enter_typed_list(NodeId id, const value::TypeRef& element) {
+  const std::span<const NodeId> arguments = call_arguments(tree_, id);
+  if (arguments.size() != 1 || tree_.kind(arguments[0]) != NodeKind::kList) {
+    return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is not given one list");
+  }
+  TENON_TRY(claim(arguments[0]));
+  Frame frame;
+  frame.node = id;
+  frame.role = Role::kList;
+  frame.children = tree_.children(arguments[0]);
+  TENON_ASSIGN(frame.type, value::Type::list(element));
+  return frame;
+}
+
+// restore_type_tag: of a bare list or dict and the text of its type.
+Result<PickledValues::Frame> PickledValues::enter_tagged(NodeId id) {
+  const std::span<const NodeId> arguments = call_arguments(tree_, id);
+  if (arguments.size() != 2 || tree_.kind(arguments[1]) != NodeKind::kStr) {
+    return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is not given a value and a type");
+  }
+  const NodeId inner = arguments[0];
+  const bool is_list = tree_.kind(inner) == NodeKind::kList;
+  if (!is_list && tree_.kind(inner) != NodeKind::kDict) {
+    return tree_.error(Code::kCorrupt, id, format("a type tag on %s, expected a list or a dict", tree_.describe(inner).c_str()));
+  }
+  TENON_TRY(claim(inner));
+  Frame frame;
+  frame.node = id;
+  frame.role = is_list ? Role::kList : Role::kDict;
+  frame.children = tree_.children(inner);
+  TENON_ASSIGN(frame.type, type_of_text(arguments[1]));
+  if (frame.type->kind() != (is_list ? value::TypeKind::kList : value::TypeKind::kDict)) {
+    return tree_.error(Code::kCorrupt, arguments[1],
+                       format("the type tag %s on a %s", tree_.describe(arguments[1]).c_str(), is_list ? "list" : "dict"));
+  }
+  return frame;
+}
+
+Result<PickledValues::Frame> PickledValues::enter_object(NodeId id) {
+  const PickledCall& call = tree_.call(id);
+  const std::string_view module = tree_.module(call.callable);
+  if (is_reserved_module(module)) {
+    return tree_.error(Code::kUnsupported, id, format("%s is not known", tree_.describe(call.callable).c_str()));
+  }
+  if (call.keyword_args != kNoNode || !call_arguments(tree_, id).empty() || !call.items.empty() || !call.elements.empty()) {
+    return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is made of more than a state");
+  }
+  if (call.state == kNoNode) return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " has no state");
+  Frame frame;
+  frame.node = id;
+  std::string dotted(module);
+  dotted += '.';
+  if (tree_.kind(call.state) != NodeKind::kDict || dotted.starts_with(kCustomClasses)) {
+    frame.role = Role::kOpaque;
+    frame.children = {&call.state, 1};
+    return frame;
+  }
+  TENON_TRY(claim(call.state));
+  frame.role = Role::kObject;
+  frame.children = tree_.children(call.state);
+  frame.next = 1;
+  frame.step = 2;
+  return frame;
+}
+
+Status PickledValues::leave(Frame& frame) {
+  if (frame.height >= options_.limits.max_depth) return over_limit(frame.node, "max_depth", options_.limits.max_depth);
+  Result<ValueRef> made = make(frame);
+  if (!made.is_ok()) return made.status().code() == Code::kInvalidArgument ? placed(frame.node, made.status()) : made.status();
+  values_[frame.node] = std::move(made).value();
+  heights_[frame.node] = frame.height + 1;
+  return Status::ok();
+}
+
+Result<ValueRef> PickledValues::make(Frame& frame) {
+  switch (frame.role) {
+    case Role::kLeaf: return make_leaf(frame.node);
+    case Role::kTuple:
+    case Role::kList: {
+      std::vector<ValueRef> items;
+      items.reserve(frame.children.size());
+      const std::optional<ValueKind> wanted = item_kind(frame.type);
+      for (const NodeId child : frame.children) {
+        const ValueRef& item = values_[child];
+        if (wanted && !item->is(*wanted)) {
+          return tree_.error(Code::kCorrupt, child,
+                             format("a %s holds a %s", frame.type->print().c_str(), value::value_kind_name(item->kind())));
+        }
+        items.push_back(item);
+      }
+      return frame.role == Role::kTuple ? Value::tuple(std::move(items)) : Value::list(std::move(frame.type), std::move(items));
+    }
+    case Role::kDict: {
+      std::vector<value::DictEntry> entries;
+      entries.reserve(frame.children.size() / 2);
+      for (size_t i = 0; i + 1 < frame.children.size(); i += 2) {
+        entries.push_back({values_[frame.children[i]], values_[frame.children[i + 1]]});
+      }
+      return Value::dict(std::move(frame.type), std::move(entries));
+    }
+    case Role::kEnum: {
+      const ValueRef& inner = values_[tree_.call(frame.node).args];
+      if (!inner->is(ValueKind::kInt) && !inner->is(ValueKind::kFloat) && !inner->is(ValueKind::kStr)) {
+        return tree_.error(Code::kCorrupt, frame.node,
+                           format("%s with a %s: an enum has an int, a float or a str", tree_.describe(frame.node).c_str(),
+                                  value::value_kind_name(inner->kind())));
+      }
+      TENON_ASSIGN(std::string name, class_name(tree_.call(frame.node).callable));
+      return Value::enumeration(std::move(name), inner);
+    }
+    case Role::kObject:
+    case Role::kOpaque: return make_object(frame);
+  }
+  return tree_.error(Code::kInternal, frame.node, "a node without a role");
+}
+
+Result<ValueRef> PickledValues::make_object(Frame& frame) {
+  TENON_ASSIGN(std::string name, class_name(tree_.call(frame.node).callable));
+  if (frame.role == Role::kOpaque) return Value::object_with_state(std::move(name), values_[frame.children[0]]);
+  ValueRef object = Value::object(std::move(name));
+  for (size_t i = 0; i + 1 < frame.children.size(); i += 2) {
+    const NodeId key = frame.children[i];
+    if (tree_.kind(key) != NodeKind::kStr) {
+      return tree_.error(Code::kCorrupt, key, format("an attribute has the name %s, expected a str", tree_.describe(key).c_str()));
+    }
+    if (tree_.text(key).size() > options_.limits.max_name_nbytes)
+      return over_limit(key, "max_name_nbytes", options_.limits.max_name_nbytes);
+    TENON_ASSIGN(std::string attribute, copy_name(key, tree_.text(key)));
+    TENON_TRY(object->attributes().add(std::move(attribute), values_[frame.children[i + 1]]));
+  }
+  return object;
+}
+
+Result<ValueRef> PickledValues::make_leaf(NodeId id) {
+  switch (tree_.kind(id)) {
+    case NodeKind::kNone: return Value::none();
+    case NodeKind::kBool: return Value::of_bool(tree_.boolean(id));
+    case NodeKind::kInt: return Value::of_int(tree_.integer(id));
+    case NodeKind::kFloat: return Value::of_float(tree_.real(id));
+    case NodeKind::kStr: return Value::of_str(std::string(tree_.text(id)));
+    case NodeKind::kReduce: {
+      if (tensors_.is_tensor(id)) {
+        TENON_ASSIGN(value::TensorValueRef tensor, tensors_.read(id));
+        return Value::of_tensor(std::move(tensor));
+      }
+      if (is_call_of(tree_, id, "torch", "device")) return make_device(id);
+      if (is_call_of(tree_, id, "builtins", "complex") || is_call_of(tree_, id, "__builtin__", "complex")) return make_complex(id);
+      return tree_.error(Code::kUnsupported, id, format("%s is not known", tree_.describe(tree_.call(id).callable).c_str()));
+    }
+    case NodeKind::kGlobal:
+      return tree_.error(Code::kUnsupported, id, format("%s stands where a value is wanted", tree_.describe(id).c_str()));
+    default: return tree_.error(Code::kCorrupt, id, format("%s stands where a value is wanted", tree_.describe(id).c_str()));
+  }
+}
+
+Result<ValueRef> PickledValues::make_complex(NodeId id) {
+  const std::span<const NodeId> arguments = call_arguments(tree_, id);
+  if (arguments.size() != 2 || tree_.kind(arguments[0]) != NodeKind::kFloat || tree_.kind(arguments[1]) != NodeKind::kFloat) {
+    return tree_.error(Code::kCorrupt, id, "a complex is not given two floats");
+  }
+  return Value::of_complex({tree_.real(arguments[0]), tree_.real(arguments[1])});
+}
+
+Result<ValueRef> PickledValues::make_device(NodeId id) {
+  constexpr size_t kMaxDeviceNbytes = 64;
+  const std::span<const NodeId> arguments = call_arguments(tree_, id);
+  if (arguments.size() != 1 || tree_.kind(arguments[0]) != NodeKind::kStr || tree_.text(arguments[0]).size() > kMaxDeviceNbytes) {
+    return tree_.error(Code::kCorrupt, id, "a device is not given one short name");
+  }
+  return Value::of_device(std::string(tree_.text(arguments[0])));
+}
+
+Result<value::TypeRef> PickledValues::type_of_text(NodeId text) {
+  const auto known = types_.find(text);
+  if (known != types_.end()) return known->second;
+  Result<value::TypeRef> parsed = value::Type::parse(tree_.text(text));
+  if (!parsed.is_ok()) return placed(text, parsed.status());
+  types_.emplace(text, parsed.value());
+  return parsed;
+}
+
+Result<std::string> PickledValues::class_name(NodeId callable) {
+  std::string dotted(tree_.module(callable));
+  dotted += '.';
+  dotted += tree_.name(callable);
+  TENON_ASSIGN(std::string name, copy_name(callable, dotted));
+  if (classes_.find(name) == classes_.end()) {
+    if (!value::is_qualified_name(name)) {
+      return tree_.error(Code::kCorrupt, callable, format("%s is no name of a class", tree_.describe(callable).c_str()));
+    }
+    if (options_.check_class) {
+      if (const Status known = options_.check_class(name); !known.is_ok()) return placed(callable, known);
+    }
+    classes_.insert(name);
+  }
+  return name;
+}
+
+// Every object has its class's name and every attribute its own for itself, and a pickle says a name once and means it many times.
+Result<std::string> PickledValues::copy_name(NodeId node, std::string_view name) {
+  names_nbytes_ += name.size();
+  if (names_nbytes_ > options_.limits.max_names_nbytes) return over_limit(node, "max_names_nbytes", options_.limits.max_names_nbytes);
+  return std::string(name);
+}
+
+Status PickledValues::over_limit(NodeId node, const char* limit, uint64_t value) const {
+  return tree_
+      .error(Code::kResourceExhausted, node, format("the values exceed the limit %s: %llu", limit, static_cast<unsigned long long>(value)))
+      .with("limit", limit)
+      .with("limit_value", value);
+}
+
+}  // namespace tenon::archive

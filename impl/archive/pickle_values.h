@@ -1,0 +1,80 @@
+// The work of pickle_to_values: each node becomes a value once, children first, without recursion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive/pickle_nodes.h"
+#include "archive/pickle_tensors.h"
+#include "archive/pickle_to_values.h"
+#include "base/status.h"
+#include "value/type.h"
+#include "value/value.h"
+
+namespace tenon::archive {
+
+class PickledValues {
+ public:
+  PickledValues(const PickleTree& tree, const ToValuesOptions& options);
+  Result<UnpickledValue> run();
+
+ private:
+  // What a node is, beside its kind: what a call means.
+  enum class Role : uint8_t {
+    kLeaf,  // no value below it
+    kTuple,
+    kList,
+    kDict,
+    kEnum,
+    kObject,  // with attributes
+    kOpaque,  // with a state
+  };
+  // A node whose values below are being made.
+  struct Frame {
+    NodeId node = kNoNode;
+    Role role = Role::kLeaf;
+    uint32_t height = 0;  // of what is below
+    size_t next = 0;      // which child comes next
+    size_t step = 1;      // 2 where only every second child is a value
+    std::span<const NodeId> children;
+    value::TypeRef type;  // of a list or dict that has one
+  };
+
+  Result<Frame> enter(NodeId id);
+  Result<Frame> enter_call(NodeId id);
+  Result<Frame> enter_typed_list(NodeId id, const value::TypeRef& element);
+  Result<Frame> enter_tagged(NodeId id);
+  Result<Frame> enter_object(NodeId id);
+  Status leave(Frame& frame);
+  Result<value::ValueRef> make(Frame& frame);
+  Result<value::ValueRef> make_leaf(NodeId id);
+  Result<value::ValueRef> make_complex(NodeId id);
+  Result<value::ValueRef> make_device(NodeId id);
+  Result<value::ValueRef> make_object(Frame& frame);
+
+  Status claim(NodeId id);
+  Result<value::TypeRef> type_of_text(NodeId text);
+  Result<std::string> class_name(NodeId callable);
+  Result<std::string> copy_name(NodeId node, std::string_view name);
+  Status over_limit(NodeId node, const char* limit, uint64_t value) const;
+  // INVALID_ARGUMENT of impl/value is CORRUPT here, with the place.
+  Status placed(NodeId id, const Status& status) const;
+
+  const PickleTree& tree_;
+  const ToValuesOptions& options_;
+  PickledTensors tensors_;
+  std::vector<value::ValueRef> values_;  // by node
+  std::vector<uint32_t> heights_;        // by node; kOpen while the node is on the stack
+  std::vector<bool> claimed_;            // containers that another node has taken for its own
+  std::map<NodeId, value::TypeRef> types_;
+  std::set<std::string, std::less<>> classes_;  // those that were checked
+  uint64_t names_nbytes_ = 0;
+};
+
+}  // namespace tenon::archive

@@ -1,0 +1,65 @@
+// The structure of a zip file: what its directory and its records' headers say, checked against each other and against the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive/zip_source.h"
+#include "base/status.h"
+
+namespace tenon::archive {
+
+// RESOURCE_EXHAUSTED with the details "limit" and "limit_value" if the archive is beyond one.
+struct ZipLimits {
+  uint64_t max_records = 1'000'000;
+  uint64_t max_directory_nbytes = uint64_t{256} << 20;
+  uint64_t max_name_nbytes = 4096;
+  uint64_t max_inflated_nbytes = uint64_t{1} << 30;  // all compressed records together
+  uint64_t max_read_nbytes = uint64_t{4} << 30;      // what ZipReader::read may allocate for one record
+};
+
+struct ZipRecord {
+  std::string_view name;  // without the prefix
+  uint64_t header_offset = 0;
+  uint64_t data_offset = 0;
+  uint64_t nbytes = 0;
+  uint64_t stored_nbytes = 0;  // in the file; other than nbytes if it is deflated
+  uint32_t crc = 0;
+  bool deflated = false;
+  // False: its writer made none (0, for bytes that are not none). Such a record is read unchecked.
+  bool has_crc() const noexcept { return crc != 0 || nbytes == 0; }
+};
+
+// What is odd and no error.
+struct ZipOddities {
+  uint64_t without_crc = 0;     // records that have no checksum
+  uint64_t outside_prefix = 0;  // files in other directories, which are passed over
+  uint64_t folders = 0;         // entries that stand for a directory
+  std::string first_without_crc;
+  std::string first_outside_prefix;
+};
+
+struct ZipDirectory {
+  // Sorted by the hash of the name, and among equal ones by the name: whoever makes names of one hash gains nothing.
+  struct Key {
+    uint64_t hash = 0;
+    uint32_t index = 0;  // of `records`
+  };
+  static uint64_t hash_of(std::string_view name) noexcept { return std::hash<std::string_view>()(name); }
+
+  std::vector<std::byte> bytes;    // a copy, in which the names lie
+  std::string_view prefix;         // the directory that the first entry is in
+  std::vector<ZipRecord> records;  // those in it, in the directory's order
+  std::vector<Key> by_name;
+  ZipOddities oddities;
+};
+
+// Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, where there is one, "record"; UNSUPPORTED, the same
+// for encryption and for methods other than deflate; INCOMPATIBLE for what old versions of PyTorch wrote, which is no zip file.
+Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits);
+
+}  // namespace tenon::archive

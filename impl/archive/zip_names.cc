@@ -1,0 +1,31 @@
+#include "archive/zip_names.h"
+
+#include "tensor/name.h"
+
+namespace tenon::archive {
+
+const char* find_name_fault(std::string_view name) noexcept {
+  if (name.empty()) return "is empty";
+  if (name.size() > kMostNameNbytes) return "is longer than 4096 bytes";
+  if (name.front() == '/') return "is absolute";
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = name.find('/', begin);
+    const std::string_view component = name.substr(begin, end - begin);
+    if (component.empty()) return "has an empty component";
+    if (component == "." || component == "..") return "has a component that is \".\" or \"..\"";
+    if (end == std::string_view::npos) break;
+    begin = end + 1;
+  }
+  for (const char c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) return "has a control character in it";
+    if (c == '\\') return "has a backslash in it";
+  }
+  return tensor::is_valid_name(name) ? nullptr : "is not UTF-8";
+}
+
+const char* find_prefix_fault(std::string_view prefix) noexcept {
+  if (prefix.find('/') != std::string_view::npos) return "has a slash in it";
+  return find_name_fault(prefix);
+}
+
+}  // namespace tenon::archive

@@ -1,0 +1,77 @@
+#include "module/code_check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "script/check.h"
+#include "script/declarations.h"
+#include "value/scalar_type.h"
+#include "value/walk.h"
+
+namespace tenon::module {
+
+using value::Value;
+using value::ValueKind;
+
+namespace {
+
+struct Release {
+  int major = 0;
+  int minor = 0;
+  auto operator<=>(const Release&) const = default;
+};
+
+// "2.1" or "1.13.1".
+Release release_of(std::string_view text) {
+  Release release;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), release.major);
+  if (error == std::errc() && end != text.data() + text.size()) std::from_chars(end + 1, text.data() + text.size(), release.minor);
+  return release;
+}
+
+void at_least(std::string_view wanted, std::string* oldest) {
+  if (oldest->empty() || release_of(*oldest) < release_of(wanted)) *oldest = wanted;
+}
+
+// Modules and what else has methods that PyTorch compiles when it loads the tree.
+std::vector<std::string> classes_of(const ValueRef& root, const std::vector<ValueRef>& constants, std::string* oldest) {
+  std::set<std::string> classes;
+  const auto look = [&](Value& value, size_t) -> Status {
+    if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name())) classes.insert(value.class_name());
+    if (value.is(ValueKind::kTensor)) at_least(value::scalar_type_info(value.as_tensor()->type()).since, oldest);
+    return Status::ok();
+  };
+  // Values that are nested too deep are refused where they are pickled.
+  static_cast<void>(value::for_each(*root, look).is_ok());
+  for (const ValueRef& constant : constants) static_cast<void>(value::for_each(*constant, look).is_ok());
+  return {classes.begin(), classes.end()};
+}
+
+}  // namespace
+
+Result<std::string> check_resolved(const Resolved& resolved, bool check) {
+  std::string oldest;
+  const std::vector<std::string> roots = classes_of(resolved.root, resolved.constants, &oldest);
+  script::Declarations declarations;
+  declarations.set_constants(resolved.constants.size());
+  for (const ResolvedFile& file : resolved.files) {
+    TENON_ASSIGN(auto parsed, script::parse_file(code_record_of(file.qualifier), file.text));
+    TENON_TRY(declarations.add(file.qualifier, std::move(parsed)));
+  }
+  script::Uses uses;
+  const Status status = script::check_reachable(declarations, roots, {}, &uses);
+  if (!status.is_ok()) {
+    // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a library that is not PyTorch's are known
+    // to nobody here.
+    if (check) return status;
+    return std::string();
+  }
+  const std::vector<std::string_view>& versions = script::SchemaTable::get().versions();
+  for (const auto& [name, span] : uses.operators) at_least(versions[span.first], &oldest);
+  return oldest;
+}
+
+}  // namespace tenon::module

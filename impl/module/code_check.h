@@ -1,0 +1,15 @@
+// The checker, asked about what an export writes.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "module/resolve.h"
+
+namespace tenon::module {
+
+// Refuses what PyTorch would refuse (script/check.h), with line and caret, if `check`. The oldest PyTorch that runs the code and reads the
+// tensors; empty if nobody can tell.
+Result<std::string> check_resolved(const Resolved& resolved, bool check);
+
+}  // namespace tenon::module

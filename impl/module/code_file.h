@@ -1,0 +1,99 @@
+// One code file: its text, and the classes and functions in it once it was parsed.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "module/class_body.h"
+#include "module/once.h"
+#include "script/parser.h"
+#include "value/check.h"
+
+namespace tenon::module {
+
+// One class or function.
+class Definition {
+ public:
+  const std::string& name() const noexcept { return name_; }
+  bool is_class() const noexcept { return is_class_; }
+  int version() const noexcept { return version_; }
+  // Made or changed here, rather than read.
+  bool is_new() const noexcept { return is_new_; }
+
+ private:
+  friend class CodeSet;
+  friend class CodeFile;
+  struct Text {
+    Status status;
+    std::shared_ptr<const script::File> file;
+    const script::Item* item = nullptr;
+  };
+  struct Body {
+    Status status;
+    ClassBody body;
+  };
+  struct Decl {
+    bool is_good = false;
+    value::ClassDecl decl;
+  };
+
+  std::string name_;
+  bool is_class_ = true;
+  bool is_new_ = false;
+  int version_ = 0;
+  uint32_t objects_ = 0;  // module objects that were ever made of it
+  // What was parsed, or is printed from a body that was changed.
+  Once<Text> text_;
+  Once<Body> body_;
+  Once<Decl> decl_;
+};
+
+class CodeFile {
+ public:
+  CodeFile(std::string qualifier, std::string text, int version)
+      : qualifier_(std::move(qualifier)), text_(std::move(text)), version_(version) {}
+
+  const std::string& qualifier() const noexcept { return qualifier_; }
+
+  // A class, a function, or what else may stand in a file (`import` and version lines), which has no definition.
+  struct Piece {
+    Definition* definition = nullptr;
+    std::shared_ptr<const script::File> file;
+    const script::Item* item = nullptr;
+  };
+  // CORRUPT, with line and caret, if the file cannot be parsed.
+  Result<const std::vector<Piece>*> pieces() const;
+  // Null: there is none of that name. Of several the last, as with PyTorch.
+  Result<Definition*> find(std::string_view base_name) const;
+  // As it was read, if nothing in it was changed or added.
+  const std::string* unchanged_text() const noexcept { return is_changed_ ? nullptr : &text_; }
+
+  // Changing; the file was parsed. `definition` is of a name that is new.
+  void add(std::unique_ptr<Definition> definition, Piece piece);
+  void mark_changed() noexcept { is_changed_ = true; }
+
+ private:
+  struct Parsed {
+    Status status;
+    std::vector<std::unique_ptr<Definition>> definitions;
+    std::vector<Piece> pieces;
+    std::map<std::string, Definition*, std::less<>> by_name;
+  };
+  Parsed& parsed() const;
+  std::unique_ptr<Parsed> parse() const;
+
+  std::string qualifier_;
+  std::string text_;
+  int version_;
+  bool is_changed_ = false;
+  Once<Parsed> parsed_;
+};
+
+// "code/__torch__/a.py" of "__torch__.a".
+std::string code_record_of(std::string_view qualifier);
+
+}  // namespace tenon::module

@@ -1,0 +1,186 @@
+#include "module/export.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "archive/pickle_from_values.h"
+#include "archive/zip_writer.h"
+#include "module/code_check.h"
+#include "module/resolve.h"
+
+namespace tenon::module {
+
+using archive::Compression;
+using archive::Reach;
+using archive::SequentialKeys;
+using archive::ZipWriter;
+using value::StorageValue;
+using value::StorageValueRef;
+
+namespace {
+
+// As PyTorch does: below that a compressed record saves nothing worth the time.
+constexpr size_t kMinToCompress = 200;
+// From here on PyTorch writes the version where torch.package looks for it.
+constexpr int kVersionInData = 6;
+
+class Exporter {
+ public:
+  Exporter(ZipWriter* writer, const Resolved& resolved) noexcept : writer_(writer), resolved_(&resolved) {}
+
+  Status write_extra_files(const std::vector<ExtraFile>& files) {
+    for (const ExtraFile& file : files) TENON_TRY(writer_->add_text("extra/" + file.name, file.content));
+    return Status::ok();
+  }
+
+  Status write_data() {
+    SequentialKeys keys;
+    archive::FromValuesOptions options;
+    options.name_storage = keys.namer();
+    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(resolved_->root, options));
+    for (size_t i = 0; i < keys.storages().size(); ++i) {
+      TENON_TRY(write_storage("data/" + std::to_string(i), *keys.storages()[i]));
+    }
+    return writer_->add("data.pkl", pickle);
+  }
+
+  Status write_code() {
+    for (const ResolvedFile& file : resolved_->files) {
+      const Compression compression = file.text.size() > kMinToCompress ? Compression::kDeflated : Compression::kStored;
+      TENON_TRY(writer_->add_text(code_record_of(file.qualifier), file.text, compression));
+    }
+    return Status::ok();
+  }
+
+  Status write_constants() {
+    const CodeSet::ConstantsOrigin* const origin = resolved_->constants_origin;
+    std::vector<std::pair<std::string, StorageValueRef>> storages;
+    std::set<std::string> used;
+    archive::FromValuesOptions options;
+    options.record = "constants.pkl";
+    if (origin != nullptr) options.memoised = &origin->memoised;
+    options.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
+      std::string key = std::to_string(storages.size());
+      // Bytecode beside the code makes other keys than 0, 1, 2: what was read keeps its own.
+      if (origin != nullptr) {
+        const auto known = origin->keys.find(storage->key());
+        if (known != origin->keys.end()) key = known->second;
+      }
+      for (size_t next = storages.size(); !used.insert(key).second; ++next) key = std::to_string(next + 1);
+      storages.emplace_back(key, storage);
+      return key;
+    };
+    const ValueRef root = value::Value::tuple(resolved_->constants);
+    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
+    for (const auto& [key, storage] : storages) TENON_TRY(write_storage("constants/" + key, *storage));
+    return writer_->add("constants.pkl", pickle);
+  }
+
+  // Shapes and types, and no bytes.
+  Status write_traced_inputs(const Package& package) {
+    if (!package.traced_inputs) return Status::ok();
+    if (!package.traced_inputs_pickle.empty()) {
+      for (const std::string& record : package.traced_inputs_records) TENON_TRY(writer_->add(record, {}));
+      return writer_->add_text("traced_inputs.pkl", package.traced_inputs_pickle);
+    }
+    SequentialKeys keys;
+    archive::FromValuesOptions options;
+    options.record = "traced_inputs.pkl";
+    options.name_storage = keys.namer();
+    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(package.traced_inputs, options));
+    for (size_t i = 0; i < keys.storages().size(); ++i) TENON_TRY(writer_->add("traced_inputs/" + std::to_string(i), {}));
+    return writer_->add("traced_inputs.pkl", pickle);
+  }
+
+  Status write_version() {
+    const char* const name = resolved_->version >= kVersionInData ? ".data/version" : "version";
+    TENON_TRY(writer_->add_text(name, std::to_string(resolved_->version) + "\n"));
+    return writer_->add_text("byteorder", "little");
+  }
+
+ private:
+  Status write_storage(const std::string& name, const StorageValue& storage) {
+    if (storage.is_meta() || storage.nbytes() == 0) return writer_->add(name, {});
+    const std::byte* const data = storage.data();
+    const bool mapped =
+        std::any_of(resolved_->codes.begin(), resolved_->codes.end(), [&](const Ref<CodeSet>& code) { return code->is_mapped(data); });
+    return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, mapped ? Reach::kMappedFile : Reach::kMemory);
+  }
+
+  ZipWriter* writer_;
+  const Resolved* resolved_;
+};
+
+bool has(const std::vector<ExtraFile>& files, const std::string& name) {
+  return std::any_of(files.begin(), files.end(), [&](const ExtraFile& file) { return file.name == name; });
+}
+
+// The user's, then the module's own, then the hook's.
+Result<std::vector<ExtraFile>> all_extra_files(const Module& module, const ExportOptions& options, ExportReport* report) {
+  std::vector<ExtraFile> files;
+  for (const ExtraFile& file : options.extra_files) {
+    if (has(files, file.name)) return Status(Code::kInvalidArgument, format("the extra file \"%.200s\" is given twice", file.name.c_str()));
+    files.push_back(file);
+  }
+  for (const ExtraFile& file : module.package().extra_files) {
+    if (!has(options.extra_files, file.name)) files.push_back(file);
+  }
+  if (!options.hook) return files;
+  std::vector<ExtraFile> of_hook;
+  TENON_TRY(options.hook(module, &of_hook));
+  for (ExtraFile& file : of_hook) {
+    if (has(files, file.name))
+      report->skipped_files.push_back(file.name);
+    else
+      files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace
+
+Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options, ExportReport* report) {
+  ExportReport found;
+  std::vector<CodeSet::Export> locks;
+  for (const Ref<CodeSet>& code : codes_below(module)) locks.emplace_back(code);
+  TENON_ASSIGN(const std::vector<ExtraFile> extra_files, all_extra_files(module, options, &found));
+  TENON_ASSIGN(const Resolved resolved, resolve(module, options.file_version));
+  TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, options.check && !resolved.is_as_read));
+
+  archive::ZipWriterOptions writer_options;
+  if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
+  TENON_ASSIGN(ZipWriter writer, ZipWriter::create(sink, writer_options));
+  Exporter exporter(&writer, resolved);
+  TENON_TRY(exporter.write_extra_files(extra_files));
+  TENON_TRY(exporter.write_data());
+  TENON_TRY(exporter.write_code());
+  TENON_TRY(exporter.write_constants());
+  TENON_TRY(exporter.write_traced_inputs(module.package()));
+  TENON_TRY(exporter.write_version());
+  TENON_TRY(writer.finish());
+  found.nbytes = writer.nbytes();
+  found.records = writer.record_count();
+  found.version = resolved.version;
+  if (report != nullptr) *report = std::move(found);
+  return Status::ok();
+}
+
+Status export_module(const Module& module, const std::string& path, archive::Durability durability, const ExportOptions& options,
+                     ExportReport* report) {
+  ExportOptions named = options;
+  if (named.archive_name.empty()) named.archive_name = archive::archive_name_of(path);
+  if (named.archive_name.empty()) {
+    return Status(Code::kInvalidArgument, format("\"%.500s\" gives no name to the archive", path.c_str())).with("path", path);
+  }
+  TENON_ASSIGN(archive::FileOutput file, archive::FileOutput::create(path));
+  TENON_TRY(export_module(module, &file, named, report));
+  return file.commit(durability);
+}
+
+Status Module::check() const {
+  TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
+  return check_resolved(resolved, true).status();
+}
+
+}  // namespace tenon::module

@@ -1,0 +1,41 @@
+// Writes a module as an archive that torch.jit.load runs. The bytes are a function of the module and of the options; code and pickles that
+// were not changed are written as they were read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive/file_output.h"
+#include "archive/sink.h"
+#include "base/status.h"
+#include "module/module.h"
+
+namespace tenon::module {
+
+struct ExportOptions {
+  std::vector<ExtraFile> extra_files;  // these win over the module's own, and both over the hook's
+  // Called once, before anything is written. What it fails with ends the export.
+  std::function<Status(const Module& module, std::vector<ExtraFile>* files)> hook;
+  int file_version = 0;      // 0: by the rule; else that, if no code means something else then
+  std::string archive_name;  // empty: the file's name without its extension, or "archive"
+  bool check = true;         // the code that is new or changed; what was imported and is unchanged is never checked here
+};
+
+struct ExportReport {
+  uint64_t nbytes = 0;
+  uint64_t records = 0;
+  int version = 0;
+  std::string oldest_pytorch;              // that runs it, as far as operators and element types tell
+  std::vector<std::string> skipped_files;  // of the hook, because of others of their name
+};
+
+// `report` may be null. PERMISSION for any change of the module (or of what shares its code) while this runs.
+Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options, ExportReport* report);
+// Whole or not at all: an old file of that name stays until the new one is complete.
+Status export_module(const Module& module, const std::string& path, archive::Durability durability, const ExportOptions& options,
+                     ExportReport* report);
+
+}  // namespace tenon::module

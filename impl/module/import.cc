@@ -1,0 +1,341 @@
+#include "module/import.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "archive/file_mapping.h"
+#include "archive/pickle_to_values.h"
+#include "archive/zip_source.h"
+#include "module/conform.h"
+#include "module/import_storages.h"
+#include "value/walk.h"
+
+namespace tenon::module {
+
+using archive::PickleTree;
+using archive::ZipReader;
+using archive::ZipRecord;
+using archive::ZipSource;
+using value::Value;
+using value::ValueKind;
+
+namespace {
+
+constexpr std::string_view kCode = "code/";
+constexpr std::string_view kCodeEnd = ".py";
+constexpr std::string_view kExtra = "extra/";
+constexpr std::string_view kTracedInputs = "traced_inputs/";
+
+// Memory of the caller's, who is told when the last view of it is gone.
+class CallerMemory final : public ZipSource {
+ public:
+  static Ref<CallerMemory> create(std::span<const std::byte> bytes) { return Ref<CallerMemory>::adopt(new CallerMemory(bytes)); }
+  Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
+    if (nbytes != 0) std::memcpy(to, base() + offset, nbytes);
+    return Status::ok();
+  }
+  // From now on: an import that fails leaves the memory with its owner.
+  void release_with(ReleaseFunction function, void* context) noexcept {
+    release_ = function;
+    context_ = context;
+  }
+
+ private:
+  explicit CallerMemory(std::span<const std::byte> bytes) : ZipSource("archive in memory", bytes.data(), bytes.size()) {}
+  ~CallerMemory() override = default;
+  void dispose() noexcept override {
+    if (release_ != nullptr) release_(context_);
+  }
+
+  ReleaseFunction release_ = nullptr;
+  void* context_ = nullptr;
+};
+
+// What is no zip file, and is known all the same.
+Status check_is_zip(const ZipSource& source, const std::string& label) {
+  std::array<char, 8> start{};
+  if (source.nbytes() < start.size()) return Status::ok();
+  TENON_TRY(source.read(0, start.data(), start.size()));
+  const std::string_view text(start.data(), start.size());
+  const char* what = nullptr;
+  if (text == "PYTORCH1") what = "an archive of a preview of PyTorch 1.0, which no PyTorch since reads";
+  if (text.substr(4) == "PTMF") what = "a flatbuffer module, and no zip archive";
+  if (text.starts_with("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46")) what = "a torch.save file of PyTorch before 1.6: tensors without a module";
+  if (what == nullptr) return Status::ok();
+  return Status(Code::kUnsupported, format("%s is %s", label.c_str(), what));
+}
+
+Status check_is_module(const ZipReader& reader, const std::string& label) {
+  const char* what = nullptr;
+  if (reader.has("model.json")) {
+    what = "an archive of PyTorch 1.0 to 1.3 (it has a record model.json), which no PyTorch reads today";
+  } else if (reader.has("data.pkl") && reader.has("constants.pkl")) {
+    return Status::ok();
+  } else if (reader.has("bytecode.pkl")) {
+    what = "an archive for the lite interpreter alone: it has bytecode and no code";
+  } else if (reader.has("data.pkl")) {
+    what = "a torch.save file: tensors without a module";
+  } else if (reader.has(".data/extern_modules") || reader.has(".data/python_version")) {
+    what = "a torch.package archive, and no module archive";
+  } else if (reader.has("archive_format") || reader.has("serialized_exported_program.json")) {
+    what = "a program of torch.export, and no module archive";
+  } else {
+    return Status(Code::kUnsupported, format("%s is no module archive: it has no record data.pkl", label.c_str()));
+  }
+  return Status(Code::kUnsupported, format("%s is %s", label.c_str(), what));
+}
+
+Result<int> read_version(const ZipReader& reader) {
+  const std::string name = reader.has(".data/version") ? ".data/version" : "version";
+  const ZipRecord* const record = reader.find(name);
+  if (record == nullptr) return Status(Code::kCorrupt, "there is no record version").with("record", name);
+  if (record->nbytes > 64) return Status(Code::kCorrupt, format("%s is no number", name.c_str())).with("record", name);
+  TENON_ASSIGN(const std::string text, reader.read_text(*record));
+  int version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (error != std::errc() || rest.find_first_not_of(" \r\n") != std::string_view::npos) {
+    return Status(Code::kCorrupt, format("%s is no number", name.c_str())).with("record", name);
+  }
+  if (version < kOldestVersion || version > kNewestVersion) {
+    return Status(Code::kUnsupported,
+                  format("%s is %d, and it is known from %d to %d", name.c_str(), version, kOldestVersion, kNewestVersion))
+        .with("record", name);
+  }
+  return version;
+}
+
+class Importer {
+ public:
+  Importer(const ZipReader& reader, std::string label, const ImportOptions& options)
+      : reader_(reader),
+        label_(std::move(label)),
+        options_(options),
+        package_(std::make_shared<Package>()),
+        storages_(reader, options, is_foreign_endian(), &package_->report) {}
+
+  Result<Ref<Module>> run() {
+    ImportReport& report = package_->report;
+    TENON_ASSIGN(report.version, read_version(reader_));
+    report.archive_name = reader_.prefix();
+    report.records = reader_.records().size();
+    report_oddities(reader_.oddities());
+    code_ = CodeSet::create(label_, report.version);
+    code_->set_mapped(reader_.source()->is_file() ? reader_.source()->base() : nullptr, reader_.source()->nbytes());
+    package_->is_whole_archive = true;
+    TENON_TRY(read_records());
+    TENON_TRY(read_constants());
+    TENON_TRY(read_data());
+    TENON_TRY(read_traced_inputs());
+    return Module::wrap(root_, code_, package_);
+  }
+
+ private:
+  // PyTorch takes every other word, and none, for little.
+  bool is_foreign_endian() const {
+    const ZipRecord* const record = reader_.find("byteorder");
+    if (record == nullptr || record->nbytes > 16) return false;
+    auto text = reader_.read_text(*record);
+    return text.is_ok() && text.value() == "big";
+  }
+
+  void report_oddities(const archive::ZipOddities& found) {
+    ImportReport& report = package_->report;
+    report.without_crc = found.without_crc;
+    const auto warn = [&](uint64_t count, const char* what, const std::string& first) {
+      if (count == 0) return;
+      report.warnings.push_back(
+          format("%llu %s%s%.300s", static_cast<unsigned long long>(count), what, first.empty() ? "" : ", the first is ", first.c_str()));
+    };
+    warn(found.without_crc, "records have no checksum", found.first_without_crc);
+    warn(found.outside_prefix, "files are not in the archive's directory", found.first_outside_prefix);
+    warn(found.folders, "entries stand for a directory", {});
+  }
+
+  // Code, extra files, and the names of what is not kept.
+  Status read_records() {
+    for (const ZipRecord& record : reader_.records()) {
+      const std::string_view name = record.name;
+      if (name.starts_with(kCode) && name.ends_with(kCodeEnd)) {
+        TENON_TRY(read_code(record));
+      } else if (name.starts_with(kExtra)) {
+        TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(record));
+        package_->extra_files.push_back(
+            {std::string(name.substr(kExtra.size())), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())});
+      } else if (name.starts_with(kTracedInputs)) {
+        package_->traced_inputs_records.emplace_back(name);
+        traced_inputs_have_bytes_ = traced_inputs_have_bytes_ || record.nbytes != 0;
+      } else if (!is_known(name)) {
+        package_->report.dropped.emplace_back(name);
+      }
+    }
+    return Status::ok();
+  }
+
+  static bool is_known(std::string_view name) {
+    static constexpr std::string_view kKnown[] = {"data.pkl",        "constants.pkl",      "version",
+                                                  ".data/version",   "byteorder",          ".data/serialization_id",
+                                                  ".format_version", ".storage_alignment", "traced_inputs.pkl"};
+    return name.starts_with("data/") || name.starts_with("constants/") ||
+           std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+  }
+
+  Status read_code(const ZipRecord& record) {
+    std::string qualifier(record.name.substr(kCode.size(), record.name.size() - kCode.size() - kCodeEnd.size()));
+    std::replace(qualifier.begin(), qualifier.end(), '/', '.');
+    if (code_record_of(qualifier) != record.name || !value::is_qualified_name(qualifier)) {
+      // PyTorch never looks for such a file.
+      package_->report.dropped.emplace_back(record.name);
+      return Status::ok();
+    }
+    TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(record));
+    return code_->add_file(std::move(qualifier), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+
+  Result<archive::UnpickledValue> read_values(const std::string& record_name, const std::string& directory) {
+    const ZipRecord* const record = reader_.find(record_name);
+    if (record == nullptr) return Status(Code::kCorrupt, "there is no record " + record_name).with("record", record_name);
+    TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(*record));
+    archive::PickleReadOptions read;
+    read.limits = options_.pickle_limits;
+    read.record = record_name;
+    TENON_ASSIGN(const PickleTree tree, archive::read_pickle(bytes, read));
+    archive::ToValuesOptions to_values;
+    to_values.find_storage = storages_.finder(directory, tree);
+    to_values.check_class = [this](std::string_view name) { return check_class(name); };
+    to_values.limits = options_.pickle_limits;
+    return archive::pickle_to_values(tree, to_values);
+  }
+
+  Status check_class(std::string_view name) const {
+    if (is_custom_class(name)) return Status::ok();
+    TENON_ASSIGN(const Definition* found, code_->find_definition(name));
+    if (found != nullptr && found->is_class()) return Status::ok();
+    return Status(Code::kCorrupt, format("there is no code of the class %.300s", std::string(name).c_str()));
+  }
+
+  value::CheckOptions check_options() const {
+    value::CheckOptions check;
+    check.classes = code_.get();
+    check.max_depth = options_.pickle_limits.max_depth;
+    return check;
+  }
+
+  // What does not fit, from impl/value, is the archive's fault here.
+  static Status in_record(const Status& status, const char* record) {
+    if (status.is_ok() || status.code() != Code::kInvalidArgument) return status;
+    return Status(Code::kCorrupt, std::string(record) + ": " + status.message()).with("record", record).caused_by(status);
+  }
+
+  Status read_constants() {
+    TENON_ASSIGN(archive::UnpickledValue constants, read_values("constants.pkl", "constants/"));
+    if (!constants.root->is(ValueKind::kTuple)) {
+      return Status(Code::kCorrupt, format("constants.pkl: a %s, and no tuple", value::value_kind_name(constants.root->kind())))
+          .with("record", "constants.pkl");
+    }
+    std::vector<ValueRef> values(constants.root->items().begin(), constants.root->items().end());
+    Conformer conformer(*code_);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]->is(ValueKind::kObject) || values[i]->is_opaque()) continue;
+      TENON_TRY(conformer.conform_object(values[i]));
+      TENON_TRY(in_record(value::check_object(*values[i], "c" + std::to_string(i), check_options()), "constants.pkl"));
+    }
+    CodeSet::ConstantsOrigin origin;
+    origin.memoised = std::move(constants.memoised);
+    origin.keys = storages_.keys("constants/");
+    code_->set_constants(std::move(values), std::move(origin));
+    return Status::ok();
+  }
+
+  Status read_data() {
+    TENON_ASSIGN(archive::UnpickledValue data, read_values("data.pkl", "data/"));
+    root_ = std::move(data.root);
+    if (!root_->is(ValueKind::kObject) || !code_->is_module_class(root_->class_name())) {
+      return Status(Code::kCorrupt, format("data.pkl: a %s, and no module", value::value_kind_name(root_->kind())))
+          .with("record", "data.pkl");
+    }
+    Conformer conformer(*code_);
+    TENON_TRY(conformer.conform_object(root_));
+    if (!root_->is_opaque()) TENON_TRY(in_record(value::check_object(*root_, {}, check_options()), "data.pkl"));
+    return value::for_each(*root_, [&](Value& below, size_t) -> Status {
+      if (!below.is(ValueKind::kObject) || is_custom_class(below.class_name())) return Status::ok();
+      TENON_ASSIGN(const CodeSet::FoundClass found, code_->find_class(below.class_name()));
+      if (found.body->kind == ClassKind::kModule) CodeSet::count_object(*found.definition);
+      return Status::ok();
+    });
+  }
+
+  Status read_traced_inputs() {
+    if (!reader_.has("traced_inputs.pkl")) return Status::ok();
+    // Their tensors have shapes and no bytes; anything else is not what PyTorch writes, and nothing needs them.
+    const Status status = traced_inputs_have_bytes_ ? Status(Code::kUnsupported, "tensors with bytes") : read_traced_values();
+    if (status.is_ok()) return status;
+    package_->report.warnings.push_back("traced inputs are not kept: " + status.message());
+    package_->report.dropped.emplace_back("traced_inputs.pkl");
+    package_->traced_inputs = nullptr;
+    package_->traced_inputs_pickle.clear();
+    package_->traced_inputs_records.clear();
+    return Status::ok();
+  }
+
+  Status read_traced_values() {
+    TENON_ASSIGN(package_->traced_inputs_pickle, reader_.read_text(*reader_.find("traced_inputs.pkl")));
+    const std::string& text = package_->traced_inputs_pickle;
+    archive::PickleReadOptions read;
+    read.limits = options_.pickle_limits;
+    read.record = "traced_inputs.pkl";
+    TENON_ASSIGN(const PickleTree tree, archive::read_pickle(std::as_bytes(std::span(text.data(), text.size())), read));
+    archive::ToValuesOptions to_values;
+    to_values.find_storage = [](const archive::PickledStorage& wanted) {
+      return value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+    };
+    to_values.limits = options_.pickle_limits;
+    TENON_ASSIGN(archive::UnpickledValue inputs, archive::pickle_to_values(tree, to_values));
+    const auto is_good = [](const value::DictEntry& entry) { return entry.key->is(ValueKind::kStr) && entry.value->is(ValueKind::kList); };
+    if (!inputs.root->is(ValueKind::kDict) || !std::all_of(inputs.root->entries().begin(), inputs.root->entries().end(), is_good)) {
+      return Status(Code::kCorrupt, "no dict of lists");
+    }
+    package_->traced_inputs = std::move(inputs.root);
+    return Status::ok();
+  }
+
+  const ZipReader& reader_;
+  std::string label_;
+  const ImportOptions& options_;
+  std::shared_ptr<Package> package_;
+  ArchiveStorages storages_;
+  Ref<CodeSet> code_;
+  ValueRef root_;
+  bool traced_inputs_have_bytes_ = false;
+};
+
+Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label, const ImportOptions& options) {
+  TENON_TRY(check_is_zip(*source, label));
+  TENON_ASSIGN(Ref<ZipReader> reader, ZipReader::open(std::move(source), options.check, options.zip_limits));
+  TENON_TRY(check_is_module(*reader, label));
+  return Importer(*reader, label, options).run();
+}
+
+}  // namespace
+
+Result<Ref<Module>> import_module(const std::string& path, const ImportOptions& options) {
+  TENON_ASSIGN(Ref<ZipSource> file, archive::FileMapping::open(path));
+  return import_source(std::move(file), "archive " + path.substr(path.rfind('/') + 1), options);
+}
+
+Result<Ref<Module>> import_module(int fd, const ImportOptions& options) {
+  TENON_ASSIGN(Ref<ZipSource> file, archive::FileMapping::open(fd));
+  return import_source(std::move(file), "archive of fd " + std::to_string(fd), options);
+}
+
+Result<Ref<Module>> import_module(std::span<const std::byte> bytes, ReleaseFunction release, void* context, const ImportOptions& options) {
+  Ref<CallerMemory> memory = CallerMemory::create(bytes);
+  auto imported = import_source(Ref<ZipSource>::share(memory.get()), "archive in memory", options);
+  if (imported.is_ok()) memory->release_with(release, context);
+  return imported;
+}
+
+}  // namespace tenon::module

@@ -1,0 +1,139 @@
+#include "module/import_storages.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "archive/file_mapping.h"
+#include "base/checked.h"
+#include "os/mapping.h"
+#include "value/scalar_type.h"
+
+namespace tenon::module {
+
+using archive::PickledStorage;
+using archive::PickleTree;
+using archive::ZipRecord;
+using storage::Storage;
+using value::ScalarTypeInfo;
+using value::StorageValue;
+using value::StorageValueRef;
+
+namespace {
+
+// A whole file, mapped so that what is written stays in this process.
+class PrivateMapping final : public Counted {
+ public:
+  static Ref<PrivateMapping> create(os::Mapping mapping) { return Ref<PrivateMapping>::adopt(new PrivateMapping(std::move(mapping))); }
+  std::byte* base() const noexcept { return mapping_.base(); }
+
+ private:
+  explicit PrivateMapping(os::Mapping mapping) noexcept : mapping_(std::move(mapping)) {}
+  ~PrivateMapping() override = default;
+  void dispose() noexcept override { mapping_ = os::Mapping(); }
+  os::Mapping mapping_;
+};
+
+void release_counted(void* context) { static_cast<const Counted*>(context)->release(); }
+
+// What a storage keeps alive as long as it is there.
+void* keep(const Counted* object) {
+  object->retain();
+  return const_cast<Counted*>(object);
+}
+
+// A complex element is two numbers, each with its own order of bytes.
+uint64_t number_nbytes(const ScalarTypeInfo& type) { return value::is_complex(type.type) ? type.nbytes / 2u : type.nbytes; }
+
+void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each) {
+  if (each < 2) return;
+  for (uint64_t at = 0; at + each <= nbytes; at += each) std::reverse(bytes + at, bytes + at + each);
+}
+
+}  // namespace
+
+archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree) {
+  return [this, directory = std::move(directory), &tree](const PickledStorage& wanted) { return find(directory, wanted, tree); };
+}
+
+Result<StorageValueRef> ArchiveStorages::find(const std::string& directory, const PickledStorage& wanted, const PickleTree& tree) {
+  const ScalarTypeInfo& type = value::scalar_type_info(wanted.type);
+  if (wanted.device == "meta") return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+  const std::string name = directory + std::string(wanted.key);
+  const std::string known_as = name + ":" + std::string(type.name) + ":" + std::to_string(wanted.numel);
+  if (const auto found = known_.find(known_as); found != known_.end()) return found->second;
+  const ZipRecord* const record = reader_->find(name);
+  if (record == nullptr) return tree.error(Code::kCorrupt, wanted.node, format("there is no record %.300s", name.c_str()));
+  uint64_t nbytes = 0;
+  if (!checked_mul(wanted.numel, uint64_t{type.nbytes}, &nbytes) || nbytes > record->nbytes) {
+    return tree.error(Code::kCorrupt, wanted.node,
+                      format("a storage of %llu elements of %u bytes, and the record %.300s has %llu bytes",
+                             static_cast<unsigned long long>(wanted.numel), unsigned{type.nbytes}, name.c_str(),
+                             static_cast<unsigned long long>(record->nbytes)));
+  }
+  Ref<Storage> bytes;
+  if (nbytes != 0) {
+    TENON_ASSIGN(bytes, open(*record, nbytes, type));
+  }
+  TENON_ASSIGN(StorageValueRef made, StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, wanted.device));
+  keys_[directory][made->key()] = std::string(wanted.key);
+  known_.emplace(known_as, made);
+  return made;
+}
+
+Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, uint64_t nbytes, const ScalarTypeInfo& type) {
+  const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
+  const bool swap = foreign_endian_ && number_nbytes(type) > 1;
+  const bool misaligned = !record.deflated && address % std::max<uint64_t>(number_nbytes(type), 1) != 0;
+  if (record.deflated) ++report_->compressed;
+  if (misaligned) ++report_->misaligned;
+  if (swap) ++report_->foreign_endian;
+  const bool in_place = !record.deflated && !misaligned && !swap;
+  if (in_place && (options_->tensors == Tensors::kMap || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file())))
+    return view(record, nbytes);
+  return fill(record, type, options_->tensors != Tensors::kFill);
+}
+
+Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record, uint64_t nbytes) {
+  ++report_->mapped_tensors;
+  report_->mapped_nbytes += nbytes;
+  storage::StorageOptions options;
+  if (options_->tensors == Tensors::kMap) {
+    options.read_only = true;
+    const archive::ZipSource* const source = reader_->source().get();
+    void* const data = const_cast<std::byte*>(source->base()) + record.data_offset;
+    return Storage::wrap(data, nbytes, release_counted, keep(source), options);
+  }
+  if (!private_mapping_) {
+    const auto& file = static_cast<const archive::FileMapping&>(*reader_->source());
+    TENON_ASSIGN(os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kPrivateCow, file.fd(), 0, file.nbytes()));
+    Ref<PrivateMapping> made = PrivateMapping::create(std::move(mapping));
+    private_base_ = made->base();
+    private_mapping_ = Ref<const Counted>::share(made.get());
+  }
+  return Storage::wrap(private_base_ + record.data_offset, nbytes, release_counted, keep(private_mapping_.get()), options);
+}
+
+Result<Ref<Storage>> ArchiveStorages::fill(const ZipRecord& record, const ScalarTypeInfo& type, bool into_private) {
+  ++report_->filled_tensors;
+  report_->filled_nbytes += record.nbytes;
+  storage::StorageOptions options = options_->storage;
+  if (into_private) {
+    options = {};
+    options.is_private = true;
+  }
+  const bool swap = foreign_endian_ && number_nbytes(type) > 1;
+  if (options.mode == memory::Mode::kFrozen && !options.is_private) {
+    // Nobody writes such memory, so the bytes are whole before it is made.
+    TENON_ASSIGN(std::vector<std::byte> bytes, reader_->read(record));
+    if (swap) swap_numbers(bytes.data(), bytes.size(), number_nbytes(type));
+    return Storage::create_from(options, bytes.data(), bytes.size());
+  }
+  TENON_ASSIGN(Ref<Storage> storage, Storage::create(options, record.nbytes));
+  TENON_ASSIGN(std::byte * data, storage->data_mut());
+  TENON_TRY(reader_->read_into(record, data));
+  if (swap) swap_numbers(data, record.nbytes, number_nbytes(type));
+  return storage;
+}
+
+}  // namespace tenon::module

@@ -1,0 +1,43 @@
+// Gives the storages of an archive: views of its mapping, or copies. What is shared by its key is one storage.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "archive/pickle_to_values.h"
+#include "archive/zip_reader.h"
+#include "base/status.h"
+#include "module/import.h"
+
+namespace tenon::module {
+
+class ArchiveStorages {
+ public:
+  // All borrowed.
+  ArchiveStorages(const archive::ZipReader& reader, const ImportOptions& options, bool foreign_endian, ImportReport* report) noexcept
+      : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report) {}
+
+  // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
+  archive::FindStorage finder(std::string directory, const archive::PickleTree& tree);
+  // By storage: the key in that directory.
+  using Keys = std::map<value::StorageKey, std::string>;
+  const Keys& keys(const std::string& directory) { return keys_[directory]; }
+
+ private:
+  Result<value::StorageValueRef> find(const std::string& directory, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
+  Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, uint64_t nbytes, const value::ScalarTypeInfo& type);
+  Result<Ref<storage::Storage>> view(const archive::ZipRecord& record, uint64_t nbytes);
+  Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, const value::ScalarTypeInfo& type, bool into_private);
+
+  const archive::ZipReader* reader_;
+  const ImportOptions* options_;
+  bool foreign_endian_;
+  ImportReport* report_;
+  Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed
+  std::byte* private_base_ = nullptr;
+  std::map<std::string, value::StorageValueRef> known_;  // by record and element type
+  std::map<std::string, Keys> keys_;
+};
+
+}  // namespace tenon::module

@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "module/class_graph.h"
+#include "script/class_parts.h"
+#include "script/rename.h"
+
+namespace tenon::module {
+
+namespace {
+
+constexpr std::string_view kConstant = "CONSTANTS.c";
+
+// Which statements of a class declare its submodules, by class: those the objects below know better.
+Status find_children(const CodeSet& code, const CodeSet::Text& text, const ClassBody& body, Mentions* mentions,
+                     std::vector<const script::Stmt*>* statements) {
+  TENON_ASSIGN(const script::ClassParts parts, script::class_parts(text.source(), *text.item->class_def));
+  std::map<const script::Stmt*, bool> is_child;
+  for (const script::Field& field : parts.fields) {
+    const size_t index = body.find_field(field.name);
+    if (index == SIZE_MAX) continue;
+    const FieldDecl& decl = body.fields[index];
+    if (decl.type->kind() != value::TypeKind::kClass) continue;
+    TENON_ASSIGN(Definition * declared, code.find_definition(decl.type->class_name()));
+    bool is_module = declared == nullptr && decl.kind == FieldKind::kSubmodule;
+    if (declared != nullptr && declared->is_class()) {
+      TENON_ASSIGN(const ClassBody* its_body, code.body(*declared));
+      is_module = its_body->kind == ClassKind::kModule;
+    }
+    if (!is_module) continue;
+    is_child[field.statement] = true;
+    mentions->children.push_back({field.name, decl.type->class_name(), declared});
+  }
+  for (const script::Stmt* statement : text.item->class_def->body) {
+    if (is_child.find(statement) == is_child.end()) statements->push_back(statement);
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<Mentions> mentions_of(const CodeSet& code, const Definition& definition) {
+  Mentions mentions;
+  TENON_ASSIGN(const CodeSet::Text text, code.text(definition));
+  std::vector<script::Range> ranges;
+  if (definition.is_class()) {
+    TENON_ASSIGN(const ClassBody* body, code.body(definition));
+    std::vector<const script::Stmt*> statements;
+    TENON_TRY(find_children(code, text, *body, &mentions, &statements));
+    for (const script::Stmt* statement : statements) ranges.push_back(statement->range);
+  } else {
+    ranges.push_back(text.item->range);
+  }
+  std::map<std::string_view, Definition*> outer;
+  for (const script::Range range : ranges) {
+    for (const std::string& used : script::used_names(*text.file, range)) {
+      if (used.starts_with(kConstant)) {
+        size_t index = 0;
+        const std::string_view digits = std::string_view(used).substr(kConstant.size());
+        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+        // c3.shape is of constant 3 too.
+        if (error == std::errc() && (end == digits.data() + digits.size() || *end == '.')) mentions.constants.push_back(index);
+        continue;
+      }
+      TENON_ASSIGN(Definition * owner, code.find_owner(used));
+      if (owner != nullptr && owner != &definition) outer[owner->name()] = owner;
+    }
+  }
+  for (const auto& [name, owner] : outer) mentions.outer.push_back(owner);
+  std::sort(mentions.constants.begin(), mentions.constants.end());
+  mentions.constants.erase(std::unique(mentions.constants.begin(), mentions.constants.end()), mentions.constants.end());
+  return mentions;
+}
+
+}  // namespace tenon::module

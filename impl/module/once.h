@@ -1,0 +1,35 @@
+// What is worked out when it is first asked for, by any thread: several may do the work, and one of the results stays. No lock, so nothing
+// to hold at fork.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+namespace tenon::module {
+
+template <typename T>
+class Once {
+ public:
+  Once() noexcept = default;
+  Once(const Once&) = delete;
+  Once& operator=(const Once&) = delete;
+  ~Once() { delete value_.load(std::memory_order_acquire); }
+
+  // `make` gives a std::unique_ptr<T>.
+  template <typename Make>
+  T& get(Make&& make) const {
+    if (T* const now = value_.load(std::memory_order_acquire)) return *now;
+    std::unique_ptr<T> made = std::forward<Make>(make)();
+    T* present = nullptr;
+    if (value_.compare_exchange_strong(present, made.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *made.release();
+    return *present;
+  }
+  // Not beside get().
+  void set(std::unique_ptr<T> value) noexcept { delete value_.exchange(value.release(), std::memory_order_acq_rel); }
+
+ private:
+  mutable std::atomic<T*> value_{nullptr};
+};
+
+}  // namespace tenon::module

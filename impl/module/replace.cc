@@ -1,0 +1,120 @@
+#include "module/replace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon::module {
+
+using value::DictEntry;
+using value::TensorValue;
+using value::Value;
+using value::ValueKind;
+
+namespace {
+
+bool same_view(const TensorValue& a, const TensorValue& b) {
+  if (!a.storage() || !b.storage() || a.storage()->is_meta() || a.storage()->key() != b.storage()->key()) return false;
+  return a.offset() == b.offset() && std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end()) &&
+         std::equal(a.strides().begin(), a.strides().end(), b.strides().begin(), b.strides().end());
+}
+
+// Equal for whatever is_same_tensor.
+const void* place_of(const Value& tensor) {
+  const TensorValue& held = *tensor.as_tensor();
+  return held.storage() ? held.storage()->key().object : tensor.as_tensor().get();
+}
+
+}  // namespace
+
+bool is_same_tensor(const Value& a, const Value& b) {
+  if (&a == &b) return true;
+  if (!a.is(ValueKind::kTensor) || !b.is(ValueKind::kTensor)) return false;
+  return a.as_tensor().get() == b.as_tensor().get() || same_view(*a.as_tensor(), *b.as_tensor());
+}
+
+const Replacement::Pair* Replacement::find(const Value& tensor) const {
+  const auto [begin, end] = by_storage_.equal_range(place_of(tensor));
+  for (auto entry = begin; entry != end; ++entry) {
+    if (is_same_tensor(*pairs_[entry->second].from, tensor)) return &pairs_[entry->second];
+  }
+  return nullptr;
+}
+
+Result<ValueRef> Replacement::replaced(const ValueRef& value, size_t depth) {
+  switch (value->kind()) {
+    case ValueKind::kTensor: {
+      const Pair* const pair = find(*value);
+      return pair == nullptr ? value : pair->to;
+    }
+    case ValueKind::kObject:
+      // Its attributes change in place; a state of its own is nobody's to change.
+      if (done_.try_emplace(value.get(), value).second && !value->is_opaque()) steps_.push_back({value, now_});
+      return value;
+    case ValueKind::kTuple:
+    case ValueKind::kList:
+    case ValueKind::kDict: {
+      if (const auto found = done_.find(value.get()); found != done_.end()) return found->second;
+      TENON_ASSIGN(ValueRef made, replaced_inside(value, depth));
+      done_[value.get()] = made;
+      return made;
+    }
+    default: return value;
+  }
+}
+
+Result<ValueRef> Replacement::replaced_inside(const ValueRef& value, size_t depth) {
+  if (depth > kMaxDepth) return Status(Code::kInvalidArgument, format("values are nested deeper than %zu", kMaxDepth));
+  bool changed = false;
+  if (value->is(ValueKind::kDict)) {
+    std::vector<DictEntry> entries;
+    entries.reserve(value->entries().size());
+    for (const DictEntry& entry : value->entries()) {
+      TENON_ASSIGN(ValueRef mapped, replaced(entry.value, depth + 1));
+      changed = changed || mapped.get() != entry.value.get();
+      entries.push_back({entry.key, std::move(mapped)});
+    }
+    if (!changed) return value;
+    return Value::dict(value->declared_type(), std::move(entries));
+  }
+  std::vector<ValueRef> items;
+  items.reserve(value->items().size());
+  for (const ValueRef& item : value->items()) {
+    TENON_ASSIGN(ValueRef made, replaced(item, depth + 1));
+    changed = changed || made.get() != item.get();
+    items.push_back(std::move(made));
+  }
+  if (!changed) return value;
+  if (value->is(ValueKind::kTuple)) return Value::tuple(std::move(items), value->class_name());
+  return Value::list(value->declared_type(), std::move(items));
+}
+
+Status Replacement::collect_object(const ValueRef& object, CodeSet* around) {
+  now_ = class_of(*object, around).code;
+  const value::Attributes& attributes = object->attributes();
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    const ValueRef& held = attributes.all()[i].value;
+    TENON_ASSIGN(ValueRef made, replaced(held, 0));
+    if (made.get() == held.get()) continue;
+    TENON_TRY(now_->check_may_change());
+    changes_.push_back({object, i, std::move(made)});
+  }
+  return Status::ok();
+}
+
+Status Replacement::collect(const ValueRef& root, CodeSet* around) {
+  for (size_t i = 0; i < pairs_.size(); ++i) by_storage_.emplace(place_of(*pairs_[i].from), i);
+  done_.emplace(root.get(), root);
+  steps_.push_back({root, around});
+  while (!steps_.empty()) {
+    const Step step = std::move(steps_.back());
+    steps_.pop_back();
+    if (!step.object->is_opaque()) TENON_TRY(collect_object(step.object, step.around));
+  }
+  return Status::ok();
+}
+
+void Replacement::apply() {
+  for (Change& change : changes_) change.object->attributes().replace_at(change.index, std::move(change.value));
+}
+
+}  // namespace tenon::module

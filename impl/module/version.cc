@@ -1,0 +1,118 @@
+#include "module/version.h"
+
+#include <algorithm>
+#include <array>
+
+#include "module/ast_walk.h"
+#include "script/class_parts.h"
+
+namespace tenon::module {
+
+namespace {
+
+using script::Expr;
+using script::ExprKind;
+using script::Stmt;
+using script::StmtKind;
+
+constexpr std::array<VersionedOperator, 6> kVersioned = {{
+    {"div", 4},
+    {"div_", 4},
+    {"full", 5},
+    {"linspace", 8},
+    {"logspace", 9},
+    {"gelu", 10},
+}};
+
+// Code of one version: a function, or a method.
+struct Part {
+  const ClassGraph::Node* node = nullptr;
+  std::string name;
+  int version = 0;
+  const script::Function* function = nullptr;
+};
+
+bool has_code(ClassKind kind) { return kind == ClassKind::kModule || kind == ClassKind::kPlain; }
+
+Status add_parts(const ClassGraph::Node& node, std::vector<Part>* parts) {
+  const Definition& definition = *node.definition;
+  TENON_ASSIGN(const CodeSet::Text text, node.code->text(definition));
+  if (!definition.is_class()) {
+    parts->push_back({&node, definition.name(), definition.version(), text.item->function});
+    return Status::ok();
+  }
+  TENON_ASSIGN(const ClassBody* body, node.code->body(definition));
+  if (!has_code(body->kind)) return Status::ok();
+  for (const Stmt* statement : text.item->class_def->body) {
+    if (statement->kind != StmtKind::kDef) continue;
+    const std::string name(statement->function->name);
+    const size_t method = body->find_method(name);
+    const int version = method == SIZE_MAX ? definition.version() : body->methods[method].version;
+    parts->push_back({&node, definition.name() + "." + name, version, statement->function});
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+// Without types nobody can tell `x.div(y)` from a method of the archive of that name, so it counts.
+std::vector<VersionedOperator> versioned_operators(const script::Function& function) {
+  std::array<bool, kVersioned.size()> used{};
+  const auto note = [&](std::string_view name) {
+    for (size_t i = 0; i < kVersioned.size(); ++i) used[i] = used[i] || kVersioned[i].name == name;
+  };
+  AstVisitor visitor;
+  visitor.expression = [&](const Expr& expr) {
+    if (expr.kind == ExprKind::kBinary && expr.op == script::Operator::kDiv) note("div");
+    if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kAttribute) return;
+    if (!script::dotted_name(expr.child(0)).starts_with("__torch__.")) note(expr.child(0).text);
+  };
+  visitor.statement = [&](const Stmt& statement) {
+    if (statement.kind != StmtKind::kAugAssign || statement.op != script::Operator::kDiv) return;
+    // Of a Tensor the one, of a number the other.
+    note("div");
+    note("div_");
+  };
+  walk(function, visitor);
+  std::vector<VersionedOperator> operators;
+  for (size_t i = 0; i < kVersioned.size(); ++i) {
+    if (used[i]) operators.push_back(kVersioned[i]);
+  }
+  return operators;
+}
+
+Result<int> resolve_version(const ClassGraph& graph, int file_version) {
+  if (file_version != 0 && (file_version < kOldestVersion || file_version > kNewestVersion)) {
+    return Status(Code::kInvalidArgument,
+                  format("PyTorch reads versions %d to %d, and %d is none of them", kOldestVersion, kNewestVersion, file_version));
+  }
+  std::vector<Part> parts;
+  for (const ClassGraph::Node& node : graph.nodes()) {
+    if (node.is_first) TENON_TRY(add_parts(node, &parts));
+  }
+  if (parts.empty()) return file_version != 0 ? file_version : graph.codes().front()->version();
+  const auto [oldest, newest] =
+      std::minmax_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.version < b.version; });
+  if (file_version == 0 && oldest->version == newest->version) return newest->version;
+  const int version = file_version != 0 ? file_version : kNewCodeVersion;
+  for (const Part& part : parts) {
+    if (part.version == version) continue;
+    for (const VersionedOperator& op : versioned_operators(*part.function)) {
+      const bool means_the_same = (part.version < op.changed) == (version < op.changed);
+      if (means_the_same) continue;
+      const std::string own =
+          format("%s of %s is code of version %d and uses %s, which means something else in version %d", part.name.c_str(),
+                 part.node->code->label().c_str(), part.version, std::string(op.name).c_str(), version);
+      std::string message = file_version != 0
+                                ? own
+                                : own + format(", as which %s of %s is written", newest->name.c_str(), newest->node->code->label().c_str());
+      return Status(Code::kInvalidArgument, std::move(message))
+          .with("operator", std::string(op.name))
+          .with("module", part.node->definition->name())
+          .with("other_module", newest->node->definition->name());
+    }
+  }
+  return version;
+}
+
+}  // namespace tenon::module

@@ -1,0 +1,87 @@
+#include "module/warnings.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "module/version.h"
+
+namespace tenon::module {
+
+namespace {
+
+constexpr char kDebugTable[] = ".debug_pkl";
+
+void add_dropped(const std::vector<std::string>& dropped, std::vector<std::string>* warnings) {
+  size_t n_tables = 0;
+  for (const std::string& record : dropped) {
+    if (record.ends_with(kDebugTable))
+      ++n_tables;
+    else
+      warnings->push_back(format("the record %.300s is not written again", record.c_str()));
+  }
+  if (n_tables != 0) warnings->push_back(format("%zu tables of source positions (%s) are not written again", n_tables, kDebugTable));
+}
+
+// The versioned operators in the code that is as it was read.
+class Search {
+ public:
+  explicit Search(int version) noexcept : version_(version) {}
+
+  Status look_at(const CodeFile& file) {
+    TENON_ASSIGN(const std::vector<CodeFile::Piece>* pieces, file.pieces());
+    for (const CodeFile::Piece& piece : *pieces) {
+      if (piece.definition == nullptr || piece.definition->is_new()) continue;
+      if (piece.item->function != nullptr) look_at(piece.definition->name(), *piece.item->function);
+      if (piece.item->class_def == nullptr) continue;
+      for (const script::Stmt* statement : piece.item->class_def->body) {
+        if (statement->kind != script::StmtKind::kDef) continue;
+        look_at(piece.definition->name() + "." + std::string(statement->function->name), *statement->function);
+      }
+    }
+    return Status::ok();
+  }
+
+  void add_found(std::vector<std::string>* warnings) const {
+    for (const auto& [name, found] : found_) {
+      std::string line = format("%s means what it meant at version %d, in %.300s", name.c_str(), version_, found.first.c_str());
+      if (found.n > 1) line += format(" and %zu more", found.n - 1);
+      warnings->push_back(std::move(line));
+    }
+  }
+
+ private:
+  struct Found {
+    std::string first;
+    size_t n = 0;
+  };
+
+  void look_at(const std::string& name, const script::Function& function) {
+    for (const VersionedOperator& op : versioned_operators(function)) {
+      if (op.changed <= version_) continue;
+      Found& found = found_[std::string(op.name)];
+      if (found.n++ == 0) found.first = name;
+    }
+  }
+
+  int version_;
+  std::map<std::string, Found> found_;
+};
+
+}  // namespace
+
+std::vector<std::string> import_warnings(const Module& module) {
+  const ImportReport& report = module.package().report;
+  if (report.version == 0) return {};
+  std::vector<std::string> warnings = report.warnings;
+  add_dropped(report.dropped, &warnings);
+  Search search(report.version);
+  for (const std::unique_ptr<CodeFile>& file : module.object_class().code->files()) {
+    if (const Status status = search.look_at(*file); !status.is_ok()) warnings.push_back(status.message());
+  }
+  search.add_found(&warnings);
+  return warnings;
+}
+
+}  // namespace tenon::module

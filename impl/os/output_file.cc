@@ -1,0 +1,214 @@
+#include "os/output_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+
+#include "os/file_stream.h"
+#include "os/limits.h"
+#include "os/memfd.h"
+#include "os/named_file.h"
+
+namespace tenon::os {
+namespace {
+
+constexpr std::string_view kTemporaryPrefix = ".tenon-export-";
+constexpr size_t kRandomDigits = 32;
+constexpr int kTries = 16;
+constexpr int kMostLinks = 40;
+// A directory of millions of files is not searched to its end: that would take longer than most exports.
+constexpr size_t kMostNamesToSweep = 65536;
+
+Status named(Status status, const std::string& path) { return std::move(status).with("path", path); }
+
+bool is_temporary(std::string_view leaf) {
+  if (!leaf.starts_with(kTemporaryPrefix)) return false;
+  leaf.remove_prefix(kTemporaryPrefix.size());
+  return leaf.size() == kRandomDigits && leaf.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+Result<std::string> new_temporary_name() {
+  TENON_ASSIGN(const Nonce random, random_nonce());
+  return std::string(kTemporaryPrefix) + hex(random);
+}
+
+struct Place {
+  std::string directory;
+  std::string leaf;
+};
+
+Place split(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+// Where the file is, or is to be, that `path` leads to: a link's target is replaced and not the link.
+Result<Place> find_place(const std::string& path) {
+  std::string at = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    Place place = split(at);
+    if (place.leaf.empty() || place.leaf == "." || place.leaf == "..")
+      return named(Status(Code::kInvalidArgument, format("\"%s\" names no file", path.c_str())), path);
+    char target[4096];
+    const ssize_t length = readlink(at.c_str(), target, sizeof target);
+    if (length < 0) return place;  // no link; whatever else is wrong, opening the directory tells
+    const std::string_view next(target, static_cast<size_t>(length));
+    if (next.size() == sizeof target) return named(errno_status(ENAMETOOLONG, path), path);
+    at = next.starts_with('/') ? std::string(next) : place.directory + "/" + std::string(next);
+  }
+  return named(errno_status(ELOOP, path), path);
+}
+
+Result<Fd> open_folder(const std::string& directory) {
+  Fd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // One that may be used and not listed: nothing is swept there.
+  if (!fd.is_open() && errno == EACCES) fd = Fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (fd.is_open()) return fd;
+  return named(with_fd_limit(errno_status(errno, format("directory %s", directory.c_str()))), directory);
+}
+
+// What processes left that were killed between a name's beginning and its end. Whatever goes wrong here is no reason not to export.
+void sweep(int directory) {
+  Result<NameCursor> cursor = NameCursor::create(directory);
+  if (!cursor.is_ok()) return;
+  (void)cursor.value().next(kMostNamesToSweep, [directory](const char* leaf) {
+    if (!is_temporary(leaf)) return;
+    // For writing: some network file systems lock only what is open so.
+    const Fd fd(openat(directory, leaf, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat info{};
+    if (!fd.is_open() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+    if (take_exclusive_lock(fd.get())) (void)unlinkat(directory, leaf, 0);
+  });
+}
+
+}  // namespace
+
+Result<OutputFile> OutputFile::create(const std::string& path) { return create(path, true); }
+Result<OutputFile> OutputFile::create_named(const std::string& path) { return create(path, false); }
+
+Result<OutputFile> OutputFile::create(const std::string& path, bool may_be_nameless) {
+  TENON_ASSIGN(Place place, find_place(path));
+  OutputFile output;
+  output.path_ = path;
+  output.leaf_ = std::move(place.leaf);
+  TENON_ASSIGN(output.directory_, open_folder(place.directory));
+  struct stat old{};
+  if (fstatat(output.directory_.get(), output.leaf_.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (!S_ISREG(old.st_mode))
+      return named(Status(Code::kInvalidArgument, format("%s is there and is no regular file", path.c_str())), path);
+    output.old_ = {true, old.st_uid, old.st_gid, old.st_mode & 0777};
+  } else if (errno != ENOENT) {
+    return named(errno_status(errno, path), path);
+  }
+  sweep(output.directory_.get());
+  TENON_TRY(output.create_temporary(may_be_nameless));
+  TENON_ASSIGN(const FileInfo info, inspect_file(output.file_.get()));
+  output.in_memory_ = info.in_memory;
+  return output;
+}
+
+Status OutputFile::create_temporary(bool may_be_nameless) {
+  // The bits of a new file are for the umask, or the directory's own rules, to say. What replaces a file is nobody else's until it has the
+  // bits of that file.
+  const mode_t mode = old_.exists ? 0600 : 0666;
+  if (may_be_nameless) {
+    file_ = Fd(openat(directory_.get(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode));
+    if (file_.is_open() && access(link_path().c_str(), F_OK) == 0) return Status::ok();
+    if (!file_.is_open() && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+      return named(with_fd_limit(errno_status(errno, format("a new file beside %s", path_.c_str()))), path_);
+    file_.reset();  // without /proc it could never be given a name
+  }
+  for (int i = 0; i < kTries; ++i) {
+    TENON_ASSIGN(std::string leaf, new_temporary_name());
+    file_ = Fd(openat(directory_.get(), leaf.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (!file_.is_open()) {
+      if (errno == EEXIST) continue;
+      return named(with_fd_limit(errno_status(errno, format("a new file beside %s", path_.c_str()))), path_);
+    }
+    temporary_ = std::move(leaf);
+    // A sweep can come between the two calls: it has the lock, or had it and the name is gone. A file system without locks is never swept.
+    const bool swept = flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    struct stat info{};
+    if (!swept && fstat(file_.get(), &info) == 0 && info.st_nlink > 0) return Status::ok();
+    remove_temporary();
+  }
+  return named(Status(Code::kIo, format("no name beside %s stays: another process removes them", path_.c_str())), path_);
+}
+
+std::string OutputFile::link_path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
+
+Status OutputFile::write(const void* data, uint64_t nbytes) {
+  const auto* from = static_cast<const char*>(data);
+  while (nbytes > 0) {
+    // On a tmpfs these bytes are memory, and the kernel's answer to too little of it would be a kill.
+    const uint64_t piece = in_memory_ ? std::min(nbytes, kReserveChunk) : nbytes;
+    if (in_memory_) TENON_TRY(ask_headroom(piece));
+    if (Status written = write_whole(file_.get(), from, piece, path_); !written.is_ok()) return named(std::move(written), path_);
+    from += piece;
+    nbytes -= piece;
+  }
+  return Status::ok();
+}
+
+Status OutputFile::link_temporary() {
+  if (!temporary_.empty()) return Status::ok();
+  // Before it has a name: from then on any sweep may look at it. Where there are no locks, no sweep gets one either.
+  (void)flock(file_.get(), LOCK_EX | LOCK_NB);
+  for (int i = 0; i < kTries; ++i) {
+    TENON_ASSIGN(std::string leaf, new_temporary_name());
+    if (linkat(AT_FDCWD, link_path().c_str(), directory_.get(), leaf.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      temporary_ = std::move(leaf);
+      return Status::ok();
+    }
+    if (errno != EEXIST) break;
+  }
+  return named(errno_status(errno, format("naming a file beside %s", path_.c_str())), path_);
+}
+
+Status OutputFile::keep_access_of_old() {
+  if (!old_.exists) return Status::ok();
+  // Giving a file away is for root, and a group for its members; who may not do either has a file of their own with the old one's bits.
+  if (fchown(file_.get(), old_.uid, old_.gid) != 0 && fchown(file_.get(), static_cast<uid_t>(-1), old_.gid) != 0 && errno != EPERM &&
+      errno != EINVAL) {
+    return named(errno_status(errno, format("the owner of %s", path_.c_str())), path_);
+  }
+  if (fchmod(file_.get(), old_.mode) != 0) return named(errno_status(errno, format("the mode of %s", path_.c_str())), path_);
+  return Status::ok();
+}
+
+Status OutputFile::commit(Durability durability) {
+  const Status status = put_in_place(durability);
+  remove_temporary();
+  file_.reset();
+  return status;
+}
+
+Status OutputFile::put_in_place(Durability durability) {
+  if (durability != Durability::kNone && fsync(file_.get()) != 0)
+    return named(errno_status(errno, format("making %s durable", path_.c_str())), path_);
+  TENON_TRY(link_temporary());
+  TENON_TRY(keep_access_of_old());
+  if (renameat(directory_.get(), temporary_.c_str(), directory_.get(), leaf_.c_str()) != 0)
+    return named(errno_status(errno, format("putting the new file in the place of %s", path_.c_str())), path_);
+  temporary_.clear();
+  if (durability == Durability::kFileAndDirectory && fsync(directory_.get()) != 0) {
+    return named(errno_status(errno, format("%s is written, and its directory cannot be made durable", path_.c_str())), path_);
+  }
+  return Status::ok();
+}
+
+void OutputFile::remove_temporary() noexcept {
+  if (!temporary_.empty() && directory_.is_open()) (void)unlinkat(directory_.get(), temporary_.c_str(), 0);
+  temporary_.clear();
+}
+
+OutputFile::~OutputFile() { remove_temporary(); }
+
+}  // namespace tenon::os

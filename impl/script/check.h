@@ -1,0 +1,58 @@
+// Would PyTorch take this code? Names, attributes, methods, operators, and the number and keywords of arguments; not the types of operands.
+//
+// What is refused here PyTorch refuses too; what is taken here PyTorch may still refuse, mostly for a type. Where PyTorch decides while it
+// compiles (`if x is None` for an x that is never None), the code that it would leave out is not looked at.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "script/ast.h"
+#include "script/declarations.h"
+#include "script/schema_table.h"
+#include "script/source.h"
+
+namespace tenon::script {
+
+struct CheckOptions {
+  // Take operators that the schema table does not have, for a PyTorch newer than it.
+  bool unknown_operators = false;
+  // What the archive says: older ones may call some operators as they were then.
+  int64_t archive_version = 10;
+};
+
+// What the checked code uses from outside of itself.
+struct Uses {
+  // By qualified name ("aten::relu"): the index in SchemaTable::versions() of the oldest and the newest PyTorch that take every call of it.
+  std::map<std::string, VersionSpan, std::less<>> operators;
+  // Namespaces of operators that the table does not know: of libraries that must be loaded beside PyTorch.
+  std::set<std::string, std::less<>> foreign_namespaces;
+  // Of the archive, by qualified name.
+  std::set<std::string, std::less<>> classes;
+  std::set<std::string, std::less<>> functions;
+};
+
+void add_uses(const Uses& more, Uses* uses);
+
+// Errors are INVALID_ARGUMENT, with the details of Source::error. `uses` may be null, and is added to.
+// Names of functions and classes are qualified ones, by which the environment has them.
+Status check_function(const Environment& environment, const Source& source, std::string_view name, const Function& function,
+                      const CheckOptions& options, Uses* uses);
+Status check_method(const Environment& environment, const Source& source, std::string_view class_name, const Function& method,
+                    const CheckOptions& options, Uses* uses);
+// Fields, constants and methods.
+Status check_class(const Environment& environment, const Source& source, std::string_view class_name, const Class& class_def,
+                   const CheckOptions& options, Uses* uses);
+
+// Every item of a file whose names begin with `qualifier`.
+Status check_file(const Environment& environment, std::string_view qualifier, const File& file, const CheckOptions& options, Uses* uses);
+
+// The classes and functions `roots`, and those that they use, and so on: what PyTorch compiles when it loads an archive whose data.pkl
+// names these. A root that the declarations do not have is NOT_FOUND.
+Status check_reachable(const Declarations& declarations, std::span<const std::string> roots, const CheckOptions& options, Uses* uses);
+
+}  // namespace tenon::script

@@ -1,0 +1,135 @@
+// The checker of one function: check.h says what it is for.
+//
+// Its pieces: checker_statements.cc and checker_loops.cc follow the ways through a body, checker_conditions.cc says which conditions
+// PyTorch decides while it compiles, checker_expressions.cc and checker_attributes.cc what an expression stands for, checker_calls.cc
+// whether a call fits.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "script/check.h"
+#include "script/meaning.h"
+#include "script/scope.h"
+
+namespace tenon::script {
+
+// A loop whose number of rounds PyTorch knows when it compiles is unrolled: its body is no block of its own.
+enum class Unrolled : uint8_t {
+  kNo,
+  kYes,
+  kMaybe,
+  kNever,  // over an empty tuple: the body is not compiled
+};
+
+class Checker {
+ public:
+  Checker(const Environment& environment, const Source& source, const CheckOptions& options, Uses* uses)
+      : environment_(environment), source_(source), options_(options), uses_(uses) {}
+
+  // `owner`: the class whose method it is; null: a function at file level. `declared`: what the environment has of it; null: nothing.
+  Status function(const ClassDeclaration* owner, const FunctionDeclaration* declared, const Function& function);
+  // The types and defaults of its parameters and what it returns, and not its body.
+  Status header(const Function& function);
+  // An expression outside of any function, such as a constant's value.
+  Status constant(const Expr& expr);
+  // The types that an annotation names exist. `out` may be null; what it is set to lives as long as this object.
+  Status annotation(const Expr& annotation, const value::Type** out);
+
+ private:
+  // What PyTorch makes of a condition.
+  enum class Fixed : uint8_t {
+    kNo,       // both ways are compiled
+    kTrue,     // only the one is
+    kFalse,    // only the other
+    kUnknown,  // one of these, and the checker cannot tell which
+  };
+
+  // checker_loops.cc
+  Status unrolled(const Expr& iterable, const Meaning& over, Unrolled* out);
+  Status while_loop(const Stmt& stmt);
+  Status for_loop(const Stmt& stmt, Flow* flow);
+
+  // checker_statements.cc
+  Status returned_type(const Function& function);
+  Status parameters(const ClassDeclaration* owner, const Function& function);
+  Status block(StmtList body, Flow* flow);
+  Status statement(const Stmt& stmt, Flow* flow);
+  Status assign(const Stmt& stmt);
+  Status assign_to(const Expr& target, const Meaning& value, const Expr* written);
+  Status assign_to_attribute(const Expr& target);
+  Status unpack(const Expr& target, const Meaning& value, const Expr* written);
+  Status augmented(const Stmt& stmt);
+  Status returned(const Stmt& stmt);
+  Status if_else(const Stmt& stmt, Flow* flow);
+  Status asserted(const Stmt& stmt, Flow* flow);
+  Status with_statement(const Stmt& stmt);
+  Status nested(const Function& function);
+  Status deleted(const Stmt& stmt);
+
+  // checker_conditions.cc
+  Status condition(const Expr& expr, Fixed* fixed);
+  Status compared_with_none(const Expr& expr, Fixed* fixed);
+  Status called_condition(const Expr& call, Fixed* fixed);
+  static Fixed is_instance(const Meaning& asked, const Expr& types);
+  void mark_tested(const Expr& expr);
+
+  // checker_expressions.cc
+  // What it stands for, a value or not.
+  Status meaning(const Expr& expr, Meaning* out);
+  // It must be a value.
+  Status value(const Expr& expr, Meaning* out);
+  Status require_value(const Expr& expr, const Meaning& meaning);
+  Status values(ExprList list);
+  Status name(const Expr& expr, Meaning* out);
+  Status undefined(const Expr& expr);
+  Status subscript(const Expr& expr, Meaning* out);
+  Status comprehension(const Expr& expr);
+  Status conditional(const Expr& expr, Meaning* out);
+  Meaning of_qualified_name(std::string name);
+  Meaning typed(const value::Type* type) const;
+
+  // checker_attributes.cc
+  Status attribute(const Expr& expr, Meaning* out);
+  Status attribute_of(const Expr& whole, const Meaning& base, std::string_view name, Range where, Meaning* out);
+  Status attribute_of_value(const Meaning& base, std::string_view name, Range where, Meaning* out);
+  Status member(const ClassDeclaration& owner, std::string_view name, Range where, Meaning* out);
+  Status no_member(const ClassDeclaration& owner, std::string_view name, Range where);
+  Status class_attribute(const Meaning& base, std::string_view name, Range where, Meaning* out);
+  Status constant_entry(std::string_view name, Range where);
+
+  // checker_calls.cc
+  Status call(const Expr& expr, Meaning* out);
+  Status call_global(const Expr& expr, Global global, Meaning* out);
+  Status call_operator(const Expr& call, const Meaning& callee, std::string_view name, size_t skip, Meaning* out);
+  Status call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
+  Status call_object(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
+  Status call_meaning(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
+  Status call_declared(const Expr& call, const FunctionDeclaration& function, size_t receiver, size_t skip, Meaning* out);
+  Status call_with_type(const Expr& call, Global global, Meaning* out);
+  Status get_attribute(const Expr& call, Global global, Meaning* out);
+  Status fork(const Expr& call, Meaning* out);
+  Status arguments(const Expr& call, size_t skip);
+  Status types_of_isinstance(const Expr& expr);
+  Status not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes);
+  void used_operator(std::string_view name, VersionSpan versions);
+
+  // Something is wrong: an error, or nothing where PyTorch may not compile this at all; the caller goes on then.
+  Status refuse(Range range, const std::string& what) const;
+  // Nothing is refused here, and nothing counts as used.
+  bool is_quiet() const noexcept { return quiet_ > 0; }
+
+  const Environment& environment_;
+  const Source& source_;
+  const CheckOptions& options_;
+  Uses* uses_;
+  Scope scope_;
+  int quiet_ = 0;
+  int closures_ = 0;  // nested functions around this point
+  const FunctionDeclaration* self_ = nullptr;
+  const value::Type* returns_ = nullptr;  // null: not annotated
+  std::vector<value::TypeRef> kept_types_;
+};
+
+}  // namespace tenon::script

@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "script/checker.h"
+#include "script/nearest.h"
+
+namespace tenon::script {
+namespace {
+
+using value::TypeKind;
+using Kind = Meaning::Kind;
+
+// Of a Tensor's attribute; null: it is a method, or not known.
+const value::Type* property_type(std::string_view name) noexcept {
+  using value::Type;
+  if (name.starts_with("is_")) return Type::boolean().get();
+  if (name == "T" || name == "H" || name == "mT" || name == "mH" || name == "data") return Type::tensor().get();
+  if (name == "dtype" || name == "ndim" || name == "itemsize" || name == "nbytes") return Type::integer().get();
+  return nullptr;
+}
+
+bool has_self(Overloads overloads) {
+  for (Overload overload; overloads.next(&overload);) {
+    const Formals formals = Formals::parse(overload.arguments);
+    if (std::any_of(formals.list.begin(), formals.list.end(), [](const Formal& formal) { return formal.name == "self"; })) return true;
+  }
+  return false;
+}
+
+// A value whose class is known must have what is looked up in it; one of these may turn out to be something else.
+bool may_be_anything(const Meaning& base) noexcept {
+  if (base.type == nullptr) return base.tuple_size < 0;
+  const TypeKind kind = base.type->kind();
+  return kind == TypeKind::kAny || kind == TypeKind::kUnion || kind == TypeKind::kOptional || kind == TypeKind::kClass;
+}
+
+}  // namespace
+
+Status Checker::attribute(const Expr& expr, Meaning* out) {
+  Meaning base;
+  TENON_TRY(meaning(expr.child(0), &base));
+  return attribute_of(expr.child(0), base, expr.text, expr.text_range, out);
+}
+
+// `name` of what `whole` stands for.
+Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string_view name, Range where, Meaning* out) {
+  *out = {};
+  switch (base.kind) {
+    case Kind::kNamespace:
+      if (name == "autograd")
+        *out = Meaning::of(Kind::kNamespace, "aten");
+      else
+        *out = Meaning::of(Kind::kOperator, base.name + "::" + std::string(name));
+      return {};
+    case Kind::kQualified: *out = of_qualified_name(base.name + "." + std::string(name)); return {};
+    case Kind::kClass: return class_attribute(base, name, where, out);
+    case Kind::kValue: return attribute_of_value(base, name, where, out);
+    case Kind::kGlobal:
+      if (base.global == Global::kOps) {
+        *out = Meaning::of(Kind::kNamespace, std::string(name));
+        return {};
+      }
+      if (base.global == Global::kConstants) {
+        out->may_be_constant = true;
+        return constant_entry(name, where);
+      }
+      break;
+    case Kind::kOperator:
+    case Kind::kNew:
+    case Kind::kFunction:
+    case Kind::kMethod:
+    case Kind::kClosure: break;
+  }
+  return refuse(where, std::string(source_.text(whole.range)) + " has no attributes");
+}
+
+Meaning Checker::of_qualified_name(std::string name) {
+  const ClassDeclaration* const found = environment_.find_class(name);
+  // An interface has no objects of its own: it is a type, and no value.
+  if (found != nullptr && !found->is_interface()) {
+    if (uses_ != nullptr && !is_quiet()) uses_->classes.insert(name);
+    Meaning meaning = Meaning::of(Kind::kClass);
+    meaning.owner = found;
+    return meaning;
+  }
+  if (const FunctionDeclaration* const function = environment_.find_function(name); function != nullptr) {
+    if (uses_ != nullptr && !is_quiet()) uses_->functions.insert(name);
+    Meaning meaning = Meaning::of(Kind::kFunction);
+    meaning.function = function;
+    return meaning;
+  }
+  const bool is_custom_class = name.starts_with(kCustomClasses) && name.find('.', kCustomClasses.size()) != std::string::npos;
+  return Meaning::of(is_custom_class ? Kind::kClass : Kind::kQualified, std::move(name));
+}
+
+Status Checker::class_attribute(const Meaning& base, std::string_view name, Range where, Meaning* out) {
+  if (name == "__new__") {
+    *out = base;
+    out->kind = Kind::kNew;
+    return {};
+  }
+  if (base.owner == nullptr) {
+    out->is_foreign = true;
+    return {};
+  }
+  const ClassDeclaration& owner = *base.owner;
+  if (owner.kind == ClassKind::kEnum) {
+    if (!owner.attributes.contains(name)) return no_member(owner, name, where);
+    out->owner = base.owner;
+    return {};
+  }
+  const auto method = owner.methods.find(name);
+  if (owner.is_module() && method != owner.methods.end()) {
+    // A hook: called with the module as its first argument.
+    out->kind = Kind::kFunction;
+    out->function = &method->second;
+    return {};
+  }
+  return no_member(owner, name, where);
+}
+
+Status Checker::attribute_of_value(const Meaning& base, std::string_view name, Range where, Meaning* out) {
+  if (base.is_foreign) {
+    out->is_foreign = true;
+    return {};
+  }
+  const SchemaTable& table = SchemaTable::get();
+  if (base.owner != nullptr) {
+    const ClassDeclaration& owner = *base.owner;
+    if (owner.attributes.contains(name) || owner.methods.contains(name) || owner.kind == ClassKind::kEnum)
+      return member(owner, name, where, out);
+  }
+  if (!base.name.empty()) {
+    Overloads methods = table.find_class(base.name);
+    for (Overload method; methods.next(&method);) {
+      if (method.name == name) return {};
+    }
+  }
+  std::string qualified_name = "aten::" + std::string(name);
+  const bool is_builtin = is_builtin_attribute(name);
+  if (!is_builtin && (has_self(table.find(qualified_name)) || has_self(find_source_operator(qualified_name)))) {
+    // What a class has under that name is looked up first; which class it is, is not known.
+    if (base.owner == nullptr && may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name))) return {};
+    *out = Meaning::of(Kind::kOperator, std::move(qualified_name));
+    out->has_self = true;
+    out->owner = base.owner;
+    return {};
+  }
+  if (base.owner != nullptr) return no_member(*base.owner, name, where);
+  if (base.name.empty()) {
+    if (is_builtin) {
+      // So that `x.is_cuda()` is seen to be no call.
+      if (base.type != nullptr && base.type->kind() == TypeKind::kTensor) out->type = property_type(name);
+      return {};
+    }
+    if (may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name) || name == "value")) return {};
+  }
+  if (is_quiet()) return {};
+  const std::string_view nearest = base.name.empty() ? table.nearest(qualified_name) : std::string_view();
+  return refuse(where, describe(base) + " has no attribute or method " + std::string(name) + did_you_mean(nearest));
+}
+
+Status Checker::member(const ClassDeclaration& owner, std::string_view name, Range where, Meaning* out) {
+  if (owner.kind == ClassKind::kEnum) return name == "name" || name == "value" ? Status() : no_member(owner, name, where);
+  const auto attribute = owner.attributes.find(name);
+  if (attribute != owner.attributes.end()) {
+    *out = typed(attribute->second.type.get());
+    out->may_be_constant = attribute->second.is_constant;
+    return {};
+  }
+  out->kind = Kind::kMethod;
+  out->owner = &owner;
+  out->function = &owner.methods.find(name)->second;
+  return {};
+}
+
+Status Checker::no_member(const ClassDeclaration& owner, std::string_view name, Range where) {
+  if (is_quiet()) return {};
+  Nearest nearest(name);
+  for (const auto& [candidate, attribute] : owner.attributes) nearest.consider(candidate);
+  for (const auto& [candidate, method] : owner.methods) nearest.consider(candidate);
+  return refuse(where, owner.name + " has no " + std::string(name) + did_you_mean(nearest.best()));
+}
+
+Status Checker::constant_entry(std::string_view name, Range where) {
+  uint64_t index = 0;
+  const char* const end = name.data() + name.size();
+  const bool is_entry = name.size() > 1 && name[0] == 'c' && std::from_chars(name.data() + 1, end, index).ptr == end;
+  if (!is_entry) return refuse(where, "constants are named c0, c1, ...");
+  if (index < environment_.constants()) return {};
+  return refuse(where, format("there is no constant %s: the archive has %zu", std::string(name).c_str(), environment_.constants()));
+}
+
+}  // namespace tenon::script

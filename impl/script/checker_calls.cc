@@ -1,0 +1,360 @@
+#include <algorithm>
+#include <utility>
+
+#include "script/checker.h"
+#include "script/nearest.h"
+
+namespace tenon::script {
+namespace {
+
+using value::TypeKind;
+using Kind = Meaning::Kind;
+
+// Calls of what has more are taken unseen: many calls of something with very many would take their product in time.
+constexpr size_t kMaxParameters = 1024;
+
+// "self, other, *, alpha": as it is written where one is declared.
+std::string written(std::string_view arguments) {
+  std::string text;
+  for (const char c : arguments) {
+    if (c == ',')
+      text += ", ";
+    else if (c != '[')
+      text.push_back(c);
+  }
+  return text;
+}
+
+std::string written(const Formals& formals) {
+  std::string text;
+  bool keyword_only = false;
+  for (const Formal& formal : formals.list) {
+    if (!text.empty()) text += ", ";
+    if (formal.keyword_only && !keyword_only) text += "*, ";
+    keyword_only = formal.keyword_only;
+    text.append(formal.name);
+    if (formal.has_default) text.push_back('=');
+  }
+  return text;
+}
+
+// As code calls it: "torch.relu", "ops.quantized.linear".
+std::string called_name(std::string_view qualified_name) {
+  const size_t colon = qualified_name.find("::");
+  const std::string_view name_space = qualified_name.substr(0, colon);
+  const std::string name(qualified_name.substr(colon + 2));
+  return name_space == "aten" ? "torch." + name : "ops." + std::string(name_space) + "." + name;
+}
+
+// The oldest and the newest PyTorch with an overload that takes the call; false: none does. Overloads that are gone from `needed` on do not
+// count.
+bool span_of(Overloads overloads, bool is_aten, const CallShape& shape, uint8_t needed, VersionSpan* out) {
+  bool any = false;
+  for (Overload overload; overloads.next(&overload);) {
+    if (overload.versions.last < needed) continue;
+    Formals formals = Formals::parse(overload.arguments);
+    formals.is_aten = is_aten;
+    if (!accepts(formals, shape)) continue;
+    out->first = any ? std::min(out->first, overload.versions.first) : overload.versions.first;
+    out->last = any ? std::max(out->last, overload.versions.last) : overload.versions.last;
+    any = true;
+  }
+  return any;
+}
+
+// Archives of version 10 are read by PyTorch 1.12 and newer, where some operators are called otherwise than before.
+uint8_t needed_version(const SchemaTable& table, std::string_view name, int64_t archive_version) {
+  if (archive_version < 10 || !depends_on_archive_version(name)) return 0;
+  const auto found = std::find(table.versions().begin(), table.versions().end(), "1.13");
+  return static_cast<uint8_t>(found - table.versions().begin());
+}
+
+std::string takes_of(Overloads overloads) {
+  std::string text;
+  std::string_view before = "-";
+  size_t left = 3;
+  for (Overload overload; overloads.next(&overload);) {
+    if (overload.arguments == before) continue;
+    before = overload.arguments;
+    if (left-- == 0) return text + ", ...";
+    if (!text.empty()) text += ", ";
+    text += "(" + written(overload.arguments) + ")";
+  }
+  return text;
+}
+
+}  // namespace
+
+Status Checker::call(const Expr& expr, Meaning* out) {
+  const Expr& callee = expr.child(0);
+  Meaning called;
+  TENON_TRY(meaning(callee, &called));
+  if (called.kind == Kind::kGlobal) return call_global(expr, called.global, out);
+  if (called.kind == Kind::kNew) {
+    // Its argument is a class, and no value.
+    for (const Expr* given : expr.arguments()) {
+      Meaning ignored;
+      TENON_TRY(meaning(*given, &ignored));
+    }
+  } else {
+    TENON_TRY(arguments(expr, 0));
+  }
+  return call_meaning(expr, called, 0, out);
+}
+
+// All but `skip` positional arguments are values.
+Status Checker::arguments(const Expr& call, size_t skip) {
+  const ExprList given = call.arguments();
+  TENON_TRY(values(given.subspan(std::min(skip, given.size()))));
+  for (const Keyword& keyword : call.keywords) {
+    Meaning ignored;
+    TENON_TRY(value(*keyword.value, &ignored));
+  }
+  return {};
+}
+
+Status Checker::call_meaning(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {
+  switch (callee.kind) {
+    case Kind::kOperator: return call_operator(call, callee, callee.name, skip, out);
+    case Kind::kClass:
+    case Kind::kNew: return call_class(call, callee, skip, out);
+    case Kind::kFunction: return call_declared(call, *callee.function, 0, skip, out);
+    case Kind::kMethod: return call_declared(call, *callee.function, 1, skip, out);
+    case Kind::kValue: return call_object(call, callee, skip, out);
+    case Kind::kClosure:
+      // A nested function is for `fork` alone.
+      return skip > 0 ? Status() : refuse(call.child(0).range, "PyTorch calls a nested function by fork only");
+    case Kind::kGlobal: return {};
+    case Kind::kNamespace:
+    case Kind::kQualified: break;
+  }
+  return refuse(call.child(0).range, "there is no function or class " + std::string(source_.text(call.child(0).range)));
+}
+
+Status Checker::call_operator(const Expr& call, const Meaning& callee, std::string_view name, size_t skip, Meaning* out) {
+  const SchemaTable& table = SchemaTable::get();
+  const size_t colon = name.find("::");
+  const std::string_view name_space = name.substr(0, colon);
+  out->may_be_constant = name == "aten::is_scripting" || name.find("is_tracing") != std::string_view::npos ||
+                         name.find("is_compiling") != std::string_view::npos;
+  if (!table.knows_namespace(name_space)) {
+    out->is_foreign = true;
+    if (uses_ != nullptr && !is_quiet()) uses_->foreign_namespaces.insert(std::string(name_space));
+    return {};
+  }
+  const Overloads listed = table.find(name);
+  const Overloads from_source = find_source_operator(name);
+  const std::string shown = called_name(name);
+  const Range where = call.child(0).kind == ExprKind::kAttribute && skip == 0 ? call.child(0).text_range : call.range;
+  if (listed.empty() && from_source.empty()) {
+    if (options_.unknown_operators || is_quiet()) return {};
+    return refuse(where, "PyTorch has no operator " + shown + did_you_mean(table.nearest(name)));
+  }
+  // Operators with a `self` of any type have names such as __is__.
+  if (callee.has_self && callee.owner != nullptr && !name.substr(colon + 2).starts_with("__"))
+    return no_member(*callee.owner, name.substr(colon + 2), where);
+  CallShape shape = call_shape(call, skip);
+  shape.has_self = callee.has_self;
+  VersionSpan span;
+  VersionSpan other;
+  const bool is_aten = name_space == "aten";
+  bool taken = span_of(listed, is_aten, shape, needed_version(table, name, options_.archive_version), &span);
+  if (span_of(from_source, is_aten, shape, 0, &other)) {
+    // No version is known of these: they are counted as old as the table.
+    span = table.all_versions();
+    taken = true;
+  }
+  if (taken) {
+    used_operator(name, span);
+    return {};
+  }
+  if (is_quiet()) return {};
+  return not_accepted(call, shown, shape, takes_of(listed.empty() ? from_source : listed));
+}
+
+Status Checker::not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes) {
+  return refuse(call.range, std::string(what) + " takes " + takes + ", and gets " + (shape.has_self ? "self, " : "") + describe(shape));
+}
+
+void Checker::used_operator(std::string_view name, VersionSpan versions) {
+  if (uses_ == nullptr || is_quiet()) return;
+  const auto [found, is_new] = uses_->operators.try_emplace(std::string(name), versions);
+  if (is_new) return;
+  found->second.first = std::max(found->second.first, versions.first);
+  found->second.last = std::min(found->second.last, versions.last);
+}
+
+Status Checker::call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {
+  if (callee.kind == Kind::kNew) {
+    out->owner = callee.owner;
+    out->is_foreign = callee.owner == nullptr;
+    const CallShape shape = call_shape(call, skip);
+    // PyTorch does not look at keywords here.
+    if (shape.open || shape.positional == 1) return {};
+    return refuse(call.range, "__new__ takes one argument, the class");
+  }
+  if (callee.owner == nullptr) {
+    out->is_foreign = true;
+    return {};
+  }
+  const ClassDeclaration& owner = *callee.owner;
+  out->owner = &owner;
+  const CallShape shape = call_shape(call, skip);
+  if (owner.kind == ClassKind::kNamedTuple) {
+    if (owner.fields.size() > kMaxParameters) return {};
+    Formals fields;
+    for (const ParameterDeclaration& field : owner.fields) {
+      const bool is_list = field.type && field.type->kind() == TypeKind::kList;
+      fields.list.push_back({field.name, false, false, is_list});
+    }
+    return accepts(fields, shape) ? Status() : not_accepted(call, owner.name, shape, "(" + written(fields) + ")");
+  }
+  if (owner.kind == ClassKind::kEnum) return refuse(call.range, "PyTorch does not call an enum's class");
+  const auto init = owner.methods.find(std::string_view("__init__"));
+  if (init == owner.methods.end()) return refuse(call.child(0).range, owner.name + " has no __init__");
+  Meaning ignored;
+  return call_declared(call, init->second, 1, skip, &ignored);
+}
+
+Status Checker::call_object(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {
+  out->is_foreign = callee.is_foreign;
+  out->may_be_constant = true;
+  if (callee.owner != nullptr) {
+    const auto method = callee.owner->methods.find(std::string_view("__call__"));
+    if (method != callee.owner->methods.end()) return call_declared(call, method->second, 1, skip, out);
+    return refuse(call.child(0).range, callee.owner->name + " has no __call__");
+  }
+  const bool is_data =
+      callee.tuple_size >= 0 || (callee.type != nullptr && callee.type->kind() < TypeKind::kList && callee.type->kind() != TypeKind::kAny);
+  return is_data ? refuse(call.child(0).range, describe(callee) + " cannot be called") : Status();
+}
+
+Status Checker::call_declared(const Expr& call, const FunctionDeclaration& function, size_t receiver, size_t skip, Meaning* out) {
+  *out = typed(function.returns.get());
+  if (&function == self_) TENON_TRY(refuse(call.range, function.name + " calls itself, which PyTorch refuses"));
+  if (function.parameters.size() > kMaxParameters) return {};
+  const CallShape shape = call_shape(call, skip);
+  const Formals formals = function.formals(receiver);
+  if (accepts(formals, shape)) return {};
+  return not_accepted(call, function.name, shape, "(" + written(formals) + ")");
+}
+
+Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
+  const Expr& callee = expr.child(0);
+  switch (global) {
+    case Global::kAnnotate:
+    case Global::kUncheckedCast:
+    case Global::kUninitialized: return call_with_type(expr, global, out);
+    case Global::kGetAttr:
+    case Global::kHasAttr: return get_attribute(expr, global, out);
+    case Global::kFork: return fork(expr, out);
+    case Global::kIsInstance:
+      out->type = value::Type::boolean().get();
+      out->may_be_constant = true;
+      if (expr.arguments().size() != 2 || !expr.keywords.empty()) return refuse(expr.range, "isinstance takes a value and its types");
+      TENON_TRY(values(expr.arguments().first(1)));
+      return types_of_isinstance(*expr.arguments()[1]);
+    case Global::kPrint:
+      TENON_TRY(arguments(expr, 0));
+      return expr.keywords.empty() ? Status() : refuse(expr.keywords[0].name_range, "print takes no keywords");
+    case Global::kCast: {
+      TENON_TRY(arguments(expr, 1));
+      Meaning given;
+      if (!expr.arguments().empty()) TENON_TRY(value(*expr.arguments()[0], &given));
+      // What is a bool already stays what it was, a constant too.
+      out->may_be_constant = given.may_be_constant;
+      Result<value::TypeRef> type = value::Type::parse(callee.text);
+      if (!type.is_ok()) return {};
+      kept_types_.push_back(std::move(type).value());
+      out->type = kept_types_.back().get();
+      return {};
+    }
+    case Global::kOperator: {
+      TENON_TRY(arguments(expr, 1));
+      Meaning given;
+      if (!expr.arguments().empty()) TENON_TRY(value(*expr.arguments()[0], &given));
+      const SchemaTable& table = SchemaTable::get();
+      const CallShape shape = call_shape(expr);
+      if (callee.text == "len" && given.owner != nullptr && (given.owner->kind == ClassKind::kPlain || given.owner->is_module()) &&
+          !given.owner->methods.contains(std::string_view("__len__")))
+        return no_member(*given.owner, "__len__", expr.arguments()[0]->range);
+      VersionSpan span;
+      for (const char* name_space : {"aten::", "prim::"}) {
+        if (span_of(table.find(name_space + std::string(callee.text)), false, shape, 0, &span)) return {};
+      }
+      // An object's own method stands behind it.
+      if (shape.positional == 1 && shape.keywords.empty()) return {};
+      return not_accepted(expr, callee.text, shape, "other arguments");
+    }
+    case Global::kException:
+    case Global::kIterable: return arguments(expr, 0);
+    case Global::kTorch:
+    case Global::kOps:
+    case Global::kConstants:
+    case Global::kQualified:
+    case Global::kNumber: break;
+  }
+  return refuse(callee.range, std::string(callee.text) + " cannot be called");
+}
+
+// annotate(T, x), unchecked_cast(T, x), uninitialized(T).
+Status Checker::call_with_type(const Expr& call, Global global, Meaning* out) {
+  const size_t wanted = global == Global::kUninitialized ? 1 : 2;
+  const ExprList given = call.arguments();
+  if (given.size() != wanted || !call.keywords.empty())
+    return refuse(call.range, format("%s takes %zu arguments", std::string(call.child(0).text).c_str(), wanted));
+  const value::Type* type = nullptr;
+  TENON_TRY(annotation(*given[0], &type));
+  Meaning of_value;
+  if (wanted == 2) TENON_TRY(value(*given[1], &of_value));
+  *out = typed(type);
+  out->may_be_constant = of_value.may_be_constant;
+  // PyTorch may know it better than the type that is written here.
+  out->was_tested = true;
+  return {};
+}
+
+// getattr(x, "name"), getattr(x, "name", otherwise), hasattr(x, "name").
+Status Checker::get_attribute(const Expr& call, Global global, Meaning* out) {
+  const ExprList given = call.arguments();
+  const size_t most = global == Global::kGetAttr ? 3 : 2;
+  if (given.size() < 2 || given.size() > most || !call.keywords.empty())
+    return refuse(call.range, std::string(call.child(0).text) + " takes an object, a name" + (most == 3 ? " and perhaps a default" : ""));
+  Meaning base;
+  TENON_TRY(meaning(*given[0], &base));
+  const Expr& name = *given[1];
+  if (name.kind != ExprKind::kString) return refuse(name.range, "the name of an attribute is a string that stands there");
+  if (global == Global::kHasAttr) {
+    out->type = value::Type::boolean().get();
+    out->may_be_constant = true;
+    return {};
+  }
+  if (given.size() == 2) return attribute_of(*given[0], base, name.text, name.range, out);
+  // Whether it has the attribute is decided when PyTorch compiles; only one of the two is looked at.
+  out->may_be_constant = true;
+  return {};
+}
+
+Status Checker::fork(const Expr& call, Meaning* out) {
+  const ExprList given = call.arguments();
+  if (given.empty()) return refuse(call.range, std::string(call.child(0).text) + " takes a function and its arguments");
+  Meaning callee;
+  TENON_TRY(meaning(*given[0], &callee));
+  TENON_TRY(arguments(call, 1));
+  Meaning result;
+  TENON_TRY(call_meaning(call, callee, 1, &result));
+  out->is_foreign = result.is_foreign;
+  return {};
+}
+
+Status Checker::types_of_isinstance(const Expr& expr) {
+  if (expr.kind == ExprKind::kTuple) {
+    for (const Expr* child : expr.children) TENON_TRY(types_of_isinstance(*child));
+    return {};
+  }
+  // `list` and `tuple` are types here.
+  if (expr.kind == ExprKind::kName && (expr.text == "list" || expr.text == "tuple")) return {};
+  return annotation(expr, nullptr);
+}
+
+}  // namespace tenon::script

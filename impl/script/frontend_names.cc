@@ -1,0 +1,144 @@
+#include "script/frontend_names.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "script/nearest.h"
+
+namespace tenon::script {
+namespace {
+
+using Named = std::pair<std::string_view, Global>;
+
+constexpr auto kGlobals = std::to_array<Named>({
+    {"AssertionError", Global::kException},
+    {"CONSTANTS", Global::kConstants},
+    {"__torch__", Global::kQualified},
+    {"abs", Global::kOperator},
+    {"all", Global::kOperator},
+    {"annotate", Global::kAnnotate},
+    {"any", Global::kOperator},
+    {"awaitable", Global::kFork},
+    {"bin", Global::kOperator},
+    {"bool", Global::kCast},
+    {"chr", Global::kOperator},
+    {"complex", Global::kCast},
+    {"dict", Global::kIterable},
+    {"divmod", Global::kOperator},
+    {"enumerate", Global::kIterable},
+    {"float", Global::kCast},
+    {"fork", Global::kFork},
+    {"getattr", Global::kGetAttr},
+    {"hasattr", Global::kHasAttr},
+    {"hash", Global::kOperator},
+    {"hex", Global::kOperator},
+    {"id", Global::kOperator},
+    {"inf", Global::kNumber},
+    {"infj", Global::kNumber},
+    {"int", Global::kCast},
+    {"isinstance", Global::kIsInstance},
+    {"len", Global::kOperator},
+    {"list", Global::kIterable},
+    {"max", Global::kOperator},
+    {"min", Global::kOperator},
+    {"nan", Global::kNumber},
+    {"nanj", Global::kNumber},
+    {"oct", Global::kOperator},
+    {"ops", Global::kOps},
+    {"ord", Global::kOperator},
+    {"pow", Global::kOperator},
+    {"print", Global::kPrint},
+    {"range", Global::kIterable},
+    {"rangelist", Global::kIterable},
+    {"round", Global::kOperator},
+    {"sorted", Global::kOperator},
+    {"str", Global::kCast},
+    {"sum", Global::kOperator},
+    {"torch", Global::kTorch},
+    {"tuple", Global::kIterable},
+    {"unchecked_cast", Global::kUncheckedCast},
+    {"uninitialized", Global::kUninitialized},
+    {"zip", Global::kIterable},
+});
+static_assert(std::is_sorted(kGlobals.begin(), kGlobals.end(), [](const Named& a, const Named& b) { return a.first < b.first; }));
+
+constexpr auto kBuiltinAttributes = std::to_array<std::string_view>({
+    "H",         "T",       "__getitem__",  "byte",      "cdouble",       "cfloat",
+    "char",      "data",    "device",       "double",    "dtype",         "float",
+    "grad",      "half",    "int",          "is_cpu",    "is_cuda",       "is_ipu",
+    "is_leaf",   "is_maia", "is_meta",      "is_mkldnn", "is_mps",        "is_mtia",
+    "is_nested", "is_ort",  "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan",
+    "is_xla",    "is_xpu",  "itemsize",     "layout",    "long",          "mH",
+    "mT",        "name",    "nbytes",       "ndim",      "requires_grad", "retains_grad",
+    "shape",     "short",   "tolist",       "type",
+});
+static_assert(std::is_sorted(kBuiltinAttributes.begin(), kBuiltinAttributes.end()));
+
+using Lines = std::pair<std::string_view, std::string_view>;
+
+// In the form of the schema table; the two versions are the whole table's.
+constexpr auto kSourceOperators = std::to_array<Lines>({
+    {"aten::__contains__", " - a z self,key\n"},
+    {"aten::_assert", " - a z condition,message\n"},
+    {"aten::_assert_int_or_pair", " - a z vals,name,message\n"},
+    {"aten::_pair", " - a z x\n"},
+    {"aten::_quadruple", " - a z x\n"},
+    {"aten::_single", " - a z x\n"},
+    {"aten::_triple", " - a z x\n"},
+    {"aten::add", " - a z a,b\n"},
+    {"aten::device", " - a z type\n"},
+    {"aten::div", " - a z a,b\n"},
+    {"aten::eq", " - a z a,b\n"},
+    {"aten::floordiv", " - a z self,other\n"},
+    {"aten::ge", " - a z a,b\n"},
+    {"aten::gt", " - a z a,b\n"},
+    {"aten::le", " - a z a,b\n"},
+    {"aten::list_with_default", " - a z out_size,defaults\n"},
+    {"aten::lt", " - a z a,b\n"},
+    {"aten::mul", " - a z a,b\n"},
+    {"aten::ne", " - a z a,b\n"},
+    {"aten::sub", " - a z a,b\n"},
+    {"aten::type", " - a z self,dtype,non_blocking=,copy=\n"},
+    {"prim::H", " - a z a\n"},
+    {"prim::T", " - a z a\n"},
+    {"prim::mH", " - a z a\n"},
+    {"prim::mT", " - a z a\n"},
+    {"prim::ndim", " - a z a\n"},
+    {"prim::shape", " - a z a\n"},
+});
+static_assert(std::is_sorted(kSourceOperators.begin(), kSourceOperators.end()));
+
+constexpr auto kVersioned =
+    std::to_array<std::string_view>({"aten::div", "aten::div_", "aten::full", "aten::gelu", "aten::linspace", "aten::logspace"});
+
+}  // namespace
+
+std::optional<Global> find_global(std::string_view name) noexcept {
+  const auto found =
+      std::lower_bound(kGlobals.begin(), kGlobals.end(), name, [](const Named& entry, std::string_view key) { return entry.first < key; });
+  if (found == kGlobals.end() || found->first != name) return std::nullopt;
+  return found->second;
+}
+
+std::string_view nearest_global(std::string_view name) {
+  Nearest nearest(name);
+  for (const Named& entry : kGlobals) nearest.consider(entry.first);
+  return nearest.best();
+}
+
+bool is_builtin_attribute(std::string_view name) noexcept {
+  return std::binary_search(kBuiltinAttributes.begin(), kBuiltinAttributes.end(), name);
+}
+
+Overloads find_source_operator(std::string_view qualified_name) noexcept {
+  const auto found = std::lower_bound(kSourceOperators.begin(), kSourceOperators.end(), qualified_name,
+                                      [](const Lines& entry, std::string_view key) { return entry.first < key; });
+  return found != kSourceOperators.end() && found->first == qualified_name ? Overloads(found->second) : Overloads();
+}
+
+bool depends_on_archive_version(std::string_view qualified_name) noexcept {
+  return std::find(kVersioned.begin(), kVersioned.end(), qualified_name) != kVersioned.end();
+}
+
+}  // namespace tenon::script

@@ -1,0 +1,46 @@
+// What PyTorch's frontend knows by name besides its operators: globals, what values of its own types have after a dot, and the functions
+// that it keeps as TorchScript source.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "script/schema_table.h"
+
+namespace tenon::script {
+
+enum class Global : uint8_t {
+  kTorch,          // operators of aten
+  kOps,            // ops.<namespace>.<operator>
+  kConstants,      // CONSTANTS.cN
+  kQualified,      // __torch__: classes and functions of the archive
+  kFork,           // function, its arguments
+  kAnnotate,       // type, value
+  kUncheckedCast,  // type, value
+  kUninitialized,  // type
+  kIsInstance,     // value, types
+  kGetAttr,        // value, "name", perhaps a default
+  kHasAttr,        // value, "name"
+  kPrint,          // values
+  kCast,           // bool, int, float, complex, str
+  kException,      // AssertionError
+  kOperator,       // a function over an operator of aten or prim: len, min, ...
+  kIterable,       // range, zip, enumerate, and list, dict, tuple, rangelist
+  kNumber,         // inf, nan, infj, nanj: values
+};
+
+std::optional<Global> find_global(std::string_view name) noexcept;
+// Of "did you mean".
+std::string_view nearest_global(std::string_view name);
+
+// `x.T`, `x.shape`, `x.is_cuda`, `x.float`, … of a Tensor, and `.type` of a Device: what is no operator with a parameter `self`.
+bool is_builtin_attribute(std::string_view name) noexcept;
+
+// Operators that PyTorch has as TorchScript source: no schema is listed for them.
+Overloads find_source_operator(std::string_view qualified_name) noexcept;
+
+// "div" and its like: what they compute depends on the version that the archive says.
+bool depends_on_archive_version(std::string_view qualified_name) noexcept;
+
+}  // namespace tenon::script

@@ -1,0 +1,29 @@
+#include "script/meaning.h"
+
+namespace tenon::script {
+namespace {
+
+bool same_type(const value::Type* a, const value::Type* b) noexcept { return a == b || (a != nullptr && b != nullptr && a->equals(*b)); }
+
+}  // namespace
+
+Meaning common(const Meaning& a, const Meaning& b) {
+  if (a.kind != b.kind || a.name != b.name || a.function != b.function) return {};
+  Meaning out = a;
+  if (!same_type(a.type, b.type)) out.type = nullptr;
+  if (a.owner != b.owner) out.owner = nullptr;
+  if (a.tuple_size != b.tuple_size) out.tuple_size = -1;
+  out.is_foreign = a.is_foreign || b.is_foreign;
+  out.may_be_constant = a.may_be_constant || b.may_be_constant;
+  out.was_tested = a.was_tested || b.was_tested;
+  return out;
+}
+
+std::string describe(const Meaning& meaning) {
+  if (meaning.owner != nullptr) return "an object of " + meaning.owner->name;
+  if (!meaning.name.empty()) return "an object of " + meaning.name;
+  if (meaning.type != nullptr) return "a " + meaning.type->print();
+  return meaning.tuple_size >= 0 ? "a tuple" : "a value";
+}
+
+}  // namespace tenon::script

@@ -1,0 +1,58 @@
+// What an expression or a name stands for, as far as the checker can tell without PyTorch's types of operators.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "script/declarations.h"
+#include "script/frontend_names.h"
+#include "value/type.h"
+
+namespace tenon::script {
+
+struct Meaning {
+  enum class Kind : uint8_t {
+    kValue,      // something that exists when the code runs; all below is known to the compiler alone
+    kGlobal,     // global
+    kNamespace,  // operators of the namespace `name`: `torch`, `ops.quantized`
+    kOperator,   // the operator `name`, as "aten::relu"
+    kQualified,  // the beginning of a qualified name, `name`
+    kClass,      // owner, or the custom class `name`
+    kNew,        // `__new__` of the class
+    kFunction,   // function
+    kMethod,     // function, of a value whose class is owner
+    kClosure,    // a nested function
+  };
+  Kind kind = Kind::kValue;
+  Global global = Global::kNumber;
+  // kOperator: it was looked up on a value, which is its `self`; if owner is set, on an object of that class.
+  bool has_self = false;
+  // kValue: from a library that the schema table does not know, so it may be an object of any class.
+  bool is_foreign = false;
+  // kValue: PyTorch may know it when it compiles, and so leave out what `if` would not run.
+  bool may_be_constant = false;
+  // kValue: it was compared with None, or asked for its type, so PyTorch may know more than `type` by now.
+  bool was_tested = false;
+  // kValue: of a tuple as it is written there; -1: not known.
+  int32_t tuple_size = -1;
+  const value::Type* type = nullptr;        // kValue; null: not known
+  const ClassDeclaration* owner = nullptr;  // kValue: the class of which it is an object; null: not known, or none
+  const FunctionDeclaration* function = nullptr;
+  std::string name;  // kValue: the custom class, if it is an object of one
+
+  bool is_value() const noexcept { return kind == Kind::kValue; }
+  static Meaning of(Kind kind, std::string name = {}) {
+    Meaning meaning;
+    meaning.kind = kind;
+    meaning.name = std::move(name);
+    return meaning;
+  }
+};
+
+// What a name stands for where two ways meet.
+Meaning common(const Meaning& a, const Meaning& b);
+
+// "a Tensor", "an object of __torch__.M", "something".
+std::string describe(const Meaning& meaning);
+
+}  // namespace tenon::script

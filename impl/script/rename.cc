@@ -1,0 +1,170 @@
+#include "script/rename.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace tenon::script {
+namespace {
+
+// Every dotted name of a piece of code that is no local variable's.
+class DottedNames {
+ public:
+  explicit DottedNames(Range range) : range_(range) {}
+
+  void item(const Item& item) {
+    if (item.class_def != nullptr) {
+      for (const Stmt* stmt : item.class_def->body) this->stmt(*stmt);
+    }
+    if (item.function != nullptr) function(*item.function);
+  }
+
+  std::vector<const Expr*> take() {
+    std::sort(found_.begin(), found_.end(), [](const Expr* a, const Expr* b) { return a->range.begin < b->range.begin; });
+    return std::move(found_);
+  }
+
+ private:
+  using Names = std::multiset<std::string_view>;
+
+  // A function's variables are its own everywhere in it, before they are set too.
+  void function(const Function& function) {
+    std::vector<std::string_view> bound;
+    for (const Param& param : function.params) {
+      if (param.annotation != nullptr) type(*param.annotation);
+      if (param.default_value != nullptr) expr(*param.default_value);
+      bound.push_back(param.name);
+    }
+    if (function.returns != nullptr) type(*function.returns);
+    if (function.type_comment != nullptr) {
+      for (const Expr* param : function.type_comment->params) type(*param);
+      if (function.type_comment->returns != nullptr) type(*function.type_comment->returns);
+    }
+    for (const Stmt* stmt : function.body) collect(*stmt, bound);
+    for (const std::string_view name : bound) locals_.insert(name);
+    for (const Stmt* stmt : function.body) this->stmt(*stmt);
+    for (const std::string_view name : bound) locals_.erase(locals_.find(name));
+  }
+
+  static void collect_target(const Expr& target, std::vector<std::string_view>& bound) {
+    if (target.kind == ExprKind::kName) bound.push_back(target.text);
+    if (target.kind != ExprKind::kTuple && target.kind != ExprKind::kList && target.kind != ExprKind::kStarred) return;
+    for (const Expr* item : target.children) collect_target(*item, bound);
+  }
+
+  static void collect(const Stmt& stmt, std::vector<std::string_view>& bound) {
+    if (stmt.kind == StmtKind::kAssign || stmt.kind == StmtKind::kAugAssign || stmt.kind == StmtKind::kFor) {
+      for (const Expr* target : stmt.targets) collect_target(*target, bound);
+    }
+    for (const WithItem& item : stmt.with_items) {
+      if (item.name != nullptr) bound.push_back(item.name->text);
+    }
+    if (stmt.function != nullptr) bound.push_back(stmt.function->name);
+    for (const Stmt* inner : stmt.body) collect(*inner, bound);
+    for (const Stmt* inner : stmt.else_body) collect(*inner, bound);
+  }
+
+  void stmt(const Stmt& stmt) {
+    // A name that is set is a variable's, or in a class a field's.
+    for (const Expr* target : stmt.targets) {
+      if (target->kind != ExprKind::kName) expr(*target);
+    }
+    for (const Expr* iterable : stmt.iterables) expr(*iterable);
+    for (const WithItem& item : stmt.with_items) expr(*item.value);
+    if (stmt.value != nullptr) expr(*stmt.value);
+    if (stmt.annotation != nullptr) type(*stmt.annotation);
+    if (stmt.message != nullptr) expr(*stmt.message);
+    if (stmt.function != nullptr) function(*stmt.function);
+    for (const Stmt* inner : stmt.body) this->stmt(*inner);
+    for (const Stmt* inner : stmt.else_body) this->stmt(*inner);
+  }
+
+  // No variable is ever meant in a type.
+  void type(const Expr& expr) {
+    Names none;
+    std::swap(locals_, none);
+    this->expr(expr);
+    std::swap(locals_, none);
+  }
+
+  void expr(const Expr& expr) {
+    const Expr* root = &expr;
+    while (root->kind == ExprKind::kAttribute) root = root->children[0];
+    if (root->kind == ExprKind::kName) {
+      const bool within = expr.range.begin >= range_.begin && expr.range.end <= range_.end;
+      if (within && locals_.find(root->text) == locals_.end()) found_.push_back(&expr);
+      return;
+    }
+    if (expr.kind == ExprKind::kAttribute) return this->expr(*root);
+    if (expr.kind == ExprKind::kListComp || expr.kind == ExprKind::kDictComp) return comprehension(expr);
+    if (expr.kind == ExprKind::kCall) return call(expr);
+    for (const Expr* child : expr.children) {
+      if (child != nullptr) this->expr(*child);
+    }
+  }
+
+  void comprehension(const Expr& expr) {
+    std::vector<std::string_view> bound;
+    const size_t target = expr.children.size() - 2;
+    collect_target(expr.child(target), bound);
+    this->expr(expr.child(target + 1));
+    for (const std::string_view name : bound) locals_.insert(name);
+    for (size_t i = 0; i <= target; ++i) this->expr(expr.child(i));
+    for (const std::string_view name : bound) locals_.erase(locals_.find(name));
+  }
+
+  void call(const Expr& expr) {
+    const Expr& callee = expr.child(0);
+    const std::string_view name = callee.kind == ExprKind::kName ? callee.text : std::string_view();
+    const bool first_is_type = name == "annotate" || name == "unchecked_cast" || name == "uninitialized";
+    const size_t type_at = first_is_type ? 1 : name == "isinstance" ? 2 : 0;
+    this->expr(callee);
+    for (size_t i = 1; i < expr.children.size(); ++i) i == type_at ? type(expr.child(i)) : this->expr(expr.child(i));
+    for (const Keyword& keyword : expr.keywords) this->expr(*keyword.value);
+  }
+
+  Range range_;
+  Names locals_;
+  std::vector<const Expr*> found_;
+};
+
+std::vector<const Expr*> names_in(const File& file, Range range) {
+  DottedNames names(range);
+  for (const Item& item : file.items()) {
+    if (item.range.begin < range.end && item.range.end > range.begin) names.item(item);
+  }
+  return names.take();
+}
+
+}  // namespace
+
+std::string renamed(const File& file, Range range, const NameMap& names) {
+  std::string made;
+  uint32_t done = range.begin;
+  for (const Expr* use : names_in(file, range)) {
+    // From the whole name to ever shorter ones: the longest that the map knows is meant.
+    std::string dotted = dotted_name(*use);
+    for (const Expr* at = use;; at = at->children[0]) {
+      if (const auto found = names.find(dotted); found != names.end()) {
+        if (found->second != dotted) {
+          made.append(file.source().text({done, at->range.begin})).append(found->second);
+          done = at->range.end;
+        }
+        break;
+      }
+      if (at->kind != ExprKind::kAttribute) break;
+      dotted.resize(dotted.size() - at->text.size() - 1);
+    }
+  }
+  made.append(file.source().text({done, range.end}));
+  return made;
+}
+
+std::vector<std::string> used_names(const File& file, Range range) {
+  std::set<std::string> names;
+  for (const Expr* use : names_in(file, range)) names.insert(dotted_name(*use));
+  return {names.begin(), names.end()};
+}
+
+}  // namespace tenon::script

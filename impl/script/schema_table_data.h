@@ -1,0 +1,12 @@
+// The schema table's deflated text, generated into schema_table_data.cc by tools/make_schema_table.py.
+#pragma once
+
+#include <cstddef>
+
+namespace tenon::script {
+
+extern const size_t kSchemaTableNbytes;          // inflated
+extern const size_t kSchemaTableDeflatedNbytes;  // raw deflate, in kSchemaTableDeflated
+extern const char kSchemaTableDeflated[];
+
+}  // namespace tenon::script

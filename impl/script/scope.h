@@ -1,0 +1,82 @@
+// Which local names are set at a point of a function, on every way that reaches it; and what they stand for.
+//
+// Ways that part and meet are followed one after the other: what one of them changes is recorded and taken back, so that the cost is that
+// of what changes, and not of all names at every branch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "script/meaning.h"
+#include "script/source.h"
+
+namespace tenon::script {
+
+// Whether what follows a statement is reached.
+enum class Flow : uint8_t {
+  kGoesOn,
+  kMayEnd,  // PyTorch may have left out the way on, for something that it knows and the checker does not
+  kEnds,    // returned or raised: what follows is not compiled
+};
+
+enum class Set : uint8_t { kNo, kMaybe, kYes };
+
+struct Variable {
+  Set set = Set::kNo;
+  Meaning meaning;
+  // Why it is not set although something sets it; `where` is the statement that decides.
+  enum class Lost : uint8_t { kNever, kNotIfFalse, kNotIfTrue, kInLoop, kInner, kDeleted };
+  Lost lost = Lost::kNever;
+  Range where;
+};
+
+class Scope {
+ public:
+  // Null: no such name was ever set. Until the next call that is not const.
+  const Variable* find(std::string_view name) const;
+  void set(std::string_view name, Meaning meaning);
+  void unset(std::string_view name, Range where);
+  // Its meaning is less sure than it was: see Meaning::was_tested.
+  void mark_tested(std::string_view name);
+
+  struct Change {
+    uint32_t id = 0;
+    Variable after;
+  };
+  using Changes = std::vector<Change>;
+
+  // What happens after begin() is taken back by the take() that belongs to it, in the order of brackets.
+  size_t begin();
+  Changes take(size_t mark);
+
+  // The two ways of an `if` meet. `where`: the statement.
+  void meet(Changes if_true, Flow flow_true, Changes if_false, Flow flow_false, Range where);
+  // As if it had happened here.
+  void apply(Changes changes);
+  // A loop's body: what was not set before is not set after, or may be set, where PyTorch may have unrolled the loop.
+  void leave_loop(Changes body, bool may_be_unrolled, Range where);
+  // What a nested function or a comprehension set stays there.
+  void leave_inner(const Changes& inner, Range where);
+
+  // A name that is set, spelled most like this one; empty: none is.
+  std::string_view nearest(std::string_view name) const;
+
+ private:
+  struct Undo {
+    uint32_t id = 0;
+    Variable before;
+  };
+  uint32_t id_of(std::string_view name);
+  void change(uint32_t id, Variable after);
+
+  NameMap<uint32_t> ids_;
+  std::vector<Variable> variables_;
+  std::vector<Undo> undo_;
+  size_t open_marks_ = 0;
+  std::vector<uint32_t> stamps_;  // of a variable: the last take() that met it
+  uint32_t stamp_ = 0;
+};
+
+}  // namespace tenon::script

@@ -1,0 +1,67 @@
+#include <limits>
+#include <utility>
+
+#include "base/checked.h"
+#include "value/tensor_value.h"
+
+namespace tenon::value {
+namespace {
+
+Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+
+unsigned long long as_llu(uint64_t number) noexcept { return number; }
+
+constexpr size_t kMaxShownNbytes = 64;
+
+}  // namespace
+
+Status check_device(std::string_view device) {
+  if (device == "cpu" || device == "meta") return Status::ok();
+  return {Code::kUnsupported, format("tensors on device '%s' are not supported: only those on cpu and meta are",
+                                     std::string(device.substr(0, kMaxShownNbytes)).c_str())};
+}
+
+Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel, Ref<storage::Storage> bytes, uint64_t byte_offset,
+                                             std::string_view device) {
+  TENON_TRY(check_device(device));
+  const ScalarTypeInfo& info = scalar_type_info(type);
+  uint64_t nbytes = 0;
+  if (!checked_mul(numel, uint64_t{info.nbytes}, &nbytes) || nbytes > uint64_t{std::numeric_limits<int64_t>::max()}) {
+    return invalid(format("a storage of %llu elements of type %s is larger than 2^63 bytes", as_llu(numel), info.name));
+  }
+  if (device == "meta") {
+    if (bytes) return invalid("a storage on meta has no bytes, and some were given");
+  } else if (!bytes) {
+    if (numel > 0) return invalid(format("no bytes for a storage of %llu elements", as_llu(numel)));
+    bytes = storage::Storage::open_empty(storage::Mode::kShared, false);
+    byte_offset = 0;
+  } else if (!range_inside(byte_offset, nbytes, bytes->nbytes())) {
+    return invalid(format("%llu elements of type %s from byte %llu on leave the %llu bytes that there are", as_llu(numel), info.name,
+                          as_llu(byte_offset), as_llu(bytes->nbytes())));
+  }
+  auto* const made = new StorageValue();
+  StorageValueRef storage = StorageValueRef::adopt(made);
+  made->type_ = type;
+  made->numel_ = numel;
+  made->byte_offset_ = byte_offset;
+  made->bytes_ = std::move(bytes);
+  made->device_ = device;
+  return storage;
+}
+
+Result<StorageValueRef> StorageValue::whole(ScalarType type, Ref<storage::Storage> bytes) {
+  const uint64_t numel = bytes->nbytes() / scalar_type_info(type).nbytes;
+  return create(type, numel, std::move(bytes));
+}
+
+const std::byte* StorageValue::data() const noexcept {
+  if (!bytes_ || numel_ == 0) return nullptr;
+  return bytes_->data() + byte_offset_;
+}
+
+StorageKey StorageValue::key() const noexcept {
+  if (!bytes_) return {this, 0, numel_, type_};
+  return {bytes_.get(), byte_offset_, numel_, type_};
+}
+
+}  // namespace tenon::value

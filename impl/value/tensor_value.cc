@@ -1,0 +1,156 @@
+#include "value/tensor_value.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/checked.h"
+#include "tensor/layout.h"
+#include "value/tensor_checks.h"
+
+namespace tenon::value {
+namespace {
+
+Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+Status unsupported(std::string message) { return {Code::kUnsupported, std::move(message)}; }
+
+struct LayoutName {
+  TensorLayout layout;
+  const char* name;
+};
+constexpr std::array kLayouts = {
+    LayoutName{TensorLayout::kStrided, "strided"},      LayoutName{TensorLayout::kSparseCoo, "sparse_coo"},
+    LayoutName{TensorLayout::kSparseCsr, "sparse_csr"}, LayoutName{TensorLayout::kSparseCsc, "sparse_csc"},
+    LayoutName{TensorLayout::kSparseBsr, "sparse_bsr"}, LayoutName{TensorLayout::kSparseBsc, "sparse_bsc"},
+};
+
+struct QSchemeName {
+  QScheme scheme;
+  const char* name;
+};
+constexpr std::array kQSchemes = {
+    QSchemeName{QScheme::kPerTensorAffine, "per_tensor_affine"},
+    QSchemeName{QScheme::kPerChannelAffine, "per_channel_affine"},
+    QSchemeName{QScheme::kPerChannelAffineFloatQParams, "per_channel_affine_float_qparams"},
+};
+
+}  // namespace
+
+const char* tensor_layout_name(TensorLayout layout) noexcept {
+  const auto found = std::find_if(kLayouts.begin(), kLayouts.end(), [layout](const LayoutName& entry) { return entry.layout == layout; });
+  return found != kLayouts.end() ? found->name : "";
+}
+
+std::optional<TensorLayout> tensor_layout_from_number(int64_t number) noexcept {
+  const auto found = std::find_if(kLayouts.begin(), kLayouts.end(),
+                                  [number](const LayoutName& entry) { return static_cast<int64_t>(entry.layout) == number; });
+  if (found == kLayouts.end()) return std::nullopt;
+  return found->layout;
+}
+
+std::optional<TensorLayout> tensor_layout_from_name(std::string_view name) noexcept {
+  const auto found = std::find_if(kLayouts.begin(), kLayouts.end(), [name](const LayoutName& entry) { return entry.name == name; });
+  if (found == kLayouts.end()) return std::nullopt;
+  return found->layout;
+}
+
+const char* qscheme_name(QScheme scheme) noexcept {
+  const auto found =
+      std::find_if(kQSchemes.begin(), kQSchemes.end(), [scheme](const QSchemeName& entry) { return entry.scheme == scheme; });
+  return found != kQSchemes.end() ? found->name : "";
+}
+
+std::optional<QScheme> qscheme_from_name(std::string_view name) noexcept {
+  const auto found = std::find_if(kQSchemes.begin(), kQSchemes.end(), [name](const QSchemeName& entry) { return entry.name == name; });
+  if (found == kQSchemes.end()) return std::nullopt;
+  return found->scheme;
+}
+
+Result<TensorValueRef> TensorValue::create(StridedSpec spec) {
+  TENON_TRY(check_strided(spec));
+  auto* const made = new TensorValue();
+  TensorValueRef tensor = TensorValueRef::adopt(made);
+  made->type_ = spec.storage->type();
+  made->requires_grad_ = spec.requires_grad;
+  made->is_conj_ = spec.is_conj;
+  made->is_neg_ = spec.is_neg;
+  made->offset_ = spec.offset;
+  made->sizes_ = std::move(spec.sizes);
+  made->strides_ = std::move(spec.strides);
+  made->storage_ = std::move(spec.storage);
+  made->quantizer_ = std::move(spec.quantizer);
+  return tensor;
+}
+
+Result<TensorValueRef> TensorValue::create_sparse(SparseSpec spec) {
+  TENON_TRY(check_sparse(spec));
+  auto* const made = new TensorValue();
+  TensorValueRef tensor = TensorValueRef::adopt(made);
+  made->layout_ = spec.layout;
+  made->type_ = spec.values->type();
+  made->requires_grad_ = spec.requires_grad;
+  made->is_coalesced_ = spec.is_coalesced;
+  made->sizes_ = std::move(spec.sizes);
+  made->indices_ = std::move(spec.indices);
+  made->plain_indices_ = std::move(spec.plain_indices);
+  made->values_ = std::move(spec.values);
+  return tensor;
+}
+
+Result<TensorValueRef> TensorValue::from_tensor(const tensor::Tensor& tensor) {
+  const std::optional<ScalarType> type = scalar_type_from_dtype(tensor.dtype());
+  if (!type) return unsupported(format("PyTorch has no element type %s", tensor::dtype_name(tensor.dtype()).text));
+  TENON_ASSIGN(StorageValueRef storage, StorageValue::whole(*type, tensor.storage()));
+  return from_tensor(tensor, std::move(storage));
+}
+
+Result<TensorValueRef> TensorValue::from_tensor(const tensor::Tensor& tensor, StorageValueRef storage) {
+  if (storage->bytes().get() != tensor.storage().get() || storage->byte_offset() != 0) return invalid("the storage is not the tensor's");
+  const std::optional<ScalarType> type = scalar_type_from_dtype(tensor.dtype());
+  if (!type || *type != storage->type()) {
+    return invalid(format("a tensor of %s over a storage of type %s", tensor::dtype_name(tensor.dtype()).text,
+                          scalar_type_info(storage->type()).name));
+  }
+  StridedSpec spec;
+  spec.storage = std::move(storage);
+  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  // What has no elements may lie anywhere.
+  if (tensor.offset() > uint64_t{std::numeric_limits<int64_t>::max()}) return invalid("the tensor begins beyond 2^63 elements");
+  spec.offset = static_cast<int64_t>(tensor.offset());
+  spec.requires_grad = (tensor.flags() & tensor::kFlagRequiresGrad) != 0;
+  spec.is_conj = (tensor.flags() & tensor::kFlagConj) != 0;
+  spec.is_neg = (tensor.flags() & tensor::kFlagNeg) != 0;
+  return create(std::move(spec));
+}
+
+Result<Ref<tensor::Tensor>> TensorValue::to_tensor() const {
+  const ScalarTypeInfo& info = scalar_type_info(type_);
+  if (layout_ != TensorLayout::kStrided) return unsupported(format("a tensor of layout %s", tensor_layout_name(layout_)));
+  if (quantizer_) return unsupported(format("a quantised tensor (%s)", qscheme_name(quantizer_->scheme)));
+  if (!info.has_dtype()) return unsupported(format("DLPack has no element type for %s", info.name));
+  if (storage_->is_meta()) return unsupported("a tensor on meta has no bytes");
+  if (storage_->byte_offset() % info.nbytes != 0) {
+    return unsupported(format("a storage of type %s begins at byte %llu of its bytes, which is no whole element", info.name,
+                              static_cast<unsigned long long>(storage_->byte_offset())));
+  }
+  const uint64_t storage_offset = storage_->byte_offset() / info.nbytes;
+  // What has no elements may have any offset here, but not there.
+  const uint64_t offset = numel() > 0 ? storage_offset + static_cast<uint64_t>(offset_) : storage_offset;
+  uint32_t flags = 0;
+  if (requires_grad_) flags |= tensor::kFlagRequiresGrad;
+  if (is_conj_) flags |= tensor::kFlagConj;
+  if (is_neg_) flags |= tensor::kFlagNeg;
+  return tensor::Tensor::create(storage_->bytes(), {info.dtype, sizes_, strides_, offset}, flags);
+}
+
+const std::string& TensorValue::device() const noexcept {
+  return layout_ == TensorLayout::kStrided ? storage_->device() : values_->storage_->device();
+}
+
+uint64_t TensorValue::numel() const noexcept { return tensor::element_count(sizes_); }
+
+bool TensorValue::is_contiguous() const noexcept { return layout_ == TensorLayout::kStrided && tensor::is_contiguous(sizes_, strides_); }
+
+}  // namespace tenon::value

@@ -1,0 +1,160 @@
+#include "value/type.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace tenon::value {
+namespace {
+
+Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+
+constexpr std::array<std::string_view, kSimpleTypeCount> kSimpleNames = {"Any",       "Tensor", "int",     "float",    "bool",
+                                                                         "complex",   "str",    "Device",  "NoneType", "number",
+                                                                         "Generator", "Stream", "Capsule", "list",     "tuple"};
+
+std::string_view constructor_name(TypeKind kind) noexcept {
+  switch (kind) {
+    case TypeKind::kList: return "List";
+    case TypeKind::kDict: return "Dict";
+    case TypeKind::kTuple: return "Tuple";
+    case TypeKind::kOptional: return "Optional";
+    case TypeKind::kUnion: return "Union";
+    case TypeKind::kFuture: return "Future";
+    case TypeKind::kRRef: return "RRef";
+    case TypeKind::kAwait: return "Await";
+    default: return {};
+  }
+}
+
+bool can_be_key(TypeKind kind) noexcept {
+  switch (kind) {
+    case TypeKind::kStr:
+    case TypeKind::kInt:
+    case TypeKind::kFloat:
+    case TypeKind::kBool:
+    case TypeKind::kComplex:
+    case TypeKind::kTensor:
+    case TypeKind::kDevice:
+    case TypeKind::kAny: return true;
+    default: return false;
+  }
+}
+
+bool is_letter(char c) noexcept {
+  const auto byte = static_cast<unsigned char>(c);
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || byte >= 0x80;
+}
+
+// A class name of this many bytes takes as much to print as another type.
+constexpr size_t kNameBytesPerNode = 16;
+constexpr size_t kMaxShownNbytes = 64;
+
+}  // namespace
+
+bool is_qualified_name(std::string_view name) noexcept {
+  bool at_start = true;
+  for (const char c : name) {
+    if (c == '.') {
+      if (at_start) return false;
+      at_start = true;
+    } else if (is_letter(c) || (!at_start && c >= '0' && c <= '9')) {
+      at_start = false;
+    } else {
+      return false;
+    }
+  }
+  return !at_start;
+}
+
+const TypeRef& Type::simple(TypeKind kind) {
+  // Never destroyed: values that outlive static destruction hold them.
+  static const auto* const types = [] {
+    auto* made = new std::array<TypeRef, kSimpleTypeCount>();
+    for (size_t i = 0; i < made->size(); ++i) (*made)[i] = TypeRef::adopt(new Type(static_cast<TypeKind>(i)));
+    return made;
+  }();
+  return (*types)[static_cast<size_t>(kind)];
+}
+
+Result<TypeRef> Type::compound(TypeKind kind, std::vector<TypeRef> parts) {
+  auto* const made = new Type(kind);
+  TypeRef type = TypeRef::adopt(made);
+  uint64_t nodes = 1;
+  for (const TypeRef& part : parts) {
+    made->depth_ = std::max(made->depth_, part->depth_ + 1);
+    nodes += part->nodes_;
+    if (nodes > kMaxNodes) return invalid(format("a type of more than %u parts", kMaxNodes));
+  }
+  if (made->depth_ > kMaxDepth) return invalid(format("types are nested deeper than %u", kMaxDepth));
+  made->nodes_ = static_cast<uint32_t>(nodes);
+  made->parts_ = std::move(parts);
+  return type;
+}
+
+Result<TypeRef> Type::list(TypeRef element) { return compound(TypeKind::kList, {std::move(element)}); }
+
+Result<TypeRef> Type::dict(TypeRef key, TypeRef mapped) {
+  if (!can_be_key(key->kind())) {
+    return invalid(format("the keys of a Dict cannot be %s: only str, int, float, bool, complex, Tensor, Device and Any can",
+                          key->print().substr(0, kMaxShownNbytes).c_str()));
+  }
+  return compound(TypeKind::kDict, {std::move(key), std::move(mapped)});
+}
+
+Result<TypeRef> Type::tuple(std::vector<TypeRef> elements) { return compound(TypeKind::kTuple, std::move(elements)); }
+
+Result<TypeRef> Type::future(TypeRef element) { return compound(TypeKind::kFuture, {std::move(element)}); }
+Result<TypeRef> Type::rref(TypeRef element) { return compound(TypeKind::kRRef, {std::move(element)}); }
+Result<TypeRef> Type::await(TypeRef element) { return compound(TypeKind::kAwait, {std::move(element)}); }
+
+Result<TypeRef> Type::class_type(std::string_view qualified_name) {
+  if (!is_qualified_name(qualified_name)) {
+    return invalid(format("'%s' is no qualified name", std::string(qualified_name.substr(0, kMaxShownNbytes)).c_str()));
+  }
+  const size_t nodes = 1 + qualified_name.size() / kNameBytesPerNode;
+  if (nodes > kMaxNodes) return invalid(format("a class name of %zu bytes", qualified_name.size()));
+  auto* const made = new Type(TypeKind::kClass);
+  TypeRef type = TypeRef::adopt(made);
+  made->nodes_ = static_cast<uint32_t>(nodes);
+  made->class_name_ = qualified_name;
+  return type;
+}
+
+void Type::print_to(std::string* out) const {
+  if (static_cast<size_t>(kind_) < kSimpleTypeCount) {
+    out->append(kSimpleNames[static_cast<size_t>(kind_)]);
+    return;
+  }
+  if (kind_ == TypeKind::kClass) {
+    out->append(class_name_);
+    return;
+  }
+  out->append(constructor_name(kind_)).push_back('[');
+  if (parts_.empty()) out->append("()");
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (i > 0) out->append(", ");
+    parts_[i]->print_to(out);
+  }
+  out->push_back(']');
+}
+
+std::string Type::print() const {
+  std::string text;
+  print_to(&text);
+  return text;
+}
+
+bool Type::equals(const Type& other) const noexcept {
+  if (this == &other) return true;
+  if (kind_ != other.kind_ || nodes_ != other.nodes_ || depth_ != other.depth_ || parts_.size() != other.parts_.size()) return false;
+  if (kind_ == TypeKind::kClass) return class_name_ == other.class_name_;
+  const auto same = [](const TypeRef& a, const TypeRef& b) { return a->equals(*b); };
+  if (kind_ != TypeKind::kUnion) return std::equal(parts_.begin(), parts_.end(), other.parts_.begin(), same);
+  // No member stands there twice: as many members, and each of these among those.
+  return std::all_of(parts_.begin(), parts_.end(), [&](const TypeRef& part) {
+    return std::any_of(other.parts_.begin(), other.parts_.end(), [&](const TypeRef& candidate) { return same(part, candidate); });
+  });
+}
+
+}  // namespace tenon::value

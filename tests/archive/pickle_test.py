@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Pickles of real PyTorch: what is read and written again is the same bytes; state dicts at protocols 2 to 5 hold what PyTorch says.
+
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+AGENT = os.environ.get("TENON_TEST_PICKLE_AGENT", "")
+
+
+def has_torch(python: str) -> bool:
+    with contextlib.suppress(OSError):
+        return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False, cwd="/").returncode == 0
+    return False
+
+
+def find_torches() -> dict[str, str]:
+    pythons = {"debian": os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"), "newest": os.environ.get("TENON_TORCH_NEWEST", "")}
+    return {name: python for name, python in pythons.items() if python and has_torch(python)}
+
+
+TORCHES = find_torches()
+
+
+def run_agent(tasks: list[list[str]]) -> list[list[str]]:
+    """The lines of each task, "ok" or "error …" last."""
+    said = subprocess.run(
+        [AGENT], input="".join("\t".join(task) + "\n" for task in tasks), capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    answers: list[list[str]] = [[]]
+    for line in said:
+        answers[-1].append(line)
+        if line == "ok" or line.startswith("error "):
+            answers.append([])
+    return answers[:-1]
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    with zipfile.ZipFile(archive) as container:
+        container.extractall(folder)
+    return next(folder.iterdir())
+
+
+class Case(unittest.TestCase):
+    torch = ""
+    folder: tempfile.TemporaryDirectory[str]
+    expected: dict[str, Any]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory(prefix="tenon-pickle-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        subprocess.run([TORCHES[cls.torch], "-B", str(HERE / "pickle_maker.py"), cls.folder.name], check=True, cwd=cls.folder.name)
+        cls.expected = json.loads((Path(cls.folder.name) / "expected.json").read_text(encoding="utf-8"))
+
+    def test_archives_are_written_again_byte_for_byte(self) -> None:
+        tasks = []
+        root = Path(self.folder.name)
+        for name in self.expected["archives"]:
+            folder = root / name.removesuffix(".pt")
+            place = unpack(root / name, folder)
+            for pickle in sorted(place.glob("*.pkl")):
+                tasks.append(["rewrite", str(pickle), str(place / pickle.stem), str(folder / f"{pickle.stem}.again")])
+        self.assertGreater(len(tasks), 60)
+        answers = run_agent(tasks)
+        self.assertEqual(len(answers), len(tasks))
+        storages = 0
+        for task, answer in zip(tasks, answers, strict=True):
+            with self.subTest(pickle=os.path.relpath(task[1], root)):
+                self.assertEqual(answer[-1], "ok")
+                self.assertEqual(Path(task[3]).read_bytes(), Path(task[1]).read_bytes())
+                self.assertEqual(answer[:-1], [str(i) for i in range(len(answer) - 1)])
+                storages += len(answer) - 1
+        self.assertGreater(storages, 200)
+
+    def test_state_dicts_hold_what_pytorch_says(self) -> None:
+        root = Path(self.folder.name)
+        tasks = []
+        places = []
+        for state in self.expected["state_dicts"]:
+            place = unpack(root / state["file"], root / state["file"].removesuffix(".pt"))
+            places.append(place)
+            tasks.append(["state_dict", str(place / "data.pkl"), str(place / "data")])
+        tensors = 0
+        for state, place, answer in zip(self.expected["state_dicts"], places, run_agent(tasks), strict=True):
+            with self.subTest(state_dict=state["file"]):
+                self.assertEqual(answer[-1], "ok")
+                lines = dict(line.split("\t", 1) for line in answer[:-1] if not line.endswith("\tother"))
+                others = [line.removesuffix("\tother").split(":")[0] for line in answer[:-1] if line.endswith("\tother")]
+                self.assertEqual(others, [name for name, tensor in state["entries"] if tensor is None])
+                self.assertEqual(list(lines), [name for name, tensor in state["entries"] if tensor is not None])
+                for name, tensor in state["entries"]:
+                    if tensor is not None:
+                        self.check_tensor(lines[name], tensor, place)
+                        tensors += 1
+        self.assertGreater(tensors, 150)
+
+    def check_tensor(self, line: str, tensor: dict[str, Any], place: Path) -> None:
+        kind, grad, layout, rest = line.split("\t")
+        self.assertEqual(kind, "parameter" if tensor["parameter"] else "tensor")
+        # A sparse tensor's requires_grad is not in Python's pickle.
+        if layout == "strided":
+            self.assertEqual(grad, "grad" if tensor["grad"] else "no grad")
+        self.assertEqual(layout, tensor["layout"])
+        parts = rest.split("; ")
+        if layout != "strided":
+            self.assertEqual(json.loads(parts.pop(0)), tensor["sizes"])
+        self.assertEqual(len(parts), len(tensor["parts"]))
+        for part, wanted in zip(parts, tensor["parts"], strict=True):
+            found = re.fullmatch(r"(\w+) (\[.*\]) (\[.*\]) (\d+) (\S+)(.*)", part)
+            self.assertIsNotNone(found, part)
+            assert found is not None
+            dtype, sizes, strides, offset, key, flags = found.groups()
+            self.assertEqual((dtype, json.loads(sizes), json.loads(strides)), (wanted["dtype"], wanted["sizes"], wanted["strides"]))
+            self.assertEqual((int(offset), flags), (wanted["offset"], wanted["flags"]))
+            self.assertEqual((place / "data" / key).read_bytes().hex(), wanted["bytes"])
+
+
+def load_tests(loader: unittest.TestLoader, _tests: unittest.TestSuite, _pattern: str | None) -> unittest.TestSuite:
+    suite = unittest.TestSuite()
+    for name in TORCHES:
+        suite.addTests(loader.loadTestsFromTestCase(type(f"Case_{name}", (Case,), {"torch": name})))
+    return suite
+
+
+if __name__ == "__main__":
+    if not AGENT:
+        sys.exit("TENON_TEST_PICKLE_AGENT is not set: CTest sets it")
+    if not TORCHES:
+        print("skipped: neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has a PyTorch")
+        sys.exit(77)
+    unittest.main(verbosity=2)

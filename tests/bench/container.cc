@@ -1,0 +1,100 @@
+// The container of an archive: 512 MiB in 100 records written to a file, against pwrite of the same bytes; opening 1,000 records.
+//
+// Both write to a new file in the same directory (TMPDIR, or /tmp), which is gone before the next round; nothing is made durable. The
+// writer makes checksums, headers, a directory and the name on top of the bytes. What is opened is checked at the level `structure`.
+
+#include <fcntl.h>
+
+#include "archive/file_mapping.h"
+#include "archive/file_output.h"
+#include "archive/zip_reader.h"
+#include "archive/zip_writer.h"
+#include "bench/bench.h"
+
+namespace {
+
+using namespace tenon::archive;
+using Bytes = std::vector<std::byte>;
+
+std::string folder() {
+  const char* const chosen = std::getenv("TMPDIR");
+  return chosen != nullptr ? chosen : "/tmp";
+}
+
+std::string our_path() { return folder() + "/tenon-bench-" + std::to_string(getpid()) + ".pt"; }
+
+void write_archive(const std::string& path, const Bytes& bytes, size_t records) {
+  auto output = FileOutput::create(path);
+  BENCH_CHECK(output.is_ok());
+  auto writer = ZipWriter::create(&output.value());
+  BENCH_CHECK(writer.is_ok());
+  const size_t each = bytes.size() / records;
+  for (size_t i = 0; i < records; ++i) {
+    BENCH_CHECK(writer.value().add("data/" + std::to_string(i), std::span(bytes).subspan(i * each, each)).is_ok());
+  }
+  BENCH_CHECK(writer.value().finish().is_ok());
+  BENCH_CHECK(output.value().commit(Durability::kNone).is_ok());
+}
+
+void write_bare(const std::string& path, const Bytes& bytes) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  BENCH_CHECK(fd >= 0);
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t now = pwrite(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    BENCH_CHECK(now > 0);
+    done += static_cast<size_t>(now);
+  }
+  close(fd);
+}
+
+void measure_writing(uint64_t nbytes, size_t rounds) {
+  const Bytes bytes(nbytes, std::byte{7});
+  const std::string path = our_path();
+  bench::Row row{"write an archive of " + bench::size_text(nbytes), "GB/s", "pwrite", {"ours/theirs", "at_least", 0.9}, {}, {}};
+  for (size_t round = 0; round <= rounds; ++round) {
+    int64_t begin = bench::now_ns();
+    write_archive(path, bytes, 100);
+    const auto ours_ns = static_cast<double>(bench::now_ns() - begin);
+    unlink(path.c_str());
+    begin = bench::now_ns();
+    write_bare(path, bytes);
+    const auto theirs_ns = static_cast<double>(bench::now_ns() - begin);
+    unlink(path.c_str());
+    if (round == 0) continue;  // warm-up
+    row.ours.push_back(static_cast<double>(nbytes) / ours_ns);
+    row.theirs.push_back(static_cast<double>(nbytes) / theirs_ns);
+  }
+  bench::print(row);
+}
+
+void measure_opening(uint64_t nbytes, size_t records, size_t rounds) {
+  const std::string path = our_path();
+  write_archive(path, Bytes(nbytes, std::byte{7}), records);
+  const std::string what = "open an archive of " + bench::size_text(nbytes) + ", " + std::to_string(records) + " records";
+  bench::Row row{what, "ms", "", {"ours", "at_most", 1}, {}, {}};
+  for (size_t round = 0; round <= rounds; ++round) {
+    const int64_t begin = bench::now_ns();
+    {
+      auto source = FileMapping::open(path);
+      BENCH_CHECK(source.is_ok());
+      auto reader = ZipReader::open(std::move(source.value()));
+      BENCH_CHECK(reader.is_ok() && reader.value()->records().size() == records);
+    }
+    if (round > 0) row.ours.push_back(static_cast<double>(bench::now_ns() - begin) / 1e6);
+  }
+  unlink(path.c_str());
+  bench::print(row);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (bench::wants_smoke(argc, argv)) {
+    measure_writing(uint64_t{1} << 20, 1);
+    measure_opening(uint64_t{1} << 20, 10, 1);
+    return 0;
+  }
+  measure_writing(uint64_t{512} << 20, 9);
+  measure_opening(uint64_t{512} << 20, 1000, 50);
+  return 0;
+}

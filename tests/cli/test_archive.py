@@ -1,0 +1,107 @@
+"""tenon inspect and tenon verify of module archives: those that old versions of PyTorch wrote, and broken ones."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import SOURCE, read_json, run
+
+GOLDEN = SOURCE / "tests/golden/module"
+GOOD = sorted(path for path in GOLDEN.glob("*/net.pt") if path.parent.name != "1.2.0")
+
+
+
+def flip(path: Path, end: str, out: Path) -> Path:
+    """The archive with one byte changed in the middle of a record that is stored."""
+    report = read_json("inspect", path)
+    record = next(each for each in report["records"] if each["name"].endswith(end))
+    assert not record["deflated"]
+    data = bytearray(path.read_bytes())
+    data[record["offset"] + record["nbytes"] // 2] ^= 0x40
+    out.write_bytes(data)
+    return out
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.parent.name)
+def test_what_old_versions_wrote(path: Path) -> None:
+    report = read_json("inspect", path)
+    with zipfile.ZipFile(path) as file:
+        infos = file.infolist()
+        assert [record["nbytes"] for record in report["records"]] == [info.file_size for info in infos]
+        assert [record["nbytes_in_file"] for record in report["records"]] == [info.compress_size for info in infos]
+        code = {info.filename.split("/", 1)[1]: file.read(info).decode() for info in infos if info.filename.endswith(".py")}
+    assert {each["name"]: each["text"] for each in report["code"]} == code
+    assert report["error"] is None
+    assert report["modules"][0]["path"] == ""
+    assert len(report["modules"]) > 1
+    used = [tensor["storage"] for tensor in report["tensors"] if tensor["storage"] is not None]
+    assert sorted(set(used)) == list(range(len(report["storages"])))
+    assert [storage["tensors"] for storage in report["storages"]] == [used.count(i) for i in range(len(report["storages"]))]
+    assert any(method["path"] == "forward" and method["head"].startswith("def forward(") for method in report["methods"])
+
+    text = run("inspect", path)
+    assert (text.returncode, text.stderr) == (0, "")
+    for tensor in report["tensors"]:
+        assert any(line.split()[:2] == [tensor["path"], tensor["kind"]] for line in text.stdout.splitlines()), tensor
+    for record in report["records"]:
+        assert record["name"] in text.stdout
+    assert "def forward(" not in text.stdout.split("\ncode\n")[1]
+    assert "def forward(" in run("inspect", "--code", path).stdout.split("\ncode\n")[1]
+
+    assert run("verify", path).stdout.startswith(f"{path}: good: {len(report['records'])} records, {len(report['tensors'])} tensors")
+    assert read_json("verify", path)["ok"] is True
+
+
+def test_what_is_refused_by_name() -> None:
+    old = GOLDEN / "1.2.0" / "net.pt"
+    for command in ("inspect", "verify"):
+        done = run(command, old)
+        assert done.returncode == 1
+        assert "model.json" in done.stderr
+    # What can be shown is.
+    assert "model.json" in run("inspect", old).stdout
+
+
+def test_a_zip_file_of_somebody_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("folder/letter.txt", "hello")
+    report = read_json("inspect", path, rc=1)
+    assert [record["name"] for record in report["records"]] == ["letter.txt"]
+    assert report["error"]["code"]
+    done = run("verify", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("tenon: ")
+
+
+def test_a_flipped_bit_of_a_tensor_is_found_by_verify(tmp_path: Path) -> None:
+    bad = flip(GOOD[-1], "data/0", tmp_path / "bad.pt")
+    assert run("inspect", bad).returncode == 0  # level structure: tensors are not read
+    done = run("verify", bad)
+    assert done.returncode == 1
+    assert "data/0" in done.stderr
+    report = read_json("verify", bad, rc=1)
+    assert report["ok"] is False
+    assert report["error"]["details"]["record"].endswith("data/0")
+
+
+def test_a_flipped_bit_of_a_pickle_is_found_at_once(tmp_path: Path) -> None:
+    bad = flip(GOOD[-1], "data.pkl", tmp_path / "bad.pt")
+    for command in ("inspect", "verify"):
+        done = run(command, bad)
+        assert done.returncode == 1
+        assert "data.pkl" in done.stderr
+
+
+def test_a_truncated_file(tmp_path: Path) -> None:
+    whole = GOOD[-1].read_bytes()
+    for length in (4, 100, len(whole) // 2, len(whole) - 1):
+        path = tmp_path / f"{length}.pt"
+        path.write_bytes(whole[:length])
+        for command in ("inspect", "verify"):
+            done = run(command, path)
+            assert done.returncode == 1, length
+            assert done.stderr.startswith("tenon: "), length
+            assert done.stderr.count("\n") == 1

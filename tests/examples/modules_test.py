@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""The examples with modules, which every language has under the same names: what they print, and that real PyTorch runs what they write.
+
+export_mlp FILE is loaded and run, and compared with the same layers computed by PyTorch. replace_weights FILE OUT gets the TorchScript
+model in silero-vad, or an archive of tests/golden if that is not installed: every parameter of float32 is half of what it was, everything
+else is what it was. inspect_module FILE prints the tree of an archive of tests/golden.
+
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch, and what is printed
+is right.
+
+usage: modules_test.py export_mlp|replace_weights|inspect_module COMMAND...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "module" / "2.2.0" / "net.pt"
+
+RUN_MLP = """
+import sys, torch
+import torch.nn.functional as F
+files = {"labels.txt": ""}
+mlp = torch.jit.load(sys.argv[1], _extra_files=files)
+assert files["labels.txt"] in ("cat\\ndog\\nowl\\n", b"cat\\ndog\\nowl\\n"), files
+own = dict(mlp.named_parameters())
+assert list(own) == ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"], list(own)
+for tensor in own.values():
+    assert tensor.requires_grad and tensor.flatten()[:8].tolist() == [-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, -0.75][: tensor.numel()]
+x = torch.arange(20.0).reshape(5, 4) / 7 - 1
+want = F.linear(F.relu(F.linear(x, own["fc1.weight"], own["fc1.bias"])), own["fc2.weight"], own["fc2.bias"])
+assert torch.equal(mlp(x), want) and want.abs().max() > 0.1
+mlp(x).sum().backward()
+assert own["fc1.weight"].grad is not None
+"""
+
+COMPARE = """
+import sys, torch
+old, new = (torch.jit.load(file) for file in sys.argv[1:3])
+parameters = dict(old.named_parameters())
+was, now = old.state_dict(), new.state_dict()
+assert list(was) == list(now)
+halved = 0
+for name, tensor in was.items():
+    half = name in parameters and tensor.dtype == torch.float32 and tensor.is_contiguous()
+    halved += half
+    assert now[name].dtype == tensor.dtype and torch.equal(now[name], tensor * 0.5 if half else tensor), name
+assert halved == int(sys.argv[3]), (halved, sys.argv[3])
+assert [str(m.code) for m in old.modules() if hasattr(m, "forward")] == [str(m.code) for m in new.modules() if hasattr(m, "forward")]
+if "silero" in sys.argv[1]:
+    out = new(torch.zeros(1, 512), 16000)
+    assert out.shape == (1, 1) and 0 <= out.item() <= 1 and out.item() != old(torch.zeros(1, 512), 16000).item()
+"""
+
+INSPECTED = [
+    "__torch__.Net, version 5, 18 records",
+    "  parameter weight: Tensor float32 [2, 3]",
+    "  parameter nothing: NoneType",
+    "  attribute nested: List[List[int]]",
+    "  submodule child: __torch__.parts.Child",
+    "    parameter gain: Tensor float32 [3]",
+    "    buffer offset: Tensor float32 []",
+    "  method halves",
+    "warning: 2 tables of source positions (.debug_pkl) are not written again",
+]
+
+
+def has_torch(python: str) -> bool:
+    with contextlib.suppress(OSError):
+        return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False, cwd="/").returncode == 0
+    return False
+
+
+def run_in_pytorch(program: str, *arguments: str | Path) -> int:
+    pythons = [os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"), os.environ.get("TENON_TORCH_NEWEST", "")]
+    ran = 0
+    for python in pythons:
+        if python and has_torch(python):
+            subprocess.run([python, "-B", "-W", "ignore", "-c", program, *map(str, arguments)], check=True, cwd="/")
+            ran += 1
+    return 0 if ran else 77
+
+
+def run_example(command: list[str], *arguments: str | Path) -> str:
+    output = subprocess.run([*command, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(output, end="")
+    return output
+
+
+def printed(pattern: str, output: str) -> re.Match[str]:
+    found = re.search(pattern, output, flags=re.MULTILINE)
+    if found is None:
+        sys.exit(f"not printed: {pattern}")
+    return found
+
+
+def check_export_mlp(command: list[str], folder: Path) -> int:
+    file = folder / "mlp.pt"
+    printed(rf"^{re.escape(str(file))}: 11 records, \d+ bytes, for PyTorch 1\.\d+ and later$", run_example(command, file))
+    return run_in_pytorch(RUN_MLP, file)
+
+
+def check_replace_weights(command: list[str], folder: Path) -> int:
+    silero = importlib.util.find_spec("silero_vad")
+    file = Path(silero.origin).parent / "data" / "silero_vad.jit" if silero and silero.origin else GOLDEN
+    out = folder / "new.pt"
+    n_new = printed(rf"^{re.escape(str(out))}: (\d+) parameters replaced$", run_example(command, file, out)).group(1)
+    return run_in_pytorch(COMPARE, file, out, n_new)
+
+
+def check_inspect_module(command: list[str], _folder: Path) -> int:
+    output = run_example(command, GOLDEN)
+    for line in INSPECTED:
+        printed(f"^{re.escape(line)}$", output)
+    return 0
+
+
+CHECKS = {"export_mlp": check_export_mlp, "replace_weights": check_replace_weights, "inspect_module": check_inspect_module}
+
+
+def main() -> int:
+    if len(sys.argv) < 3 or sys.argv[1] not in CHECKS:
+        sys.exit(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        return CHECKS[sys.argv[1]](sys.argv[2:], Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+// libFuzzer target: whatever the bytes are, reading them must end in a typed error with its place, or in values that survive being written
+// and read again.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "archive/pickle_from_values.h"
+#include "archive/pickle_reader.h"
+#include "archive/pickle_state_dict.h"
+#include "archive/pickle_to_values.h"
+#include "value/compare.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::archive;
+
+void require(bool holds, const char* what, const std::string& more = "") {
+  if (holds) return;
+  std::fprintf(stderr, "pickle_fuzz: %s: %s\n", what, more.c_str());
+  std::abort();
+}
+
+void check_refusal(const Status& status) {
+  const Code code = status.code();
+  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted, "an unexpected code", status.message());
+  bool has_offset = false;
+  for (const Detail& detail : status.info()->details) has_offset |= detail.key == "offset";
+  require(has_offset, "a refusal without its place", status.message());
+}
+
+// Nothing of what the bytes name is there, so all storages are of no bytes: a size costs nothing.
+Result<value::StorageValueRef> find_storage(const PickledStorage& wanted) {
+  Result<value::StorageValueRef> made = value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+  if (!made.is_ok()) return Status(Code::kCorrupt, made.status().message()).with("offset", "of the record");
+  return made;
+}
+
+PickleReadOptions options_of(PickleDialect dialect) {
+  PickleReadOptions options;
+  options.dialect = dialect;
+  options.limits.max_nodes = 100'000;
+  options.limits.max_names_nbytes = 1'000'000;
+  return options;
+}
+
+std::vector<std::byte> write(const value::ValueRef& root, SequentialKeys* keys) {
+  FromValuesOptions options;
+  options.name_storage = keys->namer();
+  Result<std::vector<std::byte>> written = values_to_pickle(root, options);
+  if (!written.is_ok()) {
+    // The layouts that only torch.save has.
+    require(written.status().code() == Code::kUnsupported, "what was read cannot be written", written.status().message());
+    return {};
+  }
+  return std::move(written).value();
+}
+
+void check_values(std::span<const std::byte> bytes) {
+  const PickleReadOptions options = options_of(PickleDialect::kModule);
+  Result<PickleTree> tree = read_pickle(bytes, options);
+  if (!tree.is_ok()) return check_refusal(tree.status());
+  ToValuesOptions to_values;
+  to_values.find_storage = find_storage;
+  to_values.limits = options.limits;
+  Result<UnpickledValue> first = pickle_to_values(tree.value(), to_values);
+  if (!first.is_ok()) return check_refusal(first.status());
+
+  SequentialKeys keys;
+  const std::vector<std::byte> written = write(first.value().root, &keys);
+  if (written.empty()) return;
+  Result<PickleTree> second_tree = read_pickle(written, options_of(PickleDialect::kModule));
+  require(second_tree.is_ok(), "what was written is refused", second_tree.status().message());
+  to_values.find_storage = [&](const PickledStorage& wanted) -> Result<value::StorageValueRef> {
+    return keys.storages().at(std::stoul(std::string(wanted.key)));
+  };
+  Result<UnpickledValue> second = pickle_to_values(second_tree.value(), to_values);
+  require(second.is_ok(), "what was written is no value", second.status().message());
+  const auto difference = value::difference(*first.value().root, *second.value().root);
+  require(!difference, "a round changes the value", difference.value_or(""));
+  SequentialKeys more_keys;
+  require(write(second.value().root, &more_keys) == written, "a second round gives other bytes");
+}
+
+void check_state_dict(std::span<const std::byte> bytes) {
+  const PickleReadOptions options = options_of(PickleDialect::kGeneral);
+  Result<PickleTree> tree = read_pickle(bytes, options);
+  if (!tree.is_ok()) return check_refusal(tree.status());
+  StateDictOptions state_dict;
+  state_dict.find_storage = find_storage;
+  state_dict.any_device = true;
+  state_dict.limits = options.limits;
+  const Status status = pickle_state_dict(tree.value(), state_dict).status();
+  if (!status.is_ok()) check_refusal(status);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
+  check_values(bytes);
+  check_state_dict(bytes);
+  return 0;
+}

@@ -1,0 +1,174 @@
+// Works on module archives. Told on stdin what to do, one task per line with tabs between its words:
+//
+//   rewrite <in> <out> <map, private or fill>     imports and exports again; prints what the reports say
+//   add <in> <out> <number>                       adds the number to every float parameter
+//   twice <in> <out> <method>                     replaces the method by one that returns twice what it returned
+//   combine <out> <in> <in> ...                   a new root whose forward returns the tuple of what theirs return
+//   swap <in> <path> <other> <out>                another archive's root takes the place of a submodule
+//   build <name> <out>
+//   names                                         of what `build` knows
+//   version <in> <out> <version>                  exports as that version
+//
+// and ends every task with a line "ok", or "error <code> <message>".
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "models.h"
+#include "module/export.h"
+#include "module/import.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::module;
+using value::Value;
+using value::ValueKind;
+
+using Words = std::vector<std::string>;
+
+Status save(const Module& module, const std::string& path, int version = 0) {
+  ExportOptions options;
+  options.file_version = version;
+  ExportReport report;
+  TENON_TRY(export_module(module, path, archive::Durability::kNone, options, &report));
+  std::cout << "exported version " << report.version << " records " << report.records << " oldest " << report.oldest_pytorch << "\n";
+  return Status::ok();
+}
+
+Result<Ref<Module>> load(const std::string& path, const std::string& how = "map") {
+  ImportOptions options;
+  if (how == "private") options.tensors = Tensors::kMapPrivate;
+  if (how == "fill") {
+    options.tensors = Tensors::kFill;
+    options.check = archive::Check::kAll;
+  }
+  TENON_ASSIGN(Ref<Module> module, import_module(path, options));
+  const ImportReport& report = module->package().report;
+  std::cout << "imported version " << report.version << " mapped " << report.mapped_tensors << " filled " << report.filled_tensors << "\n";
+  for (const std::string& warning : report.warnings) std::cout << "warning " << warning << "\n";
+  return module;
+}
+
+// The tensor with `number` added to each element of its storage.
+Result<ValueRef> added(const value::TensorValue& tensor, float number) {
+  const value::StorageValue& old = *tensor.storage();
+  storage::StorageOptions options;
+  options.is_private = true;
+  TENON_ASSIGN(Ref<storage::Storage> bytes, storage::Storage::create_from(options, old.data(), old.nbytes()));
+  TENON_ASSIGN(std::byte * data, bytes->data_mut());
+  for (uint64_t i = 0; i < old.numel(); ++i) {
+    float element = 0;
+    std::memcpy(&element, data + i * sizeof element, sizeof element);
+    element += number;
+    std::memcpy(data + i * sizeof element, &element, sizeof element);
+  }
+  value::StridedSpec spec;
+  TENON_ASSIGN(spec.storage, value::StorageValue::whole(value::ScalarType::kFloat, std::move(bytes)));
+  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  spec.offset = tensor.offset();
+  spec.requires_grad = tensor.requires_grad();
+  TENON_ASSIGN(value::TensorValueRef made, value::TensorValue::create(std::move(spec)));
+  return Value::of_tensor(std::move(made));
+}
+
+Status add_to_parameters(const std::string& in, const std::string& out, float number) {
+  TENON_ASSIGN(Ref<Module> module, load(in));
+  TENON_ASSIGN(const std::vector<NamedTensor> tensors, module->tensors());
+  std::vector<const value::TensorValue*> done;
+  for (const NamedTensor& named : tensors) {
+    TENON_ASSIGN(const Member member, module->find(named.name));
+    if (member.kind != MemberKind::kParameter) continue;
+    const value::TensorValue& tensor = *member.value->as_tensor();
+    if (tensor.type() != value::ScalarType::kFloat || tensor.layout() != value::TensorLayout::kStrided || !tensor.storage()->bytes())
+      continue;
+    // A shared one has the new value under its other names already.
+    if (std::find(done.begin(), done.end(), &tensor) != done.end()) continue;
+    TENON_ASSIGN(ValueRef made, added(tensor, number));
+    done.push_back(made->as_tensor().get());
+    TENON_TRY(module->set(named.name, std::move(made)));
+  }
+  return save(*module, out);
+}
+
+Status combine(const Words& words) {
+  TENON_ASSIGN(Ref<Module> root, Module::create("Combined"));
+  std::string calls;
+  for (size_t i = 2; i < words.size(); ++i) {
+    TENON_ASSIGN(Ref<Module> part, load(words[i]));
+    const std::string name = "part" + std::to_string(i - 2);
+    TENON_TRY(root->add_submodule(name, part));
+    calls += "self." + name + ".forward(x), ";
+  }
+  TENON_TRY(root->define("def forward(self, x: Tensor):\n  return (" + calls + ")\n"));
+  return save(*root, words[1]);
+}
+
+Status twice(const std::string& in, const std::string& out, const std::string& method) {
+  TENON_ASSIGN(Ref<Module> module, load(in));
+  TENON_TRY(module->define("def " + method + "_before(self, x: Tensor) -> Tensor:\n  return x\n"));
+  TENON_TRY(module->remove(method + "_before"));
+  TENON_ASSIGN(const Member old, module->find(method));
+  std::string source = old.source;
+  // The old one under another name, at the level of a file.
+  source.replace(source.find("def " + method), 4 + method.size(), "def " + method + "_once");
+  std::string dedented;
+  std::istringstream lines(source);
+  for (std::string line; std::getline(lines, line);) dedented += line.substr(std::min<size_t>(2, line.size())) + "\n";
+  TENON_TRY(module->define(dedented));
+  TENON_TRY(module->define("def " + method + "(self, x: Tensor) -> Tensor:\n  return self." + method + "_once(x) * 2\n"));
+  return save(*module, out);
+}
+
+Status swap(const Words& words) {
+  TENON_ASSIGN(Ref<Module> module, load(words[1]));
+  TENON_ASSIGN(Ref<Module> other, load(words[3]));
+  TENON_TRY(module->set_submodule(words[2], other));
+  return save(*module, words[4]);
+}
+
+Status run(const Words& words) {
+  const auto is = [&](const char* task, size_t n_words) { return words[0] == task && words.size() >= n_words; };
+  if (is("rewrite", 4)) {
+    TENON_ASSIGN(const Ref<Module> module, load(words[1], words[3]));
+    return save(*module, words[2]);
+  }
+  if (is("add", 4)) return add_to_parameters(words[1], words[2], std::stof(words[3]));
+  if (is("twice", 4)) return twice(words[1], words[2], words[3]);
+  if (is("combine", 3)) return combine(words);
+  if (is("swap", 5)) return swap(words);
+  if (is("build", 3)) {
+    TENON_ASSIGN(const Ref<Module> module, build_model(words[1]));
+    return save(*module, words[2]);
+  }
+  if (is("version", 4)) {
+    TENON_ASSIGN(const Ref<Module> module, load(words[1]));
+    return save(*module, words[2], std::stoi(words[3]));
+  }
+  if (is("names", 1)) {
+    for (const std::string& name : model_names()) std::cout << name << "\n";
+    return Status::ok();
+  }
+  return Status(Code::kInvalidArgument, "no such task: " + words[0]);
+}
+
+}  // namespace
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    Words words;
+    std::istringstream stream(line);
+    for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
+    const Status status = run(words);
+    if (status.is_ok()) {
+      std::cout << "ok" << std::endl;
+    } else {
+      std::cout << "error " << code_name(status.code()) << " " << status.message() << std::endl;
+    }
+  }
+  return 0;
+}

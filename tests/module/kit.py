@@ -1,0 +1,96 @@
+"""The agent that works on archives, and the PyTorch that runs what it makes.
+
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MODELS = HERE.parent / "models"
+AGENT = os.environ.get("TENON_TEST_MODULE_AGENT", "")
+
+
+def has_torch(python: str) -> bool:
+    with contextlib.suppress(OSError):
+        return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False, cwd="/").returncode == 0
+    return False
+
+
+def find_torches() -> dict[str, str]:
+    pythons = {"debian": os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"), "newest": os.environ.get("TENON_TORCH_NEWEST", "")}
+    return {name: python for name, python in pythons.items() if python and has_torch(python)}
+
+
+TORCHES = find_torches()
+
+
+class Agent:
+    """What the agent said to each of its tasks: the lines before the last, which is "ok" or "error …"."""
+
+    def __init__(self, tasks: list[list[str]]):
+        done = subprocess.run(
+            [AGENT], input="".join("\t".join(task) + "\n" for task in tasks), capture_output=True, text=True, check=False
+        )
+        self.answers: list[list[str]] = [[]]
+        for line in done.stdout.splitlines():
+            self.answers[-1].append(line)
+            if line == "ok" or line.startswith("error "):
+                self.answers.append([])
+        self.answers.pop()
+        assert done.returncode == 0 and len(self.answers) == len(tasks), f"the agent ended with {done.returncode}: {done.stderr}"
+
+    def failures(self) -> list[str]:
+        return [answer[-1] for answer in self.answers if answer[-1] != "ok"]
+
+
+def tell(*task: str | Path) -> list[str]:
+    """One task. What it printed, without the "ok"; an error is a failure of the test."""
+    (answer,) = Agent([[str(word) for word in task]]).answers
+    assert answer[-1] == "ok", f"{task}: {answer[-1]}"
+    return answer[:-1]
+
+
+def refusal(*task: str | Path) -> str:
+    """One task, which must be refused: the error."""
+    (answer,) = Agent([[str(word) for word in task]]).answers
+    assert answer[-1].startswith("error "), f"{task} was done"
+    return answer[-1]
+
+
+def run_python(python: str, *arguments: str | Path) -> str:
+    done = subprocess.run(
+        [python, "-B", "-W", "ignore", *map(str, arguments)], capture_output=True, text=True, check=False, cwd=MODELS,
+        env=os.environ | {"PYTHONPATH": str(MODELS)},
+    )
+    assert done.returncode == 0, f"{arguments}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+class TorchCase(unittest.TestCase):
+    """A folder that goes when the class is done."""
+
+    folder: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls._temporary = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls._temporary.name)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls._temporary.cleanup()
+
+
+def main() -> None:
+    if not TORCHES:
+        print("no PyTorch here")
+        sys.exit(77)
+    unittest.main(module="__main__", verbosity=2)

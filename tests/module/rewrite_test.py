@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Archives that PyTorch wrote, imported and exported again: each runs as before, in both PyTorch, and its records are the same."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+
+import kit
+
+SILERO = """
+import sys, torch
+old, new = (torch.jit.load(path) for path in sys.argv[1:3])
+torch.manual_seed(5)
+x = torch.randn(1, int(sys.argv[3]))
+for rate in (8000, 16000):
+    outputs = []
+    for model in (old, new):
+        model.reset_states()
+        chunks = x[:, : 256 * (rate // 8000)]
+        outputs.append([model(chunks, rate) for _ in range(3)])
+    assert all(torch.equal(a, b) for a, b in zip(*outputs)), rate
+assert [n for n, _ in old.named_parameters()] == [n for n, _ in new.named_parameters()]
+print("equal")
+"""
+
+
+def rewrite_all(folder: Path, out: Path, how: str) -> None:
+    out.mkdir()
+    names = sorted(path.name for path in folder.glob("*.pt"))
+    answers = kit.Agent([["rewrite", str(folder / name), str(out / name), how] for name in names]).answers
+    failed = [f"{name}: {answer[-1]}" for name, answer in zip(names, answers, strict=True) if answer[-1] != "ok"]
+    assert not failed, "\n".join(failed)
+
+
+class Rewrite(kit.TorchCase):
+    def test_zoo(self) -> None:
+        for writer, python in kit.TORCHES.items():
+            folder = self.folder / writer
+            kit.run_python(python, "write_archives.py", folder)
+            index = json.loads((folder / "index.json").read_text())["models"]
+            self.assertGreaterEqual(sum("left_out" not in entry for entry in index.values()), 30)
+            for how in ("map", "private", "fill"):
+                again = self.folder / f"{writer}-{how}"
+                rewrite_all(folder, again, how)
+                runners = kit.TORCHES if how == "map" else {writer: python}
+                for runner, other in runners.items():
+                    with self.subTest(written_by=writer, run_by=runner, tensors=how):
+                        said = kit.run_python(other, "check_archives.py", folder, "--renamed", again)
+                        print(f"{writer}, {how}, run by {runner}: {said.strip().splitlines()[-1]}")
+                shutil.rmtree(again)
+
+    def test_versions(self) -> None:
+        for writer, python in kit.TORCHES.items():
+            folder, again = self.folder / f"versions-{writer}", self.folder / f"versions-{writer}-again"
+            kit.run_python(python, "version_archives.py", folder)
+            rewrite_all(folder, again, "map")
+            kit.run_python(python, "check_archives.py", folder, "--renamed", again)
+
+    def test_silero(self) -> None:
+        spec = importlib.util.find_spec("silero_vad")
+        if spec is None or spec.origin is None:
+            self.skipTest("no silero_vad here")
+        old = Path(spec.origin).parent / "data" / "silero_vad.jit"
+        for how in ("map", "fill"):
+            new = self.folder / f"silero-{how}.jit"
+            self.assertIn("imported version 3", kit.tell("rewrite", old, new, how)[0])
+            self.assertEqual(subprocess.run([os.environ.get("TENON_PYTHON", "python3"), kit.MODELS / "archive_compare.py", old, new], check=False).returncode, 0)
+            for python in kit.TORCHES.values():
+                self.assertEqual(kit.run_python(python, "-c", SILERO, old, new, "512").strip(), "equal")
+
+
+if __name__ == "__main__":
+    kit.main()

@@ -1,0 +1,113 @@
+// Pickles written by hand, and storages for the tensors in them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive/pickle_from_values.h"
+#include "archive/pickle_reader.h"
+#include "archive/pickle_to_values.h"
+#include "storage/storage.h"
+
+namespace tenon::archive::test {
+
+using Bytes = std::vector<std::byte>;
+
+// The characters of a literal, NULs and all: bytes("\x80\x02N.").
+template <size_t n>
+Bytes bytes(const char (&literal)[n]) {
+  Bytes out(n - 1);
+  if (n > 1) std::memcpy(out.data(), literal, n - 1);
+  return out;
+}
+
+inline Bytes bytes_of(std::string_view text) {
+  Bytes out(text.size());
+  if (!text.empty()) std::memcpy(out.data(), text.data(), text.size());
+  return out;
+}
+
+inline std::string text_of(const Bytes& of) { return {reinterpret_cast<const char*>(of.data()), of.size()}; }
+
+inline std::string u32(uint32_t value) {
+  std::string out(4, '\0');
+  for (size_t i = 0; i < 4; ++i) out[i] = static_cast<char>(value >> (8 * i));
+  return out;
+}
+
+inline std::string u64(uint64_t value) { return u32(static_cast<uint32_t>(value)) + u32(static_cast<uint32_t>(value >> 32)); }
+
+// BINUNICODE without a memo.
+inline std::string str(std::string_view text) { return "X" + u32(static_cast<uint32_t>(text.size())) + std::string(text); }
+
+inline std::string proto2(const std::string& body) { return "\x80\x02" + body + "."; }
+
+// A storage as PyTorch spells it out, without its memo.
+inline std::string storage(std::string_view key, uint8_t numel, std::string_view type = "FloatStorage", std::string_view device = "cpu") {
+  return "(" + str("storage") + "ctorch\n" + std::string(type) + "\n" + str(key) + str(device) + "K" + static_cast<char>(numel) + "tQ";
+}
+
+inline const std::string kHooks = "ccollections\nOrderedDict\n)R";
+
+// A contiguous tensor of one dimension over `storage`.
+inline std::string tensor(const std::string& storage, uint8_t numel) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + "K" + std::string(1, '\0') + "(K" + static_cast<char>(numel) + "t(K\x01t\x89" +
+         kHooks + "tR";
+}
+
+inline PickleReadOptions general() {
+  PickleReadOptions options;
+  options.dialect = PickleDialect::kGeneral;
+  return options;
+}
+
+inline std::string detail(const Status& status, const std::string& key) {
+  if (status.is_ok()) return "";
+  for (const Detail& entry : status.info()->details) {
+    if (entry.key == key) return entry.value;
+  }
+  return "";
+}
+
+inline void expect_error(const Status& status, Code code, std::string_view part) {
+  EXPECT_EQ(status.code(), code) << status.message();
+  EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  EXPECT_EQ(detail(status, "record"), "data.pkl") << status.message();
+  EXPECT_FALSE(detail(status, "offset").empty()) << status.message();
+}
+
+// A new storage for each call, filled with what its key says.
+class Storages {
+ public:
+  FindStorage finder() {
+    return [this](const PickledStorage& wanted) -> Result<value::StorageValueRef> {
+      calls.emplace_back(wanted.key);
+      const bool is_meta = wanted.device == "meta";
+      if (is_meta) return value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
+      const std::vector<char> content(static_cast<size_t>(wanted.numel) * value::scalar_type_info(wanted.type).nbytes, wanted.key.front());
+      storage::StorageOptions options;
+      options.is_private = true;
+      TENON_ASSIGN(Ref<storage::Storage> made, storage::Storage::create_from(options, content.data(), content.size()));
+      return value::StorageValue::create(wanted.type, wanted.numel, std::move(made));
+    };
+  }
+  std::vector<std::string> calls;
+};
+
+// Bytes to values, whatever fails.
+inline Result<UnpickledValue> unpickle(const std::string& pickle, Storages* storages = nullptr, ToValuesOptions options = {}) {
+  const Bytes content = bytes_of(pickle);
+  TENON_ASSIGN(const PickleTree tree, read_pickle(content, {}));
+  Storages own;
+  if (!options.find_storage) options.find_storage = (storages != nullptr ? storages : &own)->finder();
+  return pickle_to_values(tree, options);
+}
+
+}  // namespace tenon::archive::test

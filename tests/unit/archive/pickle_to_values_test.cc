@@ -1,0 +1,308 @@
+#include "archive/pickle_to_values.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "unit/archive/pickle_support.h"
+
+namespace tenon::archive {
+namespace {
+
+using namespace test;
+using value::ScalarType;
+using value::TensorLayout;
+using value::ValueKind;
+using value::ValueRef;
+
+const std::string kNul(1, '\0');
+
+// For what must be read.
+ValueRef good(const std::string& body, Storages* storages = nullptr) {
+  Result<UnpickledValue> result = unpickle(proto2(body), storages);
+  EXPECT_TRUE(result.is_ok()) << result.status().message();
+  return result.is_ok() ? result.value().root : value::Value::none();
+}
+
+void expect_bad(const std::string& body, Code code, std::string_view part) {
+  SCOPED_TRACE(part);
+  expect_error(unpickle(proto2(body)).status(), code, part);
+}
+
+std::string put(uint8_t number) { return "q" + std::string(1, static_cast<char>(number)); }
+std::string get(uint8_t number) { return "h" + std::string(1, static_cast<char>(number)); }
+std::string build(const std::string& name, const std::string& list) { return "ctorch.jit._pickle\n" + name + "\n(" + list + "tR"; }
+std::string tagged(const std::string& inner, const std::string& type) {
+  return "ctorch.jit._pickle\nrestore_type_tag\n" + inner + str(type) + "\x86R";
+}
+
+TEST(PickleToValues, PlainValues) {
+  const ValueRef root = good("(N\x88K\x05G\x3f\xf8" + std::string(6, '\0') + str("text") + "ctorch\ndevice\n" + str("cuda:1") +
+                             "\x85Rcbuiltins\ncomplex\nG\x3f\xf8" + std::string(6, '\0') + "G\xbf\xf8" + std::string(6, '\0') + "\x86Rt");
+  ASSERT_TRUE(root->is(ValueKind::kTuple));
+  ASSERT_EQ(root->items().size(), 7U);
+  EXPECT_TRUE(root->items()[0]->is(ValueKind::kNone));
+  EXPECT_TRUE(root->items()[1]->as_bool());
+  EXPECT_EQ(root->items()[2]->as_int(), 5);
+  EXPECT_EQ(root->items()[3]->as_float(), 1.5);
+  EXPECT_EQ(root->items()[4]->as_str(), "text");
+  EXPECT_EQ(root->items()[5]->as_device(), "cuda:1");
+  EXPECT_EQ(root->items()[6]->as_complex(), std::complex<double>(1.5, -1.5));
+}
+
+TEST(PickleToValues, TypedLists) {
+  const ValueRef ints = good(build("build_intlist",
+                                   "](K\x01K\x02"
+                                   "e"));
+  EXPECT_EQ(ints->declared_type()->print(), "List[int]");
+  EXPECT_EQ(ints->items().size(), 2U);
+  EXPECT_EQ(good(build("build_doublelist", "]"))->declared_type()->print(), "List[float]");
+  EXPECT_EQ(good(build("build_boollist",
+                       "](\x88"
+                       "e"))
+                ->declared_type()
+                ->print(),
+            "List[bool]");
+  EXPECT_EQ(good(build("build_tensorlist", "](" + tensor(storage("0", 1), 1) + "e"))->declared_type()->print(), "List[Tensor]");
+  EXPECT_EQ(good(tagged("](" + str("a") + "e", "List[str]"))->declared_type()->print(), "List[str]");
+  const ValueRef dict = good(tagged("}(" + str("a") + "K\x01u", "Dict[str, int]"));
+  EXPECT_EQ(dict->declared_type()->print(), "Dict[str, int]");
+  ASSERT_NE(dict->find("a"), nullptr);
+  EXPECT_EQ((*dict->find("a"))->as_int(), 1);
+}
+
+// Versions 1 and 2 leave other lists bare: the code knows their types.
+TEST(PickleToValues, BareContainersHaveNoType) {
+  const ValueRef root = good("](" + str("a") + "}(K\x01Nu" + "e");
+  EXPECT_FALSE(root->declared_type());
+  EXPECT_FALSE(root->items()[1]->declared_type());
+}
+
+TEST(PickleToValues, SharedNodesAreOneValue) {
+  Storages storages;
+  const std::string shared = storage("0", 6) + put(0);
+  const ValueRef root = good("(" + tensor(shared, 6) + put(1) + get(1) + tensor(get(0), 3) + tensor(storage("0", 6), 6) +
+                                 build("build_intlist", "]") + put(2) + get(2) + "t",
+                             &storages);
+  const auto items = root->items();
+  EXPECT_EQ(items[0].get(), items[1].get());
+  EXPECT_NE(items[0].get(), items[2].get());
+  EXPECT_EQ(items[0]->as_tensor()->storage().get(), items[2]->as_tensor()->storage().get());
+  // The same key, spelled out again: torch.jit.load makes a storage of its own of it.
+  EXPECT_NE(items[0]->as_tensor()->storage().get(), items[3]->as_tensor()->storage().get());
+  EXPECT_EQ(items[4].get(), items[5].get());
+  EXPECT_EQ(storages.calls.size(), 2U);
+}
+
+TEST(PickleToValues, WhatIsInTheMemoIsTold) {
+  Result<UnpickledValue> result =
+      unpickle(proto2("(" + build("build_intlist", "]") + put(0) + build("build_intlist", "]") + str("a") + put(1) + "t"));
+  ASSERT_TRUE(result.is_ok()) << result.status().message();
+  ASSERT_EQ(result.value().memoised.size(), 1U);
+  EXPECT_EQ(result.value().memoised[0].get(), result.value().root->items()[0].get());
+}
+
+TEST(PickleToValues, ObjectsAndEnums) {
+  const ValueRef module =
+      good("c__torch__.a\nM\n)\x81}(" + str("x") + "K\x01" + str("e") + "c__torch__\nColor\nK\x02R" + str("s") +
+           "c__torch__\nS\n)\x81K\x01N\x86" + "b" + str("q") + "c__torch__.torch.classes.quantized\nPacked\n)\x81}b" + "ub");
+  EXPECT_EQ(module->class_name(), "__torch__.a.M");
+  ASSERT_FALSE(module->is_opaque());
+  ASSERT_EQ(module->attributes().size(), 4U);
+  EXPECT_EQ((*module->attributes().find("x"))->as_int(), 1);
+  const ValueRef& color = *module->attributes().find("e");
+  ASSERT_TRUE(color->is(ValueKind::kEnum));
+  EXPECT_EQ(color->class_name(), "__torch__.Color");
+  EXPECT_EQ(color->enum_value()->as_int(), 2);
+  const ValueRef& stateful = *module->attributes().find("s");
+  ASSERT_TRUE(stateful->is_opaque());
+  EXPECT_TRUE(stateful->state()->is(ValueKind::kTuple));
+  // A custom C++ class: a dict is its state, and not attributes.
+  const ValueRef& packed = *module->attributes().find("q");
+  ASSERT_TRUE(packed->is_opaque());
+  EXPECT_TRUE(packed->state()->is(ValueKind::kDict));
+  // A tagged dict is what __getstate__ gave.
+  EXPECT_TRUE(good("c__torch__\nS\n)\x81" + tagged("}", "Dict[str, int]") + "b")->is_opaque());
+}
+
+TEST(PickleToValues, ClassesAreAskedFor) {
+  std::vector<std::string> asked;
+  ToValuesOptions options;
+  options.check_class = [&](std::string_view name) {
+    asked.emplace_back(name);
+    return name == "__torch__.M" ? Status::ok() : Status(Code::kNotFound, "no such class");
+  };
+  EXPECT_TRUE(unpickle(proto2("(c__torch__\nM\n" + put(0) + ")\x81}b" + get(0) + ")\x81}bt"), nullptr, options).is_ok());
+  EXPECT_EQ(asked, std::vector<std::string>({"__torch__.M"}));
+  expect_error(unpickle(proto2("cos\nsystem\nK\x01R"), nullptr, options).status(), Code::kNotFound, "no such class");
+}
+
+TEST(PickleToValues, Tensors) {
+  const std::string bits = "}(" + str("conj") + "\x88" + str("neg") + "\x88u";
+  const std::string of_complex =
+      "ctorch._utils\n_rebuild_tensor_v2\n(" + storage("0", 6, "ComplexFloatStorage") + "K\x01(K\x02K\x02t(K\x02K\x01t\x88" + kHooks;
+  const auto first = good(of_complex + bits + "tR")->as_tensor();
+  EXPECT_EQ(first->type(), ScalarType::kComplexFloat);
+  EXPECT_EQ(first->offset(), 1);
+  EXPECT_EQ(std::vector<int64_t>(first->strides().begin(), first->strides().end()), std::vector<int64_t>({2, 1}));
+  EXPECT_TRUE(first->requires_grad());
+  EXPECT_TRUE(first->is_conj());
+  EXPECT_TRUE(first->is_neg());
+  EXPECT_FALSE(good(of_complex + "tR")->as_tensor()->is_conj());
+  EXPECT_TRUE(good(of_complex + tagged(bits, "Dict[str, bool]") + "tR")->as_tensor()->is_conj());
+
+  const std::string of_1_4 = "(" + str("storage") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "K\x04NtQ";
+  EXPECT_EQ(good(tensor(of_1_4, 4))->as_tensor()->numel(), 4U);
+  EXPECT_EQ(good("ctorch._utils\n_rebuild_tensor\n(" + storage("0", 4) + "K" + kNul + "(K\x04t(K\x01ttR")->as_tensor()->numel(), 4U);
+  EXPECT_EQ(good(tensor(storage("0", 4, "FloatStorage", "meta"), 4))->as_tensor()->device(), "meta");
+  EXPECT_EQ(good("ctorch._utils\n_rebuild_meta_tensor_no_storage\n(K\x06(K\x02K\x03t(K\x03K\x01t\x89tR")->as_tensor()->storage()->numel(),
+            6U);
+  EXPECT_TRUE(
+      good("ctorch._utils\n_rebuild_parameter\n(" + tensor(storage("0", 4), 4) + "\x88" + kHooks + "tR")->as_tensor()->requires_grad());
+
+  const std::string quantised = "ctorch._utils\n_rebuild_qtensor\n(" + storage("0", 2, "QInt8Storage") + "K" + kNul + "(K\x02t(K\x01t";
+  const auto per_tensor =
+      good(quantised + "(ctorch\nper_tensor_affine\nG\x3f\xf8" + std::string(6, '\0') + "K\x03t\x89" + kHooks + "tR")->as_tensor();
+  ASSERT_TRUE(per_tensor->quantizer());
+  EXPECT_EQ(per_tensor->quantizer()->scale, 1.5);
+  EXPECT_EQ(per_tensor->quantizer()->zero_point, 3);
+  const auto per_channel = good(quantised + "(ctorch\nper_channel_affine\n" + tensor(storage("1", 2, "DoubleStorage"), 2) +
+                                tensor(storage("2", 2, "LongStorage"), 2) + "K" + kNul + "t\x89" + kHooks + "tR")
+                               ->as_tensor();
+  ASSERT_TRUE(per_channel->quantizer());
+  EXPECT_EQ(per_channel->quantizer()->scales->type(), ScalarType::kDouble);
+
+  const std::string indices =
+      "ctorch._utils\n_rebuild_tensor_v2\n(" + storage("0", 2, "LongStorage") + "K" + kNul + "(K\x01K\x02t(K\x02K\x01t\x89" + kHooks + "tR";
+  const auto coo =
+      good("ctorch._utils\n_rebuild_sparse_tensor\n(K\x01(K\x04t\x88" + indices + tensor(storage("1", 2), 2) + kHooks + "tR")->as_tensor();
+  EXPECT_EQ(coo->layout(), TensorLayout::kSparseCoo);
+  EXPECT_TRUE(coo->requires_grad());
+  const std::string csr_parts =
+      tensor(storage("0", 3, "LongStorage"), 3) + tensor(storage("1", 2, "LongStorage"), 2) + tensor(storage("2", 2), 2);
+  EXPECT_EQ(good("ctorch._utils\n_rebuild_sparse_tensor\n(K\x02(K\x02K\x02t\x89" + csr_parts + kHooks + "tR")->as_tensor()->layout(),
+            TensorLayout::kSparseCsr);
+}
+
+TEST(PickleToValues, BadTensors) {
+  const auto v2 = [](const std::string& storage_of, const std::string& rest) {
+    return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage_of + rest + "tR";
+  };
+  const std::string rest = "K" + kNul + "(K\x04t(K\x01t\x89" + kHooks;
+  EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4), rest))).is_ok());
+  expect_bad(v2(storage("0", 3), rest), Code::kCorrupt, "");  // more elements than the storage has
+  expect_bad(v2(storage("0", 4, "FloatStorage", "cuda:0"), rest), Code::kUnsupported, "cuda:0");
+  expect_bad(v2(storage("0", 4, "NoStorage"), rest), Code::kUnsupported, "torch.NoStorage");
+  expect_bad(v2("N", rest), Code::kCorrupt, "a persistent id");
+  expect_bad(v2("(" + str("storage") + "tQ", rest), Code::kCorrupt, "a tuple of 5");
+  expect_bad(v2("(" + str("module") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "K\x04tQ", rest), Code::kCorrupt, "'storage'");
+  expect_bad(v2("(" + str("storage") + "ctorch\nFloatStorage\n" + str("0") + str("cpu") + "J\xff\xff\xff\xfftQ", rest), Code::kCorrupt,
+             "none below 0");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "(K\x04t(K\x01t\x89"), Code::kCorrupt, "5 arguments");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "K\x04(K\x01t\x89" + kHooks), Code::kCorrupt, "a tuple of ints");
+  expect_bad(v2(storage("0", 4), "N(K\x04t(K\x01t\x89" + kHooks), Code::kCorrupt, "the offset of a tensor is None");
+  expect_bad(v2(storage("0", 4), "J\xff\xff\xff\xff(K\x04t(K\x01t\x89" + kHooks), Code::kCorrupt, "");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "(\x8a\x08" + u64(uint64_t{1} << 62) + "t(K\x04t\x89" + kHooks), Code::kCorrupt, "");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "(" + std::string(65 * 2, 'K') + "t(t\x89" + kHooks), Code::kCorrupt, "64 dimensions");
+  expect_bad(v2(storage("0", 4), "K" + kNul + "(K\x04t(K\x01t\x89" + kHooks + "(NNu"), Code::kUnsupported, "hooks");
+  expect_bad(v2(storage("0", 4), rest + "}(" + str("zero") + "\x88u"), Code::kUnsupported, "'zero'");
+  expect_bad("ctorch._utils\n_rebuild_tensor_v2\nNR", Code::kCorrupt, "a tuple");
+  expect_bad("ctorch._utils\n_rebuild_device_tensor\n)R", Code::kUnsupported, "_rebuild_device_tensor");
+  expect_bad("ctorch._utils\n_rebuild_sparse_tensor\n(K\x03)\x89NNNtR", Code::kUnsupported, "layout");
+  // Parts within parts within parts end somewhere.
+  std::string wrapped = tensor(storage("0", 1), 1);
+  for (int i = 0; i < 10; ++i) wrapped = "ctorch._utils\n_rebuild_parameter\n(" + wrapped + "\x88" + kHooks + "tR";
+  expect_bad(wrapped, Code::kCorrupt, "wrapped less often");
+}
+
+TEST(PickleToValues, Hostile) {
+  expect_bad("cos\nsystem\n", Code::kUnsupported, "'os.system'");
+  expect_bad("cbuiltins\neval\n(" + str("1") + "tR", Code::kUnsupported, "'builtins.eval'");
+  expect_bad("ctorch\nload\n)R", Code::kUnsupported, "'torch.load'");
+  expect_bad("ctorch\nTensor\n)\x81}b", Code::kUnsupported, "'torch.Tensor'");
+  expect_bad("ca b\nc\n)\x81}b", Code::kCorrupt, "no name of a class");
+  expect_bad("c\nc\n)\x81}b", Code::kCorrupt, "no name of a class");
+  expect_bad("c__torch__\nM\n)\x81", Code::kCorrupt, "has no state");
+  expect_bad("c__torch__\nM\nN\x85\x81}b", Code::kCorrupt, "more than a state");
+  expect_bad("c__torch__\nM\n)\x81}(K\x01Nub", Code::kCorrupt, "an attribute has the name 1");
+  expect_bad("c__torch__\nM\n)\x81}(" + str("a") + "N" + str("a") + "Nub", Code::kCorrupt, "");
+  expect_bad("c__torch__\nE\nK\x01\x85R", Code::kCorrupt, "an enum has");
+  expect_bad("c__torch__\nE\nK\x01R}b", Code::kCorrupt, "a state or items");
+  expect_bad("(NtQ", Code::kCorrupt, "where a value is wanted");
+  expect_bad(build("build_intlist", "K\x01"), Code::kCorrupt, "not given one list");
+  expect_bad(build("build_intlist", "]]"), Code::kCorrupt, "not given one list");
+  expect_bad(build("build_intlist", "]NaK\x01\x61"), Code::kCorrupt, "a List[int] holds a None");
+  expect_bad(build("build_boollist", "]K\x01\x61"), Code::kCorrupt, "a List[bool] holds a int");
+  expect_bad(tagged("]Na", "List[float]"), Code::kCorrupt, "a List[float] holds a None");
+  expect_bad(build("build_other", "]"), Code::kUnsupported, "build_other");
+  expect_bad(tagged("]", "List["), Code::kCorrupt, "");
+  expect_bad(tagged("]", "Dict[str, int]"), Code::kCorrupt, "on a list");
+  expect_bad(tagged("}", "int"), Code::kCorrupt, "on a dict");
+  expect_bad(tagged("K\x01", "int"), Code::kCorrupt, "expected a list or a dict");
+  expect_bad("}(" + str("a") + "N" + str("a") + "Nu", Code::kCorrupt, "");
+  expect_bad("}(]Nu", Code::kCorrupt, "");
+  // What is one thing is not two.
+  expect_bad("(]" + put(0) + build("build_intlist", get(0)) + "t", Code::kCorrupt, "taken for two things");
+  expect_bad("(" + build("build_intlist", "]" + put(0)) + tagged(get(0), "List[str]") + "t", Code::kCorrupt, "taken for two things");
+  expect_bad("(c__torch__\nM\n)\x81}" + put(0) + "bc__torch__\nM\n)\x81" + get(0) + "bt", Code::kCorrupt, "taken for two things");
+}
+
+TEST(PickleToValues, WhatContainsItselfIsRefused) {
+  expect_bad("]" + put(0) + get(0) + "a", Code::kCorrupt, "contains itself");
+  expect_bad("]" + put(0) + "(" + get(0) + "\x85\x85" + "e", Code::kCorrupt, "contains itself");
+  expect_bad("}" + put(0) + str("a") + get(0) + "s", Code::kCorrupt, "contains itself");
+  expect_bad("c__torch__\nM\n)\x81" + put(0) + "}(" + str("me") + get(0) + "ub", Code::kCorrupt, "contains itself");
+  expect_bad("c__torch__\nM\n)\x81" + put(0) + get(0) + "\x85" + "b", Code::kCorrupt, "contains itself");
+  expect_bad(tagged("]" + put(0) + "(" + get(0) + "e", "List[Any]"), Code::kCorrupt, "taken for two things");
+}
+
+TEST(PickleToValues, Depth) {
+  const auto nested = [](size_t depth) { return "N" + std::string(depth, '\x85'); };
+  ToValuesOptions options;
+  options.limits.max_depth = 10;
+  EXPECT_TRUE(unpickle(proto2(nested(9)), nullptr, options).is_ok());
+  const Status deep = unpickle(proto2(nested(10)), nullptr, options).status();
+  expect_error(deep, Code::kResourceExhausted, "max_depth");
+  EXPECT_EQ(detail(deep, "limit_value"), "10");
+  // Through a value that was read before at less depth.
+  std::string shared = "(" + nested(6) + put(0) + get(0) + std::string(6, '\x85') + "t";
+  expect_error(unpickle(proto2(shared), nullptr, options).status(), Code::kResourceExhausted, "max_depth");
+  // So many of them: no stack is used up, and what was made is freed.
+  expect_error(unpickle(proto2(nested(200'000))).status(), Code::kResourceExhausted, "max_depth");
+  ToValuesOptions deeper;
+  deeper.limits.max_depth = 400'000;
+  EXPECT_TRUE(unpickle(proto2(nested(200'000)), nullptr, deeper).is_ok());
+}
+
+// A short pickle that asks for much: refused by what it asks for, before it is made.
+TEST(PickleToValues, ManyNamesOfOne) {
+  std::string body = "(c__torch__\n" + std::string(4000, 'M') + "\n" + put(0) + "K\x01R";
+  for (int i = 0; i < 200; ++i) body += get(0) + "K\x01R";
+  ToValuesOptions options;
+  options.limits.max_names_nbytes = 100'000;
+  expect_error(unpickle(proto2(body + "t"), nullptr, options).status(), Code::kResourceExhausted, "max_names_nbytes");
+  EXPECT_TRUE(unpickle(proto2(body + "t")).is_ok());
+}
+
+TEST(PickleToValues, AMemoBombIsOneValueEach) {
+  std::string body = ")" + put(0);
+  for (uint8_t i = 0; i < 60; ++i) body += get(i) + "\x86" + put(static_cast<uint8_t>(i + 1));
+  Result<UnpickledValue> result = unpickle(proto2(body));
+  ASSERT_TRUE(result.is_ok()) << result.status().message();
+  EXPECT_EQ(result.value().memoised.size(), 61U);
+}
+
+TEST(PickleToValues, NoStorageNoTensor) {
+  const Bytes content = bytes_of(proto2(tensor(storage("0", 1), 1)));
+  Result<PickleTree> tree = read_pickle(content, {});
+  ASSERT_TRUE(tree.is_ok());
+  expect_error(pickle_to_values(tree.value(), {}).status(), Code::kUnsupported, "a tensor where none can be");
+  ToValuesOptions failing;
+  failing.find_storage = [](const PickledStorage& wanted) -> Result<value::StorageValueRef> {
+    return Status(Code::kNotFound, "no record data/" + std::string(wanted.key));
+  };
+  EXPECT_EQ(pickle_to_values(tree.value(), failing).status().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace tenon::archive

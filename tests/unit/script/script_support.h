@@ -1,0 +1,46 @@
+// What the tests of the parser share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "script/parser.h"
+#include "script/printer.h"
+
+namespace tenon::script::test {
+
+inline std::string detail(const Status& status, const std::string& key) {
+  if (status.is_ok()) return "";
+  for (const Detail& entry : status.info()->details) {
+    if (entry.key == key) return entry.value;
+  }
+  return "";
+}
+
+inline std::shared_ptr<const File> parsed(const std::string& text) {
+  Result<std::shared_ptr<const File>> made = parse_file("code/t.py", text);
+  EXPECT_TRUE(made.is_ok()) << text << "\n" << made.status().message() << "\n" << detail(made.status(), "excerpt");
+  return made.is_ok() ? made.value() : nullptr;
+}
+
+inline Status refusal(const std::string& text) {
+  Result<std::shared_ptr<const File>> made = parse_file("code/t.py", text);
+  EXPECT_FALSE(made.is_ok()) << text;
+  return std::move(made).status();
+}
+
+inline std::shared_ptr<const ParsedExpr> parsed_expression(const std::string& text) {
+  Result<std::shared_ptr<const ParsedExpr>> made = parse_expression("expression", text);
+  EXPECT_TRUE(made.is_ok()) << text << "\n" << made.status().message();
+  return made.is_ok() ? made.value() : nullptr;
+}
+
+inline std::string printed_expression(const std::string& text) {
+  const auto made = parsed_expression(text);
+  return made ? print(made->expr()) : "";
+}
+
+}  // namespace tenon::script::test

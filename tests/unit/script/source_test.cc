@@ -1,0 +1,64 @@
+#include "script/source.h"
+
+#include "unit/script/script_support.h"
+
+namespace tenon::script {
+namespace {
+
+using namespace test;
+
+TEST(Source, PositionsCountFromOneInBytes) {
+  const Source source("f", "ab\n\nc\xc3\xa9 d");
+  EXPECT_EQ(source.position(0).line, 1U);
+  EXPECT_EQ(source.position(0).column, 1U);
+  EXPECT_EQ(source.position(2).line, 1U);
+  EXPECT_EQ(source.position(2).column, 3U);
+  EXPECT_EQ(source.position(3).line, 2U);
+  EXPECT_EQ(source.position(4).line, 3U);
+  EXPECT_EQ(source.position(8).line, 3U);
+  EXPECT_EQ(source.position(8).column, 5U);
+  EXPECT_EQ(source.position(9).column, 6U);
+}
+
+TEST(Source, FirstLineIsWhatItIsTold) {
+  const Source source("f", "a\nb", 40);
+  EXPECT_EQ(source.position(2).line, 41U);
+  EXPECT_EQ(detail(source.error(Code::kCorrupt, {2, 3}, "x"), "line"), "41");
+}
+
+TEST(Source, AnErrorNamesFileLineColumnAndShowsCarets) {
+  const Source source("code/a.py", "first\nx = f(y)\nlast");
+  const Status status = source.error(Code::kCorrupt, {10, 14}, "no such function");
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_EQ(status.message(), "code/a.py:2:5: no such function");
+  EXPECT_EQ(detail(status, "file"), "code/a.py");
+  EXPECT_EQ(detail(status, "line"), "2");
+  EXPECT_EQ(detail(status, "column"), "5");
+  EXPECT_EQ(detail(status, "excerpt"), "x = f(y)\n    ^^^^");
+}
+
+TEST(Source, ExcerptEdges) {
+  // A range over several lines ends with the first; one at a line's end is still shown; a tab is one column; a letter has one caret.
+  EXPECT_EQ(detail(Source("f", "abc\ndef").error(Code::kCorrupt, {1, 6}, "x"), "excerpt"), "abc\n ^^");
+  EXPECT_EQ(detail(Source("f", "abc\n").error(Code::kCorrupt, {3, 3}, "x"), "excerpt"), "abc\n   ^");
+  EXPECT_EQ(detail(Source("f", "abc").error(Code::kCorrupt, {3, 3}, "x"), "excerpt"), "abc\n   ^");
+  EXPECT_EQ(detail(Source("f", "").error(Code::kCorrupt, {0, 0}, "x"), "excerpt"), "\n^");
+  EXPECT_EQ(detail(Source("f", "\tx").error(Code::kCorrupt, {1, 2}, "x"), "excerpt"), " x\n ^");
+  EXPECT_EQ(detail(Source("f", "\xc3\xa9\xc3\xa9 x").error(Code::kCorrupt, {0, 4}, "x"), "excerpt"), "\xc3\xa9\xc3\xa9 x\n^^");
+}
+
+TEST(Source, ALongLineIsCutAroundTheRange) {
+  const std::string line = std::string(500, 'a') + "BAD" + std::string(500, 'c');
+  const std::string excerpt = detail(Source("f", line).error(Code::kCorrupt, {500, 503}, "x"), "excerpt");
+  const size_t split = excerpt.find('\n');
+  ASSERT_NE(split, std::string::npos);
+  const std::string text = excerpt.substr(0, split);
+  const std::string carets = excerpt.substr(split + 1);
+  EXPECT_LT(text.size(), 140U);
+  EXPECT_TRUE(text.starts_with("...a") && text.ends_with("c...")) << text;
+  EXPECT_EQ(text.find("BAD"), carets.find("^^^"));
+  EXPECT_EQ(carets.size(), carets.find("^^^") + 3);
+}
+
+}  // namespace
+}  // namespace tenon::script

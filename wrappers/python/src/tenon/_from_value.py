@@ -1,0 +1,142 @@
+"""C values as plain Python values."""
+
+from __future__ import annotations
+
+from tenon._native import ffi, lib
+from tenon._text import decoded
+from tenon.error import NotFound, Unsupported, call
+from tenon.tensor import Tensor
+from tenon.tensor_spec import TensorSpec, from_c
+from tenon.value import Device, Enum, NamedTuple, Object
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Reader:
+    """One reading: a value that is met twice is one Python object."""
+
+    __slots__ = ("_known",)
+    _known: dict[int, tuple[Any, Any]]
+
+    def __init__(self) -> None:
+        # By address, with the value, which keeps its address.
+        self._known = {}
+
+    def read(self, own: Any) -> Any:
+        """own: a cdata that owns a reference."""
+        address = int(ffi.cast("uintptr_t", own))
+        known = self._known.get(address)
+        if known is not None:
+            return known[1]
+        kind = lib.tenon_value_kind(own)
+        if kind == lib.TENON_VALUE_OBJECT:
+            return self._object(own, address)
+        result = _READERS[kind](self, own)
+        self._known[address] = own, result
+        return result
+
+    def _item(self, own: Any, index: int, function: Any = lib.tenon_value_item) -> Any:
+        out = ffi.new("tenon_value **")
+        call(function, own, index, out)
+        return self.read(ffi.gc(out[0], lib.tenon_value_release))
+
+    def _items(self, own: Any) -> list[Any]:
+        return [self._item(own, index) for index in range(lib.tenon_value_count(own))]
+
+    def _none(self, own: Any) -> None:
+        return None
+
+    def _bool(self, own: Any) -> bool:
+        out = ffi.new("int *")
+        call(lib.tenon_value_get_bool, own, out)
+        return bool(out[0])
+
+    def _int(self, own: Any) -> int:
+        out = ffi.new("int64_t *")
+        call(lib.tenon_value_get_int, own, out)
+        return int(out[0])
+
+    def _float(self, own: Any) -> float:
+        out = ffi.new("double *")
+        call(lib.tenon_value_get_float, own, out)
+        return float(out[0])
+
+    def _complex(self, own: Any) -> complex:
+        out = ffi.new("double[2]")
+        call(lib.tenon_value_get_complex, own, out, out + 1)
+        return complex(out[0], out[1])
+
+    def _str(self, own: Any) -> str:
+        out, nbytes = ffi.new("char **"), ffi.new("size_t *")
+        call(lib.tenon_value_get_str, own, out, nbytes)
+        return decoded(out[0], nbytes[0])
+
+    def _device(self, own: Any) -> Device:
+        out = ffi.new("char **")
+        call(lib.tenon_value_get_device, own, out)
+        return Device(decoded(out[0]))
+
+    def _tensor(self, own: Any) -> Tensor | TensorSpec:
+        out = ffi.new("tenon_tensor **")
+        try:
+            call(lib.tenon_value_get_tensor, own, out)
+        except Unsupported:
+            return self.tensor_spec(own)
+        return Tensor._adopt(int(ffi.cast("uintptr_t", out[0])))
+
+    def tensor_spec(self, own: Any) -> TensorSpec:
+        found = ffi.new("tenon_value_tensor_spec *")
+        found.struct_size = ffi.sizeof("tenon_value_tensor_spec")
+        call(lib.tenon_value_get_tensor_spec, own, found)
+        out = ffi.new("tenon_value **")
+
+        def part(number: int) -> Any:
+            try:
+                call(lib.tenon_value_tensor_part, own, number, out)
+            except NotFound:
+                return None
+            return self.read(ffi.gc(out[0], lib.tenon_value_release))
+
+        return from_c(found, part)
+
+    def _tuple(self, own: Any) -> tuple[Any, ...]:
+        name = decoded(lib.tenon_value_class_name(own))
+        items = self._items(own)
+        return NamedTuple(name, items) if name else tuple(items)
+
+    def _dict(self, own: Any) -> dict[Any, Any]:
+        return {self._item(own, index, lib.tenon_value_key): self._item(own, index) for index in range(lib.tenon_value_count(own))}
+
+    def _enum(self, own: Any) -> Enum:
+        return Enum(decoded(lib.tenon_value_class_name(own)), self._item(own, 0))
+
+    def _object(self, own: Any, address: int) -> Object:
+        found = Object(decoded(lib.tenon_value_class_name(own)))
+        # Known before its attributes are read: one of them may lead back to it.
+        self._known[address] = own, found
+        if lib.tenon_value_is_opaque(own):
+            found.is_opaque = True
+            found.state = self._item(own, 0)
+        else:
+            for index in range(lib.tenon_value_count(own)):
+                found.attributes[decoded(lib.tenon_value_attribute_name(own, index))] = self._item(own, index)
+        return found
+
+
+_READERS: dict[int, Callable[[Reader, Any], Any]] = {
+    lib.TENON_VALUE_NONE: Reader._none,
+    lib.TENON_VALUE_BOOL: Reader._bool,
+    lib.TENON_VALUE_INT: Reader._int,
+    lib.TENON_VALUE_FLOAT: Reader._float,
+    lib.TENON_VALUE_COMPLEX: Reader._complex,
+    lib.TENON_VALUE_STR: Reader._str,
+    lib.TENON_VALUE_DEVICE: Reader._device,
+    lib.TENON_VALUE_TENSOR: Reader._tensor,
+    lib.TENON_VALUE_TUPLE: Reader._tuple,
+    lib.TENON_VALUE_LIST: Reader._items,
+    lib.TENON_VALUE_DICT: Reader._dict,
+    lib.TENON_VALUE_ENUM: Reader._enum,
+}

@@ -1,0 +1,217 @@
+"""Plain Python values as C values."""
+
+from __future__ import annotations
+
+from tenon._native import ffi, lib
+from tenon._text import encoded
+from tenon.dlpack import from_dlpack
+from tenon.error import TenonError, call
+from tenon.tensor import Tensor, from_numpy
+from tenon.tensor_spec import TensorSpec, to_c
+from tenon.value import Device, Enum, NamedTuple, Object, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    _Make = Callable[["Maker", Any], Any]
+
+
+def tensor_of(source: Any) -> Tensor:
+    """A tensor over what numpy, PyTorch or another framework has; a copy only of what it cannot hand out as it lies."""
+    if isinstance(source, Tensor):
+        return source
+    if not hasattr(source, "__dlpack__"):
+        raise TypeError(f"a tensor is a tenon.Tensor, a numpy array or what has __dlpack__, not {type(source).__name__}")
+    requires_grad = bool(getattr(source, "requires_grad", False))
+    if requires_grad:
+        # PyTorch hands out only what it does not follow.
+        source = source.detach()
+    tensor = _shared(source)
+    if tensor is None:
+        tensor = from_numpy(source)
+    return _with_grad(tensor) if requires_grad else tensor
+
+
+def _shared(source: Any) -> Tensor | None:
+    try:
+        tensor = from_dlpack(source)
+    except TenonError:
+        raise
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        # A framework's own refusal: numpy's of memory that it may not write, of other byte orders and of types that others added to it,
+        # PyTorch's of bool before 2.0.
+        return None
+    # A module has none that run backwards.
+    return tensor if all(step >= 0 for step in tensor.strides) else None
+
+
+def _with_grad(tensor: Tensor) -> Tensor:
+    flags = tensor._flags | lib.TENON_TENSOR_REQUIRES_GRAD
+    return Tensor._new(tensor.storage, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, flags)
+
+
+class Maker:
+    """One conversion: a Python object that is met twice is one value."""
+
+    __slots__ = ("_known",)
+    _known: dict[int, tuple[Any, Any]]
+
+    def __init__(self) -> None:
+        # By id, with the object, which keeps its id; without a value as long as what is in it is made.
+        self._known = {}
+
+    def typed(self, source: Any, type: str | None) -> Any:
+        """As make. type: what a list or dict says it is, and everything else must be."""
+        if type is None:
+            return self.make(source)
+        name = encoded(type, "the type")
+        if isinstance(source, list):
+            return self._list(source, name)
+        if isinstance(source, dict):
+            return self._dict(source, name)
+        own = self.make(source)
+        call(lib.tenon_value_check, own, name)
+        return own
+
+    def make(self, source: Any) -> Any:
+        """A cdata that owns a reference."""
+        make = _BY_TYPE.get(type(source)) or _found(source)
+        if make in _PLAIN:
+            return make(self, source)
+        known = self._known.get(id(source))
+        if known is not None:
+            if known[1] is None:
+                raise ValueError(f"a {type(source).__name__} that contains itself can be no value")
+            return known[1]
+        self._known[id(source)] = source, None
+        try:
+            own = make(self, source)
+        except BaseException:
+            del self._known[id(source)]
+            raise
+        self._known[id(source)] = source, own
+        return own
+
+    def _none(self, source: None) -> Any:
+        return _new(lib.tenon_value_new_none)
+
+    def _bool(self, source: bool) -> Any:
+        return _new(lib.tenon_value_new_bool, source)
+
+    def _int(self, source: int) -> Any:
+        return _new(lib.tenon_value_new_int, int(source))
+
+    def _float(self, source: float) -> Any:
+        return _new(lib.tenon_value_new_float, float(source))
+
+    def _complex(self, source: complex) -> Any:
+        return _new(lib.tenon_value_new_complex, source.real, source.imag)
+
+    def _str(self, source: str) -> Any:
+        data = source.encode("utf-8", "surrogateescape")
+        return _new(lib.tenon_value_new_str, data, len(data))
+
+    def _numpy_scalar(self, source: Any) -> Any:
+        plain = source.item()
+        if type(plain) is type(source):
+            raise _refusal(source)
+        return self.make(plain)
+
+    def _value(self, source: Value) -> Any:
+        return source._cdata
+
+    def _device(self, source: Device) -> Any:
+        return _new(lib.tenon_value_new_device, encoded(source.name, "the device"))
+
+    def _tensor(self, source: Any) -> Any:
+        address = tensor_of(source)._retained()
+        own = ffi.gc(ffi.cast("tenon_tensor *", address), lib.tenon_tensor_release)
+        return _new(lib.tenon_value_new_tensor, own)
+
+    def _tensor_spec(self, source: TensorSpec) -> Any:
+        spec, keep = to_c(source, self.make)
+        own = _new(lib.tenon_value_new_tensor_from_spec, spec)
+        del keep
+        return own
+
+    def _tuple(self, source: tuple[Any, ...]) -> Any:
+        name = encoded(source.class_name, "the class") if isinstance(source, NamedTuple) else ffi.NULL
+        array, _keep = self._array(source)
+        return _new(lib.tenon_value_new_tuple, name, array, len(source))
+
+    def _list(self, source: list[Any], type: Any = ffi.NULL) -> Any:
+        array, keep = self._array(source)
+        return _new(lib.tenon_value_new_list, type, array, len(keep))
+
+    def _dict(self, source: dict[Any, Any], type: Any = ffi.NULL) -> Any:
+        keys, keep = self._array(source.keys())
+        values, _keep = self._array(source.values())
+        return _new(lib.tenon_value_new_dict, type, keys, values, len(keep))
+
+    def _enum(self, source: Enum) -> Any:
+        return _new(lib.tenon_value_new_enum, encoded(source.class_name, "the class"), self.make(source.value))
+
+    def _object(self, source: Object) -> Any:
+        name = encoded(source.class_name, "the class")
+        if source.is_opaque:
+            return _new(lib.tenon_value_new_opaque, name, self.make(source.state))
+        names = [ffi.new("char[]", encoded(attribute, "the attribute")) for attribute in source.attributes]
+        values, _keep = self._array(source.attributes.values())
+        return _new(lib.tenon_value_new_object, name, ffi.new("char *[]", names), values, len(names))
+
+    def _array(self, sources: Any) -> tuple[Any, list[Any]]:
+        """An array of values, which the list keeps alive."""
+        keep = [self.make(source) for source in sources]
+        return ffi.new("tenon_value *[]", keep), keep
+
+
+def _new(function: Any, *arguments: Any) -> Any:
+    out = ffi.new("tenon_value **")
+    call(function, *arguments, out)
+    return ffi.gc(out[0], lib.tenon_value_release)
+
+
+def _found(source: Any) -> _Make:
+    """Of a subclass, and of what has the ways of a tensor or of numpy's numbers."""
+    for kind in _BY_TYPE:
+        if isinstance(source, kind):
+            return _BY_TYPE[kind]
+    if hasattr(source, "__dlpack__"):
+        return Maker._tensor
+    if hasattr(source, "dtype") and hasattr(source, "item"):
+        return Maker._numpy_scalar
+    raise _refusal(source)
+
+
+def _refusal(source: Any) -> TypeError:
+    return TypeError(
+        f"a {type(source).__name__} can be no value: use None, bool, int, float, complex, str, a tensor, tuple, list or dict, or "
+        "tenon.NamedTuple, Enum, Object, Device, TensorSpec or Value"
+    )
+
+
+# A bool is an int, so it stands before.
+_BY_TYPE: dict[type, _Make] = {
+    type(None): Maker._none,
+    bool: Maker._bool,
+    int: Maker._int,
+    float: Maker._float,
+    complex: Maker._complex,
+    str: Maker._str,
+    Tensor: Maker._tensor,
+    tuple: Maker._tuple,
+    list: Maker._list,
+    dict: Maker._dict,
+    Device: Maker._device,
+    Enum: Maker._enum,
+    Object: Maker._object,
+    TensorSpec: Maker._tensor_spec,
+    Value: Maker._value,
+}
+
+# What is never one object in two places, though Python keeps one True and one 7.
+_PLAIN = frozenset(
+    {Maker._none, Maker._bool, Maker._int, Maker._float, Maker._complex, Maker._str, Maker._numpy_scalar, Maker._device, Maker._value}
+)

@@ -1,0 +1,351 @@
+"""Archives: modules as the files that torch.jit.save writes and torch.jit.load runs, without PyTorch."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+
+from tenon import _native_ext
+from tenon._frozen import Frozen
+from tenon._native import ffi, lib
+from tenon._options import MODES, number_of, unsigned
+from tenon._text import encoded
+from tenon.error import InvalidArgument, TenonError, call, make
+from tenon.module import Module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Literal, Protocol
+
+    from typing_extensions import Buffer
+
+    from tenon._options import Mode
+    from tenon.arena import Arena
+    from tenon.by_fd import HasFileno
+
+    Files = Mapping[str, Buffer | str]
+    Hook = Callable[[Module], Files | None]
+    Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+    Durability = Literal["none", "file", "file_and_directory"]
+    Tensors = Literal["map", "map_private", "fill"]
+    Check = Literal["structure", "fill", "all"]
+
+    class Writable(Protocol):
+        def write(self, data: memoryview, /) -> object: ...
+
+    class Readable(Protocol):
+        def read(self) -> bytes: ...
+
+
+_DURABILITIES: dict[str, int] = {
+    "none": lib.TENON_DURABILITY_NONE,
+    "file": lib.TENON_DURABILITY_FILE,
+    "file_and_directory": lib.TENON_DURABILITY_FILE_AND_DIRECTORY,
+}
+_TENSORS: dict[str, int] = {
+    "map": lib.TENON_IMPORT_MAP,
+    "map_private": lib.TENON_IMPORT_MAP_PRIVATE,
+    "fill": lib.TENON_IMPORT_FILL,
+}
+_CHECKS: dict[str, int] = {
+    "structure": lib.TENON_IMPORT_CHECK_STRUCTURE,
+    "fill": lib.TENON_IMPORT_CHECK_FILL,
+    "all": lib.TENON_IMPORT_CHECK_ALL,
+}
+
+
+class ExportReport(Frozen):
+    """What was written. nbytes, records: of the archive. version: of the operators. skipped_files: of the hook, because others had their
+    names. oldest_pytorch: that runs it, as far as operators and element types tell: "1.13"."""
+
+    __slots__ = ("nbytes", "records", "version", "skipped_files", "oldest_pytorch")  # noqa: RUF023 (the order of __init__)
+    nbytes: int
+    records: int
+    version: int
+    skipped_files: int
+    oldest_pytorch: str
+
+    def __init__(self, *values: Any) -> None:
+        self._set(**dict(zip(type(self).__slots__, values, strict=True)))
+
+
+class ImportReport(Frozen):
+    """What an import found. version: of the operators. records: in the archive. mapped_storages, mapped_nbytes: views of the file.
+    filled_storages, filled_nbytes: copies; of them misaligned, compressed and foreign_endian ones, because they lie so in the file.
+    without_crc: records whose checksum nobody computed."""
+
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "version",
+        "records",
+        "mapped_storages",
+        "mapped_nbytes",
+        "filled_storages",
+        "filled_nbytes",
+        "misaligned",
+        "compressed",
+        "foreign_endian",
+        "without_crc",
+    )
+    version: int
+    records: int
+    mapped_storages: int
+    mapped_nbytes: int
+    filled_storages: int
+    filled_nbytes: int
+    misaligned: int
+    compressed: int
+    foreign_endian: int
+    without_crc: int
+
+    def __init__(self, *values: Any) -> None:
+        self._set(**dict(zip(type(self).__slots__, values, strict=True)))
+
+
+def _report_of(kind: Any, found: Any) -> Any:
+    values = (getattr(found, name) for name in kind.__slots__)
+    return kind(*(value if isinstance(value, int) else ffi.string(value).decode() for value in values))
+
+
+def report_of(own: Any) -> ImportReport | None:
+    """See Module.report."""
+    found = ffi.new("tenon_import_report *")
+    found.struct_size = ffi.sizeof("tenon_import_report")
+    call(lib.tenon_module_import_report, own, found)
+    return _report_of(ImportReport, found) if found.version else None
+
+
+def _path_of(path: Path) -> bytes:
+    data = os.fsencode(path)
+    if b"\0" in data:
+        shown = data.decode("utf-8", "backslashreplace")
+        raise make(InvalidArgument, f"the path {shown!r} has a NUL in it", path=shown)
+    return data
+
+
+def _file_of(file: Any) -> io.FileIO | None:
+    """The open file below a file object, where that passes bytes on as they are. Others have a fileno too, but compress what they write."""
+    raw = getattr(file, "raw", file)
+    return raw if isinstance(raw, io.FileIO) else None
+
+
+class _Files:
+    """An array of tenon_file, and what it points to."""
+
+    __slots__ = ("_keep", "array", "count")
+
+    def __init__(self, files: Files) -> None:
+        self._keep: list[Any] = []
+        self.count = len(files)
+        self.array = ffi.new("tenon_file[]", self.count)
+        for each, name in zip(self.array, files, strict=True):
+            data = files[name]
+            source = ffi.from_buffer(memoryview(data.encode() if isinstance(data, str) else data))
+            text = ffi.new("char[]", encoded(name, "the name"))
+            self._keep += [source, text]
+            each.name, each.data, each.nbytes = text, source, len(source)
+
+
+class _Export:
+    """What the library calls back into. An exception ends the export and comes out of it."""
+
+    __slots__ = ("_file", "_files", "_hook", "_module", "raised")
+
+    def __init__(self, module: Module, file: Any, hook: Hook | None) -> None:
+        self._module, self._file, self._hook = module, file, hook
+        self._files: _Files | None = None
+        self.raised: BaseException | None = None
+
+    def write(self, data: Any, nbytes: int) -> int:
+        try:
+            with memoryview(ffi.buffer(data, nbytes)).toreadonly() as whole:
+                done = 0
+                while done < nbytes:
+                    # Gone with this call, so that a writer that keeps it cannot read memory that is no longer there.
+                    with whole[done:] as rest:
+                        done += self._count_of(self._file.write(rest), nbytes - done)
+        except BaseException as error:
+            self.raised = error
+            return -errno.EIO
+        return nbytes
+
+    def _count_of(self, count: Any, nbytes: int) -> int:
+        """How many bytes a write has taken, from what it returned."""
+        if count is None and not isinstance(self._file, io.RawIOBase):
+            return nbytes
+        if not count:
+            raise BlockingIOError(errno.EAGAIN, "the file takes no bytes now")
+        if not 0 < count <= nbytes:
+            raise OSError(errno.EIO, f"write returned {count} for {nbytes} bytes")
+        return int(count)
+
+    def extra_files(self, out: Any, count: Any) -> int:
+        assert self._hook is not None
+        try:
+            self._files = _Files(self._hook(self._module) or {})
+        except BaseException as error:
+            self.raised = error
+            return int(lib.TENON_IO)
+        out[0], count[0] = self._files.array, self._files.count
+        return int(lib.TENON_OK)
+
+
+@ffi.def_extern(name="tenon_python_write", error=-1)  # type: ignore[untyped-decorator]
+def _write(context: Any, data: Any, nbytes: int) -> int:
+    export: _Export = ffi.from_handle(context)
+    return export.write(data, nbytes)
+
+
+@ffi.def_extern(name="tenon_python_extra_files", error=lib.TENON_INTERNAL)  # type: ignore[untyped-decorator]
+def _extra_files(context: Any, module: Any, out: Any, count: Any) -> int:
+    export: _Export = ffi.from_handle(context)
+    return export.extra_files(out, count)
+
+
+def export_module(
+    module: Module,
+    file: Path | int | HasFileno | Writable,
+    *,
+    extra_files: Files | None = None,
+    hook: Hook | None = None,
+    file_version: int = 0,
+    durability: Durability = "none",
+    archive_name: str | None = None,
+    check: bool = True,
+) -> ExportReport:
+    """Write a module as an archive. Tensors go to the file from where they are.
+
+    file: a path: all of the archive is there then, under that name, or what was there before still is. Or an fd or a file open for bytes,
+    from its position on; or whatever has write, which gets a memoryview that is good for that call. After a failure those may have got
+    some of the bytes; an exception of write comes out as it is.
+    extra_files: of this export only; they win over the module's own. hook: called with the module before anything is written, for more of
+    them; those whose names are there already are left out. durability: of a path, whether the file, and the directory that names it, are
+    on the disk when this returns. archive_name: the folder inside; None: the file's name without its extension, else "archive".
+    file_version: 0: that of the code; 1 to 10 is refused if some code means something else there. check: False: write code as it is, see
+    Module.check.
+    """
+    options = ffi.new("tenon_export_options *")
+    options.struct_size = ffi.sizeof("tenon_export_options")
+    options.durability = number_of(_DURABILITIES, durability, "durability")
+    options.file_version = file_version
+    options.flags = 0 if check else lib.TENON_EXPORT_UNCHECKED
+    keep: list[Any] = []
+    if archive_name is not None:
+        keep.append(ffi.new("char[]", encoded(archive_name, "the archive's name")))
+        options.archive_name = keep[-1]
+    if extra_files is not None:
+        files = _Files(extra_files)
+        keep.append(files)
+        options.extra_files, options.n_extra_files = files.array, files.count
+
+    target: Any = file
+    path = _path_of(target) if isinstance(target, (str, bytes)) or hasattr(target, "__fspath__") else None
+    below = None if path is not None or isinstance(target, int) else _file_of(target)
+    export = _Export(module, target, hook)
+    context = ffi.new_handle(export)
+    if hook is not None:
+        options.hook, options.hook_context = lib.tenon_python_extra_files, context
+    out = ffi.new("tenon_export_report *")
+    out.struct_size = ffi.sizeof("tenon_export_report")
+    own = module._own()
+    try:
+        if path is not None:
+            call(lib.tenon_export_module, own, path, options, out)
+        elif isinstance(target, int):
+            call(lib.tenon_export_module_fd, own, target, options, out)
+        elif below is not None:
+            target.flush()
+            call(lib.tenon_export_module_fd, own, below.fileno(), options, out)
+            if target.seekable():
+                # A buffer in between keeps a position of its own.
+                target.seek(os.lseek(below.fileno(), 0, os.SEEK_CUR))
+        elif hasattr(target, "write"):
+            call(lib.tenon_export_module_to, own, lib.tenon_python_write, context, options, out)
+        elif hasattr(target, "fileno"):
+            call(lib.tenon_export_module_fd, own, target.fileno(), options, out)
+        else:
+            raise TypeError(f"file must be a path, an fd, or a file that is open for bytes, not {type(target).__name__}")
+    except TenonError:
+        if export.raised is None:
+            raise
+    if export.raised is not None:
+        try:
+            raise export.raised
+        finally:
+            export.raised = None
+    report: ExportReport = _report_of(ExportReport, out)
+    return report
+
+
+def import_module(
+    file: Path | int | Buffer | HasFileno | Readable,
+    *,
+    tensors: Tensors = "map",
+    check: Check = "structure",
+    arena: Arena | None = None,
+    mode: Mode = "shared",
+    max_inflated_nbytes: int = 0,
+    max_records: int = 0,
+    max_depth: int = 0,
+) -> Module:
+    """Read an archive of PyTorch 1.4 or later. Nothing in it is executed.
+
+    file: a path, an fd or a file, whatever its position; bytes or another buffer, io.BytesIO; or whatever has read, from where it stands.
+    tensors: "map": read-only views of the file or buffer, where that cannot be, copies; "map_private": writable views, and what is written
+    stays in this process; "fill": copies in storages of their own, in an arena if one is given, else of that mode. A file or buffer must
+    not be changed as long as views of it are used; replacing a file by rename is harmless.
+    check: "structure": headers, bounds, overlaps, references, and the checksums of all but tensors; "fill": and that of each tensor that is
+    copied; "all": and of every record. max_inflated_nbytes: of all compressed records together; 0: 1 GiB. max_records: 0: 1,000,000.
+    max_depth: of values in values, up to 1,000; 0: 512.
+    """
+    options = ffi.new("tenon_import_options *")
+    options.struct_size = ffi.sizeof("tenon_import_options")
+    options.tensors = number_of(_TENSORS, tensors, "tensors")
+    options.check = number_of(_CHECKS, check, "check")
+    owner = None if arena is None else arena._own()
+    if owner is not None:
+        options.arena = owner
+    options.mode = number_of(MODES, mode, "mode")
+    options.max_inflated_nbytes = unsigned(max_inflated_nbytes, "max_inflated_nbytes")
+    options.max_records = unsigned(max_records, "max_records")
+    options.max_depth = unsigned(max_depth, "max_depth")
+
+    source: Any = file
+    # bytes are an archive, and no path.
+    if isinstance(source, str) or hasattr(source, "__fspath__"):
+        return _imported(lib.tenon_import_module, _path_of(source), options)
+    if isinstance(source, int):
+        return _imported(lib.tenon_import_module_fd, source, options)
+    if isinstance(source, io.BytesIO):
+        return _from_memory(source.getvalue(), options)
+    below = _file_of(source)
+    if below is not None:
+        if source.writable():
+            source.flush()
+        return _imported(lib.tenon_import_module_fd, below.fileno(), options)
+    if hasattr(source, "read") and not _has_buffer(source):
+        return _from_memory(source.read(), options)
+    if hasattr(source, "fileno") and not _has_buffer(source):
+        return _imported(lib.tenon_import_module_fd, source.fileno(), options)
+    return _from_memory(source, options)
+
+
+def _has_buffer(source: Any) -> bool:
+    """mmap has both."""
+    try:
+        memoryview(source).release()
+    except TypeError:
+        return False
+    return True
+
+
+def _from_memory(source: Buffer, options: Any) -> Module:
+    address = _native_ext.import_memory(source, int(ffi.cast("uintptr_t", options)))
+    return Module._adopt(ffi.cast("tenon_module *", address))
+
+
+def _imported(function: Any, source: Any, options: Any) -> Module:
+    out = ffi.new("tenon_module **")
+    call(function, source, options, out)
+    return Module._adopt(out[0])

@@ -1,0 +1,67 @@
+"""PyTorch's element types, of which there are more than DLPack has."""
+
+from __future__ import annotations
+
+from tenon import _dtype
+from tenon._native import ffi, lib
+from tenon._text import decoded, encoded
+from tenon.error import InvalidArgument, call, make
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class ScalarType(int):
+    """An element type in PyTorch's numbers: an int, as archives keep one, that knows its name.
+
+    Made from that number, from a name ("float32", "qint8", "QInt8", "QInt8Storage"), or from a numpy or torch dtype.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, which: Any) -> ScalarType:
+        out = ffi.new("tenon_scalar_type *")
+        if isinstance(which, int):
+            out[0] = which
+        elif isinstance(which, str):
+            call(lib.tenon_scalar_type_parse, encoded(which, "the element type"), out)
+        elif str(which).startswith("torch."):
+            call(lib.tenon_scalar_type_parse, encoded(str(which).removeprefix("torch."), "the element type"), out)
+        else:
+            number = _dtype.number_of(which)
+            call(lib.tenon_scalar_type_from_dtype, (number & 0xFF, number >> 8 & 0xFF, number >> 16), out)
+        self = super().__new__(cls, out[0])
+        if lib.tenon_scalar_type_name(out[0]) == ffi.NULL:
+            raise make(InvalidArgument, f"{int(self)} is no element type")
+        return self
+
+    @property
+    def name(self) -> str:
+        """As torch.dtype has it: "float32", "qint8", "bits16"."""
+        return decoded(lib.tenon_scalar_type_name(int(self)))
+
+    @property
+    def storage_name(self) -> str:
+        """PyTorch's storage class: "FloatStorage"."""
+        return decoded(lib.tenon_scalar_type_storage_name(int(self)))
+
+    @property
+    def nbytes(self) -> int:
+        """Of one element of a storage; of quint4x2 and quint2x4 the byte that 2 or 4 elements of a tensor share."""
+        return int(lib.tenon_scalar_type_nbytes(int(self)))
+
+    @property
+    def since(self) -> str:
+        """The oldest PyTorch that is known to read it, as "2.1"; "1.4" for all that are older."""
+        return decoded(lib.tenon_scalar_type_since(int(self)))
+
+    @property
+    def dtype(self) -> str:
+        """Tenon's own name, as Tensor.dtype has it; raises Unsupported for what DLPack has not."""
+        out = ffi.new("tenon_dtype *")
+        call(lib.tenon_scalar_type_to_dtype, int(self), out)
+        return _dtype.name_of(_dtype.pack(out.code, out.bits, out.lanes))
+
+    def __repr__(self) -> str:
+        return f"tenon.ScalarType({self.name!r})"

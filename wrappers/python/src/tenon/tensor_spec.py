@@ -1,0 +1,277 @@
+"""Tensors of modules for which tenon.Tensor has no word: quantised, sparse, on meta, of element types that DLPack has not."""
+
+from __future__ import annotations
+
+from tenon._frozen import Frozen
+from tenon._native import ffi, lib
+from tenon._shape import numbers
+from tenon.scalar_type import ScalarType
+from tenon.storage import Storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, Literal
+
+    from tenon._shape import Shape
+
+    Layout = Literal["strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]
+    Quantizer = Literal["none", "per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams"]
+
+LAYOUTS: dict[str, int] = {
+    "strided": lib.TENON_TENSOR_LAYOUT_STRIDED,
+    "sparse_coo": lib.TENON_TENSOR_LAYOUT_SPARSE_COO,
+    "sparse_csr": lib.TENON_TENSOR_LAYOUT_SPARSE_CSR,
+    "sparse_csc": lib.TENON_TENSOR_LAYOUT_SPARSE_CSC,
+    "sparse_bsr": lib.TENON_TENSOR_LAYOUT_SPARSE_BSR,
+    "sparse_bsc": lib.TENON_TENSOR_LAYOUT_SPARSE_BSC,
+}
+_LAYOUT_NAMES = {number: name for name, number in LAYOUTS.items()}
+
+QUANTIZERS: dict[str, int] = {
+    "none": lib.TENON_QUANTIZER_NONE,
+    "per_tensor_affine": lib.TENON_QUANTIZER_PER_TENSOR_AFFINE,
+    "per_channel_affine": lib.TENON_QUANTIZER_PER_CHANNEL_AFFINE,
+    "per_channel_affine_float_qparams": lib.TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS,
+}
+_QUANTIZER_NAMES = {number: name for name, number in QUANTIZERS.items()}
+
+_COALESCED = {None: lib.TENON_COALESCED_UNKNOWN, False: lib.TENON_COALESCED_NO, True: lib.TENON_COALESCED_YES}
+_COALESCED_WORDS = {number: word for word, number in _COALESCED.items()}
+
+# The tensors that a tensor is made of: the attribute here, which is also the field in C.
+PARTS: dict[str, int] = {
+    "indices": lib.TENON_TENSOR_PART_INDICES,
+    "plain_indices": lib.TENON_TENSOR_PART_PLAIN_INDICES,
+    "values": lib.TENON_TENSOR_PART_VALUES,
+    "scales": lib.TENON_TENSOR_PART_SCALES,
+    "zero_points": lib.TENON_TENSOR_PART_ZERO_POINTS,
+}
+
+# What a quantised tensor's elements lie in memory as.
+_QUANTISED = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
+
+
+class TensorSpec(Frozen):
+    """All that PyTorch knows of a tensor. Sizes, strides and offset count elements, storage_offset counts bytes.
+
+    strides: None: contiguous, or sparse. offset: from the first element of what PyTorch calls the tensor's storage, which begins
+    storage_offset bytes into storage and has storage_numel elements (0: all of it). device: "cpu" or "meta".
+    quantizer: "per_tensor_affine" goes with scale and zero_point, the others with scales, zero_points and axis.
+    indices, plain_indices, values: of sparse layouts. coalesced: of "sparse_coo", None where nobody said.
+    The parts are tensors: anything that a module takes as one.
+    """
+
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "scalar_type",
+        "shape",
+        "strides",
+        "offset",
+        "storage",
+        "storage_offset",
+        "storage_numel",
+        "device",
+        "layout",
+        "requires_grad",
+        "is_conj",
+        "is_neg",
+        "quantizer",
+        "scale",
+        "zero_point",
+        "axis",
+        "scales",
+        "zero_points",
+        "indices",
+        "plain_indices",
+        "values",
+        "coalesced",
+    )
+
+    scalar_type: ScalarType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    offset: int
+    storage: Storage | None
+    storage_offset: int
+    storage_numel: int
+    device: str
+    layout: str
+    requires_grad: bool
+    is_conj: bool
+    is_neg: bool
+    quantizer: str
+    scale: float
+    zero_point: int
+    axis: int
+    scales: Any
+    zero_points: Any
+    indices: Any
+    plain_indices: Any
+    values: Any
+    coalesced: bool | None
+
+    def __init__(
+        self,
+        scalar_type: Any,
+        shape: Shape,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        storage: Storage | None = None,
+        storage_offset: int = 0,
+        storage_numel: int = 0,
+        device: str = "cpu",
+        layout: Layout = "strided",
+        requires_grad: bool = False,
+        is_conj: bool = False,
+        is_neg: bool = False,
+        quantizer: Quantizer = "none",
+        scale: float = 0.0,
+        zero_point: int = 0,
+        axis: int = 0,
+        scales: Any = None,
+        zero_points: Any = None,
+        indices: Any = None,
+        plain_indices: Any = None,
+        values: Any = None,
+        coalesced: bool | None = None,
+    ) -> None:
+        self._set(
+            scalar_type=ScalarType(scalar_type),
+            shape=numbers(shape),
+            strides=None if strides is None else numbers(strides),
+            offset=offset,
+            storage=storage,
+            storage_offset=storage_offset,
+            storage_numel=storage_numel,
+            device=device,
+            layout=layout,
+            requires_grad=requires_grad,
+            is_conj=is_conj,
+            is_neg=is_neg,
+            quantizer=quantizer,
+            scale=scale,
+            zero_point=zero_point,
+            axis=axis,
+            scales=scales,
+            zero_points=zero_points,
+            indices=indices,
+            plain_indices=plain_indices,
+            values=values,
+            coalesced=coalesced,
+        )
+
+    @classmethod
+    def meta(cls, shape: Shape, dtype: Any = "float32", *, requires_grad: bool = False) -> TensorSpec:
+        """A tensor without bytes."""
+        return cls(dtype, shape, device="meta", requires_grad=requires_grad)
+
+    @classmethod
+    def quantized(cls, source: Any, scale: float, zero_point: int = 0) -> TensorSpec:
+        """Numbers of int8, uint8 or int32 that stand for (number - zero_point) * scale."""
+        return cls._quantized(source, quantizer="per_tensor_affine", scale=scale, zero_point=zero_point)
+
+    @classmethod
+    def quantized_per_channel(cls, source: Any, scales: Any, zero_points: Any, axis: int) -> TensorSpec:
+        """The same with a float64 scale and an int64 zero point for each index of one axis; float32 zero points mean float_qparams."""
+        from tenon._to_value import tensor_of
+
+        scales, zero_points = tensor_of(scales), tensor_of(zero_points)
+        with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
+        quantizer = f"per_channel_affine{with_floats}"
+        return cls._quantized(source, quantizer=quantizer, scales=scales, zero_points=zero_points, axis=axis)
+
+    @classmethod
+    def _quantized(cls, source: Any, **fields: Any) -> TensorSpec:
+        from tenon._to_value import tensor_of
+
+        tensor = tensor_of(source)
+        kind = _QUANTISED.get(tensor.dtype)
+        if kind is None:
+            raise TypeError(f"quantised elements are {', '.join(_QUANTISED)}, not {tensor.dtype}")
+        return cls(kind, tensor.shape, tensor.strides, tensor.offset, tensor.storage, **fields)
+
+    @classmethod
+    def sparse_coo(cls, indices: Any, values: Any, shape: Shape, *, coalesced: bool | None = None) -> TensorSpec:
+        """Values at places: indices has a column of int64 for each."""
+        from tenon._to_value import tensor_of
+
+        values = tensor_of(values)
+        return cls(values.dtype, shape, layout="sparse_coo", indices=indices, values=values, coalesced=coalesced)
+
+    @classmethod
+    def sparse_compressed(cls, layout: Layout, indices: Any, plain_indices: Any, values: Any, shape: Shape) -> TensorSpec:
+        """ "sparse_csr" and "sparse_bsr": indices are the row pointers, plain_indices the columns; "sparse_csc" and "sparse_bsc" the other
+        way round."""
+        from tenon._to_value import tensor_of
+
+        values = tensor_of(values)
+        return cls(values.dtype, shape, layout=layout, indices=indices, plain_indices=plain_indices, values=values)
+
+
+def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
+    """The struct, and what must live as long as it is used. part: makes a value of a tensor."""
+    from tenon._options import number_of, unsigned
+    from tenon._text import encoded
+
+    out = ffi.new("tenon_value_tensor_spec *")
+    keep: list[Any] = [out]
+
+    def kept(cdata: Any) -> Any:
+        keep.append(cdata)
+        return cdata
+
+    out.struct_size = ffi.sizeof("tenon_value_tensor_spec")
+    out.scalar_type = int(spec.scalar_type)
+    out.layout = number_of(LAYOUTS, spec.layout, "layout")
+    out.ndim = len(spec.shape)
+    out.flags = (
+        (lib.TENON_TENSOR_REQUIRES_GRAD if spec.requires_grad else 0)
+        | (lib.TENON_TENSOR_CONJ if spec.is_conj else 0)
+        | (lib.TENON_TENSOR_NEG if spec.is_neg else 0)
+    )
+    out.sizes = kept(ffi.new("int64_t[]", spec.shape))
+    if spec.strides is not None:
+        if len(spec.strides) != len(spec.shape):
+            raise ValueError(f"{len(spec.strides)} strides for {len(spec.shape)} dimensions")
+        out.strides = kept(ffi.new("int64_t[]", spec.strides))
+    out.offset = spec.offset
+    if spec.storage is not None:
+        out.storage = kept(spec.storage._own())
+    out.storage_offset = unsigned(spec.storage_offset, "storage_offset")
+    out.storage_numel = unsigned(spec.storage_numel, "storage_numel")
+    out.device = kept(ffi.new("char[]", encoded(spec.device, "the device")))
+    out.quantizer = number_of(QUANTIZERS, spec.quantizer, "quantizer")
+    out.scale, out.zero_point, out.axis = spec.scale, spec.zero_point, spec.axis
+    out.coalesced = _COALESCED[spec.coalesced]
+    for name in PARTS:
+        tensor = getattr(spec, name)
+        if tensor is not None:
+            setattr(out, name, kept(part(tensor)))
+    return out, keep
+
+
+def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
+    """part: the tensor of a TENON_TENSOR_PART_*, or None if there is no such part."""
+    storage = None
+    if found.storage != ffi.NULL:
+        storage = Storage._adopt(int(ffi.cast("uintptr_t", lib.tenon_storage_retain(found.storage))))
+    return TensorSpec(
+        int(found.scalar_type),
+        tuple(found.sizes[0 : found.ndim]) if found.ndim else (),
+        tuple(found.strides[0 : found.ndim] if found.ndim else ()) if found.strides != ffi.NULL or not found.ndim else None,
+        int(found.offset),
+        storage,
+        int(found.storage_offset),
+        int(found.storage_numel),
+        ffi.string(found.device).decode(),
+        _LAYOUT_NAMES[found.layout],  # type: ignore[arg-type]
+        bool(found.flags & lib.TENON_TENSOR_REQUIRES_GRAD),
+        bool(found.flags & lib.TENON_TENSOR_CONJ),
+        bool(found.flags & lib.TENON_TENSOR_NEG),
+        _QUANTIZER_NAMES[found.quantizer],  # type: ignore[arg-type]
+        float(found.scale),
+        int(found.zero_point),
+        int(found.axis),
+        coalesced=_COALESCED_WORDS[found.coalesced],
+        **{name: part(number) for name, number in PARTS.items()},
+    )

@@ -1,0 +1,246 @@
+"""Values: what an attribute of a module, a constant or an example input can be.
+
+A module takes plain Python values: None, bool, int, float, complex, str, tuples, lists, dicts, and as tensors tenon.Tensor, numpy arrays
+and whatever has __dlpack__. It gives them back so. The classes here are for what Python has not, and for who needs to see identity.
+"""
+
+from __future__ import annotations
+
+from _weakref import ref
+
+from tenon._frozen import Frozen
+from tenon._native import ffi, lib
+from tenon._text import decoded, encoded, sized
+from tenon.error import call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, NoReturn, Self
+
+    from tenon.tensor_spec import TensorSpec
+
+KINDS: dict[str, int] = {
+    "none": lib.TENON_VALUE_NONE,
+    "bool": lib.TENON_VALUE_BOOL,
+    "int": lib.TENON_VALUE_INT,
+    "float": lib.TENON_VALUE_FLOAT,
+    "complex": lib.TENON_VALUE_COMPLEX,
+    "str": lib.TENON_VALUE_STR,
+    "device": lib.TENON_VALUE_DEVICE,
+    "tensor": lib.TENON_VALUE_TENSOR,
+    "tuple": lib.TENON_VALUE_TUPLE,
+    "list": lib.TENON_VALUE_LIST,
+    "dict": lib.TENON_VALUE_DICT,
+    "enum": lib.TENON_VALUE_ENUM,
+    "object": lib.TENON_VALUE_OBJECT,
+}
+_KIND_NAMES = {number: name for name, number in KINDS.items()}
+
+
+class Device(Frozen):
+    """A device in a value: "cpu", "cuda:0"."""
+
+    __slots__ = ("name",)
+    name: str
+
+    def __init__(self, name: str) -> None:
+        self._set(name=name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Enum(Frozen):
+    """A member of an enum: the enum's qualified name, and the member's value, which is an int, a float or a str."""
+
+    __slots__ = ("class_name", "value")
+    class_name: str
+    value: Any
+
+    def __init__(self, class_name: str, value: Any) -> None:
+        self._set(class_name=class_name, value=value)
+
+
+class NamedTuple(tuple["Any", ...]):
+    """A tuple of a NamedTuple class, whose qualified name it knows; the names of the fields are in that class's code."""
+
+    class_name: str
+
+    def __new__(cls, class_name: str, items: Iterable[Any] = ()) -> Self:
+        self = super().__new__(cls, items)
+        self.class_name = class_name
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NamedTuple) and other.class_name != self.class_name:
+            return False
+        return tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __getnewargs__(self) -> tuple[str, tuple[Any, ...]]:
+        return self.class_name, tuple(self)
+
+    def __repr__(self) -> str:
+        return f"tenon.NamedTuple({self.class_name!r}, {tuple(self)!r})"
+
+
+class Object:
+    """An object of a class that is no module: its qualified name, and its attributes, or, of a class with __getstate__ and of a custom C++
+    class, its state. Equal objects are one."""
+
+    __slots__ = ("__weakref__", "attributes", "class_name", "is_opaque", "state")
+    class_name: str
+    attributes: dict[str, Any]
+    is_opaque: bool
+    """Whether it has a state and no attributes."""
+    state: Any
+
+    def __init__(self, class_name: str, attributes: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+        self.class_name = class_name
+        self.attributes = dict(attributes)
+        self.is_opaque = False
+        self.state = None
+
+    @classmethod
+    def opaque(cls, class_name: str, state: Any) -> Self:
+        """One that has a state."""
+        self = cls(class_name)
+        self.is_opaque = True
+        self.state = state
+        return self
+
+    def __repr__(self) -> str:
+        # Not what is in it, which may be it.
+        inside = "with a state" if self.is_opaque else f"with {', '.join(self.attributes) or 'no attributes'}"
+        return f"<tenon.Object {self.class_name} {inside}>"
+
+
+# The handles that somebody has, so that one C value has one handle. A handle keeps its value alive, so no address is there twice.
+_living: dict[int, _Living] = {}
+
+
+class _Living(ref["Value"]):
+    __slots__ = ("address",)
+    address: int
+
+
+def _forget(gone: Any) -> None:
+    address = gone.address
+    if _living.get(address) is gone:
+        del _living[address]
+
+
+class Value:
+    """A value as the C library has it: never changes, but for an object's attributes while a module is edited.
+
+    Made from a plain Python value; type: the type of a list or dict ("List[int]"), or what the value must be. One C value is one handle:
+    two that are one object in a module are the same here (is), and one that is put in two places stays one in archives.
+    """
+
+    __slots__ = ("__weakref__", "_cdata")
+    _cdata: Any
+
+    def __new__(cls, source: Any, type: str | None = None) -> Value:
+        from tenon._to_value import Maker
+
+        return cls._over(Maker().typed(source, type))
+
+    @classmethod
+    def _over(cls, own: Any) -> Value:
+        """The handle of a cdata that owns a reference."""
+        address = int(ffi.cast("uintptr_t", own))
+        known = _living.get(address)
+        found = None if known is None else known()
+        if found is not None:
+            return found
+        self = super().__new__(cls)
+        self._cdata = own
+        living = _Living(self, _forget)
+        living.address = address
+        _living[address] = living
+        return self
+
+    @classmethod
+    def _borrow(cls, pointer: Any) -> Value:
+        return cls._over(ffi.gc(lib.tenon_value_retain(pointer), lib.tenon_value_release))
+
+    @property
+    def kind(self) -> str:
+        """ "none", "bool", "int", "float", "complex", "str", "device", "tensor", "tuple", "list", "dict", "enum" or "object"."""
+        return _KIND_NAMES[lib.tenon_value_kind(self._cdata)]
+
+    @property
+    def type(self) -> str:
+        """The type that it shows by itself: "List[Any]" for a list that was made without one."""
+        return sized(lib.tenon_value_type, self._cdata)
+
+    @property
+    def class_name(self) -> str:
+        """The qualified name of a NamedTuple, an enum or an object; else ""."""
+        return decoded(lib.tenon_value_class_name(self._cdata))
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether it is an object that has a state and no attributes."""
+        return bool(lib.tenon_value_is_opaque(self._cdata))
+
+    @property
+    def items(self) -> list[Value]:
+        """The items of a tuple or a list, a dict's values, an object's attributes or its state, an enum's value; of others none."""
+        return [self._fetched(lib.tenon_value_item, index) for index in range(lib.tenon_value_count(self._cdata))]
+
+    @property
+    def keys(self) -> list[Value]:
+        """The keys of a dict, as its items stand."""
+        if lib.tenon_value_kind(self._cdata) != lib.TENON_VALUE_DICT:
+            return []
+        return [self._fetched(lib.tenon_value_key, index) for index in range(lib.tenon_value_count(self._cdata))]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of an object's attributes, as its items stand."""
+        found: list[str] = []
+        while (name := lib.tenon_value_attribute_name(self._cdata, len(found))) != ffi.NULL:
+            found.append(decoded(name))
+        return found
+
+    def find(self, name: str) -> Value:
+        """An attribute of an object, or what a dict has under that str."""
+        return self._fetched(lib.tenon_value_find, encoded(name, "the name"))
+
+    def get(self) -> Any:
+        """The plain Python value. What is there twice is one object in it; a tensor that tenon.Tensor has no word for is a TensorSpec."""
+        from tenon._from_value import Reader
+
+        return Reader().read(self._cdata)
+
+    def tensor_spec(self) -> TensorSpec:
+        """All that is known of a tensor."""
+        from tenon._from_value import Reader
+
+        return Reader().tensor_spec(self._cdata)
+
+    def check(self, type: str) -> None:
+        """Raise InvalidArgument unless it fits a type, all the way down: an int is no float."""
+        call(lib.tenon_value_check, self._cdata, encoded(type, "the type"))
+
+    def _fetched(self, function: Any, which: Any) -> Value:
+        out = ffi.new("tenon_value **")
+        call(function, self._cdata, which, out)
+        return Value._over(ffi.gc(out[0], lib.tenon_value_release))
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Value has no pickled form of its own: pickle what get() gives")
+
+    def __repr__(self) -> str:
+        return f"<tenon.Value of kind {self.kind}, type {self.type}>"
+
+
+def type_text(type: str) -> str:
+    """A type in PyTorch's own text: "Union[str, None]" is "Optional[str]"."""
+    return sized(lib.tenon_type_text, encoded(type, "the type"))

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+import tenon
+from modules import linear, mlp
+
+
+def test_building() -> None:
+    module = tenon.Module("my.Net")
+    assert module.class_name == "__torch__.my.Net" and "my.Net" in repr(module)
+    module.add_parameter("scale", np.ones(3, "float32"))
+    module.add_parameter("bias", None)
+    module.add_buffer("mean", tenon.zeros(3))
+    module.add_attribute("sizes", "List[int]", [1, 2])
+    module.add_attribute("label", None, "x")
+    module.add_attribute("nothing", "Optional[int]", None)
+    module.add_constant("depth", "int", 4)
+    module.add_constant("table", "Tensor", np.arange(2.0))
+    child = linear(2, 2)
+    module.add_submodule("0", child)
+    module.add_submodule("again", child)
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.scale)\n")
+    module.check()
+    found = {member.name: member for member in module.members()}
+    assert [(name, member.kind, member.type) for name, member in found.items() if name not in ("training",)] == [
+        ("scale", "parameter", "Tensor"),
+        ("bias", "parameter", "NoneType"),
+        ("mean", "buffer", "Tensor"),
+        ("sizes", "attribute", "List[int]"),
+        ("label", "attribute", "str"),
+        ("nothing", "attribute", "Optional[int]"),
+        ("0", "submodule", "__torch__.layers.Linear"),
+        ("again", "submodule", "__torch__.layers.Linear"),
+        ("depth", "constant", "int"),
+        ("table", "constant", "Tensor"),
+        ("forward", "method", ""),
+    ]
+    assert found["sizes"].value == [1, 2] and found["bias"].value is None and found["bias"].handle is not None
+    assert found["depth"].value == 4 and found["forward"].value is None and found["forward"].handle is None
+    assert "torch.mul" in found["forward"].source
+    assert [table.tolist() for table in module.constants] == [[0, 1]]
+    assert list(module.code) == ["__torch__/my.py", "__torch__/layers.py"]
+    assert "class Net(Module)" in module.code["__torch__/my.py"]
+    assert (module.report, module.version, module.warnings) == (None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("build", "detail", "found"),
+    [
+        (lambda m: m.add_attribute("f", "float", 1), "wanted", "float"),
+        (lambda m: m.add_attribute("f", "float", 1), "where", "f"),
+        (lambda m: m.add_attribute("f", "List[", 1), "column", "6"),
+        (lambda m: m.add_attribute("f", "Dict[str, List[int]]", {"a": [1.5]}), "found", "float"),
+        (lambda m: m.add_parameter("p", 1), "found", "int"),
+        (lambda m: m.add_parameter("fc1", None), "name", "fc1"),
+        (lambda m: m.define("def bad(self) -> int:\n  return 1 +\n"), "line", "2"),
+        (lambda m: m.define_types("__torch__", "class ("), "line", "1"),
+    ],
+)
+def test_what_does_not_fit(build: object, detail: str, found: str) -> None:
+    module = mlp()
+    with pytest.raises(tenon.InvalidArgument) as caught:
+        build(module)  # type: ignore[operator]
+    assert caught.value.details[detail] == found
+    assert [member.name for member in module.members() if member.name != "training"] == ["fc1", "fc2", "forward"]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda m: tenon.Module("1x"),
+        lambda m: tenon.Module("a\0b"),
+        lambda m: m.add_parameter("a.b", None),
+        lambda m: m.add_parameter("a\0b", None),
+        lambda m: m.add_submodule("m", m),
+        lambda m: m["fc1"].add_submodule("parent", m),
+        lambda m: m.add_submodule("c", m["fc1"], "__torch__.Nothing"),
+        lambda m: m.set_hooks(before=["fc1"]),
+        lambda m: m.set_traced_inputs("fc1", ()),
+        lambda m: m.extra_files.__setitem__("", b""),
+    ],
+)
+def test_what_is_refused(build: object) -> None:
+    with pytest.raises(tenon.InvalidArgument):
+        build(mlp())  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda m: tenon.Module(b"M"),
+        lambda m: m.add_parameter("p", {1}),
+        lambda m: m.add_attribute("f", 3, 1),
+        lambda m: m.load({"a": object()}),
+        lambda m: m.extra_files.__setitem__("a", 3),
+    ],
+)
+def test_wrong_kinds_of_arguments(build: object) -> None:
+    with pytest.raises(TypeError):
+        build(mlp())  # type: ignore[operator]
+
+
+def test_errors_of_code_show_the_place() -> None:
+    module = mlp()
+    with pytest.raises(tenon.InvalidArgument) as caught:
+        module.define("def bad(self) -> int:\n  return 1 +\n")
+    message, *excerpt = str(caught.value).split("\n")
+    assert "\n".join(excerpt) == caught.value.details["excerpt"] and "return 1 +" in excerpt[0] and excerpt[1].strip(" ") == "^"
+    assert caught.value.details["line"] == "2" and ":2:" in message
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    module.define("def bad(self, x: Tensor) -> Tensor:\n  return torch.no_such_operator(x)\n")
+    with pytest.raises(tenon.InvalidArgument, match="no_such_operator"):
+        module.check()
+    del module["bad"]
+    module.check()
+
+
+def test_paths() -> None:
+    module = mlp()
+    assert module["fc1.weight"].shape == (8, 4) and module["fc2.bias"].tolist() == [100, 101, 102]
+    assert isinstance(module["fc1"], tenon.Module) and "torch.linear" in module["fc1.forward"]
+    assert "fc1.weight" in module and "fc3" not in module and 3 not in module
+    with pytest.raises(KeyError, match="fc3") as caught:
+        module["fc3.weight"]
+    assert isinstance(caught.value.__cause__, tenon.NotFound)
+    with pytest.raises(tenon.NotFound, match="fc3"):
+        module.find("fc3.weight")
+    for path in ("", ".", "fc1.", "fc1..weight"):
+        with pytest.raises((KeyError, tenon.InvalidArgument)):
+            module[path]
+
+
+def test_setting() -> None:
+    module = mlp()
+    module["fc1.weight"] = np.full((2, 2, 2), 7, "float64")
+    assert module["fc1.weight"].shape == (2, 2, 2) and module["fc1.weight"].dtype == "float64"
+    with pytest.raises(tenon.InvalidArgument) as caught:
+        module["fc1.weight"] = 3
+    assert caught.value.details["wanted"] == "Tensor"
+    with pytest.raises(tenon.InvalidArgument):
+        module["fc1.weight"] = None
+    with pytest.raises(KeyError):
+        module["fc1.scale"] = np.zeros(1)
+    with pytest.raises(KeyError):
+        module["fc3"] = linear(1, 1)
+    other = linear(8, 3, 5)
+    module["fc2"] = other
+    assert module["fc2"] == other and module["fc2.bias"].tolist() == [5, 6, 7]
+    del module["fc2.bias"]
+    with pytest.raises(KeyError, match="bias"):
+        del module["fc2.bias"]
+    with pytest.raises(TypeError):
+        module["fc2.weight"] = object()
+
+
+def test_shared_tensors() -> None:
+    module = tenon.Module("Tied")
+    weight = tenon.Value(np.zeros(3, "float32"))
+    for name in ("left", "right"):
+        module.add_parameter(name, weight)
+    assert module.find("left").handle is module.find("right").handle is weight
+    tensors = module.tensors()
+    assert list(tensors) == ["left", "right"] and tensors["left"] is tensors["right"]
+    module.add_buffer("mean", np.zeros(1))
+    assert list(module.parameters()) == ["left", "right"] and list(module.buffers()) == ["mean"]
+    module["left"] = np.ones(2, "float32")
+    assert module["right"].tolist() == [1, 1]
+    assert module.find("left").handle is module.find("right").handle
+
+
+def test_identity() -> None:
+    module = mlp()
+    child = module["fc1"]
+    assert child == module["fc1"] and child is not module["fc1"] and hash(child) == hash(module["fc1"])
+    assert child != module["fc2"] and child != 1 and len({child, module["fc1"], module["fc2"]}) == 2
+    assert child.handle is module["fc1"].handle and child.handle.kind == "object"
+    child["bias"] = np.full(8, 9, "float32")
+    assert module["fc1.bias"].tolist() == [9] * 8
+
+
+def test_iterating() -> None:
+    module = mlp()
+    assert [each["bias"].shape for each in module] == [(8,), (3,)]
+    assert list(module.submodules) == ["fc1", "fc2"] and module
+    assert [name for name in module.tensors()] == ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"]
+
+
+def test_load() -> None:
+    module = mlp()
+    given = {name: np.full(tensor.shape, 3, "float32") for name, tensor in module.tensors().items()}
+    assert module.load(given) == tenon.LoadResult((), ())
+    assert module["fc1.weight"].tolist() == [[3] * 4] * 8
+    del given["fc1.bias"]
+    given["fc3.bias"] = np.zeros(1, "float32")
+    given["fc1.weight"] = np.zeros((8, 4), "float32")
+    with pytest.raises(tenon.InvalidArgument) as caught:
+        module.load(given)
+    assert (caught.value.details["missing"], caught.value.details["unexpected"]) == ("1", "1")
+    for allowed in ({"allow_missing": True}, {"allow_unexpected": True}):
+        with pytest.raises(tenon.InvalidArgument):
+            module.load(given, **allowed)
+    wanted = tenon.LoadResult(("fc1.bias",), ("fc3.bias",))
+    assert module.load(given, allow_missing=True, allow_unexpected=True, check_only=True) == wanted
+    assert module["fc1.weight"].tolist() == [[3] * 4] * 8
+    assert module.load(given, True, True) == wanted
+    assert module["fc1.weight"].tolist() == [[0] * 4] * 8
+    with pytest.raises(tenon.InvalidArgument) as caught:
+        module.load({"fc1.bias": None}, True)
+    assert caught.value.details["where"] == "fc1.bias"
+
+
+def test_load_keeps_what_is_one_tensor() -> None:
+    module = tenon.Module("Tied")
+    for name in ("left", "right"):
+        module.add_parameter(name, np.zeros(3))
+    shared = np.ones(3)
+    module.load({"left": shared, "right": shared})
+    assert module.find("left").handle is module.find("right").handle
+
+
+def test_types() -> None:
+    module = tenon.Module("Net")
+    module.define_types(
+        "__torch__.my",
+        "class Pair(NamedTuple):\n  left : int\n  right : str\n"
+        "class Color(Enum):\n  RED = 1\n  GREEN = 2\n"
+        "class Layer(ModuleInterface):\n  def forward(self, x: Tensor) -> Tensor:\n    pass\n",
+    )
+    pair = tenon.NamedTuple("__torch__.my.Pair", (1, "one"))
+    module.add_attribute("pair", "__torch__.my.Pair", pair)
+    assert module["pair"] == pair and module["pair"].class_name == pair.class_name
+    module.add_attribute("color", "__torch__.my.Color", tenon.Enum("__torch__.my.Color", 2))
+    assert module["color"] == tenon.Enum("__torch__.my.Color", 2)
+    with pytest.raises(tenon.InvalidArgument):
+        module["pair"] = tenon.NamedTuple("__torch__.my.Pair", (1,))
+    module.add_submodule("layer", linear(2, 2), "__torch__.my.Layer")
+    assert module.find("layer").type == "__torch__.my.Layer"
+    with pytest.raises(tenon.InvalidArgument):
+        module["layer"] = tenon.Module("WithoutForward")
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return self.layer.forward(x)\n")
+    module.check()
+
+
+def test_hooks_and_traced_inputs() -> None:
+    module = mlp()
+    module.define("def before(self, input: Tuple[Tensor]) -> Tuple[Tensor]:\n  return input\n")
+    module.set_hooks(before=["before"])
+    assert "before" in module.code["__torch__.py"].split("def ")[0]
+    module.set_hooks(before=(), after=())
+    module.set_hooks()
+    module.set_traced_inputs("forward", (np.zeros((1, 4), "float32"),))
+
+
+def test_extra_files() -> None:
+    module = mlp()
+    files = module.extra_files
+    assert len(files) == 0 and not files
+    files["labels.txt"] = "cät"
+    files["empty"] = b""
+    files.update({"array": np.arange(2, dtype="<u2"), "labels.txt": bytearray(b"d\0g")})
+    assert dict(module.extra_files) == {"labels.txt": b"d\0g", "empty": b"", "array": b"\0\0\1\0"}
+    assert list(files) == ["labels.txt", "empty", "array"] and "empty" in files and "labels.txt" in repr(files)
+    assert files.pop("array") == b"\0\0\1\0" and files.get("array") is None
+    with pytest.raises(KeyError):
+        files["array"]
+    with pytest.raises(KeyError):
+        del files["array"]
+    files.clear()
+    assert len(module.extra_files) == 0
+
+
+def test_what_was_looked_up_stays() -> None:
+    module = mlp()
+    weight, child, members = module.find("fc1.weight"), module["fc2"], module.members()
+    del module["fc1"]
+    module.close()
+    del module
+    gc.collect()
+    assert weight.value.shape == (8, 4) and child["bias"].shape == (3,)
+    assert {member.name for member in members} >= {"fc1", "fc2"}
+    child.check()
+
+
+def test_close() -> None:
+    with mlp() as module:
+        other = module["fc1"]
+    assert module.closed and "closed" in repr(module)
+    module.close()
+    for use in (
+        lambda: module.class_name,
+        lambda: module["fc1"],
+        lambda: module.find("fc1"),
+        lambda: module.extra_files,
+        lambda: module.report,
+        lambda: module.add_parameter("a", None),
+        lambda: module.load({}),
+        lambda: other.add_submodule("a", module),
+    ):
+        with pytest.raises(ValueError, match="already closed"):
+            use()
+    assert module == module and hash(module) == hash(module) and module != other
+    with pytest.raises(TypeError, match="export_module"):
+        pickle.dumps(other)
