@@ -1,7 +1,6 @@
 // tenon/module.h: members that are replaced and removed.
 #include <tenon/module.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,19 +41,6 @@ Result<std::vector<NamedTensor>> read_tensors(const char* const* paths, tenon_va
   return named;
 }
 
-// What load() would say, with nothing changed: it changes nothing when it is given a path that no module has, and still tells all names.
-Status check_load(Module* module, std::vector<NamedTensor> tensors, const LoadOptions& options, LoadReport* report) {
-  const std::string no_path = {'.', '\0'};  // C text does not hold it
-  tensors.push_back({no_path, tenon::value::Value::none()});
-  Status refused = module->load(tensors, {true, false}, report);
-  const auto last = std::find(report->unexpected.begin(), report->unexpected.end(), no_path);
-  if (last == report->unexpected.end()) return refused;
-  report->unexpected.erase(last);
-  tensors.pop_back();
-  const bool is_good = (report->missing.empty() || options.allow_missing) && (report->unexpected.empty() || options.allow_unexpected);
-  return is_good ? Status::ok() : module->load(tensors, options, report);
-}
-
 }  // namespace
 
 extern "C" {
@@ -89,18 +75,16 @@ tenon_status tenon_module_load(tenon_module* module, const char* const* paths, t
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(module != nullptr, "module is NULL"));
     TENON_TRY(check_flags(flags, TENON_LOAD_ALLOW_MISSING | TENON_LOAD_ALLOW_UNEXPECTED | TENON_LOAD_CHECK_ONLY, "tenon_module_load"));
-    TENON_ASSIGN(std::vector<NamedTensor> named, read_tensors(paths, tensors, n));
+    TENON_ASSIGN(const std::vector<NamedTensor> named, read_tensors(paths, tensors, n));
     LoadOptions options;
     options.allow_missing = (flags & TENON_LOAD_ALLOW_MISSING) != 0;
     options.allow_unexpected = (flags & TENON_LOAD_ALLOW_UNEXPECTED) != 0;
+    options.check_only = (flags & TENON_LOAD_CHECK_ONLY) != 0;
     // Before anything is changed: afterwards nothing may fail.
     auto are_missing = std::make_unique<NameList>();
     auto are_unexpected = std::make_unique<NameList>();
     LoadReport report;
-    if ((flags & TENON_LOAD_CHECK_ONLY) != 0)
-      TENON_TRY(check_load(object(module), std::move(named), options, &report));
-    else
-      TENON_TRY(object(module)->load(named, options, &report));
+    TENON_TRY(object(module)->load(named, options, &report));
     are_missing->names = std::move(report.missing);
     are_unexpected->names = std::move(report.unexpected);
     if (missing != nullptr) *missing = handle<tenon_name_list>(are_missing.release());

@@ -106,9 +106,9 @@ tenon_status tenon_value_new_str(const char* utf8, size_t nbytes, tenon_value** 
 
 tenon_status tenon_value_new_device(const char* name, tenon_value** out, tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
-    TENON_TRY(check_argument(name != nullptr, "name is NULL"));
-    TENON_TRY(check_argument(*name != '\0' && tenon::tensor::is_valid_name(name), "the name of the device is empty or no UTF-8"));
-    return Value::of_device(name);
+    TENON_ASSIGN(const std::string_view text, read_text(name, "name"));
+    TENON_TRY(check_argument(!text.empty(), "the name of the device is empty"));
+    return Value::of_device(std::string(text));
   });
 }
 
@@ -166,9 +166,9 @@ tenon_status tenon_value_new_object(const char* class_name, const char* const* n
     TENON_TRY(check_argument(names != nullptr || n == 0, "names is NULL"));
     std::vector<Attribute> attributes(n);
     for (size_t i = 0; i < n; ++i) {
-      TENON_TRY(check_argument(names[i] != nullptr, "a name is NULL"));
-      TENON_TRY(check_argument(*names[i] != '\0' && tenon::tensor::is_valid_name(names[i]), "a name is empty, too long or no UTF-8"));
-      attributes[i] = {names[i], std::move(shared[i])};
+      TENON_ASSIGN(const std::string_view text, read_text(names[i], "a name"));
+      TENON_TRY(check_argument(!text.empty(), "a name is empty"));
+      attributes[i] = {std::string(text), std::move(shared[i])};
     }
     return Value::object(std::move(name), std::move(attributes));
   });

@@ -15,9 +15,9 @@ using tenon::value::ValueRef;
 
 namespace {
 
-Status check_kind(const tenon_value* value, ValueKind kind, const void* out) {
+Status check_kind(const tenon_value* value, ValueKind kind, bool has_out) {
   TENON_TRY(check_argument(value != nullptr, "value is NULL"));
-  TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+  TENON_TRY(check_argument(has_out, "out is NULL"));
   if (object(value)->is(kind)) return Status::ok();
   return {Code::kInvalidArgument, tenon::format("the value is a %s and no %s", tenon::value::value_kind_name(object(value)->kind()),
                                                 tenon::value::value_kind_name(kind))};
@@ -72,7 +72,7 @@ tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_valu
 
 tenon_status tenon_value_key(const tenon_value* value, size_t index, tenon_value** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_kind(value, ValueKind::kDict, out));
+    TENON_TRY(check_kind(value, ValueKind::kDict, out != nullptr));
     TENON_TRY(check_index(index, object(value)->entries().size()));
     *out = new_reference(*object(value)->entries()[index].key);
     return Status::ok();
@@ -100,7 +100,7 @@ tenon_status tenon_value_find(const tenon_value* value, const char* name, tenon_
 
 tenon_status tenon_value_get_bool(const tenon_value* value, int* out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_kind(value, ValueKind::kBool, out));
+    TENON_TRY(check_kind(value, ValueKind::kBool, out != nullptr));
     *out = object(value)->as_bool() ? 1 : 0;
     return Status::ok();
   });
@@ -108,7 +108,7 @@ tenon_status tenon_value_get_bool(const tenon_value* value, int* out, tenon_erro
 
 tenon_status tenon_value_get_int(const tenon_value* value, int64_t* out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_kind(value, ValueKind::kInt, out));
+    TENON_TRY(check_kind(value, ValueKind::kInt, out != nullptr));
     *out = object(value)->as_int();
     return Status::ok();
   });
@@ -116,7 +116,7 @@ tenon_status tenon_value_get_int(const tenon_value* value, int64_t* out, tenon_e
 
 tenon_status tenon_value_get_float(const tenon_value* value, double* out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_kind(value, ValueKind::kFloat, out));
+    TENON_TRY(check_kind(value, ValueKind::kFloat, out != nullptr));
     *out = object(value)->as_float();
     return Status::ok();
   });
@@ -124,7 +124,7 @@ tenon_status tenon_value_get_float(const tenon_value* value, double* out, tenon_
 
 tenon_status tenon_value_get_complex(const tenon_value* value, double* real, double* imaginary, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_kind(value, ValueKind::kComplex, real));
+    TENON_TRY(check_kind(value, ValueKind::kComplex, real != nullptr));
     TENON_TRY(check_argument(imaginary != nullptr, "imaginary is NULL"));
     *real = object(value)->as_complex().real();
     *imaginary = object(value)->as_complex().imag();
@@ -134,7 +134,7 @@ tenon_status tenon_value_get_complex(const tenon_value* value, double* real, dou
 
 tenon_status tenon_value_get_str(const tenon_value* value, const char** out, size_t* nbytes, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_kind(value, ValueKind::kStr, out));
+    TENON_TRY(check_kind(value, ValueKind::kStr, out != nullptr));
     *out = object(value)->as_str().c_str();
     if (nbytes != nullptr) *nbytes = object(value)->as_str().size();
     return Status::ok();
@@ -143,7 +143,7 @@ tenon_status tenon_value_get_str(const tenon_value* value, const char** out, siz
 
 tenon_status tenon_value_get_device(const tenon_value* value, const char** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_kind(value, ValueKind::kDevice, out));
+    TENON_TRY(check_kind(value, ValueKind::kDevice, out != nullptr));
     *out = object(value)->as_device().c_str();
     return Status::ok();
   });

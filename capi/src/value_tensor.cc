@@ -50,9 +50,9 @@ constexpr std::array kSchemes = {
     SchemeNumber{QScheme::kPerChannelAffineFloatQParams, TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS},
 };
 
-Status check_tensor(const tenon_value* value, const void* out) {
+Status check_tensor(const tenon_value* value, bool has_out) {
   TENON_TRY(check_argument(value != nullptr, "value is NULL"));
-  TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+  TENON_TRY(check_argument(has_out, "out is NULL"));
   if (object(value)->is(ValueKind::kTensor)) return Status::ok();
   return {Code::kInvalidArgument, tenon::format("the value is a %s and no Tensor", tenon::value::value_kind_name(object(value)->kind()))};
 }
@@ -196,7 +196,7 @@ tenon_status tenon_value_new_tensor_from_spec(const tenon_value_tensor_spec* spe
 
 tenon_status tenon_value_get_tensor(const tenon_value* value, tenon_tensor** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_tensor(value, out));
+    TENON_TRY(check_tensor(value, out != nullptr));
     TENON_ASSIGN(Ref<Tensor> tensor, object(value)->as_tensor()->to_tensor());
     *out = handle<tenon_tensor>(tensor.detach());
     return Status::ok();
@@ -205,7 +205,7 @@ tenon_status tenon_value_get_tensor(const tenon_value* value, tenon_tensor** out
 
 tenon_status tenon_value_get_tensor_spec(const tenon_value* value, tenon_value_tensor_spec* out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_tensor(value, out));
+    TENON_TRY(check_tensor(value, out != nullptr));
     TENON_TRY(check_output(out, "tenon_value_tensor_spec"));
     write_struct(out, spec_of(*object(value)->as_tensor()));
     return Status::ok();
@@ -214,7 +214,7 @@ tenon_status tenon_value_get_tensor_spec(const tenon_value* value, tenon_value_t
 
 tenon_status tenon_value_tensor_part(const tenon_value* value, int32_t part, tenon_value** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_TRY(check_tensor(value, out));
+    TENON_TRY(check_tensor(value, out != nullptr));
     const TensorValue& tensor = *object(value)->as_tensor();
     TensorValueRef found;
     switch (part) {

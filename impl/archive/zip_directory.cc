@@ -16,6 +16,8 @@ using namespace zip;
 
 // Deflate's densest code: 258 bytes for every two bits.
 constexpr uint64_t kMostInflation = 1032;
+// Up to so many, compressed bytes may be more than twice the bytes that they stand for.
+constexpr uint64_t kThinUpTo = 4096;
 
 Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_value, uint64_t found) {
   return Status(Code::kResourceExhausted,
@@ -104,14 +106,16 @@ class DirectoryReader {
     return Status::ok();
   }
 
+  // Neither a few bytes that would fill the memory nor, of blocks that hold nothing, many for a few.
   Status check_inflation(const ZipEntry& entry) {
-    if (entry.nbytes / kMostInflation > entry.stored_nbytes)
-      return wrong(entry.name, Code::kCorrupt,
-                   format("has %llu bytes that cannot inflate to %llu", static_cast<unsigned long long>(entry.stored_nbytes),
-                          static_cast<unsigned long long>(entry.nbytes)));
     if (!checked_add(inflated_nbytes_, entry.nbytes, &inflated_nbytes_) || inflated_nbytes_ > limits_.max_inflated_nbytes)
       return over_limit(source_, "max_inflated_nbytes", limits_.max_inflated_nbytes, inflated_nbytes_);
-    return Status::ok();
+    const bool too_dense = entry.nbytes / kMostInflation > entry.stored_nbytes;
+    const bool too_thin = entry.stored_nbytes / 2 > entry.nbytes && entry.stored_nbytes > kThinUpTo;
+    if (!too_dense && !too_thin) return Status::ok();
+    return wrong(entry.name, Code::kCorrupt,
+                 format("has %llu bytes that cannot be %llu compressed ones", static_cast<unsigned long long>(entry.stored_nbytes),
+                        static_cast<unsigned long long>(entry.nbytes)));
   }
 
   Status take_prefix() {

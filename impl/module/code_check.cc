@@ -62,7 +62,9 @@ Result<std::string> check_resolved(const Resolved& resolved, bool check) {
     TENON_TRY(declarations.add(file.qualifier, std::move(parsed)));
   }
   script::Uses uses;
-  const Status status = script::check_reachable(declarations, roots, {}, &uses);
+  script::CheckOptions options;
+  options.archive_version = resolved.version;
+  const Status status = script::check_reachable(declarations, roots, options, &uses);
   if (!status.is_ok()) {
     // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a library that is not PyTorch's are known
     // to nobody here.

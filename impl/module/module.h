@@ -50,6 +50,7 @@ struct NamedTensor {
 struct LoadOptions {
   bool allow_missing = false;
   bool allow_unexpected = false;
+  bool check_only = false;  // change nothing
 };
 
 struct LoadReport {

@@ -79,8 +79,13 @@ Status Module::set_submodule(std::string_view path, const Ref<Module>& child) {
   const ObjectClass own = place.owner->object_class();
   TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
   const TypeRef& declared = found.body->fields[found.body->find_field(place.name)].type;
-  TENON_ASSIGN(const CodeSet::FoundClass wanted, own.code->find_class(declared->class_name()));
-  const bool is_interface = wanted.body->kind == ClassKind::kModuleInterface;
+  // The class of a submodule that was built elsewhere is in that one's code; an interface is in this one.
+  bool is_interface = false;
+  TENON_ASSIGN(const Definition* wanted, own.code->find_definition(declared->class_name()));
+  if (wanted != nullptr && wanted->is_class()) {
+    TENON_ASSIGN(const ClassBody* body, own.code->body(*wanted));
+    is_interface = body->kind == ClassKind::kModuleInterface;
+  }
   TENON_TRY(place.owner->check_child(*child, is_interface ? declared : nullptr));
   place.owner->settle_child(*child);
   place.owner->object_->attributes().replace(place.name, child->object_);
@@ -171,6 +176,7 @@ Status Module::load(std::span<const NamedTensor> tensors, const LoadOptions& opt
   if (report != nullptr) *report = std::move(names);
   if (refused) return status;
   TENON_TRY(replacement.collect(object_, code_.get()));
+  if (options.check_only) return Status::ok();
   replacement.apply();
   for (auto& [place, value] : alone) place->object->attributes().replace_at(place->index, std::move(value));
   return Status::ok();

@@ -91,8 +91,9 @@ Result<int> resolve_version(const ClassGraph& graph, int file_version) {
     if (node.is_first) TENON_TRY(add_parts(node, &parts));
   }
   if (parts.empty()) return file_version != 0 ? file_version : graph.codes().front()->version();
-  const auto [oldest, newest] =
-      std::minmax_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.version < b.version; });
+  const auto is_older = [](const Part& a, const Part& b) { return a.version < b.version; };
+  const auto oldest = std::min_element(parts.begin(), parts.end(), is_older);
+  const auto newest = std::max_element(parts.begin(), parts.end(), is_older);
   if (file_version == 0 && oldest->version == newest->version) return newest->version;
   const int version = file_version != 0 ? file_version : kNewCodeVersion;
   for (const Part& part : parts) {

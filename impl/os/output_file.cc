@@ -179,7 +179,9 @@ Status OutputFile::keep_access_of_old() {
       errno != EINVAL) {
     return named(errno_status(errno, format("the owner of %s", path_.c_str())), path_);
   }
-  if (fchmod(file_.get(), old_.mode) != 0) return named(errno_status(errno, format("the mode of %s", path_.c_str())), path_);
+  // A file system without permission bits refuses those that it cannot show.
+  if (fchmod(file_.get(), old_.mode) != 0 && errno != EPERM && errno != EOPNOTSUPP)
+    return named(errno_status(errno, format("the mode of %s", path_.c_str())), path_);
   return Status::ok();
 }
 

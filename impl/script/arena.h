@@ -23,7 +23,7 @@ class Arena {
   std::span<const T> copy(const std::vector<T>& items) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
     if (items.empty()) return {};
-    T* const copied = static_cast<T*>(allocate(items.size() * sizeof(T), alignof(T)));
+    T* const copied = static_cast<T*>(allocate(std::span(items).size_bytes(), alignof(T)));
     std::uninitialized_copy(items.begin(), items.end(), copied);
     return {copied, items.size()};
   }

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "script/checker.h"
-#include "script/signature.h"
 
 namespace tenon::script {
 namespace {

@@ -1,5 +1,7 @@
 #include "script/meaning.h"
 
+#include <string_view>
+
 namespace tenon::script {
 namespace {
 
@@ -22,7 +24,10 @@ Meaning common(const Meaning& a, const Meaning& b) {
 std::string describe(const Meaning& meaning) {
   if (meaning.owner != nullptr) return "an object of " + meaning.owner->name;
   if (!meaning.name.empty()) return "an object of " + meaning.name;
-  if (meaning.type != nullptr) return "a " + meaning.type->print();
+  if (meaning.type != nullptr) {
+    const std::string type = meaning.type->print();
+    return (std::string_view("AEIOUaeiou").find(type.front()) != std::string_view::npos ? "an " : "a ") + type;
+  }
   return meaning.tuple_size >= 0 ? "a tuple" : "a value";
 }
 

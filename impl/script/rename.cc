@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -131,9 +132,9 @@ class DottedNames {
 
 std::vector<const Expr*> names_in(const File& file, Range range) {
   DottedNames names(range);
-  for (const Item& item : file.items()) {
-    if (item.range.begin < range.end && item.range.end > range.begin) names.item(item);
-  }
+  const std::span<const Item> items = file.items();
+  auto item = std::partition_point(items.begin(), items.end(), [&](const Item& each) { return each.range.end <= range.begin; });
+  for (; item != items.end() && item->range.begin < range.end; ++item) names.item(*item);
   return names.take();
 }
 

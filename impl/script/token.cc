@@ -100,7 +100,7 @@ constexpr size_t kNoWord = kPunctuation.size();
 constexpr auto kFirstWord = [] {
   std::array<size_t, 128> first{};
   first.fill(kNoWord);
-  for (size_t i = kPunctuation.size(); i-- > 0;) first[static_cast<size_t>(kPunctuation[i].text[0])] = i;
+  for (size_t i = kPunctuation.size(); i-- > 0;) first[static_cast<unsigned char>(kPunctuation[i].text[0])] = i;
   return first;
 }();
 

@@ -146,10 +146,11 @@ int main() {
     for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
     const Status status = words.at(0) == "rewrite" ? rewrite(words) : state_dict(words);
     if (status.is_ok()) {
-      std::cout << "ok" << std::endl;
+      std::cout << "ok\n";
     } else {
-      std::cout << "error " << code_name(status.code()) << " " << status.message() << std::endl;
+      std::cout << "error " << code_name(status.code()) << " " << status.message() << "\n";
     }
+    std::cout.flush();
   }
   return 0;
 }

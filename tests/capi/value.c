@@ -1,7 +1,7 @@
 /* tenon/value.h: values of every kind made, looked into and refused. */
-#include <math.h>
-
 #include "check.h"
+
+#include <math.h>
 
 static tenon_value *const kNothing = PATTERN;
 

@@ -13,6 +13,7 @@ import io
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 TEXT = "def forward(self, x):\n  return x\n" * 20
 
@@ -26,7 +27,7 @@ class Pipe(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data) -> int:  # noqa: ANN001
+    def write(self, data: Any, /) -> int:
         self.bytes += data
         return len(data)
 

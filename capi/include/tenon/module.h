@@ -42,7 +42,7 @@ typedef struct tenon_member {
   size_t struct_size;   /**< sizeof(tenon_member), set by the caller */
   int32_t kind;         /**< TENON_MEMBER_* */
   const char *name;     /**< its name; a path in a list of tensors */
-  const char *type;     /**< declared type; "" for methods */
+  const char *type;     /**< declared type, of submodules their class; "" for methods */
   const char *source;   /**< of methods, and of constants, as it stands in the class; else "" */
   tenon_value *value;   /**< NULL for submodules, methods, and constants that are no literals */
   tenon_module *module; /**< of submodules, else NULL */

@@ -146,9 +146,8 @@ TEST(PickleFromValues, StoragesOnceAndInOrder) {
 
 // Past number 255 the memo's opcodes are the long ones.
 TEST(PickleFromValues, LongMemo) {
-  std::vector<ValueRef> items;
-  for (int i = 0; i < 300; ++i) items.push_back(Value::of_str("text " + std::to_string(i)));
-  for (int i = 0; i < 300; ++i) items.push_back(Value::of_str("text " + std::to_string(i)));
+  std::vector<ValueRef> items(600);
+  for (size_t i = 0; i < items.size(); ++i) items[i] = Value::of_str("text " + std::to_string(i % 300));
   const ValueRef root = Value::tuple(items);
   const std::string pickle = written(root);
   EXPECT_NE(pickle.find("text 256r" + u32(256)), std::string::npos);

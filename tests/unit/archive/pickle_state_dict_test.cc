@@ -21,6 +21,7 @@ Result<StateDict> state_dict(const std::string& body, StateDictOptions options =
 
 std::vector<std::string> names(const StateDict& of) {
   std::vector<std::string> out;
+  out.reserve(of.tensors.size());
   for (const NamedTensor& named : of.tensors) out.push_back(named.name);
   return out;
 }

@@ -210,8 +210,13 @@ TEST(PickleToValues, BadTensors) {
   expect_bad("ctorch._utils\n_rebuild_device_tensor\n)R", Code::kUnsupported, "_rebuild_device_tensor");
   expect_bad("ctorch._utils\n_rebuild_sparse_tensor\n(K\x03)\x89NNNtR", Code::kUnsupported, "layout");
   // Parts within parts within parts end somewhere.
-  std::string wrapped = tensor(storage("0", 1), 1);
-  for (int i = 0; i < 10; ++i) wrapped = "ctorch._utils\n_rebuild_parameter\n(" + wrapped + "\x88" + kHooks + "tR";
+  std::string wrapped;
+  std::string ends;
+  for (int i = 0; i < 10; ++i) {
+    wrapped += "ctorch._utils\n_rebuild_parameter\n(";
+    ends += "\x88" + kHooks + "tR";
+  }
+  wrapped += tensor(storage("0", 1), 1) + ends;
   expect_bad(wrapped, Code::kCorrupt, "wrapped less often");
 }
 

@@ -186,12 +186,19 @@ std::vector<Case> cases() {
        },
        corrupt, "descriptor", "m/data/0"},
       // Compression.
+      {"far more compressed bytes than bytes",
+       [](RawZip* zip) {
+         zip->entries[0].method = 8;
+         zip->entries[0].data = std::string(10'000, 'x');
+         zip->entries[0].nbytes = 4999;
+       },
+       corrupt, "cannot be 4999", "m/data.pkl"},
       {"more than deflate can make",
        [](RawZip* zip) {
          zip->entries[0].method = 8;
          zip->entries[0].nbytes = 1 << 20;
        },
-       corrupt, "cannot inflate", "m/data.pkl"},
+       corrupt, "cannot be 1048576", "m/data.pkl"},
   };
 }
 

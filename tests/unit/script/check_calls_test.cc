@@ -60,7 +60,7 @@ TEST(CheckCalls, FunctionsMethodsConstructors) {
   expect_refused("__torch__.Pair(x)", "__torch__.Pair takes (left, right)");
   expect_refused("self.forward(x)", "forward calls itself");
   expect_refused("self(x)", "__torch__.M has no __call__");
-  expect_refused("self.count(3)", "a int cannot be called");
+  expect_refused("self.count(3)", "an int cannot be called");
 }
 
 TEST(CheckCalls, Builtins) {

@@ -48,7 +48,7 @@ TEST(CheckNames, AttributesOfSelf) {
   expect_refused("return self.wieght", "__torch__.M has no wieght; did you mean weight?");
   expect_refused("return getattr(self, \"wieght\")", "has no wieght");
   expect_refused("self.cuont = 3\nreturn x", "has no cuont");
-  expect_refused("return self.count.foo", "a int has no attribute or method foo");
+  expect_refused("return self.count.foo", "an int has no attribute or method foo");
 }
 
 TEST(CheckNames, WhatInitSetsIsDeclared) {

@@ -336,7 +336,8 @@ module.add_parameter("w", tenon.zeros(1 << 16))
 file = io.BytesIO()
 tenon.export_module(module, file)
 back = tenon.import_module(bytearray(file.getvalue()))
-sys.modules["kept for ever"] = back["w"], back
+sys.modules["kept for ever"] = back["w"], back, tenon.Value([1])
+handle, member = back.handle, back.find("w")
 import ctypes; ctypes.pythonapi.Py_IncRef(ctypes.py_object(back["w"]))
 print("done", flush=True)
 """

@@ -78,7 +78,7 @@ def test_what_does_not_fit(build: object, detail: str, found: str) -> None:
         lambda m: m.add_parameter("a\0b", None),
         lambda m: m.add_submodule("m", m),
         lambda m: m["fc1"].add_submodule("parent", m),
-        lambda m: m.add_submodule("c", m["fc1"], "__torch__.Nothing"),
+        lambda m: m.add_submodule("c", m["fc1"], "int"),
         lambda m: m.set_hooks(before=["fc1"]),
         lambda m: m.set_traced_inputs("fc1", ()),
         lambda m: m.extra_files.__setitem__("", b""),
@@ -206,7 +206,8 @@ def test_load() -> None:
     wanted = tenon.LoadResult(("fc1.bias",), ("fc3.bias",))
     assert module.load(given, allow_missing=True, allow_unexpected=True, check_only=True) == wanted
     assert module["fc1.weight"].tolist() == [[3] * 4] * 8
-    assert module.load(given, True, True) == wanted
+    missing, unexpected = module.load(given, True, True)
+    assert (missing, unexpected) == (wanted.missing, wanted.unexpected)
     assert module["fc1.weight"].tolist() == [[0] * 4] * 8
     with pytest.raises(tenon.InvalidArgument) as caught:
         module.load({"fc1.bias": None}, True)
@@ -238,7 +239,9 @@ def test_types() -> None:
     with pytest.raises(tenon.InvalidArgument):
         module["pair"] = tenon.NamedTuple("__torch__.my.Pair", (1,))
     module.add_submodule("layer", linear(2, 2), "__torch__.my.Layer")
-    assert module.find("layer").type == "__torch__.my.Layer"
+    assert "layer : __torch__.my.Layer" in module.code["__torch__.py"]
+    with pytest.raises(tenon.NotFound):
+        module.add_submodule("other", linear(2, 2), "__torch__.Nothing")
     with pytest.raises(tenon.InvalidArgument):
         module["layer"] = tenon.Module("WithoutForward")
     module.define("def forward(self, x: Tensor) -> Tensor:\n  return self.layer.forward(x)\n")

@@ -27,14 +27,17 @@ class Reader:
 
     def read(self, own: Any) -> Any:
         """own: a cdata that owns a reference."""
+        kind = lib.tenon_value_kind(own)
+        plain = _PLAIN.get(kind)
+        if plain is not None:
+            return plain(self, own)
         address = int(ffi.cast("uintptr_t", own))
         known = self._known.get(address)
         if known is not None:
             return known[1]
-        kind = lib.tenon_value_kind(own)
         if kind == lib.TENON_VALUE_OBJECT:
             return self._object(own, address)
-        result = _READERS[kind](self, own)
+        result = _SHARED[kind](self, own)
         self._known[address] = own, result
         return result
 
@@ -126,7 +129,7 @@ class Reader:
         return found
 
 
-_READERS: dict[int, Callable[[Reader, Any], Any]] = {
+_PLAIN: dict[int, Callable[[Reader, Any], Any]] = {
     lib.TENON_VALUE_NONE: Reader._none,
     lib.TENON_VALUE_BOOL: Reader._bool,
     lib.TENON_VALUE_INT: Reader._int,
@@ -134,6 +137,9 @@ _READERS: dict[int, Callable[[Reader, Any], Any]] = {
     lib.TENON_VALUE_COMPLEX: Reader._complex,
     lib.TENON_VALUE_STR: Reader._str,
     lib.TENON_VALUE_DEVICE: Reader._device,
+}
+
+_SHARED: dict[int, Callable[[Reader, Any], Any]] = {
     lib.TENON_VALUE_TENSOR: Reader._tensor,
     lib.TENON_VALUE_TUPLE: Reader._tuple,
     lib.TENON_VALUE_LIST: Reader._items,

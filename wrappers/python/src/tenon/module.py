@@ -55,7 +55,7 @@ class Member(Frozen):
 
 
 class LoadResult(Frozen):
-    """missing: paths of the module that were not among the given ones. unexpected: given paths that the module has not."""
+    """Unpacks into missing, the paths of the module that were not among the given ones, and unexpected, given ones that it has not."""
 
     __slots__ = ("missing", "unexpected")
     missing: tuple[str, ...]
@@ -63,6 +63,9 @@ class LoadResult(Frozen):
 
     def __init__(self, missing: tuple[str, ...], unexpected: tuple[str, ...]) -> None:
         self._set(missing=missing, unexpected=unexpected)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter((self.missing, self.unexpected))
 
 
 class ExtraFiles(MutableMapping[str, bytes]):

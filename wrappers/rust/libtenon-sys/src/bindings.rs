@@ -343,333 +343,6 @@ const _: () = {
         "Offset of field: tenon_arena_stats::locked",
     ][::core::mem::offset_of!(tenon_arena_stats, locked) - 108usize];
 };
-///What a handle allows, or an opener asks for.
-pub type tenon_access = u32;
-///share: what the mode gives; open: what the handle gives
-pub const TENON_ACCESS_AUTO: _bindgen_ty_7 = 0;
-///share: the kernel must enforce it, so TENON_MODE_SHARED is refused; open: map to read
-pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_7 = 1;
-///both sides write; TENON_MODE_SHARED only
-pub const TENON_ACCESS_WRITABLE: _bindgen_ty_7 = 2;
-pub type _bindgen_ty_7 = ::core::ffi::c_uint;
-///writes stay in this process; pages not written yet still show the lender's later writes
-pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_8 = 1;
-///copy the bytes now: a snapshot, in private memory
-pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_8 = 2;
-///the fd is the library's once the call succeeds; on failure it stays the caller's
-pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_8 = 4;
-///take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
-pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_8 = 8;
-///tenon_open_filename: take a name that belongs to another user
-pub const TENON_OPEN_OTHER_USER: _bindgen_ty_8 = 16;
-///tenon_open_filename: do not tell the manager that the handle names
-pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_8 = 32;
-///tenon_open_filename: a message was received, so also do what tenon_filename_decref does
-pub const TENON_OPEN_DECREF: _bindgen_ty_8 = 64;
-pub type _bindgen_ty_8 = ::core::ffi::c_uint;
-///How to reach a storage by fd. The fd carries the bytes; offset and sizes say where. Everything in bytes.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_fd_handle {
-    ///sizeof(tenon_fd_handle), set by the caller, also for output
-    pub struct_size: usize,
-    ///close-on-exec; -1 for an empty storage
-    pub fd: i32,
-    ///TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE; on input AUTO: what the fd and its seals give
-    pub access: tenon_access,
-    ///of the storage in the segment
-    pub offset: u64,
-    ///of the storage
-    pub nbytes: u64,
-    ///of the whole segment; 0 on input: ask the fd
-    pub segment_nbytes: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of tenon_fd_handle"][::core::mem::size_of::<tenon_fd_handle>() - 40usize];
-    [
-        "Alignment of tenon_fd_handle",
-    ][::core::mem::align_of::<tenon_fd_handle>() - 8usize];
-    [
-        "Offset of field: tenon_fd_handle::struct_size",
-    ][::core::mem::offset_of!(tenon_fd_handle, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_fd_handle::fd",
-    ][::core::mem::offset_of!(tenon_fd_handle, fd) - 8usize];
-    [
-        "Offset of field: tenon_fd_handle::access",
-    ][::core::mem::offset_of!(tenon_fd_handle, access) - 12usize];
-    [
-        "Offset of field: tenon_fd_handle::offset",
-    ][::core::mem::offset_of!(tenon_fd_handle, offset) - 16usize];
-    [
-        "Offset of field: tenon_fd_handle::nbytes",
-    ][::core::mem::offset_of!(tenon_fd_handle, nbytes) - 24usize];
-    [
-        "Offset of field: tenon_fd_handle::segment_nbytes",
-    ][::core::mem::offset_of!(tenon_fd_handle, segment_nbytes) - 32usize];
-};
-///What a lend asks for. NULL, where one is taken, means all zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_share_options {
-    ///sizeof(tenon_share_options), set by the caller
-    pub struct_size: usize,
-    ///TENON_ACCESS_*
-    pub access: tenon_access,
-    ///0
-    pub flags: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_share_options",
-    ][::core::mem::size_of::<tenon_share_options>() - 16usize];
-    [
-        "Alignment of tenon_share_options",
-    ][::core::mem::align_of::<tenon_share_options>() - 8usize];
-    [
-        "Offset of field: tenon_share_options::struct_size",
-    ][::core::mem::offset_of!(tenon_share_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_share_options::access",
-    ][::core::mem::offset_of!(tenon_share_options, access) - 8usize];
-    [
-        "Offset of field: tenon_share_options::flags",
-    ][::core::mem::offset_of!(tenon_share_options, flags) - 12usize];
-};
-///How to open what was lent. NULL, where one is taken, means all zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_open_options {
-    ///sizeof(tenon_open_options), set by the caller
-    pub struct_size: usize,
-    ///TENON_ACCESS_*
-    pub access: tenon_access,
-    ///TENON_OPEN_*
-    pub flags: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_open_options",
-    ][::core::mem::size_of::<tenon_open_options>() - 16usize];
-    [
-        "Alignment of tenon_open_options",
-    ][::core::mem::align_of::<tenon_open_options>() - 8usize];
-    [
-        "Offset of field: tenon_open_options::struct_size",
-    ][::core::mem::offset_of!(tenon_open_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_open_options::access",
-    ][::core::mem::offset_of!(tenon_open_options, access) - 8usize];
-    [
-        "Offset of field: tenon_open_options::flags",
-    ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
-};
-///share: PyTorch must be able to open it, so a manager is asked to guard the name
-pub const TENON_FILENAME_TORCH: _bindgen_ty_9 = 1;
-///share: also do what tenon_filename_incref does
-pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_9 = 2;
-///the members of options.group may open it too
-pub const TENON_FILENAME_GROUP: _bindgen_ty_9 = 4;
-pub type _bindgen_ty_9 = ::core::ffi::c_uint;
-///How a name is made. NULL, where one is taken, means all zero. All strings are borrowed for the call.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_filename_options {
-    ///sizeof(tenon_filename_options), set by the caller
-    pub struct_size: usize,
-    ///share: what borrowers get; a file cannot be lent TENON_ACCESS_READ_ONLY to its own user
-    pub access: tenon_access,
-    ///TENON_FILENAME_*
-    pub flags: u32,
-    ///permission bits; 0: 0600, this user alone. 0644 lets other users read a file, and open a socket's memory
-    pub mode: u32,
-    ///gid, with TENON_FILENAME_GROUP
-    pub group: u32,
-    ///absolute; NULL: /dev/shm, the only one in which PyTorch looks
-    pub directory: *const ::core::ffi::c_char,
-    ///of the name; 128 unguessable bits follow it; NULL: "tenon-"
-    pub prefix: *const ::core::ffi::c_char,
-    ///the whole name, without a slash; NULL: prefix and random bits
-    pub name: *const ::core::ffi::c_char,
-    ///with TENON_FILENAME_TORCH, the socket of a running manager; NULL: this user's, started if there is none
-    pub manager: *const ::core::ffi::c_char,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_filename_options",
-    ][::core::mem::size_of::<tenon_filename_options>() - 56usize];
-    [
-        "Alignment of tenon_filename_options",
-    ][::core::mem::align_of::<tenon_filename_options>() - 8usize];
-    [
-        "Offset of field: tenon_filename_options::struct_size",
-    ][::core::mem::offset_of!(tenon_filename_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_filename_options::access",
-    ][::core::mem::offset_of!(tenon_filename_options, access) - 8usize];
-    [
-        "Offset of field: tenon_filename_options::flags",
-    ][::core::mem::offset_of!(tenon_filename_options, flags) - 12usize];
-    [
-        "Offset of field: tenon_filename_options::mode",
-    ][::core::mem::offset_of!(tenon_filename_options, mode) - 16usize];
-    [
-        "Offset of field: tenon_filename_options::group",
-    ][::core::mem::offset_of!(tenon_filename_options, group) - 20usize];
-    [
-        "Offset of field: tenon_filename_options::directory",
-    ][::core::mem::offset_of!(tenon_filename_options, directory) - 24usize];
-    [
-        "Offset of field: tenon_filename_options::prefix",
-    ][::core::mem::offset_of!(tenon_filename_options, prefix) - 32usize];
-    [
-        "Offset of field: tenon_filename_options::name",
-    ][::core::mem::offset_of!(tenon_filename_options, name) - 40usize];
-    [
-        "Offset of field: tenon_filename_options::manager",
-    ][::core::mem::offset_of!(tenon_filename_options, manager) - 48usize];
-};
-///How to reach a storage by name. For a file that PyTorch shares: its tuple (manager, name, nbytes), offset 0.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_filename_handle {
-    ///sizeof(tenon_filename_handle), set by the caller, also for output
-    pub struct_size: usize,
-    ///what the handle allows; on input AUTO: what the name gives
-    pub access: tenon_access,
-    ///0
-    pub reserved: u32,
-    ///bytes: of the storage in the payload of a file, or in the segment behind a socket
-    pub offset: u64,
-    ///bytes of the storage
-    pub nbytes: u64,
-    ///the socket of the manager that guards the name; "" if none does
-    pub manager: [::core::ffi::c_char; 108usize],
-    ///"/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none
-    pub name: [::core::ffi::c_char; 256usize],
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_filename_handle",
-    ][::core::mem::size_of::<tenon_filename_handle>() - 400usize];
-    [
-        "Alignment of tenon_filename_handle",
-    ][::core::mem::align_of::<tenon_filename_handle>() - 8usize];
-    [
-        "Offset of field: tenon_filename_handle::struct_size",
-    ][::core::mem::offset_of!(tenon_filename_handle, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_filename_handle::access",
-    ][::core::mem::offset_of!(tenon_filename_handle, access) - 8usize];
-    [
-        "Offset of field: tenon_filename_handle::reserved",
-    ][::core::mem::offset_of!(tenon_filename_handle, reserved) - 12usize];
-    [
-        "Offset of field: tenon_filename_handle::offset",
-    ][::core::mem::offset_of!(tenon_filename_handle, offset) - 16usize];
-    [
-        "Offset of field: tenon_filename_handle::nbytes",
-    ][::core::mem::offset_of!(tenon_filename_handle, nbytes) - 24usize];
-    [
-        "Offset of field: tenon_filename_handle::manager",
-    ][::core::mem::offset_of!(tenon_filename_handle, manager) - 32usize];
-    [
-        "Offset of field: tenon_filename_handle::name",
-    ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
-};
-///count, remove nothing
-pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_10 = 1;
-///also remove PyTorch's own dead files (name torch_PID_…, nobody holds it, its maker is gone)
-pub const TENON_SWEEP_TORCH: _bindgen_ty_10 = 2;
-pub type _bindgen_ty_10 = ::core::ffi::c_uint;
-///What to sweep. NULL, where one is taken, means all zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_sweep_options {
-    ///sizeof(tenon_sweep_options), set by the caller
-    pub struct_size: usize,
-    ///TENON_SWEEP_*
-    pub flags: u32,
-    ///0
-    pub reserved: u32,
-    ///absolute; NULL: /dev/shm
-    pub directory: *const ::core::ffi::c_char,
-    ///PyTorch's files younger than this stay, they may be in a message; 0: 60 seconds
-    pub min_age_ns: i64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_sweep_options",
-    ][::core::mem::size_of::<tenon_sweep_options>() - 32usize];
-    [
-        "Alignment of tenon_sweep_options",
-    ][::core::mem::align_of::<tenon_sweep_options>() - 8usize];
-    [
-        "Offset of field: tenon_sweep_options::struct_size",
-    ][::core::mem::offset_of!(tenon_sweep_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_sweep_options::flags",
-    ][::core::mem::offset_of!(tenon_sweep_options, flags) - 8usize];
-    [
-        "Offset of field: tenon_sweep_options::reserved",
-    ][::core::mem::offset_of!(tenon_sweep_options, reserved) - 12usize];
-    [
-        "Offset of field: tenon_sweep_options::directory",
-    ][::core::mem::offset_of!(tenon_sweep_options, directory) - 16usize];
-    [
-        "Offset of field: tenon_sweep_options::min_age_ns",
-    ][::core::mem::offset_of!(tenon_sweep_options, min_age_ns) - 24usize];
-};
-///What a sweep found.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_sweep_result {
-    ///sizeof(tenon_sweep_result), set by the caller
-    pub struct_size: usize,
-    ///names that somebody holds
-    pub live: u64,
-    ///names that nobody holds and a message may be about
-    pub in_flight: u64,
-    ///names that nobody holds: those removed, or, in a dry run, to be removed
-    pub dead: u64,
-    ///names of other users, and others that could not be looked at: left alone
-    pub unsure: u64,
-    ///bytes of memory that the dead ones have or had
-    pub removed_nbytes: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_sweep_result",
-    ][::core::mem::size_of::<tenon_sweep_result>() - 48usize];
-    [
-        "Alignment of tenon_sweep_result",
-    ][::core::mem::align_of::<tenon_sweep_result>() - 8usize];
-    [
-        "Offset of field: tenon_sweep_result::struct_size",
-    ][::core::mem::offset_of!(tenon_sweep_result, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_sweep_result::live",
-    ][::core::mem::offset_of!(tenon_sweep_result, live) - 8usize];
-    [
-        "Offset of field: tenon_sweep_result::in_flight",
-    ][::core::mem::offset_of!(tenon_sweep_result, in_flight) - 16usize];
-    [
-        "Offset of field: tenon_sweep_result::dead",
-    ][::core::mem::offset_of!(tenon_sweep_result, dead) - 24usize];
-    [
-        "Offset of field: tenon_sweep_result::unsure",
-    ][::core::mem::offset_of!(tenon_sweep_result, unsure) - 32usize];
-    [
-        "Offset of field: tenon_sweep_result::removed_nbytes",
-    ][::core::mem::offset_of!(tenon_sweep_result, removed_nbytes) - 40usize];
-};
 ///An element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar).
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -692,44 +365,94 @@ const _: () = {
         "Offset of field: tenon_dtype::lanes",
     ][::core::mem::offset_of!(tenon_dtype, lanes) - 2usize];
 };
-pub const TENON_DTYPE_INT: _bindgen_ty_11 = 0;
-pub const TENON_DTYPE_UINT: _bindgen_ty_11 = 1;
-pub const TENON_DTYPE_FLOAT: _bindgen_ty_11 = 2;
-pub const TENON_DTYPE_BFLOAT: _bindgen_ty_11 = 4;
-pub const TENON_DTYPE_COMPLEX: _bindgen_ty_11 = 5;
-pub const TENON_DTYPE_BOOL: _bindgen_ty_11 = 6;
-pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_11 = 7;
-pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_11 = 8;
-pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_11 = 9;
-pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_11 = 10;
-pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_11 = 11;
-pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_11 = 12;
-pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_11 = 13;
-pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_11 = 14;
-pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_11 = 15;
-pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_11 = 16;
-pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_11 = 17;
-pub type _bindgen_ty_11 = ::core::ffi::c_uint;
+pub const TENON_DTYPE_INT: _bindgen_ty_7 = 0;
+pub const TENON_DTYPE_UINT: _bindgen_ty_7 = 1;
+pub const TENON_DTYPE_FLOAT: _bindgen_ty_7 = 2;
+pub const TENON_DTYPE_BFLOAT: _bindgen_ty_7 = 4;
+pub const TENON_DTYPE_COMPLEX: _bindgen_ty_7 = 5;
+pub const TENON_DTYPE_BOOL: _bindgen_ty_7 = 6;
+pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_7 = 7;
+pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_7 = 8;
+pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_7 = 9;
+pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_7 = 10;
+pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_7 = 11;
+pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_7 = 12;
+pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_7 = 13;
+pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_7 = 14;
+pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_7 = 15;
+pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_7 = 16;
+pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_7 = 17;
+pub type _bindgen_ty_7 = ::core::ffi::c_uint;
 ///room for every name, with its NUL
-pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_12 = 32;
-pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_8 = 32;
+pub type _bindgen_ty_8 = ::core::ffi::c_uint;
+///An element type in PyTorch's numbers, which stand in archives. More of them than DLPack has: see tenon_scalar_type_to_dtype.
+pub type tenon_scalar_type = i32;
+pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_9 = 0;
+pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_9 = 1;
+pub const TENON_SCALAR_TYPE_SHORT: _bindgen_ty_9 = 2;
+pub const TENON_SCALAR_TYPE_INT: _bindgen_ty_9 = 3;
+pub const TENON_SCALAR_TYPE_LONG: _bindgen_ty_9 = 4;
+pub const TENON_SCALAR_TYPE_HALF: _bindgen_ty_9 = 5;
+pub const TENON_SCALAR_TYPE_FLOAT: _bindgen_ty_9 = 6;
+pub const TENON_SCALAR_TYPE_DOUBLE: _bindgen_ty_9 = 7;
+pub const TENON_SCALAR_TYPE_COMPLEX_HALF: _bindgen_ty_9 = 8;
+pub const TENON_SCALAR_TYPE_COMPLEX_FLOAT: _bindgen_ty_9 = 9;
+pub const TENON_SCALAR_TYPE_COMPLEX_DOUBLE: _bindgen_ty_9 = 10;
+pub const TENON_SCALAR_TYPE_BOOL: _bindgen_ty_9 = 11;
+pub const TENON_SCALAR_TYPE_QINT8: _bindgen_ty_9 = 12;
+pub const TENON_SCALAR_TYPE_QUINT8: _bindgen_ty_9 = 13;
+pub const TENON_SCALAR_TYPE_QINT32: _bindgen_ty_9 = 14;
+pub const TENON_SCALAR_TYPE_BFLOAT16: _bindgen_ty_9 = 15;
+pub const TENON_SCALAR_TYPE_QUINT4X2: _bindgen_ty_9 = 16;
+pub const TENON_SCALAR_TYPE_QUINT2X4: _bindgen_ty_9 = 17;
+pub const TENON_SCALAR_TYPE_BITS1X8: _bindgen_ty_9 = 18;
+pub const TENON_SCALAR_TYPE_BITS2X4: _bindgen_ty_9 = 19;
+pub const TENON_SCALAR_TYPE_BITS4X2: _bindgen_ty_9 = 20;
+pub const TENON_SCALAR_TYPE_BITS8: _bindgen_ty_9 = 21;
+pub const TENON_SCALAR_TYPE_BITS16: _bindgen_ty_9 = 22;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2: _bindgen_ty_9 = 23;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FN: _bindgen_ty_9 = 24;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_9 = 25;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_9 = 26;
+pub const TENON_SCALAR_TYPE_UINT16: _bindgen_ty_9 = 27;
+pub const TENON_SCALAR_TYPE_UINT32: _bindgen_ty_9 = 28;
+pub const TENON_SCALAR_TYPE_UINT64: _bindgen_ty_9 = 29;
+pub const TENON_SCALAR_TYPE_UINT1: _bindgen_ty_9 = 30;
+pub const TENON_SCALAR_TYPE_UINT2: _bindgen_ty_9 = 31;
+pub const TENON_SCALAR_TYPE_UINT3: _bindgen_ty_9 = 32;
+pub const TENON_SCALAR_TYPE_UINT4: _bindgen_ty_9 = 33;
+pub const TENON_SCALAR_TYPE_UINT5: _bindgen_ty_9 = 34;
+pub const TENON_SCALAR_TYPE_UINT6: _bindgen_ty_9 = 35;
+pub const TENON_SCALAR_TYPE_UINT7: _bindgen_ty_9 = 36;
+pub const TENON_SCALAR_TYPE_INT1: _bindgen_ty_9 = 37;
+pub const TENON_SCALAR_TYPE_INT2: _bindgen_ty_9 = 38;
+pub const TENON_SCALAR_TYPE_INT3: _bindgen_ty_9 = 39;
+pub const TENON_SCALAR_TYPE_INT4: _bindgen_ty_9 = 40;
+pub const TENON_SCALAR_TYPE_INT5: _bindgen_ty_9 = 41;
+pub const TENON_SCALAR_TYPE_INT6: _bindgen_ty_9 = 42;
+pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_9 = 43;
+pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_9 = 44;
+pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_9 = 45;
+pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_9 = 46;
+pub type _bindgen_ty_9 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_tensor {
     _unused: [u8; 0],
 }
 ///travels with the tensor; means nothing to Tenon
-pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_13 = 1;
+pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_10 = 1;
 ///travels with the tensor; means nothing to Tenon
-pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_13 = 2;
+pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_10 = 2;
 ///the elements are to be read conjugated
-pub const TENON_TENSOR_CONJ: _bindgen_ty_13 = 4;
+pub const TENON_TENSOR_CONJ: _bindgen_ty_10 = 4;
 ///the elements are to be read negated
-pub const TENON_TENSOR_NEG: _bindgen_ty_13 = 8;
-pub type _bindgen_ty_13 = ::core::ffi::c_uint;
+pub const TENON_TENSOR_NEG: _bindgen_ty_10 = 8;
+pub type _bindgen_ty_10 = ::core::ffi::c_uint;
 ///dimensions at most
-pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_14 = 64;
-pub type _bindgen_ty_14 = ::core::ffi::c_uint;
+pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_11 = 64;
+pub type _bindgen_ty_11 = ::core::ffi::c_uint;
 ///The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -866,26 +589,905 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct tenon_value {
+    _unused: [u8; 0],
+}
+pub const TENON_VALUE_NONE: _bindgen_ty_12 = 0;
+pub const TENON_VALUE_BOOL: _bindgen_ty_12 = 1;
+pub const TENON_VALUE_INT: _bindgen_ty_12 = 2;
+pub const TENON_VALUE_FLOAT: _bindgen_ty_12 = 3;
+pub const TENON_VALUE_COMPLEX: _bindgen_ty_12 = 4;
+pub const TENON_VALUE_STR: _bindgen_ty_12 = 5;
+pub const TENON_VALUE_DEVICE: _bindgen_ty_12 = 6;
+pub const TENON_VALUE_TENSOR: _bindgen_ty_12 = 7;
+pub const TENON_VALUE_TUPLE: _bindgen_ty_12 = 8;
+pub const TENON_VALUE_LIST: _bindgen_ty_12 = 9;
+pub const TENON_VALUE_DICT: _bindgen_ty_12 = 10;
+pub const TENON_VALUE_ENUM: _bindgen_ty_12 = 11;
+pub const TENON_VALUE_OBJECT: _bindgen_ty_12 = 12;
+pub type _bindgen_ty_12 = ::core::ffi::c_uint;
+pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_13 = 0;
+pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_13 = 1;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_13 = 2;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_13 = 4;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_13 = 5;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_13 = 6;
+///How the elements of a tensor lie, in PyTorch's numbers.
+pub type _bindgen_ty_13 = ::core::ffi::c_uint;
+pub const TENON_QUANTIZER_NONE: _bindgen_ty_14 = 0;
+pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_14 = 1;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_14 = 2;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_14 = 3;
+///How quantised elements stand for numbers.
+pub type _bindgen_ty_14 = ::core::ffi::c_uint;
+///of COO; of CSR and BSR the row pointers, of CSC and BSC the column pointers
+pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_15 = 1;
+///of CSR and BSR the columns, of CSC and BSC the rows
+pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_15 = 2;
+///of all sparse ones
+pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_15 = 3;
+///quantised per channel
+pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_15 = 4;
+///quantised per channel
+pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_15 = 5;
+///The tensors that a sparse or quantised tensor is made of.
+pub type _bindgen_ty_15 = ::core::ffi::c_uint;
+///nobody said
+pub const TENON_COALESCED_UNKNOWN: _bindgen_ty_16 = 0;
+pub const TENON_COALESCED_NO: _bindgen_ty_16 = 1;
+pub const TENON_COALESCED_YES: _bindgen_ty_16 = 2;
+pub type _bindgen_ty_16 = ::core::ffi::c_uint;
+///All that PyTorch knows of a tensor, where a tenon_tensor has no word for it. Sizes, strides and offset count elements.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_value_tensor_spec {
+    ///sizeof(tenon_value_tensor_spec), set by the caller, also for output
+    pub struct_size: usize,
+    ///TENON_SCALAR_TYPE_*; of a sparse tensor that of its values, and not read on input
+    pub scalar_type: tenon_scalar_type,
+    ///TENON_TENSOR_LAYOUT_*
+    pub layout: i32,
+    ///0 to TENON_TENSOR_MAX_NDIM
+    pub ndim: i32,
+    ///TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_CONJ, TENON_TENSOR_NEG
+    pub flags: u32,
+    ///ndim numbers >= 0; NULL if ndim is 0
+    pub sizes: *const i64,
+    ///ndim numbers >= 0; NULL on input: contiguous; NULL on output if sparse
+    pub strides: *const i64,
+    ///of the element with index 0, 0, … from the first of the storage
+    pub offset: i64,
+    ///borrowed; NULL if sparse or on meta
+    pub storage: *mut tenon_storage,
+    ///bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage
+    pub storage_offset: u64,
+    ///how many these are; 0 on input: all of `storage`
+    pub storage_numel: u64,
+    ///borrowed: "cpu" or "meta"; NULL on input: cpu
+    pub device: *const ::core::ffi::c_char,
+    ///quantised per tensor
+    pub scale: f64,
+    ///quantised per tensor
+    pub zero_point: i64,
+    ///quantised per channel
+    pub axis: i64,
+    ///TENON_QUANTIZER_*
+    pub quantizer: i32,
+    ///TENON_COALESCED_*, of COO
+    pub coalesced: i32,
+    ///borrowed, and NULL on output: tenon_value_tensor_part gives it. A value of kind tensor, as the next
+    pub indices: *mut tenon_value,
+    ///likewise
+    pub plain_indices: *mut tenon_value,
+    ///likewise
+    pub values: *mut tenon_value,
+    ///likewise
+    pub scales: *mut tenon_value,
+    ///likewise
+    pub zero_points: *mut tenon_value,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_value_tensor_spec",
+    ][::core::mem::size_of::<tenon_value_tensor_spec>() - 152usize];
+    [
+        "Alignment of tenon_value_tensor_spec",
+    ][::core::mem::align_of::<tenon_value_tensor_spec>() - 8usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::struct_size",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::scalar_type",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, scalar_type) - 8usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::layout",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, layout) - 12usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::ndim",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, ndim) - 16usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::flags",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, flags) - 20usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::sizes",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, sizes) - 24usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::strides",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, strides) - 32usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::offset",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, offset) - 40usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::storage",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, storage) - 48usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::storage_offset",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, storage_offset) - 56usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::storage_numel",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, storage_numel) - 64usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::device",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, device) - 72usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::scale",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, scale) - 80usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::zero_point",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, zero_point) - 88usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::axis",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, axis) - 96usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::quantizer",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, quantizer) - 104usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::coalesced",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, coalesced) - 108usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::indices",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, indices) - 112usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::plain_indices",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, plain_indices) - 120usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::values",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, values) - 128usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::scales",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, scales) - 136usize];
+    [
+        "Offset of field: tenon_value_tensor_spec::zero_points",
+    ][::core::mem::offset_of!(tenon_value_tensor_spec, zero_points) - 144usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_module {
+    _unused: [u8; 0],
+}
+pub const TENON_MEMBER_PARAMETER: _bindgen_ty_17 = 0;
+pub const TENON_MEMBER_BUFFER: _bindgen_ty_17 = 1;
+pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_17 = 2;
+pub const TENON_MEMBER_CONSTANT: _bindgen_ty_17 = 3;
+pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_17 = 4;
+pub const TENON_MEMBER_METHOD: _bindgen_ty_17 = 5;
+///What a name of a module stands for.
+pub type _bindgen_ty_17 = ::core::ffi::c_uint;
+///parameters and buffers that are not among the given ones keep what they have
+pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_18 = 1;
+///given names that the module has not are left out
+pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_18 = 2;
+///change nothing, say what would be missing and unexpected
+pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_18 = 4;
+pub type _bindgen_ty_18 = ::core::ffi::c_uint;
+///One member. Everything in it is borrowed from the list that it came from.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_member {
+    ///sizeof(tenon_member), set by the caller
+    pub struct_size: usize,
+    ///TENON_MEMBER_*
+    pub kind: i32,
+    ///its name; a path in a list of tensors
+    pub name: *const ::core::ffi::c_char,
+    ///declared type, of submodules their class; "" for methods
+    pub type_: *const ::core::ffi::c_char,
+    ///of methods, and of constants, as it stands in the class; else ""
+    pub source: *const ::core::ffi::c_char,
+    ///NULL for submodules, methods, and constants that are no literals
+    pub value: *mut tenon_value,
+    ///of submodules, else NULL
+    pub module: *mut tenon_module,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_member"][::core::mem::size_of::<tenon_member>() - 56usize];
+    ["Alignment of tenon_member"][::core::mem::align_of::<tenon_member>() - 8usize];
+    [
+        "Offset of field: tenon_member::struct_size",
+    ][::core::mem::offset_of!(tenon_member, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_member::kind",
+    ][::core::mem::offset_of!(tenon_member, kind) - 8usize];
+    [
+        "Offset of field: tenon_member::name",
+    ][::core::mem::offset_of!(tenon_member, name) - 16usize];
+    [
+        "Offset of field: tenon_member::type_",
+    ][::core::mem::offset_of!(tenon_member, type_) - 24usize];
+    [
+        "Offset of field: tenon_member::source",
+    ][::core::mem::offset_of!(tenon_member, source) - 32usize];
+    [
+        "Offset of field: tenon_member::value",
+    ][::core::mem::offset_of!(tenon_member, value) - 40usize];
+    [
+        "Offset of field: tenon_member::module",
+    ][::core::mem::offset_of!(tenon_member, module) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_member_list {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_name_list {
+    _unused: [u8; 0],
+}
+///A named piece of bytes: an extra file, or a file of code.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_file {
+    pub name: *const ::core::ffi::c_char,
+    ///may be NULL if nbytes is 0
+    pub data: *const ::core::ffi::c_void,
+    pub nbytes: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_file"][::core::mem::size_of::<tenon_file>() - 24usize];
+    ["Alignment of tenon_file"][::core::mem::align_of::<tenon_file>() - 8usize];
+    [
+        "Offset of field: tenon_file::name",
+    ][::core::mem::offset_of!(tenon_file, name) - 0usize];
+    [
+        "Offset of field: tenon_file::data",
+    ][::core::mem::offset_of!(tenon_file, data) - 8usize];
+    [
+        "Offset of field: tenon_file::nbytes",
+    ][::core::mem::offset_of!(tenon_file, nbytes) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_file_list {
+    _unused: [u8; 0],
+}
+///the system writes it when it likes
+pub const TENON_DURABILITY_NONE: _bindgen_ty_19 = 0;
+///fsync of the file
+pub const TENON_DURABILITY_FILE: _bindgen_ty_19 = 1;
+///and of the directory that names it
+pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_19 = 2;
+///How sure an export is that the file is on the disk when it returns.
+pub type _bindgen_ty_19 = ::core::ffi::c_uint;
+///code is written as it is, without the check of tenon_module_check
+pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_20 = 1;
+pub type _bindgen_ty_20 = ::core::ffi::c_uint;
+///read-only views of the file; where that cannot be, copies
+pub const TENON_IMPORT_MAP: _bindgen_ty_21 = 0;
+///writable views; what is written stays in this process
+pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_21 = 1;
+///copies in storages of their own, in an arena if one is given
+pub const TENON_IMPORT_FILL: _bindgen_ty_21 = 2;
+///Where an import's tensors are.
+pub type _bindgen_ty_21 = ::core::ffi::c_uint;
+///directory, headers, bounds, overlaps, references; checksums of pickles and code
+pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_22 = 0;
+///and the checksum of each tensor that is copied
+pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_22 = 1;
+///and that of every record
+pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_22 = 2;
+///What an import checks.
+pub type _bindgen_ty_22 = ::core::ffi::c_uint;
+/**Gets bytes of an archive, in order. Must not throw, and cannot change the module.
+ @return nbytes; a negative errno, with which the export ends as it would for a file (-ENOSPC: TENON_RESOURCE_EXHAUSTED, most others:
+         TENON_IO); every other number ends it with TENON_IO.*/
+pub type tenon_write_function = ::core::option::Option<
+    unsafe extern "C" fn(
+        context: *mut ::core::ffi::c_void,
+        data: *const ::core::ffi::c_void,
+        nbytes: usize,
+    ) -> i64,
+>;
+/**Asked once for each export, before anything is written, for more extra files.
+ @return TENON_OK and *files, *n: borrowed until the export returns; another code ends the export with it. Must not throw, and cannot
+         change the module. Files whose names the export has already are left out.*/
+pub type tenon_extra_files_hook = ::core::option::Option<
+    unsafe extern "C" fn(
+        context: *mut ::core::ffi::c_void,
+        module: *const tenon_module,
+        files: *mut *const tenon_file,
+        n: *mut usize,
+    ) -> tenon_status,
+>;
+///NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_export_options {
+    ///sizeof(tenon_export_options), set by the caller
+    pub struct_size: usize,
+    ///borrowed array of n_extra_files, of this export only; they win over the module's own
+    pub extra_files: *const tenon_file,
+    pub n_extra_files: usize,
+    ///may be NULL
+    pub hook: tenon_extra_files_hook,
+    pub hook_context: *mut ::core::ffi::c_void,
+    ///the folder inside the archive; NULL: the file's name without its extension, else "archive"
+    pub archive_name: *const ::core::ffi::c_char,
+    ///0: by the rule of docs/format/archive.md; else 1 to 10, refused if some code means something else there
+    pub file_version: i32,
+    ///TENON_DURABILITY_*; 0 but for an export to a path
+    pub durability: i32,
+    ///TENON_EXPORT_*
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_export_options",
+    ][::core::mem::size_of::<tenon_export_options>() - 64usize];
+    [
+        "Alignment of tenon_export_options",
+    ][::core::mem::align_of::<tenon_export_options>() - 8usize];
+    [
+        "Offset of field: tenon_export_options::struct_size",
+    ][::core::mem::offset_of!(tenon_export_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_export_options::extra_files",
+    ][::core::mem::offset_of!(tenon_export_options, extra_files) - 8usize];
+    [
+        "Offset of field: tenon_export_options::n_extra_files",
+    ][::core::mem::offset_of!(tenon_export_options, n_extra_files) - 16usize];
+    [
+        "Offset of field: tenon_export_options::hook",
+    ][::core::mem::offset_of!(tenon_export_options, hook) - 24usize];
+    [
+        "Offset of field: tenon_export_options::hook_context",
+    ][::core::mem::offset_of!(tenon_export_options, hook_context) - 32usize];
+    [
+        "Offset of field: tenon_export_options::archive_name",
+    ][::core::mem::offset_of!(tenon_export_options, archive_name) - 40usize];
+    [
+        "Offset of field: tenon_export_options::file_version",
+    ][::core::mem::offset_of!(tenon_export_options, file_version) - 48usize];
+    [
+        "Offset of field: tenon_export_options::durability",
+    ][::core::mem::offset_of!(tenon_export_options, durability) - 52usize];
+    [
+        "Offset of field: tenon_export_options::flags",
+    ][::core::mem::offset_of!(tenon_export_options, flags) - 56usize];
+};
+///What was written.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_export_report {
+    ///sizeof(tenon_export_report), set by the caller
+    pub struct_size: usize,
+    ///of the archive
+    pub nbytes: u64,
+    ///in it
+    pub records: u64,
+    ///of the operators
+    pub version: i32,
+    ///of the hook, because others had their names
+    pub skipped_files: u32,
+    ///that runs it, as far as operators and element types tell: "1.13"; "": nobody knows
+    pub oldest_pytorch: [::core::ffi::c_char; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_export_report",
+    ][::core::mem::size_of::<tenon_export_report>() - 48usize];
+    [
+        "Alignment of tenon_export_report",
+    ][::core::mem::align_of::<tenon_export_report>() - 8usize];
+    [
+        "Offset of field: tenon_export_report::struct_size",
+    ][::core::mem::offset_of!(tenon_export_report, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_export_report::nbytes",
+    ][::core::mem::offset_of!(tenon_export_report, nbytes) - 8usize];
+    [
+        "Offset of field: tenon_export_report::records",
+    ][::core::mem::offset_of!(tenon_export_report, records) - 16usize];
+    [
+        "Offset of field: tenon_export_report::version",
+    ][::core::mem::offset_of!(tenon_export_report, version) - 24usize];
+    [
+        "Offset of field: tenon_export_report::skipped_files",
+    ][::core::mem::offset_of!(tenon_export_report, skipped_files) - 28usize];
+    [
+        "Offset of field: tenon_export_report::oldest_pytorch",
+    ][::core::mem::offset_of!(tenon_export_report, oldest_pytorch) - 32usize];
+};
+///NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_import_options {
+    ///sizeof(tenon_import_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_IMPORT_MAP and so on
+    pub tensors: i32,
+    ///TENON_IMPORT_CHECK_*
+    pub check: i32,
+    ///borrowed, of TENON_IMPORT_FILL; NULL: the default home
+    pub arena: *mut tenon_arena,
+    ///likewise, without an arena
+    pub mode: tenon_mode,
+    ///0
+    pub reserved: u32,
+    ///of all compressed records together; 0: 1 GiB
+    pub max_inflated_nbytes: u64,
+    ///0: 1,000,000
+    pub max_records: u64,
+    ///of values in values, up to 1,000; 0: 512
+    pub max_depth: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_import_options",
+    ][::core::mem::size_of::<tenon_import_options>() - 56usize];
+    [
+        "Alignment of tenon_import_options",
+    ][::core::mem::align_of::<tenon_import_options>() - 8usize];
+    [
+        "Offset of field: tenon_import_options::struct_size",
+    ][::core::mem::offset_of!(tenon_import_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_import_options::tensors",
+    ][::core::mem::offset_of!(tenon_import_options, tensors) - 8usize];
+    [
+        "Offset of field: tenon_import_options::check",
+    ][::core::mem::offset_of!(tenon_import_options, check) - 12usize];
+    [
+        "Offset of field: tenon_import_options::arena",
+    ][::core::mem::offset_of!(tenon_import_options, arena) - 16usize];
+    [
+        "Offset of field: tenon_import_options::mode",
+    ][::core::mem::offset_of!(tenon_import_options, mode) - 24usize];
+    [
+        "Offset of field: tenon_import_options::reserved",
+    ][::core::mem::offset_of!(tenon_import_options, reserved) - 28usize];
+    [
+        "Offset of field: tenon_import_options::max_inflated_nbytes",
+    ][::core::mem::offset_of!(tenon_import_options, max_inflated_nbytes) - 32usize];
+    [
+        "Offset of field: tenon_import_options::max_records",
+    ][::core::mem::offset_of!(tenon_import_options, max_records) - 40usize];
+    [
+        "Offset of field: tenon_import_options::max_depth",
+    ][::core::mem::offset_of!(tenon_import_options, max_depth) - 48usize];
+};
+///What an import found.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_import_report {
+    ///sizeof(tenon_import_report), set by the caller
+    pub struct_size: usize,
+    ///of the operators; 0: the module was not imported
+    pub version: i32,
+    ///in the archive
+    pub records: u32,
+    ///that are views of the file
+    pub mapped_storages: u64,
+    pub mapped_nbytes: u64,
+    ///that were copied
+    pub filled_storages: u64,
+    pub filled_nbytes: u64,
+    ///storages that had to be copied because they lie badly in the file
+    pub misaligned: u64,
+    ///likewise, because they are compressed
+    pub compressed: u64,
+    ///likewise, because their bytes are the other way round
+    pub foreign_endian: u64,
+    ///records whose checksum nobody computed
+    pub without_crc: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_import_report",
+    ][::core::mem::size_of::<tenon_import_report>() - 80usize];
+    [
+        "Alignment of tenon_import_report",
+    ][::core::mem::align_of::<tenon_import_report>() - 8usize];
+    [
+        "Offset of field: tenon_import_report::struct_size",
+    ][::core::mem::offset_of!(tenon_import_report, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_import_report::version",
+    ][::core::mem::offset_of!(tenon_import_report, version) - 8usize];
+    [
+        "Offset of field: tenon_import_report::records",
+    ][::core::mem::offset_of!(tenon_import_report, records) - 12usize];
+    [
+        "Offset of field: tenon_import_report::mapped_storages",
+    ][::core::mem::offset_of!(tenon_import_report, mapped_storages) - 16usize];
+    [
+        "Offset of field: tenon_import_report::mapped_nbytes",
+    ][::core::mem::offset_of!(tenon_import_report, mapped_nbytes) - 24usize];
+    [
+        "Offset of field: tenon_import_report::filled_storages",
+    ][::core::mem::offset_of!(tenon_import_report, filled_storages) - 32usize];
+    [
+        "Offset of field: tenon_import_report::filled_nbytes",
+    ][::core::mem::offset_of!(tenon_import_report, filled_nbytes) - 40usize];
+    [
+        "Offset of field: tenon_import_report::misaligned",
+    ][::core::mem::offset_of!(tenon_import_report, misaligned) - 48usize];
+    [
+        "Offset of field: tenon_import_report::compressed",
+    ][::core::mem::offset_of!(tenon_import_report, compressed) - 56usize];
+    [
+        "Offset of field: tenon_import_report::foreign_endian",
+    ][::core::mem::offset_of!(tenon_import_report, foreign_endian) - 64usize];
+    [
+        "Offset of field: tenon_import_report::without_crc",
+    ][::core::mem::offset_of!(tenon_import_report, without_crc) - 72usize];
+};
+///What a handle allows, or an opener asks for.
+pub type tenon_access = u32;
+///share: what the mode gives; open: what the handle gives
+pub const TENON_ACCESS_AUTO: _bindgen_ty_23 = 0;
+///share: the kernel must enforce it, so TENON_MODE_SHARED is refused; open: map to read
+pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_23 = 1;
+///both sides write; TENON_MODE_SHARED only
+pub const TENON_ACCESS_WRITABLE: _bindgen_ty_23 = 2;
+pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+///writes stay in this process; pages not written yet still show the lender's later writes
+pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_24 = 1;
+///copy the bytes now: a snapshot, in private memory
+pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_24 = 2;
+///the fd is the library's once the call succeeds; on failure it stays the caller's
+pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_24 = 4;
+///take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
+pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_24 = 8;
+///tenon_open_filename: take a name that belongs to another user
+pub const TENON_OPEN_OTHER_USER: _bindgen_ty_24 = 16;
+///tenon_open_filename: do not tell the manager that the handle names
+pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_24 = 32;
+///tenon_open_filename: a message was received, so also do what tenon_filename_decref does
+pub const TENON_OPEN_DECREF: _bindgen_ty_24 = 64;
+pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+///How to reach a storage by fd. The fd carries the bytes; offset and sizes say where. Everything in bytes.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_fd_handle {
+    ///sizeof(tenon_fd_handle), set by the caller, also for output
+    pub struct_size: usize,
+    ///close-on-exec; -1 for an empty storage
+    pub fd: i32,
+    ///TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE; on input AUTO: what the fd and its seals give
+    pub access: tenon_access,
+    ///of the storage in the segment
+    pub offset: u64,
+    ///of the storage
+    pub nbytes: u64,
+    ///of the whole segment; 0 on input: ask the fd
+    pub segment_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_fd_handle"][::core::mem::size_of::<tenon_fd_handle>() - 40usize];
+    [
+        "Alignment of tenon_fd_handle",
+    ][::core::mem::align_of::<tenon_fd_handle>() - 8usize];
+    [
+        "Offset of field: tenon_fd_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_fd_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_fd_handle::fd",
+    ][::core::mem::offset_of!(tenon_fd_handle, fd) - 8usize];
+    [
+        "Offset of field: tenon_fd_handle::access",
+    ][::core::mem::offset_of!(tenon_fd_handle, access) - 12usize];
+    [
+        "Offset of field: tenon_fd_handle::offset",
+    ][::core::mem::offset_of!(tenon_fd_handle, offset) - 16usize];
+    [
+        "Offset of field: tenon_fd_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_fd_handle, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_fd_handle::segment_nbytes",
+    ][::core::mem::offset_of!(tenon_fd_handle, segment_nbytes) - 32usize];
+};
+///What a lend asks for. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_share_options {
+    ///sizeof(tenon_share_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_ACCESS_*
+    pub access: tenon_access,
+    ///0
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_share_options",
+    ][::core::mem::size_of::<tenon_share_options>() - 16usize];
+    [
+        "Alignment of tenon_share_options",
+    ][::core::mem::align_of::<tenon_share_options>() - 8usize];
+    [
+        "Offset of field: tenon_share_options::struct_size",
+    ][::core::mem::offset_of!(tenon_share_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_share_options::access",
+    ][::core::mem::offset_of!(tenon_share_options, access) - 8usize];
+    [
+        "Offset of field: tenon_share_options::flags",
+    ][::core::mem::offset_of!(tenon_share_options, flags) - 12usize];
+};
+///How to open what was lent. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_open_options {
+    ///sizeof(tenon_open_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_ACCESS_*
+    pub access: tenon_access,
+    ///TENON_OPEN_*
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_open_options",
+    ][::core::mem::size_of::<tenon_open_options>() - 16usize];
+    [
+        "Alignment of tenon_open_options",
+    ][::core::mem::align_of::<tenon_open_options>() - 8usize];
+    [
+        "Offset of field: tenon_open_options::struct_size",
+    ][::core::mem::offset_of!(tenon_open_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_open_options::access",
+    ][::core::mem::offset_of!(tenon_open_options, access) - 8usize];
+    [
+        "Offset of field: tenon_open_options::flags",
+    ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
+};
+///share: PyTorch must be able to open it, so a manager is asked to guard the name
+pub const TENON_FILENAME_TORCH: _bindgen_ty_25 = 1;
+///share: also do what tenon_filename_incref does
+pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_25 = 2;
+///the members of options.group may open it too
+pub const TENON_FILENAME_GROUP: _bindgen_ty_25 = 4;
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+///How a name is made. NULL, where one is taken, means all zero. All strings are borrowed for the call.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_filename_options {
+    ///sizeof(tenon_filename_options), set by the caller
+    pub struct_size: usize,
+    ///share: what borrowers get; a file cannot be lent TENON_ACCESS_READ_ONLY to its own user
+    pub access: tenon_access,
+    ///TENON_FILENAME_*
+    pub flags: u32,
+    ///permission bits; 0: 0600, this user alone. 0644 lets other users read a file, and open a socket's memory
+    pub mode: u32,
+    ///gid, with TENON_FILENAME_GROUP
+    pub group: u32,
+    ///absolute; NULL: /dev/shm, the only one in which PyTorch looks
+    pub directory: *const ::core::ffi::c_char,
+    ///of the name; 128 unguessable bits follow it; NULL: "tenon-"
+    pub prefix: *const ::core::ffi::c_char,
+    ///the whole name, without a slash; NULL: prefix and random bits
+    pub name: *const ::core::ffi::c_char,
+    ///with TENON_FILENAME_TORCH, the socket of a running manager; NULL: this user's, started if there is none
+    pub manager: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_filename_options",
+    ][::core::mem::size_of::<tenon_filename_options>() - 56usize];
+    [
+        "Alignment of tenon_filename_options",
+    ][::core::mem::align_of::<tenon_filename_options>() - 8usize];
+    [
+        "Offset of field: tenon_filename_options::struct_size",
+    ][::core::mem::offset_of!(tenon_filename_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_filename_options::access",
+    ][::core::mem::offset_of!(tenon_filename_options, access) - 8usize];
+    [
+        "Offset of field: tenon_filename_options::flags",
+    ][::core::mem::offset_of!(tenon_filename_options, flags) - 12usize];
+    [
+        "Offset of field: tenon_filename_options::mode",
+    ][::core::mem::offset_of!(tenon_filename_options, mode) - 16usize];
+    [
+        "Offset of field: tenon_filename_options::group",
+    ][::core::mem::offset_of!(tenon_filename_options, group) - 20usize];
+    [
+        "Offset of field: tenon_filename_options::directory",
+    ][::core::mem::offset_of!(tenon_filename_options, directory) - 24usize];
+    [
+        "Offset of field: tenon_filename_options::prefix",
+    ][::core::mem::offset_of!(tenon_filename_options, prefix) - 32usize];
+    [
+        "Offset of field: tenon_filename_options::name",
+    ][::core::mem::offset_of!(tenon_filename_options, name) - 40usize];
+    [
+        "Offset of field: tenon_filename_options::manager",
+    ][::core::mem::offset_of!(tenon_filename_options, manager) - 48usize];
+};
+///How to reach a storage by name. For a file that PyTorch shares: its tuple (manager, name, nbytes), offset 0.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_filename_handle {
+    ///sizeof(tenon_filename_handle), set by the caller, also for output
+    pub struct_size: usize,
+    ///what the handle allows; on input AUTO: what the name gives
+    pub access: tenon_access,
+    ///0
+    pub reserved: u32,
+    ///bytes: of the storage in the payload of a file, or in the segment behind a socket
+    pub offset: u64,
+    ///bytes of the storage
+    pub nbytes: u64,
+    ///the socket of the manager that guards the name; "" if none does
+    pub manager: [::core::ffi::c_char; 108usize],
+    ///"/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none
+    pub name: [::core::ffi::c_char; 256usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_filename_handle",
+    ][::core::mem::size_of::<tenon_filename_handle>() - 400usize];
+    [
+        "Alignment of tenon_filename_handle",
+    ][::core::mem::align_of::<tenon_filename_handle>() - 8usize];
+    [
+        "Offset of field: tenon_filename_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_filename_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_filename_handle::access",
+    ][::core::mem::offset_of!(tenon_filename_handle, access) - 8usize];
+    [
+        "Offset of field: tenon_filename_handle::reserved",
+    ][::core::mem::offset_of!(tenon_filename_handle, reserved) - 12usize];
+    [
+        "Offset of field: tenon_filename_handle::offset",
+    ][::core::mem::offset_of!(tenon_filename_handle, offset) - 16usize];
+    [
+        "Offset of field: tenon_filename_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_filename_handle, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_filename_handle::manager",
+    ][::core::mem::offset_of!(tenon_filename_handle, manager) - 32usize];
+    [
+        "Offset of field: tenon_filename_handle::name",
+    ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
+};
+///count, remove nothing
+pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_26 = 1;
+///also remove PyTorch's own dead files (name torch_PID_…, nobody holds it, its maker is gone)
+pub const TENON_SWEEP_TORCH: _bindgen_ty_26 = 2;
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
+///What to sweep. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_sweep_options {
+    ///sizeof(tenon_sweep_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_SWEEP_*
+    pub flags: u32,
+    ///0
+    pub reserved: u32,
+    ///absolute; NULL: /dev/shm
+    pub directory: *const ::core::ffi::c_char,
+    ///PyTorch's files younger than this stay, they may be in a message; 0: 60 seconds
+    pub min_age_ns: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_sweep_options",
+    ][::core::mem::size_of::<tenon_sweep_options>() - 32usize];
+    [
+        "Alignment of tenon_sweep_options",
+    ][::core::mem::align_of::<tenon_sweep_options>() - 8usize];
+    [
+        "Offset of field: tenon_sweep_options::struct_size",
+    ][::core::mem::offset_of!(tenon_sweep_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_sweep_options::flags",
+    ][::core::mem::offset_of!(tenon_sweep_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_sweep_options::reserved",
+    ][::core::mem::offset_of!(tenon_sweep_options, reserved) - 12usize];
+    [
+        "Offset of field: tenon_sweep_options::directory",
+    ][::core::mem::offset_of!(tenon_sweep_options, directory) - 16usize];
+    [
+        "Offset of field: tenon_sweep_options::min_age_ns",
+    ][::core::mem::offset_of!(tenon_sweep_options, min_age_ns) - 24usize];
+};
+///What a sweep found.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_sweep_result {
+    ///sizeof(tenon_sweep_result), set by the caller
+    pub struct_size: usize,
+    ///names that somebody holds
+    pub live: u64,
+    ///names that nobody holds and a message may be about
+    pub in_flight: u64,
+    ///names that nobody holds: those removed, or, in a dry run, to be removed
+    pub dead: u64,
+    ///names of other users, and others that could not be looked at: left alone
+    pub unsure: u64,
+    ///bytes of memory that the dead ones have or had
+    pub removed_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_sweep_result",
+    ][::core::mem::size_of::<tenon_sweep_result>() - 48usize];
+    [
+        "Alignment of tenon_sweep_result",
+    ][::core::mem::align_of::<tenon_sweep_result>() - 8usize];
+    [
+        "Offset of field: tenon_sweep_result::struct_size",
+    ][::core::mem::offset_of!(tenon_sweep_result, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_sweep_result::live",
+    ][::core::mem::offset_of!(tenon_sweep_result, live) - 8usize];
+    [
+        "Offset of field: tenon_sweep_result::in_flight",
+    ][::core::mem::offset_of!(tenon_sweep_result, in_flight) - 16usize];
+    [
+        "Offset of field: tenon_sweep_result::dead",
+    ][::core::mem::offset_of!(tenon_sweep_result, dead) - 24usize];
+    [
+        "Offset of field: tenon_sweep_result::unsure",
+    ][::core::mem::offset_of!(tenon_sweep_result, unsure) - 32usize];
+    [
+        "Offset of field: tenon_sweep_result::removed_nbytes",
+    ][::core::mem::offset_of!(tenon_sweep_result, removed_nbytes) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct tenon_message {
     _unused: [u8; 0],
 }
 ///bytes of the user's own in one message
-pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_15 = 65536;
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_27 = 65536;
 ///bytes of one tensor's name, without the NUL
-pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_15 = 4096;
-pub type _bindgen_ty_15 = ::core::ffi::c_uint;
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_27 = 4096;
+pub type _bindgen_ty_27 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_connection {
     _unused: [u8; 0],
 }
 ///the socket is the library's once tenon_connection_new succeeds
-pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_16 = 1;
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_28 = 1;
 ///refuse a peer that is not of this process's (effective) user, or root
-pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_16 = 2;
+pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_28 = 2;
 ///the same, but the members of options.group are let in too
-pub const TENON_CONNECTION_GROUP: _bindgen_ty_16 = 4;
-pub type _bindgen_ty_16 = ::core::ffi::c_uint;
+pub const TENON_CONNECTION_GROUP: _bindgen_ty_28 = 4;
+pub type _bindgen_ty_28 = ::core::ffi::c_uint;
 ///Limits and options of one connection. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -986,8 +1588,8 @@ pub struct tenon_descriptor {
 }
 /**no fds travel: the opener fetches them from this process through /proc, so this
 process must live, and hold the descriptor, until then; same user and pid namespace*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_17 = 1;
-pub type _bindgen_ty_17 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_29 = 1;
+pub type _bindgen_ty_29 = ::core::ffi::c_uint;
 ///How a descriptor is made. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1149,7 +1751,10 @@ extern "C" {
     pub fn tenon_error_message(error: *const tenon_error) -> *const ::core::ffi::c_char;
     /**One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
  met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field" (of a descriptor), "option" (the option that would allow
- it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text).
+ it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text); of a value that does not fit its type
+ "where" (in the value), "wanted" and "found"; of text that does not parse "column" (from 1, in bytes), and "type" or "file", "line" and
+ "excerpt"; of an archive "record" and "offset" (bytes), and "opcode" of a pickle in it; of a module "name" (what is taken or given
+ twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together).
  @param[in] error  borrowed; NULL is allowed.
  @param[in] key    borrowed, NUL-terminated; NULL is allowed.
  @return borrowed from the error, valid until its release; NULL if it has no such detail.
@@ -1422,6 +2027,1147 @@ extern "C" {
         nbytes: u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**The name of an element type, as numpy and PyTorch have it: "float32", "bfloat16", "float8_e4m3fn"; with more lanes than one, "uint8x4";
+ of a type that has none, "dtype_3_64" (code and bits).
+ @param[in]  dtype     any numbers.
+ @param[out] out       borrowed, room for `capacity` bytes; gets the name, cut if it does not fit, and a NUL; may be NULL if capacity is
+ 0.
+ @param[in]  capacity  bytes; TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
+ @return bytes of the whole name, without the NUL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_dtype_name(
+        dtype: tenon_dtype,
+        out: *mut ::core::ffi::c_char,
+        capacity: usize,
+    ) -> usize;
+    /**The element type of a name that tenon_dtype_name gives.
+ @param[in]  name  borrowed.
+ @param[out] out   borrowed; untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
+ @since 0.1. Any thread.*/
+    pub fn tenon_dtype_parse(
+        name: *const ::core::ffi::c_char,
+        out: *mut tenon_dtype,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The bytes of a packed tensor: what a storage needs to hold it.
+ @param[in]  dtype  of an element.
+ @param[in]  sizes  borrowed array of ndim numbers >= 0, in elements; may be NULL if ndim is 0.
+ @param[in]  ndim   0 to 64.
+ @param[out] out    borrowed; bytes: numel * bits * lanes / 8, rounded up; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an int64_t counts).
+ @since 0.1. Any thread.*/
+    pub fn tenon_dtype_nbytes(
+        dtype: tenon_dtype,
+        sizes: *const i64,
+        ndim: i32,
+        out: *mut u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The name of an element type, as torch.dtype has it: "float32", "qint8", "bits16".
+ @param[in] type  any number.
+ @return static storage; NULL for a number that is no element type.
+ @since 0.1. Any thread.*/
+    pub fn tenon_scalar_type_name(
+        type_: tenon_scalar_type,
+    ) -> *const ::core::ffi::c_char;
+    /**The name of PyTorch's storage class for an element type: "FloatStorage".
+ @param[in] type  any number.
+ @return static storage; NULL for a number that is no element type.
+ @since 0.1. Any thread.*/
+    pub fn tenon_scalar_type_storage_name(
+        type_: tenon_scalar_type,
+    ) -> *const ::core::ffi::c_char;
+    /**The bytes of one element of a storage. Of quint4x2 and quint2x4 this is the byte that 2 or 4 elements of a tensor share.
+ @param[in] type  any number.
+ @return bytes; 0 for a number that is no element type.
+ @since 0.1. Any thread.*/
+    pub fn tenon_scalar_type_nbytes(type_: tenon_scalar_type) -> u64;
+    /**The oldest PyTorch that is known to read a storage of an element type.
+ @param[in] type  any number.
+ @return static storage, as "2.1"; "1.4" for all that are older; NULL for a number that is no element type.
+ @since 0.1. Any thread.*/
+    pub fn tenon_scalar_type_since(
+        type_: tenon_scalar_type,
+    ) -> *const ::core::ffi::c_char;
+    /**The element type of a name: torch.dtype's ("float32"), PyTorch's own ("Float") or its storage class ("FloatStorage").
+ @param[in]  name  borrowed.
+ @param[out] out   borrowed; untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
+ @since 0.1. Any thread.*/
+    pub fn tenon_scalar_type_parse(
+        name: *const ::core::ffi::c_char,
+        out: *mut tenon_scalar_type,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**DLPack's element type for one of PyTorch's. Quantised types, bits, integers under 8 bits (a byte each in PyTorch) and bcomplex32 have
+ none.
+ @param[in]  type  of an element.
+ @param[out] out   borrowed; untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (no element type), TENON_UNSUPPORTED (it has none in DLPack).
+ @since 0.1. Any thread.*/
+    pub fn tenon_scalar_type_to_dtype(
+        type_: tenon_scalar_type,
+        out: *mut tenon_dtype,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**PyTorch's element type for one of DLPack's.
+ @param[in]  dtype  of an element.
+ @param[out] out    borrowed; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_UNSUPPORTED (PyTorch has none).
+ @since 0.1. Any thread.*/
+    pub fn tenon_scalar_type_from_dtype(
+        dtype: tenon_dtype,
+        out: *mut tenon_scalar_type,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a tensor over a storage. Every element it can name must lie inside the storage; nothing is read or moved.
+ @param[in]  storage  borrowed; the tensor takes a reference of its own.
+ @param[in]  spec     borrowed for the call, its arrays too.
+ @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also when sizes, strides or offset overflow or leave the storage), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_new(
+        storage: *mut tenon_storage,
+        spec: *const tenon_tensor_spec,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more reference.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return `tensor`, now with one reference more, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_retain(tensor: *mut tenon_tensor) -> *mut tenon_tensor;
+    /**Give one reference back.
+ @param[in] tensor  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_release(tensor: *mut tenon_tensor);
+    /**The shape.
+ @param[in]     tensor  borrowed.
+ @param[in,out] out     out->struct_size set by the caller; sizes and strides are borrowed from the tensor, never NULL
+                        if ndim > 0, valid until its last release; untouched on failure.
+ @param[out]    err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_get_spec(
+        tensor: *const tenon_tensor,
+        out: *mut tenon_tensor_spec,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The storage under a tensor.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return borrowed from the tensor, valid until its last release (tenon_storage_retain keeps it); NULL for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_storage(tensor: *const tenon_tensor) -> *mut tenon_storage;
+    /**The element with index 0, 0, …, to read.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_data(tensor: *const tenon_tensor) -> *const ::core::ffi::c_void;
+    /**The element with index 0, 0, …, to write.
+ @param[in]  tensor  borrowed.
+ @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
+ @since 0.1. Any thread; who orders the writes is the callers' affair.*/
+    pub fn tenon_tensor_data_mut(
+        tensor: *mut tenon_tensor,
+        out: *mut *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The number of elements.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return the product of the sizes (1 for ndim 0); 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_numel(tensor: *const tenon_tensor) -> u64;
+    /**The bytes that the elements take when packed: numel * bits * lanes / 8, rounded up.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return bytes; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_nbytes(tensor: *const tenon_tensor) -> u64;
+    /**Whether the elements lie packed, last dimension fastest.
+ @param[in] tensor  borrowed; NULL is allowed.
+ @return 1 if so (also for a tensor without elements), else 0; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_is_contiguous(tensor: *const tenon_tensor) -> ::core::ffi::c_int;
+    /**Shape and data at once.
+ @param[in]     tensor  borrowed.
+ @param[in,out] out     out->struct_size set by the caller, the rest is filled in; valid until the tensor's last release; untouched
+                        on failure.
+ @param[out]    err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_tensor_get_view(
+        tensor: *mut tenon_tensor,
+        out: *mut tenon_tensor_view,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make None.
+ @param[out] out  new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_none(
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a bool.
+ @param[in]  value  0: False; everything else: True.
+ @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_bool(
+        value: ::core::ffi::c_int,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make an int. A dtype, a layout and a memory format are ints too, in PyTorch's numbers (TENON_SCALAR_TYPE_*).
+ @param[in]  value  any number.
+ @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_int(
+        value: i64,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a float.
+ @param[in]  value  any number, an infinity or a NaN.
+ @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_float(
+        value: f64,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a complex number.
+ @param[in]  real       its real part.
+ @param[in]  imaginary  its imaginary part.
+ @param[out] out        new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_complex(
+        real: f64,
+        imaginary: f64,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a str.
+ @param[in]  utf8    borrowed, nbytes bytes of UTF-8, any NUL among them is text too; copied; may be NULL if nbytes is 0.
+ @param[in]  nbytes  how many.
+ @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for what is no UTF-8), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_str(
+        utf8: *const ::core::ffi::c_char,
+        nbytes: usize,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a device.
+ @param[in]  name  borrowed, as "cpu" or "cuda:0"; copied.
+ @param[out] out   new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_device(
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a value of a tensor. Nothing is copied. Tensors over one storage share it in an archive too, where they have one element type; a
+ storage goes there whole, even if the tensor is a small part of it.
+ @param[in]  tensor  borrowed; the value keeps its storage.
+ @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for negative strides, and flags that the element type cannot have), TENON_UNSUPPORTED
+         (PyTorch has no such element type), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_tensor(
+        tensor: *mut tenon_tensor,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a value of a tensor that is quantised, sparse, on meta, or of an element type that DLPack has not. Every element it can name must
+ lie inside its storage; what the indices of a sparse one say is not looked at.
+ @param[in]  spec  borrowed for the call, what it points to too; the value takes references of its own.
+ @param[out] out   new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (another device), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_tensor_from_spec(
+        spec: *const tenon_value_tensor_spec,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a tuple.
+ @param[in]  class_name  borrowed, a NamedTuple's qualified name; NULL for a plain tuple; copied.
+ @param[in]  items       borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
+ @param[in]  n           how many.
+ @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_tuple(
+        class_name: *const ::core::ffi::c_char,
+        items: *const *mut tenon_value,
+        n: usize,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a list. The items are checked against its type.
+ @param[in]  type   borrowed, as "List[Optional[int]]"; NULL: the list says none, and takes the one that is declared where it is put.
+ @param[in]  items  borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
+ @param[in]  n      how many.
+ @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (details "column" of a bad type; "where", "wanted" and "found" of an item),
+ TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_list(
+        type_: *const ::core::ffi::c_char,
+        items: *const *mut tenon_value,
+        n: usize,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a dict, which keeps the order of its entries. Keys and values are checked against its type.
+ @param[in]  type    borrowed, as "Dict[str, Tensor]"; NULL: as for a list.
+ @param[in]  keys    borrowed array of n, none of them twice; the value takes a reference to each; may be NULL if n is 0.
+ @param[in]  values  borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
+ @param[in]  n       how many.
+ @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (as for a list; also for a key that stands there twice), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_dict(
+        type_: *const ::core::ffi::c_char,
+        keys: *const *mut tenon_value,
+        values: *const *mut tenon_value,
+        n: usize,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a member of an enum.
+ @param[in]  class_name  borrowed, the enum's qualified name; copied.
+ @param[in]  value       borrowed, an int, a float or a str; the result takes a reference.
+ @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_enum(
+        class_name: *const ::core::ffi::c_char,
+        value: *mut tenon_value,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make an object with attributes. Modules are made with tenon_module_new; this is for plain classes.
+ @param[in]  class_name  borrowed, its qualified name; copied.
+ @param[in]  names       borrowed array of n strings, none of them twice; copied; may be NULL if n is 0.
+ @param[in]  values      borrowed array of n; the object takes a reference to each; may be NULL if n is 0.
+ @param[in]  n           how many.
+ @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_object(
+        class_name: *const ::core::ffi::c_char,
+        names: *const *const ::core::ffi::c_char,
+        values: *const *mut tenon_value,
+        n: usize,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make an object that has a state and no attributes: of a class with __getstate__, or of a custom C++ class.
+ @param[in]  class_name  borrowed, as "__torch__.torch.classes.quantized.LinearPackedParamsBase"; copied.
+ @param[in]  state       borrowed; the object takes a reference.
+ @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_new_opaque(
+        class_name: *const ::core::ffi::c_char,
+        state: *mut tenon_value,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more reference.
+ @param[in] value  borrowed; NULL is allowed.
+ @return `value`, now with one reference more, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_retain(value: *mut tenon_value) -> *mut tenon_value;
+    /**Give one reference back.
+ @param[in] value  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_release(value: *mut tenon_value);
+    /**What a value is.
+ @param[in] value  borrowed; NULL is allowed.
+ @return TENON_VALUE_*; -1 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_kind(value: *const tenon_value) -> i32;
+    /**The type that a value shows by itself: "List[int]" as the list says, "List[Any]" if it says none, "Tuple[int, str]" of its items, a class
+ by its name. Of a tuple that is too large for a type, "tuple".
+ @param[in]  value     borrowed.
+ @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
+ 0.
+ @param[in]  capacity  bytes.
+ @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
+ @param[out] err       optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_type(
+        value: *const tenon_value,
+        out: *mut ::core::ffi::c_char,
+        capacity: usize,
+        nbytes: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The qualified name of a NamedTuple, an enum or an object.
+ @param[in] value  borrowed; NULL is allowed.
+ @return borrowed from the value, valid until its last release; "" for what has none; never NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_class_name(
+        value: *const tenon_value,
+    ) -> *const ::core::ffi::c_char;
+    /**Whether an object has a state and no attributes.
+ @param[in] value  borrowed; NULL is allowed.
+ @return 1 if so, else 0; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_is_opaque(value: *const tenon_value) -> ::core::ffi::c_int;
+    /**How many items there are: of a tuple or a list; entries of a dict; attributes of an object; 1 of an enum (its value) and of an object
+ with a state.
+ @param[in] value  borrowed; NULL is allowed.
+ @return the count; 0 for every other kind and for NULL.
+ @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+    pub fn tenon_value_count(value: *const tenon_value) -> usize;
+    /**One item, of those that tenon_value_count counts; of a dict the value of an entry, of an object that of an attribute.
+ @param[in]  value  borrowed.
+ @param[in]  index  from 0.
+ @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
+ @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+    pub fn tenon_value_item(
+        value: *const tenon_value,
+        index: usize,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**One key of a dict.
+ @param[in]  value  borrowed, a dict.
+ @param[in]  index  from 0.
+ @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_key(
+        value: *const tenon_value,
+        index: usize,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The name of one attribute of an object.
+ @param[in] value  borrowed; NULL is allowed.
+ @param[in] index  from 0.
+ @return borrowed from the object, valid until its last release or until the attribute is removed; NULL past the end, for what is no
+ object with attributes, and for NULL.
+ @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+    pub fn tenon_value_attribute_name(
+        value: *const tenon_value,
+        index: usize,
+    ) -> *const ::core::ffi::c_char;
+    /**The value of a name: an attribute of an object, or what a dict has under that str.
+ @param[in]  value  borrowed, an object or a dict.
+ @param[in]  name   borrowed.
+ @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind), TENON_NOT_FOUND.
+ @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+    pub fn tenon_value_find(
+        value: *const tenon_value,
+        name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The number in a bool.
+ @param[in]  value  borrowed.
+ @param[out] out    0 or 1; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_bool(
+        value: *const tenon_value,
+        out: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The number in an int.
+ @param[in]  value  borrowed.
+ @param[out] out    the number; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind; a bool is no int).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_int(
+        value: *const tenon_value,
+        out: *mut i64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The number in a float.
+ @param[in]  value  borrowed.
+ @param[out] out    the number; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind; an int is no float).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_float(
+        value: *const tenon_value,
+        out: *mut f64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The number in a complex.
+ @param[in]  value      borrowed.
+ @param[out] real       its real part; untouched on failure.
+ @param[out] imaginary  its imaginary part; untouched on failure.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_complex(
+        value: *const tenon_value,
+        real: *mut f64,
+        imaginary: *mut f64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The text of a str.
+ @param[in]  value   borrowed.
+ @param[out] out     borrowed from the value, valid until its last release, with a NUL behind it; untouched on failure.
+ @param[out] nbytes  its bytes, without that NUL: there may be others in the text; may be NULL; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_str(
+        value: *const tenon_value,
+        out: *mut *const ::core::ffi::c_char,
+        nbytes: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The name in a device.
+ @param[in]  value  borrowed.
+ @param[out] out    borrowed from the value, valid until its last release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_device(
+        value: *const tenon_value,
+        out: *mut *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The tensor in a value, over the same bytes.
+ @param[in]  value  borrowed.
+ @param[out] out    new reference, release with tenon_tensor_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind), TENON_UNSUPPORTED (quantised, sparse, on meta, or of an element type that DLPack
+         has not: see tenon_value_get_tensor_spec), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_tensor(
+        value: *const tenon_value,
+        out: *mut *mut tenon_tensor,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**All that is known of the tensor in a value.
+ @param[in]     value  borrowed.
+ @param[in,out] out    out->struct_size set by the caller; pointers in it are borrowed from the value, valid until its last release;
+                       untouched on failure.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_get_tensor_spec(
+        value: *const tenon_value,
+        out: *mut tenon_value_tensor_spec,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**One of the tensors that a sparse or quantised tensor is made of.
+ @param[in]  value  borrowed.
+ @param[in]  part   TENON_TENSOR_PART_*.
+ @param[out] out    new reference to a value of kind tensor, release with tenon_value_release; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another kind, no such part), TENON_NOT_FOUND (this tensor has none), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_value_tensor_part(
+        value: *const tenon_value,
+        part: i32,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Check that a value fits a type, all the way down: an int is no float, and a list or dict that says its type says this one. Classes fit by
+ their names alone.
+ @param[in]  value  borrowed.
+ @param[in]  type   borrowed.
+ @param[out] err    optional, see rule 2 in tenon.h; with details "where", "wanted" and "found".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (it does not fit, or `type` is none), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+    pub fn tenon_value_check(
+        value: *mut tenon_value,
+        type_: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**A type in PyTorch's own text: "Union[str, None]" is "Optional[str]".
+ @param[in]  type      borrowed, as a person may write it.
+ @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
+ 0.
+ @param[in]  capacity  bytes.
+ @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
+ @param[out] err       optional, see rule 2 in tenon.h; with the detail "column".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (it is no type), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_type_text(
+        type_: *const ::core::ffi::c_char,
+        out: *mut ::core::ffi::c_char,
+        capacity: usize,
+        nbytes: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Make a module without members, of a new class.
+ @param[in]  class_name  borrowed, "MLP" or a qualified name as "__torch__.my.MLP"; copied.
+ @param[out] out         new reference, release with tenon_module_release; untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_module_new(
+        class_name: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_module,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more reference.
+ @param[in] module  borrowed; NULL is allowed.
+ @return `module`, now with one reference more, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_module_retain(module: *mut tenon_module) -> *mut tenon_module;
+    /**Give one reference back.
+ @param[in] module  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_module_release(module: *mut tenon_module);
+    /**The qualified name of a module's class.
+ @param[in]  module    borrowed.
+ @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
+ 0.
+ @param[in]  capacity  bytes.
+ @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
+ @param[out] err       optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_class_name(
+        module: *const tenon_module,
+        out: *mut ::core::ffi::c_char,
+        capacity: usize,
+        nbytes: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The object that a module is. Equal pointers are the same module: a submodule with two owners is there twice.
+ @param[in]  module  borrowed.
+ @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_module_object(
+        module: *const tenon_module,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Add a parameter.
+ @param[in]  module  borrowed.
+ @param[in]  name    borrowed; any text without dots, as "weight" or "0"; copied.
+ @param[in]  tensor  borrowed, a value of kind tensor; NULL: a parameter that is None, as `bias=None`. The module takes a reference.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also a name that is taken), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_add_parameter(
+        module: *mut tenon_module,
+        name: *const ::core::ffi::c_char,
+        tensor: *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Add a buffer.
+ @param[in]  module  borrowed.
+ @param[in]  name    borrowed; copied.
+ @param[in]  tensor  borrowed, as for a parameter.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return as for a parameter.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_add_buffer(
+        module: *mut tenon_module,
+        name: *const ::core::ffi::c_char,
+        tensor: *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Add an attribute of a declared type.
+ @param[in]  module  borrowed.
+ @param[in]  name    borrowed; copied.
+ @param[in]  type    borrowed, as "Dict[str, int]"; classes by their qualified names, defined before. NULL: the type that the value
+ shows by itself (tenon_value_type).
+ @param[in]  value   borrowed; the module takes a reference.
+ @param[out] err     optional, see rule 2 in tenon.h; with details "where", "wanted" and "found" of what does not fit.
+ @return as for a parameter.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_add_attribute(
+        module: *mut tenon_module,
+        name: *const ::core::ffi::c_char,
+        type_: *const ::core::ffi::c_char,
+        value: *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Add a constant, which PyTorch calls Final: it stands in the class and cannot change when the module runs.
+ @param[in]  module  borrowed.
+ @param[in]  name    borrowed; copied.
+ @param[in]  type    borrowed, as for an attribute.
+ @param[in]  value   borrowed; the module takes a reference.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return as for a parameter.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_add_constant(
+        module: *mut tenon_module,
+        name: *const ::core::ffi::c_char,
+        type_: *const ::core::ffi::c_char,
+        value: *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Add a submodule. One module may be added in several places, and is shared by them then, here and in the archive.
+ @param[in]  module  borrowed.
+ @param[in]  name    borrowed; copied.
+ @param[in]  child   borrowed, built or imported; the module takes a reference. It must not contain `module`.
+ @param[in]  type    borrowed, the qualified name of an interface that the child has; NULL: the child's own class.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return as for a parameter, and TENON_NOT_FOUND (no such interface is defined).
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_add_submodule(
+        module: *mut tenon_module,
+        name: *const ::core::ffi::c_char,
+        child: *mut tenon_module,
+        type_: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Define methods: one `def` or more in TorchScript, docs/format/script.md. One that is there already is replaced.
+ @param[in]  module  borrowed; all modules of its class get the methods.
+ @param[in]  source  borrowed; copied.
+ @param[out] err     optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for what cannot be parsed), TENON_UNSUPPORTED (what is Python and not TorchScript),
+         TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_define(
+        module: *mut tenon_module,
+        source: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Define what methods and types use: functions, NamedTuples, enums, interfaces and plain classes, as `class P(NamedTuple): ...`.
+ @param[in]  module     borrowed; its code gets the definitions.
+ @param[in]  qualifier  borrowed, "__torch__" or a name below it: of `class P` comes "<qualifier>.P".
+ @param[in]  source     borrowed; copied.
+ @param[out] err        optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
+ @return as tenon_module_define.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_define_types(
+        module: *mut tenon_module,
+        qualifier: *const ::core::ffi::c_char,
+        source: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Say which methods PyTorch runs before or after forward.
+ @param[in]  module          borrowed.
+ @param[in]  before_forward  1: before; 0: after.
+ @param[in]  names           borrowed array of n names of methods, in the order of their runs; copied.
+ @param[in]  n               how many; 0: none any more.
+ @param[out] err             optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_set_hooks(
+        module: *mut tenon_module,
+        before_forward: ::core::ffi::c_int,
+        names: *const *const ::core::ffi::c_char,
+        n: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Keep the example inputs of a traced method in the archive, for who asks PyTorch for them. Their tensors are written without bytes.
+ @param[in]  module  borrowed.
+ @param[in]  method  borrowed.
+ @param[in]  inputs  borrowed array of n; the module takes a reference to each.
+ @param[in]  n       how many.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_set_traced_inputs(
+        module: *mut tenon_module,
+        method: *const ::core::ffi::c_char,
+        inputs: *const *mut tenon_value,
+        n: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Put a file beside the module, which goes into every archive of it: extra/<name> there.
+ @param[in]  module  borrowed.
+ @param[in]  name    borrowed; copied. One of that name is replaced.
+ @param[in]  data    borrowed, nbytes bytes; copied; may be NULL if nbytes is 0.
+ @param[in]  nbytes  how many.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_set_extra_file(
+        module: *mut tenon_module,
+        name: *const ::core::ffi::c_char,
+        data: *const ::core::ffi::c_void,
+        nbytes: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take such a file away.
+ @param[in]  module  borrowed.
+ @param[in]  name    borrowed.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_NOT_FOUND, TENON_PERMISSION.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_remove_extra_file(
+        module: *mut tenon_module,
+        name: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below `module` held the
+ same tensor has the new one too.
+ @param[in]  module  borrowed.
+ @param[in]  path    borrowed.
+ @param[in]  value   borrowed; the module takes a reference. NULL: None.
+ @param[out] err     optional, see rule 2 in tenon.h; with details "where", "wanted" and "found".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (it does not fit the declared type), TENON_NOT_FOUND, TENON_PERMISSION,
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_set(
+        module: *mut tenon_module,
+        path: *const ::core::ffi::c_char,
+        value: *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Replace a submodule.
+ @param[in]  module  borrowed.
+ @param[in]  path    borrowed.
+ @param[in]  child   borrowed; as for tenon_module_add_submodule. Another class is fine unless an interface is declared that it has not.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return as tenon_module_set.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_set_submodule(
+        module: *mut tenon_module,
+        path: *const ::core::ffi::c_char,
+        child: *mut tenon_module,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take a member away: a parameter, buffer, attribute, constant, submodule or method.
+ @param[in]  module  borrowed.
+ @param[in]  path    borrowed.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_remove(
+        module: *mut tenon_module,
+        path: *const ::core::ffi::c_char,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Replace parameters and buffers by their paths, all of them or, on failure, none.
+ @param[in]  module      borrowed.
+ @param[in]  paths       borrowed array of n.
+ @param[in]  tensors     borrowed array of n; values of kind tensor, or NULL for None; the module takes a reference to each.
+ @param[in]  n           how many.
+ @param[in]  flags       TENON_LOAD_*.
+ @param[out] missing     new reference to the paths of the module that are not among the given ones; release with tenon_name_list_release;
+ may be NULL; untouched on failure.
+ @param[out] unexpected  new reference to the given paths that the module has not; likewise.
+ @param[out] err         optional, see rule 2 in tenon.h; the message names the first missing and unexpected ones, the details "missing"
+                         and "unexpected" have their numbers.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (something is missing, unexpected, twice there, or does not fit), TENON_PERMISSION,
+         TENON_UNSUPPORTED (flags), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time.*/
+    pub fn tenon_module_load(
+        module: *mut tenon_module,
+        paths: *const *const ::core::ffi::c_char,
+        tensors: *const *mut tenon_value,
+        n: usize,
+        flags: u32,
+        missing: *mut *mut tenon_name_list,
+        unexpected: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked. Nothing is
+ written.
+ @param[in]  module  borrowed.
+ @param[out] err     optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_check(
+        module: *const tenon_module,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**All members of a module, in the order in which its class declares them, methods last.
+ @param[in]  module  borrowed.
+ @param[out] out     new reference to a list, release with tenon_member_list_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (code of an archive that cannot be parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_members(
+        module: *const tenon_module,
+        out: *mut *mut tenon_member_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The member of a path.
+ @param[in]  module  borrowed.
+ @param[in]  path    borrowed, "encoder.0.weight".
+ @param[out] out     new reference to a list of this one member, release with tenon_member_list_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h; the message names the part of the path that is not there.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_find(
+        module: *const tenon_module,
+        path: *const ::core::ffi::c_char,
+        out: *mut *mut tenon_member_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Every parameter and buffer below a module, named by its path, in the order of the tree; a shared one under each of its paths. Those that
+ are None are left out.
+ @param[in]  module  borrowed.
+ @param[out] out     new reference to a list, release with tenon_member_list_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_tensors(
+        module: *const tenon_module,
+        out: *mut *mut tenon_member_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**How many members a list has.
+ @param[in] list  borrowed; NULL is allowed.
+ @return the count; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_member_list_count(list: *const tenon_member_list) -> usize;
+    /**One member of a list.
+ @param[in]     list   borrowed.
+ @param[in]     index  from 0.
+ @param[in,out] out    out->struct_size set by the caller; what it points to is borrowed from the list, valid until its release;
+                       untouched on failure.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
+ @since 0.1. Any thread.*/
+    pub fn tenon_member_list_get(
+        list: *const tenon_member_list,
+        index: usize,
+        out: *mut tenon_member,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Let a list go.
+ @param[in] list  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_member_list_release(list: *mut tenon_member_list);
+    /**The extra files that a module has.
+ @param[in]  module  borrowed.
+ @param[out] out     new reference to a list, release with tenon_file_list_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_extra_files(
+        module: *const tenon_module,
+        out: *mut *mut tenon_file_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The code of a module's classes and functions, as an export writes it: one file for each qualifier, "__torch__/my/layers.py".
+ @param[in]  module  borrowed.
+ @param[out] out     new reference to a list, release with tenon_file_list_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_code_files(
+        module: *const tenon_module,
+        out: *mut *mut tenon_file_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**What CONSTANTS.c0, CONSTANTS.c1, … are in the code that tenon_module_code_files gives.
+ @param[in]  module  borrowed.
+ @param[out] out     new reference to a tuple, release with tenon_value_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_constants(
+        module: *const tenon_module,
+        out: *mut *mut tenon_value,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**How many files a list has.
+ @param[in] list  borrowed; NULL is allowed.
+ @return the count; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_file_list_count(list: *const tenon_file_list) -> usize;
+    /**One file of a list.
+ @param[in]  list   borrowed.
+ @param[in]  index  from 0.
+ @param[out] out    what it points to is borrowed from the list, valid until its release; there is a NUL behind data; untouched on
+ failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
+ @since 0.1. Any thread.*/
+    pub fn tenon_file_list_get(
+        list: *const tenon_file_list,
+        index: usize,
+        out: *mut tenon_file,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Let a list go.
+ @param[in] list  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_file_list_release(list: *mut tenon_file_list);
+    /**How many names a list has.
+ @param[in] list  borrowed; NULL is allowed.
+ @return the count; 0 for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_name_list_count(list: *const tenon_name_list) -> usize;
+    /**One name of a list.
+ @param[in] list   borrowed; NULL is allowed.
+ @param[in] index  from 0.
+ @return borrowed from the list, valid until its release; NULL past the end and for NULL.
+ @since 0.1. Any thread.*/
+    pub fn tenon_name_list_get(
+        list: *const tenon_name_list,
+        index: usize,
+    ) -> *const ::core::ffi::c_char;
+    /**Let a list go.
+ @param[in] list  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_name_list_release(list: *mut tenon_name_list);
+    /**Write a module as a file. Either all of it is there, under its name, or what was there before still is; nothing else is left behind.
+ Tensors go to the file from where they are.
+ @param[in]     module   borrowed.
+ @param[in]     path     borrowed; the directory exists, and a file of that name is replaced.
+ @param[in]     options  borrowed; may be NULL.
+ @param[in,out] report   report->struct_size set by the caller; may be NULL; untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h; of code with details "file", "line", "column" and "excerpt".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for code that PyTorch would refuse, and for versions that do not go together: then with
+         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags), TENON_PERMISSION, TENON_NOT_FOUND (the
+         directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that was cut short),
+         TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO.
+ @since 0.1. Any thread, not beside a change of the module.*/
+    pub fn tenon_export_module(
+        module: *const tenon_module,
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_export_options,
+        report: *mut tenon_export_report,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**As tenon_export_module, to an open file, pipe or socket, from its current position on.
+ @param[in]     module   borrowed.
+ @param[in]     fd       borrowed, stays open; after a failure it may have got some of the bytes.
+ @param[in]     options  borrowed; may be NULL.
+ @param[in,out] report   as above.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return as tenon_export_module, and TENON_PEER_GONE (nobody reads the pipe or socket any more).
+ @since 0.1. Any thread, not beside a change of the module.*/
+    pub fn tenon_export_module_fd(
+        module: *const tenon_module,
+        fd: ::core::ffi::c_int,
+        options: *const tenon_export_options,
+        report: *mut tenon_export_report,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**As tenon_export_module, to a function.
+ @param[in]     module   borrowed.
+ @param[in]     write    called with one piece after the other, on this thread; after a failure it may have got some.
+ @param[in]     context  handed to it.
+ @param[in]     options  borrowed; may be NULL.
+ @param[in,out] report   as above.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return as tenon_export_module, and what `write` stands for.
+ @since 0.1. Any thread, not beside a change of the module.*/
+    pub fn tenon_export_module_to(
+        module: *const tenon_module,
+        write: tenon_write_function,
+        context: *mut ::core::ffi::c_void,
+        options: *const tenon_export_options,
+        report: *mut tenon_export_report,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Read an archive of PyTorch 1.4 or later. The file must not be changed as long as views of it are used; replacing it by rename is
+ harmless.
+ @param[in]  path     borrowed.
+ @param[in]  options  borrowed; may be NULL.
+ @param[out] out      new reference, release with tenon_module_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h; with details "record" and "offset".
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT, TENON_UNSUPPORTED (another kind of file,
+         which the message names; CUDA tensors; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the limits of options),
+         TENON_IO.
+ @since 0.1. Any thread.*/
+    pub fn tenon_import_module(
+        path: *const ::core::ffi::c_char,
+        options: *const tenon_import_options,
+        out: *mut *mut tenon_module,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**As tenon_import_module, from an open file, whatever its position.
+ @param[in]  fd       borrowed; may be closed afterwards.
+ @param[in]  options  borrowed; may be NULL.
+ @param[out] out      new reference, release with tenon_module_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return as tenon_import_module.
+ @since 0.1. Any thread.*/
+    pub fn tenon_import_module_fd(
+        fd: ::core::ffi::c_int,
+        options: *const tenon_import_options,
+        out: *mut *mut tenon_module,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**As tenon_import_module, from memory.
+ @param[in]  data     borrowed, nbytes bytes, which must stay and not change until `release` is called; with TENON_IMPORT_MAP_PRIVATE they
+                      are copied.
+ @param[in]  nbytes   how many.
+ @param[in]  release  called once, from any thread, when nothing needs the bytes any more, at the latest with the last tensor over them;
+                      not called on failure; may be NULL.
+ @param[in]  context  handed to it.
+ @param[in]  options  borrowed; may be NULL.
+ @param[out] out      new reference, release with tenon_module_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return as tenon_import_module.
+ @since 0.1. Any thread.*/
+    pub fn tenon_import_module_memory(
+        data: *const ::core::ffi::c_void,
+        nbytes: usize,
+        release: ::core::option::Option<
+            unsafe extern "C" fn(context: *mut ::core::ffi::c_void),
+        >,
+        context: *mut ::core::ffi::c_void,
+        options: *const tenon_import_options,
+        out: *mut *mut tenon_module,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**What the import of a module found. Of a module that no import gave, all of it is 0.
+ @param[in]     module  borrowed, the root that an import gave.
+ @param[in,out] out     out->struct_size set by the caller; untouched on failure.
+ @param[out]    err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_module_import_report(
+        module: *const tenon_module,
+        out: *mut tenon_import_report,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**What an import found remarkable, one line each: records that an export does not write again, code that cannot be parsed, operators that
+ mean something else at this version than today.
+ @param[in]  module  borrowed, the root that an import gave.
+ @param[out] out     new reference to a list, release with tenon_name_list_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread, not beside a change.*/
+    pub fn tenon_module_warnings(
+        module: *const tenon_module,
+        out: *mut *mut tenon_name_list,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Lend a storage: get an fd, an offset and a size that another process can open. No byte is copied or moved. The block is
  not used for another storage after its release, because nobody tells this process when the borrower is done; the
  memory goes back to the system with its segment. Who is lent one storage of a segment can read all of that segment (and
@@ -1584,127 +3330,6 @@ extern "C" {
         program: *const ::core::ffi::c_char,
         wait: *const tenon_wait,
         out: *mut ::core::ffi::c_char,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**The name of an element type, as numpy and PyTorch have it: "float32", "bfloat16", "float8_e4m3fn"; with more lanes than one, "uint8x4";
- of a type that has none, "dtype_3_64" (code and bits).
- @param[in]  dtype     any numbers.
- @param[out] out       borrowed, room for `capacity` bytes; gets the name, cut if it does not fit, and a NUL; may be NULL if capacity is
- 0.
- @param[in]  capacity  bytes; TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
- @return bytes of the whole name, without the NUL.
- @since 0.1. Any thread.*/
-    pub fn tenon_dtype_name(
-        dtype: tenon_dtype,
-        out: *mut ::core::ffi::c_char,
-        capacity: usize,
-    ) -> usize;
-    /**The element type of a name that tenon_dtype_name gives.
- @param[in]  name  borrowed.
- @param[out] out   borrowed; untouched on failure.
- @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
- @since 0.1. Any thread.*/
-    pub fn tenon_dtype_parse(
-        name: *const ::core::ffi::c_char,
-        out: *mut tenon_dtype,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**The bytes of a packed tensor: what a storage needs to hold it.
- @param[in]  dtype  of an element.
- @param[in]  sizes  borrowed array of ndim numbers >= 0, in elements; may be NULL if ndim is 0.
- @param[in]  ndim   0 to 64.
- @param[out] out    borrowed; bytes: numel * bits * lanes / 8, rounded up; untouched on failure.
- @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an int64_t counts).
- @since 0.1. Any thread.*/
-    pub fn tenon_dtype_nbytes(
-        dtype: tenon_dtype,
-        sizes: *const i64,
-        ndim: i32,
-        out: *mut u64,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Make a tensor over a storage. Every element it can name must lie inside the storage; nothing is read or moved.
- @param[in]  storage  borrowed; the tensor takes a reference of its own.
- @param[in]  spec     borrowed for the call, its arrays too.
- @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also when sizes, strides or offset overflow or leave the storage), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_new(
-        storage: *mut tenon_storage,
-        spec: *const tenon_tensor_spec,
-        out: *mut *mut tenon_tensor,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Take one more reference.
- @param[in] tensor  borrowed; NULL is allowed.
- @return `tensor`, now with one reference more, to be released too.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_retain(tensor: *mut tenon_tensor) -> *mut tenon_tensor;
-    /**Give one reference back.
- @param[in] tensor  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_release(tensor: *mut tenon_tensor);
-    /**The shape.
- @param[in]     tensor  borrowed.
- @param[in,out] out     out->struct_size set by the caller; sizes and strides are borrowed from the tensor, never NULL
-                        if ndim > 0, valid until its last release; untouched on failure.
- @param[out]    err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_get_spec(
-        tensor: *const tenon_tensor,
-        out: *mut tenon_tensor_spec,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**The storage under a tensor.
- @param[in] tensor  borrowed; NULL is allowed.
- @return borrowed from the tensor, valid until its last release (tenon_storage_retain keeps it); NULL for NULL.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_storage(tensor: *const tenon_tensor) -> *mut tenon_storage;
-    /**The element with index 0, 0, …, to read.
- @param[in] tensor  borrowed; NULL is allowed.
- @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_data(tensor: *const tenon_tensor) -> *const ::core::ffi::c_void;
-    /**The element with index 0, 0, …, to write.
- @param[in]  tensor  borrowed.
- @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
- @since 0.1. Any thread; who orders the writes is the callers' affair.*/
-    pub fn tenon_tensor_data_mut(
-        tensor: *mut tenon_tensor,
-        out: *mut *mut ::core::ffi::c_void,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**The number of elements.
- @param[in] tensor  borrowed; NULL is allowed.
- @return the product of the sizes (1 for ndim 0); 0 for NULL.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_numel(tensor: *const tenon_tensor) -> u64;
-    /**The bytes that the elements take when packed: numel * bits * lanes / 8, rounded up.
- @param[in] tensor  borrowed; NULL is allowed.
- @return bytes; 0 for NULL.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_nbytes(tensor: *const tenon_tensor) -> u64;
-    /**Whether the elements lie packed, last dimension fastest.
- @param[in] tensor  borrowed; NULL is allowed.
- @return 1 if so (also for a tensor without elements), else 0; 0 for NULL.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_is_contiguous(tensor: *const tenon_tensor) -> ::core::ffi::c_int;
-    /**Shape and data at once.
- @param[in]     tensor  borrowed.
- @param[in,out] out     out->struct_size set by the caller, the rest is filled in; valid until the tensor's last release; untouched
-                        on failure.
- @param[out]    err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
-    pub fn tenon_tensor_get_view(
-        tensor: *mut tenon_tensor,
-        out: *mut tenon_tensor_view,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Make an empty message.

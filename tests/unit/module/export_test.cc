@@ -1,0 +1,198 @@
+// Exporting: options, hooks, failures, and that nothing changes meanwhile.
+#include "module_kit.h"
+
+namespace tenon::module {
+namespace {
+
+Ref<Module> net() {
+  const Ref<Module> module = must(Module::create("Net"));
+  ok(module->add_parameter("w", floats({1, 2})));
+  ok(module->define("def forward(self, x: Tensor) -> Tensor:\n  return x + self.w\n"));
+  return module;
+}
+
+TEST(Export, RecordsStandInTheirOrder) {
+  const Ref<Module> module = net();
+  ok(module->set_extra_file("own.txt", "own"));
+  ExportReport report;
+  ExportOptions options;
+  options.extra_files = {{"b.txt", "b"}, {"a.txt", ""}};
+  options.archive_name = "name";
+  const std::vector<std::byte> bytes = exported(*module, options, &report);
+  const auto reader = must(archive::ZipReader::open(archive::MemorySource::create(bytes), archive::Check::kAll));
+  std::vector<std::string> names;
+  for (const archive::ZipRecord& record : reader->records()) {
+    names.emplace_back(record.name);
+    if (record.name == "data/0") EXPECT_EQ(record.data_offset % 64, 0U);
+  }
+  EXPECT_EQ(reader->prefix(), "name");
+  EXPECT_EQ(names, std::vector<std::string>({"extra/b.txt", "extra/a.txt", "extra/own.txt", "data/0", "data.pkl", "code/__torch__.py",
+                                             "constants.pkl", ".data/version", "byteorder"}));
+  EXPECT_EQ(report.version, 10);
+  EXPECT_EQ(report.nbytes, bytes.size());
+  EXPECT_EQ(report.records, names.size());
+  EXPECT_FALSE(report.oldest_pytorch.empty());
+}
+
+TEST(Export, TheUsersFilesWinOverTheHooks) {
+  const Ref<Module> module = net();
+  ok(module->set_extra_file("m", "module"));
+  ok(module->set_extra_file("u", "module"));
+  int calls = 0;
+  ExportOptions options;
+  options.extra_files = {{"u", "user"}};
+  options.hook = [&](const Module& given, std::vector<ExtraFile>* files) {
+    EXPECT_EQ(&given, module.get());
+    ++calls;
+    *files = {{"u", "hook"}, {"m", "hook"}, {"h", "hook"}};
+    return Status::ok();
+  };
+  ExportReport report;
+  const auto records = records_of(exported(*module, options, &report));
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(records.at("extra/u"), "user");
+  EXPECT_EQ(records.at("extra/m"), "module");
+  EXPECT_EQ(records.at("extra/h"), "hook");
+  EXPECT_EQ(report.skipped_files, std::vector<std::string>({"u", "m"}));
+  options.extra_files = {{"u", "1"}, {"u", "2"}};
+  archive::MemorySink sink;
+  refused(export_module(*module, &sink, options, nullptr), Code::kInvalidArgument, {"given twice"});
+  options.extra_files = {{"../u", "1"}};
+  refused(export_module(*module, &sink, options, nullptr), Code::kInvalidArgument, {".."});
+}
+
+TEST(Export, NothingChangesMeanwhile) {
+  const Ref<Module> module = net();
+  const Ref<Module> child = must(Module::create("Child"));
+  ok(module->add_submodule("child", child));
+  ExportOptions options;
+  options.hook = [&](const Module&, std::vector<ExtraFile>*) {
+    const std::vector<std::string> words{"being exported"};
+    refused(module->set("w", floats({5})), Code::kPermission, words);
+    refused(module->add_parameter("v", floats({5})), Code::kPermission, words);
+    refused(module->define("def g(self):\n  return 1\n"), Code::kPermission, words);
+    refused(module->define_types("__torch__", "class A:\n  pass\n"), Code::kPermission, words);
+    refused(module->remove("w"), Code::kPermission, words);
+    refused(module->load(std::vector<NamedTensor>{{"w", floats({1})}}, {}, nullptr), Code::kPermission, words);
+    refused(module->set_submodule("child", must(Module::create("Other"))), Code::kPermission, words);
+    refused(module->set_extra_file("x", ""), Code::kPermission, words);
+    refused(child->add_parameter("v", floats({5})), Code::kPermission, words);
+    refused(must(Module::create("Owner"))->add_submodule("child", child), Code::kPermission, words);
+    return Status::ok();
+  };
+  const std::vector<std::byte> bytes = exported(*module, options);
+  EXPECT_EQ(bytes, exported(*module));
+  ok(child->add_parameter("v", floats({5})));
+}
+
+TEST(Export, ItMayChangeAgainAfterAFailure) {
+  const Ref<Module> module = net();
+  ExportOptions options;
+  options.hook = [](const Module&, std::vector<ExtraFile>*) { return Status(Code::kCancelled, "the hook does not want to"); };
+  archive::MemorySink sink;
+  refused(export_module(*module, &sink, options, nullptr), Code::kCancelled, {"does not want"});
+  EXPECT_TRUE(sink.bytes().empty());
+  ok(module->set("w", floats({5})));
+}
+
+TEST(Export, AFailingWriterIsAnError) {
+  struct Half : archive::Sink {
+    Status write(std::span<const std::byte> bytes) override {
+      if (bytes.size() > left) return Status(Code::kIo, "the disk is full");
+      left -= bytes.size();
+      return Status::ok();
+    }
+    size_t left = 0;
+  };
+  const Ref<Module> module = net();
+  const size_t nbytes = exported(*module).size();
+  for (size_t left = 0; left < nbytes; left += 97) {
+    Half sink;
+    sink.left = left;
+    refused(export_module(*module, &sink, {}, nullptr), Code::kIo, {"the disk is full"});
+  }
+  ok(module->set("w", floats({5})));
+}
+
+TEST(Export, SharedStoragesAreWrittenOnce) {
+  const Ref<Module> module = must(Module::create("Net"));
+  const ValueRef whole = floats({1, 2, 3, 4});
+  value::StridedSpec spec;
+  spec.storage = whole->as_tensor()->storage();
+  spec.sizes = {2};
+  spec.strides = {2};
+  spec.offset = 1;
+  ok(module->add_parameter("whole", whole));
+  ok(module->add_buffer("part", Value::of_tensor(must(value::TensorValue::create(std::move(spec))))));
+  const std::vector<std::byte> bytes = exported(*module, unchecked());
+  EXPECT_EQ(records_of(bytes).count("data/1"), 0U);
+  const Ref<Module> again = must(imported(bytes));
+  EXPECT_EQ(must(again->find("whole")).value->as_tensor()->storage()->key(),
+            must(again->find("part")).value->as_tensor()->storage()->key());
+  EXPECT_EQ(exported(*again, unchecked()), bytes);
+}
+
+TEST(Export, ASubmoduleOfAnArchiveIsAModule) {
+  const Ref<Module> module = net();
+  const Ref<Module> child = must(Module::create("Child"));
+  ok(child->add_parameter("v", floats({3})));
+  ok(child->define("def forward(self, x: Tensor) -> Tensor:\n  return __torch__.helper(x)\n"));
+  ok(child->define_types("__torch__", "def helper(x: Tensor) -> Tensor:\n  return x\n"));
+  ok(module->add_submodule("child", child));
+  const std::vector<std::byte> bytes = exported(*module);
+  const Ref<Module> again = must(imported(bytes));
+  const auto records = records_of(exported(*must(again->find("child")).module));
+  EXPECT_EQ(records.at("code/__torch__.py").find("class Net"), std::string::npos);
+  EXPECT_NE(records.at("code/__torch__.py").find("def helper"), std::string::npos);
+}
+
+TEST(Export, TwoClassesOfOneNameAreTwo) {
+  const auto part = [](const char* body) {
+    const Ref<Module> made = must(Module::create("Part"));
+    ok(made->define(std::string("def forward(self: __torch__.Part, x: Tensor) -> Tensor:\n  return __torch__.f(x)\n")));
+    ok(made->define_types("__torch__", std::string("def f(x: Tensor) -> Tensor:\n  return ") + body + "\n"));
+    return made;
+  };
+  const Ref<Module> module = must(Module::create("Net"));
+  ok(module->add_submodule("a", part("x")));
+  ok(module->add_submodule("b", part("x + 1")));
+  ok(module->add_submodule("c", part("x")));
+  ok(module->define("def forward(self, x: Tensor) -> Tensor:\n  return self.a.forward(self.b.forward(self.c.forward(x)))\n"));
+  const auto records = records_of(exported(*module));
+  const std::string& first = records.at("code/__torch__.py");
+  const std::string& second = records.at("code/__torch__/___torch_mangle_0.py");
+  // The classes are equal but for the function that they call.
+  EXPECT_NE(first.find("  a : __torch__.Part\n  b : __torch__.___torch_mangle_0.Part\n  c : __torch__.Part\n"), std::string::npos) << first;
+  EXPECT_NE(first.find("return __torch__.f(x"), std::string::npos) << first;
+  EXPECT_NE(second.find("self: __torch__.___torch_mangle_0.Part"), std::string::npos) << second;
+  EXPECT_NE((first + second + records.begin()->second).find("class Part"), std::string::npos);
+  size_t calls = 0;
+  for (const auto& [name, text] : records) calls += text.find("return __torch__.___torch_mangle_1.f(x") != std::string::npos ? 1U : 0U;
+  EXPECT_EQ(calls, 1U);
+}
+
+TEST(Export, OtherCodesConstantsAreNumberedAnew) {
+  const auto part = [](float c) {
+    const Ref<Module> made = must(Module::create("Part"));
+    ok(made->add_constant("c", Type::tensor(), floats({c})));
+    ok(made->define("def forward(self, x: Tensor) -> Tensor:\n  return x + self.c\n"));
+    return made;
+  };
+  const Ref<Module> module = must(Module::create("Net"));
+  ok(module->add_constant("own", Type::tensor(), floats({1})));
+  ok(module->add_submodule("a", part(1)));
+  ok(module->add_submodule("b", part(2)));
+  ok(module->add_submodule("c", part(2)));
+  ok(module->define("def forward(self, x: Tensor) -> Tensor:\n  return self.a.forward(self.b.forward(self.c.forward(x) + self.own))\n"));
+  const std::vector<std::byte> bytes = exported(*module);
+  const Ref<Module> again = must(imported(bytes));
+  EXPECT_EQ(elements_of(*must(again->find("own")).value), std::vector<float>({1}));
+  EXPECT_EQ(elements_of(*must(again->find("a.c")).value), std::vector<float>({1}));
+  EXPECT_EQ(elements_of(*must(again->find("b.c")).value), std::vector<float>({2}));
+  EXPECT_EQ(must(again->find("b")).module->class_name(), must(again->find("c")).module->class_name());
+  EXPECT_NE(must(again->find("b")).module->class_name(), must(again->find("a")).module->class_name());
+  EXPECT_EQ(records_of(bytes).count("constants/2"), 0U);
+}
+
+}  // namespace
+}  // namespace tenon::module
