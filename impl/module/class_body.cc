@@ -177,7 +177,6 @@ std::vector<size_t> ClassBody::field_order() const {
 
 std::string ClassBody::print(std::string_view base_name) const {
   std::string text = "class " + std::string(base_name) + std::string(base_text(kind)) + ":\n";
-  const size_t empty = text.size();
   const std::vector<size_t> order = field_order();
   if (kind == ClassKind::kModule) {
     std::vector<std::string> parameters;
@@ -209,7 +208,6 @@ std::string ClassBody::print(std::string_view base_name) const {
   }
   for (const ConstantDecl& member : enum_members) text += "  " + member.name + " = " + member.text + "\n";
   for (const MethodDecl& method : methods) text += method.text;
-  if (text.size() == empty) text += "  pass\n";
   return text;
 }
 

@@ -118,20 +118,24 @@ Status OutputFile::create_temporary(bool may_be_nameless) {
   // The bits of a new file are for the umask, or the directory's own rules, to say. What replaces a file is nobody else's until it has the
   // bits of that file.
   const mode_t mode = old_.exists ? 0600 : 0666;
+  const auto refused = [this](int error) {
+    return named(with_fd_limit(errno_status(error, format("a new file beside %s", path_.c_str()))), path_);
+  };
   if (may_be_nameless) {
-    file_ = Fd(openat(directory_.get(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode));
-    if (file_.is_open() && access(link_path().c_str(), F_OK) == 0) return Status::ok();
-    if (!file_.is_open() && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
-      return named(with_fd_limit(errno_status(errno, format("a new file beside %s", path_.c_str()))), path_);
+    const int fd = openat(directory_.get(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
+    const int error = fd < 0 ? errno : 0;
+    if (fd < 0 && error != EOPNOTSUPP && error != EISDIR && error != EINVAL) return refused(error);
+    file_ = Fd(fd);
+    if (fd >= 0 && access(link_path().c_str(), F_OK) == 0) return Status::ok();
     file_.reset();  // without /proc it could never be given a name
   }
   for (int i = 0; i < kTries; ++i) {
     TENON_ASSIGN(std::string leaf, new_temporary_name());
-    file_ = Fd(openat(directory_.get(), leaf.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-    if (!file_.is_open()) {
-      if (errno == EEXIST) continue;
-      return named(with_fd_limit(errno_status(errno, format("a new file beside %s", path_.c_str()))), path_);
-    }
+    const int fd = openat(directory_.get(), leaf.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    const int error = fd < 0 ? errno : 0;
+    if (error == EEXIST) continue;
+    if (fd < 0) return refused(error);
+    file_ = Fd(fd);
     temporary_ = std::move(leaf);
     // A sweep can come between the two calls: it has the lock, or had it and the name is gone. A file system without locks is never swept.
     const bool swept = flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -161,15 +165,16 @@ Status OutputFile::link_temporary() {
   if (!temporary_.empty()) return Status::ok();
   // Before it has a name: from then on any sweep may look at it. Where there are no locks, no sweep gets one either.
   (void)flock(file_.get(), LOCK_EX | LOCK_NB);
-  for (int i = 0; i < kTries; ++i) {
+  int error = EEXIST;
+  for (int i = 0; i < kTries && error == EEXIST; ++i) {
     TENON_ASSIGN(std::string leaf, new_temporary_name());
     if (linkat(AT_FDCWD, link_path().c_str(), directory_.get(), leaf.c_str(), AT_SYMLINK_FOLLOW) == 0) {
       temporary_ = std::move(leaf);
       return Status::ok();
     }
-    if (errno != EEXIST) break;
+    error = errno;
   }
-  return named(errno_status(errno, format("naming a file beside %s", path_.c_str())), path_);
+  return named(errno_status(error, format("naming a file beside %s", path_.c_str())), path_);
 }
 
 Status OutputFile::keep_access_of_old() {

@@ -19,9 +19,11 @@ const (
 	kindConnection
 	kindDescriptor
 	kindArena
+	kindValue
+	kindModule
 )
 
-var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena"}
+var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module"}
 
 // reference is one counted reference of the C library's, to be given back once.
 type reference struct {
@@ -45,6 +47,10 @@ func (r reference) giveBack() {
 		C.tenon_descriptor_release((*C.tenon_descriptor)(r.pointer))
 	case kindArena:
 		C.tenon_arena_release((*C.tenon_arena)(r.pointer))
+	case kindValue:
+		C.tenon_value_release((*C.tenon_value)(r.pointer))
+	case kindModule:
+		C.tenon_module_release((*C.tenon_module)(r.pointer))
 	}
 }
 

@@ -55,7 +55,7 @@ TEST(Build, SubmodulesMakeNoCircle) {
 TEST(Build, InterfacesWantTheirMethods) {
   const Ref<Module> module = must(Module::create("Net"));
   ok(module->define_types("__torch__",
-                          "class Run(ModuleInterface):\n  def run(self, x: Tensor) -> Tensor:\n    pass\nclass Plain:\n  pass\n"));
+                          "class Run(ModuleInterface):\n  def run(self, x: Tensor) -> Tensor:\n    pass\nclass Plain:\n  n : int\n"));
   const Ref<Module> child = must(Module::create("Child"));
   refused(module->add_submodule("child", child, type("__torch__.Run")), Code::kInvalidArgument, {"no method run", "__torch__.Run"});
   refused(module->add_submodule("child", child, type("__torch__.Plain")), Code::kInvalidArgument, {"no interface"});
@@ -75,7 +75,7 @@ TEST(Build, DefinitionsAreParsed) {
   refused(module->define("def f():\n  pass\n"), Code::kInvalidArgument, {"a method has self"});
   refused(module->define("def f(self):\n  pass\ndef f(self):\n  pass\n"), Code::kInvalidArgument, {"defined twice"});
   refused(module->define("def training(self):\n  pass\n"), Code::kInvalidArgument, {"an attribute"});
-  refused(module->define_types("__torch__", "class A:\n  pass\nclass A:\n  pass\n"), Code::kInvalidArgument, {"defined twice"});
+  refused(module->define_types("__torch__", "class A:\n  n : int\nclass A:\n  n : int\n"), Code::kInvalidArgument, {"defined twice"});
   ok(module->define_types("util", "def f(x: Tensor) -> Tensor:\n  return x\n"));
   refused(module->define_types("__torch__.util", "def f(x: Tensor) -> Tensor:\n  return x\n"), Code::kInvalidArgument,
           {"__torch__.util.f already"});

@@ -46,7 +46,7 @@ TEST(Import, TheNumberOfElementsIsThatOfTheRecord) {
 
 TEST(Import, ClassesHaveCode) {
   refused(imported(made_archive(kCode, pickled_object("N", ""))), Code::kCorrupt, {"__torch__.N"});
-  refused(imported(made_archive("class M:\n  pass\n", pickled_object("M", ""))), Code::kCorrupt, {"no module"});
+  refused(imported(made_archive("class M:\n  n : int\n", pickled_object("M", ""))), Code::kCorrupt, {"no module"});
   refused(imported(made_archive("class M(Module)\n", pickled_object("M", ""))), Code::kCorrupt, {"code/__torch__.py:1"});
   refused(imported(made_archive("class M(Module):\n  x : Lisst[int]\n", pickled_object("M", ""))), Code::kCorrupt, {});
   refused(imported(made_archive(kCode, "K\x01")), Code::kCorrupt, {"no module"});
@@ -90,7 +90,7 @@ TEST(Import, WhatIsNoModuleArchiveIsNamed) {
 
 TEST(Import, VersionsAreKnownOnes) {
   const std::string root = pickled_object("M", "");
-  const std::string code = "class M(Module):\n  pass\n";
+  const std::string code = "class M(Module):\n  __parameters__ = []\n";
   for (const char* version : {"1", "3\n", "10\r\n"}) ok(imported(made_archive(code, root, {}, version)).status());
   for (const char* version : {"0", "11", "999"})
     refused(imported(made_archive(code, root, {}, version)), Code::kUnsupported, {"version is"});

@@ -256,10 +256,12 @@ def export_module(
             call(lib.tenon_export_module_fd, own, target, options, out)
         elif below is not None:
             target.flush()
-            call(lib.tenon_export_module_fd, own, below.fileno(), options, out)
-            if target.seekable():
-                # A buffer in between keeps a position of its own.
-                target.seek(os.lseek(below.fileno(), 0, os.SEEK_CUR))
+            try:
+                call(lib.tenon_export_module_fd, own, below.fileno(), options, out)
+            finally:
+                if target.seekable():
+                    # A buffer in between keeps a position of its own.
+                    target.seek(os.lseek(below.fileno(), 0, os.SEEK_CUR))
         elif hasattr(target, "write"):
             call(lib.tenon_export_module_to, own, lib.tenon_python_write, context, options, out)
         elif hasattr(target, "fileno"):

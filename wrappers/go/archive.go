@@ -1,0 +1,371 @@
+package tenon
+
+/*
+#include "tenon_go.h"
+
+extern void tenonGoRelease(uintptr_t context);
+extern int64_t tenonGoWrite(uintptr_t context, void *data, size_t nbytes);
+extern int32_t tenonGoExtraFiles(uintptr_t context, void *files, void *n);
+
+// As in wrap.go, every context is a number of cgo.Handle's.
+static inline void tenon_go_release_bytes(void *context) { tenonGoRelease((uintptr_t)context); }
+
+static inline int64_t tenon_go_write(void *context, const void *data, size_t nbytes) {
+	return tenonGoWrite((uintptr_t)context, (void *)data, nbytes);
+}
+
+static inline tenon_status tenon_go_extra_files(void *context, const tenon_module *module, const tenon_file **files, size_t *n) {
+	(void)module;
+	return tenonGoExtraFiles((uintptr_t)context, files, n);
+}
+
+// To a path, else to an fd, else to the context's writer.
+static inline tenon_status tenon_go_export(const tenon_module *module, const char *path, int fd, uintptr_t context, int asks,
+		tenon_export_options *options, tenon_export_report *report, tenon_error **err) {
+	if (asks) {
+		options->hook = tenon_go_extra_files;
+		options->hook_context = (void *)context;
+	}
+	if (path != NULL) return tenon_export_module(module, path, options, report, err);
+	if (fd >= 0) return tenon_export_module_fd(module, fd, options, report, err);
+	return tenon_export_module_to(module, tenon_go_write, (void *)context, options, report, err);
+}
+
+static inline tenon_status tenon_go_import(const void *data, size_t nbytes, uintptr_t context, const tenon_import_options *options,
+		tenon_module **out, tenon_error **err) {
+	return tenon_import_module_memory(data, nbytes, tenon_go_release_bytes, (void *)context, options, out, err);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"runtime/cgo"
+	"syscall"
+	"unsafe"
+)
+
+// Durability is how sure an export is that the file is on the disk when it returns.
+type Durability int32
+
+// The degrees.
+const (
+	DurabilityNone             Durability = C.TENON_DURABILITY_NONE               // the system writes it when it likes
+	DurabilityFile             Durability = C.TENON_DURABILITY_FILE               // fsync of the file
+	DurabilityFileAndDirectory Durability = C.TENON_DURABILITY_FILE_AND_DIRECTORY // and of the directory that names it
+)
+
+// ExportOptions say how a module is written. Nil: all zero.
+type ExportOptions struct {
+	ExtraFiles  []File // of this export only; they win over the module's own
+	ArchiveName string // the folder inside the archive; "": the file's name without its extension, else "archive"
+	FileVersion int    // 0: by the library's rule; else 1 to 10, refused if some code means something else there
+	Durability  Durability
+	Unchecked   bool // code is written as it is, without Check
+
+	// Asked once, before anything is written, for more extra files. Its error ends the export, which returns it; a panic goes on from the
+	// export. Files whose names the export has already are left out. It cannot change the module, and must not call runtime.Goexit.
+	Hook func(*Module) ([]File, error)
+}
+
+// ExportReport is what was written.
+type ExportReport struct {
+	NBytes        uint64 // of the archive
+	Records       uint64 // in it
+	Version       int    // of the operators
+	SkippedFiles  int    // of the hook, because others had their names
+	OldestPyTorch string // that runs it, as far as operators and element types tell: "1.13"; "": nobody knows
+}
+
+// exporting is what the callbacks of one export see, and how they ended.
+type exporting struct {
+	module   *Module
+	writer   io.Writer
+	hook     func(*Module) ([]File, error)
+	pinner   runtime.Pinner
+	err      error // of the writer or the hook
+	panicked any
+}
+
+// ended says whether a callback ended the export; after that none is called again.
+func (e *exporting) ended() bool { return e.err != nil || e.panicked != nil }
+
+// guard calls a callback of the user's, whose panic must not unwind C.
+func (e *exporting) guard(call func() error) {
+	defer func() {
+		if value := recover(); value != nil {
+			e.panicked = value
+		}
+	}()
+	e.err = call()
+}
+
+// ExportModule writes a module as a file. Either all of it is there, under its name, or what was there before still is. The error of bad code
+// has the details "file", "line", "column" and "excerpt".
+func ExportModule(m *Module, path string, options *ExportOptions) (ExportReport, error) {
+	text, err := cText("the path", path)
+	if err != nil {
+		return ExportReport{}, err
+	}
+	return export(m, text, -1, nil, options)
+}
+
+// ExportModuleFD is ExportModule to an open file, pipe or socket, from its current position on. The fd stays open.
+func ExportModuleFD(m *Module, fd int, options *ExportOptions) (ExportReport, error) {
+	if fd < 0 || fd > math.MaxInt32 {
+		return ExportReport{}, invalid(fmt.Sprintf("%d is no fd", fd))
+	}
+	return export(m, nil, C.int(fd), nil, options)
+}
+
+// ExportModuleTo is ExportModule to a writer, which gets the bytes in order, straight from where the tensors are: it must not write to them.
+// Its error ends the export, which returns it; a panic goes on from here. After a failure it may have got some of the bytes. It cannot change
+// the module, and must not call runtime.Goexit.
+func ExportModuleTo(m *Module, w io.Writer, options *ExportOptions) (ExportReport, error) {
+	if w == nil {
+		return ExportReport{}, invalid("the writer is nil")
+	}
+	return export(m, nil, -1, w, options)
+}
+
+func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptions) (ExportReport, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return ExportReport{}, err
+	}
+	defer m.end()
+	state := &exporting{module: m, writer: w}
+	defer state.pinner.Unpin()
+	given := C.tenon_export_options{struct_size: C.sizeof_tenon_export_options}
+	asks := C.int(0)
+	if o := options; o != nil {
+		files, err := pinnedFiles(&state.pinner, o.ExtraFiles)
+		if err != nil {
+			return ExportReport{}, err
+		}
+		name, err := cTextOrNull("the archive's name", o.ArchiveName)
+		if err != nil {
+			return ExportReport{}, err
+		}
+		if name != nil {
+			state.pinner.Pin(name)
+		}
+		if int(int32(o.FileVersion)) != o.FileVersion {
+			return ExportReport{}, invalid(fmt.Sprintf("FileVersion %d is none", o.FileVersion))
+		}
+		given.extra_files, given.n_extra_files = unsafe.SliceData(files), C.size_t(len(files))
+		given.archive_name = name
+		given.file_version = C.int32_t(o.FileVersion)
+		given.durability = C.int32_t(o.Durability)
+		if o.Unchecked {
+			given.flags |= C.TENON_EXPORT_UNCHECKED
+		}
+		if o.Hook != nil {
+			asks, state.hook = 1, o.Hook
+		}
+	}
+	handle := cgo.NewHandle(state)
+	defer handle.Delete()
+	report := C.tenon_export_report{struct_size: C.sizeof_tenon_export_report}
+	var failure *C.tenon_error
+	status := C.tenon_go_export(pointer, path, fd, C.uintptr_t(handle), asks, &given, &report, &failure)
+	if state.ended() {
+		C.tenon_error_release(failure)
+		if state.panicked != nil {
+			panic(state.panicked)
+		}
+		return ExportReport{}, state.err
+	}
+	if status != C.TENON_OK {
+		return ExportReport{}, takeError(status, failure)
+	}
+	return ExportReport{
+		NBytes:        uint64(report.nbytes),
+		Records:       uint64(report.records),
+		Version:       int(report.version),
+		SkippedFiles:  int(report.skipped_files),
+		OldestPyTorch: C.GoString(&report.oldest_pytorch[0]),
+	}, nil
+}
+
+//export tenonGoWrite
+func tenonGoWrite(context C.uintptr_t, data unsafe.Pointer, nbytes C.size_t) C.int64_t {
+	collect()
+	state := cgo.Handle(context).Value().(*exporting)
+	if !state.ended() {
+		state.guard(func() error {
+			n, err := state.writer.Write(unsafe.Slice((*byte)(data), int(nbytes)))
+			if err == nil && n != int(nbytes) {
+				err = io.ErrShortWrite
+			}
+			return err
+		})
+	}
+	if state.ended() {
+		return -C.int64_t(syscall.EIO)
+	}
+	return C.int64_t(nbytes)
+}
+
+//export tenonGoExtraFiles
+func tenonGoExtraFiles(context C.uintptr_t, files, n unsafe.Pointer) C.int32_t {
+	collect()
+	state := cgo.Handle(context).Value().(*exporting)
+	var given []C.tenon_file
+	state.guard(func() error {
+		more, err := state.hook(state.module)
+		if err == nil {
+			given, err = pinnedFiles(&state.pinner, more)
+		}
+		return err
+	})
+	if state.ended() {
+		return C.TENON_IO
+	}
+	*(*unsafe.Pointer)(files) = unsafe.Pointer(unsafe.SliceData(given))
+	*(*C.size_t)(n) = C.size_t(len(given))
+	return C.TENON_OK
+}
+
+// ImportTensors is where an import's tensors are.
+type ImportTensors int32
+
+// The places.
+const (
+	ImportMap        ImportTensors = C.TENON_IMPORT_MAP         // read-only views of the file; where that cannot be, copies
+	ImportMapPrivate ImportTensors = C.TENON_IMPORT_MAP_PRIVATE // writable views; what is written stays in this process
+	ImportFill       ImportTensors = C.TENON_IMPORT_FILL        // copies in storages of their own, in an arena if one is given
+)
+
+// ImportCheck is what an import checks.
+type ImportCheck int32
+
+// The checks.
+const (
+	CheckStructure ImportCheck = C.TENON_IMPORT_CHECK_STRUCTURE // directory, headers, bounds, overlaps, references; checksums of pickles and code
+	CheckFill      ImportCheck = C.TENON_IMPORT_CHECK_FILL      // and the checksum of each tensor that is copied
+	CheckAll       ImportCheck = C.TENON_IMPORT_CHECK_ALL       // and that of every record
+)
+
+// ImportOptions say how an archive is read. Nil: all zero.
+type ImportOptions struct {
+	Tensors           ImportTensors
+	Check             ImportCheck
+	Arena             *Arena // of ImportFill; nil: the default home
+	Mode              Mode   // likewise, without an arena
+	MaxInflatedNBytes uint64 // of all compressed records together; 0: 1 GiB
+	MaxRecords        uint64 // 0: 1,000,000
+	MaxDepth          uint64 // of values in values, up to 1,000; 0: 512
+}
+
+// ImportModule reads an archive of PyTorch 1.4 or later. Nothing in it is executed. The file must not be changed as long as views of it are
+// used; replacing it by rename is harmless. The error has the details "record" and "offset".
+func ImportModule(path string, options *ImportOptions) (*Module, error) {
+	text, err := cText("the path", path)
+	if err != nil {
+		return nil, err
+	}
+	return importFrom(options, func(given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_import_module(text, given, out, failure)
+	})
+}
+
+// ImportModuleFD is ImportModule from an open file, whatever its position. The fd may be closed afterwards.
+func ImportModuleFD(fd int, options *ImportOptions) (*Module, error) {
+	if fd < 0 || fd > math.MaxInt32 {
+		return nil, invalid(fmt.Sprintf("%d is no fd", fd))
+	}
+	return importFrom(options, func(given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_import_module_fd(C.int(fd), given, out, failure)
+	})
+}
+
+// ImportModuleBytes is ImportModule from memory. The bytes are kept, and not moved, until nothing needs them any more, at the latest with the
+// last tensor over them; until then they must not change. With ImportMapPrivate they are copied.
+func ImportModuleBytes(data []byte, options *ImportOptions) (*Module, error) {
+	kept := new(wrapped)
+	start := pinSlice(&kept.pinner, data)
+	handle := cgo.NewHandle(kept)
+	m, err := importFrom(options, func(given *C.tenon_import_options, out **C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_import(unsafe.Pointer(start), C.size_t(len(data)), C.uintptr_t(handle), given, out, failure)
+	})
+	if err != nil {
+		handle.Delete()
+		kept.pinner.Unpin()
+	}
+	return m, err
+}
+
+func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.tenon_module, **C.tenon_error) C.tenon_status) (*Module, error) {
+	collect()
+	given := C.tenon_import_options{struct_size: C.sizeof_tenon_import_options}
+	if o := options; o != nil {
+		arena, err := o.Arena.begin()
+		if err != nil {
+			return nil, err
+		}
+		defer o.Arena.end()
+		given.tensors = C.int32_t(o.Tensors)
+		given.check = C.int32_t(o.Check)
+		given.arena = arena
+		given.mode = C.tenon_mode(o.Mode)
+		given.max_inflated_nbytes = C.uint64_t(o.MaxInflatedNBytes)
+		given.max_records = C.uint64_t(o.MaxRecords)
+		given.max_depth = C.uint64_t(o.MaxDepth)
+	}
+	var out *C.tenon_module
+	var failure *C.tenon_error
+	if status := call(&given, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newModule(out), nil
+}
+
+// ImportReport is what an import found.
+type ImportReport struct {
+	Version        int    // of the operators; 0: the module was not imported
+	Records        int    // in the archive
+	MappedStorages uint64 // that are views of the file
+	MappedNBytes   uint64
+	FilledStorages uint64 // that were copied
+	FilledNBytes   uint64
+	Misaligned     uint64 // storages that had to be copied because they lie badly in the file
+	Compressed     uint64 // likewise, because they are compressed
+	ForeignEndian  uint64 // likewise, because their bytes are the other way round
+	WithoutCRC     uint64 // records whose checksum nobody computed
+}
+
+// ImportReport is what the import found that gave this root; of every other module all of it is 0.
+func (m *Module) ImportReport() (ImportReport, error) {
+	out := C.tenon_import_report{struct_size: C.sizeof_tenon_import_report}
+	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_import_report(pointer, &out, failure)
+	})
+	return ImportReport{
+		Version:        int(out.version),
+		Records:        int(out.records),
+		MappedStorages: uint64(out.mapped_storages),
+		MappedNBytes:   uint64(out.mapped_nbytes),
+		FilledStorages: uint64(out.filled_storages),
+		FilledNBytes:   uint64(out.filled_nbytes),
+		Misaligned:     uint64(out.misaligned),
+		Compressed:     uint64(out.compressed),
+		ForeignEndian:  uint64(out.foreign_endian),
+		WithoutCRC:     uint64(out.without_crc),
+	}, err
+}
+
+// Warnings are what the import that gave this root found remarkable, one line each.
+func (m *Module) Warnings() ([]string, error) {
+	var list *C.tenon_name_list
+	err := m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_warnings(pointer, &list, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return takeNames(list), nil
+}

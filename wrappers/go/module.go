@@ -1,0 +1,304 @@
+package tenon
+
+// #include "tenon_go.h"
+import "C"
+
+import (
+	"runtime"
+	"slices"
+	"unsafe"
+)
+
+// MemberKind is what a name of a module stands for.
+type MemberKind int32
+
+// The kinds of members.
+const (
+	MemberParameter MemberKind = C.TENON_MEMBER_PARAMETER
+	MemberBuffer    MemberKind = C.TENON_MEMBER_BUFFER
+	MemberAttribute MemberKind = C.TENON_MEMBER_ATTRIBUTE
+	MemberConstant  MemberKind = C.TENON_MEMBER_CONSTANT
+	MemberSubmodule MemberKind = C.TENON_MEMBER_SUBMODULE
+	MemberMethod    MemberKind = C.TENON_MEMBER_METHOD
+)
+
+// String is the kind's name, as in "parameter".
+func (k MemberKind) String() string {
+	switch k {
+	case MemberParameter:
+		return "parameter"
+	case MemberBuffer:
+		return "buffer"
+	case MemberAttribute:
+		return "attribute"
+	case MemberConstant:
+		return "constant"
+	case MemberSubmodule:
+		return "submodule"
+	case MemberMethod:
+		return "method"
+	}
+	return "unknown"
+}
+
+// Member is one member of a module.
+type Member struct {
+	Kind   MemberKind
+	Name   string  // a path in what Tensors gives
+	Type   string  // declared type, of submodules their class; "" for methods
+	Source string  // of methods, and of constants, as it stands in the class; else ""
+	Value  *Value  // nil for submodules, methods, and constants that are no literals
+	Module *Module // of submodules, else nil
+}
+
+// Close closes Value and Module.
+func (m Member) Close() error {
+	m.Value.Close()
+	return m.Module.Close()
+}
+
+// Members are members that were looked up. They stay what they were, whatever happens to the module.
+type Members []Member
+
+// Close closes each of them.
+func (m Members) Close() error {
+	for _, member := range m {
+		member.Close()
+	}
+	return nil
+}
+
+// File is a named piece of bytes: an extra file, or a file of code.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Module is an object tree with typed attributes, parameters, buffers and methods, and the code of its classes: what PyTorch calls a
+// ScriptModule. It is built here, or read from an archive (ImportModule), changed, and written as an archive that torch.jit.load runs
+// (ExportModule). Nothing in it is ever run here.
+//
+// A path names a member from a module on, with dots: "encoder.0.weight". A submodule that was looked up is a Module of its own over the same
+// objects: what is changed through one shows in all.
+//
+// Looking is for any number of goroutines. Changing is for one, beside no other call on the same tree; during an export, also from its
+// callbacks, it is ErrPermission. After a failed change everything is as it was.
+type Module struct{ object }
+
+func newModule(pointer *C.tenon_module) *Module {
+	m := new(Module)
+	m.own(kindModule, unsafe.Pointer(pointer))
+	return m
+}
+
+func (m *Module) begin() (*C.tenon_module, error) {
+	if m == nil {
+		return nil, nil
+	}
+	pointer, err := m.acquire()
+	return (*C.tenon_module)(pointer), err
+}
+
+func (m *Module) end() {
+	if m != nil {
+		m.release()
+	}
+}
+
+// NewModule makes a module without members, of a new class: "MLP", or a qualified name as "__torch__.my.MLP".
+func NewModule(className string) (*Module, error) {
+	collect()
+	name, err := cText("the class", className)
+	if err != nil {
+		return nil, err
+	}
+	var out *C.tenon_module
+	var failure *C.tenon_error
+	if status := C.tenon_module_new(name, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newModule(out), nil
+}
+
+// ClassName is the qualified name of its class.
+func (m *Module) ClassName() (string, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return "", err
+	}
+	defer m.end()
+	return takeText(func(out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_class_name(pointer, out, capacity, nbytes, failure)
+	})
+}
+
+// Object is the object that the module is.
+func (m *Module) Object() (*Value, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_object(pointer, out, failure)
+	})
+}
+
+// Same says whether both are the same module: a submodule with two owners is there twice.
+func (m *Module) Same(other *Module) bool {
+	own, err := m.Object()
+	if err != nil {
+		return false
+	}
+	defer own.Close()
+	others, err := other.Object()
+	if err != nil {
+		return false
+	}
+	defer others.Close()
+	return own.Same(others)
+}
+
+// Check checks the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked. The error
+// of bad code has the details "file", "line", "column" and "excerpt".
+func (m *Module) Check() error {
+	return m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_check(pointer, failure)
+	})
+}
+
+// Members are all members, in the order in which the class declares them, methods last; the caller's to close.
+func (m *Module) Members() (Members, error) {
+	return m.members(func(pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_members(pointer, out, failure)
+	})
+}
+
+// Tensors are every parameter and buffer below the module, named by its path, in the order of the tree; a shared one under each of its paths.
+// Those that are None are left out. The caller's to close.
+func (m *Module) Tensors() (Members, error) {
+	return m.members(func(pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_tensors(pointer, out, failure)
+	})
+}
+
+// Find is the member of a path, the caller's to close. The error names the part of the path that is not there.
+func (m *Module) Find(path string) (Member, error) {
+	text, err := cText("the path", path)
+	if err != nil {
+		return Member{}, err
+	}
+	found, err := m.members(func(pointer *C.tenon_module, out **C.tenon_member_list, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_find(pointer, text, out, failure)
+	})
+	if err != nil {
+		return Member{}, err
+	}
+	return found[0], nil
+}
+
+func (m *Module) members(call func(*C.tenon_module, **C.tenon_member_list, **C.tenon_error) C.tenon_status) (Members, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	var list *C.tenon_member_list
+	var failure *C.tenon_error
+	if status := call(pointer, &list, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	defer C.tenon_member_list_release(list)
+	members := make(Members, 0, C.tenon_member_list_count(list))
+	for i := range cap(members) {
+		out := C.tenon_member{struct_size: C.sizeof_tenon_member}
+		if status := C.tenon_member_list_get(list, C.size_t(i), &out, &failure); status != C.TENON_OK {
+			members.Close()
+			return nil, takeError(status, failure)
+		}
+		member := Member{
+			Kind:   MemberKind(out.kind),
+			Name:   C.GoString(out.name),
+			Type:   C.GoString(out._type),
+			Source: C.GoString(out.source),
+		}
+		if out.value != nil {
+			member.Value = newValue(C.tenon_value_retain(out.value))
+		}
+		if out.module != nil {
+			member.Module = newModule(C.tenon_module_retain(out.module))
+		}
+		members = append(members, member)
+	}
+	return members, nil
+}
+
+// ExtraFiles are the files beside the module, copied.
+func (m *Module) ExtraFiles() ([]File, error) {
+	return m.files(func(pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_extra_files(pointer, out, failure)
+	})
+}
+
+// CodeFiles are the code of its classes and functions, as an export writes it: one file for each qualifier, "__torch__/my/layers.py".
+func (m *Module) CodeFiles() ([]File, error) {
+	return m.files(func(pointer *C.tenon_module, out **C.tenon_file_list, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_code_files(pointer, out, failure)
+	})
+}
+
+func (m *Module) files(call func(*C.tenon_module, **C.tenon_file_list, **C.tenon_error) C.tenon_status) ([]File, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	var list *C.tenon_file_list
+	var failure *C.tenon_error
+	if status := call(pointer, &list, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	defer C.tenon_file_list_release(list)
+	files := make([]File, C.tenon_file_list_count(list))
+	for i := range files {
+		var out C.tenon_file
+		if status := C.tenon_file_list_get(list, C.size_t(i), &out, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+		files[i] = File{C.GoString(out.name), slices.Clone(unsafe.Slice((*byte)(out.data), int(out.nbytes)))}
+	}
+	return files, nil
+}
+
+// pinnedFiles gives C's form of files, all of it pinned.
+func pinnedFiles(pinner *runtime.Pinner, files []File) ([]C.tenon_file, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(files))
+	for i, file := range files {
+		names[i] = file.Name
+	}
+	starts, err := pinnedStrings(pinner, names)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]C.tenon_file, len(files))
+	pinner.Pin(unsafe.SliceData(out))
+	for i, file := range files {
+		out[i] = C.tenon_file{name: starts[i], data: unsafe.Pointer(pinSlice(pinner, file.Data)), nbytes: C.size_t(len(file.Data))}
+	}
+	return out, nil
+}
+
+// Constants is a tuple: what CONSTANTS.c0, CONSTANTS.c1, … are in the code that CodeFiles gives.
+func (m *Module) Constants() (*Value, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	return makeValue(func(out **C.tenon_value, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_module_constants(pointer, out, failure)
+	})
+}

@@ -1,0 +1,63 @@
+package tenon
+
+// #include "tenon_go.h"
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// cText gives C's form of a text, in Go's memory: for an argument of a call, no longer.
+func cText(what, text string) (*C.char, error) {
+	if err := checkText(what, text); err != nil {
+		return nil, err
+	}
+	data := make([]byte, len(text)+1)
+	copy(data, text)
+	return (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), nil
+}
+
+// cTextOrNull is cText, and NULL for "".
+func cTextOrNull(what, text string) (*C.char, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return cText(what, text)
+}
+
+// pinSlice pins what a struct for C points to. NULL for an empty slice.
+func pinSlice[T any](pinner *runtime.Pinner, from []T) *T {
+	if len(from) == 0 {
+		return nil
+	}
+	pinner.Pin(unsafe.SliceData(from))
+	return unsafe.SliceData(from)
+}
+
+// takeText asks for a text that C writes into the caller's room, and once more if there was too little.
+func takeText(ask func(out *C.char, capacity C.size_t, nbytes *C.size_t, failure **C.tenon_error) C.tenon_status) (string, error) {
+	room := make([]byte, 256)
+	for {
+		var nbytes C.size_t
+		var failure *C.tenon_error
+		status := ask((*C.char)(unsafe.Pointer(unsafe.SliceData(room))), C.size_t(len(room)), &nbytes, &failure)
+		if status != C.TENON_OK {
+			return "", takeError(status, failure)
+		}
+		if uint64(nbytes) < uint64(len(room)) {
+			return string(room[:nbytes]), nil
+		}
+		room = make([]byte, uint64(nbytes)+1)
+	}
+}
+
+// takeNames copies a list of names, and lets it go.
+func takeNames(list *C.tenon_name_list) []string {
+	defer C.tenon_name_list_release(list)
+	names := make([]string, C.tenon_name_list_count(list))
+	for i := range names {
+		names[i] = C.GoString(C.tenon_name_list_get(list, C.size_t(i)))
+	}
+	return names
+}

@@ -1,0 +1,142 @@
+//! What modules are asked for: members, names and files. The lists of the C library are read whole, and given back.
+
+use std::mem::size_of;
+use std::ptr::{self, NonNull};
+
+use crate::error::{check, Result};
+use crate::module::Module;
+use crate::sys;
+use crate::text::owned;
+use crate::value::Value;
+
+/// What a name of a module stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MemberKind {
+    /// A parameter.
+    Parameter,
+    /// A buffer.
+    Buffer,
+    /// An attribute of a declared type.
+    Attribute,
+    /// A constant of the class.
+    Constant,
+    /// Another module.
+    Submodule,
+    /// A method.
+    Method,
+}
+
+impl MemberKind {
+    fn from_raw(raw: i32) -> MemberKind {
+        match raw as u32 {
+            sys::TENON_MEMBER_PARAMETER => MemberKind::Parameter,
+            sys::TENON_MEMBER_BUFFER => MemberKind::Buffer,
+            sys::TENON_MEMBER_CONSTANT => MemberKind::Constant,
+            sys::TENON_MEMBER_SUBMODULE => MemberKind::Submodule,
+            sys::TENON_MEMBER_METHOD => MemberKind::Method,
+            _ => MemberKind::Attribute,
+        }
+    }
+
+    /// In lower case: `"parameter"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemberKind::Parameter => "parameter",
+            MemberKind::Buffer => "buffer",
+            MemberKind::Attribute => "attribute",
+            MemberKind::Constant => "constant",
+            MemberKind::Submodule => "submodule",
+            MemberKind::Method => "method",
+        }
+    }
+}
+
+/// A member, as it was when it was looked up.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Member {
+    /// What it is.
+    pub kind: MemberKind,
+    /// Its name; among [`Module::tensors`] its path.
+    pub name: String,
+    /// Its declared type, of a submodule its class; `""` of a method.
+    pub type_text: String,
+    /// Of a method, and of a constant as it stands in the class; else `""`.
+    pub source: String,
+    /// None of submodules, methods, and constants that are no literals.
+    pub value: Option<Value>,
+    /// Of a submodule.
+    pub module: Option<Module>,
+}
+
+/// A list of the library's, until it is dropped.
+struct List<T>(NonNull<T>, unsafe extern "C" fn(*mut T));
+
+impl<T> Drop for List<T> {
+    fn drop(&mut self) {
+        // SAFETY: the list is ours, and gone after this. What is in it has other owners, or goes as the rest of a change does.
+        crate::panic::release(|| unsafe { self.1(self.0.as_ptr()) });
+    }
+}
+
+pub(crate) fn members(raw: NonNull<sys::tenon_member_list>) -> Result<Vec<Member>> {
+    let list = List(raw, sys::tenon_member_list_release);
+    // SAFETY: the list lives.
+    let count = unsafe { sys::tenon_member_list_count(list.0.as_ptr()) };
+    (0..count)
+        .map(|index| {
+            let mut raw = sys::tenon_member {
+                struct_size: size_of::<sys::tenon_member>(),
+                kind: 0,
+                name: ptr::null(),
+                type_: ptr::null(),
+                source: ptr::null(),
+                value: ptr::null_mut(),
+                module: ptr::null_mut(),
+            };
+            // SAFETY: the list lives, and raw is of its own struct_size.
+            check(|err| unsafe { sys::tenon_member_list_get(list.0.as_ptr(), index, &mut raw, err) })?;
+            // SAFETY: all of it is borrowed from the list; what is kept are copies and references of their own.
+            Ok(unsafe {
+                Member {
+                    kind: MemberKind::from_raw(raw.kind),
+                    name: owned(raw.name),
+                    type_text: owned(raw.type_),
+                    source: owned(raw.source),
+                    value: Value::retained(raw.value),
+                    module: Module::retained(raw.module),
+                }
+            })
+        })
+        .collect()
+}
+
+pub(crate) fn names(raw: NonNull<sys::tenon_name_list>) -> Vec<String> {
+    let list = List(raw, sys::tenon_name_list_release);
+    // SAFETY: the list lives.
+    let count = unsafe { sys::tenon_name_list_count(list.0.as_ptr()) };
+    // SAFETY: borrowed from the list, and copied.
+    (0..count).map(|index| unsafe { owned(sys::tenon_name_list_get(list.0.as_ptr(), index)) }).collect()
+}
+
+pub(crate) fn files(raw: NonNull<sys::tenon_file_list>) -> Result<Vec<(String, Vec<u8>)>> {
+    let list = List(raw, sys::tenon_file_list_release);
+    // SAFETY: the list lives.
+    let count = unsafe { sys::tenon_file_list_count(list.0.as_ptr()) };
+    (0..count)
+        .map(|index| {
+            let mut raw = sys::tenon_file { name: ptr::null(), data: ptr::null(), nbytes: 0 };
+            // SAFETY: the list lives, and raw is ours.
+            check(|err| unsafe { sys::tenon_file_list_get(list.0.as_ptr(), index, &mut raw, err) })?;
+            let data = if raw.nbytes == 0 {
+                Vec::new()
+            } else {
+                // SAFETY: so many bytes, borrowed from the list, which never changes.
+                unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.nbytes) }.to_vec()
+            };
+            // SAFETY: borrowed from the list, and copied.
+            Ok((unsafe { owned(raw.name) }, data))
+        })
+        .collect()
+}

@@ -1,0 +1,72 @@
+//! Texts to and from C.
+
+use std::ffi::{c_char, CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::error::{check, Error, ErrorKind, Result};
+use crate::sys;
+
+/// For a C function; a NUL inside is an error that names `what`.
+pub(crate) fn c_text(text: &str, what: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it")))
+}
+
+pub(crate) fn c_path(path: &Path) -> Result<CString> {
+    let bytes = OsStr::as_bytes(path.as_os_str());
+    CString::new(bytes).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("the path {path:?} has a NUL in it")))
+}
+
+/// Many names, and the array of them that C takes.
+pub(crate) struct Names {
+    _texts: Vec<CString>,
+    pub(crate) raw: Vec<*const c_char>,
+}
+
+impl Names {
+    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>, what: &str) -> Result<Names> {
+        let texts = names.into_iter().map(|name| c_text(name, what)).collect::<Result<Vec<_>>>()?;
+        let raw = texts.iter().map(|text| text.as_ptr()).collect();
+        Ok(Names { _texts: texts, raw })
+    }
+}
+
+/// A copy of a text of the library's, whose bytes are UTF-8 or shown as good as can be.
+///
+/// # Safety
+/// `raw` is NULL or a NUL-terminated string.
+pub(crate) unsafe fn owned(raw: *const c_char) -> String {
+    if raw.is_null() {
+        return String::new();
+    }
+    // SAFETY: as above.
+    unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
+}
+
+/// A text of the functions that take a buffer and tell how long it should have been.
+pub(crate) fn sized(call: impl Fn(*mut c_char, usize, *mut usize, *mut *mut sys::tenon_error) -> sys::tenon_status) -> Result<String> {
+    let mut buffer = vec![0u8; 256];
+    loop {
+        let mut nbytes = 0;
+        check(|err| call(buffer.as_mut_ptr().cast(), buffer.len(), &mut nbytes, err))?;
+        if nbytes < buffer.len() {
+            buffer.truncate(nbytes);
+            return Ok(String::from_utf8(buffer).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()));
+        }
+        buffer.resize(nbytes + 1, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pure_a_nul_is_named() {
+        assert_eq!(c_text("a", "the name").unwrap().to_bytes(), b"a");
+        let error = c_text("a\0b", "the name").unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidArgument, r#"the name "a\0b" has a NUL in it"#));
+        assert_eq!(c_path(Path::new("a\0b")).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(Names::new(["a", "b"], "the name").unwrap().raw.len(), 2);
+    }
+}
