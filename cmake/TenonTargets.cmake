@@ -1,5 +1,7 @@
 # How Tenon's own targets are compiled and put together.
 
+# Text and trees, read once for a whole archive: size is worth more there than speed.
+set(TENON_SMALL_FOLDERS value archive script module)
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -41,6 +43,8 @@ function(tenon_compile_library_options target)
   target_compile_definitions(${target} PRIVATE TENON_BUILDING)
   # No path of the machine that built it in the library.
   target_compile_options(${target} PRIVATE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
+  # So that the linker can leave out what nobody calls: the library is to be small.
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
 endfunction()
 
@@ -59,6 +63,9 @@ function(tenon_add_folders)
       add_library(tenon_${folder} OBJECT ${sources})
       tenon_compile_library_options(tenon_${folder})
       target_include_directories(tenon_${folder} PUBLIC impl)
+      if(folder IN_LIST TENON_SMALL_FOLDERS)
+        target_compile_options(tenon_${folder} PRIVATE "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
+      endif()
       target_link_libraries(tenon_${folder} PUBLIC ${allowed})
       list(APPEND allowed tenon_${folder})
       list(APPEND objects "$<TARGET_OBJECTS:tenon_${folder}>")
@@ -92,7 +99,7 @@ function(tenon_add_library)
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/wrappers/cpp/include>")
   target_link_libraries(tenon PRIVATE tenon_libdeflate Threads::Threads)
   target_link_options(tenon PRIVATE
-    "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed
+    "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:--gc-sections
     # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive a dlclose.
     LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now)
   if(TENON_SANITIZE)

@@ -22,6 +22,7 @@ each form.
 """
 
 import argparse
+import importlib
 import json
 import re
 import sys
@@ -33,9 +34,10 @@ NAMESPACES = {"_quantized", "aten", "mkldnn_prepacked", "prepacked", "prim", "qu
 CLASSES = "__torch__.torch.classes."
 
 
-def split_arguments(text: str) -> tuple:
+def split_arguments(text: str) -> tuple[str, ...]:
     """The arguments of a schema's text, `ns::name.overload(Type name=default, *, ...) -> ...`, as they stand there."""
-    words, word, depth, quote, escaped = [], "", 0, "", False
+    words: list[str] = []
+    word, depth, quote, escaped = "", 0, "", False
     for char in text[text.index("(") + 1 :]:
         if escaped:
             escaped = False
@@ -70,12 +72,12 @@ def argument_text(word: str) -> str:
     return match["name"] + ("[" if takes_rest else "") + ("=" if match["default"] is not None else "")
 
 
-def arguments_text(schema) -> str:
+def arguments_text(schema: object) -> str:
     return ",".join(argument_text(word) for word in split_arguments(str(schema)))
 
 
 def dump(path: Path) -> None:
-    import torch
+    torch = importlib.import_module("torch")  # of the Python that is dumped
 
     schemas = set()
     for schema in torch._C._jit_get_all_schemas():
@@ -90,13 +92,13 @@ def dump(path: Path) -> None:
     print(f"{path}: {len(schemas)} overloads of PyTorch {torch.__version__}")
 
 
-def version_key(version: str) -> tuple:
+def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def merge(paths: list) -> bytes:
+def merge(paths: list[Path]) -> bytes:
     dumps = sorted((path for path in paths), key=lambda path: version_key(path.stem))
-    columns = {}
+    columns: dict[tuple[str, str, str], list[int]] = {}
     for number, path in enumerate(dumps):
         for name, overload, arguments in json.loads(path.read_text())["schemas"]:
             seen = columns.setdefault((name, overload or "-", arguments), [number, number])
@@ -116,7 +118,7 @@ def deflate(data: bytes) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def literal(data: bytes, width: int = 136) -> list:
+def literal(data: bytes, width: int = 136) -> list[str]:
     """The bytes as the lines of a C string literal: printable ones stand as they are, others in octal, as short as what follows allows."""
     lines = []
     line = ""

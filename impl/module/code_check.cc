@@ -36,6 +36,19 @@ void at_least(std::string_view wanted, std::string* oldest) {
   if (oldest->empty() || release_of(*oldest) < release_of(wanted)) *oldest = wanted;
 }
 
+// The first release whose highest version that is not below: older ones refuse the archive.
+std::string_view reader_of(int version) noexcept {
+  struct Step {
+    int version;
+    std::string_view release;
+  };
+  constexpr Step kSteps[] = {{7, "1.12"}, {6, "1.8"}, {5, "1.7"}, {3, "1.6"}};
+  for (const Step& step : kSteps) {
+    if (version >= step.version) return step.release;
+  }
+  return {};
+}
+
 // Modules and what else has methods that PyTorch compiles when it loads the tree.
 std::vector<std::string> classes_of(const ValueRef& root, const std::vector<ValueRef>& constants, std::string* oldest) {
   std::set<std::string> classes;
@@ -53,7 +66,7 @@ std::vector<std::string> classes_of(const ValueRef& root, const std::vector<Valu
 }  // namespace
 
 Result<std::string> check_resolved(const Resolved& resolved, bool check) {
-  std::string oldest;
+  std::string oldest(reader_of(resolved.version));
   const std::vector<std::string> roots = classes_of(resolved.root, resolved.constants, &oldest);
   script::Declarations declarations;
   declarations.set_constants(resolved.constants.size());

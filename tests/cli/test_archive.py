@@ -12,7 +12,6 @@ GOLDEN = SOURCE / "tests/golden/module"
 GOOD = sorted(path for path in GOLDEN.glob("*/net.pt") if path.parent.name != "1.2.0")
 
 
-
 def flip(path: Path, end: str, out: Path) -> Path:
     """The archive with one byte changed in the middle of a record that is stored."""
     report = read_json("inspect", path)

@@ -112,4 +112,11 @@ case_example() {
   bash "$TENON_SOURCE_DIR/tests/capi/check_example.sh" "$work/$1" "${@:2}"
 }
 
+# case_module_example NAME: those that write and read archives; real PyTorch runs what they write.
+case_module_example() {
+  cd "$examples"
+  go build -o "$work/$1" "./$1"
+  "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/examples/modules_test.py" "$1" "$work/$1"
+}
+
 "case_${1:?}" "${@:2}"

@@ -51,7 +51,9 @@ class Change(kit.TorchCase):
                 kit.tell("combine", folder / "all.pt", *parts)
                 self.check(name, "combined", folder / "all.pt", *parts)
                 with zipfile.ZipFile(folder / "all.pt") as archive:
-                    files = {entry[entry.index("/") + 1 :]: archive.read(entry).decode() for entry in archive.namelist() if entry.endswith(".py")}
+                    files = {
+                        entry[entry.index("/") + 1 :]: archive.read(entry).decode() for entry in archive.namelist() if entry.endswith(".py")
+                    }
                 # The same archive twice has its classes once, and what only has its name from the other has another.
                 whole = "\n".join(files.values())
                 self.assertEqual(whole.count("class Net(Module)"), 2)
@@ -71,13 +73,24 @@ class Change(kit.TorchCase):
         for name in kit.TORCHES:
             folder = self.folder / name / "versions"
             # The new root is code of version 10. What has its present meaning since an older version than the part's is no trouble.
-            for part, operator in (("div_3", "div"), ("full_3", "full"), ("linspace_3", "linspace"), ("linspace_steps_3", "linspace"), ("combined_3", "div")):
+            for part, operator in (
+                ("div_3", "div"),
+                ("full_3", "full"),
+                ("linspace_3", "linspace"),
+                ("linspace_steps_3", "linspace"),
+                ("combined_3", "div"),
+            ):
                 with self.subTest(torch=name, part=part):
                     message = kit.refusal("combine", folder / "new.pt", folder / "neutral_10.pt", folder / f"{part}.pt")
                     self.assertIn(f"uses {operator}, ", message)
                     self.assertIn("__torch__.Combined", message)
                     self.assertFalse((folder / "new.pt").exists())
-            for parts in (("div_10", "neutral_3"), ("div_8", "full_9", "neutral_3"), ("linspace_steps_9", "div_10"), ("linspace_steps_8", "full_8")):
+            for parts in (
+                ("div_10", "neutral_3"),
+                ("div_8", "full_9", "neutral_3"),
+                ("linspace_steps_9", "div_10"),
+                ("linspace_steps_8", "full_8"),
+            ):
                 with self.subTest(torch=name, parts=parts):
                     paths = [folder / f"{part}.pt" for part in parts]
                     said = kit.tell("combine", folder / "new.pt", *paths)

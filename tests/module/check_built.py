@@ -62,9 +62,7 @@ def attention(x: Tensor, mask: Tensor | None = None) -> Tensor:
 
 def lstm(x: Tensor) -> tuple[Tensor, Tensor]:
     layer = nn.LSTM(4, 3)
-    layer.load_state_dict(
-        {"weight_ih_l0": ramp(12, 4), "weight_hh_l0": ramp(12, 3), "bias_ih_l0": ramp(12), "bias_hh_l0": ramp(12)}
-    )
+    layer.load_state_dict({"weight_ih_l0": ramp(12, 4), "weight_hh_l0": ramp(12, 3), "bias_ih_l0": ramp(12), "bias_hh_l0": ramp(12)})
     y, (_, c) = layer(x)
     return y, c
 
@@ -116,7 +114,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor):
         return isinstance(b, Tensor) and a.dtype == b.dtype and torch.allclose(a, b, rtol=1e-5, atol=1e-6)
     if isinstance(a, tuple):
-        return isinstance(b, tuple) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+        return isinstance(b, tuple) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     return type(a) is type(b) and a == b
 
 

@@ -32,7 +32,7 @@ def main() -> int:
                 if parameter.dtype == torch.float32 and parameter.layout == torch.strided:
                     parameter += float(rest[2])
         assert [name for name, _ in old.named_parameters()] == [name for name, _ in new.named_parameters()]
-        assert all(same(a, b) for a, b in zip(old.parameters(), new.parameters()))
+        assert all(same(a, b) for a, b in zip(old.parameters(), new.parameters(), strict=True))
         assert same(output(old, INPUT), output(new, INPUT))
     elif task == "twice":
         old, new = (torch.jit.load(path) for path in rest)
@@ -43,7 +43,7 @@ def main() -> int:
         parts = [torch.jit.load(path) for path in rest[1 + (rest[1] == "integers") :]]
         found = output(new, x)
         assert len(found) == len(parts)
-        for part, one in zip(parts, found):
+        for part, one in zip(parts, found, strict=True):
             assert same(output(part, x), one), (output(part, x), one)
     else:
         old, path, other, new = rest

@@ -36,9 +36,7 @@ class Agent:
     """What the agent said to each of its tasks: the lines before the last, which is "ok" or "error …"."""
 
     def __init__(self, tasks: list[list[str]]):
-        done = subprocess.run(
-            [AGENT], input="".join("\t".join(task) + "\n" for task in tasks), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([AGENT], input="".join("\t".join(task) + "\n" for task in tasks), capture_output=True, text=True, check=False)
         self.answers: list[list[str]] = [[]]
         for line in done.stdout.splitlines():
             self.answers[-1].append(line)
@@ -67,7 +65,11 @@ def refusal(*task: str | Path) -> str:
 
 def run_python(python: str, *arguments: str | Path) -> str:
     done = subprocess.run(
-        [python, "-B", "-W", "ignore", *map(str, arguments)], capture_output=True, text=True, check=False, cwd=MODELS,
+        [python, "-B", "-W", "ignore", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=MODELS,
         env=os.environ | {"PYTHONPATH": str(MODELS)},
     )
     assert done.returncode == 0, f"{arguments}:\n{done.stdout}{done.stderr}"

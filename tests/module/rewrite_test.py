@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import unittest
 from pathlib import Path
 
 import kit
@@ -70,7 +69,12 @@ class Rewrite(kit.TorchCase):
         for how in ("map", "fill"):
             new = self.folder / f"silero-{how}.jit"
             self.assertIn("imported version 3", kit.tell("rewrite", old, new, how)[0])
-            self.assertEqual(subprocess.run([os.environ.get("TENON_PYTHON", "python3"), kit.MODELS / "archive_compare.py", old, new], check=False).returncode, 0)
+            self.assertEqual(
+                subprocess.run(
+                    [os.environ.get("TENON_PYTHON", "python3"), kit.MODELS / "archive_compare.py", old, new], check=False
+                ).returncode,
+                0,
+            )
             for python in kit.TORCHES.values():
                 self.assertEqual(kit.run_python(python, "-c", SILERO, old, new, "512").strip(), "equal")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: run.sh test|clippy|fmt|docs|msrv|bindings|miri|build PACKAGE|bench [--smoke]|example NAME TEXT...|share_weights
+# usage: run.sh test|clippy|fmt|docs|msrv|bindings|miri|build PACKAGE|bench [--smoke]|example NAME TEXT...|module_example NAME|share_weights
 #
 # One part of the Rust wrapper's tests, against the library in TENON_BUILD_DIR. Everything that cargo makes goes there too. Exits with 77,
 # and says why, where the tool is missing.
@@ -83,6 +83,10 @@ case "$1" in
     name="$2"
     shift 2
     exec bash "$source_dir/tests/capi/check_example.sh" "$CARGO_TARGET_DIR/debug/$name" "$@"
+    ;;
+  module_example)
+    build_examples
+    exec "${TENON_PYTHON:-python3}" -B "$source_dir/tests/examples/modules_test.py" "$2" "$CARGO_TARGET_DIR/debug/$2"
     ;;
   share_weights)
     python="${TENON_PYTHON:-python3}"

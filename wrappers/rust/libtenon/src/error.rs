@@ -97,7 +97,7 @@ struct Inner {
     code: i32,
     message: String,
     details: Vec<(String, String)>,
-    source: Option<Error>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -117,7 +117,7 @@ impl Error {
     }
 
     /// Everything that is known beside the text. Keys in use: `errno`, `limit`, `limit_value`, `in_use`, `wanted`, `path`, `fd`, `pid`,
-    /// `field`, `option`.
+    /// `field`, `option`; of modules and archives `where`, `found`, `file`, `line`, `column`, `excerpt`, `record`, `offset` and others.
     pub fn details(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + '_ {
         self.0.details.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -134,6 +134,12 @@ impl Error {
 
     pub(crate) fn with(mut self, key: &str, value: impl Into<String>) -> Error {
         self.0.details.push((key.to_owned(), value.into()));
+        self
+    }
+
+    /// What a user's code said is the cause.
+    pub(crate) fn caused_by(mut self, source: Box<dyn StdError + Send + Sync>) -> Error {
+        self.0.source = Some(source);
         self
     }
 
@@ -157,7 +163,7 @@ impl Error {
                 details.push((text(key), text(sys::tenon_error_detail(raw, key))));
             }
             let cause = sys::tenon_error_cause(raw);
-            let source = (!cause.is_null()).then(|| Error::read(cause, sys::tenon_error_code(cause)));
+            let source = (!cause.is_null()).then(|| Box::new(Error::read(cause, sys::tenon_error_code(cause))) as _);
             Error(Box::new(Inner { kind, code, message: text(sys::tenon_error_message(raw)), details, source }))
         }
     }
@@ -195,7 +201,7 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_ref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 

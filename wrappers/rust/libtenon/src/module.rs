@@ -9,7 +9,7 @@ use crate::error::{check, make, Error, ErrorKind, Result};
 use crate::member::{files, members, names, Member, MemberKind};
 use crate::panic;
 use crate::sys;
-use crate::text::{c_text, owned, sized, Names};
+use crate::text::{c_text, sized, Names};
 use crate::tree;
 use crate::value::{Items, Value};
 
@@ -400,8 +400,6 @@ impl Hash for Module {
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: never NULL, borrowed from the object, which self keeps.
-        let name = unsafe { owned(sys::tenon_value_class_name(self.object().as_raw())) };
-        write!(f, "Module({name})")
+        write!(f, "Module({})", self.object().class_name())
     }
 }
