@@ -37,7 +37,8 @@ struct Block {
   bool was_lent = false;      // a borrower may know what lies there; who is lent it next must not
 };
 
-// nbytes > 0, alignment a power of two up to a page. A FROZEN block always has its own segment: freezing seals a segment whole.
+// Into `out`, an empty block, where it stays; after a failure it is no block. nbytes > 0, alignment a power of two up to a page. A FROZEN
+// block always has its own segment: freezing seals a segment whole.
 Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out);
 
 // As allocate_block with a segment of its own, whose pages are not made yet: the caller fills it with write_through_fd(fresh).

@@ -37,13 +37,6 @@ void LentBlock::operator delete(void* place) noexcept {
   all.lent_blocks.give_back(place);
 }
 
-namespace {
-
-// All strong references together have a weak one.
-constexpr uint32_t kNoLease = 1;
-
-}  // namespace
-
 void LentBlock::lease_began(LentCount* count) noexcept {
   if (retain_both().weak == kNoLease) count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
 }
@@ -61,17 +54,12 @@ void LentBlock::came_home() noexcept {
 }
 
 void LentBlock::left_home() noexcept {
-  bool last = false;
   if (made_by_this_process()) {
-    const std::lock_guard<std::mutex> lock(arena_state().mutex);
-    LentCount count;
-    last = end_lease(&count);
-  } else {
-    last = release_both().strong == 1;
+    Leased* const self = this;
+    end_leases({&self, 1});
+  } else if (release_both().strong == 1) {
+    weak_release();
   }
-  if (!last) return;
-  dispose();
-  weak_release();
 }
 
 void LentBlock::storage_gone(bool retire) noexcept {
@@ -111,18 +99,16 @@ void LentBlock::dispose() noexcept {
 void end_leases(std::span<Leased* const> objects) noexcept {
   bool any_freed = false;
   constexpr size_t kBatch = 128;
-  constexpr size_t kMostFreed = 4;
   while (!objects.empty()) {
     std::array<Leased*, kBatch> others;
     size_t count = 0;
-    std::array<Freed, kMostFreed> freed;  // segments and arenas: few, for each needs the end of its last block
-    size_t freed_count = 0;
+    Freed freed;  // a segment, an arena: with its last block, which ends the batch
     size_t done = 0;
     {
       ArenaState& all = arena_state();
       const std::lock_guard<std::mutex> lock(all.mutex);
       LentCount lent;
-      for (; done < std::min(objects.size(), kBatch) && freed_count < kMostFreed; ++done) {
+      for (; done < std::min(objects.size(), kBatch) && !freed.segment && !freed.arena; ++done) {
         LentBlock* const block = objects[done]->as_block();
         if (block == nullptr) {
           others[count++] = objects[done];
@@ -131,8 +117,7 @@ void end_leases(std::span<Leased* const> objects) noexcept {
         if (!block->end_lease(&lent)) continue;
         any_freed = true;
         // The last reference: find_lent() takes the lock, and nobody has a weak one without a lease.
-        if (block->made_by_this_process()) block->leave(&freed[freed_count]);
-        if (freed[freed_count].segment || freed[freed_count].arena) ++freed_count;
+        if (block->made_by_this_process()) block->leave(&freed);
         block->~LentBlock();
         all.lent_blocks.give_back(block);
       }

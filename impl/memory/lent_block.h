@@ -73,6 +73,8 @@ class LentBlock final : public Leased {
   bool made_by_this_process() const noexcept;
 
  private:
+  static constexpr uint32_t kNoLease = 1;  // all strong references together have a weak one
+
   friend class LentIndex;
   friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
   friend void end_leases(std::span<Leased* const> objects) noexcept;

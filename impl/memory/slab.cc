@@ -41,9 +41,7 @@ Slab::~Slab() {
 
 Slab::Piece* Slab::piece_of(const void* place) noexcept {
   // Neighbours mostly come back one after the other.
-  if (std::greater_equal<>()(place, static_cast<const void*>(last_)) && last_ != nullptr &&
-      static_cast<size_t>(static_cast<const std::byte*>(place) - reinterpret_cast<const std::byte*>(last_)) < kPieceNbytes)
-    return last_;
+  if (last_ != nullptr && reinterpret_cast<uintptr_t>(place) - reinterpret_cast<uintptr_t>(last_) < kPieceNbytes) return last_;
   const auto behind = std::upper_bound(pieces_.begin(), pieces_.end(), place, std::less<const void*>());
   last_ = *(behind - 1);
   return last_;

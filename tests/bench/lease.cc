@@ -211,11 +211,12 @@ void fill_and_lend(tenon_connection* connection, tenon_arena* arena, size_t coun
 void wait_until_free(tenon_arena* arena) {
   tenon_arena_stats stats{};
   stats.struct_size = sizeof stats;
-  do {
+  while (true) {
     BENCH_OK(tenon_arena_stats_get(arena, &stats, &err));
+    if (stats.blocks_lent == 0) return;
     // A look takes the arenas' lock: one after the other without a pause would measure the looks.
-    if (stats.blocks_lent > 0) usleep(100);
-  } while (stats.blocks_lent > 0);
+    usleep(100);
+  }
 }
 
 void death(size_t rounds) {

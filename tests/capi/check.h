@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "capi/library_thread.h"
+#include "capi/watchdog.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CHECK_SANITIZED 1
@@ -292,7 +293,7 @@ CHECK_UNUSED static void check_same_held(const char *file, int line, const char 
     check_same_held(__FILE__, __LINE__, #test_case, check_first, check_hold(), 0); \
   } while (0)
 
-/* Every main begins so: a test that hangs is killed, and says nothing else than that. It starts itself again without malloc's per-thread
+/* Every main begins so: a test that hangs is ended, and says where it hangs. It starts itself again without malloc's per-thread
    caches, whose blocks mallinfo2 counts as used. */
 CHECK_UNUSED static void check_begin(unsigned seconds) {
   if (!CHECK_SANITIZED && getenv("GLIBC_TUNABLES") == NULL) {
@@ -301,7 +302,7 @@ CHECK_UNUSED static void check_begin(unsigned seconds) {
     check_fail(__FILE__, __LINE__, "could not start itself again");
   }
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-  alarm(seconds * (CHECK_SANITIZED ? 4 : 1));
+  watchdog_begin(seconds * (CHECK_SANITIZED ? 3 : 1));
 }
 
 /* ---- other processes ---------------------------------------------------------------------------------------------------- */
@@ -313,11 +314,13 @@ CHECK_UNUSED static pid_t check_spawn(int type, void (*body)(int), int *other_en
   pid_t child;
   CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) == 0);
   fflush(NULL);
+  /* A sanitizer's allocator is not free in the child if the library's thread was in it. */
+  if (CHECK_SANITIZED) library_thread_settle();
   child = fork();
   CHECK(child >= 0);
   if (child == 0) {
     close(ends[0]);
-    alarm(120 * (CHECK_SANITIZED ? 4 : 1));
+    watchdog_begin(100 * (CHECK_SANITIZED ? 3 : 1));
     body(ends[1]);
     fflush(NULL);
     _exit(0);

@@ -1,0 +1,50 @@
+/* Ends a process that hangs, and says of each of its threads what it waits for. */
+#ifndef TENON_TESTS_CAPI_WATCHDOG_H
+#define TENON_TESTS_CAPI_WATCHDOG_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static inline void watchdog_copy(const char *path) {
+  char text[256];
+  ssize_t n;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  n = read(fd, text, sizeof(text));
+  close(fd);
+  if (n > 0 && write(2, text, (size_t)n) < 0) return;
+  if (n > 0 && text[n - 1] != '\n' && write(2, "\n", 1) < 0) return;
+}
+
+/* Nothing here is certain to be safe in a handler, and the process ends anyway: a second alarm ends a look that hangs, too. */
+static inline void watchdog_bark(int signal_number) {
+  char text[300];
+  DIR *dir;
+  struct dirent *entry;
+  signal(signal_number, SIG_DFL);
+  alarm(10);
+  snprintf(text, sizeof(text), "pid %d hangs; its threads (name, system call, wait):\n", (int)getpid());
+  if (write(2, text, strlen(text)) < 0) _exit(1);
+  dir = opendir("/proc/self/task");
+  while (dir != NULL && (entry = readdir(dir)) != NULL) {
+    static const char *const files[] = {"comm", "syscall", "wchan"};
+    size_t i;
+    if (entry->d_name[0] == '.') continue;
+    for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+      snprintf(text, sizeof(text), "/proc/self/task/%s/%s", entry->d_name, files[i]);
+      watchdog_copy(text);
+    }
+  }
+  _exit(1);
+}
+
+static inline void watchdog_begin(unsigned seconds) {
+  signal(SIGALRM, watchdog_bark);
+  alarm(seconds);
+}
+
+#endif
