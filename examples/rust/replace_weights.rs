@@ -4,7 +4,9 @@
 use std::env;
 use std::error::Error;
 
-use tenon::{export_module, import_module, DType, ExportOptions, ImportOptions, LoadOptions, StorageOptions, Tensor, TensorMut, TensorSpec};
+use tenon::{
+    export_module, import_module, DType, ExportOptions, ImportOptions, LoadOptions, StorageOptions, Tensor, TensorMut, TensorSpec,
+};
 
 /// A new tensor of the same sizes, half as large in its elements.
 fn halve(old: &Tensor) -> tenon::Result<TensorMut> {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "script/rename.h"
@@ -16,7 +17,8 @@ using value::ValueKind;
 
 namespace {
 
-constexpr size_t kMaxDepth = 4096;
+// What renames values and writes them uses the stack.
+constexpr size_t kMaxDepth = 1024;
 
 // What values that are equal have in common, cheap to tell. Equality itself looks at every byte of a tensor.
 std::string rough_key(const Value& value) {
@@ -42,7 +44,7 @@ Result<ClassGraph> ClassGraph::create(const ValueRef& root, CodeSet* code) {
   if (graph.codes_.size() > 1 || graph.codes_.front()->is_changed()) graph.is_as_read_ = false;
   TENON_TRY(graph.merge_constants());
   TENON_TRY(graph.refine());
-  TENON_TRY(graph.name_nodes());
+  graph.name_nodes();
   return graph;
 }
 
@@ -284,34 +286,25 @@ Status ClassGraph::refine() {
   }
 }
 
-Status ClassGraph::name_nodes() {
+void ClassGraph::name_nodes() {
   std::map<uint32_t, const Node*> firsts;
-  std::map<std::string, uint32_t> taken;
-  Status failed;
-  const auto is_taken = [&](const std::string& name) {
-    if (taken.find(name) != taken.end()) return true;
-    for (const Ref<CodeSet>& code : codes_) {
-      auto found = code->find_definition(name);
-      if (!found.is_ok())
-        failed = found.status();
-      else if (found.value() != nullptr)
-        return true;
-    }
-    return false;
-  };
+  std::set<std::string, std::less<>> wanted;
+  std::set<std::string, std::less<>> taken;
+  std::map<std::string, uint64_t> next_numbers;
+  for (const Node& node : nodes_) wanted.insert(node.definition->name());
+  const auto is_taken = [&](const std::string& name) { return taken.count(name) != 0 || wanted.count(name) != 0; };
   // Names of the root's code stay if they can: what is unchanged is then written as it was read.
   for (const bool of_root : {true, false}) {
     for (Node& node : nodes_) {
       if ((node.code == codes_.front().get()) != of_root || firsts.find(node.set) != firsts.end()) continue;
       node.name = node.definition->name();
-      if (taken.find(node.name) != taken.end()) node.name = mangled_name(node.name, is_taken);
-      taken[node.name] = node.set;
+      if (taken.count(node.name) != 0) node.name = mangled_name(node.name, &next_numbers[node.name], is_taken);
+      taken.insert(node.name);
       node.is_first = true;
       firsts[node.set] = &node;
     }
   }
   for (Node& node : nodes_) node.name = firsts[node.set]->name;
-  return failed;
 }
 
 }  // namespace tenon::module

@@ -74,7 +74,7 @@ class ClassGraph {
   Status link_children(uint32_t id);
   Status merge_constants();
   Status refine();
-  Status name_nodes();
+  void name_nodes();
   Result<std::string> own_text(const Node& node) const;
   void note_code(CodeSet* code);
 

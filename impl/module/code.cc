@@ -35,12 +35,12 @@ Result<std::string> full_class_name(std::string_view name) {
 
 bool is_custom_class(std::string_view qualified_name) noexcept { return qualified_name.starts_with(kCustomClasses); }
 
-std::string mangled_name(std::string_view qualified_name, const std::function<bool(const std::string&)>& is_taken) {
+std::string mangled_name(std::string_view qualified_name, uint64_t* next, const std::function<bool(const std::string&)>& is_taken) {
   std::string_view qualifier = qualifier_of(qualified_name);
   if (base_name_of(qualifier).starts_with(kMangle)) qualifier = qualifier_of(qualifier);
-  for (uint64_t number = 0;; ++number) {
+  for (;;) {
     std::string name(qualifier);
-    name += "." + std::string(kMangle) + std::to_string(number) + "." + std::string(base_name_of(qualified_name));
+    name += "." + std::string(kMangle) + std::to_string((*next)++) + "." + std::string(base_name_of(qualified_name));
     if (!is_taken(name)) return name;
   }
 }

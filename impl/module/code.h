@@ -38,8 +38,9 @@ std::string_view base_name_of(std::string_view qualified_name) noexcept;
 Result<std::string> full_class_name(std::string_view name);
 // Custom C++ classes, whose code PyTorch has and no archive.
 bool is_custom_class(std::string_view qualified_name) noexcept;
-// A name for another class of that name, as PyTorch makes one: "__torch__.a.___torch_mangle_0.B".
-std::string mangled_name(std::string_view qualified_name, const std::function<bool(const std::string&)>& is_taken);
+// A name for another class of that name, as PyTorch makes one: "__torch__.a.___torch_mangle_0.B". Numbers are tried from *next on, which
+// is left behind the one that is taken.
+std::string mangled_name(std::string_view qualified_name, uint64_t* next, const std::function<bool(const std::string&)>& is_taken);
 
 class CodeSet final : public Counted, public value::ClassTable {
  public:
@@ -115,7 +116,8 @@ class CodeSet final : public Counted, public value::ClassTable {
     mapped_ = base;
     mapped_nbytes_ = nbytes;
   }
-  bool is_mapped(const std::byte* data) const noexcept { return data >= mapped_ && data < mapped_ + mapped_nbytes_; }
+  bool has_mapped() const noexcept { return mapped_ != nullptr; }
+  bool is_mapped(const std::byte* data) const noexcept { return mapped_ != nullptr && data >= mapped_ && data < mapped_ + mapped_nbytes_; }
 
   // PERMISSION while an export goes on.
   Status check_may_change() const;

@@ -127,7 +127,8 @@ Result<Definition*> CodeSet::split(const Definition& definition) {
   TENON_ASSIGN(const ClassBody* old_body, body(definition));
   TENON_ASSIGN(const Text old_text, text(definition));
   Status failed;
-  const std::string name = mangled_name(definition.name(), [&](const std::string& candidate) {
+  uint64_t next = 0;
+  const std::string name = mangled_name(definition.name(), &next, [&](const std::string& candidate) {
     auto found = find_definition(candidate);
     if (!found.is_ok()) failed = found.status();
     return found.is_ok() && found.value() != nullptr;

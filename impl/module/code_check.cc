@@ -71,8 +71,12 @@ Result<std::string> check_resolved(const Resolved& resolved, bool check) {
   script::Declarations declarations;
   declarations.set_constants(resolved.constants.size());
   for (const ResolvedFile& file : resolved.files) {
-    TENON_ASSIGN(auto parsed, script::parse_file(code_record_of(file.qualifier), file.text));
-    TENON_TRY(declarations.add(file.qualifier, std::move(parsed)));
+    auto parsed = script::parse_file(code_record_of(file.qualifier), file.text);
+    if (!parsed.is_ok() && !check) return std::string();
+    TENON_TRY(parsed.status());
+    const Status added = declarations.add(file.qualifier, std::move(parsed).value());
+    if (!added.is_ok() && !check) return std::string();
+    TENON_TRY(added);
   }
   script::Uses uses;
   script::CheckOptions options;

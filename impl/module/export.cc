@@ -27,7 +27,11 @@ constexpr int kVersionInData = 6;
 
 class Exporter {
  public:
-  Exporter(ZipWriter* writer, const Resolved& resolved) noexcept : writer_(writer), resolved_(&resolved) {}
+  Exporter(ZipWriter* writer, const Resolved& resolved) : writer_(writer), resolved_(&resolved) {
+    for (const Ref<CodeSet>& code : resolved.codes) {
+      if (code->has_mapped()) mapped_.push_back(code.get());
+    }
+  }
 
   Status write_extra_files(const std::vector<ExtraFile>& files) {
     for (const ExtraFile& file : files) TENON_TRY(writer_->add_text("extra/" + file.name, file.content));
@@ -103,13 +107,13 @@ class Exporter {
   Status write_storage(const std::string& name, const StorageValue& storage) {
     if (storage.is_meta() || storage.nbytes() == 0) return writer_->add(name, {});
     const std::byte* const data = storage.data();
-    const bool mapped =
-        std::any_of(resolved_->codes.begin(), resolved_->codes.end(), [&](const Ref<CodeSet>& code) { return code->is_mapped(data); });
+    const bool mapped = std::any_of(mapped_.begin(), mapped_.end(), [&](const CodeSet* code) { return code->is_mapped(data); });
     return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, mapped ? Reach::kMappedFile : Reach::kMemory);
   }
 
   ZipWriter* writer_;
   const Resolved* resolved_;
+  std::vector<const CodeSet*> mapped_;  // code of archives whose file is mapped
 };
 
 bool has(const std::vector<ExtraFile>& files, const std::string& name) {

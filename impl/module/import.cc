@@ -124,12 +124,12 @@ class Importer {
     report.records = reader_.records().size();
     report_oddities(reader_.oddities());
     code_ = CodeSet::create(label_, report.version);
-    code_->set_mapped(reader_.source()->is_file() ? reader_.source()->base() : nullptr, reader_.source()->nbytes());
     package_->is_whole_archive = true;
     TENON_TRY(read_records());
     TENON_TRY(read_constants());
     TENON_TRY(read_data());
     TENON_TRY(read_traced_inputs());
+    code_->set_mapped(storages_.mapped_base(), reader_.source()->nbytes());
     return Module::wrap(root_, code_, package_);
   }
 

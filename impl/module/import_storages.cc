@@ -56,6 +56,11 @@ archive::FindStorage ArchiveStorages::finder(std::string directory, const Pickle
   return [this, directory = std::move(directory), &tree](const PickledStorage& wanted) { return find(directory, wanted, tree); };
 }
 
+const std::byte* ArchiveStorages::mapped_base() const noexcept {
+  if (options_->tensors == Tensors::kMapPrivate) return private_base_;
+  return reader_->source()->is_file() ? reader_->source()->base() : nullptr;
+}
+
 Result<StorageValueRef> ArchiveStorages::find(const std::string& directory, const PickledStorage& wanted, const PickleTree& tree) {
   const ScalarTypeInfo& type = value::scalar_type_info(wanted.type);
   if (wanted.device == "meta") return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");

@@ -1,6 +1,7 @@
 // Gives the storages of an archive: views of its mapping, or copies. What is shared by its key is one storage.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ class ArchiveStorages {
 
   // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
   archive::FindStorage finder(std::string directory, const archive::PickleTree& tree);
+  // Of the mapping of the file that views are in; null: there is none.
+  const std::byte* mapped_base() const noexcept;
   // By storage: the key in that directory.
   using Keys = std::map<value::StorageKey, std::string>;
   const Keys& keys(const std::string& directory) { return keys_[directory]; }

@@ -83,8 +83,10 @@ Result<std::vector<ResolvedFile>> resolve_files(const ClassGraph& graph) {
     for (const std::unique_ptr<CodeFile>& file : code->files()) {
       // PyTorch writes an empty file for custom C++ classes.
       if (of_root && file->unchanged_text() != nullptr && file->unchanged_text()->empty()) append(&files, &places, file->qualifier(), {});
-      TENON_ASSIGN(const std::vector<CodeFile::Piece>* pieces, file->pieces());
-      for (const CodeFile::Piece& piece : *pieces) {
+      auto pieces = file->pieces();
+      // Nothing that is needed stands in a file that cannot be parsed: looking for it would have failed.
+      if (!pieces.is_ok()) continue;
+      for (const CodeFile::Piece& piece : *pieces.value()) {
         if (piece.definition == nullptr) continue;
         const auto [begin, end] = to_write.equal_range(piece.definition);
         for (auto entry = begin; entry != end; ++entry) {

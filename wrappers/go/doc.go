@@ -1,4 +1,5 @@
-// Package tenon lends tensors between processes without copying them: to and from Go, C, C++, Python, Rust and PyTorch.
+// Package tenon lends tensors between processes without copying them: to and from Go, C, C++, Python, Rust and PyTorch. It writes and reads
+// PyTorch's TorchScript archives too, without PyTorch.
 //
 // A [Storage] is counted bytes that are born shareable, a [Tensor] a shape over one. Tensors travel in a [Message] over a [Connection], as
 // a [Descriptor] by any other means, by fd ([Storage.ShareFD]) or by name ([Storage.ShareFilename]). What arrives is the same memory.
@@ -37,6 +38,11 @@
 // block is not used again before the borrower closed it or died. StorageOptions.Wait waits for that in a full arena; [Arena.Stats] and
 // [LeaseHolders] tell who holds what. A program that wants no thread of the library's calls [LeaseUseNoThread] first, polls [LeaseFD] and calls
 // [LeasePoll].
+//
+// # Modules
+//
+// A [Module] is what PyTorch calls a ScriptModule: built with [NewModule] or read with [ImportModule], changed, and written with [ExportModule]
+// as an archive that torch.jit.load runs. Its attributes are [Value]s. No PyTorch is needed, and nothing in an archive is executed.
 //
 // # Errors
 //

@@ -53,8 +53,13 @@ type Member struct {
 
 // Close closes Value and Module.
 func (m Member) Close() error {
-	m.Value.Close()
-	return m.Module.Close()
+	if m.Value != nil {
+		m.Value.Close()
+	}
+	if m.Module != nil {
+		m.Module.Close()
+	}
+	return nil
 }
 
 // Members are members that were looked up. They stay what they were, whatever happens to the module.

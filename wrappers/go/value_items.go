@@ -83,14 +83,19 @@ func (v *Value) Key(index int) (*Value, error) {
 }
 
 // Items are all that Item gives; each is the caller's to close (CloseValues).
-func (v *Value) Items() ([]*Value, error) { return all(v.Len(), v.Item) }
+func (v *Value) Items() ([]*Value, error) { return v.all(v.Item) }
 
 // Keys are the keys of a dict; each is the caller's to close (CloseValues).
-func (v *Value) Keys() ([]*Value, error) { return all(v.Len(), v.Key) }
+func (v *Value) Keys() ([]*Value, error) { return v.all(v.Key) }
 
-func all(n int, get func(int) (*Value, error)) ([]*Value, error) {
-	values := make([]*Value, 0, n)
-	for i := range n {
+func (v *Value) all(get func(int) (*Value, error)) ([]*Value, error) {
+	pointer, err := v.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer v.end()
+	values := make([]*Value, 0, C.tenon_value_count(pointer))
+	for i := range cap(values) {
 		value, err := get(i)
 		if err != nil {
 			CloseValues(values)
@@ -101,10 +106,12 @@ func all(n int, get func(int) (*Value, error)) ([]*Value, error) {
 	return values, nil
 }
 
-// CloseValues closes each of them.
+// CloseValues closes each of them that is not nil.
 func CloseValues(values []*Value) {
 	for _, value := range values {
-		value.Close()
+		if value != nil {
+			value.Close()
+		}
 	}
 }
 

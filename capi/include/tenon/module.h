@@ -179,7 +179,7 @@ TENON_API tenon_status tenon_module_add_submodule(tenon_module *module, const ch
 
 /**
  * Define methods: one `def` or more in TorchScript, docs/format/script.md. One that is there already is replaced.
- * @param[in]  module  borrowed; all modules of its class get the methods.
+ * @param[in]  module  borrowed; it alone gets the methods, and no other module of its class.
  * @param[in]  source  borrowed; copied.
  * @param[out] err     optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also for what cannot be parsed), TENON_UNSUPPORTED (what is Python and not TorchScript),

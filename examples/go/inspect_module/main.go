@@ -16,7 +16,9 @@ func describe(value *tenon.Value) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer spec.Storage.Close()
+	if spec.Storage != nil {
+		defer spec.Storage.Close()
+	}
 	sizes := make([]string, len(spec.Sizes))
 	for i, size := range spec.Sizes {
 		sizes[i] = fmt.Sprint(size)

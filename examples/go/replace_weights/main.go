@@ -33,9 +33,9 @@ func halve(old *tenon.Value) (*tenon.Value, error) {
 		return nil, err
 	}
 	defer view.Close()
-	halves := make([]float32, 0, tensor.Numel())
-	for _, element := range view.All() {
-		halves = append(halves, element*0.5)
+	halves := make([]float32, view.Len())
+	for i, element := range view.All() {
+		halves[i] = element * 0.5
 	}
 	made, err := tenon.FromSlice(halves, spec.Sizes, nil)
 	if err != nil {

@@ -183,3 +183,35 @@ pub struct OwnerIsSend;
 /// tenon::TensorMut::zeros::<tenon::Bool>(&[1]).unwrap();
 /// ```
 pub struct BoolIsNoElement;
+
+/// A module is changed by whoever has it alone.
+/// ```compile_fail,E0596
+/// let module = tenon::Module::new("Net").unwrap();
+/// module.add_attribute("n", None, 1).unwrap();
+/// ```
+/// ```
+/// let mut module = tenon::Module::new("Net").unwrap();
+/// module.add_attribute("n", None, 1).unwrap();
+/// ```
+pub struct ModuleChangedByRef;
+
+/// A module goes to another thread and is not shared with one.
+/// ```compile_fail,E0277
+/// let module = tenon::Module::new("Net").unwrap();
+/// std::thread::scope(|scope| scope.spawn(|| module.check().unwrap()).join().unwrap());
+/// ```
+/// ```
+/// let module = tenon::Module::new("Net").unwrap();
+/// std::thread::scope(|scope| scope.spawn(move || module.check().unwrap()).join().unwrap());
+/// ```
+pub struct ModuleIsNotSync;
+
+/// Plain slices of a mapped file take a promise.
+/// ```compile_fail,E0133
+/// let options = tenon::ImportOptions::new().mapped();
+/// ```
+/// ```
+/// // SAFETY: nothing is imported.
+/// let options = unsafe { tenon::ImportOptions::new().mapped() };
+/// ```
+pub struct MappedIsUnsafe;

@@ -120,9 +120,7 @@ pub struct ExportReport {
 pub fn export_module(module: &Module, path: impl AsRef<Path>, options: &ExportOptions<'_>) -> Result<ExportReport> {
     let path = c_path(path.as_ref())?;
     // SAFETY: all is borrowed for the call.
-    run(options, None, |_, options, report, err| unsafe {
-        sys::tenon_export_module(module.as_raw(), path.as_ptr(), options, report, err)
-    })
+    run(options, None, |_, options, report, err| unsafe { sys::tenon_export_module(module.as_raw(), path.as_ptr(), options, report, err) })
 }
 
 /// The same to a file, a pipe, a socket, a `Vec<u8>`. After a failure it may have got some of the bytes. An error of the writer's ends the
@@ -278,17 +276,14 @@ unsafe fn copy(from: *const u8, nbytes: usize, to: &mut Vec<u8>) {
     to.clear();
     to.reserve(nbytes);
     let head = from.align_offset(WORD).min(nbytes);
-    let words = (nbytes - head) / WORD;
-    // SAFETY: three parts of these bytes, of which the middle one is aligned; a cell takes writers.
+    let tail = nbytes - (nbytes - head) % WORD;
+    // SAFETY: each is one of these bytes, or eight of them that are aligned; a cell takes writers.
     unsafe {
-        let bytes = |at: usize, n: usize| std::slice::from_raw_parts(from.add(at).cast::<ReadCell<u8>>(), n);
-        to.extend(bytes(0, head).iter().map(ReadCell::get));
-        let middle = std::slice::from_raw_parts(from.add(head).cast::<ReadCell<u64>>(), words);
-        for word in middle {
-            to.extend_from_slice(&word.get().to_ne_bytes());
+        to.extend((0..head).map(|at| (*from.add(at).cast::<ReadCell<u8>>()).get()));
+        for at in (head..tail).step_by(WORD) {
+            to.extend_from_slice(&(*from.add(at).cast::<ReadCell<u64>>()).get().to_ne_bytes());
         }
-        let tail = head + words * WORD;
-        to.extend(bytes(tail, nbytes - tail).iter().map(ReadCell::get));
+        to.extend((tail..nbytes).map(|at| (*from.add(at).cast::<ReadCell<u8>>()).get()));
     }
 }
 

@@ -142,9 +142,7 @@ impl Module {
     pub fn add_submodule_as(&mut self, name: &str, child: &Module, interface: &str) -> Result<()> {
         let (name, interface) = (c_text(name, "the name")?, c_text(interface, "the interface")?);
         // SAFETY: as above.
-        self.change(|raw, err| unsafe {
-            sys::tenon_module_add_submodule(raw, name.as_ptr(), child.as_raw(), interface.as_ptr(), err)
-        })
+        self.change(|raw, err| unsafe { sys::tenon_module_add_submodule(raw, name.as_ptr(), child.as_raw(), interface.as_ptr(), err) })
     }
 
     /// Define methods: one `def` or more in TorchScript. One that is there already is replaced. The error's details are `file`, `line`,
@@ -176,27 +174,21 @@ impl Module {
     fn set_hooks(&mut self, before_forward: i32, methods: &[&str]) -> Result<()> {
         let names = Names::new(methods.iter().copied(), "the method")?;
         // SAFETY: as above.
-        self.change(|raw, err| unsafe {
-            sys::tenon_module_set_hooks(raw, before_forward, names.raw.as_ptr(), names.raw.len(), err)
-        })
+        self.change(|raw, err| unsafe { sys::tenon_module_set_hooks(raw, before_forward, names.raw.as_ptr(), names.raw.len(), err) })
     }
 
     /// Keep the example inputs of a traced method in archives. Their tensors are written without bytes.
     pub fn set_traced_inputs<V: Into<Value>>(&mut self, method: &str, inputs: impl IntoIterator<Item = V>) -> Result<()> {
         let (method, inputs) = (c_text(method, "the method")?, Items::new(inputs));
         // SAFETY: as above.
-        self.change(|raw, err| unsafe {
-            sys::tenon_module_set_traced_inputs(raw, method.as_ptr(), inputs.as_ptr(), inputs.len(), err)
-        })
+        self.change(|raw, err| unsafe { sys::tenon_module_set_traced_inputs(raw, method.as_ptr(), inputs.as_ptr(), inputs.len(), err) })
     }
 
     /// Put a file beside the module, which goes into every archive of it. One of that name is replaced.
     pub fn set_extra_file(&mut self, name: &str, data: impl AsRef<[u8]>) -> Result<()> {
         let (name, data) = (c_text(name, "the name")?, data.as_ref());
         // SAFETY: as above; data is copied.
-        self.change(|raw, err| unsafe {
-            sys::tenon_module_set_extra_file(raw, name.as_ptr(), data.as_ptr().cast(), data.len(), err)
-        })
+        self.change(|raw, err| unsafe { sys::tenon_module_set_extra_file(raw, name.as_ptr(), data.as_ptr().cast(), data.len(), err) })
     }
 
     /// Take such a file away.
@@ -330,10 +322,9 @@ impl Module {
 
     /// The qualified name of its class.
     pub fn class_name(&self) -> Result<String> {
+        let raw = self.as_raw();
         // SAFETY: as above; the buffer is as large as said.
-        tree::look(|| {
-            sized(|out, capacity, nbytes, err| unsafe { sys::tenon_module_class_name(self.as_raw(), out, capacity, nbytes, err) })
-        })
+        tree::look(|| sized(|out, capacity, nbytes, err| unsafe { sys::tenon_module_class_name(raw, out, capacity, nbytes, err) }))
     }
 
     /// The object that it is.

@@ -5,8 +5,9 @@ mod common;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use tenon::{
-    Access, ArenaOptions, Cancel, Connection, Descriptor, FdHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut,
-    StorageOptions, Tensor, TensorMut, Wait,
+    export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel, Connection, Descriptor, ExportOptions,
+    FdHandle, FilenameOptions, ImportOptions, Message, Module, OpenOptions, Storage, StorageMut, StorageOptions, Tensor, TensorMut, Value,
+    Wait,
 };
 
 fn everything(folder: &common::Folder) {
@@ -49,6 +50,22 @@ fn everything(folder: &common::Folder) {
 
     Tensor::from_dlpack(shared.to_dlpack().unwrap()).unwrap();
     drop(Storage::wrap::<u8, _>(vec![1, 2, 3]).unwrap());
+
+    let mut module = Module::new("Net").unwrap();
+    module.add_parameter("weight", &shared).unwrap();
+    let child = Module::new("Child").unwrap();
+    module.add_submodule("child", &child).unwrap();
+    module.add_attribute("sizes", Some("List[int]"), Value::list(None, [1, 2]).unwrap()).unwrap();
+    module.add_attribute("bad", Some("int"), "text").unwrap_err();
+    let mut bytes = Vec::new();
+    export_module_to(&module, &mut bytes, &ExportOptions::new()).unwrap();
+    let path = folder.0.join("net.pt");
+    export_module(&module, &path, &ExportOptions::new()).unwrap();
+    let weight = import_module(&path, &ImportOptions::new()).unwrap().value("weight").unwrap().to_tensor().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    import_bytes(bytes[..100].to_vec(), &ImportOptions::new()).unwrap_err();
+    let read = import_bytes(bytes, &ImportOptions::new()).unwrap();
+    let _members = (read.members().unwrap(), read.tensors().unwrap(), read.constants().unwrap(), weight);
     StorageOptions::new().alignment(3).create(9).unwrap_err();
     let panicking = catch_unwind(AssertUnwindSafe(|| {
         let _tensor = TensorMut::zeros::<u8>(&[10]).unwrap();

@@ -1,8 +1,8 @@
 //! Values of every kind, in and out.
 
 use tenon::{
-    type_text, Bool, ErrorKind, Flags, Quantizer, ScalarType, StorageOptions, Tensor, TensorLayout, TensorMut, TensorSpec, Value, ValueKind,
-    ValueTensorSpec,
+    type_text, Bool, ErrorKind, Flags, Quantizer, ScalarType, StorageOptions, Tensor, TensorLayout, TensorMut, TensorSpec, Value,
+    ValueKind, ValueTensorSpec,
 };
 
 #[test]

@@ -1,0 +1,285 @@
+package tenon_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"libtenon/tenon"
+)
+
+// archive is what scale exports.
+func archive(t testing.TB) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	must(tenon.ExportModuleTo(scale(t), &buffer, nil))
+	return buffer.Bytes()
+}
+
+// isScale fails the test unless the module is that of scale.
+func isScale(t testing.TB, module *tenon.Module) {
+	t.Helper()
+	members := strings.Split(membersOf(t, module), "; ") // a class that was written declares parameters and buffers first
+	slices.Sort(members)
+	if !slices.Equal(members, []string{"attribute training bool", "buffer offset Tensor", "method forward", "parameter weight Tensor"}) {
+		t.Errorf("%q", members)
+	}
+	if values := elements(t, module, "weight"); !slices.Equal(values, []float32{1, 2, 3}) {
+		t.Error(values)
+	}
+}
+
+func TestExportAndImport(t *testing.T) {
+	nothingLeft(t)
+	path := filepath.Join(t.TempDir(), "scale.pt")
+	report := must(tenon.ExportModule(scale(t), path, &tenon.ExportOptions{
+		ExtraFiles:  []tenon.File{{Name: "a.txt", Data: []byte("alpha")}, {Name: "empty"}},
+		ArchiveName: "other", Durability: tenon.DurabilityFile,
+	}))
+	data := must(os.ReadFile(path))
+	if report.NBytes != uint64(len(data)) || report.Records == 0 || report.Version == 0 || report.OldestPyTorch == "" || report.SkippedFiles != 0 {
+		t.Errorf("%+v", report)
+	}
+	if !bytes.Contains(data, []byte("other/data.pkl")) {
+		t.Error("the archive has another name")
+	}
+	module := must(tenon.ImportModule(path, nil))
+	isScale(t, module)
+	files := must(module.ExtraFiles())
+	if len(files) != 2 || files[0].Name != "a.txt" || string(files[0].Data) != "alpha" || files[1].Name != "empty" || len(files[1].Data) != 0 {
+		t.Errorf("%+v", files)
+	}
+	found := must(module.ImportReport())
+	if found.Version != report.Version || uint64(found.Records) != report.Records || found.MappedStorages != 2 || found.FilledStorages != 0 {
+		t.Errorf("%+v", found)
+	}
+	if warnings := must(module.Warnings()); len(warnings) != 0 {
+		t.Error(warnings)
+	}
+	weight := must(module.Find("weight"))
+	defer weight.Close()
+	module.Close()
+	tensor := must(weight.Value.Tensor()) // outlives the module
+	defer tensor.Close()
+	if _, err := tenon.Slice[float32](tensor); !errors.Is(err, tenon.ErrPermission) {
+		t.Error("a view of the file can be written: ", err)
+	}
+
+	file := must(os.Open(path))
+	defer file.Close()
+	again := must(tenon.ImportModuleFD(int(file.Fd()), &tenon.ImportOptions{Tensors: tenon.ImportMapPrivate, Check: tenon.CheckAll}))
+	defer again.Close()
+	isScale(t, again)
+	out := must(os.Create(filepath.Join(t.TempDir(), "fd.pt")))
+	defer out.Close()
+	if report := must(tenon.ExportModuleFD(again, int(out.Fd()), nil)); must(out.Stat()).Size() != int64(report.NBytes) {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestImportIntoAnArena(t *testing.T) {
+	nothingLeft(t)
+	arena := newArena(t, &tenon.ArenaOptions{Capacity: mib})
+	module := must(tenon.ImportModuleBytes(archive(t), &tenon.ImportOptions{Tensors: tenon.ImportFill, Check: tenon.CheckFill, Arena: arena}))
+	defer module.Close()
+	isScale(t, module)
+	if report, stats := must(module.ImportReport()), must(arena.Stats()); report.FilledStorages != 2 || stats.BlocksLive != 2 {
+		t.Errorf("%+v, %+v", report, stats)
+	}
+}
+
+func TestImportOfBytes(t *testing.T) {
+	nothingLeft(t)
+	module := must(tenon.ImportModuleBytes(archive(t), nil))
+	runtime.GC()
+	isScale(t, module)
+	weight := must(module.Find("weight"))
+	module.Close()
+	runtime.GC()
+	tensor := must(weight.Value.Tensor())
+	weight.Close()
+	if values := must(tenon.ReadOnlySlice[float32](tensor)); !slices.Equal(values, []float32{1, 2, 3}) {
+		t.Error(values)
+	}
+	tensor.Close()
+	for range rounds(20) {
+		must(tenon.ImportModuleBytes(archive(t), &tenon.ImportOptions{Tensors: tenon.ImportMapPrivate})) // forgotten
+	}
+}
+
+func TestArchivesOfPyTorch(t *testing.T) {
+	nothingLeft(t)
+	golden := must(filepath.Glob("../../tests/golden/module/*/net.pt"))
+	if len(golden) == 0 {
+		t.Skip("the archives of tests/golden are not here")
+	}
+	for _, path := range golden {
+		if filepath.Base(filepath.Dir(path)) == "1.2.0" {
+			continue // older than what is read
+		}
+		module := must(tenon.ImportModule(path, &tenon.ImportOptions{Check: tenon.CheckAll}))
+		if name := must(module.ClassName()); name != "__torch__.Net" {
+			t.Error(path, name)
+		}
+		must(module.Warnings())
+		var buffer bytes.Buffer
+		must(tenon.ExportModuleTo(module, &buffer, nil))
+		again := must(tenon.ImportModuleBytes(buffer.Bytes(), nil))
+		if before, after := membersOf(t, module), membersOf(t, again); before != after {
+			t.Errorf("%s: %s, and then %s", path, before, after)
+		}
+		again.Close()
+		module.Close()
+	}
+}
+
+func TestHostileArchives(t *testing.T) {
+	nothingLeft(t)
+	data := archive(t)
+	for _, n := range []int{0, 1, 100, len(data) / 2, len(data) - 1} {
+		if _, err := tenon.ImportModuleBytes(data[:n], nil); err == nil {
+			t.Error("imported though cut: ", n)
+		}
+	}
+	if _, err := tenon.ImportModuleBytes(bytes.Repeat([]byte("no archive"), 100), nil); !errors.Is(err, tenon.ErrCorrupt) && !errors.Is(err, tenon.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := tenon.ImportModuleBytes(data, &tenon.ImportOptions{MaxRecords: 1}); !errors.Is(err, tenon.ErrResourceExhausted) {
+		t.Error(err)
+	}
+	if _, err := tenon.ImportModule("/no/such/file", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	for _, err := range []error{
+		second(tenon.ImportModule("a\x00b", nil)), second(tenon.ImportModuleFD(-1, nil)), second(tenon.ExportModule(scale(t), "a\x00b", nil)),
+		second(tenon.ExportModuleFD(scale(t), -1, nil)), second(tenon.ExportModuleTo(scale(t), nil, nil)),
+		second(tenon.ExportModuleTo(scale(t), io.Discard, &tenon.ExportOptions{FileVersion: 1 << 40})),
+		second(tenon.ExportModuleTo(scale(t), io.Discard, &tenon.ExportOptions{ArchiveName: "a\x00b"})),
+		second(tenon.ExportModuleTo(scale(t), io.Discard, &tenon.ExportOptions{ExtraFiles: []tenon.File{{Name: "a\x00b"}}})),
+	} {
+		if !errors.Is(err, tenon.ErrInvalidArgument) {
+			t.Error(err)
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (w writerFunc) Write(data []byte) (int, error) { return w(data) }
+
+var errMine = errors.New("the disk is on fire")
+
+func TestErrorsOfWriters(t *testing.T) {
+	nothingLeft(t)
+	module, calls := scale(t), 0
+	failing := writerFunc(func(data []byte) (int, error) {
+		if calls++; calls == 1 {
+			return len(data), nil
+		}
+		return 0, errMine
+	})
+	large := newModule(t, "Large") // more than one piece
+	check(t, large.AddBuffer("large", tensorValue(t, make([]float32, 1<<20)...)))
+	if _, err := tenon.ExportModuleTo(large, failing, nil); !errors.Is(err, errMine) || calls != 2 {
+		t.Error(err, calls)
+	}
+	short := writerFunc(func(data []byte) (int, error) { return len(data) - 1, nil })
+	if _, err := tenon.ExportModuleTo(module, short, nil); !errors.Is(err, io.ErrShortWrite) {
+		t.Error(err)
+	}
+	reader, writer := io.Pipe()
+	reader.Close()
+	if _, err := tenon.ExportModuleTo(module, writer, nil); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	var changed error
+	changing := writerFunc(func(data []byte) (int, error) {
+		runtime.GC()
+		changed = module.Remove("weight")
+		return len(data), nil
+	})
+	must(tenon.ExportModuleTo(module, changing, nil))
+	if !errors.Is(changed, tenon.ErrPermission) {
+		t.Error(changed)
+	}
+	isScale(t, module)
+}
+
+// panicOf is what f panics with.
+func panicOf(f func()) (value any) {
+	defer func() { value = recover() }()
+	f()
+	return nil
+}
+
+func TestPanicsInExports(t *testing.T) {
+	nothingLeft(t)
+	module := scale(t)
+	writer := writerFunc(func([]byte) (int, error) { panic("in the writer") })
+	if value := panicOf(func() { tenon.ExportModuleTo(module, writer, nil) }); value != "in the writer" {
+		t.Error(value)
+	}
+	hook := func(*tenon.Module) ([]tenon.File, error) { panic("in the hook") }
+	path := filepath.Join(t.TempDir(), "never.pt")
+	if value := panicOf(func() { tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: hook}) }); value != "in the hook" {
+		t.Error(value)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	check(t, module.SetExtraFile("still", []byte("changes"))) // no export is going on any more
+	isScale(t, module)
+}
+
+func TestHooks(t *testing.T) {
+	nothingLeft(t)
+	module := scale(t)
+	check(t, module.SetExtraFile("own.txt", []byte("own")))
+	var asked *tenon.Module
+	var buffer bytes.Buffer
+	report := must(tenon.ExportModuleTo(module, &buffer, &tenon.ExportOptions{Hook: func(m *tenon.Module) ([]tenon.File, error) {
+		asked = m
+		defer runtime.GC()
+		return []tenon.File{{Name: "more.txt", Data: bytes.Clone([]byte("more"))}, {Name: "own.txt", Data: []byte("another")}, {Name: "empty"}}, nil
+	}}))
+	if asked != module || report.SkippedFiles != 1 {
+		t.Errorf("%+v", report)
+	}
+	again := must(tenon.ImportModuleBytes(buffer.Bytes(), nil))
+	defer again.Close()
+	found := map[string]string{}
+	for _, file := range must(again.ExtraFiles()) {
+		found[file.Name] = string(file.Data)
+	}
+	if len(found) != 3 || found["more.txt"] != "more" || found["own.txt"] != "own" || found["empty"] != "" {
+		t.Error(found)
+	}
+	path := filepath.Join(t.TempDir(), "never.pt")
+	_, err := tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: func(*tenon.Module) ([]tenon.File, error) { return nil, errMine }})
+	if !errors.Is(err, errMine) {
+		t.Error(err)
+	}
+	none := func(*tenon.Module) ([]tenon.File, error) { return nil, nil }
+	must(tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: none}))
+	unnamed := func(*tenon.Module) ([]tenon.File, error) { return []tenon.File{{Name: "a\x00b"}}, nil }
+	if _, err := tenon.ExportModule(module, path, &tenon.ExportOptions{Hook: unnamed}); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+func TestUncheckedExports(t *testing.T) {
+	module := scale(t)
+	check(t, module.Define("def f(self) -> int:\n  return no_such_function(1)\n"))
+	var failure *tenon.Error
+	if _, err := tenon.ExportModuleTo(module, io.Discard, nil); !errors.As(err, &failure) || failure.Details["excerpt"] == "" {
+		t.Error(err)
+	}
+	must(tenon.ExportModuleTo(module, io.Discard, &tenon.ExportOptions{Unchecked: true}))
+}
