@@ -65,7 +65,7 @@ typedef struct tenon_file {
 typedef struct tenon_file_list tenon_file_list;
 
 /**
- * Make a module without members, of a new class.
+ * Make a module of a new class, with nothing but the attribute `training`, which is True.
  * @param[in]  class_name  borrowed, "MLP" or a qualified name as "__torch__.my.MLP"; copied.
  * @param[out] out         new reference, release with tenon_module_release; untouched on failure.
  * @param[out] err         optional, see rule 2 in tenon.h.
@@ -207,7 +207,7 @@ TENON_API tenon_status tenon_module_define_types(tenon_module *module, const cha
  * @param[in]  names           borrowed array of n names of methods, in the order of their runs; copied.
  * @param[in]  n               how many; 0: none any more.
  * @param[out] err             optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such method), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. One thread at a time.
  */
 TENON_API tenon_status tenon_module_set_hooks(tenon_module *module, int before_forward, const char *const *names, size_t n,

@@ -2636,7 +2636,7 @@ extern "C" {
         nbytes: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a module without members, of a new class.
+    /**Make a module of a new class, with nothing but the attribute `training`, which is True.
  @param[in]  class_name  borrowed, "MLP" or a qualified name as "__torch__.my.MLP"; copied.
  @param[out] out         new reference, release with tenon_module_release; untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h.
@@ -2786,7 +2786,7 @@ extern "C" {
  @param[in]  names           borrowed array of n names of methods, in the order of their runs; copied.
  @param[in]  n               how many; 0: none any more.
  @param[out] err             optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such method), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
  @since 0.1. One thread at a time.*/
     pub fn tenon_module_set_hooks(
         module: *mut tenon_module,
