@@ -271,7 +271,7 @@ class Importer {
   Status read_traced_inputs() {
     if (!reader_.has("traced_inputs.pkl")) return Status::ok();
     // Their tensors have shapes and no bytes; anything else is not what PyTorch writes, and nothing needs them.
-    const Status status = traced_inputs_have_bytes_ ? Status(Code::kUnsupported, "tensors with bytes") : read_traced_values();
+    Status status = traced_inputs_have_bytes_ ? Status(Code::kUnsupported, "tensors with bytes") : read_traced_values();
     if (status.is_ok()) return status;
     package_->report.warnings.push_back("traced inputs are not kept: " + status.message());
     package_->report.dropped.emplace_back("traced_inputs.pkl");

@@ -5,7 +5,6 @@
 namespace tenon::module {
 
 using value::Value;
-using value::ValueKind;
 
 const char* member_kind_name(MemberKind kind) noexcept {
   switch (kind) {

@@ -37,7 +37,7 @@ Result<TypeRef> Renamer::rename_type(const TypeRef& type, CodeSet* around) const
     case TypeKind::kDict: return Type::dict(std::move(parts[0]), std::move(parts[1]));
     case TypeKind::kTuple: return Type::tuple(std::move(parts));
     case TypeKind::kOptional: return Type::optional(std::move(parts[0]));
-    case TypeKind::kUnion: return Type::union_of(std::move(parts));
+    case TypeKind::kUnion: return Type::union_of(parts);
     case TypeKind::kFuture: return Type::future(std::move(parts[0]));
     case TypeKind::kRRef: return Type::rref(std::move(parts[0]));
     case TypeKind::kAwait: return Type::await(std::move(parts[0]));
