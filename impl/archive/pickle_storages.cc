@@ -43,7 +43,7 @@ Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<Sc
   if (parts.size() == 6 && tree_.kind(parts[5]) != NodeKind::kNone) {
     return tree_.error(Code::kUnsupported, id, "a storage that is a view of another");
   }
-  for (const size_t i : {0, 2, 3}) {
+  for (const size_t i : {size_t{0}, size_t{2}, size_t{3}}) {
     if (tree_.kind(parts[i]) != NodeKind::kStr) return wrong(parts[i], "the kind, key or device of a storage", "a str");
   }
   if (tree_.text(parts[0]) != "storage") return wrong(parts[0], "the kind of a persistent id", "'storage'");

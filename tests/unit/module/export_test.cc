@@ -170,6 +170,33 @@ TEST(Export, TwoClassesOfOneNameAreTwo) {
   EXPECT_EQ(calls, 1U);
 }
 
+TEST(Export, ValuesFollowTheNamesOfTheirClasses) {
+  const auto part = [](const char* field, const char* member) {
+    const Ref<Module> made = must(Module::create("Part"));
+    ok(made->define_types("__torch__", std::string("class P(NamedTuple):\n  ") + field + " : int\nclass E(Enum):\n  " + member +
+                                           " = 1\nclass C:\n  " + field + " : int\n"));
+    const ValueRef point = Value::tuple({Value::of_int(3)});
+    ok(made->add_attribute("points", type("List[__torch__.P]"), Value::list(nullptr, {point, point})));
+    ok(made->add_attribute("color", type("__torch__.E"), Value::enumeration("__torch__.E", Value::of_int(1))));
+    const ValueRef object = Value::object("__torch__.C");
+    ok(object->attributes().add(field, Value::of_int(7)));
+    ok(made->add_attribute("objects", type("Dict[str, __torch__.C]"), must(Value::dict(nullptr, {{Value::of_str("k"), object}}))));
+    return made;
+  };
+  const Ref<Module> module = must(Module::create("Net"));
+  ok(module->add_submodule("a", part("x", "RED")));
+  ok(module->add_submodule("b", part("y", "BLUE")));
+  const std::vector<std::byte> bytes = exported(*module);
+  // An import checks every value against the class that its type names.
+  const Ref<Module> again = must(imported(bytes));
+  EXPECT_EQ(must(again->find("a.points")).value->declared_type()->print(), "List[__torch__.P]");
+  EXPECT_EQ(must(again->find("b.points")).value->declared_type()->print(), "List[__torch__.___torch_mangle_0.P]");
+  EXPECT_EQ(must(again->find("b.points")).value->items()[0]->class_name(), "__torch__.___torch_mangle_0.P");
+  EXPECT_EQ(must(again->find("b.color")).value->class_name(), "__torch__.___torch_mangle_0.E");
+  EXPECT_EQ((*must(again->find("b.objects")).value->find("k"))->class_name(), "__torch__.___torch_mangle_0.C");
+  EXPECT_EQ(exported(*again), bytes);
+}
+
 TEST(Export, OtherCodesConstantsAreNumberedAnew) {
   const auto part = [](float c) {
     const Ref<Module> made = must(Module::create("Part"));
