@@ -81,10 +81,10 @@ class Change(kit.TorchCase):
                 ("combined_3", "div"),
             ):
                 with self.subTest(torch=name, part=part):
-                    message = kit.refusal("combine", folder / "new.pt", folder / "neutral_10.pt", folder / f"{part}.pt")
+                    message = kit.refusal("combine", folder / "refused.pt", folder / "neutral_10.pt", folder / f"{part}.pt")
                     self.assertIn(f"uses {operator}, ", message)
                     self.assertIn("__torch__.Combined", message)
-                    self.assertFalse((folder / "new.pt").exists())
+                    self.assertFalse((folder / "refused.pt").exists())
             for parts in (
                 ("div_10", "neutral_3"),
                 ("div_8", "full_9", "neutral_3"),
