@@ -1,13 +1,13 @@
 // What a class of a code file declares, in a form that can be changed and printed again as PyTorch prints it.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "module/name_map.h"
 #include "script/class_parts.h"
 #include "script/parser.h"
 #include "value/type.h"
@@ -68,7 +68,7 @@ struct ClassBody {
   std::vector<std::string> forward_pre_hooks;
 
  private:
-  using Places = std::map<std::string, size_t, std::less<>>;
+  using Places = ByName<size_t>;
   static size_t find_in(const Places& places, std::string_view name);
   Places field_places_;
   Places method_places_;

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "module/class_body.h"
 #include "module/code_file.h"
+#include "module/name_map.h"
 #include "script/parser.h"
 #include "value/check.h"
 #include "value/value.h"
@@ -145,7 +146,7 @@ class CodeSet final : public Counted, public value::ClassTable {
   int version_ = kNewCodeVersion;
   bool is_changed_ = false;
   std::vector<std::unique_ptr<CodeFile>> files_;
-  std::map<std::string, CodeFile*, std::less<>> by_qualifier_;
+  ByName<CodeFile*> by_qualifier_;
   std::vector<value::ValueRef> constants_;
   ConstantsOrigin constants_origin_;
   const std::byte* mapped_ = nullptr;

@@ -1,7 +1,6 @@
 // One code file: its text, and the classes and functions in it once it was parsed.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "base/status.h"
 #include "module/class_body.h"
+#include "module/name_map.h"
 #include "module/once.h"
 #include "script/parser.h"
 #include "value/check.h"
@@ -81,7 +81,7 @@ class CodeFile {
     Status status;
     std::vector<std::unique_ptr<Definition>> definitions;
     std::vector<Piece> pieces;
-    std::map<std::string, Definition*, std::less<>> by_name;
+    ByName<Definition*> by_name;
   };
   Parsed& parsed() const;
   std::unique_ptr<Parsed> parse() const;

@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::string_view kCode = "code/";
 constexpr std::string_view kCodeEnd = ".py";
+constexpr std::string_view kConstants = "constants/";
 constexpr std::string_view kExtra = "extra/";
 constexpr std::string_view kTracedInputs = "traced_inputs/";
 
@@ -179,7 +180,7 @@ class Importer {
     static constexpr std::string_view kKnown[] = {"data.pkl",        "constants.pkl",      "version",
                                                   ".data/version",   "byteorder",          ".data/serialization_id",
                                                   ".format_version", ".storage_alignment", "traced_inputs.pkl"};
-    return name.starts_with("data/") || name.starts_with("constants/") ||
+    return name.starts_with("data/") || name.starts_with(kConstants) ||
            std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
   }
 
@@ -204,7 +205,7 @@ class Importer {
     read.record = record_name;
     TENON_ASSIGN(const PickleTree tree, archive::read_pickle(bytes, read));
     archive::ToValuesOptions to_values;
-    to_values.find_storage = storages_.finder(directory, tree);
+    to_values.find_storage = storages_.finder(directory, tree, directory == kConstants);
     to_values.check_class = [this](std::string_view name) { return check_class(name); };
     to_values.limits = options_.pickle_limits;
     return archive::pickle_to_values(tree, to_values);
@@ -231,7 +232,7 @@ class Importer {
   }
 
   Status read_constants() {
-    TENON_ASSIGN(archive::UnpickledValue constants, read_values("constants.pkl", "constants/"));
+    TENON_ASSIGN(archive::UnpickledValue constants, read_values("constants.pkl", std::string(kConstants)));
     if (!constants.root->is(ValueKind::kTuple)) {
       return Status(Code::kCorrupt, format("constants.pkl: a %s, and no tuple", value::value_kind_name(constants.root->kind())))
           .with("record", "constants.pkl");
@@ -245,7 +246,7 @@ class Importer {
     }
     CodeSet::ConstantsOrigin origin;
     origin.memoised = std::move(constants.memoised);
-    origin.keys = storages_.keys("constants/");
+    origin.keys = storages_.keys();
     code_->set_constants(std::move(values), std::move(origin));
     return Status::ok();
   }

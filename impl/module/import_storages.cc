@@ -52,8 +52,12 @@ void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each) {
 
 }  // namespace
 
-archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree) {
-  return [this, directory = std::move(directory), &tree](const PickledStorage& wanted) { return find(directory, wanted, tree); };
+archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree, bool keep_keys) {
+  return [this, directory = std::move(directory), &tree, keep_keys](const PickledStorage& wanted) -> Result<StorageValueRef> {
+    TENON_ASSIGN(StorageValueRef found, find(directory + std::string(wanted.key), wanted, tree));
+    if (keep_keys) keys_[found->key()] = std::string(wanted.key);
+    return found;
+  };
 }
 
 const std::byte* ArchiveStorages::mapped_base() const noexcept {
@@ -61,10 +65,9 @@ const std::byte* ArchiveStorages::mapped_base() const noexcept {
   return reader_->source()->is_file() ? reader_->source()->base() : nullptr;
 }
 
-Result<StorageValueRef> ArchiveStorages::find(const std::string& directory, const PickledStorage& wanted, const PickleTree& tree) {
+Result<StorageValueRef> ArchiveStorages::find(const std::string& name, const PickledStorage& wanted, const PickleTree& tree) {
   const ScalarTypeInfo& type = value::scalar_type_info(wanted.type);
   if (wanted.device == "meta") return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
-  const std::string name = directory + std::string(wanted.key);
   const std::string known_as = name + ":" + std::string(type.name) + ":" + std::to_string(wanted.numel);
   if (const auto found = known_.find(known_as); found != known_.end()) return found->second;
   const ZipRecord* const record = reader_->find(name);
@@ -81,7 +84,6 @@ Result<StorageValueRef> ArchiveStorages::find(const std::string& directory, cons
     TENON_ASSIGN(bytes, open(*record, nbytes, type));
   }
   TENON_ASSIGN(StorageValueRef made, StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, wanted.device));
-  keys_[directory][made->key()] = std::string(wanted.key);
   known_.emplace(known_as, made);
   return made;
 }

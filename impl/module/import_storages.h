@@ -10,6 +10,7 @@
 #include "archive/zip_reader.h"
 #include "base/status.h"
 #include "module/import.h"
+#include "module/name_map.h"
 
 namespace tenon::module {
 
@@ -20,15 +21,15 @@ class ArchiveStorages {
       : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report) {}
 
   // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
-  archive::FindStorage finder(std::string directory, const archive::PickleTree& tree);
+  archive::FindStorage finder(std::string directory, const archive::PickleTree& tree, bool keep_keys);
   // Of the mapping of the file that views are in; null: there is none.
   const std::byte* mapped_base() const noexcept;
-  // By storage: the key in that directory.
+  // By storage: the key in that directory, if the finder was to keep them.
   using Keys = std::map<value::StorageKey, std::string>;
-  const Keys& keys(const std::string& directory) { return keys_[directory]; }
+  const Keys& keys() const noexcept { return keys_; }
 
  private:
-  Result<value::StorageValueRef> find(const std::string& directory, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
+  Result<value::StorageValueRef> find(const std::string& name, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
   Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, uint64_t nbytes, const value::ScalarTypeInfo& type);
   Result<Ref<storage::Storage>> view(const archive::ZipRecord& record, uint64_t nbytes);
   Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, const value::ScalarTypeInfo& type, bool into_private);
@@ -39,8 +40,8 @@ class ArchiveStorages {
   ImportReport* report_;
   Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed
   std::byte* private_base_ = nullptr;
-  std::map<std::string, value::StorageValueRef> known_;  // by record and element type
-  std::map<std::string, Keys> keys_;
+  ByName<value::StorageValueRef> known_;  // by record, element type and number of elements
+  Keys keys_;
 };
 
 }  // namespace tenon::module

@@ -129,9 +129,9 @@ TEST(Build, TheClassIsPrintedAsPyTorchPrintsIt) {
 
 TEST(Build, ConstantsDoNotRequireGradients) {
   const Ref<Module> module = must(Module::create("Net"));
-  const value::TensorValue& plain = *floats({1})->as_tensor();
+  const ValueRef plain = floats({1});
   value::StridedSpec spec;
-  spec.storage = plain.storage();
+  spec.storage = plain->as_tensor()->storage();
   spec.sizes = {1};
   spec.strides = {1};
   spec.requires_grad = true;
