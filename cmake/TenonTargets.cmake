@@ -4,6 +4,10 @@
 # quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_SMALL_FOLDERS value archive script module)
+if(TENON_SANITIZE)
+  # What is written out for each check grows with the optimiser, and takes longer to compile than these rooms' tests take to run.
+  set(TENON_SMALL -O0)
+endif()
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -15,8 +19,10 @@ if(PROJECT_IS_TOP_LEVEL)
     find_program(TENON_CCACHE NAMES ccache)
     mark_as_advanced(TENON_CCACHE)
     if(TENON_CCACHE)
-      set(CMAKE_C_COMPILER_LAUNCHER "${TENON_CCACHE}")
-      set(CMAKE_CXX_COMPILER_LAUNCHER "${TENON_CCACHE}")
+      # For the precompiled header of the tests.
+      set(launcher "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${TENON_CCACHE}")
+      set(CMAKE_C_COMPILER_LAUNCHER "${launcher}")
+      set(CMAKE_CXX_COMPILER_LAUNCHER "${launcher}")
     endif()
   endif()
 endif()
@@ -48,6 +54,10 @@ function(tenon_compile_library_options target)
   # So that the linker can leave out what nobody calls: the library is to be small.
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections "$<$<CONFIG:Release>:-O2>")
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
+  if(TENON_PRECOMPILE_HEADERS)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex>
+      <optional> <span> <string> <string_view> <unordered_map> <utility> <vector>)
+  endif()
 endfunction()
 
 # One object library for each folder of impl, which names the folders it may use: those above it in impl/LAYERS. They share one

@@ -13,6 +13,8 @@ TENON_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 TENON_BUILD="$TENON_ROOT/build"
 # Tests that run as another uid must be able to read what is built.
 umask 022
+# What one build folder compiled serves another one with the same options: the tests of packages compile the library many times.
+export CCACHE_NOHASHDIR=1
 
 tenon_step() { printf '\n[%4ds] %s\n' "$SECONDS" "$*"; }
 
@@ -215,7 +217,7 @@ tenon_wheel() {
     rm -rf "$TENON_BUILD/wheel"
     mkdir -p "$TENON_BUILD/wheel"
     # The build's own requirements are in build/venv already. A build folder of its own, so that a change compiles what changed.
-    PATH="$TENON_BUILD/venv/bin:$PATH" SKBUILD_BUILD_DIR="$TENON_BUILD/python" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
+    PATH="$TENON_BUILD/venv/bin:$PATH" SKBUILD_BUILD_DIR="$TENON_BUILD/python" CCACHE_BASEDIR="$TENON_ROOT" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
       tenon_quietly "$TENON_BUILD/wheel.log" "$TENON_PYTHON" -m pip wheel --disable-pip-version-check --no-input --no-deps \
       --no-build-isolation --wheel-dir "$TENON_BUILD/wheel" "$TENON_ROOT/wrappers/python"
     echo "$key" >"$TENON_BUILD/wheel/key"

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Asks, in the PyTorch that runs this, whether what the agent changed computes what it should.
 
-usage: check_changed.py added OLD NEW NUMBER    all float parameters of NEW are those of OLD and the number
-       check_changed.py twice OLD NEW           NEW returns twice what OLD returns
-       check_changed.py combined NEW PART...    NEW returns the tuple of what the parts return
-       check_changed.py swapped OLD PATH OTHER NEW    OLD with OTHER at PATH is NEW
+A line of standard input is a question, its words with tabs between them; the answer is a line of JSON, "good" or what is wrong.
+    added OLD NEW NUMBER          all float parameters of NEW are those of OLD and the number
+    twice OLD NEW                 NEW returns twice what OLD returns
+    combined NEW PART...          NEW returns the tuple of what the parts return
+    swapped OLD PATH OTHER NEW    OLD with OTHER at PATH is NEW
 """
 
+import json
 import sys
+import traceback
 
 import torch
 
@@ -23,8 +26,7 @@ def same(a, b) -> bool:
     return a.dtype == b.dtype and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
 
 
-def main() -> int:
-    task, *rest = sys.argv[1:]
+def check(task: str, *rest: str) -> None:
     if task == "added":
         old, new = (torch.jit.load(path) for path in rest[:2])
         with torch.no_grad():
@@ -46,15 +48,20 @@ def main() -> int:
         for part, one in zip(parts, found, strict=True):
             assert same(output(part, x), one), (output(part, x), one)
     else:
+        assert task == "swapped"
         old, path, other, new = rest
         whole, part = torch.jit.load(old), torch.jit.load(other)
         expected = INPUT
         for name, child in whole.named_children():
             expected = (part if name == path else child)(expected)
         assert same(expected, output(torch.jit.load(new), INPUT))
-    print("good")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    for line in sys.stdin:
+        try:
+            check(*line.rstrip("\n").split("\t"))
+            answer = "good"
+        except Exception:
+            answer = traceback.format_exc()
+        print(json.dumps(answer), flush=True)

@@ -6,14 +6,13 @@ set -euo pipefail
 work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-packages.XXXXXX")"
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 
-# The compiler's cache, if there is one, knows the library from elsewhere: the paths in $work are another one's in each run.
+# The compiler's cache, if there is one, knows the library from elsewhere: the paths in $work are another one's in each run. With the build's
+# folder two levels below the repository, and the build type of tools/setup.sh's wheel, what was compiled for that serves here.
 if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1
 fi
 
-# What the packages are asked is whether they build and run, not how fast: the optimiser would be most of the time. The wheel of the other
-# tests is built as a user's is.
-export CMAKE_BUILD_TYPE=None SKBUILD_CMAKE_BUILD_TYPE=None
+export CMAKE_BUILD_TYPE=Release
 
 fail() {
   echo "FAIL: $*" >&2

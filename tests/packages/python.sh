@@ -11,9 +11,9 @@ unset PYTHONPATH
 export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
 # Both cases compile the same files in the same places, so that a compiler's cache serves the second.
-export TMPDIR="$work/tmp" SKBUILD_BUILD_DIR="$work/build"
-mkdir "$TMPDIR"
 repository="$work/package/core"
+export TMPDIR="$work/tmp" SKBUILD_BUILD_DIR="$repository/build/python"
+mkdir "$TMPDIR"
 copy_repository "$repository"
 readme="$work/README.md"
 cp "$repository/wrappers/python/README.md" "$readme"
@@ -31,12 +31,11 @@ else
   [[ "$(echo "$work"/sdist/*)" == "$sdist" ]] || fail "not one sdist of this version: $(ls "$work/sdist")"
   mkdir "$work/package"
   tar -x -f "$sdist" -C "$work/package" --strip-components 1
-  rm -rf "$work/build"
   logged "$TENON_PYTHON" -m venv "$work/user"
   logged "$work/user/bin/pip" wheel --no-deps --wheel-dir "$work/wheel" "$work/package"
   logged "$work/user/bin/pip" install "$work"/wheel/libtenon-*.whl
 fi
-rm -rf "$work/package" "$work/build"
+rm -rf "$work/package"
 
 mkdir "$work/empty"
 cd "$work/empty"
