@@ -68,8 +68,6 @@ const std::byte* ArchiveStorages::mapped_base() const noexcept {
 Result<StorageValueRef> ArchiveStorages::find(const std::string& name, const PickledStorage& wanted, const PickleTree& tree) {
   const ScalarTypeInfo& type = value::scalar_type_info(wanted.type);
   if (wanted.device == "meta") return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
-  const std::string known_as = name + ":" + std::string(type.name) + ":" + std::to_string(wanted.numel);
-  if (const auto found = known_.find(known_as); found != known_.end()) return found->second;
   const ZipRecord* const record = reader_->find(name);
   if (record == nullptr) return tree.error(Code::kCorrupt, wanted.node, format("there is no record %.300s", name.c_str()));
   uint64_t nbytes = 0;
@@ -81,35 +79,39 @@ Result<StorageValueRef> ArchiveStorages::find(const std::string& name, const Pic
   }
   Ref<Storage> bytes;
   if (nbytes != 0) {
-    TENON_ASSIGN(bytes, open(*record, nbytes, type));
+    TENON_ASSIGN(bytes, open(name, *record, type));
   }
-  TENON_ASSIGN(StorageValueRef made, StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, wanted.device));
-  known_.emplace(known_as, made);
-  return made;
+  return StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, wanted.device);
 }
 
-Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, uint64_t nbytes, const ScalarTypeInfo& type) {
+Result<Ref<Storage>> ArchiveStorages::open(const std::string& name, const ZipRecord& record, const ScalarTypeInfo& type) {
   const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
-  const bool swap = foreign_endian_ && number_nbytes(type) > 1;
-  const bool misaligned = !record.deflated && address % std::max<uint64_t>(number_nbytes(type), 1) != 0;
+  const uint64_t each = std::max<uint64_t>(number_nbytes(type), 1);
+  const bool swap = foreign_endian_ && each > 1;
+  const bool misaligned = !record.deflated && address % each != 0;
+  const bool has_views = options_->tensors == Tensors::kMap || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file());
+  const bool in_place = !record.deflated && !misaligned && !swap && has_views;
+  // However often a pickle mentions a record, it is copied once for each order of bytes.
+  const std::string key = in_place ? name : name + (swap ? ":swapped " + std::to_string(each) : ":filled");
+  if (const auto found = opened_.find(key); found != opened_.end()) return found->second;
   if (record.deflated) ++report_->compressed;
   if (misaligned) ++report_->misaligned;
   if (swap) ++report_->foreign_endian;
-  const bool in_place = !record.deflated && !misaligned && !swap;
-  if (in_place && (options_->tensors == Tensors::kMap || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file())))
-    return view(record, nbytes);
-  return fill(record, type, options_->tensors != Tensors::kFill);
+  TENON_ASSIGN(Ref<Storage> made, in_place ? view(record) : fill(record, swap ? each : 1, options_->tensors != Tensors::kFill));
+  opened_.emplace(key, made);
+  return made;
 }
 
-Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record, uint64_t nbytes) {
+Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record) {
   ++report_->mapped_tensors;
-  report_->mapped_nbytes += nbytes;
+  report_->mapped_nbytes += record.nbytes;
   storage::StorageOptions options;
+  options.sealed = !reader_->source()->is_file();
   if (options_->tensors == Tensors::kMap) {
     options.read_only = true;
     const archive::ZipSource* const source = reader_->source().get();
     void* const data = const_cast<std::byte*>(source->base()) + record.data_offset;
-    return Storage::wrap(data, nbytes, release_counted, keep(source), options);
+    return Storage::wrap(data, record.nbytes, release_counted, keep(source), options);
   }
   if (!private_mapping_) {
     const auto& file = static_cast<const archive::FileMapping&>(*reader_->source());
@@ -118,10 +120,10 @@ Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record, uint64_t nby
     private_base_ = made->base();
     private_mapping_ = Ref<const Counted>::share(made.get());
   }
-  return Storage::wrap(private_base_ + record.data_offset, nbytes, release_counted, keep(private_mapping_.get()), options);
+  return Storage::wrap(private_base_ + record.data_offset, record.nbytes, release_counted, keep(private_mapping_.get()), options);
 }
 
-Result<Ref<Storage>> ArchiveStorages::fill(const ZipRecord& record, const ScalarTypeInfo& type, bool into_private) {
+Result<Ref<Storage>> ArchiveStorages::fill(const ZipRecord& record, uint64_t swap_nbytes, bool into_private) {
   ++report_->filled_tensors;
   report_->filled_nbytes += record.nbytes;
   storage::StorageOptions options = options_->storage;
@@ -129,17 +131,17 @@ Result<Ref<Storage>> ArchiveStorages::fill(const ZipRecord& record, const Scalar
     options = {};
     options.is_private = true;
   }
-  const bool swap = foreign_endian_ && number_nbytes(type) > 1;
   if (options.mode == memory::Mode::kFrozen && !options.is_private) {
     // Nobody writes such memory, so the bytes are whole before it is made.
-    TENON_ASSIGN(std::vector<std::byte> bytes, reader_->read(record));
-    if (swap) swap_numbers(bytes.data(), bytes.size(), number_nbytes(type));
+    std::vector<std::byte> bytes(record.nbytes);
+    TENON_TRY(reader_->read_into(record, bytes.data()));
+    swap_numbers(bytes.data(), bytes.size(), swap_nbytes);
     return Storage::create_from(options, bytes.data(), bytes.size());
   }
   TENON_ASSIGN(Ref<Storage> storage, Storage::create(options, record.nbytes));
   TENON_ASSIGN(std::byte * data, storage->data_mut());
   TENON_TRY(reader_->read_into(record, data));
-  if (swap) swap_numbers(data, record.nbytes, number_nbytes(type));
+  swap_numbers(data, record.nbytes, swap_nbytes);
   return storage;
 }
 

@@ -30,9 +30,10 @@ class ArchiveStorages {
 
  private:
   Result<value::StorageValueRef> find(const std::string& name, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
-  Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, uint64_t nbytes, const value::ScalarTypeInfo& type);
-  Result<Ref<storage::Storage>> view(const archive::ZipRecord& record, uint64_t nbytes);
-  Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, const value::ScalarTypeInfo& type, bool into_private);
+  Result<Ref<storage::Storage>> open(const std::string& name, const archive::ZipRecord& record, const value::ScalarTypeInfo& type);
+  Result<Ref<storage::Storage>> view(const archive::ZipRecord& record);
+  // `swap_nbytes`: of the numbers whose bytes are turned round; 1: of none.
+  Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes, bool into_private);
 
   const archive::ZipReader* reader_;
   const ImportOptions* options_;
@@ -40,7 +41,7 @@ class ArchiveStorages {
   ImportReport* report_;
   Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed
   std::byte* private_base_ = nullptr;
-  ByName<value::StorageValueRef> known_;  // by record, element type and number of elements
+  ByName<Ref<storage::Storage>> opened_;
   Keys keys_;
 };
 

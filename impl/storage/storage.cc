@@ -206,6 +206,7 @@ Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction 
   storage->read_only_ = options.read_only;
   storage->private_->release = release;
   storage->private_->context = context;
+  storage->private_->sealed = options.sealed;
   return storage;
 }
 
@@ -283,7 +284,7 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   if (read_only_ && !filling) return data_mut().status();
   // An unsealed file can be cut short at any time, and then a store is a SIGBUS where pwrite would make the file grow again; FROZEN has no
   // writable mapping.
-  if (filling || !is_sealed()) {
+  if (filling || (segment_ && !segment_->sealed())) {
     TENON_TRY(segment_->write_through_fd(this->offset() + offset, data, nbytes, false));
   } else {
     std::memcpy(data_ + offset, data, nbytes);
@@ -295,7 +296,7 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
 Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
   if (nbytes == 0) return Status::ok();
-  if (is_sealed()) {
+  if (!segment_ || segment_->sealed()) {
     std::memcpy(data, data_ + offset, nbytes);
   } else {
     TENON_TRY(segment_->read_through_fd(this->offset() + offset, data, nbytes));

@@ -27,6 +27,7 @@ struct StorageOptions {
   bool is_private = false;
   bool zeroed = false;
   bool read_only = false;  // wrap() only
+  bool sealed = true;      // wrap() only: false for a file's bytes, which somebody may cut short
   uint64_t alignment = memory::kBlockAlignment;
   memory::Arena* arena = nullptr;  // null: the default home of the mode
   os::Wait wait{.timeout_ns = 0};  // for room in the arena
@@ -69,7 +70,7 @@ class Storage : public memory::Leased {
   bool is_private() const noexcept { return kind_ == Kind::kPrivate; }
   bool is_read_only() const noexcept { return read_only_; }
   bool is_shared() const noexcept { return kind_ != Kind::kPrivate; }
-  bool is_sealed() const noexcept { return !segment_ || segment_->sealed(); }
+  bool is_sealed() const noexcept { return segment_ ? segment_->sealed() : kind_ != Kind::kPrivate || private_->sealed; }
   bool is_own() const noexcept { return !segment_ || segment_->own(); }
   const Ref<Segment>& segment() const noexcept { return segment_; }
   uint64_t offset() const noexcept { return segment_ && data_ != nullptr ? static_cast<uint64_t>(data_ - segment_->base()) : 0; }
@@ -116,6 +117,7 @@ class Storage : public memory::Leased {
     void* context = nullptr;
     memory::Lease lease;  // of a copy-on-write opening, whose untouched pages are still the lender's
     bool movable = false;
+    bool sealed = true;
     std::atomic<bool> handed_out{false};
   };
   enum class Kind : uint8_t { kEmpty, kOwn, kOpened, kPrivate };

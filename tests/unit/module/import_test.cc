@@ -127,6 +127,20 @@ TEST(Import, MisalignedAndForeignTensorsAreFilled) {
   EXPECT_EQ(misaligned, 3U);
 }
 
+// As torch.load reads it; and however often a pickle mentions a record, it is copied once.
+TEST(Import, OneKeyIsOneStorage) {
+  const std::string code = "class M(Module):\n  a : Tensor\n  b : Tensor\n";
+  const std::string root =
+      pickled_object("M", pickled_text("a") + pickled_tensor("0", 2, 2) + pickled_text("b") + pickled_tensor("0", 1, 1));
+  const std::vector<std::byte> bytes = made_archive(code, root, {{"data/0", kFloats}});
+  for (const Tensors tensors : {Tensors::kMap, Tensors::kFill}) {
+    const Ref<Module> module = must(imported(bytes, with_tensors(tensors)));
+    EXPECT_EQ(must(module->find("a")).value->as_tensor()->storage()->bytes().get(),
+              must(module->find("b")).value->as_tensor()->storage()->bytes().get());
+    EXPECT_EQ(module->package().report.mapped_tensors + module->package().report.filled_tensors, 1U);
+  }
+}
+
 TEST(Import, MemoryIsReleasedWithTheLastView) {
   const std::vector<std::byte> bytes = made_archive(kCode, two(pickled_tensor("0", 2, 2), "K\x05"), {{"data/0", kFloats}});
   int released = 0;
@@ -160,17 +174,20 @@ TEST_F(ImportFile, AccessIsWhatWasAskedFor) {
   const auto storage_of = [](const Ref<Module>& module) { return must(module->find("w")).value->as_tensor()->storage()->bytes(); };
   const Ref<Module> mapped = must(import_module(path_, {}));
   EXPECT_TRUE(storage_of(mapped)->is_read_only());
+  EXPECT_FALSE(storage_of(mapped)->is_sealed());
   refused(storage_of(mapped)->data_mut(), Code::kPermission, {});
 
   const Ref<Module> own = must(import_module(path_, with_tensors(Tensors::kMapPrivate)));
   *must(storage_of(own)->data_mut()) = std::byte{9};
   EXPECT_EQ(*storage_of(mapped)->data(), std::byte{1});
+  EXPECT_FALSE(storage_of(own)->is_sealed());
 
   ImportOptions fill = with_tensors(Tensors::kFill);
   for (const memory::Mode mode : {memory::Mode::kShared, memory::Mode::kLenderWrites, memory::Mode::kFrozen}) {
     fill.storage.mode = mode;
     const Ref<Module> filled = must(import_module(path_, fill));
     EXPECT_TRUE(storage_of(filled)->is_shared());
+    EXPECT_TRUE(storage_of(filled)->is_sealed());
     EXPECT_EQ(storage_of(filled)->mode(), mode);
     EXPECT_EQ(std::memcmp(storage_of(filled)->data(), kFloats.data(), 8), 0);
     EXPECT_EQ(filled->package().report.filled_tensors, 1U);
