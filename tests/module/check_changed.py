@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Asks, in the PyTorch that runs this, whether what the agent changed computes what it should.
 
-A line of standard input is a question, its words with tabs between them; the answer is a line of JSON, "good" or what is wrong.
+A line of standard input is a question, its words with tabs between them; the answer is a line of
+JSON behind "answer: ", "good" or what is wrong. What a module prints comes before it.
     added OLD NEW NUMBER          all float parameters of NEW are those of OLD and the number
     twice OLD NEW                 NEW returns twice what OLD returns
     combined NEW PART...          NEW returns the tuple of what the parts return
@@ -64,4 +65,4 @@ if __name__ == "__main__":
             answer = "good"
         except Exception:
             answer = traceback.format_exc()
-        print(json.dumps(answer), flush=True)
+        print("\nanswer:", json.dumps(answer), flush=True)
