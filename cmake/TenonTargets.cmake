@@ -49,8 +49,6 @@ function(tenon_compile_library_options target)
   set_target_properties(${target} PROPERTIES
     POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_definitions(${target} PRIVATE TENON_BUILDING)
-  # No path of the machine that built it in the library.
-  target_compile_options(${target} PRIVATE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
   # So that the linker can leave out what nobody calls: the library is to be small.
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections "$<$<CONFIG:Release>:-O2>")
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
