@@ -20,8 +20,8 @@ std::string inflate() {
   const std::unique_ptr<libdeflate_decompressor, Free> decompressor(libdeflate_alloc_decompressor());
   if (!decompressor) throw std::bad_alloc();
   std::string text(kSchemaTableNbytes, '\0');
-  const libdeflate_result result = libdeflate_deflate_decompress(
-      decompressor.get(), kSchemaTableDeflated, kSchemaTableDeflatedNbytes, text.data(), text.size(), nullptr);
+  const libdeflate_result result = libdeflate_deflate_decompress(decompressor.get(), kSchemaTableDeflated, kSchemaTableDeflatedNbytes,
+                                                                 text.data(), text.size(), nullptr);
   if (result != LIBDEFLATE_SUCCESS) std::abort();  // the data is ours. An assert would put this machine's paths into the library
   return text;
 }
