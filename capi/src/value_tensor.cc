@@ -11,6 +11,7 @@
 #include "boundary.h"
 #include "handles.h"
 #include "tensor/layout.h"
+#include "value/tensor_checks.h"
 
 using namespace tenon::capi;
 using tenon::Code;
@@ -64,10 +65,14 @@ Result<TensorValueRef> part_of(const tenon_value* value, const char* name) {
   return object(value)->as_tensor();
 }
 
-Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, ScalarType type, std::string_view device) {
+Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, const StridedSpec& strided, ScalarType type) {
+  const std::string_view device = spec.device != nullptr ? spec.device : "cpu";
   uint64_t numel = spec.storage_numel;
   Ref<Storage> bytes;
-  if (spec.storage != nullptr) {
+  if (spec.storage == nullptr && numel == 0 && device == "meta") {
+    // PyTorch 2.15 refuses a tensor on meta whose storage is too short, though there are no bytes.
+    numel = tenon::value::needed_numel(type, strided).value_or(0);
+  } else if (spec.storage != nullptr) {
     bytes = Ref<Storage>::share(object(spec.storage));
     if (numel == 0 && spec.storage_offset <= bytes->nbytes()) {
       numel = (bytes->nbytes() - spec.storage_offset) / tenon::value::scalar_type_info(type).nbytes;
@@ -107,7 +112,7 @@ Result<TensorValueRef> strided_of(const tenon_value_tensor_spec& spec) {
   strided.is_conj = (spec.flags & TENON_TENSOR_CONJ) != 0;
   strided.is_neg = (spec.flags & TENON_TENSOR_NEG) != 0;
   TENON_ASSIGN(strided.quantizer, quantizer_of(spec));
-  TENON_ASSIGN(strided.storage, storage_of(spec, *type, spec.device != nullptr ? spec.device : "cpu"));
+  TENON_ASSIGN(strided.storage, storage_of(spec, strided, *type));
   return TensorValue::create(std::move(strided));
 }
 

@@ -1,5 +1,6 @@
 #include "archive/pickle_machine.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tenon::archive {
@@ -30,10 +31,7 @@ Result<PickleTree> PickleMachine::run() {
   if (bytes_.empty() || static_cast<Opcode>(bytes_[0]) != Opcode::kProto) {
     return error(Code::kCorrupt, "this is no pickle: it does not begin with PROTO");
   }
-  for (;;) {
-    TENON_ASSIGN(const bool more, step());
-    if (!more) break;
-  }
+  for (bool more = true; more;) TENON_TRY(step(&more));
   TENON_TRY(finish());
   return std::move(tree_);
 }
@@ -46,63 +44,63 @@ Status PickleMachine::finish() {
   return Status::ok();
 }
 
-Result<bool> PickleMachine::step() {
+Status PickleMachine::unknown_opcode(uint8_t byte) const {
+  if (opcode_name(byte) == nullptr) return error(Code::kCorrupt, format("0x%02x is no opcode", byte));
+  return error(Code::kUnsupported, "PyTorch reads no such opcode in a module archive");
+}
+
+Status PickleMachine::step(bool* more) {
   opcode_at_ = cursor_;
   if (cursor_ >= bytes_.size()) return error(Code::kCorrupt, "the pickle ends without STOP");
   const auto byte = static_cast<uint8_t>(bytes_[cursor_++]);
-  if (opcode_name(byte) == nullptr) return error(Code::kCorrupt, format("0x%02x is no opcode", byte));
-  if (options_.dialect == PickleDialect::kModule && !opcode_in_module_dialect(byte)) {
-    return error(Code::kUnsupported, "PyTorch reads no such opcode in a module archive");
-  }
+  const bool known = options_.dialect == PickleDialect::kModule ? opcode_in_module_dialect(byte) : opcode_name(byte) != nullptr;
+  if (!known) return unknown_opcode(byte);
   const auto opcode = static_cast<Opcode>(byte);
-  Status status;
   switch (opcode) {
-    case Opcode::kStop: return false;
-    case Opcode::kProto: status = read_protocol(); break;
-    case Opcode::kFrame: status = read_frame(); break;
-    case Opcode::kMark: marks_.push_back(stack_.size()); break;
+    case Opcode::kStop: *more = false; return Status::ok();
+    case Opcode::kProto: return read_protocol();
+    case Opcode::kFrame: return read_frame();
+    case Opcode::kMark: marks_.push_back(stack_.size()); return Status::ok();
     case Opcode::kPop:
       // Python's pickler ends a tuple that contains itself so.
       if (!marks_.empty() && marks_.back() == stack_.size()) {
         marks_.pop_back();
-      } else {
-        NodeId ignored = kNoNode;
-        status = pop(&ignored);
+        return Status::ok();
       }
-      break;
+      if (!has(1)) return missing_values();
+      stack_.pop_back();
+      return Status::ok();
     case Opcode::kPopMark: {
       size_t begin = 0;
-      status = pop_mark(&begin);
-      if (status.is_ok()) stack_.resize(begin);
-      break;
+      if (!pop_mark(&begin)) return missing_mark();
+      stack_.resize(begin);
+      return Status::ok();
     }
-    case Opcode::kDup: {
-      NodeId top = kNoNode;
-      status = pop(&top);
-      if (status.is_ok()) stack_.insert(stack_.end(), 2, top);
-      break;
-    }
+    case Opcode::kDup:
+      if (!has(1)) return missing_values();
+      stack_.push_back(stack_.back());
+      return Status::ok();
     case Opcode::kNone:
     case Opcode::kNewTrue:
     case Opcode::kNewFalse:
     case Opcode::kBinInt:
     case Opcode::kBinInt1:
     case Opcode::kBinInt2:
-    case Opcode::kBinFloat: status = read_scalar(opcode); break;
-    case Opcode::kLong1: status = read_integer(1); break;
-    case Opcode::kLong4: status = read_integer(4); break;
+    case Opcode::kBinFloat: return read_scalar(opcode);
+    case Opcode::kLong1: return read_integer(1);
+    case Opcode::kLong4: return read_integer(4);
     // Python 2's str. What it holds in a checkpoint are names.
     case Opcode::kShortBinString:
-    case Opcode::kShortBinUnicode: status = read_text(NodeKind::kStr, 1); break;
+    case Opcode::kShortBinUnicode: return read_text(NodeKind::kStr, 1);
     case Opcode::kBinString:
-    case Opcode::kBinUnicode: status = read_text(NodeKind::kStr, 4); break;
-    case Opcode::kBinUnicode8: status = read_text(NodeKind::kStr, 8); break;
-    case Opcode::kShortBinBytes: status = read_text(NodeKind::kBytes, 1); break;
-    case Opcode::kBinBytes: status = read_text(NodeKind::kBytes, 4); break;
+    case Opcode::kBinUnicode: return read_text(NodeKind::kStr, 4);
+    case Opcode::kBinUnicode8: return read_text(NodeKind::kStr, 8);
+    case Opcode::kShortBinBytes: return read_text(NodeKind::kBytes, 1);
+    case Opcode::kBinBytes: return read_text(NodeKind::kBytes, 4);
     case Opcode::kBinBytes8:
-    case Opcode::kByteArray8: status = read_text(NodeKind::kBytes, 8); break;
+    case Opcode::kByteArray8: return read_text(NodeKind::kBytes, 8);
     case Opcode::kGlobal:
-    case Opcode::kStackGlobal: status = read_global(); break;
+    case Opcode::kStackGlobal: return read_global();
     case Opcode::kEmptyTuple:
     case Opcode::kTuple:
     case Opcode::kTuple1:
@@ -113,67 +111,61 @@ Result<bool> PickleMachine::step() {
     case Opcode::kEmptyDict:
     case Opcode::kDict:
     case Opcode::kEmptySet:
-    case Opcode::kFrozenSet: status = read_container(opcode); break;
+    case Opcode::kFrozenSet: return read_container(opcode);
     case Opcode::kAppend:
     case Opcode::kAppends:
     case Opcode::kSetItem:
     case Opcode::kSetItems:
-    case Opcode::kAddItems: status = read_addition(opcode); break;
+    case Opcode::kAddItems: return read_addition(opcode);
     case Opcode::kReduce:
     case Opcode::kNewObj:
     case Opcode::kNewObjEx:
-    case Opcode::kBinPersId: status = read_call(opcode); break;
-    case Opcode::kBuild: status = read_build(); break;
+    case Opcode::kBinPersId: return read_call(opcode);
+    case Opcode::kBuild: return read_build();
     case Opcode::kBinPut:
     case Opcode::kLongBinPut:
     case Opcode::kMemoize:
     case Opcode::kBinGet:
-    case Opcode::kLongBinGet: status = read_memo(opcode); break;
-    default: status = error(Code::kUnsupported, "no pickler of protocol 2 or later writes this, or it needs what is not in the pickle");
+    case Opcode::kLongBinGet: return read_memo(opcode);
+    default: return error(Code::kUnsupported, "no pickler of protocol 2 or later writes this, or it needs what is not in the pickle");
   }
-  if (!status.is_ok()) return status;
-  return true;
 }
 
 Status PickleMachine::read_container(Opcode opcode) {
   size_t begin = stack_.size();
   switch (opcode) {
-    case Opcode::kEmptyTuple: return push_list(NodeKind::kTuple, {});
-    case Opcode::kEmptyList: return push_list(NodeKind::kList, {});
-    case Opcode::kEmptyDict: return push_list(NodeKind::kDict, {});
-    case Opcode::kEmptySet: return push_list(NodeKind::kSet, {});
+    case Opcode::kEmptyTuple: return push_list(NodeKind::kTuple, begin);
+    case Opcode::kEmptyList: return push_list(NodeKind::kList, begin);
+    case Opcode::kEmptyDict: return push_list(NodeKind::kDict, begin);
+    case Opcode::kEmptySet: return push_list(NodeKind::kSet, begin);
     case Opcode::kTuple1:
     case Opcode::kTuple2:
     case Opcode::kTuple3: {
       const size_t count = static_cast<size_t>(opcode) - static_cast<size_t>(Opcode::kTuple1) + 1;
-      const size_t floor = marks_.empty() ? 0 : marks_.back();
-      if (stack_.size() - floor < count) return error(Code::kCorrupt, "the stack has too few values");
-      return push_list(NodeKind::kTuple, pop_from(begin - count));
+      if (!has(count)) return missing_values();
+      return push_list(NodeKind::kTuple, begin - count);
     }
     default: break;
   }
-  TENON_TRY(pop_mark(&begin));
+  if (!pop_mark(&begin)) return missing_mark();
   if (opcode == Opcode::kDict && (stack_.size() - begin) % 2 != 0) return error(Code::kCorrupt, "a key without its value");
   const NodeKind kind = opcode == Opcode::kTuple  ? NodeKind::kTuple
                         : opcode == Opcode::kList ? NodeKind::kList
                         : opcode == Opcode::kDict ? NodeKind::kDict
                                                   : NodeKind::kSet;
-  return push_list(kind, pop_from(begin));
+  return push_list(kind, begin);
 }
 
 Status PickleMachine::read_addition(Opcode opcode) {
-  std::vector<NodeId> added;
-  if (opcode == Opcode::kAppend || opcode == Opcode::kSetItem) {
-    added.resize(opcode == Opcode::kAppend ? 1 : 2);
-    for (size_t i = added.size(); i-- > 0;) TENON_TRY(pop(&added[i]));
-  } else {
+  size_t added_count = opcode == Opcode::kAppend ? 1 : 2;
+  if (opcode != Opcode::kAppend && opcode != Opcode::kSetItem) {
     size_t begin = 0;
-    TENON_TRY(pop_mark(&begin));
-    added = pop_from(begin);
+    if (!pop_mark(&begin)) return missing_mark();
+    added_count = stack_.size() - begin;
   }
-  NodeId target = kNoNode;
-  TENON_TRY(pop(&target));
-  stack_.push_back(target);
+  if (!has(added_count + 1)) return missing_values();
+  const std::span<const NodeId> added = std::span<const NodeId>(stack_).last(added_count);
+  const NodeId target = stack_[stack_.size() - added_count - 1];
   const Node& node = tree_.nodes_[target];
   const bool is_call = node.kind == NodeKind::kReduce || node.kind == NodeKind::kNew;
   const bool as_items = opcode == Opcode::kSetItem || opcode == Opcode::kSetItems;
@@ -182,15 +174,33 @@ Status PickleMachine::read_addition(Opcode opcode) {
     return error(Code::kCorrupt, format("%s cannot take this", tree_.describe(target).c_str()));
   }
   if (as_items && added.size() % 2 != 0) return error(Code::kCorrupt, "a key without its value");
-  std::vector<NodeId>& list = !is_call   ? tree_.lists_[node.extent]
-                              : as_items ? tree_.calls_[node.extent].items
-                                         : tree_.calls_[node.extent].elements;
-  if (list.empty()) {
-    list = std::move(added);
-  } else {
+  if (is_call) {
+    PickledCall& call = tree_.calls_[node.extent];
+    std::vector<NodeId>& list = as_items ? call.items : call.elements;
     list.insert(list.end(), added.begin(), added.end());
+  } else {
+    extend_list(&tree_.lists_[node.extent], added);
   }
+  stack_.resize(stack_.size() - added_count);
   return Status::ok();
+}
+
+void PickleMachine::extend_list(PickleTree::List* list, std::span<const NodeId> added) {
+  std::vector<NodeId>& all = tree_.children_;
+  const size_t count = list->count + added.size();
+  if (count > list->capacity && list->begin + list->capacity == all.size()) {
+    all.resize(list->begin + count);  // nothing lies behind it
+    list->capacity = count;
+  } else if (count > list->capacity) {
+    // To the end. What was filled in one go, as nearly all are, gets no spare room; what grows again gets as much as it has, so that a
+    // pickle that fills many lists in turns copies each a few times only.
+    const PickleTree::List moved{all.size(), list->count, list->count == 0 ? count : 2 * count};
+    all.resize(moved.begin + moved.capacity);
+    std::copy_n(all.begin() + static_cast<ptrdiff_t>(list->begin), list->count, all.begin() + static_cast<ptrdiff_t>(moved.begin));
+    *list = moved;
+  }
+  std::ranges::copy(added, all.begin() + static_cast<ptrdiff_t>(list->begin + list->count));
+  list->count = count;
 }
 
 Status PickleMachine::read_call(Opcode opcode) {
@@ -198,12 +208,11 @@ Status PickleMachine::read_call(Opcode opcode) {
   if (opcode == Opcode::kBinPersId) {
     Node node;
     node.kind = NodeKind::kPersistent;
-    TENON_TRY(pop(&node.extent));
+    if (!pop(&node.extent)) return missing_values();
     return push_node(node);
   }
-  if (opcode == Opcode::kNewObjEx) TENON_TRY(pop(&call.keyword_args));
-  TENON_TRY(pop(&call.args));
-  TENON_TRY(pop(&call.callable));
+  if (opcode == Opcode::kNewObjEx && !pop(&call.keyword_args)) return missing_values();
+  if (!pop(&call.args) || !pop(&call.callable)) return missing_values();
   if (opcode == Opcode::kNewObjEx && tree_.kind(call.keyword_args) != NodeKind::kDict) {
     return error(Code::kCorrupt, "keyword arguments that are no dict");
   }
@@ -218,8 +227,7 @@ Status PickleMachine::read_call(Opcode opcode) {
 Status PickleMachine::read_build() {
   NodeId state = kNoNode;
   NodeId target = kNoNode;
-  TENON_TRY(pop(&state));
-  TENON_TRY(pop(&target));
+  if (!pop(&state) || !pop(&target)) return missing_values();
   stack_.push_back(target);
   const Node& node = tree_.nodes_[target];
   if (node.kind != NodeKind::kReduce && node.kind != NodeKind::kNew) {
@@ -233,16 +241,15 @@ Status PickleMachine::read_build() {
 
 Status PickleMachine::read_memo(Opcode opcode) {
   uint64_t index = memo_.size() + sparse_memo_.size();
-  if (opcode == Opcode::kBinPut || opcode == Opcode::kBinGet) TENON_TRY(take_number(1, &index));
-  if (opcode == Opcode::kLongBinPut || opcode == Opcode::kLongBinGet) TENON_TRY(take_number(4, &index));
+  const size_t nbytes = opcode == Opcode::kBinPut || opcode == Opcode::kBinGet ? 1 : opcode == Opcode::kMemoize ? 0 : 4;
+  if (nbytes != 0 && !take_number(nbytes, &index)) return missing_bytes(nbytes);
   if (opcode == Opcode::kBinGet || opcode == Opcode::kLongBinGet) return get(index);
   return put(index);
 }
 
 Status PickleMachine::put(uint64_t index) {
-  NodeId top = kNoNode;
-  TENON_TRY(pop(&top));
-  stack_.push_back(top);
+  if (!has(1)) return missing_values();
+  const NodeId top = stack_.back();
   tree_.nodes_[top].memoised = true;
   if (index < memo_.size()) {
     memo_[index] = top;
@@ -276,11 +283,14 @@ Status PickleMachine::push_node(Node node) {
   return Status::ok();
 }
 
-Status PickleMachine::push_list(NodeKind kind, std::vector<NodeId> children) {
+Status PickleMachine::push_list(NodeKind kind, size_t begin) {
+  const std::span<const NodeId> children = std::span<const NodeId>(stack_).subspan(begin);
   Node node;
   node.kind = kind;
   node.extent = static_cast<uint32_t>(tree_.lists_.size());
-  tree_.lists_.push_back(std::move(children));
+  tree_.lists_.push_back({tree_.children_.size(), children.size(), children.size()});
+  tree_.children_.insert(tree_.children_.end(), children.begin(), children.end());
+  stack_.resize(begin);
   return push_node(node);
 }
 
@@ -300,26 +310,22 @@ Status PickleMachine::push_call(NodeKind kind, PickledCall call) {
   return push_node(node);
 }
 
-Status PickleMachine::pop(NodeId* out) {
-  // A mark is a wall: what lies under it belongs to what the mark begins.
-  const size_t floor = marks_.empty() ? 0 : marks_.back();
-  if (stack_.size() <= floor) return error(Code::kCorrupt, "the stack has too few values");
+bool PickleMachine::pop(NodeId* out) noexcept {
+  if (!has(1)) return false;
   *out = stack_.back();
   stack_.pop_back();
-  return Status::ok();
+  return true;
 }
 
-Status PickleMachine::pop_mark(size_t* begin) {
-  if (marks_.empty()) return error(Code::kCorrupt, "there is no mark");
+bool PickleMachine::pop_mark(size_t* begin) noexcept {
+  if (marks_.empty()) return false;
   *begin = marks_.back();
   marks_.pop_back();
-  return Status::ok();
+  return true;
 }
 
-std::vector<NodeId> PickleMachine::pop_from(size_t begin) {
-  std::vector<NodeId> out(stack_.begin() + static_cast<ptrdiff_t>(begin), stack_.end());
-  stack_.resize(begin);
-  return out;
-}
+Status PickleMachine::missing_values() const { return error(Code::kCorrupt, "the stack has too few values"); }
+
+Status PickleMachine::missing_mark() const { return error(Code::kCorrupt, "there is no mark"); }
 
 }  // namespace tenon::archive

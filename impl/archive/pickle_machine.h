@@ -28,7 +28,8 @@ class PickleMachine {
   Status error(Code code, const std::string& message) const;
   Status over_limit(const char* limit, uint64_t value) const;
 
-  Result<bool> step();  // false: it was STOP
+  Status step(bool* more);  // false: it was STOP
+  Status unknown_opcode(uint8_t byte) const;
   Status read_protocol();
   Status read_frame();
   Status read_scalar(Opcode opcode);
@@ -43,18 +44,26 @@ class PickleMachine {
   Status read_memo(Opcode opcode);
   Status finish();
 
+  // Each opcode does several of these small steps, so they say no more than whether there is what they want; error messages follow below.
   // Little-endian, as pickle's sizes are.
-  Status take_number(size_t nbytes, uint64_t* out);
-  Status take(uint64_t nbytes, std::span<const std::byte>* out);
+  bool take_number(size_t nbytes, uint64_t* out) noexcept;
+  bool take(uint64_t nbytes, std::span<const std::byte>* out) noexcept;
+  // A mark is a wall: what lies under it belongs to what the mark begins.
+  size_t floor() const noexcept { return marks_.empty() ? 0 : marks_.back(); }
+  bool has(size_t count) const noexcept { return stack_.size() - floor() >= count; }  // so many values above the wall
+  bool pop(NodeId* out) noexcept;
+  // Where the values above the last mark begin in the stack; the mark is gone afterwards.
+  bool pop_mark(size_t* begin) noexcept;
+  Status missing_bytes(uint64_t nbytes) const;
+  Status missing_values() const;
+  Status missing_mark() const;
 
   Status push_node(Node node);
-  Status push_list(NodeKind kind, std::vector<NodeId> children);
+  // Of the values in the stack from `begin` on, which leave it.
+  Status push_list(NodeKind kind, size_t begin);
+  void extend_list(PickleTree::List* list, std::span<const NodeId> added);
   Status push_global(std::string_view module, std::string_view name);
   Status push_call(NodeKind kind, PickledCall call);
-  Status pop(NodeId* out);
-  // Where the values above the last mark begin in the stack; the mark is gone afterwards.
-  Status pop_mark(size_t* begin);
-  std::vector<NodeId> pop_from(size_t begin);
   Status put(uint64_t index);
   Status get(uint64_t index);
 

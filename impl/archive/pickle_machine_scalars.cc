@@ -15,27 +15,29 @@ unsigned long long wide(uint64_t value) noexcept { return value; }
 
 }  // namespace
 
-Status PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) {
-  if (!range_inside(cursor_, nbytes, bytes_.size())) {
-    return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", wide(nbytes), bytes_.size() - cursor_));
-  }
+bool PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) noexcept {
+  if (nbytes > bytes_.size() - cursor_) return false;
   *out = bytes_.subspan(cursor_, nbytes);
   cursor_ += nbytes;
-  return Status::ok();
+  return true;
 }
 
-Status PickleMachine::take_number(size_t nbytes, uint64_t* out) {
+bool PickleMachine::take_number(size_t nbytes, uint64_t* out) noexcept {
   std::span<const std::byte> from;
-  TENON_TRY(take(nbytes, &from));
+  if (!take(nbytes, &from)) return false;
   uint64_t value = 0;
   for (size_t i = 0; i < from.size(); ++i) value |= static_cast<uint64_t>(from[i]) << (8 * i);
   *out = value;
-  return Status::ok();
+  return true;
+}
+
+Status PickleMachine::missing_bytes(uint64_t nbytes) const {
+  return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", wide(nbytes), bytes_.size() - cursor_));
 }
 
 Status PickleMachine::read_protocol() {
   uint64_t protocol = 0;
-  TENON_TRY(take_number(1, &protocol));
+  if (!take_number(1, &protocol)) return missing_bytes(1);
   const bool is_module = options_.dialect == PickleDialect::kModule;
   if (protocol < kMinProtocol || protocol > (is_module ? kMinProtocol : kMaxProtocol)) {
     const char* wanted = is_module ? "a module archive has 2" : "2 to 5 are read";
@@ -48,7 +50,7 @@ Status PickleMachine::read_protocol() {
 // A frame is advice on how much to read at once. That it ends inside the bytes is checked, where its end is does not matter.
 Status PickleMachine::read_frame() {
   uint64_t nbytes = 0;
-  TENON_TRY(take_number(8, &nbytes));
+  if (!take_number(8, &nbytes)) return missing_bytes(8);
   if (!range_inside(cursor_, nbytes, bytes_.size())) {
     return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", wide(nbytes), bytes_.size() - cursor_));
   }
@@ -65,18 +67,18 @@ Status PickleMachine::read_scalar(Opcode opcode) {
       node.content.integer = opcode == Opcode::kNewTrue ? 1 : 0;
       break;
     case Opcode::kBinInt:
-      TENON_TRY(take_number(4, &number));
+      if (!take_number(4, &number)) return missing_bytes(4);
       node.kind = NodeKind::kInt;
       node.content.integer = static_cast<int32_t>(static_cast<uint32_t>(number));
       break;
     case Opcode::kBinInt1:
     case Opcode::kBinInt2:
-      TENON_TRY(take_number(opcode == Opcode::kBinInt1 ? 1 : 2, &number));
+      if (!take_number(opcode == Opcode::kBinInt1 ? 1 : 2, &number)) return missing_bytes(opcode == Opcode::kBinInt1 ? 1 : 2);
       node.kind = NodeKind::kInt;
       node.content.integer = static_cast<int64_t>(number);
       break;
     case Opcode::kBinFloat:
-      TENON_TRY(take_number(8, &number));
+      if (!take_number(8, &number)) return missing_bytes(8);
       node.kind = NodeKind::kFloat;
       // The one big-endian number of pickle.
       node.content.real = std::bit_cast<double>(__builtin_bswap64(number));
@@ -88,12 +90,12 @@ Status PickleMachine::read_scalar(Opcode opcode) {
 
 Status PickleMachine::read_integer(size_t nbytes_nbytes) {
   uint64_t nbytes = 0;
-  TENON_TRY(take_number(nbytes_nbytes, &nbytes));
+  if (!take_number(nbytes_nbytes, &nbytes)) return missing_bytes(nbytes_nbytes);
   if (options_.dialect == PickleDialect::kModule && nbytes != 8) {
     return error(Code::kUnsupported, format("an integer of %llu bytes, PyTorch reads 8", wide(nbytes)));
   }
   std::span<const std::byte> from;
-  TENON_TRY(take(nbytes, &from));
+  if (!take(nbytes, &from)) return missing_bytes(nbytes);
   if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
   Node node;
   if (nbytes > 8) {
@@ -114,9 +116,9 @@ Status PickleMachine::read_integer(size_t nbytes_nbytes) {
 
 Status PickleMachine::read_text(NodeKind kind, size_t nbytes_nbytes) {
   uint64_t nbytes = 0;
-  TENON_TRY(take_number(nbytes_nbytes, &nbytes));
+  if (!take_number(nbytes_nbytes, &nbytes)) return missing_bytes(nbytes_nbytes);
   std::span<const std::byte> from;
-  TENON_TRY(take(nbytes, &from));
+  if (!take(nbytes, &from)) return missing_bytes(nbytes);
   if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
   Node node;
   node.kind = kind;
@@ -143,8 +145,7 @@ Status PickleMachine::read_global() {
   } else {
     NodeId name_node = kNoNode;
     NodeId module_node = kNoNode;
-    TENON_TRY(pop(&name_node));
-    TENON_TRY(pop(&module_node));
+    if (!pop(&name_node) || !pop(&module_node)) return missing_values();
     if (tree_.kind(name_node) != NodeKind::kStr || tree_.kind(module_node) != NodeKind::kStr) {
       return error(Code::kCorrupt, "a name that is no str");
     }

@@ -72,7 +72,11 @@ class PickleTree {
   std::string_view text(NodeId id) const noexcept { return {nodes_[id].content.text, nodes_[id].extent}; }  // kStr, kBytes, kLong
   std::string_view module(NodeId id) const noexcept { return globals_[nodes_[id].extent].module; }
   std::string_view name(NodeId id) const noexcept { return globals_[nodes_[id].extent].name; }
-  std::span<const NodeId> children(NodeId id) const noexcept { return lists_[nodes_[id].extent]; }  // kTuple … kSet
+  // kTuple … kSet.
+  std::span<const NodeId> children(NodeId id) const noexcept {
+    const List& list = lists_[nodes_[id].extent];
+    return {children_.data() + list.begin, list.count};
+  }
   NodeId persistent_id(NodeId id) const noexcept { return nodes_[id].extent; }
   const PickledCall& call(NodeId id) const noexcept { return calls_[nodes_[id].extent]; }
 
@@ -101,9 +105,17 @@ class PickleTree {
     bool memoised = false;
   };
 
+  // A part of children_: a pickle has so many small tuples that memory of its own for each would be most of the work.
+  struct List {
+    size_t begin = 0;
+    size_t count = 0;
+    size_t capacity = 0;
+  };
+
   std::vector<Node> nodes_;
   std::vector<Global> globals_;
-  std::vector<std::vector<NodeId>> lists_;
+  std::vector<List> lists_;
+  std::vector<NodeId> children_;
   std::vector<PickledCall> calls_;
   std::string record_;
   NodeId root_ = kNoNode;

@@ -12,26 +12,27 @@ constexpr size_t kMaxDeviceNbytes = 64;
 }  // namespace
 
 Result<ScalarType> PickledTensors::storage_type(NodeId id, std::optional<ScalarType> element) const {
+  if (id == known_.storage_class && !element) return known_.type;
   if (tree_.kind(id) != NodeKind::kGlobal) return wrong(id, "the class of a storage", "a global");
   const bool of_torch = tree_.module(id) == "torch" || tree_.module(id) == "torch.cuda" || tree_.module(id) == "torch.storage";
   if (of_torch && tree_.name(id) == "UntypedStorage") return element.value_or(ScalarType::kByte);
   const std::optional<ScalarType> type = value::scalar_type_from_storage_name(of_torch ? tree_.name(id) : std::string_view());
   if (!type) return tree_.error(Code::kUnsupported, id, format("the storage class %s is not known", tree_.describe(id).c_str()));
   if (element && *element != *type) return wrong(id, "the class of a storage", "that of its tensor's dtype");
+  known_.storage_class = id;
+  known_.type = *type;
   return *type;
 }
 
 Result<StorageValueRef> PickledTensors::read_storage(NodeId id, std::optional<ScalarType> element) {
-  const auto known = by_node_.find(id);
-  if (known != by_node_.end()) {
-    if (element && known->second->type() != *element) {
-      return tree_.error(Code::kUnsupported, id, "a storage that tensors of two dtypes share");
-    }
-    return known->second;
+  if (by_node_.empty()) by_node_.resize(tree_.count());
+  StorageValueRef& known = by_node_[id];
+  if (!known) {
+    TENON_ASSIGN(known, find_storage(id, element));
+    return known;
   }
-  TENON_ASSIGN(StorageValueRef storage, find_storage(id, element));
-  by_node_.emplace(id, storage);
-  return storage;
+  if (element && known->type() != *element) return tree_.error(Code::kUnsupported, id, "a storage that tensors of two dtypes share");
+  return known;
 }
 
 // Archives of PyTorch 1.4 have a sixth element, None.

@@ -88,10 +88,15 @@ PickledTensors::Form PickledTensors::form_of(std::string_view module, std::strin
 PickledTensors::Form PickledTensors::form(NodeId id) const noexcept {
   if (tree_.kind(id) != NodeKind::kReduce) return Form::kNone;
   const NodeId callable = tree_.call(id).callable;
-  return form_of(tree_.module(callable), tree_.name(callable));
+  if (callable != known_.callable) {
+    known_.form = form_of(tree_.module(callable), tree_.name(callable));
+    known_.callable = callable;
+  }
+  return known_.form;
 }
 
 bool PickledTensors::is_tensor(NodeId id) const noexcept {
+  if (form(id) != Form::kNone) return true;
   if (tree_.kind(id) != NodeKind::kReduce) return false;
   const std::string_view module = tree_.module(tree_.call(id).callable);
   return module == "torch._utils" || module == "torch._tensor";
@@ -132,7 +137,7 @@ Result<bool> PickledTensors::boolean(NodeId id, const char* what) const {
 
 Result<std::vector<int64_t>> PickledTensors::dims(NodeId id, const char* what) const {
   constexpr size_t kMaxDims = 64;
-  if (is_call_of(tree_, id, "torch", "Size")) {
+  if (tree_.kind(id) == NodeKind::kReduce && is_call_of(tree_, id, "torch", "Size")) {
     const std::span<const NodeId> arguments = call_arguments(tree_, id);
     if (arguments.size() != 1) return wrong(id, what, "a tuple of ints");
     id = arguments[0];
@@ -173,8 +178,10 @@ Result<value::TensorLayout> PickledTensors::layout(NodeId id) const {
 
 // An OrderedDict without entries. Hooks are functions of Python's, so no archive can have any.
 Status PickledTensors::check_hooks(NodeId id) const {
+  static constexpr std::string_view kModule = "collections";
+  static constexpr std::string_view kName = "OrderedDict";
   const bool is_none = tree_.kind(id) == NodeKind::kNone;
-  if (!is_none && !is_call_of(tree_, id, "collections", "OrderedDict")) return wrong(id, "backward hooks", "an OrderedDict");
+  if (!is_none && !is_call_of(tree_, id, kModule, kName)) return wrong(id, "backward hooks", "an OrderedDict");
   if (!is_none && (!call_arguments(tree_, id).empty() || !tree_.call(id).items.empty())) {
     return tree_.error(Code::kUnsupported, id, "a tensor with backward hooks");
   }

@@ -75,9 +75,18 @@ class PickledTensors {
   // What impl/value refuses in what a file says, with the place in the file.
   Status placed(NodeId id, const Status& status) const;
 
+  // A pickle has the callable of its tensors and the class of their storages once, and refers to them: what the last one means is kept.
+  struct Known {
+    NodeId callable = kNoNode;
+    Form form = Form::kNone;
+    NodeId storage_class = kNoNode;
+    value::ScalarType type = value::ScalarType::kByte;
+  };
+
   const PickleTree& tree_;
   const Options options_;
-  std::map<NodeId, value::StorageValueRef> by_node_;
+  mutable Known known_;
+  std::vector<value::StorageValueRef> by_node_;  // empty until there is one
   std::map<std::string_view, value::StorageValueRef> by_key_;
 };
 

@@ -19,11 +19,9 @@ constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";
 
 // Modules whose names PyTorch gives a meaning of their own: no class of an archive lives there.
 bool is_reserved_module(std::string_view module) {
-  for (const std::string_view reserved : {"torch", "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization", "builtins",
-                                          "__builtin__", "collections", "copyreg", "copy_reg"}) {
-    if (module == reserved) return true;
-  }
-  return false;
+  static constexpr std::string_view kReserved[] = {"torch",    "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization",
+                                                   "builtins", "__builtin__",  "collections",   "copyreg",           "copy_reg"};
+  return std::ranges::find(kReserved, module) != std::end(kReserved);
 }
 
 // What the items of a list must be, in the lists that PyTorch has in a form of their own: it refuses others too.
@@ -258,7 +256,8 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
 Result<ValueRef> PickledValues::make_object(Frame& frame) {
   TENON_ASSIGN(std::string name, class_name(tree_.call(frame.node).callable));
   if (frame.role == Role::kOpaque) return Value::object_with_state(std::move(name), values_[frame.children[0]]);
-  ValueRef object = Value::object(std::move(name));
+  std::vector<value::Attribute> attributes;
+  attributes.reserve(frame.children.size() / 2);
   for (size_t i = 0; i + 1 < frame.children.size(); i += 2) {
     const NodeId key = frame.children[i];
     if (tree_.kind(key) != NodeKind::kStr) {
@@ -267,9 +266,9 @@ Result<ValueRef> PickledValues::make_object(Frame& frame) {
     if (tree_.text(key).size() > options_.limits.max_name_nbytes)
       return over_limit(key, "max_name_nbytes", options_.limits.max_name_nbytes);
     TENON_ASSIGN(std::string attribute, copy_name(key, tree_.text(key)));
-    TENON_TRY(object->attributes().add(std::move(attribute), values_[frame.children[i + 1]]));
+    attributes.push_back({std::move(attribute), values_[frame.children[i + 1]]});
   }
-  return object;
+  return Value::object(std::move(name), std::move(attributes));
 }
 
 Result<ValueRef> PickledValues::make_leaf(NodeId id) {

@@ -277,22 +277,29 @@ class Checker {
   }
 
   Status check_fields(Value& object, const ClassDecl& decl, const Place& place, size_t depth) {
+    const Attributes& attributes = object.attributes();
+    const auto index_of = [&](size_t field) {
+      // PyTorch writes them in the order of the class.
+      const std::string& name = decl.fields[field].name;
+      return field < attributes.size() && attributes.all()[field].name == name ? field : attributes.index_of(name);
+    };
     std::vector<std::string_view> missing;
-    for (const Field& field : decl.fields) {
-      if (object.attributes().find(field.name) == nullptr) missing.push_back(field.name);
+    for (size_t i = 0; i < decl.fields.size(); ++i) {
+      if (index_of(i) == attributes.size()) missing.push_back(decl.fields[i].name);
     }
     if (!missing.empty()) return bad(place, names_text(object.class_name(), "misses", missing));
-    if (!options_.extra_attributes && object.attributes().size() > decl.fields.size()) {
+    if (!options_.extra_attributes && attributes.size() > decl.fields.size()) {
       std::set<std::string_view> declared;
       for (const Field& field : decl.fields) declared.insert(field.name);
       std::vector<std::string_view> extra;
-      for (const Attribute& attribute : object.attributes().all()) {
+      for (const Attribute& attribute : attributes.all()) {
         if (!declared.contains(attribute.name)) extra.push_back(attribute.name);
       }
       return bad(place, names_text(object.class_name(), "does not declare", extra));
     }
-    for (const Field& field : decl.fields) {
-      TENON_TRY(check(**object.attributes().find(field.name), *field.type, member_of(place, field.name), depth + 1));
+    for (size_t i = 0; i < decl.fields.size(); ++i) {
+      const Field& field = decl.fields[i];
+      TENON_TRY(check(*attributes.all()[index_of(i)].value, *field.type, member_of(place, field.name), depth + 1));
     }
     return Status::ok();
   }

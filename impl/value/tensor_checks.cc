@@ -52,10 +52,10 @@ bool find_end(const StridedSpec& spec, uint64_t* end) noexcept {
 uint64_t ceil_divide(uint64_t a, uint64_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
 
 // The elements that a storage needs. Of types that several elements share a byte of, each row of a packed tensor begins on a byte.
-bool find_needed(const StridedSpec& spec, uint64_t* needed) noexcept {
+bool find_needed(ScalarType type, const StridedSpec& spec, uint64_t* needed) noexcept {
   uint64_t end = 0;
   if (!find_end(spec, &end)) return false;
-  const uint64_t packed = scalar_type_info(spec.storage->type()).packed;
+  const uint64_t packed = scalar_type_info(type).packed;
   if (packed == 1) {
     *needed = end;
     return true;
@@ -177,6 +177,14 @@ Status check_part(const TensorValueRef& part, const char* name, bool is_index, s
 
 }  // namespace
 
+std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) noexcept {
+  if (spec.strides.size() != spec.sizes.size()) return std::nullopt;
+  if (std::find(spec.sizes.begin(), spec.sizes.end(), 0) != spec.sizes.end()) return 0;
+  uint64_t needed = 0;
+  if (!find_needed(type, spec, &needed)) return std::nullopt;
+  return needed;
+}
+
 Status check_strided(const StridedSpec& spec) {
   if (!spec.storage) return invalid("a tensor without a storage");
   uint64_t numel = 0;
@@ -191,7 +199,7 @@ Status check_strided(const StridedSpec& spec) {
   // Of a tensor without bytes nothing is ever read, and PyTorch writes storages of all kinds of lengths for it.
   if (numel > 0 && !spec.storage->is_meta()) {
     uint64_t needed = 0;
-    if (!find_needed(spec, &needed) || needed > spec.storage->numel()) {
+    if (!find_needed(spec.storage->type(), spec, &needed) || needed > spec.storage->numel()) {
       return invalid(format("sizes %s, strides %s and offset %lld leave a storage of %llu elements", dims_text(spec.sizes).c_str(),
                             dims_text(spec.strides).c_str(), static_cast<long long>(spec.offset),
                             static_cast<unsigned long long>(spec.storage->numel())));

@@ -26,6 +26,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,19 +67,21 @@ def find_benchmarks(build_dir: Path) -> list[Benchmark]:
 
 
 def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, Any]]:
-    environment = {**os.environ, "TENON_BUILD_DIR": str(build_dir)}
-    # A group of its own, so that a benchmark that hangs takes its processes with it.
-    process = subprocess.Popen(
-        [*command, *(["--smoke"] if smoke else [])], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
-    try:
-        output, _ = process.communicate(timeout=TIMEOUT_S)
-    except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise SystemExit(f"error: {' '.join(command)} did not end within {TIMEOUT_S} s") from None
-        raise
+    # Files of gigabytes go with their folder, however the benchmark ends.
+    with tempfile.TemporaryDirectory(prefix="tenon-bench-", ignore_cleanup_errors=True) as folder:
+        environment = {**os.environ, "TENON_BUILD_DIR": str(build_dir), "TMPDIR": folder}
+        # A group of its own, so that a benchmark that hangs takes its processes with it.
+        process = subprocess.Popen(
+            [*command, *(["--smoke"] if smoke else [])], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        )
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT_S)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise SystemExit(f"error: {' '.join(command)} did not end within {TIMEOUT_S} s") from None
+            raise
     if process.returncode != 0:
         raise SystemExit(f"error: {' '.join(command)} failed ({process.returncode})")
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]

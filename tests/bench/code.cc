@@ -1,14 +1,17 @@
-// Code of a module archive, as PyTorch prints it: parsing of 10,000 lines, and whether eight times as many take more for each.
+// Code of a module archive, as PyTorch prints it: parsing and checking of 10,000 and 100,000 lines, and whether a tenth of them take a
+// tenth.
 
+#include <memory>
 #include <string>
 
 #include "bench/bench.h"
+#include "script/check.h"
+#include "script/declarations.h"
 #include "script/parser.h"
 
 namespace {
 
-constexpr size_t kLines = 10'000;
-constexpr size_t kManyTimes = 8;
+using FilePointer = std::shared_ptr<const tenon::script::File>;
 
 // Classes of 25 lines, what PyTorch prints of a small layer with a loop and a branch.
 std::string code(size_t n_lines) {
@@ -47,35 +50,85 @@ std::string code(size_t n_lines) {
   return text;
 }
 
+// What the classes above name.
+struct Layers {
+  const char* qualifier;
+  const char* text;
+};
+constexpr Layers kLayers[] = {
+    {"__torch__.torch.nn.modules.linear",
+     "class Linear(Module):\n"
+     "  __parameters__ = []\n"
+     "  __buffers__ = []\n"
+     "  def forward(self: __torch__.torch.nn.modules.linear.Linear,\n"
+     "    x: Tensor) -> Tensor:\n"
+     "    return x\n"},
+    {"__torch__.torch.nn.modules.activation",
+     "class ReLU(Module):\n"
+     "  __parameters__ = []\n"
+     "  __buffers__ = []\n"
+     "  def forward(self: __torch__.torch.nn.modules.activation.ReLU,\n"
+     "    x: Tensor) -> Tensor:\n"
+     "    return torch.relu(x)\n"},
+};
+constexpr const char* kNet = "__torch__.net";
+
+FilePointer parse(const char* qualifier, std::string text) {
+  auto parsed = tenon::script::parse_file(qualifier, std::move(text));
+  BENCH_CHECK(parsed.is_ok());
+  return parsed.value();
+}
+
 double parse_ms(const std::string& text) {
   std::string copied = text;
   const int64_t begin = bench::now_ns();
-  const auto parsed = tenon::script::parse_file("code/__torch__/net.py", std::move(copied));
+  const FilePointer parsed = parse(kNet, std::move(copied));
+  return static_cast<double>(bench::now_ns() - begin) / 1e6;
+}
+
+double check_ms(const std::string& text) {
+  tenon::script::Declarations declarations;
+  for (const Layers& each : kLayers) BENCH_CHECK(declarations.add(each.qualifier, parse(each.qualifier, each.text)).is_ok());
+  const FilePointer file = parse(kNet, text);
+  tenon::script::Uses uses;
+  const int64_t begin = bench::now_ns();
+  BENCH_CHECK(declarations.add(kNet, file).is_ok());
+  const tenon::Status status = tenon::script::check_file(declarations, kNet, *file, {}, &uses);
   const int64_t end = bench::now_ns();
-  BENCH_CHECK(parsed.is_ok());
+  if (!status.is_ok()) bench::die(__FILE__, __LINE__, "check_file", status.message().c_str());
   return static_cast<double>(end - begin) / 1e6;
 }
 
-void run(size_t rounds) {
-  const std::string few = code(kLines);
-  const std::string many = code(kLines * kManyTimes);
-  bench::Row parse{"parse of 10,000 lines of code", "ms", "", {}, {}, {}};
-  bench::Row growth{"parse of 80,000 lines, for each 10,000", "ms", "10,000 lines", {"ours/theirs", "at_most", 1.5}, {}, {}};
+// A tenth of the lines ten times is what they would take if each line took the same.
+void measure(const std::string& what, double (*take_ms)(const std::string& text), size_t n_lines, size_t rounds) {
+  const std::string whole = code(n_lines);
+  const std::string tenth = code(n_lines / 10);
+  const std::string against = std::to_string(n_lines / 10) + " lines, 10 times";
+  bench::Row row{what + " of " + std::to_string(n_lines) + " lines of code", "ms", against, {"ours/theirs", "at_most", 1.5}, {}, {}};
   for (size_t round = 0; round <= rounds; ++round) {
-    const double one = parse_ms(few);
-    const double each = parse_ms(many) / kManyTimes;
+    const double ours = take_ms(whole);
+    double theirs = 0;
+    for (int i = 0; i < 10; ++i) theirs += take_ms(tenth);
     if (round == 0) continue;  // warm-up
-    parse.ours.push_back(one);
-    growth.ours.push_back(each);
-    growth.theirs.push_back(one);
+    row.ours.push_back(ours);
+    row.theirs.push_back(theirs);
   }
-  bench::print(parse);
-  bench::print(growth);
+  bench::print(row);
+}
+
+void run(size_t n_lines, size_t rounds) {
+  measure("parse", parse_ms, n_lines, rounds);
+  measure("check", check_ms, n_lines, rounds);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  run(bench::wants_smoke(argc, argv) ? 2 : 30);
+  if (bench::wants_smoke(argc, argv)) {
+    run(1'000, 1);
+    return 0;
+  }
+  run(10'000, 30);
+  run(100'000, 10);
   return 0;
 }

@@ -1,27 +1,19 @@
 // The container of an archive: 512 MiB in 100 records written to a file, against pwrite of the same bytes; opening 1,000 records.
 //
-// Both write to a new file in the same directory (TMPDIR, or /tmp), which is gone before the next round; nothing is made durable. The
+// Both write to a new file in the same directory (TMPDIR, or /tmp), which is gone before the next one; nothing is made durable. The
 // writer makes checksums, headers, a directory and the name on top of the bytes. What is opened is checked at the level `structure`.
-
-#include <fcntl.h>
 
 #include "archive/file_mapping.h"
 #include "archive/file_output.h"
 #include "archive/zip_reader.h"
 #include "archive/zip_writer.h"
 #include "bench/bench.h"
+#include "bench/files.h"
 
 namespace {
 
 using namespace tenon::archive;
 using Bytes = std::vector<std::byte>;
-
-std::string folder() {
-  const char* const chosen = std::getenv("TMPDIR");
-  return chosen != nullptr ? chosen : "/tmp";
-}
-
-std::string our_path() { return folder() + "/tenon-bench-" + std::to_string(getpid()) + ".pt"; }
 
 void write_archive(const std::string& path, const Bytes& bytes, size_t records) {
   auto output = FileOutput::create(path);
@@ -36,30 +28,20 @@ void write_archive(const std::string& path, const Bytes& bytes, size_t records) 
   BENCH_CHECK(output.value().commit(Durability::kNone).is_ok());
 }
 
-void write_bare(const std::string& path, const Bytes& bytes) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  BENCH_CHECK(fd >= 0);
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t now = pwrite(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    BENCH_CHECK(now > 0);
-    done += static_cast<size_t>(now);
-  }
-  close(fd);
-}
+constexpr size_t kRecords = 100;
 
 void measure_writing(uint64_t nbytes, size_t rounds) {
   const Bytes bytes(nbytes, std::byte{7});
-  const std::string path = our_path();
+  const std::string path = bench::file_path();
   bench::Row row{"write an archive of " + bench::size_text(nbytes), "GB/s", "pwrite", {"ours/theirs", "at_least", 0.9}, {}, {}};
   for (size_t round = 0; round <= rounds; ++round) {
-    int64_t begin = bench::now_ns();
-    write_archive(path, bytes, 100);
+    bench::settle_files();
+    const int64_t begin = bench::now_ns();
+    write_archive(path, bytes, kRecords);
     const auto ours_ns = static_cast<double>(bench::now_ns() - begin);
     unlink(path.c_str());
-    begin = bench::now_ns();
-    write_bare(path, bytes);
-    const auto theirs_ns = static_cast<double>(bench::now_ns() - begin);
-    unlink(path.c_str());
+    bench::settle_files();
+    const auto theirs_ns = static_cast<double>(bench::pwrite_ns(bytes.data(), nbytes, kRecords, false));
     if (round == 0) continue;  // warm-up
     row.ours.push_back(static_cast<double>(nbytes) / ours_ns);
     row.theirs.push_back(static_cast<double>(nbytes) / theirs_ns);
@@ -68,7 +50,7 @@ void measure_writing(uint64_t nbytes, size_t rounds) {
 }
 
 void measure_opening(uint64_t nbytes, size_t records, size_t rounds) {
-  const std::string path = our_path();
+  const std::string path = bench::file_path();
   write_archive(path, Bytes(nbytes, std::byte{7}), records);
   const std::string what = "open an archive of " + bench::size_text(nbytes) + ", " + std::to_string(records) + " records";
   bench::Row row{what, "ms", "", {"ours", "at_most", 1}, {}, {}};

@@ -32,14 +32,17 @@ void run(uint64_t nbytes, uint64_t total_nbytes, size_t rounds) {
     for (uint64_t i = 0; i < repeats; ++i) kept = libdeflate_crc32(0, words.data(), nbytes);
   };
   BENCH_CHECK(tenon::archive::crc32(0, words.data(), nbytes) == libdeflate_crc32(0, words.data(), nbytes));
-  const double ns_per_ms = 1e6;
   const std::string what = "CRC-32 of " + bench::size_text(nbytes) + (repeats > 1 ? ", " + std::to_string(repeats) + " times" : "");
-  bench::Row against_read{what, "ms", "reading the bytes", {"theirs/ours", "at_least", 0.25}, {}, {}};
-  bench::interleave(&against_read, rounds, ns_per_ms, crc, read);
-  bench::print(against_read);
-  bench::Row against_libdeflate{what, "ms", "libdeflate", {}, {}, {}};
-  bench::interleave(&against_libdeflate, rounds, ns_per_ms, crc, libdeflate);
-  bench::print(against_libdeflate);
+  const auto measure = [&](const char* against, const bench::Goal& goal, const auto& theirs) {
+    bench::Row row{what, "GB/s", against, goal, {}, {}};
+    bench::interleave(&row, rounds, 1, crc, theirs);
+    for (std::vector<double>* samples : {&row.ours, &row.theirs}) {
+      for (double& sample : *samples) sample = static_cast<double>(repeats * nbytes) / sample;
+    }
+    bench::print(row);
+  };
+  measure("reading the bytes", {"ours/theirs", "at_least", 0.25}, read);
+  measure("libdeflate", {}, libdeflate);
 }
 
 }  // namespace

@@ -425,6 +425,12 @@ static void meta_and_others(void) {
   tenon_value *value, *out = kNothing;
   tenon_tensor *nothing = PATTERN;
   spec.device = "meta";
+  spec.offset = 7;
+  value = from_spec(&spec);
+  OK(tenon_value_get_tensor_spec(value, &got, ERR));
+  CHECK(got.storage_numel == 1000007);
+  tenon_value_release(value);
+  spec.offset = 0;
   spec.storage_numel = 1000000;
   value = from_spec(&spec);
   OK(tenon_value_get_tensor_spec(value, &got, ERR));

@@ -7,10 +7,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <tenon/tenon.hpp>
+#include <vector>
 
 #ifndef TENON_NO_EXCEPTIONS
 #error "compiled with exceptions"
 #endif
+
+// What can fail is no conversion here.
+static_assert(std::is_convertible_v<int, tenon::Value> && std::is_convertible_v<std::nullopt_t, tenon::Value>);
+static_assert(!std::is_convertible_v<const char*, tenon::Value> && !std::is_convertible_v<tenon::Tensor, tenon::Value>);
 
 // With exceptions: lends through what this file detached, and gives 0 if what came back is right.
 int with_exceptions(tenon_storage* storage);
@@ -107,12 +112,53 @@ void deleter() {
   CHECK(called == 1);
 }
 
+// A module that is built, written by a callable, which may end it by an error, and read again.
+void modules() {
+  tenon::Result<tenon::Module> module = tenon::Module::try_make("Net");
+  CHECK(module);
+  const tenon::Result<tenon::Tensor> weight = tenon::try_zeros<float>({3});
+  CHECK(weight);
+  const tenon::Result<tenon::Value> value = tenon::Value::try_make(*weight);
+  const tenon::Result<tenon::Value> text = tenon::Value::try_make("net");
+  CHECK(value && text && tenon::Value::try_make("\xff").code() == tenon::Code::kInvalidArgument);
+  CHECK(module->try_add_parameter("weight", *value));
+  CHECK(module->try_add_attribute("name", std::nullopt, *text));
+  CHECK(module->try_add_attribute("n", "int", 3));
+  CHECK(module->try_add_attribute("m", "int", 0.5).error().detail("wanted") == "int");
+  CHECK(module->try_add_parameter("bias", tenon::Value::none()));
+  CHECK(module->try_define("def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n"));
+
+  const tenon::Error refusal(tenon::Code::kCancelled, "enough");
+  const auto refuses = [&](std::span<const std::byte>) -> tenon::Result<void> { return refusal; };
+  CHECK(tenon::try_export_module_to(*module, refuses).code() == tenon::Code::kCancelled);
+  std::vector<std::byte> bytes;
+  const auto writer = [&](std::span<const std::byte> piece) { bytes.insert(bytes.end(), piece.begin(), piece.end()); };
+  CHECK(tenon::try_export_module_to(*module, writer, {.hook = [&](const tenon::Module&) { return refusal; }}).code() ==
+        tenon::Code::kCancelled);
+  CHECK(bytes.empty());
+  const tenon::Result<tenon::ExportReport> report = tenon::try_export_module_to(*module, writer);
+  CHECK(report && report->nbytes == bytes.size());
+
+  int called = 0;
+  {
+    const tenon::Result<tenon::Module> back = tenon::try_import_module_memory(bytes, [&called] { ++called; });
+    CHECK(back);
+    CHECK(back->try_value("name")->try_as<std::string>().value() == "net");
+    CHECK(back->try_value("n")->try_as<int>().value() == 3);
+    CHECK(back->try_value("weight")->try_as<tenon::Tensor>()->numel() == 3);
+    CHECK(back->try_find("no").code() == tenon::Code::kNotFound);
+    CHECK(called == 0);
+  }
+  CHECK(called == 1);
+}
+
 }  // namespace
 
 int main() {
   errors();
   deleter();
   no_value();
+  modules();
   lend();
   tenon::Result<tenon::Storage> storage = tenon::Storage::try_make(64, {.zeroed = true});
   CHECK(storage);

@@ -19,7 +19,7 @@ tests() {
   go test -count=1 -timeout 400s "$@" ./...
 }
 
-modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{vectors,matrix,bench}/go)
+modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{vectors,matrix,bench,module/builders}/go)
 
 vet() {
   local folder

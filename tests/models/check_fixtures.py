@@ -3,10 +3,11 @@
 
 With --renamed FOLDER, FOLDER/<version>.pt is read instead of GOLDEN/<version>/net.pt: what our library exported of it.
 
-usage: check_fixtures.py GOLDEN [--renamed FOLDER]
+usage: check_fixtures.py GOLDEN [--renamed FOLDER] [--json FILE]
 """
 
 import argparse
+import json
 import re
 import sys
 import warnings
@@ -83,10 +84,11 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("golden", type=Path)
     parser.add_argument("--renamed", type=Path)
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    good = failed = 0
+    results = {}
     for folder in sorted(path for path in arguments.golden.iterdir() if path.is_dir()):
         lines = (folder / "expected.txt").read_text().splitlines()
         if lines[0].startswith("refused"):
@@ -96,9 +98,13 @@ def main() -> int:
             wrong = wrong_lines(torch.jit.load(str(archive)), lines)
         except Exception as error:
             wrong = [f"{type(error).__name__}: {error}"]
-        good, failed = good + (not wrong), failed + bool(wrong)
+        results[folder.name] = {"result": "failed" if wrong else "ok", "why": wrong}
         for line in wrong:
             print(f"{folder.name}: {line}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"torch": torch.__version__, "models": results}, indent=1) + "\n")
+    failed = sum(result["result"] == "failed" for result in results.values())
+    good = len(results) - failed
     print(f"PyTorch {torch.__version__}, archives of old versions: {good} ok, {failed} failed")
     return 1 if failed or not good else 0
 

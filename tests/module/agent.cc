@@ -5,8 +5,6 @@
 //   twice <in> <out> <method>                     replaces the method by one that returns twice what it returned
 //   combine <out> <in> <in> ...                   a new root whose forward returns the tuple of what theirs return
 //   swap <in> <path> <other> <out>                another archive's root takes the place of a submodule
-//   build <name> <out>
-//   names                                         of what `build` knows
 //   version <in> <out> <version>                  exports as that version
 //
 // and ends every task with a line "ok", or "error <code> <message>".
@@ -17,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "models.h"
 #include "module/export.h"
 #include "module/import.h"
 
@@ -141,17 +138,9 @@ Status run(const Words& words) {
   if (is("twice", 4)) return twice(words[1], words[2], words[3]);
   if (is("combine", 3)) return combine(words);
   if (is("swap", 5)) return swap(words);
-  if (is("build", 3)) {
-    TENON_ASSIGN(const Ref<Module> module, build_model(words[1]));
-    return save(*module, words[2]);
-  }
   if (is("version", 4)) {
     TENON_ASSIGN(const Ref<Module> module, load(words[1]));
     return save(*module, words[2], std::stoi(words[3]));
-  }
-  if (is("names", 1)) {
-    for (const std::string& name : model_names()) std::cout << name << "\n";
-    return Status::ok();
   }
   return Status(Code::kInvalidArgument, "no such task: " + words[0]);
 }

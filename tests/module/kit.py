@@ -6,12 +6,15 @@ Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+import page
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
@@ -74,6 +77,20 @@ def run_python(python: str, *arguments: str | Path) -> str:
     )
     assert done.returncode == 0, f"{arguments}:\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+def check(part: str, python: str, *arguments: str | Path) -> str:
+    """Runs a checker that has --json, and puts what it found on the page, whether it is good or not. The last line that it printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder, "results.json")
+        try:
+            said = run_python(python, *arguments, "--json", results)
+        finally:
+            if results.exists():
+                found = json.loads(results.read_text())
+                writer = f"{found['written_by']} → " if "written_by" in found else ""
+                page.put(part, writer + found["torch"], found["models"])
+    return said.strip().splitlines()[-1]
 
 
 class TorchCase(unittest.TestCase):

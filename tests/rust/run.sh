@@ -69,7 +69,7 @@ case "$1" in
     grep -qE 'test result: ok\. [1-9][0-9]* passed' <<<"$output"
     ;;
   build)
-    # For the programs of tests/vectors and tests/matrix.
+    # For the programs of tests/vectors, tests/matrix and tests/module/builders.
     with_cargo build -p "$2"
     ;;
   bench)

@@ -66,7 +66,7 @@ type ValueTensorSpec struct {
 	Offset        int64
 	Storage       *Storage // nil if sparse or on meta; on output the caller's to close
 	StorageOffset uint64   // bytes: where in Storage the elements begin that PyTorch calls the tensor's storage
-	StorageNumel  uint64   // how many these are; 0 on input: all of Storage
+	StorageNumel  uint64   // how many these are; 0 on input: all of Storage, on meta as many as are needed
 	Device        string   // "cpu" or "meta"; "" on input: cpu
 	Quantizer     Quantizer
 	Scale         float64 // quantised per tensor

@@ -80,7 +80,7 @@ typedef struct tenon_value_tensor_spec {
   int64_t offset;                /**< of the element with index 0, 0, … from the first of the storage */
   tenon_storage *storage;        /**< borrowed; NULL if sparse or on meta */
   uint64_t storage_offset;       /**< bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage */
-  uint64_t storage_numel;        /**< how many these are; 0 on input: all of `storage` */
+  uint64_t storage_numel;        /**< how many these are; 0 on input: all of `storage`, on meta as many as are needed */
   const char *device;            /**< borrowed: "cpu" or "meta"; NULL on input: cpu */
   double scale;                  /**< quantised per tensor */
   int64_t zero_point;            /**< quantised per tensor */

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "archive/pickle_opcodes.h"
 #include "unit/archive/pickle_support.h"
@@ -275,6 +276,33 @@ TEST(PickleReader, SparseMemo) {
   const Bytes content = bytes_of(proto2("]r\xff\xff\xff\xff(Nq\x07tq\x03j\xff\xff\xff\xffh\x07h\x03\x87\x86\x86"));
   Result<PickleTree> result = read(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
+}
+
+// Their children are in one array: a list that grows must move where another has grown behind it, and take everything along.
+TEST(PickleReader, ListsGrowInTurns) {
+  constexpr int kLists = 3;
+  std::string body = "(";
+  std::vector<std::vector<int64_t>> expected(kLists);
+  for (int list = 0; list < kLists; ++list) body += "]q" + std::string(1, static_cast<char>(list));
+  for (int i = 0; i < 120; ++i) {
+    const int list = i * i % 7 % kLists;
+    body += "h" + std::string(1, static_cast<char>(list)) + "(";
+    for (int n = 0; n <= i % 4; ++n) {
+      body += "K" + std::string(1, static_cast<char>(i));
+      expected[static_cast<size_t>(list)].push_back(i);
+    }
+    body += "e";
+  }
+  const Bytes content = bytes_of(proto2(body + "t"));
+  Result<PickleTree> result = read(content);
+  ASSERT_TRUE(result.is_ok()) << result.status().message();
+  const PickleTree& tree = result.value();
+  for (size_t list = 0; list < kLists; ++list) {
+    std::vector<int64_t> found;
+    for (const NodeId child : tree.children(tree.children(tree.root())[list])) found.push_back(tree.integer(child));
+    EXPECT_GT(found.size(), 30U);
+    EXPECT_EQ(found, expected[list]);
+  }
 }
 
 // 60 lists of the list before, twice: 2^60 lists if each were copied.

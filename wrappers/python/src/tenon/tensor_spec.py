@@ -56,7 +56,7 @@ class TensorSpec(Frozen):
     """All that PyTorch knows of a tensor. Sizes, strides and offset count elements, storage_offset counts bytes.
 
     strides: None: contiguous, or sparse. offset: from the first element of what PyTorch calls the tensor's storage, which begins
-    storage_offset bytes into storage and has storage_numel elements (0: all of it). device: "cpu" or "meta".
+    storage_offset bytes into storage and has storage_numel elements (0: all of it, on meta as many as are needed). device: "cpu" or "meta".
     quantizer: "per_tensor_affine" goes with scale and zero_point, the others with scales, zero_points and axis.
     indices, plain_indices, values: of sparse layouts. coalesced: of "sparse_coo", None where nobody said.
     The parts are tensors: anything that a module takes as one.

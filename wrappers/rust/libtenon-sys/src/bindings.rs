@@ -661,7 +661,7 @@ pub struct tenon_value_tensor_spec {
     pub storage: *mut tenon_storage,
     ///bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage
     pub storage_offset: u64,
-    ///how many these are; 0 on input: all of `storage`
+    ///how many these are; 0 on input: all of `storage`, on meta as many as are needed
     pub storage_numel: u64,
     ///borrowed: "cpu" or "meta"; NULL on input: cpu
     pub device: *const ::core::ffi::c_char,
@@ -1893,7 +1893,7 @@ extern "C" {
     /**Whether the kernel holds the size of the segment, so that reading can never meet SIGBUS because somebody cut it short.
  @param[in] storage  borrowed; NULL is allowed.
  @return 1 if sealed, or if there is nothing to cut (private, empty); 0 for an unsealed one (opened with
-         TENON_OPEN_ALLOW_UNSEALED) and for NULL.
+         TENON_OPEN_ALLOW_UNSEALED), for a view of a module archive's file, and for NULL.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_is_sealed(storage: *const tenon_storage) -> ::core::ffi::c_int;
     /**Whether two storages of this process are views of the same bytes (same segment and range, whatever the access).

@@ -90,7 +90,7 @@ pub struct ValueTensorSpec {
     pub storage: Option<Storage>,
     /// Bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage.
     pub storage_offset: u64,
-    /// How many these are; 0 when one is made: all of `storage`.
+    /// How many these are; 0 when one is made: all of `storage`, on meta as many as are needed.
     pub storage_numel: u64,
     /// `"cpu"` or `"meta"`; empty when one is made: cpu.
     pub device: String,

@@ -4,6 +4,7 @@
 
 #include <tenon/by_filename.h>
 #include <tenon/cpp/by_fd.hpp>
+#include <tenon/cpp/text.hpp>
 #include <tenon/cpp/wait.hpp>
 
 #include <chrono>
@@ -11,7 +12,6 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <string_view>
 
 TENON_CPP_BEGIN
 
@@ -45,13 +45,6 @@ struct FilenameHandle {
 };
 
 namespace detail {
-
-inline Error has_nul(std::string_view what) { return wrong(std::string(what) + " has a NUL in it"); }
-
-// A text that the C library reads up to its NUL.
-inline bool is_c_text(const std::string& text) noexcept { return text.find('\0') == std::string::npos; }
-inline bool is_c_text(const std::optional<std::string>& text) noexcept { return !text || is_c_text(*text); }
-inline const char* c_text(const std::optional<std::string>& text) noexcept { return text ? text->c_str() : nullptr; }
 
 template <std::size_t kRoom>
 Result<void> put(const std::string& text, char (&room)[kRoom], const char* what) {

@@ -1,0 +1,71 @@
+// Files that a benchmark writes: where they go, whether there is room for them, and pwrite as what they are compared with.
+//
+// They are in TMPDIR, or /tmp, and have a name as short as can be: until they are written, or for the rounds in which they are opened.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "bench/bench.h"
+
+namespace bench {
+
+inline std::string file_folder() {
+  const char* const chosen = std::getenv("TMPDIR");
+  return chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";
+}
+
+inline std::string file_path() { return file_folder() + "/tenon-bench-" + std::to_string(getpid()) + ".pt"; }
+
+// What others wrote is on the disk, so that every round finds the page cache with nothing in it that waits for that.
+inline void settle_files() {
+  const int folder = open(file_folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  BENCH_CHECK(folder >= 0 && syncfs(folder) == 0);
+  close(folder);
+}
+
+inline uint64_t available_memory() {
+  std::ifstream figures("/proc/meminfo");
+  unsigned long long kib = 0;
+  for (std::string line; std::getline(figures, line);) {
+    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) break;
+  }
+  return uint64_t{kib} << 10;
+}
+
+// Why tensors of so many bytes cannot be held here together with so many files of them, all in the page cache. Empty: they can.
+inline std::string lack_of_room(uint64_t nbytes, uint64_t files) {
+  constexpr uint64_t kSpare = uint64_t{1} << 30;
+  struct statvfs info{};
+  BENCH_CHECK(statvfs(file_folder().c_str(), &info) == 0);
+  const uint64_t on_disk = uint64_t{info.f_bavail} * info.f_frsize;
+  if (on_disk < files * nbytes + kSpare) return file_folder() + " has room for " + size_text(on_disk);
+  if (available_memory() < (files + 1) * nbytes + kSpare) return size_text(available_memory()) + " of memory are available";
+  return {};
+}
+
+// Nanoseconds to put `nbytes` bytes into a new file, with so many calls.
+inline int64_t pwrite_ns(const std::byte* bytes, uint64_t nbytes, size_t calls, bool durable) {
+  const std::string path = file_path();
+  const int64_t begin = now_ns();
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  // From here on nothing is left of it, whatever fails.
+  BENCH_CHECK(fd >= 0 && unlink(path.c_str()) == 0);
+  const uint64_t each = (nbytes + calls - 1) / calls;
+  for (uint64_t done = 0; done < nbytes;) {
+    const ssize_t now = pwrite(fd, bytes + done, std::min(each - done % each, nbytes - done), static_cast<off_t>(done));
+    BENCH_CHECK(now > 0);
+    done += static_cast<uint64_t>(now);
+  }
+  if (durable) BENCH_CHECK(fsync(fd) == 0);
+  const int64_t end = now_ns();
+  close(fd);  // and so its pages go
+  return end - begin;
+}
+
+}  // namespace bench

@@ -1,0 +1,268 @@
+// Modules to archives and back; and callables that fail and throw in the middle.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <numeric>
+
+#include "kit.h"
+
+namespace {
+
+using Archives = kit::Leaves;
+using tenon::File;
+using tenon::Module;
+using Bytes = std::span<const std::byte>;
+
+static_assert(tenon::IsWriter<void (*)(Bytes)> && tenon::IsWriter<long (*)(Bytes)> && tenon::IsWriter<tenon::Result<void> (*)(Bytes)>);
+// A yes or no would be taken for a number of bytes, and an unsigned number has no errno in it.
+static_assert(!tenon::IsWriter<bool (*)(Bytes)> && !tenon::IsWriter<std::size_t (*)(Bytes)> && !tenon::IsWriter<void (*)()>);
+
+Module net() {
+  Module module = Module::make("Net");
+  tenon::Tensor weight = tenon::zeros<float>({10, 100});
+  const std::span<float> elements = weight.view_mut<float>();
+  std::iota(elements.begin(), elements.end(), 0.0F);
+  module.add_parameter("weight", weight);
+  module.add_attribute("name", std::nullopt, "net");
+  module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.mul(x, self.weight)\n");
+  module.set_extra_file("own", "of the module");
+  return module;
+}
+
+std::string bytes_of(const Module& module, const tenon::ExportOptions& options = {}) {
+  std::string all;
+  const tenon::ExportReport report =
+      tenon::export_module_to(module, [&](Bytes bytes) { all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }, options);
+  EXPECT_EQ(report.nbytes, all.size());
+  return all;
+}
+
+// The module in these bytes, which it keeps.
+Module read(std::string bytes, const tenon::ImportOptions& options = {}) {
+  const auto kept = std::make_shared<const std::string>(std::move(bytes));
+  return tenon::import_module_memory(std::as_bytes(std::span(*kept)), kept, options);
+}
+
+float last(const Module& module) {
+  const auto weight = module.value("weight").as<tenon::Tensor>();
+  return weight.view<float>()[999];
+}
+
+// A file of its own in the folder, gone at the end.
+struct Path : std::string {
+  explicit Path(const std::string& leaf) : std::string(kit::Folder::at(leaf)) {}
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
+  ~Path() { unlink(c_str()); }
+};
+
+TEST_F(Archives, ToAPathAndBack) {
+  const Path path("net.v1.pt");
+  const Module module = net();
+  const tenon::ExportReport report = tenon::export_module(module, path, {.durability = tenon::Durability::kFileAndDirectory});
+  EXPECT_EQ(report.nbytes, std::filesystem::file_size(std::string(path)));
+  EXPECT_GT(report.records, 4U);
+  EXPECT_GT(report.version, 0);
+  EXPECT_EQ(report.skipped_files, 0U);
+  EXPECT_STRNE(report.oldest_pytorch, "");
+
+  const Module back = tenon::import_module(path);
+  EXPECT_EQ(last(back), 999);
+  EXPECT_EQ(back.class_name(), module.class_name());
+  EXPECT_EQ(back.code_files(), module.code_files());
+  EXPECT_EQ(back.extra_files(), module.extra_files());
+  const tenon::ImportReport found = back.import_report();
+  EXPECT_EQ(found.records, report.records);
+  EXPECT_EQ(found.version, report.version);
+  EXPECT_EQ(found.mapped_storages, 1U);
+  EXPECT_EQ(found.mapped_nbytes, 4000U);
+  EXPECT_TRUE(back.warnings().empty());
+  kit::thrown_by<tenon::NotFound>([&] { (void)tenon::export_module(module, kit::Folder::at("no/file.pt")); });
+  kit::thrown_by<tenon::NotFound>([&] { (void)tenon::import_module(kit::Folder::at("no")); });
+  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::import_module(std::string("a\0", 2)); });
+}
+
+TEST_F(Archives, ByFd) {
+  const Path path("net.pt");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0);
+  const tenon::ExportReport report = tenon::export_module_fd(net(), fd);
+  EXPECT_EQ(lseek(fd, 0, SEEK_CUR), static_cast<off_t>(report.nbytes));
+  const Module back = tenon::import_module_fd(fd, {.tensors = tenon::ImportTensors::kMapPrivate, .check = tenon::ImportCheck::kAll});
+  close(fd);
+  tenon::Tensor weight = back.value("weight").as<tenon::Tensor>();
+  weight.view_mut<float>()[999] = -1;
+  EXPECT_EQ(last(back), -1);
+  EXPECT_EQ(last(tenon::import_module(path)), 999);
+  EXPECT_EQ(tenon::try_import_module_fd(-1).code(), tenon::Code::kInvalidArgument);
+}
+
+TEST_F(Archives, WhereTensorsAre) {
+  const std::string bytes = bytes_of(net());
+  {
+    tenon::Tensor mapped = read(bytes).value("weight").as<tenon::Tensor>();
+    kit::thrown_by<tenon::PermissionDenied>([&] { (void)mapped.view_mut<float>(); });
+    EXPECT_EQ(mapped.view<float>()[999], 999.0F);
+  }
+  const Module filled = read(bytes, {.tensors = tenon::ImportTensors::kFill, .mode = tenon::Mode::kFrozen});
+  EXPECT_EQ(filled.value("weight").as<tenon::Tensor>().storage().mode(), tenon::Mode::kFrozen);
+  EXPECT_EQ(filled.import_report().filled_storages, 1U);
+  const tenon::Arena arena = tenon::Arena::make({.mode = tenon::Mode::kShared, .capacity_nbytes = 1 << 20});
+  const Module born = read(bytes, {.tensors = tenon::ImportTensors::kFill, .check = tenon::ImportCheck::kFill, .arena = &arena});
+  EXPECT_EQ(arena.stats().blocks_live, 1U);
+  EXPECT_EQ(last(born), 999);
+}
+
+TEST_F(Archives, WhoKeepsMemoryIsCalledLast) {
+  const std::string bytes = bytes_of(net());
+  int called = 0;
+  const auto keeper = [&called] { ++called; };
+  Module back = tenon::import_module_memory(std::as_bytes(std::span(bytes)), keeper);
+  auto weight = back.value("weight").as<tenon::Tensor>();
+  back.close();
+  EXPECT_EQ(called, 0);
+  EXPECT_EQ(weight.view<float>()[999], 999.0F);
+  weight.close();
+  EXPECT_EQ(called, 1);
+  // Of an import that fails it is destroyed, and not called.
+  const auto alive = std::make_shared<int>();
+  const auto holds = [&called, alive] { ++called; };
+  EXPECT_EQ(tenon::try_import_module_memory(std::as_bytes(std::span(bytes)).first(bytes.size() / 2), holds).code(), tenon::Code::kCorrupt);
+  EXPECT_EQ(tenon::try_import_module_memory(std::as_bytes(std::span(bytes)), holds, {.max_records = 2}).code(),
+            tenon::Code::kResourceExhausted);
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(alive.use_count(), 2);
+}
+
+TEST_F(Archives, ErrorsOfTheWriter) {
+  Module module = net();
+  module.add_buffer("large", tenon::zeros<std::uint8_t>({3 << 20}));
+  for (const int pieces : {0, 2}) {
+    int taken = 0;
+    const auto writer = [&](Bytes) -> tenon::Result<void> {
+      if (taken == pieces) return tenon::Error(tenon::Code::kCancelled, "the writer's own words", {{"key", "value"}});
+      ++taken;
+      return {};
+    };
+    const tenon::Result<tenon::ExportReport> failed = tenon::try_export_module_to(module, writer);
+    ASSERT_EQ(failed.code(), tenon::Code::kCancelled);
+    EXPECT_STREQ(failed.error().what(), "the writer's own words");
+    EXPECT_EQ(failed.error().detail("key"), "value");
+    EXPECT_EQ(taken, pieces);
+  }
+  // As numbers of the C header.
+  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes) { return -ENOSPC; }).code(), tenon::Code::kResourceExhausted);
+  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()) - 1; }).code(),
+            tenon::Code::kIo);
+  EXPECT_EQ(tenon::try_export_module_to(module, [](Bytes bytes) { return static_cast<std::int64_t>(bytes.size()); }).code(),
+            tenon::Code::kOk);
+}
+
+struct Odd {};
+
+TEST_F(Archives, WhatTheWriterThrowsComesOut) {
+  Module module = net();
+  int called = 0;
+  const auto throws = [&called](Bytes) {
+    ++called;
+    throw Odd();
+  };
+  EXPECT_THROW((void)tenon::export_module_to(module, throws), Odd);
+  EXPECT_THROW((void)tenon::try_export_module_to(module, throws), Odd);
+  EXPECT_EQ(called, 2);
+  EXPECT_THROW((void)tenon::export_module_to(module, [](Bytes) { throw std::bad_alloc(); }), std::bad_alloc);
+  EXPECT_EQ(kit::thrown_by<tenon::Timeout>(
+                [&] { (void)tenon::export_module_to(module, [](Bytes) { tenon::raise(tenon::Error(tenon::Code::kTimeout, "late")); }); }),
+            "late");
+  // The module is as it was, and free again.
+  module.set("name", "changed");
+  EXPECT_EQ(read(bytes_of(module)).value("name").as<std::string>(), "changed");
+}
+
+TEST_F(Archives, ExtraFilesAndTheirHook) {
+  const Module module = net();
+  int asked = 0;
+  const auto hook = [&](const Module& looked_at) {
+    ++asked;
+    EXPECT_EQ(looked_at, module);
+    EXPECT_EQ(looked_at.find("weight").kind, tenon::MemberKind::kParameter);
+    EXPECT_EQ(Module(looked_at).try_set("name", "x").code(), tenon::Code::kPermission);
+    return std::vector<File>{{"hooked", std::string("from\0it", 7)}, {"own", "left out"}};
+  };
+  std::string bytes;
+  const tenon::ExportReport report =
+      tenon::export_module_to(module, [&](Bytes piece) { bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size()); },
+                              {.extra_files = {{"given", "of this export"}, {"none", ""}}, .hook = hook, .archive_name = "folder"});
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(report.skipped_files, 1U);
+  EXPECT_NE(bytes.find("folder/data.pkl"), std::string::npos);
+  std::vector<File> files = read(bytes).extra_files();
+  std::ranges::sort(files, {}, &File::name);
+  EXPECT_EQ(files, (std::vector<File>{
+                       {"given", "of this export"}, {"hooked", std::string("from\0it", 7)}, {"none", ""}, {"own", "of the module"}}));
+}
+
+TEST_F(Archives, AHookThatFails) {
+  const Module module = net();
+  const Path path("old.pt");
+  (void)tenon::export_module(module, path, {.extra_files = {{"which", "old"}}});
+  const auto with = [](tenon::ExtraFilesHook hook) { return tenon::ExportOptions{.hook = std::move(hook)}; };
+  EXPECT_THROW((void)tenon::export_module(module, path, with([](const Module&) -> std::vector<File> { throw Odd(); })), Odd);
+  EXPECT_THROW((void)tenon::try_export_module_fd(module, 1, with([](const Module&) -> std::vector<File> { throw Odd(); })), Odd);
+  const tenon::Result<tenon::ExportReport> failed =
+      tenon::try_export_module(module, path, with([](const Module&) { return tenon::Error(tenon::Code::kOk, "no files today"); }));
+  ASSERT_FALSE(failed);
+  EXPECT_STREQ(failed.error().what(), "no files today");
+  const auto with_nul = [](const Module&) { return std::vector<File>{{std::string("a\0b", 3), ""}}; };
+  EXPECT_EQ(tenon::try_export_module(module, path, with(with_nul)).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_module(module, path, {.extra_files = {{std::string("a\0b", 3), ""}}}).code(), tenon::Code::kInvalidArgument);
+  // What was there still is.
+  EXPECT_EQ(tenon::import_module(path).extra_files().front().data, "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(kit::Folder::path()), std::filesystem::directory_iterator()), 1);
+}
+
+TEST_F(Archives, CodeThatPytorchWouldRefuse) {
+  Module module = net();
+  module.define("def f(self, x: Tensor) -> Tensor:\n  return torch.no_such_operator(x)\n");
+  const auto nowhere = [](Bytes) {};
+  const tenon::Result<tenon::ExportReport> refused = tenon::try_export_module_to(module, nowhere);
+  ASSERT_EQ(refused.code(), tenon::Code::kInvalidArgument);
+  EXPECT_TRUE(refused.error().detail("excerpt") && refused.error().detail("line"));
+  EXPECT_GT(tenon::export_module_to(module, nowhere, {.unchecked = true}).nbytes, 0U);
+  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, {.file_version = 99}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::try_export_module_to(net(), nowhere, {.archive_name = std::string("a\0", 2)}).code(), tenon::Code::kInvalidArgument);
+}
+
+TEST_F(Archives, SharingStays) {
+  Module module = Module::make("Net");
+  const auto shared = tenon::Value::list("List[int]", {1});
+  module.add_attribute("a", "List[int]", shared);
+  module.add_attribute("b", "List[int]", shared);
+  const tenon::Tensor tensor = tenon::zeros<float>({4});
+  module.add_buffer("x", tensor);
+  module.add_buffer("y", tensor);
+  const Module back = read(bytes_of(module));
+  EXPECT_TRUE(back.value("a").is_same(back.value("b")));
+  EXPECT_EQ(back.value("x").as<tenon::Tensor>().storage(), back.value("y").as<tenon::Tensor>().storage());
+}
+
+TEST_F(Archives, OfPytorch) {
+  const std::string folder = CPP_TEST_GOLDEN;
+  for (const char* version : {"1.4.0", "1.5.1", "1.7.1", "1.9.1", "1.12.1", "2.2.0"}) {
+    const Module module = tenon::import_module(folder + "/" + version + "/net.pt", {.check = tenon::ImportCheck::kAll});
+    EXPECT_EQ(module.class_name(), "__torch__.Net");
+    const Module again = read(bytes_of(module));
+    EXPECT_EQ(again.code_files(), module.code_files()) << version;
+    EXPECT_EQ(again.tensors().size(), module.tensors().size()) << version;
+    EXPECT_TRUE(again.warnings().size() <= module.warnings().size()) << version;
+  }
+  kit::thrown_by<tenon::Unsupported>([&] { (void)tenon::import_module(folder + "/1.2.0/net.pt"); });
+}
+
+}  // namespace

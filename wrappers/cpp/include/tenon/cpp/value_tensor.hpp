@@ -1,0 +1,146 @@
+// Tensors in values that a Tensor cannot be: quantised, sparse, on meta, of element types that DLPack has not.
+#ifndef TENON_CPP_VALUE_TENSOR_HPP
+#define TENON_CPP_VALUE_TENSOR_HPP
+
+#include <tenon/cpp/scalar_type.hpp>
+#include <tenon/cpp/storage.hpp>
+#include <tenon/cpp/value.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+TENON_CPP_BEGIN
+
+/// How the elements of a tensor lie.
+enum class TensorLayout : std::int32_t {
+  kStrided = TENON_TENSOR_LAYOUT_STRIDED,
+  kSparseCoo = TENON_TENSOR_LAYOUT_SPARSE_COO,  ///< by coordinates: `indices` and `values`
+  kSparseCsr = TENON_TENSOR_LAYOUT_SPARSE_CSR,  ///< compressed rows: `indices` are the row pointers, `plain_indices` the columns
+  kSparseCsc = TENON_TENSOR_LAYOUT_SPARSE_CSC,  ///< compressed columns: `indices` are the column pointers, `plain_indices` the rows
+  kSparseBsr = TENON_TENSOR_LAYOUT_SPARSE_BSR,  ///< as CSR, of blocks
+  kSparseBsc = TENON_TENSOR_LAYOUT_SPARSE_BSC   ///< as CSC, of blocks
+};
+
+/// How quantised elements stand for numbers.
+enum class Quantizer : std::int32_t {
+  kNone = TENON_QUANTIZER_NONE,                                                     ///< they stand for themselves
+  kPerTensorAffine = TENON_QUANTIZER_PER_TENSOR_AFFINE,                             ///< `scale` and `zero_point`
+  kPerChannelAffine = TENON_QUANTIZER_PER_CHANNEL_AFFINE,                           ///< `scales` and `zero_points`, along `axis`
+  kPerChannelAffineFloatQparams = TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS  ///< the same, with zero points of float
+};
+
+/// All that PyTorch knows of a tensor. Sizes, strides and offset count elements. What a kind of tensor does not have is empty or 0.
+struct ValueTensorSpec {
+  ScalarType scalar_type = ScalarType::kFloat;  ///< of a sparse tensor that of its values, and not read when one is made
+  TensorLayout layout = TensorLayout::kStrided;
+  std::uint32_t flags = 0;  ///< TENON_TENSOR_*
+  std::vector<std::int64_t> sizes = {};
+  std::vector<std::int64_t> strides = {};  ///< as many as sizes; none: contiguous, or sparse
+  std::int64_t offset = 0;                 ///< of the element with index 0, 0, … from the first of the storage
+  Storage storage = {};                    ///< empty if sparse or on meta
+  std::uint64_t storage_offset = 0;        ///< bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage
+  std::uint64_t storage_numel = 0;         ///< how many these are; 0 when one is made: all of `storage`, on meta as many as are needed
+  std::string device = {};                 ///< "cpu" or "meta"; "" when one is made: cpu
+  Quantizer quantizer = Quantizer::kNone;
+  double scale = 0;                              ///< quantised per tensor
+  std::int64_t zero_point = 0;                   ///< quantised per tensor
+  std::int64_t axis = 0;                         ///< quantised per channel
+  std::optional<bool> coalesced = std::nullopt;  ///< of COO, if somebody said
+  Value indices = {};                            ///< of sparse ones; a value of kind tensor, as the next
+  Value plain_indices = {};                      ///< of compressed ones
+  Value values = {};                             ///< of sparse ones
+  Value scales = {};                             ///< quantised per channel
+  Value zero_points = {};                        ///< quantised per channel
+};
+
+namespace detail {
+
+// One of the tensors that a tensor is made of; empty if it has no such.
+inline Result<Value> tensor_part(const Value& value, std::int32_t part) {
+  Result<Value> found =
+      make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_tensor_part(value.get(), part, out, err); });
+  return found.code() == Code::kNotFound ? Result<Value>(Value()) : found;
+}
+
+}  // namespace detail
+
+inline Result<Value> Value::try_tensor_from_spec(const ValueTensorSpec& spec) {
+  if (spec.sizes.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(spec.sizes.size()) + " dimensions are more than 64");
+  if (!spec.strides.empty() && spec.strides.size() != spec.sizes.size()) {
+    return detail::wrong(std::to_string(spec.strides.size()) + " strides for " + std::to_string(spec.sizes.size()) + " sizes");
+  }
+  if (!detail::is_c_text(spec.device)) return detail::has_nul("the device");
+  tenon_value_tensor_spec c{};
+  c.struct_size = sizeof c;
+  c.scalar_type = static_cast<tenon_scalar_type>(spec.scalar_type);
+  c.layout = static_cast<std::int32_t>(spec.layout);
+  c.ndim = static_cast<std::int32_t>(spec.sizes.size());
+  c.flags = spec.flags;
+  c.sizes = spec.sizes.data();
+  c.strides = spec.strides.empty() ? nullptr : spec.strides.data();
+  c.offset = spec.offset;
+  c.storage = spec.storage.get();
+  c.storage_offset = spec.storage_offset;
+  c.storage_numel = spec.storage_numel;
+  c.device = spec.device.empty() ? nullptr : spec.device.c_str();
+  c.scale = spec.scale;
+  c.zero_point = spec.zero_point;
+  c.axis = spec.axis;
+  c.quantizer = static_cast<std::int32_t>(spec.quantizer);
+  c.coalesced = !spec.coalesced ? TENON_COALESCED_UNKNOWN : *spec.coalesced ? TENON_COALESCED_YES : TENON_COALESCED_NO;
+  c.indices = spec.indices.get();
+  c.plain_indices = spec.plain_indices.get();
+  c.values = spec.values.get();
+  c.scales = spec.scales.get();
+  c.zero_points = spec.zero_points.get();
+  return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_new_tensor_from_spec(&c, out, err); });
+}
+
+inline Result<ValueTensorSpec> Value::try_tensor_spec() const {
+  const Result<tenon_value_tensor_spec> found = detail::fill<tenon_value_tensor_spec>(
+      [&](tenon_value_tensor_spec* out, tenon_error** err) { return tenon_value_get_tensor_spec(get(), out, err); });
+  if (!found) return found.error();
+  const tenon_value_tensor_spec& c = *found;
+  const auto ndim = static_cast<std::size_t>(c.ndim);
+  ValueTensorSpec spec;
+  spec.scalar_type = static_cast<ScalarType>(c.scalar_type);
+  spec.layout = static_cast<TensorLayout>(c.layout);
+  spec.flags = c.flags;
+  if (c.sizes != nullptr) spec.sizes.assign(c.sizes, c.sizes + ndim);
+  if (c.strides != nullptr) spec.strides.assign(c.strides, c.strides + ndim);
+  spec.offset = c.offset;
+  spec.storage = Storage::retain(c.storage);
+  spec.storage_offset = c.storage_offset;
+  spec.storage_numel = c.storage_numel;
+  spec.device = detail::view_of(c.device);
+  spec.quantizer = static_cast<Quantizer>(c.quantizer);
+  spec.scale = c.scale;
+  spec.zero_point = c.zero_point;
+  spec.axis = c.axis;
+  if (c.coalesced != TENON_COALESCED_UNKNOWN) spec.coalesced = c.coalesced == TENON_COALESCED_YES;
+  const struct {
+    std::int32_t number;
+    Value& value;
+  } parts[] = {{TENON_TENSOR_PART_INDICES, spec.indices},
+               {TENON_TENSOR_PART_PLAIN_INDICES, spec.plain_indices},
+               {TENON_TENSOR_PART_VALUES, spec.values},
+               {TENON_TENSOR_PART_SCALES, spec.scales},
+               {TENON_TENSOR_PART_ZERO_POINTS, spec.zero_points}};
+  for (const auto& part : parts) {
+    Result<Value> value = detail::tensor_part(*this, part.number);
+    if (!value) return value.error();
+    part.value = *std::move(value);
+  }
+  return spec;
+}
+
+#ifndef TENON_NO_EXCEPTIONS
+inline ValueTensorSpec Value::tensor_spec() const { return try_tensor_spec().value(); }
+#endif
+
+TENON_CPP_END
+
+#endif
