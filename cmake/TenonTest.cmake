@@ -97,6 +97,11 @@ function(tenon_add_gtest name)
   if(TARGET tenon_gtest_headers)
     target_compile_options(${name} PRIVATE -fpch-preprocess)
     target_precompile_headers(${name} REUSE_FROM tenon_gtest_headers)
+    if(TENON_CCACHE)
+      # What ccache asks for before it caches what includes a precompiled header.
+      set_target_properties(${name} PROPERTIES
+        CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
+    endif()
   endif()
   set(pass)
   if(arg_UNPRIVILEGED)
