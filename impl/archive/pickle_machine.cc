@@ -12,6 +12,10 @@ unsigned long long wide(uint64_t value) noexcept { return value; }
 
 PickleMachine::PickleMachine(std::span<const std::byte> bytes, const PickleReadOptions& options) : bytes_(bytes), options_(options) {
   tree_.record_ = options.record;
+  // A module of many tensors has a node for every four or five bytes: room for all of them at once, but no more than a megabyte or two.
+  const size_t expected = std::min<size_t>(bytes.size() / 4, 1U << 16);
+  tree_.nodes_.reserve(expected);
+  tree_.children_.reserve(expected);
 }
 
 Status PickleMachine::error(Code code, const std::string& message) const {

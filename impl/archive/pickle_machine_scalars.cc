@@ -72,8 +72,12 @@ Status PickleMachine::read_scalar(Opcode opcode) {
       node.content.integer = static_cast<int32_t>(static_cast<uint32_t>(number));
       break;
     case Opcode::kBinInt1:
+      if (!take_number(1, &number)) return missing_bytes(1);
+      node.kind = NodeKind::kInt;
+      node.content.integer = static_cast<int64_t>(number);
+      break;
     case Opcode::kBinInt2:
-      if (!take_number(opcode == Opcode::kBinInt1 ? 1 : 2, &number)) return missing_bytes(opcode == Opcode::kBinInt1 ? 1 : 2);
+      if (!take_number(2, &number)) return missing_bytes(2);
       node.kind = NodeKind::kInt;
       node.content.integer = static_cast<int64_t>(number);
       break;

@@ -54,7 +54,12 @@ std::vector<std::string> classes_of(const ValueRef& root, const std::vector<Valu
   std::set<std::string> classes;
   const auto look = [&](Value& value, size_t) -> Status {
     if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name())) classes.insert(value.class_name());
-    if (value.is(ValueKind::kTensor)) at_least(value::scalar_type_info(value.as_tensor()->type()).since, oldest);
+    if (value.is(ValueKind::kTensor)) {
+      const value::TensorValue& tensor = *value.as_tensor();
+      at_least(value::scalar_type_info(tensor.type()).since, oldest);
+      // 1.x drops the bits, and computes with other numbers.
+      if (tensor.is_conj() || tensor.is_neg()) at_least("2.0", oldest);
+    }
     return Status::ok();
   };
   // Values that are nested too deep are refused where they are pickled.

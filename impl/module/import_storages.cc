@@ -91,14 +91,22 @@ Result<Ref<Storage>> ArchiveStorages::open(const std::string& name, const ZipRec
   const bool misaligned = !record.deflated && address % each != 0;
   const bool has_views = options_->tensors == Tensors::kMap || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file());
   const bool in_place = !record.deflated && !misaligned && !swap && has_views;
+  if (in_place) {
+    if (views_.empty()) views_.resize(reader_->records().size());
+    Ref<Storage>& known = views_[static_cast<size_t>(&record - reader_->records().data())];
+    if (!known) {
+      TENON_ASSIGN(known, view(record));
+    }
+    return known;
+  }
   // However often a pickle mentions a record, it is copied once for each order of bytes.
-  const std::string key = in_place ? name : name + (swap ? ":swapped " + std::to_string(each) : ":filled");
-  if (const auto found = opened_.find(key); found != opened_.end()) return found->second;
+  const std::string key = name + (swap ? ":swapped " + std::to_string(each) : ":filled");
+  if (const auto found = filled_.find(key); found != filled_.end()) return found->second;
   if (record.deflated) ++report_->compressed;
   if (misaligned) ++report_->misaligned;
   if (swap) ++report_->foreign_endian;
-  TENON_ASSIGN(Ref<Storage> made, in_place ? view(record) : fill(record, swap ? each : 1, options_->tensors != Tensors::kFill));
-  opened_.emplace(key, made);
+  TENON_ASSIGN(Ref<Storage> made, fill(record, swap ? each : 1, options_->tensors != Tensors::kFill));
+  filled_.emplace(key, made);
   return made;
 }
 

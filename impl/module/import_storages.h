@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "archive/pickle_to_values.h"
 #include "archive/zip_reader.h"
@@ -41,7 +42,8 @@ class ArchiveStorages {
   ImportReport* report_;
   Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed
   std::byte* private_base_ = nullptr;
-  ByName<Ref<storage::Storage>> opened_;
+  std::vector<Ref<storage::Storage>> views_;  // by record; empty until there is one
+  ByName<Ref<storage::Storage>> filled_;
   Keys keys_;
 };
 

@@ -1,6 +1,6 @@
 // Files that a benchmark writes: where they go, whether there is room for them, and pwrite as what they are compared with.
 //
-// They are in TMPDIR, or /tmp, and have a name as short as can be: until they are written, or for the rounds in which they are opened.
+// They are in TMPDIR, or /tmp, and nothing is left of them.
 #pragma once
 
 #include <fcntl.h>
@@ -49,22 +49,24 @@ inline std::string lack_of_room(uint64_t nbytes, uint64_t files) {
   return {};
 }
 
-// Nanoseconds to put `nbytes` bytes into a new file, with so many calls.
+// Nanoseconds to put `nbytes` bytes into a new file, with so many calls. The file is gone afterwards.
 inline int64_t pwrite_ns(const std::byte* bytes, uint64_t nbytes, size_t calls, bool durable) {
   const std::string path = file_path();
   const int64_t begin = now_ns();
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  // From here on nothing is left of it, whatever fails.
-  BENCH_CHECK(fd >= 0 && unlink(path.c_str()) == 0);
+  BENCH_CHECK(fd >= 0);
   const uint64_t each = (nbytes + calls - 1) / calls;
-  for (uint64_t done = 0; done < nbytes;) {
+  bool good = true;
+  for (uint64_t done = 0; good && done < nbytes;) {
     const ssize_t now = pwrite(fd, bytes + done, std::min(each - done % each, nbytes - done), static_cast<off_t>(done));
-    BENCH_CHECK(now > 0);
-    done += static_cast<uint64_t>(now);
+    good = now > 0;
+    done += good ? static_cast<uint64_t>(now) : 0;
   }
-  if (durable) BENCH_CHECK(fsync(fd) == 0);
+  good = good && (!durable || fsync(fd) == 0);
+  good = close(fd) == 0 && good;
   const int64_t end = now_ns();
-  close(fd);  // and so its pages go
+  unlink(path.c_str());
+  BENCH_CHECK(good);
   return end - begin;
 }
 

@@ -132,6 +132,22 @@ TEST(Export, SharedStoragesAreWrittenOnce) {
   EXPECT_EQ(exported(*again, unchecked()), bytes);
 }
 
+// 1.x reads such a tensor, and drops the bit.
+TEST(Export, ANegatedTensorNeedsANewerPyTorch) {
+  const Ref<Module> module = net();
+  ExportReport report;
+  exported(*module, {}, &report);
+  EXPECT_EQ(report.oldest_pytorch.substr(0, 2), "1.");
+  value::StridedSpec spec;
+  spec.storage = floats({1, 2})->as_tensor()->storage();
+  spec.sizes = {2};
+  spec.strides = {1};
+  spec.is_neg = true;
+  ok(module->add_buffer("negated", Value::of_tensor(must(value::TensorValue::create(std::move(spec))))));
+  exported(*module, {}, &report);
+  EXPECT_EQ(report.oldest_pytorch, "2.0");
+}
+
 TEST(Export, ASubmoduleOfAnArchiveIsAModule) {
   const Ref<Module> module = net();
   const Ref<Module> child = must(Module::create("Child"));
