@@ -92,6 +92,8 @@ function(tenon_add_folders)
     foreach(folder IN LISTS TENON_SMALL_FOLDERS)
       file(GLOB small_sources "capi/src/${folder}*.cc")
       set_property(SOURCE ${small_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_SMALL}")
+      # A precompiled header is for one level of the optimiser.
+      set_property(SOURCE ${small_sources} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
     target_include_directories(tenon_capi PUBLIC capi/include "${PROJECT_BINARY_DIR}/include")
     target_link_libraries(tenon_capi PUBLIC ${allowed})
