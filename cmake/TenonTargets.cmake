@@ -50,10 +50,6 @@ function(tenon_compile_library_options target)
   # So that the linker can leave out what nobody calls: the library is to be small.
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections "$<$<CONFIG:Release>:-O2>")
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
-  if(TENON_PRECOMPILE_HEADERS)
-    target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <cstdint> <cstring> <functional> <limits> <map> <memory> <mutex>
-      <optional> <span> <string> <string_view> <unordered_map> <utility> <vector>)
-  endif()
 endfunction()
 
 # One object library for each folder of impl, which names the folders it may use: those above it in impl/LAYERS. They share one
@@ -92,8 +88,6 @@ function(tenon_add_folders)
     foreach(folder IN LISTS TENON_SMALL_FOLDERS)
       file(GLOB small_sources "capi/src/${folder}*.cc")
       set_property(SOURCE ${small_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_SMALL}")
-      # A precompiled header is for one level of the optimiser.
-      set_property(SOURCE ${small_sources} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
     endforeach()
     target_include_directories(tenon_capi PUBLIC capi/include "${PROJECT_BINARY_DIR}/include")
     target_link_libraries(tenon_capi PUBLIC ${allowed})

@@ -13,7 +13,7 @@ need clang++-16
 build="$TENON_BUILD_DIR/clang16"
 if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$build" -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 \
-  -DCMAKE_BUILD_TYPE=None -DTENON_WERROR=ON -DTENON_PRECOMPILE_HEADERS=ON -DTENON_BUILD_TESTS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON \
+  -DCMAKE_BUILD_TYPE=None -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON \
   -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR"
 logged "$CMAKE" --build "$build" --parallel 2
 grep -q 'CMAKE_CXX_COMPILER_VERSION "16\.' "$build"/CMakeFiles/*/CMakeCXXCompiler.cmake || fail "clang++-16 is another version"
