@@ -30,7 +30,7 @@ if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 # libdeflate asks its libc for nothing but malloc and mem*; its header is copied so that no other of /usr/include is found.
 cp "$TENON_LIBDEFLATE_INCLUDE_DIR/libdeflate.h" "$kept/libdeflate"
 link=(-static -s)
-logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
+logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
   -DCMAKE_EXE_LINKER_FLAGS="${link[*]}" -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_EXAMPLES=OFF -DTENON_CCACHE=OFF \
   -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR" \
   -DTENON_LIBDEFLATE_INCLUDE_DIR="$kept/libdeflate" -DTENON_LIBDEFLATE_LIBRARY="$TENON_LIBDEFLATE_LIBRARY"
