@@ -1,8 +1,10 @@
-# How tests/vectors and tests/matrix are told what a language's programs are: a JSON file of commands.
+# How tests/vectors, tests/matrix and tests/module/builders are told what a language's programs are: a JSON file of commands.
 #
 #   tenon_write_language(<file> <key> "<word>;..." [<key> "<word>;..."]... ENVIRONMENT "<NAME=value>;...")
 #
 # Each key gets an array of words (empty: none), "environment" an object. Generator expressions are allowed in words.
+#
+#   tenon_add_languages()    adds each folder of the caller's that has a CMakeLists.txt: a language
 
 function(_tenon_json_text out text)
   string(REPLACE "\\" "\\\\" text "${text}")
@@ -43,4 +45,12 @@ function(tenon_write_language file)
     endif()
   endwhile()
   file(GENERATE OUTPUT "${file}" CONTENT "${body}}\n")
+endfunction()
+
+function(tenon_add_languages)
+  file(GLOB languages CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt")
+  foreach(language IN LISTS languages)
+    cmake_path(GET language PARENT_PATH language)
+    add_subdirectory("${language}")
+  endforeach()
 endfunction()

@@ -15,27 +15,28 @@ find_package(GTest REQUIRED)
 set(TENON_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python3" CACHE FILEPATH "The Python that has Tenon's package and what its tests need")
 set(TENON_UNPRIVILEGED "${PROJECT_SOURCE_DIR}/tools/unprivileged.sh")
 
-# GoogleTest's headers take longer to read than most tests. With the compiler's options of the tests, and nothing of Tenon's.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
-  add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
-  tenon_compile_options(tenon_gtest_headers)
-  target_compile_options(tenon_gtest_headers PRIVATE -UNDEBUG -Wno-dangling-else -fpch-preprocess)
-  if(TENON_SANITIZE)
-    target_compile_options(tenon_gtest_headers PRIVATE -O0)
-  endif()
-  target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
-  target_precompile_headers(tenon_gtest_headers PRIVATE <gtest/gtest.h> <algorithm> <array> <chrono> <functional> <map> <memory> <string> <thread> <vector>)
-endif()
-
-# `archive` empty: the shared library.
-function(tenon_link_test target archive)
+function(tenon_compile_test_options target)
   tenon_compile_options(${target})
   target_compile_options(${target} PRIVATE -UNDEBUG)
   if(TENON_SANITIZE)
     # It is the library that has to be quick there; for a test's own code the optimiser takes longer than it saves.
     target_compile_options(${target} PRIVATE -O0)
   endif()
+endfunction()
+
+# GoogleTest's headers take longer to read than most tests. With the compiler's options of the tests, and nothing of Tenon's.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
+  add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
+  tenon_compile_test_options(tenon_gtest_headers)
+  target_compile_options(tenon_gtest_headers PRIVATE -Wno-dangling-else -fpch-preprocess)
+  target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
+  target_precompile_headers(tenon_gtest_headers PRIVATE <gtest/gtest.h> <algorithm> <array> <chrono> <functional> <map> <memory> <string> <thread> <vector>)
+endif()
+
+# `archive` empty: the shared library.
+function(tenon_link_test target archive)
+  tenon_compile_test_options(${target})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   if(archive)
     # The public headers too: what is said there is compared with what is inside.

@@ -79,35 +79,36 @@ Result<StorageValueRef> ArchiveStorages::find(const std::string& name, const Pic
   }
   Ref<Storage> bytes;
   if (nbytes != 0) {
-    TENON_ASSIGN(bytes, open(name, *record, type));
+    TENON_ASSIGN(bytes, open(*record, type));
   }
   return StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, wanted.device);
 }
 
-Result<Ref<Storage>> ArchiveStorages::open(const std::string& name, const ZipRecord& record, const ScalarTypeInfo& type) {
+Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const ScalarTypeInfo& type) {
   const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
   const uint64_t each = std::max<uint64_t>(number_nbytes(type), 1);
   const bool swap = foreign_endian_ && each > 1;
   const bool misaligned = !record.deflated && address % each != 0;
   const bool has_views = options_->tensors == Tensors::kMap || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file());
   const bool in_place = !record.deflated && !misaligned && !swap && has_views;
+  const auto index = static_cast<size_t>(&record - reader_->records().data());
   if (in_place) {
     if (views_.empty()) views_.resize(reader_->records().size());
-    Ref<Storage>& known = views_[static_cast<size_t>(&record - reader_->records().data())];
+    Ref<Storage>& known = views_[index];
     if (!known) {
       TENON_ASSIGN(known, view(record));
     }
     return known;
   }
   // However often a pickle mentions a record, it is copied once for each order of bytes.
-  const std::string key = name + (swap ? ":swapped " + std::to_string(each) : ":filled");
-  if (const auto found = filled_.find(key); found != filled_.end()) return found->second;
+  const uint64_t swap_nbytes = swap ? each : 1;
+  Ref<Storage>& known = filled_[{index, swap_nbytes}];
+  if (known) return known;
   if (record.deflated) ++report_->compressed;
   if (misaligned) ++report_->misaligned;
   if (swap) ++report_->foreign_endian;
-  TENON_ASSIGN(Ref<Storage> made, fill(record, swap ? each : 1, options_->tensors != Tensors::kFill));
-  filled_.emplace(key, made);
-  return made;
+  TENON_ASSIGN(known, fill(record, swap_nbytes, options_->tensors != Tensors::kFill));
+  return known;
 }
 
 Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record) {

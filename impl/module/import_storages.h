@@ -2,16 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "archive/pickle_to_values.h"
 #include "archive/zip_reader.h"
 #include "base/status.h"
 #include "module/import.h"
-#include "module/name_map.h"
 
 namespace tenon::module {
 
@@ -31,7 +32,7 @@ class ArchiveStorages {
 
  private:
   Result<value::StorageValueRef> find(const std::string& name, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
-  Result<Ref<storage::Storage>> open(const std::string& name, const archive::ZipRecord& record, const value::ScalarTypeInfo& type);
+  Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, const value::ScalarTypeInfo& type);
   Result<Ref<storage::Storage>> view(const archive::ZipRecord& record);
   // `swap_nbytes`: of the numbers whose bytes are turned round; 1: of none.
   Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes, bool into_private);
@@ -42,8 +43,8 @@ class ArchiveStorages {
   ImportReport* report_;
   Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed
   std::byte* private_base_ = nullptr;
-  std::vector<Ref<storage::Storage>> views_;  // by record; empty until there is one
-  ByName<Ref<storage::Storage>> filled_;
+  std::vector<Ref<storage::Storage>> views_;                             // by record; empty until there is one
+  std::map<std::pair<size_t, uint64_t>, Ref<storage::Storage>> filled_;  // by record and `swap_nbytes`
   Keys keys_;
 };
 
