@@ -4,9 +4,13 @@
 # quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_SMALL_FOLDERS value archive script module)
+# But for what is done for each tensor of a module that is opened.
+set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
+set(TENON_QUICK_SOURCES "archive/pickle_machine(_scalars)?\\.cc$")
 if(TENON_SANITIZE)
   # What is written out for each check grows with the optimiser, and takes longer to compile than these rooms' tests take to run.
   set(TENON_SMALL -O0)
+  set(TENON_QUICK -O0)
 endif()
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
@@ -69,6 +73,9 @@ function(tenon_add_folders)
       target_include_directories(tenon_${folder} PUBLIC impl)
       if(folder IN_LIST TENON_SMALL_FOLDERS)
         target_compile_options(tenon_${folder} PRIVATE "${TENON_SMALL}")
+        set(quick_sources ${sources})
+        list(FILTER quick_sources INCLUDE REGEX "${TENON_QUICK_SOURCES}")
+        set_property(SOURCE ${quick_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_QUICK}")
       endif()
       target_link_libraries(tenon_${folder} PUBLIC ${allowed})
       list(APPEND allowed tenon_${folder})

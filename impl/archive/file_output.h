@@ -15,6 +15,7 @@ class FileOutput : public Sink {
   // Also removes what killed processes left in that directory.
   static Result<FileOutput> create(const std::string& path);
   Status write(std::span<const std::byte> bytes) override;
+  Status write_both(std::span<const std::byte> head, std::span<const std::byte> body) override;
   // Once. Without it, and after a failure of it, the old file stays as it was.
   Status commit(Durability durability);
 

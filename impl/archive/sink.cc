@@ -6,7 +6,16 @@
 
 namespace tenon::archive {
 
-Status FdSink::write(std::span<const std::byte> bytes) { return os::write_whole(fd_, bytes.data(), bytes.size(), format("fd %d", fd_)); }
+Status Sink::write_both(std::span<const std::byte> head, std::span<const std::byte> body) {
+  TENON_TRY(write(head));
+  return write(body);
+}
+
+Status FdSink::write(std::span<const std::byte> bytes) { return os::write_whole(fd_, {}, bytes, format("fd %d", fd_)); }
+
+Status FdSink::write_both(std::span<const std::byte> head, std::span<const std::byte> body) {
+  return os::write_whole(fd_, head, body, format("fd %d", fd_));
+}
 
 Status CallbackSink::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {

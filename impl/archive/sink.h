@@ -19,6 +19,8 @@ class Sink {
   virtual ~Sink() = default;
   // Takes all of them or fails. After a failure nothing more is written to it.
   virtual Status write(std::span<const std::byte> bytes) = 0;
+  // The one and then the other: a record's small header goes out with its first bytes.
+  virtual Status write_both(std::span<const std::byte> head, std::span<const std::byte> body);
 };
 
 // An fd that the caller keeps open: a file (from its position on), a pipe, a socket. Waits where a non-blocking one has no room.
@@ -27,6 +29,7 @@ class FdSink : public Sink {
  public:
   explicit FdSink(int fd) noexcept : fd_(fd) {}
   Status write(std::span<const std::byte> bytes) override;
+  Status write_both(std::span<const std::byte> head, std::span<const std::byte> body) override;
 
  private:
   int fd_;

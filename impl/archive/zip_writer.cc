@@ -101,12 +101,13 @@ Status ZipWriter::put(std::span<const std::byte> bytes) {
     held_back_.insert(held_back_.end(), bytes.begin(), bytes.end());
     return Status::ok();
   }
-  TENON_TRY(put_held_back());
   if (bytes.size() <= kMostHeldBack / 2) {
+    TENON_TRY(put_held_back());
     held_back_.assign(bytes.begin(), bytes.end());
     return Status::ok();
   }
-  Status written = sink_->write(bytes);
+  Status written = held_back_.empty() ? sink_->write(bytes) : sink_->write_both(held_back_, bytes);
+  held_back_.clear();
   return written.is_ok() ? written : fail(std::move(written));
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +25,10 @@ class NoWriteSignals {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGPIPE);
     sigaddset(&signals_, SIGXFSZ);
-    sigpending(&before_);
+    sigemptyset(&before_);
     pthread_sigmask(SIG_BLOCK, &signals_, &mask_);
+    // One that the thread lets through cannot have been waiting for it.
+    if (sigismember(&mask_, SIGPIPE) == 1 || sigismember(&mask_, SIGXFSZ) == 1) sigpending(&before_);
   }
   NoWriteSignals(const NoWriteSignals&) = delete;
   NoWriteSignals& operator=(const NoWriteSignals&) = delete;
@@ -61,6 +64,10 @@ Status write_failed(int error, const std::string& name) {
       .with("errno", error)
       .with("limit", std::string("RLIMIT_FSIZE"))
       .with("limit_value", limit);
+}
+
+iovec as_iovec(std::span<const std::byte> bytes) noexcept {
+  return {const_cast<std::byte*>(bytes.data()), static_cast<size_t>(std::min<uint64_t>(bytes.size(), kMostAtOnce))};
 }
 
 // Until there is room, or no hope of any: the next write says which.
@@ -101,14 +108,16 @@ Status read_at(int fd, uint64_t offset, void* to, uint64_t nbytes, const std::st
   return Status::ok();
 }
 
-Status write_whole(int fd, const void* data, uint64_t nbytes, const std::string& name) {
+Status write_whole(int fd, std::span<const std::byte> head, std::span<const std::byte> body, const std::string& name) {
   const NoWriteSignals quiet;
-  const auto* from = static_cast<const char*>(data);
-  while (nbytes > 0) {
-    const ssize_t done = ::write(fd, from, std::min(nbytes, kMostAtOnce));
+  while (!head.empty() || !body.empty()) {
+    const iovec pieces[] = {as_iovec(head), as_iovec(body)};
+    const ssize_t done = head.empty() ? ::write(fd, pieces[1].iov_base, pieces[1].iov_len) : ::writev(fd, pieces, 2);
     if (done > 0) {
-      from += done;
-      nbytes -= static_cast<uint64_t>(done);
+      const auto nbytes = static_cast<size_t>(done);
+      const size_t of_head = std::min(nbytes, head.size());
+      head = head.subspan(of_head);
+      body = body.subspan(nbytes - of_head);
       continue;
     }
     // A device that takes nothing and says nothing has no room.

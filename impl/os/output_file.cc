@@ -148,16 +148,17 @@ Status OutputFile::create_temporary(bool may_be_nameless) {
 
 std::string OutputFile::link_path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
 
-Status OutputFile::write(const void* data, uint64_t nbytes) {
-  const auto* from = static_cast<const char*>(data);
-  while (nbytes > 0) {
+Status OutputFile::write(std::span<const std::byte> bytes) { return write_both({}, bytes); }
+
+Status OutputFile::write_both(std::span<const std::byte> head, std::span<const std::byte> body) {
+  do {
     // On a tmpfs these bytes are memory, and the kernel's answer to too little of it would be a kill.
-    const uint64_t piece = in_memory_ ? std::min(nbytes, kReserveChunk) : nbytes;
-    if (in_memory_) TENON_TRY(ask_headroom(piece));
-    if (Status written = write_whole(file_.get(), from, piece, path_); !written.is_ok()) return named(std::move(written), path_);
-    from += piece;
-    nbytes -= piece;
-  }
+    const std::span<const std::byte> piece = in_memory_ ? body.first(std::min<uint64_t>(body.size(), kReserveChunk)) : body;
+    if (in_memory_) TENON_TRY(ask_headroom(head.size() + piece.size()));
+    if (Status written = write_whole(file_.get(), head, piece, path_); !written.is_ok()) return named(std::move(written), path_);
+    head = {};
+    body = body.subspan(piece.size());
+  } while (!body.empty());
   return Status::ok();
 }
 

@@ -7,7 +7,9 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -33,7 +35,9 @@ class OutputFile {
   ~OutputFile();
 
   // Adds them at the end. RESOURCE_EXHAUSTED names the limit: file system space, disk quota, RLIMIT_FSIZE (which raises no signal).
-  Status write(const void* data, uint64_t nbytes);
+  Status write(std::span<const std::byte> bytes);
+  // The one and then the other, in one go where the kernel takes it.
+  Status write_both(std::span<const std::byte> head, std::span<const std::byte> body);
   // Once. If it fails, the old file is as it was; but if only the directory could not be made durable, which the message then says.
   Status commit(Durability durability);
 
