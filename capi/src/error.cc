@@ -6,7 +6,7 @@
 #include "boundary.h"
 
 struct tenon_error {
-  std::shared_ptr<const tenon::ErrorInfo> info;
+  tenon::ErrorInfoRef info;
   std::unique_ptr<tenon_error> cause;
 };
 
@@ -29,7 +29,7 @@ tenon_error* out_of_memory() noexcept {
   return error;
 }
 
-std::unique_ptr<tenon_error> make_error(std::shared_ptr<const ErrorInfo> info) {
+std::unique_ptr<tenon_error> make_error(ErrorInfoRef info) {
   auto error = std::make_unique<tenon_error>();
   if (info->cause) error->cause = make_error(info->cause);
   error->info = std::move(info);

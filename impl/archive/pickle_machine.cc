@@ -12,10 +12,14 @@ unsigned long long wide(uint64_t value) noexcept { return value; }
 
 PickleMachine::PickleMachine(std::span<const std::byte> bytes, const PickleReadOptions& options) : bytes_(bytes), options_(options) {
   tree_.record_ = options.record;
-  // A module of many tensors has a node for every four or five bytes: room for all of them at once, but no more than a megabyte or two.
+  // A module of many tensors has a node for every four or five bytes, a third of them tuples and an eighth calls: room for all of them at
+  // once, but no more than a few megabytes.
   const size_t expected = std::min<size_t>(bytes.size() / 4, 1U << 16);
   tree_.nodes_.reserve(expected);
   tree_.children_.reserve(expected);
+  tree_.lists_.reserve(expected / 3);
+  tree_.calls_.reserve(expected / 8);
+  memo_.reserve(expected / 4);
 }
 
 Status PickleMachine::error(Code code, const std::string& message) const {

@@ -29,11 +29,24 @@ const char* code_name(Code code) noexcept {
   return "UNKNOWN";
 }
 
-Status::Status(Code code, std::string message) : info_(std::make_shared<ErrorInfo>()) {
-  info_->code = code;
-  info_->message = std::move(message);
+ErrorInfoRef ErrorInfoRef::create() {
+  ErrorInfoRef ref;
+  ref.info_ = new ErrorInfo;
+  return ref;
+}
+
+void ErrorInfoRef::retain() const noexcept { info_->references.fetch_add(1, std::memory_order_relaxed); }
+
+void ErrorInfoRef::release() const noexcept {
+  if (info_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete info_;
+}
+
+Status::Status(Code code, std::string message) : info_(ErrorInfoRef::create()) {
+  ErrorInfo& info = *info_.info_;
+  info.code = code;
+  info.message = std::move(message);
   std::replace_if(
-      info_->message.begin(), info_->message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+      info.message.begin(), info.message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
 }
 
 const std::string& Status::message() const noexcept {
@@ -42,7 +55,7 @@ const std::string& Status::message() const noexcept {
 }
 
 Status&& Status::with(std::string key, std::string value) && {
-  if (info_) info_->details.push_back({std::move(key), std::move(value)});
+  if (info_) info_.info_->details.push_back({std::move(key), std::move(value)});
   return std::move(*this);
 }
 
@@ -51,7 +64,7 @@ Status&& Status::with(std::string key, int64_t value) && { return std::move(*thi
 Status&& Status::with(std::string key, uint64_t value) && { return std::move(*this).with(std::move(key), std::to_string(value)); }
 
 Status&& Status::caused_by(const Status& cause) && {
-  if (info_) info_->cause = cause.info_;
+  if (info_) info_.info_->cause = cause.info_;
   return std::move(*this);
 }
 

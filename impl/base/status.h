@@ -2,8 +2,9 @@
 // capi/src/boundary.h.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,12 +38,46 @@ struct Detail {
   std::string value;
 };
 
+struct ErrorInfo;
+
+// Who shares an ErrorInfo. Every function that can fail returns one, nearly always empty: one pointer, and its end is one comparison.
+class ErrorInfoRef {
+ public:
+  ErrorInfoRef() noexcept = default;
+  ErrorInfoRef(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor)
+  static ErrorInfoRef create();
+  ErrorInfoRef(const ErrorInfoRef& other) noexcept : info_(other.info_) {
+    if (info_ != nullptr) retain();
+  }
+  ErrorInfoRef(ErrorInfoRef&& other) noexcept : info_(std::exchange(other.info_, nullptr)) {}
+  ErrorInfoRef& operator=(ErrorInfoRef other) noexcept {
+    std::swap(info_, other.info_);
+    return *this;
+  }
+  ~ErrorInfoRef() {
+    if (info_ != nullptr) release();
+  }
+
+  const ErrorInfo* get() const noexcept { return info_; }
+  const ErrorInfo* operator->() const noexcept { return info_; }
+  const ErrorInfo& operator*() const noexcept { return *info_; }
+  explicit operator bool() const noexcept { return info_ != nullptr; }
+  bool operator==(std::nullptr_t) const noexcept { return info_ == nullptr; }
+
+ private:
+  friend class Status;
+  void retain() const noexcept;
+  void release() const noexcept;
+  ErrorInfo* info_ = nullptr;
+};
+
 // What a tenon_error shows. Shared and immutable once it is in a Status.
 struct ErrorInfo {
   Code code = Code::kInternal;
   std::string message;
   std::vector<Detail> details;
-  std::shared_ptr<const ErrorInfo> cause;
+  ErrorInfoRef cause;
+  mutable std::atomic<uint32_t> references{1};
 };
 
 class [[nodiscard]] Status {
@@ -55,7 +90,7 @@ class [[nodiscard]] Status {
   bool is_ok() const noexcept { return info_ == nullptr; }
   Code code() const noexcept { return info_ ? info_->code : Code::kOk; }
   const std::string& message() const noexcept;
-  const std::shared_ptr<ErrorInfo>& info() const noexcept { return info_; }
+  const ErrorInfoRef& info() const noexcept { return info_; }
 
   // Builders, for use while the status has one owner.
   Status&& with(std::string key, std::string value) &&;
@@ -65,7 +100,7 @@ class [[nodiscard]] Status {
   Status&& caused_by(const Status& cause) &&;
 
  private:
-  std::shared_ptr<ErrorInfo> info_;
+  ErrorInfoRef info_;
 };
 
 // printf-style text, so that messages are built in one expression.
