@@ -4,9 +4,12 @@
 # quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_SMALL_FOLDERS value archive script module)
-# But for what is done for each tensor of a module that is opened.
+# But for what is done for each tensor of a module that is opened: a sixth of the time, for a twentieth of the size.
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
-set(TENON_QUICK_SOURCES "archive/pickle_machine(_scalars)?\\.cc$")
+set(TENON_QUICK_SOURCES
+  archive/pickle_machine.cc archive/pickle_machine_scalars.cc archive/pickle_nodes.cc archive/pickle_opcodes.cc archive/pickle_storages.cc
+  archive/pickle_tensors.cc archive/pickle_to_values.cc archive/zip_directory.cc archive/zip_local.cc archive/zip_names.cc
+  archive/zip_reader.cc module/import_storages.cc value/check.cc value/storage_value.cc value/tensor_value.cc value/value.cc value/walk.cc)
 if(TENON_SANITIZE)
   # What is written out for each check grows with the optimiser, and takes longer to compile than these rooms' tests take to run.
   set(TENON_SMALL -O0)
@@ -62,6 +65,8 @@ endfunction()
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
   file(STRINGS impl/LAYERS folders REGEX "^[a-z]")
+  list(TRANSFORM TENON_QUICK_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/impl/" OUTPUT_VARIABLE quick_sources)
+  set_property(SOURCE ${quick_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_QUICK}")
   set(allowed)
   set(objects)
   set(below)
@@ -73,9 +78,6 @@ function(tenon_add_folders)
       target_include_directories(tenon_${folder} PUBLIC impl)
       if(folder IN_LIST TENON_SMALL_FOLDERS)
         target_compile_options(tenon_${folder} PRIVATE "${TENON_SMALL}")
-        set(quick_sources ${sources})
-        list(FILTER quick_sources INCLUDE REGEX "${TENON_QUICK_SOURCES}")
-        set_property(SOURCE ${quick_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_QUICK}")
       endif()
       target_link_libraries(tenon_${folder} PUBLIC ${allowed})
       list(APPEND allowed tenon_${folder})
