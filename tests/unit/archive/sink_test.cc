@@ -46,7 +46,10 @@ TEST(FdSink, PipesAndSocketsWithSlowReaders) {
       FdSink sink(ends[1]);
       EXPECT_OK(sink.write(std::span(bytes).first(1'000'000)));
       EXPECT_OK(sink.write({}));
-      EXPECT_OK(sink.write(std::span(bytes).subspan(1'000'000)));
+      EXPECT_OK(sink.write_both(std::span(bytes).subspan(1'000'000, 500'000), std::span(bytes).subspan(1'500'000, 499'999)));
+      EXPECT_OK(sink.write_both({}, {}));
+      EXPECT_OK(sink.write_both(std::span(bytes).last(1'000'001).first(1), {}));
+      EXPECT_OK(sink.write_both({}, std::span(bytes).last(1'000'000)));
       close(ends[1]);
       reader.join();
       EXPECT_EQ(got, bytes);
