@@ -55,6 +55,8 @@ class Counted {
   // True: that was the last, and dispose() and the end of the object are the caller's. acq_rel: what other holders wrote before their
   // release is visible to both.
   bool release_strong() const noexcept { return (state_.fetch_sub(kStrong, std::memory_order_acq_rel) & kStrongMask) == 1; }
+  // The only reference of either kind: nobody else comes by one, unless he finds the object without having one. acquire: as above.
+  bool is_alone() const noexcept { return state_.load(std::memory_order_acquire) == (kStrong | kWeak); }
   // A strong and a weak reference in one step, where the weak ones stand for something. What was counted before.
   struct Counts {
     uint32_t strong = 0;
@@ -116,6 +118,12 @@ template <typename T>
 class Weak {
  public:
   Weak() noexcept = default;
+  // Take over a reference that is already counted.
+  static Weak adopt(T* object) noexcept {
+    Weak weak;
+    weak.object_ = object;
+    return weak;
+  }
   explicit Weak(T* object) noexcept : object_(object) {
     if (object_ != nullptr) object_->weak_retain();
   }
@@ -131,6 +139,7 @@ class Weak {
 
   Ref<T> lock() const noexcept { return object_ != nullptr && object_->try_retain() ? Ref<T>::adopt(object_) : Ref<T>(); }
   bool expired() const noexcept { return object_ == nullptr || object_->expired(); }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
 
  private:
   T* object_ = nullptr;
