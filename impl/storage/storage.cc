@@ -71,7 +71,10 @@ void Storage::dispose() noexcept {
   segment_ = nullptr;
   if (kind_ == Kind::kPrivate && private_) {
     private_->pages = os::Mapping();
-    if (private_->release != nullptr) private_->release(private_->context);
+    if (private_->release != nullptr) {
+      const memory::GivingBack::Pause pause;
+      private_->release(private_->context);
+    }
     private_ = nullptr;
   }
   // Last: once the lender knows, these bytes are another storage's.
