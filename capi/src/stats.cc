@@ -18,7 +18,7 @@ tenon_status tenon_stats_get(tenon_stats* out, tenon_error** err) noexcept {
     const tenon::memory::ArenaTotals arena = tenon::memory::arena_totals();
     tenon_stats stats{};
     stats.bytes_copied = storages.copied_nbytes.load();
-    stats.storages = storages.storages.load();
+    stats.storages = storages.storages.load() + arena.storages;
     stats.segments = segments.segments.load();
     stats.segment_fds = segments.fds.load();
     stats.bytes_reserved = segments.reserved_nbytes.load();

@@ -22,8 +22,11 @@ class Counted {
 
   void retain() const noexcept { state_.fetch_add(kStrong, std::memory_order_relaxed); }
 
-  void release() const noexcept {
-    if (!release_strong()) return;
+  // Many at once, of which each is given back by itself, or many together.
+  void retain(uint32_t count) const noexcept { state_.fetch_add(kStrong * count, std::memory_order_relaxed); }
+
+  void release(uint32_t count = 1) const noexcept {
+    if (!release_strong(count)) return;
     const_cast<Counted*>(this)->dispose();
     weak_release();
   }
@@ -54,7 +57,11 @@ class Counted {
   virtual void dispose() noexcept {}
   // True: that was the last, and dispose() and the end of the object are the caller's. acq_rel: what other holders wrote before their
   // release is visible to both.
-  bool release_strong() const noexcept { return (state_.fetch_sub(kStrong, std::memory_order_acq_rel) & kStrongMask) == 1; }
+  bool release_strong(uint32_t count = 1) const noexcept {
+    return (state_.fetch_sub(kStrong * count, std::memory_order_acq_rel) & kStrongMask) == count;
+  }
+  // The only reference of either kind: nobody else comes by one, unless he finds the object without having one. acquire: as above.
+  bool is_alone() const noexcept { return state_.load(std::memory_order_acquire) == (kStrong | kWeak); }
   // A strong and a weak reference in one step, where the weak ones stand for something. What was counted before.
   struct Counts {
     uint32_t strong = 0;
@@ -116,6 +123,12 @@ template <typename T>
 class Weak {
  public:
   Weak() noexcept = default;
+  // Take over a reference that is already counted.
+  static Weak adopt(T* object) noexcept {
+    Weak weak;
+    weak.object_ = object;
+    return weak;
+  }
   explicit Weak(T* object) noexcept : object_(object) {
     if (object_ != nullptr) object_->weak_retain();
   }
@@ -131,6 +144,7 @@ class Weak {
 
   Ref<T> lock() const noexcept { return object_ != nullptr && object_->try_retain() ? Ref<T>::adopt(object_) : Ref<T>(); }
   bool expired() const noexcept { return object_ == nullptr || object_->expired(); }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
 
  private:
   T* object_ = nullptr;

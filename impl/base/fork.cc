@@ -7,6 +7,9 @@
 #include <cstddef>
 
 namespace tenon {
+
+constinit std::atomic<uint64_t> detail::g_fork_generation{1};
+
 namespace {
 
 constexpr size_t kMaxHooks = 16;
@@ -15,7 +18,6 @@ struct Registry {
   std::array<ForkHooks, kMaxHooks> hooks{};
   std::array<int, kMaxHooks> ranks{};
   size_t count = 0;
-  std::atomic<uint64_t> generation{1};
   std::atomic<bool> has_forked{false};
   std::atomic<uint32_t> begun{0};  // forks; others may begin one before this one has ended
   std::atomic<uint32_t> ended{0};
@@ -43,7 +45,7 @@ void on_parent() noexcept {
 
 void on_child() noexcept {
   Registry& all = registry();
-  all.generation.fetch_add(1, std::memory_order_relaxed);
+  detail::g_fork_generation.fetch_add(1, std::memory_order_relaxed);
   all.ended.store(all.begun.load());  // of the parent's other threads' forks there is nothing here
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
   for (size_t i = all.count; i > 0; --i) {
@@ -68,8 +70,6 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
     pthread_atfork([]() { on_prepare(); }, []() { on_parent(); }, []() { on_child(); });
   }
 }
-
-uint64_t fork_generation() noexcept { return registry().generation.load(std::memory_order_relaxed); }
 
 // `begun` first: a fork that begins between the two looks makes them differ, or the mark an old one.
 uint32_t fork_mark() noexcept {

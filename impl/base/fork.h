@@ -2,6 +2,7 @@
 // process, and so is free and whole in parent and child.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace tenon {
@@ -19,7 +20,10 @@ struct ForkHooks {
 void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 
 // Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
-uint64_t fork_generation() noexcept;
+namespace detail {
+extern std::atomic<uint64_t> g_fork_generation;  // here, for every block that comes or goes asks
+}
+inline uint64_t fork_generation() noexcept { return detail::g_fork_generation.load(std::memory_order_relaxed); }
 
 // Marks a moment among this process's forks: of what it held at one mark and still holds at another, a child may have a copy. kForking: a
 // fork is under way, and nobody can tell whether a child has what comes now. So it equals no mark, itself included.

@@ -102,10 +102,17 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
   if (!account_) return corrupt("leases of an account that could not be opened");
+  uint32_t count = 0;
+  for (const uint32_t slot : block.slots) {
+    if (slot == kNoLease) continue;
+    if (slot >= account_->slots()) return corrupt("a lease beyond the lease page");
+    ++count;
+  }
+  // One for all: a fork from here on makes all of them the family's.
+  const uint32_t mark = fork_mark();
+  account_->retain(count);
   for (size_t i = 0; i < block.slots.size(); ++i) {
-    if (block.slots[i] == kNoLease) continue;
-    if (block.slots[i] >= account_->slots()) return corrupt("a lease beyond the lease page");
-    (*out)[i] = memory::Lease(account_, block.slots[i]);
+    if (block.slots[i] != kNoLease) (*out)[i] = memory::Lease(Ref<memory::Holding>::adopt(account_.get()), block.slots[i], mark);
   }
   return Status::ok();
 }

@@ -137,11 +137,10 @@ Status Connection::enqueue(const Message& message) {
     added.push_back(record.id, packed.segments[i].get());
   }
   packed.content.forgotten = sent_.collect_forgotten(added);
-  frame.payload = tensor::encode_descriptor(packed.content);
-  if (grant.needed()) {
-    const std::vector<std::byte> block = encode_lease_block(grant.block());
-    frame.payload.insert(frame.payload.begin(), block.begin(), block.end());
-  }
+  std::vector<std::byte> block;
+  if (grant.needed()) block = encode_lease_block(grant.block());
+  frame.payload = tensor::encode_descriptor(packed.content, block.size());
+  std::copy(block.begin(), block.end(), frame.payload.begin());
   const bool large = frame.payload.size() > kMaxFramePayload;
   if (large || !frame.fds.empty()) carried = std::make_shared<Carried>();
   if (large) {

@@ -1,6 +1,9 @@
 #include "channel/lending.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
+
 namespace tenon::channel {
 namespace {
 
@@ -62,9 +65,11 @@ void Lending::name_forgotten(LeaseBlock* block) const {
 }
 
 Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
-  std::vector<memory::Leased*> objects;
-  for (memory::Leased* const leased : packed.leased) {
-    if (leased != nullptr) objects.push_back(leased);
+  std::span<memory::Leased* const> objects = packed.leased;
+  std::vector<memory::Leased*> some;  // if they are not all
+  if (std::find(objects.begin(), objects.end(), nullptr) != objects.end()) {
+    std::copy_if(objects.begin(), objects.end(), std::back_inserter(some), [](const memory::Leased* each) { return each != nullptr; });
+    objects = some;
   }
   if (objects.empty()) return Status::ok();
   TENON_TRY(find_ledger());

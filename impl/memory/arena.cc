@@ -35,6 +35,8 @@ void forget_in_child() noexcept {
   }
   all.lent.clear();
   all.live_nbytes = 0;
+  all.inherited_blocks.fetch_add(all.live_blocks, std::memory_order_relaxed);
+  all.live_blocks = 0;
   all.retired_nbytes = 0;
   all.public_board.forget_in_child();
   all.board_users = 0;
@@ -85,9 +87,9 @@ void count_dropped(const ArenaSegment& home) noexcept {
 
 void count_block(ArenaSegment* home, Block* block) noexcept {
   block->home = home;
-  block->segment = home->segment;
+  block->segment = counts_segment(home) ? home->segment : Ref<Segment>::adopt(home->segment.get());
   const uint64_t nbytes = block->class_nbytes;
-  if (home->used_blocks++ == 0 && home->arena != nullptr) home->arena->retain();
+  ++home->used_blocks;
   move_block(home->figures(), nbytes, BlockState::kFree, BlockState::kLive);
 }
 
@@ -113,11 +115,22 @@ Status own_segment_block(Mode mode, uint64_t nbytes, bool reserve, Block* out) {
 
 }  // namespace
 
+bool counts_segment(const ArenaSegment* home) noexcept { return home == nullptr || home->arena == nullptr; }
+
 void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept {
   board::move_block(&figures, nbytes, from, to);
-  if (to == BlockState::kLive) arena_state().live_nbytes += nbytes;
-  if (from == BlockState::kLive) arena_state().live_nbytes -= nbytes;
+  ArenaState& all = arena_state();
+  if (to == BlockState::kLive) {
+    all.live_nbytes += nbytes;
+    ++all.live_blocks;
+  }
+  if (from == BlockState::kLive) {
+    all.live_nbytes -= nbytes;
+    --all.live_blocks;
+  }
 }
+
+void forget_inherited_block() noexcept { arena_state().inherited_blocks.fetch_sub(1, std::memory_order_relaxed); }
 
 ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept : segment(std::move(made)), space(segment->nbytes()), arena(owner) {
   if (owner == nullptr) {
@@ -170,7 +183,7 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, Block
   }
   if (home->used_blocks > 0) return;
   if (home->arena != nullptr) {
-    freed->arena = Ref<Arena>::adopt(home->arena);
+    if (home->keeps_arena) freed->arena = Weak<Arena>::adopt(home->arena);
     return;
   }
   if (home->retired_blocks == 0) {
@@ -258,8 +271,14 @@ Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isola
 Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out) { return own_segment_block(mode, nbytes, false, out); }
 
 void free_block(Block&& block, Lent lent) noexcept {
-  const Ref<Segment> segment = std::move(block.segment);
-  if (!segment || !segment->made_by_this_process()) return;
+  Ref<Segment> held = std::move(block.segment);
+  if (!held) return;
+  const Segment* const segment = held.get();
+  if (!counts_segment(block.home)) (void)held.detach();
+  if (!segment->made_by_this_process()) {
+    forget_inherited_block();
+    return;
+  }
   ArenaState& all = arena_state();
   Freed freed;
   {
@@ -300,7 +319,7 @@ uint64_t trim_arena() noexcept {
 ArenaTotals arena_totals() noexcept {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  return {all.live_nbytes, all.retired_nbytes};
+  return {all.live_nbytes, all.retired_nbytes, all.live_blocks + all.inherited_blocks.load(std::memory_order_relaxed)};
 }
 
 }  // namespace tenon::memory

@@ -28,7 +28,7 @@ struct ArenaSegment;
 
 // A range of a segment that belongs to one storage. Give it back with free_block.
 struct Block {
-  Ref<Segment> segment;
+  Ref<Segment> segment;          // counts_segment() says whether it is counted
   ArenaSegment* home = nullptr;  // null: the segment is this block's alone
   uint64_t offset = 0;
   uint64_t nbytes = 0;        // of the storage
@@ -44,6 +44,10 @@ Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isola
 // As allocate_block with a segment of its own, whose pages are not made yet: the caller fills it with write_through_fd(fresh).
 Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out);
 
+// Whether a block of that home has a counted reference to its segment. Not in a user's arena, which has its segment until its last block
+// has gone; in a child of fork for good, for no block of the parent's goes there.
+bool counts_segment(const ArenaSegment* home) noexcept;
+
 enum class Lent { kNever, kLeased, kUnleased };
 void free_block(Block&& block, Lent lent) noexcept;
 
@@ -53,6 +57,7 @@ uint64_t trim_arena() noexcept;
 struct ArenaTotals {
   uint64_t live_nbytes = 0;
   uint64_t retired_nbytes = 0;
+  uint64_t storages = 0;  // that have a block, also one of the parent's
 };
 ArenaTotals arena_totals() noexcept;
 
@@ -96,6 +101,7 @@ class Arena : public Counted {
  private:
   explicit Arena(const ArenaOptions& options) noexcept : options_(options) {}
   ~Arena() override;
+  void dispose() noexcept override;
   uint64_t end_of(uint64_t nbytes) const noexcept;
   Status check_owner() const;
   Status take_pages(uint64_t end);

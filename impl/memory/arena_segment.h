@@ -29,6 +29,7 @@ struct ArenaSegment {
   Arena* arena;              // null: of a default home
   uint64_t reserved = 0;     // pages exist below here
   uint64_t used_blocks = 0;  // LIVE or LENT
+  bool keeps_arena = false;  // its user let go of it while blocks were in use: the last one ends it
   uint64_t retired_blocks = 0;
   uint64_t retired_nbytes = 0;
 
@@ -44,7 +45,9 @@ struct ArenaState {
   LentIndex lent;
   Slab lent_blocks{sizeof(LentBlock)};
   uint64_t live_nbytes = 0;
+  uint64_t live_blocks = 0;
   uint64_t retired_nbytes = 0;
+  std::atomic<uint64_t> inherited_blocks{0};  // of the parent's, still in storages here
   // Leases may have ended that nobody looked at yet. Looking is put off the longer, the less it finds.
   uint32_t skip_looks = 0;
   uint32_t skipped_looks = 0;
@@ -60,7 +63,7 @@ ArenaState& arena_state() noexcept;
 // What goes with the last block of it, once the lock is free: the end of a segment takes locks that come before that one.
 struct Freed {
   std::unique_ptr<ArenaSegment> segment;
-  Ref<Arena> arena;
+  Weak<Arena> arena;
 };
 
 // With the lock. The block of a class that is free, or of fresh room; false in `found` without an error: no room.
@@ -68,6 +71,8 @@ Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment,
 // With the lock.
 void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent, Freed* freed) noexcept;
 void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept;
+// Without the lock: a storage goes whose block is the parent's.
+void forget_inherited_block() noexcept;
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
 // Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look again.
 bool look_for_ended_leases() noexcept;

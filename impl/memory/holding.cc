@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "memory/lease_page.h"
 #include "memory/ledger.h"
@@ -14,6 +15,8 @@ namespace tenon::memory {
 namespace {
 
 std::atomic<uint64_t> g_next_id{1};
+
+thread_local GivingBack* t_giving_back = nullptr;
 
 Status refuse(const char* why) { return Status(Code::kCorrupt, why).with("field", std::string("tokens")); }
 
@@ -84,11 +87,53 @@ LeaseState Holding::state_of(uint32_t mark) const noexcept {
   return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily : LeaseState::kHeld;
 }
 
+// If FAMILY, somebody else may read the block, and only the token can say when all have let go.
+bool Holding::can_give_back(uint32_t slot, uint32_t mark) const noexcept {
+  return state_of(mark) == LeaseState::kHeld && page_.base() != nullptr && slot < slots_;
+}
+
 void Holding::give_back(uint32_t slot, uint32_t mark) noexcept {
-  // If FAMILY, somebody else may read the block, and only the token can say when all have let go.
-  if (state_of(mark) == LeaseState::kFamily) return;
-  if (page_.base() == nullptr || slot >= slots_) return;
-  if (lease_page::release(page_.base(), slots_, slot)) os::ring(bell_.get());
+  if (can_give_back(slot, mark) && lease_page::release(page_.base(), slots_, slot)) os::ring(bell_.get());
+}
+
+void Holding::end_lease(uint32_t slot, uint32_t mark) noexcept {
+  if (t_giving_back != nullptr && can_give_back(slot, mark)) return t_giving_back->add(this, slot);
+  give_back(slot, mark);
+  release();
+}
+
+GivingBack::GivingBack() noexcept : outer_(std::exchange(t_giving_back, this)) {}
+
+GivingBack::~GivingBack() {
+  tell();
+  t_giving_back = outer_;
+}
+
+GivingBack::Pause::Pause() noexcept : paused_(std::exchange(t_giving_back, nullptr)) {
+  for (GivingBack* each = paused_; each != nullptr; each = each->outer_) each->tell();
+}
+
+GivingBack::Pause::~Pause() { t_giving_back = paused_; }
+
+void GivingBack::add(Holding* holding, uint32_t slot) noexcept {
+  if (holding != holding_ || slot / 64 != word_) {
+    tell();
+    holding_ = holding;
+    word_ = slot / 64;
+  }
+  bits_ |= uint64_t{1} << (slot % 64);
+  ++count_;
+}
+
+// A fork since add() changes nothing: the last reference to each block had gone, so a child has none. But a child that was born in a signal
+// handler has this list, too, and the bits are its parent's to set.
+void GivingBack::tell() noexcept {
+  if (holding_ == nullptr) return;
+  Holding* const holding = std::exchange(holding_, nullptr);
+  const uint64_t bits = std::exchange(bits_, 0);
+  const bool ours = holding->generation_ == fork_generation();
+  if (ours && lease_page::release_word(holding->page_.base(), holding->slots_, word_, bits)) os::ring(holding->bell_.get());
+  holding->release(std::exchange(count_, 0));
 }
 
 void Holding::renew() noexcept {

@@ -35,6 +35,8 @@ std::shared_ptr<Token> make_token(os::Fd fd);
 // The states of a lease, as in docs/format/lease.md. RELEASED and ENDED are the lender's to see: by the page, and by the token's hang-up.
 enum class LeaseState : uint8_t { kHeld, kFamily, kReleased, kEnded };
 
+class GivingBack;
+
 class Holding : public Counted {
  public:
   // What came with a message: nothing of it is trusted. `page` and `bell` not open: leases end only together. Takes the fds over on
@@ -46,6 +48,8 @@ class Holding : public Counted {
 
   // Once for each lease. `mark`: fork_mark() when it came. Whoever reads the block must be done.
   void give_back(uint32_t slot, uint32_t mark) noexcept;
+  // That, now or with others (GivingBack), and the lease's reference.
+  void end_lease(uint32_t slot, uint32_t mark) noexcept;
   // HELD, or FAMILY: a fork has been since it came.
   LeaseState state_of(uint32_t mark) const noexcept;
   // Asks the lender for a new token, once, if this one was shared by a fork since it came.
@@ -58,6 +62,8 @@ class Holding : public Counted {
   std::vector<std::shared_ptr<Token>> tokens() const;
 
  private:
+  friend class GivingBack;
+  bool can_give_back(uint32_t slot, uint32_t mark) const noexcept;
   Holding() noexcept : generation_(fork_generation()), mark_(fork_mark()) {}
   // The connection may know it for longer, weakly: the lender must not wait for that.
   void dispose() noexcept override;
@@ -71,6 +77,38 @@ class Holding : public Counted {
   std::atomic<bool> asked_{false};
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Token>> inherited_;
+};
+
+// While it lives, leases that its thread gives back are told to the lender together, those with their bits in one word of the page. Until
+// then they are HELD, so nothing in between may wait, or run what the user wrote: for that there is a Pause.
+class GivingBack {
+ public:
+  GivingBack() noexcept;
+  GivingBack(const GivingBack&) = delete;
+  GivingBack& operator=(const GivingBack&) = delete;
+  ~GivingBack();
+
+  class Pause {
+   public:
+    Pause() noexcept;
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    ~Pause();
+
+   private:
+    GivingBack* paused_;
+  };
+
+ private:
+  friend class Holding;
+  void add(Holding* holding, uint32_t slot) noexcept;
+  void tell() noexcept;
+
+  GivingBack* outer_;
+  Holding* holding_ = nullptr;  // with `count_` references
+  uint64_t bits_ = 0;
+  uint32_t word_ = 0;
+  uint32_t count_ = 0;
 };
 
 }  // namespace tenon::memory

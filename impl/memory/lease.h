@@ -15,7 +15,8 @@ namespace tenon::memory {
 class Lease {
  public:
   Lease() noexcept = default;
-  Lease(Ref<Holding> holding, uint32_t slot) noexcept : kept_(holding.detach()), slot_(slot), mark_(fork_mark()) {}
+  // `mark`: fork_mark(), now or earlier.
+  Lease(Ref<Holding> holding, uint32_t slot, uint32_t mark = fork_mark()) noexcept : kept_(holding.detach()), slot_(slot), mark_(mark) {}
   explicit Lease(Ref<LentBlock> block) noexcept : slot_(kOwnBlock) {
     if (block) block->came_home();
     kept_ = block.get();
@@ -45,8 +46,7 @@ class Lease {
       block->left_home();
       return;
     }
-    holding()->give_back(slot_, mark_);
-    kept_->release();
+    holding()->end_lease(slot_, mark_);
   }
 
   // Which of the two the slot says. Not two members: there can be millions of these.

@@ -51,11 +51,15 @@ inline Word* released(std::byte* base, uint32_t slots) noexcept { return reinter
 // Borrower: this slot's lease is given back. True: the lender waits, so ring. What the borrower read of the block happened before the
 // release order here, and so before the lender's acquire in drain() and whatever it writes there next. The fence stands between the bit and
 // the look at `waiting`, and another between `waiting` and the lender's look at the bits: one of the two sees the other.
-inline bool release(std::byte* base, uint32_t slots, uint32_t slot) noexcept {
-  released(base, slots)[slot / 64].fetch_or(uint64_t{1} << (slot % 64), std::memory_order_release);
-  summary(base)[slot / kSlotsUnit].fetch_or(uint64_t{1} << (slot / 64 % 64), std::memory_order_release);
+// Of several slots with their bits in one word, each step is one for all.
+inline bool release_word(std::byte* base, uint32_t slots, uint32_t word, uint64_t bits) noexcept {
+  released(base, slots)[word].fetch_or(bits, std::memory_order_release);
+  summary(base)[word / 64].fetch_or(uint64_t{1} << (word % 64), std::memory_order_release);
   full_fence();
   return header(base).waiting.load(std::memory_order_relaxed) != 0;
+}
+inline bool release(std::byte* base, uint32_t slots, uint32_t slot) noexcept {
+  return release_word(base, slots, slot / 64, uint64_t{1} << (slot % 64));
 }
 
 // Lender: every slot below `end` that the borrower gave back since the last time. The bit is taken before the slot can be granted again, so

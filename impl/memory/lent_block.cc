@@ -64,7 +64,7 @@ void LentBlock::left_home() noexcept {
 
 void LentBlock::storage_gone(bool retire) noexcept {
   if (retire) retired_.store(true, std::memory_order_relaxed);
-  if (!made_by_this_process()) return;
+  if (!made_by_this_process()) return forget_inherited_block();
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
   move_block(home_->figures(), leased_nbytes(), BlockState::kLive, BlockState::kLent);
 }

@@ -88,8 +88,6 @@ Result<os::Fd> Segment::reopen() const {
   return Status(Code::kUnsupported, "the segment has no fd to lend");
 }
 
-bool Segment::made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
-
 Result<Ref<Segment>> Segment::create(Mode mode, uint64_t nbytes) { return create_with(mode, nbytes, {}, nullptr); }
 
 Result<Ref<Segment>> Segment::create_backed(Mode mode, uint64_t nbytes, const BackingRequest& request) {

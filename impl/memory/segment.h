@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/counted.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "memory/backing.h"
 #include "memory/mode.h"
@@ -87,7 +88,7 @@ class Segment : public Counted {
   bool writable() const noexcept { return key_.writable; }
   bool own() const noexcept { return own_; }
   // A child of fork inherits mappings and fds, but not the right to hand out or take back blocks.
-  bool made_by_this_process() const noexcept;
+  bool made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
   uint64_t nbytes() const noexcept { return nbytes_; }
   // What memory is taken in: reserve() in multiples of this keeps huge pages whole.
   uint64_t unit_nbytes() const noexcept;

@@ -99,6 +99,15 @@ Result<Ref<Arena>> Arena::create(const ArenaOptions& options) {
 
 Arena::~Arena() { delete home_; }
 
+// Blocks need the arena when nobody else does. They keep it together, from now on: one by one would cost each of them two counts.
+void Arena::dispose() noexcept {
+  if (home_ == nullptr) return;
+  const std::lock_guard<std::mutex> lock(arena_state().mutex);
+  if (home_->used_blocks == 0) return;
+  home_->keeps_arena = true;
+  weak_retain();
+}
+
 const Ref<Segment>& Arena::segment() const noexcept { return home_->segment; }
 
 Status Arena::check_owner() const {

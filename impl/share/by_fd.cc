@@ -65,7 +65,7 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
   if (!under_lease) storage->mark_lent();
   // So that whoever opens it in this process gets this very storage.
   if (!segment->is_in_cache()) (void)intern_segment(segment);
-  if (!storage->is_in_cache()) (void)intern_storage(storage);
+  if (!storage->is_in_cache()) (void)intern_storage(Ref<Storage>(storage));
   return result;
 }
 
@@ -115,7 +115,7 @@ Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, ui
   if (lease == nullptr || !lease->stands()) return intern_storage(std::move(opened));
   opened->swap_lease(lease);
   try {
-    return intern_storage(Ref<Storage>::share(opened.get()));
+    return intern_storage(std::move(opened));
   } catch (...) {
     opened->swap_lease(lease);  // no memory: with the storage it would be given back, and the caller tries again
     throw;

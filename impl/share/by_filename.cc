@@ -278,7 +278,7 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
     // First, for it can fail, and then the storage is where it was.
     TENON_ASSIGN(NameClaim lent, lend_file(range, made->find_tail<FileTail>(), options, waiter));
     storage->move_into(std::move(made), kHead);
-    (void)intern_storage(storage);
+    (void)intern_storage(Ref<Storage>(storage));
     return lent;
   }
   TENON_ASSIGN(const Access access, check_lend(*storage, options.access));

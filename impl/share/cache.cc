@@ -74,8 +74,8 @@ Ref<T> try_ref(T* object) noexcept {
 }
 
 template <typename T, typename Table>
-Ref<T> intern(std::mutex* mutex, Table* table, Ref<T> object, void (*forget)(T*) noexcept) {
-  Ref<T> known;  // let go of `object`, if it loses, only after the lock: its disposal takes it
+Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, void (*forget)(T*) noexcept) {
+  Ref<T> known;
   {
     const std::lock_guard<std::mutex> lock(*mutex);
     T* const there = table->insert(object.get());
@@ -85,7 +85,7 @@ Ref<T> intern(std::mutex* mutex, Table* table, Ref<T> object, void (*forget)(T*)
     }
     if (!known) object->tell_cache(forget);
   }
-  return known ? known : object;
+  return known ? std::move(known) : std::move(object);
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ Ref<Segment> intern_segment(Ref<Segment> segment) {
   return intern(&all.mutex, &all.segments, std::move(segment), &forget_segment);
 }
 
-Ref<Storage> intern_storage(Ref<Storage> storage) {
+Ref<Storage> intern_storage(Ref<Storage>&& storage) {
   State& all = state();
   return intern(&all.mutex, &all.storages, std::move(storage), &forget_storage);
 }

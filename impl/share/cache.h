@@ -15,8 +15,9 @@ namespace tenon::share {
 Ref<memory::Segment> find_segment(const memory::SegmentKey& key);
 Ref<storage::Storage> find_storage(const memory::Segment* segment, uint64_t offset, uint64_t nbytes);
 
-// Put an object in, unless there is a living one already: then that one is returned and the argument is let go.
+// Put an object in, unless there is a living one already: then that one is returned. A storage stays the caller's then, as it does if there
+// is no memory.
 Ref<memory::Segment> intern_segment(Ref<memory::Segment> segment);
-Ref<storage::Storage> intern_storage(Ref<storage::Storage> storage);
+Ref<storage::Storage> intern_storage(Ref<storage::Storage>&& storage);
 
 }  // namespace tenon::share

@@ -37,14 +37,21 @@ StorageTotals& storage_totals() noexcept {
 std::atomic<Storage::EndHook> Storage::g_cache_hook{nullptr};
 std::atomic<Storage::EndHook> Storage::g_names_hook{nullptr};
 
-Storage::Storage(Kind kind) noexcept : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)), kind_(kind) {
+Storage::Storage(Kind kind) noexcept : kind_(kind) {
   switch (kind) {
     case Kind::kPrivate: new (&private_) std::unique_ptr<Private>(); break;
     case Kind::kOpened: new (&lease_) memory::Lease(); break;
     case Kind::kOwn:
     case Kind::kEmpty: new (&own_) Own(); break;
   }
-  storage_totals().storages.fetch_add(1, std::memory_order_relaxed);
+  if (kind != Kind::kOwn) storage_totals().storages.fetch_add(1, std::memory_order_relaxed);
+}
+
+uint64_t Storage::id() const noexcept {
+  uint64_t id = id_.load(std::memory_order_relaxed);
+  if (id != 0) return id;
+  const uint64_t mine = g_next_id.fetch_add(1, std::memory_order_relaxed);
+  return id_.compare_exchange_strong(id, mine, std::memory_order_relaxed) ? mine : id;
 }
 
 // dispose() has been.
@@ -58,13 +65,16 @@ void Storage::dispose() noexcept {
   if ((marks & kInCache) != 0) g_cache_hook.load(std::memory_order_relaxed)(this);
   if ((marks & kHasNames) != 0) g_names_hook.load(std::memory_order_relaxed)(this);
   StorageTotals& totals = storage_totals();
-  totals.storages.fetch_sub(1, std::memory_order_relaxed);
+  if (kind_ != Kind::kOwn) totals.storages.fetch_sub(1, std::memory_order_relaxed);
   if (segment_ && !segment_->own()) totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
   if (kind_ == Kind::kOwn) end_own(marks);
   segment_ = nullptr;
   if (kind_ == Kind::kPrivate && private_) {
     private_->pages = os::Mapping();
-    if (private_->release != nullptr) private_->release(private_->context);
+    if (private_->release != nullptr) {
+      const memory::GivingBack::Pause pause;
+      private_->release(private_->context);
+    }
     private_ = nullptr;
   }
   // Last: once the lender knows, these bytes are another storage's.
@@ -75,6 +85,7 @@ void Storage::end_own(uint8_t marks) noexcept {
   if (!segment_) return;  // there was no memory for its block
   const bool lent = (marks & kLent) != 0;
   if (memory::LentBlock* const block = own_.lent.load(std::memory_order_acquire); block != nullptr) {
+    if (!memory::counts_segment(own_.home)) (void)segment_.detach();
     block->storage_gone(lent);
     block->release();
     return;
@@ -151,10 +162,7 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
   memory::Block block;
   Status allocated = options.arena != nullptr ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait, &block)
                                               : memory::allocate_block(options.mode, nbytes, options.alignment, options.isolated, &block);
-  if (!allocated.is_ok()) {
-    storage->kind_ = Kind::kEmpty;  // it has no block to give back
-    return allocated;
-  }
+  if (!allocated.is_ok()) return allocated;
   storage->take_block(block);
   *zero = block.zero;
   // Never a FROZEN one: its segment is always new. What one borrower was lent the next one must not find, not even behind the end.
@@ -170,10 +178,7 @@ Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const v
   if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
     auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
     memory::Block block;
-    if (Status status = memory::allocate_unreserved_block(options.mode, nbytes, &block); !status.is_ok()) {
-      storage->kind_ = Kind::kEmpty;
-      return status;
-    }
+    TENON_TRY(memory::allocate_unreserved_block(options.mode, nbytes, &block));
     storage->take_block(block);
     TENON_TRY(storage->segment_->write_through_fd(0, data, nbytes, true));
     count_copy(nbytes);

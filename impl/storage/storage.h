@@ -34,13 +34,13 @@ struct StorageOptions {
 };
 
 struct StorageTotals {
-  std::atomic<uint64_t> storages{0};
+  std::atomic<uint64_t> storages{0};  // without a block, whose arenas count them under their lock (memory::ArenaTotals)
   std::atomic<uint64_t> opened_nbytes{0};
   std::atomic<uint64_t> copied_nbytes{0};
 };
 StorageTotals& storage_totals() noexcept;
 
-class Storage : public memory::Leased {
+class Storage final : public memory::Leased {
  public:
   using ReleaseFunction = void (*)(void* context);
 
@@ -59,13 +59,24 @@ class Storage : public memory::Leased {
   static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
+  // As of everything that is counted, without the count where nobody else can come by a reference: who has one marks a storage before it
+  // can be found without.
+  void release() const noexcept {
+    if (is_alone() && (marks_.load(std::memory_order_relaxed) & (kInCache | kHasNames)) == 0) {
+      const_cast<Storage*>(this)->dispose();
+      delete this;
+      return;
+    }
+    Leased::release();
+  }
+
   const std::byte* data() const noexcept {
     if (kind_ == Kind::kPrivate) private_->handed_out.store(true, std::memory_order_relaxed);
     return data_;
   }
   Result<std::byte*> data_mut();
   uint64_t nbytes() const noexcept { return nbytes_; }
-  uint64_t id() const noexcept { return id_; }
+  uint64_t id() const noexcept;
   Mode mode() const noexcept { return mode_; }
   bool is_private() const noexcept { return kind_ == Kind::kPrivate; }
   bool is_read_only() const noexcept { return read_only_; }
@@ -141,7 +152,7 @@ class Storage : public memory::Leased {
 
   std::byte* data_ = nullptr;
   uint64_t nbytes_ = 0;
-  uint64_t id_;
+  mutable std::atomic<uint64_t> id_{0};  // from the first time that somebody asks
   Ref<Segment> segment_;
   union {
     Own own_;

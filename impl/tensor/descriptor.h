@@ -76,8 +76,8 @@ struct DescriptorLimits {
   uint64_t max_segments = 65'536;
 };
 
-// The content is the caller's own and trusted to be consistent.
-std::vector<std::byte> encode_descriptor(const DescriptorContent& content);
+// The content is the caller's own and trusted to be consistent. `ahead`: bytes in front that the caller fills.
+std::vector<std::byte> encode_descriptor(const DescriptorContent& content, size_t ahead = 0);
 
 // `bytes` must be private to this process: a peer that can still change them could pass the checks and then not keep to them.
 // `n_fds` is how many fds came with them. Everything is validated before the result exists: magic, versions, feature words, checksum,

@@ -94,7 +94,7 @@ void store_tensors(std::byte* tensors, std::byte* dims, std::byte* names, const 
 
 }  // namespace
 
-std::vector<std::byte> encode_descriptor(const DescriptorContent& content) {
+std::vector<std::byte> encode_descriptor(const DescriptorContent& content, size_t ahead) {
   uint64_t n_dims = 0;
   uint64_t names_nbytes = 0;
   for (const TensorRecord& tensor : content.tensors) {
@@ -102,16 +102,17 @@ std::vector<std::byte> encode_descriptor(const DescriptorContent& content) {
     if (tensor.has_name) names_nbytes += tensor.name_nbytes;
   }
   wire::Header header = make_header(content, n_dims, names_nbytes);
-  std::vector<std::byte> bytes(header.total_nbytes);
-  const auto section = [&](wire::SectionIndex index) { return bytes.data() + header.sections[index].offset; };
+  std::vector<std::byte> bytes(ahead + header.total_nbytes);
+  std::byte* const begin = bytes.data() + ahead;
+  const auto section = [&](wire::SectionIndex index) { return begin + header.sections[index].offset; };
   store_segments(section(wire::kSegments), content);
   store_storages(section(wire::kStorages), content);
   store_tensors(section(wire::kTensors), section(wire::kDims), section(wire::kNames), content);
   store_bytes(section(wire::kForgotten), content.forgotten.data(), content.forgotten.size() * sizeof(uint64_t));
   store_bytes(section(wire::kUser), content.user.data(), content.user.size());
-  store_bytes(bytes.data(), &header, sizeof(header));
-  header.crc32 = wire::checksum(bytes.data(), bytes.size());
-  store_bytes(bytes.data(), &header, sizeof(header));
+  store_bytes(begin, &header, sizeof(header));
+  header.crc32 = wire::checksum(begin, header.total_nbytes);
+  store_bytes(begin, &header, sizeof(header));
   return bytes;
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "base/room.h"
+#include "memory/holding.h"
 #include "share/by_fd.h"
 #include "tensor/name.h"
 
@@ -16,6 +17,11 @@ constexpr size_t kMaxTensors = size_t{1} << 31;  // the descriptor's indices hav
 }  // namespace
 
 Message::Message() : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {}
+
+Message::~Message() {
+  const memory::GivingBack together;
+  items_.clear();
+}
 
 Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
   if (tensors.size() > kMaxTensors - items_.size()) {

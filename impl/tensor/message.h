@@ -37,6 +37,7 @@ class Message {
   Message();
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
+  ~Message();
 
   // All or none. `names` is null or as long as `tensors`, entries may be null.
   Status add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access);

@@ -124,6 +124,34 @@ TEST(Ledger, BitsEndSingleLeases) {
   EXPECT_EQ(both.ledger->totals().granted, 5000U);
 }
 
+TEST(Ledger, BitsOfOneWordAreGivenBackTogether) {
+  const auto object = Ref<Lent>::adopt(new Lent());
+  Both both;
+  const std::vector<uint32_t> slots = both.grant(object.get(), 200);
+  const Ref<Holding> holding = both.open();
+  {
+    const GivingBack together;
+    for (size_t i = 0; i < 130; ++i) const Lease gone(holding, slots[i]);
+    EXPECT_TRUE(drained_to(both, 72)) << "two words are full";
+    {
+      const GivingBack::Pause pause;
+      EXPECT_TRUE(drained_to(both, 70));
+      const Lease gone(holding, slots[130]);
+    }
+    EXPECT_TRUE(drained_to(both, 69)) << "in a pause each at once";
+    {
+      const Lease gone(holding, slots[131]);
+    }
+    {
+      const Lease of_a_family(holding, slots[132], kForking);
+    }
+    EXPECT_EQ(both.ledger->drain(), 0U);
+  }
+  EXPECT_TRUE(drained_to(both, 68));
+  EXPECT_TRUE(soon([&] { return object->leases == 68; }));
+  EXPECT_EQ(holding->strong_count(), 1U);
+}
+
 TEST(Ledger, SlotsAreUsedAgain) {
   const auto object = Ref<Lent>::adopt(new Lent());
   Both both;
