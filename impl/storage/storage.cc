@@ -63,7 +63,10 @@ Storage::~Storage() {
 void Storage::dispose() noexcept {
   const uint8_t marks = marks_.load(std::memory_order_acquire);
   if ((marks & kInCache) != 0) g_cache_hook.load(std::memory_order_relaxed)(this);
-  if ((marks & kHasNames) != 0) g_names_hook.load(std::memory_order_relaxed)(this);
+  if ((marks & kHasNames) != 0) {
+    const memory::GivingBack::Pause pause;  // it may talk with a manager
+    g_names_hook.load(std::memory_order_relaxed)(this);
+  }
   StorageTotals& totals = storage_totals();
   if (kind_ != Kind::kOwn) totals.storages.fetch_sub(1, std::memory_order_relaxed);
   if (segment_ && !segment_->own()) totals.opened_nbytes.fetch_sub(nbytes_, std::memory_order_relaxed);
