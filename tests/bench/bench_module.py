@@ -1,4 +1,4 @@
-"""Export of a module of 512 MiB and of 4 GiB against torch.jit.save, and opening of 512 MiB in 1,000 tensors against torch.jit.load.
+"""Export of a module of 512 MiB and of 4 GiB against torch.jit.save, and opening of 512 MiB in 100 and in 1,000 tensors against torch.jit.load.
 
 The tensors are in memory once: a memfd that this process and bench_module (--pairs) map, so both sides write the same bytes, to a new file
 each in TMPDIR, or /tmp, that is gone before the next round; nothing is made durable. What is opened is one file, written by
@@ -162,7 +162,8 @@ def main() -> None:
         for nbytes, tensors, measure, rounds in (
             (MEDIUM, TENSORS, measure_export, 5),
             (LARGE, TENSORS, measure_export, 5),
-            (MEDIUM, MANY_TENSORS, measure_open, 9),
+            (MEDIUM, TENSORS, measure_open, 25),
+            (MEDIUM, MANY_TENSORS, measure_open, 25),
         ):
             what = f"a module of {size_text(nbytes)}"
             if lack := lack_of_room(folder, nbytes):
