@@ -45,8 +45,7 @@ Status::Status(Code code, std::string message) : info_(ErrorInfoRef::create()) {
   ErrorInfo& info = *info_.info_;
   info.code = code;
   info.message = std::move(message);
-  std::replace_if(
-      info.message.begin(), info.message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  std::replace_if(info.message.begin(), info.message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
 }
 
 const std::string& Status::message() const noexcept {

@@ -1,4 +1,4 @@
-"""Export of a module of 512 MiB and of 4 GiB against torch.jit.save, and opening of 512 MiB in 100 and in 1,000 tensors against torch.jit.load.
+"""Export of a module of 512 MiB and of 4 GiB against torch.jit.save, and opening of 512 MiB in 100 and in 1,000 tensors against its load.
 
 The tensors are in memory once: a memfd that this process and bench_module (--pairs) map, so both sides write the same bytes, to a new file
 each in TMPDIR, or /tmp, that is gone before the next round; nothing is made durable. What is opened is one file, written by

@@ -248,8 +248,7 @@ TEST_P(Output, ManyWritersOfOneName) {
       bool good = true;
       for (int round = 0; round < 20 && good; ++round) {
         Result<OutputFile> output = create(folder_ / "a.pt");
-        good = output.is_ok() && output.value().write(bytes_of(text)).is_ok() &&
-               output.value().commit(os::Durability::kNone).is_ok();
+        good = output.is_ok() && output.value().write(bytes_of(text)).is_ok() && output.value().commit(os::Durability::kNone).is_ok();
       }
       _exit(good ? 0 : 1);
     }
