@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +19,24 @@ static inline void watchdog_copy(const char *path) {
   close(fd);
   if (n > 0 && write(2, text, (size_t)n) < 0) return;
   if (n > 0 && text[n - 1] != '\n' && write(2, "\n", 1) < 0) return;
+}
+
+/* A child that hangs, too, would do so for ever. */
+static inline void watchdog_end_children(const char *thread) {
+  char text[4096], *at = text, *next;
+  ssize_t n;
+  int fd;
+  snprintf(text, sizeof(text), "/proc/self/task/%s/children", thread);
+  fd = open(text, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  n = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  text[n > 0 ? n : 0] = '\0';
+  for (;; at = next) {
+    const long pid = strtol(at, &next, 10);
+    if (next == at) return;
+    if (pid > 0) kill((pid_t)pid, SIGKILL);
+  }
 }
 
 /* Nothing here is certain to be safe in a handler, and the process ends anyway: a second alarm ends a look that hangs, too. */
@@ -38,6 +57,7 @@ static inline void watchdog_bark(int signal_number) {
       snprintf(text, sizeof(text), "/proc/self/task/%s/%s", entry->d_name, files[i]);
       watchdog_copy(text);
     }
+    watchdog_end_children(entry->d_name);
   }
   _exit(1);
 }
