@@ -19,10 +19,10 @@ struct ForkHooks {
 // ranks must be the order in which the code itself takes the locks. At most 16; call from a static initialiser.
 void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 
-// Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
 namespace detail {
 extern std::atomic<uint64_t> g_fork_generation;  // here, for every block that comes or goes asks
 }
+// Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
 inline uint64_t fork_generation() noexcept { return detail::g_fork_generation.load(std::memory_order_relaxed); }
 
 // Marks a moment among this process's forks: of what it held at one mark and still holds at another, a child may have a copy. kForking: a
