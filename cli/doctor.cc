@@ -106,6 +106,7 @@ int run_doctor(const DoctorOptions& options) {
   check_directory(options.directory, &checks);
   check_kernel(&checks);
   check_surroundings(options.directory, &checks);
+  check_cuda(&checks);
   Level worst = Level::kOk;
   for (const Check& check : checks) worst = std::max(worst, check.level);
   if (options.json) {

@@ -34,6 +34,7 @@ void check_memory(Checks* out);                                      // doctor_m
 void check_directory(const std::string& directory, Checks* out);     // doctor_directory.cc
 void check_kernel(Checks* out);                                      // doctor_kernel.cc
 void check_surroundings(const std::string& directory, Checks* out);  // doctor_surroundings.cc: namespaces, systemd, the manager
+void check_cuda(Checks* out);                                        // doctor_cuda.cc
 
 // A whole small file; nothing if it cannot be read.
 std::optional<std::string> read_text(const std::string& path);

@@ -50,3 +50,39 @@ endif()
 add_library(tenon_libdeflate INTERFACE)
 target_link_libraries(tenon_libdeflate INTERFACE "$<BUILD_INTERFACE:${TENON_LIBDEFLATE_LIBRARY}>")
 target_include_directories(tenon_libdeflate SYSTEM INTERFACE "$<BUILD_INTERFACE:${TENON_LIBDEFLATE_INCLUDE_DIR}>")
+
+# Of the CUDA Toolkit only the driver's header and the types of its functions; a folder that lacks either, or is older than what is used of
+# them, is passed over. CMake 3.25's own FindCUDAToolkit wants nvcc and a library that CUDA 13 no longer has.
+set(TENON_CUDA_OLDEST_HEADER 12050)
+function(tenon_is_cuda_header result_variable dir)
+  set(${result_variable} FALSE PARENT_SCOPE)
+  if(EXISTS "${dir}/cuda.h" AND EXISTS "${dir}/cudaTypedefs.h")
+    file(STRINGS "${dir}/cuda.h" lines REGEX "^#define CUDA_VERSION +[0-9]+")
+    if(lines MATCHES "CUDA_VERSION +([0-9]+)" AND CMAKE_MATCH_1 GREATER_EQUAL TENON_CUDA_OLDEST_HEADER)
+      set(${result_variable} TRUE PARENT_SCOPE)
+    endif()
+  endif()
+endfunction()
+
+file(GLOB _tenon_cuda_packages
+  "$ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/cu13/include"
+  "${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/nvidia/cu13/include"
+  "$ENV{HOME}/.local/lib/python3*/site-packages/nvidia/cu13/include"
+  "/usr/local/lib/python3*/*-packages/nvidia/cu13/include")
+find_path(TENON_CUDA_INCLUDE_DIR NAMES cudaTypedefs.h VALIDATOR tenon_is_cuda_header
+  HINTS "${CUDAToolkit_ROOT}" ENV CUDAToolkit_ROOT ENV TENON_CUDA_INCLUDE_DIR ${_tenon_cuda_packages}
+  PATHS ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda /opt/cuda /usr/lib/cuda
+  PATH_SUFFIXES include targets/x86_64-linux/include targets/sbsa-linux/include
+  DOC "The folder that contains cuda.h and cudaTypedefs.h (12.5 or newer); OFF to build without CUDA")
+if(TENON_CUDA_INCLUDE_DIR)
+  tenon_is_cuda_header(_tenon_found "${TENON_CUDA_INCLUDE_DIR}")
+  if(NOT _tenon_found)
+    message(FATAL_ERROR "TENON_CUDA_INCLUDE_DIR is '${TENON_CUDA_INCLUDE_DIR}', which has no cuda.h and cudaTypedefs.h of CUDA 12.5 or newer.")
+  endif()
+  message(STATUS "CUDA's header: ${TENON_CUDA_INCLUDE_DIR}")
+elseif(TENON_CUDA_INCLUDE_DIR MATCHES "-NOTFOUND$")
+  message(STATUS "CUDA's header: none here, so this build goes without CUDA (the PyPI package nvidia-cuda-runtime has it; "
+    "TENON_CUDA_INCLUDE_DIR names the folder of a cuda.h and cudaTypedefs.h of CUDA 12.5 or newer)")
+else()
+  message(STATUS "CUDA's header: TENON_CUDA_INCLUDE_DIR is '${TENON_CUDA_INCLUDE_DIR}', so this build goes without CUDA")
+endif()

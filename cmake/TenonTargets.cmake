@@ -1,15 +1,16 @@
 # How Tenon's own targets are compiled and put together.
 
-# Text and trees, read once for a whole archive: size is worth more there than speed. The rest has -O2: -O3 makes it a seventh larger and no
-# quicker.
+# Text and trees, read once for a whole archive, and what waits for CUDA's driver: size is worth more there than speed. The rest has -O2: -O3
+# makes it a seventh larger and no quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
-set(TENON_SMALL_FOLDERS value archive script module)
+set(TENON_SMALL_FOLDERS cuda value archive script module)
 # But for what is done for each tensor of a module that is opened: a sixth of the time, for a twentieth of the size.
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 set(TENON_QUICK_SOURCES
   archive/pickle_machine.cc archive/pickle_machine_scalars.cc archive/pickle_nodes.cc archive/pickle_opcodes.cc archive/pickle_storages.cc
   archive/pickle_tensors.cc archive/pickle_to_values.cc archive/zip_directory.cc archive/zip_local.cc archive/zip_names.cc
-  archive/zip_reader.cc module/import_storages.cc value/check.cc value/storage_value.cc value/tensor_value.cc value/value.cc value/walk.cc)
+  archive/zip_reader.cc module/conform.cc module/import_storages.cc script/lexer.cc script/token.cc value/check.cc
+  value/storage_value.cc value/tensor_value.cc value/value.cc value/walk.cc)
 if(TENON_SANITIZE)
   # What is written out for each check grows with the optimiser, and takes longer to compile than these rooms' tests take to run.
   set(TENON_SMALL -O0)
@@ -72,10 +73,19 @@ function(tenon_add_folders)
   set(below)
   foreach(folder IN LISTS folders)
     file(GLOB sources CONFIGURE_DEPENDS "impl/${folder}/*.cc")
+    if(folder STREQUAL "cuda" AND TENON_CUDA_INCLUDE_DIR)
+      list(FILTER sources EXCLUDE REGEX "/absent\\.cc$")
+    elseif(folder STREQUAL "cuda")
+      list(FILTER sources INCLUDE REGEX "/absent\\.cc$")
+    endif()
     if(sources)
       add_library(tenon_${folder} OBJECT ${sources})
       tenon_compile_library_options(tenon_${folder})
       target_include_directories(tenon_${folder} PUBLIC impl)
+      if(folder STREQUAL "cuda" AND TENON_CUDA_INCLUDE_DIR)
+        # For this folder alone: no other can include what includes cuda.h.
+        target_include_directories(tenon_${folder} SYSTEM PRIVATE "${TENON_CUDA_INCLUDE_DIR}")
+      endif()
       if(folder IN_LIST TENON_SMALL_FOLDERS)
         target_compile_options(tenon_${folder} PRIVATE "${TENON_SMALL}")
       endif()
@@ -85,7 +95,7 @@ function(tenon_add_folders)
       add_library(tenon_up_to_${folder} STATIC EXCLUDE_FROM_ALL "$<TARGET_OBJECTS:tenon_${folder}>")
       set_target_properties(tenon_up_to_${folder} PROPERTIES LINKER_LANGUAGE CXX)
       target_include_directories(tenon_up_to_${folder} INTERFACE "${PROJECT_SOURCE_DIR}/impl")
-      target_link_libraries(tenon_up_to_${folder} INTERFACE ${below} tenon_libdeflate tenon_dlpack Threads::Threads)
+      target_link_libraries(tenon_up_to_${folder} INTERFACE ${below} tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
       set(below tenon_up_to_${folder})
     endif()
   endforeach()
@@ -114,7 +124,7 @@ function(tenon_add_library)
   target_include_directories(tenon INTERFACE
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/capi/include>" "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/wrappers/cpp/include>")
-  target_link_libraries(tenon PRIVATE tenon_libdeflate Threads::Threads)
+  target_link_libraries(tenon PRIVATE tenon_libdeflate Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(tenon PRIVATE
     "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:--gc-sections
     # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive a dlclose.
@@ -131,5 +141,5 @@ function(tenon_add_library)
   set_target_properties(tenon_internal PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(tenon_internal INTERFACE
     "${PROJECT_SOURCE_DIR}/impl" "${PROJECT_SOURCE_DIR}/capi/include" "${PROJECT_BINARY_DIR}/include")
-  target_link_libraries(tenon_internal INTERFACE tenon_libdeflate tenon_dlpack Threads::Threads)
+  target_link_libraries(tenon_internal INTERFACE tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()

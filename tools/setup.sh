@@ -150,9 +150,10 @@ tenon_newer_go() {
 }
 
 # tenon_setup PEERS: everything up to the point where CMake can run. Exports TENON_PYTHON, and TENON_TORCH_DEBIAN and
-# TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts Tenon's package into all of them.
+# TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts Tenon's package into all of them. TENON_HEADERS is what CMake
+# is told of headers from PyPI.
 tenon_setup() {
-  local peers="$1" packages version
+  local peers="$1" packages version headers
   packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev libcli11-dev nlohmann-json3-dev abigail-tools shellcheck
     groff man-db bash-completion
     python3 python3-venv python3-dev ca-certificates '?spin'
@@ -169,8 +170,12 @@ tenon_setup() {
   tenon_venv venv "Python environment in build/venv" "$version $(sha256sum <"$TENON_ROOT/tools/requirements.txt")" tenon_make_main_venv
   export TENON_PYTHON="$TENON_BUILD/venv/bin/python3"
   TENON_PYTHONS=("$TENON_PYTHON")
-  TENON_DLPACK_INCLUDE_DIR="$("$TENON_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tvm_ffi/include"
-  export TENON_DLPACK_INCLUDE_DIR
+  headers="$("$TENON_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+  export TENON_DLPACK_INCLUDE_DIR="$headers/tvm_ffi/include"
+  # The places of headers are given each time: the cache of an older build folder may name one that is gone.
+  TENON_HEADERS=(-DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR")
+  # NVIDIA has its package for two kinds of machine.
+  if [[ -d "$headers/nvidia/cu13/include" ]]; then TENON_HEADERS+=(-DTENON_CUDA_INCLUDE_DIR="$headers/nvidia/cu13/include"); fi
 
   unset TENON_TORCH_DEBIAN
   if [[ "$peers" != none ]] && tenon_has_package python3-torch; then
@@ -194,8 +199,7 @@ tenon_build() {
   set -- "$preset"
   tenon_step "configure and build: preset $1"
   cd "$TENON_ROOT"
-  # The header's place is given each time: the cache of an older build folder may name one that is gone.
-  tenon_quietly "$TENON_BUILD/configure-$1.log" cmake --preset "$1" -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR"
+  tenon_quietly "$TENON_BUILD/configure-$1.log" cmake --preset "$1" "${TENON_HEADERS[@]}"
   tenon_quietly "$TENON_BUILD/build-$1.log" cmake --build --preset "$1" "${targets[@]}"
 }
 

@@ -113,7 +113,9 @@ tenon_status tenon_storage_data_mut(tenon_storage* storage, void** out, tenon_er
 uint64_t tenon_storage_nbytes(const tenon_storage* storage) noexcept { return storage == nullptr ? 0 : object(storage)->nbytes(); }
 
 tenon_device tenon_storage_device(const tenon_storage* storage) noexcept {
-  return storage == nullptr ? tenon_device{0, 0} : tenon_device{1, 0};
+  if (storage == nullptr) return {0, 0};
+  const auto device = object(storage)->device();
+  return {device.type, device.id};
 }
 
 tenon_mode tenon_storage_mode(const tenon_storage* storage) noexcept {

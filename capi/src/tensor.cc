@@ -29,6 +29,7 @@ tenon_tensor_view view_of(Tensor* tensor) noexcept {
   view.ndim = static_cast<int32_t>(tensor->sizes().size());
   view.flags = tensor->flags();
   view.is_contiguous = tenon::tensor::is_contiguous(tensor->sizes(), tensor->strides()) ? 1 : 0;
+  view.device = {tensor->storage()->device().type, tensor->storage()->device().id};
   return view;
 }
 

@@ -113,7 +113,7 @@ Result<TensorValueRef> strided_of(const tenon_value_tensor_spec& spec) {
   strided.is_neg = (spec.flags & TENON_TENSOR_NEG) != 0;
   TENON_ASSIGN(strided.quantizer, quantizer_of(spec));
   TENON_ASSIGN(strided.storage, storage_of(spec, strided, *type));
-  return TensorValue::create(std::move(strided));
+  return TensorValue::create(strided);
 }
 
 Result<TensorValueRef> sparse_of(const tenon_value_tensor_spec& spec, TensorLayout layout) {
@@ -134,7 +134,7 @@ Result<TensorValueRef> sparse_of(const tenon_value_tensor_spec& spec, TensorLayo
     case TENON_COALESCED_YES: sparse.is_coalesced = true; break;
     default: return Status(Code::kInvalidArgument, tenon::format("coalesced is %d", spec.coalesced));
   }
-  return TensorValue::create_sparse(std::move(sparse));
+  return TensorValue::create_sparse(sparse);
 }
 
 tenon_value_tensor_spec spec_of(const TensorValue& tensor) noexcept {

@@ -8,17 +8,18 @@ namespace {
 
 unsigned long long wide(uint64_t value) noexcept { return value; }
 
+// Places among children are 32 bits. Whoever refers to so many spends more bytes than nodes are bounded for.
+constexpr size_t kMostChildren = UINT32_MAX;
+
 }  // namespace
 
 PickleMachine::PickleMachine(std::span<const std::byte> bytes, const PickleReadOptions& options) : bytes_(bytes), options_(options) {
+  tree_.bytes_ = reinterpret_cast<const char*>(bytes.data());
   tree_.record_ = options.record;
-  // A module of many tensors has a node for every four or five bytes, a third of them tuples and an eighth calls: room for all of them at
-  // once, but no more than a few megabytes.
+  // A module of many tensors has a node for every four or five bytes: room for all of them at once, but no more than a few megabytes.
   const size_t expected = std::min<size_t>(bytes.size() / 4, 1U << 16);
   tree_.nodes_.reserve(expected);
   tree_.children_.reserve(expected);
-  tree_.lists_.reserve(expected / 3);
-  tree_.calls_.reserve(expected / 8);
   memo_.reserve(expected / 4);
 }
 
@@ -39,8 +40,7 @@ Result<PickleTree> PickleMachine::run() {
   if (bytes_.empty() || static_cast<Opcode>(bytes_[0]) != Opcode::kProto) {
     return error(Code::kCorrupt, "this is no pickle: it does not begin with PROTO");
   }
-  for (bool more = true; more;) TENON_TRY(step(&more));
-  TENON_TRY(finish());
+  TENON_TRY(read_opcodes());
   return std::move(tree_);
 }
 
@@ -57,111 +57,136 @@ Status PickleMachine::unknown_opcode(uint8_t byte) const {
   return error(Code::kUnsupported, "PyTorch reads no such opcode in a module archive");
 }
 
-Status PickleMachine::step(bool* more) {
-  opcode_at_ = cursor_;
-  if (cursor_ >= bytes_.size()) return error(Code::kCorrupt, "the pickle ends without STOP");
-  const auto byte = static_cast<uint8_t>(bytes_[cursor_++]);
-  const bool known = options_.dialect == PickleDialect::kModule ? opcode_in_module_dialect(byte) : opcode_name(byte) != nullptr;
-  if (!known) return unknown_opcode(byte);
-  const auto opcode = static_cast<Opcode>(byte);
+Status PickleMachine::read_opcodes() {
+  const uint8_t dialect = options_.dialect == PickleDialect::kModule ? kOpcodeOfModules : kOpcodeOfAll;
+  for (;;) {
+    opcode_at_ = cursor_;
+    if (cursor_ >= bytes_.size()) return error(Code::kCorrupt, "the pickle ends without STOP");
+    const auto byte = static_cast<uint8_t>(bytes_[cursor_++]);
+    if ((kOpcodeDialects[byte] & dialect) == 0) return unknown_opcode(byte);
+    const auto opcode = static_cast<Opcode>(byte);
+    uint64_t number = 0;
+    switch (opcode) {
+      case Opcode::kBinGet:
+      case Opcode::kLongBinGet:
+        if (opcode == Opcode::kBinGet) {
+          if (!take_number<uint8_t>(&number)) return missing_bytes(1);
+        } else if (!take_number<uint32_t>(&number)) {
+          return missing_bytes(4);
+        }
+        if (number < memo_.size()) {
+          stack_.push_back(memo_[number]);
+        } else {
+          TENON_TRY(read_sparse_get(number));
+        }
+        break;
+      case Opcode::kBinPut:
+        if (!take_number<uint8_t>(&number)) return missing_bytes(1);
+        TENON_TRY(put(number));
+        break;
+      case Opcode::kLongBinPut:
+        if (!take_number<uint32_t>(&number)) return missing_bytes(4);
+        TENON_TRY(put(number));
+        break;
+      case Opcode::kMemoize: TENON_TRY(put(memo_.size() + sparse_memo_.size())); break;
+      case Opcode::kMark: push_mark(); break;
+      case Opcode::kTuple: TENON_TRY(read_tuple()); break;
+      case Opcode::kEmptyTuple: TENON_TRY(push_tuple(stack_.size())); break;
+      case Opcode::kTuple1:
+      case Opcode::kTuple2:
+      case Opcode::kTuple3:
+        number = static_cast<uint64_t>(byte) - static_cast<uint64_t>(Opcode::kTuple1) + 1;
+        if (!has(number)) return missing_values();
+        TENON_TRY(push_tuple(stack_.size() - number));
+        break;
+      case Opcode::kNone:
+      case Opcode::kNewTrue:
+      case Opcode::kNewFalse:
+      case Opcode::kBinInt:
+      case Opcode::kBinInt1:
+      case Opcode::kBinInt2:
+      case Opcode::kBinFloat: TENON_TRY(read_scalar(opcode)); break;
+      case Opcode::kBinPersId: TENON_TRY(read_persistent()); break;
+      case Opcode::kReduce:
+      case Opcode::kNewObj:
+      case Opcode::kNewObjEx: TENON_TRY(read_call(opcode)); break;
+      case Opcode::kBuild: TENON_TRY(read_build()); break;
+      // Python 2's str. What it holds in a checkpoint are names.
+      case Opcode::kShortBinString:
+      case Opcode::kShortBinUnicode: TENON_TRY(read_text<uint8_t>(NodeKind::kStr)); break;
+      case Opcode::kBinString:
+      case Opcode::kBinUnicode: TENON_TRY(read_text<uint32_t>(NodeKind::kStr)); break;
+      case Opcode::kBinUnicode8: TENON_TRY(read_text<uint64_t>(NodeKind::kStr)); break;
+      case Opcode::kShortBinBytes: TENON_TRY(read_text<uint8_t>(NodeKind::kBytes)); break;
+      case Opcode::kBinBytes: TENON_TRY(read_text<uint32_t>(NodeKind::kBytes)); break;
+      case Opcode::kBinBytes8:
+      case Opcode::kByteArray8: TENON_TRY(read_text<uint64_t>(NodeKind::kBytes)); break;
+      case Opcode::kEmptyList:
+      case Opcode::kList:
+      case Opcode::kEmptyDict:
+      case Opcode::kDict:
+      case Opcode::kEmptySet:
+      case Opcode::kFrozenSet: TENON_TRY(read_container(opcode)); break;
+      case Opcode::kAppend:
+      case Opcode::kAppends:
+      case Opcode::kSetItem:
+      case Opcode::kSetItems:
+      case Opcode::kAddItems: TENON_TRY(read_addition(opcode)); break;
+      case Opcode::kLong1: TENON_TRY(read_integer<uint8_t>()); break;
+      case Opcode::kLong4: TENON_TRY(read_integer<uint32_t>()); break;
+      case Opcode::kGlobal:
+      case Opcode::kStackGlobal: TENON_TRY(read_global()); break;
+      case Opcode::kPop:
+      case Opcode::kPopMark:
+      case Opcode::kDup: TENON_TRY(read_pop(opcode)); break;
+      case Opcode::kProto: TENON_TRY(read_protocol()); break;
+      case Opcode::kFrame: TENON_TRY(read_frame()); break;
+      case Opcode::kStop: return finish();
+      default: return error(Code::kUnsupported, "no pickler of protocol 2 or later writes this, or it needs what is not in the pickle");
+    }
+  }
+}
+
+Status PickleMachine::read_pop(Opcode opcode) {
+  size_t begin = 0;
   switch (opcode) {
-    case Opcode::kStop: *more = false; return Status::ok();
-    case Opcode::kProto: return read_protocol();
-    case Opcode::kFrame: return read_frame();
-    case Opcode::kMark: marks_.push_back(stack_.size()); return Status::ok();
     case Opcode::kPop:
       // Python's pickler ends a tuple that contains itself so.
-      if (!marks_.empty() && marks_.back() == stack_.size()) {
-        marks_.pop_back();
+      if (!marks_.empty() && floor_ == stack_.size()) {
+        pop_mark(&begin);
         return Status::ok();
       }
       if (!has(1)) return missing_values();
       stack_.pop_back();
       return Status::ok();
-    case Opcode::kPopMark: {
-      size_t begin = 0;
+    case Opcode::kPopMark:
       if (!pop_mark(&begin)) return missing_mark();
       stack_.resize(begin);
       return Status::ok();
-    }
-    case Opcode::kDup:
+    default:
       if (!has(1)) return missing_values();
       stack_.push_back(stack_.back());
       return Status::ok();
-    case Opcode::kNone:
-    case Opcode::kNewTrue:
-    case Opcode::kNewFalse:
-    case Opcode::kBinInt:
-    case Opcode::kBinInt1:
-    case Opcode::kBinInt2:
-    case Opcode::kBinFloat: return read_scalar(opcode);
-    case Opcode::kLong1: return read_integer(1);
-    case Opcode::kLong4: return read_integer(4);
-    // Python 2's str. What it holds in a checkpoint are names.
-    case Opcode::kShortBinString:
-    case Opcode::kShortBinUnicode: return read_text(NodeKind::kStr, 1);
-    case Opcode::kBinString:
-    case Opcode::kBinUnicode: return read_text(NodeKind::kStr, 4);
-    case Opcode::kBinUnicode8: return read_text(NodeKind::kStr, 8);
-    case Opcode::kShortBinBytes: return read_text(NodeKind::kBytes, 1);
-    case Opcode::kBinBytes: return read_text(NodeKind::kBytes, 4);
-    case Opcode::kBinBytes8:
-    case Opcode::kByteArray8: return read_text(NodeKind::kBytes, 8);
-    case Opcode::kGlobal:
-    case Opcode::kStackGlobal: return read_global();
-    case Opcode::kEmptyTuple:
-    case Opcode::kTuple:
-    case Opcode::kTuple1:
-    case Opcode::kTuple2:
-    case Opcode::kTuple3:
-    case Opcode::kEmptyList:
-    case Opcode::kList:
-    case Opcode::kEmptyDict:
-    case Opcode::kDict:
-    case Opcode::kEmptySet:
-    case Opcode::kFrozenSet: return read_container(opcode);
-    case Opcode::kAppend:
-    case Opcode::kAppends:
-    case Opcode::kSetItem:
-    case Opcode::kSetItems:
-    case Opcode::kAddItems: return read_addition(opcode);
-    case Opcode::kReduce:
-    case Opcode::kNewObj:
-    case Opcode::kNewObjEx:
-    case Opcode::kBinPersId: return read_call(opcode);
-    case Opcode::kBuild: return read_build();
-    case Opcode::kBinPut:
-    case Opcode::kLongBinPut:
-    case Opcode::kMemoize:
-    case Opcode::kBinGet:
-    case Opcode::kLongBinGet: return read_memo(opcode);
-    default: return error(Code::kUnsupported, "no pickler of protocol 2 or later writes this, or it needs what is not in the pickle");
   }
+}
+
+Status PickleMachine::read_tuple() {
+  size_t begin = 0;
+  if (!pop_mark(&begin)) return missing_mark();
+  return push_tuple(begin);
 }
 
 Status PickleMachine::read_container(Opcode opcode) {
   size_t begin = stack_.size();
   switch (opcode) {
-    case Opcode::kEmptyTuple: return push_list(NodeKind::kTuple, begin);
     case Opcode::kEmptyList: return push_list(NodeKind::kList, begin);
     case Opcode::kEmptyDict: return push_list(NodeKind::kDict, begin);
     case Opcode::kEmptySet: return push_list(NodeKind::kSet, begin);
-    case Opcode::kTuple1:
-    case Opcode::kTuple2:
-    case Opcode::kTuple3: {
-      const size_t count = static_cast<size_t>(opcode) - static_cast<size_t>(Opcode::kTuple1) + 1;
-      if (!has(count)) return missing_values();
-      return push_list(NodeKind::kTuple, begin - count);
-    }
     default: break;
   }
   if (!pop_mark(&begin)) return missing_mark();
   if (opcode == Opcode::kDict && (stack_.size() - begin) % 2 != 0) return error(Code::kCorrupt, "a key without its value");
-  const NodeKind kind = opcode == Opcode::kTuple  ? NodeKind::kTuple
-                        : opcode == Opcode::kList ? NodeKind::kList
-                        : opcode == Opcode::kDict ? NodeKind::kDict
-                                                  : NodeKind::kSet;
-  return push_list(kind, begin);
+  return push_list(opcode == Opcode::kList ? NodeKind::kList : opcode == Opcode::kDict ? NodeKind::kDict : NodeKind::kSet, begin);
 }
 
 Status PickleMachine::read_addition(Opcode opcode) {
@@ -183,53 +208,71 @@ Status PickleMachine::read_addition(Opcode opcode) {
   }
   if (as_items && added.size() % 2 != 0) return error(Code::kCorrupt, "a key without its value");
   if (is_call) {
-    PickledCall& call = tree_.calls_[node.extent];
-    std::vector<NodeId>& list = as_items ? call.items : call.elements;
-    list.insert(list.end(), added.begin(), added.end());
+    PickleTree::LongCall& call = make_long_call(target);
+    TENON_TRY(extend_list(as_items ? &call.items : &call.elements, added));
   } else {
-    extend_list(&tree_.lists_[node.extent], added);
+    TENON_TRY(extend_list(&tree_.lists_[node.content.pair.first], added));
   }
   stack_.resize(stack_.size() - added_count);
   return Status::ok();
 }
 
-void PickleMachine::extend_list(PickleTree::List* list, std::span<const NodeId> added) {
+Status PickleMachine::extend_list(PickleTree::List* list, std::span<const NodeId> added) {
   std::vector<NodeId>& all = tree_.children_;
   const size_t count = list->count + added.size();
-  if (count > list->capacity && list->begin + list->capacity == all.size()) {
-    all.resize(list->begin + count);  // nothing lies behind it
-    list->capacity = count;
-  } else if (count > list->capacity) {
-    // To the end. What was filled in one go, as nearly all are, gets no spare room; what grows again gets as much as it has, so that a
-    // pickle that fills many lists in turns copies each a few times only.
-    const PickleTree::List moved{all.size(), list->count, list->count == 0 ? count : 2 * count};
-    all.resize(moved.begin + moved.capacity);
-    std::copy_n(all.begin() + static_cast<ptrdiff_t>(list->begin), list->count, all.begin() + static_cast<ptrdiff_t>(moved.begin));
-    *list = moved;
+  if (count > list->capacity) {
+    // To the end, unless nothing lies behind it. What was filled in one go, as nearly all are, gets no spare room; what grows again gets as
+    // much as it has, so that a pickle that fills many lists in turns copies each a few times only.
+    const bool is_last = size_t{list->begin} + list->capacity == all.size();
+    const size_t begin = is_last ? list->begin : all.size();
+    const size_t capacity = is_last || list->count == 0 ? count : 2 * count;
+    if (begin + capacity > kMostChildren) return over_limit("max_nodes", options_.limits.max_nodes);
+    all.resize(begin + capacity);
+    if (!is_last) std::copy_n(all.data() + list->begin, list->count, all.data() + begin);
+    list->begin = static_cast<uint32_t>(begin);
+    list->capacity = static_cast<uint32_t>(capacity);
   }
-  std::ranges::copy(added, all.begin() + static_cast<ptrdiff_t>(list->begin + list->count));
-  list->count = count;
+  std::ranges::copy(added, all.data() + list->begin + list->count);
+  list->count = static_cast<uint32_t>(count);
+  return Status::ok();
+}
+
+Status PickleMachine::read_persistent() {
+  NodeId id = kNoNode;
+  if (!pop(&id)) return missing_values();
+  return push_node(NodeKind::kPersistent, {.pair = {id, tree_.persistent_count_++}});
 }
 
 Status PickleMachine::read_call(Opcode opcode) {
-  PickledCall call;
-  if (opcode == Opcode::kBinPersId) {
-    Node node;
-    node.kind = NodeKind::kPersistent;
-    if (!pop(&node.extent)) return missing_values();
-    return push_node(node);
-  }
-  if (opcode == Opcode::kNewObjEx && !pop(&call.keyword_args)) return missing_values();
-  if (!pop(&call.args) || !pop(&call.callable)) return missing_values();
-  if (opcode == Opcode::kNewObjEx && tree_.kind(call.keyword_args) != NodeKind::kDict) {
+  NodeId keyword_args = kNoNode;
+  NodeId args = kNoNode;
+  NodeId callable = kNoNode;
+  if (opcode == Opcode::kNewObjEx && !pop(&keyword_args)) return missing_values();
+  if (!pop(&args) || !pop(&callable)) return missing_values();
+  if (opcode == Opcode::kNewObjEx && tree_.kind(keyword_args) != NodeKind::kDict) {
     return error(Code::kCorrupt, "keyword arguments that are no dict");
   }
-  if (tree_.kind(call.callable) != NodeKind::kGlobal) {
-    return error(Code::kCorrupt, format("%s cannot be called", tree_.describe(call.callable).c_str()));
+  if (tree_.kind(callable) != NodeKind::kGlobal) {
+    return error(Code::kCorrupt, format("%s cannot be called", tree_.describe(callable).c_str()));
   }
   // REDUCE of an enum has its value there, and no tuple: only who knows what is called can say whether that is right.
-  if (opcode != Opcode::kReduce && tree_.kind(call.args) != NodeKind::kTuple) return error(Code::kCorrupt, "arguments that are no tuple");
-  return push_call(opcode == Opcode::kReduce ? NodeKind::kReduce : NodeKind::kNew, std::move(call));
+  if (opcode != Opcode::kReduce && tree_.kind(args) != NodeKind::kTuple) return error(Code::kCorrupt, "arguments that are no tuple");
+  TENON_TRY(push_node(opcode == Opcode::kReduce ? NodeKind::kReduce : NodeKind::kNew, {.pair = {callable, args}}));
+  if (keyword_args != kNoNode) make_long_call(stack_.back()).keyword_args = keyword_args;
+  return Status::ok();
+}
+
+PickleTree::LongCall& PickleMachine::make_long_call(NodeId id) {
+  Node& node = tree_.nodes_[id];
+  if (!node.is_long_call) {
+    PickleTree::LongCall call;
+    call.callable = node.content.pair.first;
+    call.args = node.content.pair.second;
+    node.content.pair = {static_cast<uint32_t>(tree_.calls_.size()), 0};
+    node.is_long_call = true;
+    tree_.calls_.push_back(call);
+  }
+  return tree_.calls_[node.content.pair.first];
 }
 
 Status PickleMachine::read_build() {
@@ -237,22 +280,14 @@ Status PickleMachine::read_build() {
   NodeId target = kNoNode;
   if (!pop(&state) || !pop(&target)) return missing_values();
   stack_.push_back(target);
-  const Node& node = tree_.nodes_[target];
-  if (node.kind != NodeKind::kReduce && node.kind != NodeKind::kNew) {
+  const NodeKind kind = tree_.kind(target);
+  if (kind != NodeKind::kReduce && kind != NodeKind::kNew) {
     return error(Code::kCorrupt, format("%s cannot have a state", tree_.describe(target).c_str()));
   }
-  PickledCall& call = tree_.calls_[node.extent];
+  PickleTree::LongCall& call = make_long_call(target);
   if (call.state != kNoNode) return error(Code::kCorrupt, "a second state");
   call.state = state;
   return Status::ok();
-}
-
-Status PickleMachine::read_memo(Opcode opcode) {
-  uint64_t index = memo_.size() + sparse_memo_.size();
-  const size_t nbytes = opcode == Opcode::kBinPut || opcode == Opcode::kBinGet ? 1 : opcode == Opcode::kMemoize ? 0 : 4;
-  if (nbytes != 0 && !take_number(nbytes, &index)) return missing_bytes(nbytes);
-  if (opcode == Opcode::kBinGet || opcode == Opcode::kLongBinGet) return get(index);
-  return put(index);
 }
 
 Status PickleMachine::put(uint64_t index) {
@@ -272,50 +307,51 @@ Status PickleMachine::put(uint64_t index) {
   return Status::ok();
 }
 
-Status PickleMachine::get(uint64_t index) {
-  if (index < memo_.size()) {
-    stack_.push_back(memo_[index]);
-    return Status::ok();
-  }
+Status PickleMachine::read_sparse_get(uint64_t index) {
   const auto found = sparse_memo_.find(index);
   if (found == sparse_memo_.end()) return error(Code::kCorrupt, format("memo %llu was never put", wide(index)));
   stack_.push_back(found->second);
   return Status::ok();
 }
 
-Status PickleMachine::push_node(Node node) {
-  if (tree_.nodes_.size() >= options_.limits.max_nodes) return over_limit("max_nodes", options_.limits.max_nodes);
-  node.offset = opcode_at_;
-  stack_.push_back(static_cast<NodeId>(tree_.nodes_.size()));
-  tree_.nodes_.push_back(node);
+Status PickleMachine::push_node(NodeKind kind, Content content) {
+  const size_t id = tree_.nodes_.size();
+  if (id >= options_.limits.max_nodes) [[unlikely]]
+    return over_limit("max_nodes", options_.limits.max_nodes);
+  stack_.push_back(static_cast<NodeId>(id));
+  Node& node = tree_.nodes_.emplace_back();
+  node.content = content;
+  node.offset_low = static_cast<uint32_t>(opcode_at_);
+  node.offset_high = static_cast<uint16_t>(opcode_at_ >> 32);
+  node.kind = kind;
   return Status::ok();
 }
 
-Status PickleMachine::push_list(NodeKind kind, size_t begin) {
-  const std::span<const NodeId> children = std::span<const NodeId>(stack_).subspan(begin);
-  Node node;
-  node.kind = kind;
-  node.extent = static_cast<uint32_t>(tree_.lists_.size());
-  tree_.lists_.push_back({tree_.children_.size(), children.size(), children.size()});
-  tree_.children_.insert(tree_.children_.end(), children.begin(), children.end());
+// A tuple never grows, so it is its children and nothing else.
+Status PickleMachine::push_tuple(size_t begin) {
+  std::vector<NodeId>& all = tree_.children_;
+  const size_t at = all.size();
+  const size_t count = stack_.size() - begin;
+  if (at + count > kMostChildren) [[unlikely]]
+    return over_limit("max_nodes", options_.limits.max_nodes);
+  for (size_t i = 0; i < count; ++i) all.push_back(stack_[begin + i]);
   stack_.resize(begin);
-  return push_node(node);
+  return push_node(NodeKind::kTuple, {.pair = {static_cast<uint32_t>(at), static_cast<uint32_t>(count)}});
+}
+
+Status PickleMachine::push_list(NodeKind kind, size_t begin) {
+  PickleTree::List list;
+  TENON_TRY(extend_list(&list, std::span<const NodeId>(stack_).subspan(begin)));
+  const PickleTree::Pair pair{static_cast<uint32_t>(tree_.lists_.size()), 0};
+  tree_.lists_.push_back(list);
+  stack_.resize(begin);
+  return push_node(kind, {.pair = pair});
 }
 
 Status PickleMachine::push_global(std::string_view module, std::string_view name) {
-  Node node;
-  node.kind = NodeKind::kGlobal;
-  node.extent = static_cast<uint32_t>(tree_.globals_.size());
+  const PickleTree::Pair pair{static_cast<uint32_t>(tree_.globals_.size()), 0};
   tree_.globals_.push_back({module, name});
-  return push_node(node);
-}
-
-Status PickleMachine::push_call(NodeKind kind, PickledCall call) {
-  Node node;
-  node.kind = kind;
-  node.extent = static_cast<uint32_t>(tree_.calls_.size());
-  tree_.calls_.push_back(std::move(call));
-  return push_node(node);
+  return push_node(NodeKind::kGlobal, {.pair = pair});
 }
 
 bool PickleMachine::pop(NodeId* out) noexcept {
@@ -325,10 +361,16 @@ bool PickleMachine::pop(NodeId* out) noexcept {
   return true;
 }
 
+void PickleMachine::push_mark() {
+  floor_ = stack_.size();
+  marks_.push_back(floor_);
+}
+
 bool PickleMachine::pop_mark(size_t* begin) noexcept {
   if (marks_.empty()) return false;
-  *begin = marks_.back();
+  *begin = floor_;
   marks_.pop_back();
+  floor_ = marks_.empty() ? 0 : marks_.back();
   return true;
 }
 

@@ -1,7 +1,4 @@
 // The opcodes of PickleMachine that carry something in the bytes behind them: numbers, texts, names.
-#include <bit>
-#include <cstring>
-
 #include "archive/pickle_machine.h"
 #include "base/checked.h"
 
@@ -22,22 +19,13 @@ bool PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) noexc
   return true;
 }
 
-bool PickleMachine::take_number(size_t nbytes, uint64_t* out) noexcept {
-  std::span<const std::byte> from;
-  if (!take(nbytes, &from)) return false;
-  uint64_t value = 0;
-  for (size_t i = 0; i < from.size(); ++i) value |= static_cast<uint64_t>(from[i]) << (8 * i);
-  *out = value;
-  return true;
-}
-
 Status PickleMachine::missing_bytes(uint64_t nbytes) const {
   return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", wide(nbytes), bytes_.size() - cursor_));
 }
 
 Status PickleMachine::read_protocol() {
   uint64_t protocol = 0;
-  if (!take_number(1, &protocol)) return missing_bytes(1);
+  if (!take_number<uint8_t>(&protocol)) return missing_bytes(1);
   const bool is_module = options_.dialect == PickleDialect::kModule;
   if (protocol < kMinProtocol || protocol > (is_module ? kMinProtocol : kMaxProtocol)) {
     const char* wanted = is_module ? "a module archive has 2" : "2 to 5 are read";
@@ -50,7 +38,7 @@ Status PickleMachine::read_protocol() {
 // A frame is advice on how much to read at once. That it ends inside the bytes is checked, where its end is does not matter.
 Status PickleMachine::read_frame() {
   uint64_t nbytes = 0;
-  if (!take_number(8, &nbytes)) return missing_bytes(8);
+  if (!take_number<uint64_t>(&nbytes)) return missing_bytes(8);
   if (!range_inside(cursor_, nbytes, bytes_.size())) {
     return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", wide(nbytes), bytes_.size() - cursor_));
   }
@@ -58,78 +46,61 @@ Status PickleMachine::read_frame() {
 }
 
 Status PickleMachine::read_scalar(Opcode opcode) {
-  Node node;
   uint64_t number = 0;
   switch (opcode) {
-    case Opcode::kNewTrue:
-    case Opcode::kNewFalse:
-      node.kind = NodeKind::kBool;
-      node.content.integer = opcode == Opcode::kNewTrue ? 1 : 0;
-      break;
+    case Opcode::kNewTrue: return push_number(NodeKind::kBool, 1);
+    case Opcode::kNewFalse: return push_number(NodeKind::kBool, 0);
     case Opcode::kBinInt:
-      if (!take_number(4, &number)) return missing_bytes(4);
-      node.kind = NodeKind::kInt;
-      node.content.integer = static_cast<int32_t>(static_cast<uint32_t>(number));
-      break;
+      if (!take_number<uint32_t>(&number)) return missing_bytes(4);
+      return push_number(NodeKind::kInt, static_cast<int32_t>(static_cast<uint32_t>(number)));
     case Opcode::kBinInt1:
-      if (!take_number(1, &number)) return missing_bytes(1);
-      node.kind = NodeKind::kInt;
-      node.content.integer = static_cast<int64_t>(number);
-      break;
+      if (!take_number<uint8_t>(&number)) return missing_bytes(1);
+      return push_number(NodeKind::kInt, static_cast<int64_t>(number));
     case Opcode::kBinInt2:
-      if (!take_number(2, &number)) return missing_bytes(2);
-      node.kind = NodeKind::kInt;
-      node.content.integer = static_cast<int64_t>(number);
-      break;
+      if (!take_number<uint16_t>(&number)) return missing_bytes(2);
+      return push_number(NodeKind::kInt, static_cast<int64_t>(number));
     case Opcode::kBinFloat:
-      if (!take_number(8, &number)) return missing_bytes(8);
-      node.kind = NodeKind::kFloat;
+      if (!take_number<uint64_t>(&number)) return missing_bytes(8);
       // The one big-endian number of pickle.
-      node.content.real = std::bit_cast<double>(__builtin_bswap64(number));
-      break;
-    default: break;
+      return push_node(NodeKind::kFloat, {.real = std::bit_cast<double>(__builtin_bswap64(number))});
+    default: return push_number(NodeKind::kNone, 0);
   }
-  return push_node(node);
 }
 
-Status PickleMachine::read_integer(size_t nbytes_nbytes) {
+template <typename Number>
+Status PickleMachine::read_integer() {
   uint64_t nbytes = 0;
-  if (!take_number(nbytes_nbytes, &nbytes)) return missing_bytes(nbytes_nbytes);
+  if (!take_number<Number>(&nbytes)) return missing_bytes(sizeof(Number));
   if (options_.dialect == PickleDialect::kModule && nbytes != 8) {
     return error(Code::kUnsupported, format("an integer of %llu bytes, PyTorch reads 8", wide(nbytes)));
   }
   std::span<const std::byte> from;
   if (!take(nbytes, &from)) return missing_bytes(nbytes);
   if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
-  Node node;
-  if (nbytes > 8) {
-    node.kind = NodeKind::kLong;
-    node.content.text = reinterpret_cast<const char*>(from.data());
-    node.extent = static_cast<uint32_t>(nbytes);
-    return push_node(node);
-  }
+  if (nbytes > 8) return push_node(NodeKind::kLong, {.pair = {1 + sizeof(Number), static_cast<uint32_t>(nbytes)}});
   uint64_t value = !from.empty() && (from.back() & std::byte{0x80}) != std::byte{0} ? ~uint64_t{0} : 0;
   for (size_t i = 0; i < from.size(); ++i) {
     value &= ~(uint64_t{0xff} << (8 * i));
     value |= static_cast<uint64_t>(from[i]) << (8 * i);
   }
-  node.kind = NodeKind::kInt;
-  node.content.integer = static_cast<int64_t>(value);
-  return push_node(node);
+  return push_number(NodeKind::kInt, static_cast<int64_t>(value));
 }
 
-Status PickleMachine::read_text(NodeKind kind, size_t nbytes_nbytes) {
+template <typename Number>
+Status PickleMachine::read_text(NodeKind kind) {
   uint64_t nbytes = 0;
-  if (!take_number(nbytes_nbytes, &nbytes)) return missing_bytes(nbytes_nbytes);
-  std::span<const std::byte> from;
-  if (!take(nbytes, &from)) return missing_bytes(nbytes);
+  if (!take_number<Number>(&nbytes)) return missing_bytes(sizeof(Number));
+  if (nbytes > bytes_.size() - cursor_) return missing_bytes(nbytes);
+  cursor_ += nbytes;
   if (nbytes > options_.limits.max_text_nbytes) return over_limit("max_text_nbytes", options_.limits.max_text_nbytes);
-  Node node;
-  node.kind = kind;
-  node.content.text = reinterpret_cast<const char*>(from.data());
-  node.extent = static_cast<uint32_t>(nbytes);
-  return push_node(node);
+  return push_node(kind, {.pair = {1 + sizeof(Number), static_cast<uint32_t>(nbytes)}});
 }
+
+template Status PickleMachine::read_integer<uint8_t>();
+template Status PickleMachine::read_integer<uint32_t>();
+template Status PickleMachine::read_text<uint8_t>(NodeKind kind);
+template Status PickleMachine::read_text<uint32_t>(NodeKind kind);
+template Status PickleMachine::read_text<uint64_t>(NodeKind kind);
 
 Status PickleMachine::read_line(std::string_view* out) {
   const std::span<const std::byte> rest = bytes_.subspan(cursor_);

@@ -57,9 +57,9 @@ std::string PickleTree::describe(NodeId id) const {
     }
     case NodeKind::kReduce:
     case NodeKind::kNew: {
-      const NodeId callable = call(id).callable;
+      const NodeId called = callable(id);
       const char* what = kind(id) == NodeKind::kReduce ? "a call of " : "an object of ";
-      return what + (kind(callable) == NodeKind::kGlobal ? describe(callable) : std::string(node_kind_name(kind(callable))));
+      return what + (kind(called) == NodeKind::kGlobal ? describe(called) : std::string(node_kind_name(kind(called))));
     }
     default: return node_kind_name(kind(id));
   }

@@ -44,9 +44,9 @@ struct PickledCall {
   NodeId callable = kNoNode;
   NodeId args = kNoNode;
   NodeId keyword_args = kNoNode;
-  NodeId state = kNoNode;        // of BUILD
-  std::vector<NodeId> items;     // of SETITEM and SETITEMS: key, value, key, value, …
-  std::vector<NodeId> elements;  // of APPEND and APPENDS
+  NodeId state = kNoNode;            // of BUILD
+  std::span<const NodeId> items;     // of SETITEM and SETITEMS: key, value, key, value, …
+  std::span<const NodeId> elements;  // of APPEND and APPENDS
 };
 
 class PickleTree {
@@ -63,22 +63,42 @@ class PickleTree {
   // Whether the pickle puts it in its memo, referred to or not: PyTorch's pickler does so with what others hold too.
   bool memoised(NodeId id) const noexcept { return nodes_[id].memoised; }
   // Where its opcode stands.
-  uint64_t offset(NodeId id) const noexcept { return nodes_[id].offset; }
+  uint64_t offset(NodeId id) const noexcept { return nodes_[id].offset(); }
 
   // Each for the kinds that have it only.
   bool boolean(NodeId id) const noexcept { return nodes_[id].content.integer != 0; }
   int64_t integer(NodeId id) const noexcept { return nodes_[id].content.integer; }
   double real(NodeId id) const noexcept { return nodes_[id].content.real; }
-  std::string_view text(NodeId id) const noexcept { return {nodes_[id].content.text, nodes_[id].extent}; }  // kStr, kBytes, kLong
-  std::string_view module(NodeId id) const noexcept { return globals_[nodes_[id].extent].module; }
-  std::string_view name(NodeId id) const noexcept { return globals_[nodes_[id].extent].name; }
+  // kStr, kBytes, kLong.
+  std::string_view text(NodeId id) const noexcept {
+    const Pair& pair = nodes_[id].content.pair;
+    return {bytes_ + nodes_[id].offset() + pair.first, pair.second};
+  }
+  std::string_view module(NodeId id) const noexcept { return globals_[nodes_[id].content.pair.first].module; }
+  std::string_view name(NodeId id) const noexcept { return globals_[nodes_[id].content.pair.first].name; }
   // kTuple … kSet.
   std::span<const NodeId> children(NodeId id) const noexcept {
-    const List& list = lists_[nodes_[id].extent];
-    return {children_.data() + list.begin, list.count};
+    const Pair& pair = nodes_[id].content.pair;
+    return nodes_[id].kind == NodeKind::kTuple ? span_of(pair.first, pair.second) : span_of(lists_[pair.first]);
   }
-  NodeId persistent_id(NodeId id) const noexcept { return nodes_[id].extent; }
-  const PickledCall& call(NodeId id) const noexcept { return calls_[nodes_[id].extent]; }
+  NodeId persistent_id(NodeId id) const noexcept { return nodes_[id].content.pair.first; }
+  // Which of the persistent ids it is, in the order of the pickle.
+  uint32_t persistent_index(NodeId id) const noexcept { return nodes_[id].content.pair.second; }
+  uint32_t persistent_count() const noexcept { return persistent_count_; }
+  PickledCall call(NodeId id) const noexcept;
+  // The same as in call(). As long as the tree, so that it can be a span of one.
+  const NodeId& callable(NodeId id) const noexcept {
+    const Node& node = nodes_[id];
+    return node.is_long_call ? calls_[node.content.pair.first].callable : node.content.pair.first;
+  }
+  const NodeId& args(NodeId id) const noexcept {
+    const Node& node = nodes_[id];
+    return node.is_long_call ? calls_[node.content.pair.first].args : node.content.pair.second;
+  }
+  // Whether a call has more than these two.
+  bool is_long_call(NodeId id) const noexcept { return nodes_[id].is_long_call; }
+  // Of a call that has one.
+  const NodeId& state(NodeId id) const noexcept { return calls_[nodes_[id].content.pair.first].state; }
 
   // For messages: "'a text'", "a tuple of 3", "torch._utils._rebuild_tensor_v2(…)". One short line.
   std::string describe(NodeId id) const;
@@ -93,35 +113,68 @@ class PickleTree {
     std::string_view name;
   };
 
+  // A text: how far behind its opcode it begins, its bytes. A tuple: where in children_ it begins, its length. Other containers and
+  // globals: which of lists_, globals_. A persistent id: its node, which it is. A call: callable, arguments; or which of calls_.
+  struct Pair {
+    uint32_t first;
+    uint32_t second;
+  };
+  union Content {
+    int64_t integer = 0;
+    double real;
+    Pair pair;
+  };
+  // A pickle has one for every five of its bytes, so their size is felt. No address space has more bytes than 48 bits count.
   struct Node {
-    uint64_t offset = 0;
-    union {
-      int64_t integer = 0;
-      double real;
-      const char* text;
-    } content;
-    uint32_t extent = 0;  // a text's bytes, or which of globals_, lists_, calls_; a persistent id's node
+    Content content;
+    uint32_t offset_low = 0;
+    uint16_t offset_high = 0;
     NodeKind kind = NodeKind::kNone;
-    bool memoised = false;
-  };
+    bool memoised : 1 = false;
+    bool is_long_call : 1 = false;
 
-  // A part of children_: a pickle has so many small tuples that memory of its own for each would be most of the work.
+    uint64_t offset() const noexcept { return uint64_t{offset_high} << 32 | offset_low; }
+  };
+  static_assert(sizeof(Node) == 16);
+
+  // A part of children_, with room behind it.
   struct List {
-    size_t begin = 0;
-    size_t count = 0;
-    size_t capacity = 0;
+    uint32_t begin = 0;
+    uint32_t count = 0;
+    uint32_t capacity = 0;
+  };
+  // With more than a callable and arguments.
+  struct LongCall {
+    NodeId callable = kNoNode;
+    NodeId args = kNoNode;
+    NodeId keyword_args = kNoNode;
+    NodeId state = kNoNode;
+    List items;
+    List elements;
   };
 
+  std::span<const NodeId> span_of(size_t begin, size_t count) const noexcept { return {children_.data() + begin, count}; }
+  std::span<const NodeId> span_of(const List& list) const noexcept { return span_of(list.begin, list.count); }
+
+  const char* bytes_ = nullptr;
   std::vector<Node> nodes_;
   std::vector<Global> globals_;
   std::vector<List> lists_;
   std::vector<NodeId> children_;
-  std::vector<PickledCall> calls_;
+  std::vector<LongCall> calls_;
   std::string record_;
   NodeId root_ = kNoNode;
+  uint32_t persistent_count_ = 0;
   uint64_t nbytes_ = 0;
   int protocol_ = 0;
 };
+
+inline PickledCall PickleTree::call(NodeId id) const noexcept {
+  const Node& node = nodes_[id];
+  if (!node.is_long_call) return {node.content.pair.first, node.content.pair.second, kNoNode, kNoNode, {}, {}};
+  const LongCall& call = calls_[node.content.pair.first];
+  return {call.callable, call.args, call.keyword_args, call.state, span_of(call.items), span_of(call.elements)};
+}
 
 // The one form of a message about a record of pickles: "data.pkl, byte 12: …".
 Status pickle_error(Code code, const std::string& record, uint64_t offset, const std::string& message);

@@ -90,10 +90,18 @@ constexpr std::array<const Fact*, 256> by_byte() {
 
 constexpr std::array<const Fact*, 256> kByByte = by_byte();
 
+constexpr std::array<uint8_t, 256> dialects() {
+  std::array<uint8_t, 256> table{};
+  for (const Fact& fact : kFacts) {
+    table[static_cast<uint8_t>(fact.opcode)] = static_cast<uint8_t>(kOpcodeOfAll | (fact.in_module_dialect ? kOpcodeOfModules : 0));
+  }
+  return table;
+}
+
 }  // namespace
 
-const char* opcode_name(uint8_t byte) noexcept { return kByByte[byte] != nullptr ? kByByte[byte]->name : nullptr; }
+constexpr std::array<uint8_t, 256> kOpcodeDialects = dialects();
 
-bool opcode_in_module_dialect(uint8_t byte) noexcept { return kByByte[byte] != nullptr && kByByte[byte]->in_module_dialect; }
+const char* opcode_name(uint8_t byte) noexcept { return kByByte[byte] != nullptr ? kByByte[byte]->name : nullptr; }
 
 }  // namespace tenon::archive

@@ -25,8 +25,9 @@ Result<ScalarType> PickledTensors::storage_type(NodeId id, std::optional<ScalarT
 }
 
 Result<StorageValueRef> PickledTensors::read_storage(NodeId id, std::optional<ScalarType> element) {
-  if (by_node_.empty()) by_node_.resize(tree_.count());
-  StorageValueRef& known = by_node_[id];
+  if (tree_.kind(id) != NodeKind::kPersistent) return wrong(id, "a storage", "a persistent id");
+  if (by_index_.empty()) by_index_.resize(tree_.persistent_count());
+  StorageValueRef& known = by_index_[tree_.persistent_index(id)];
   if (!known) {
     TENON_ASSIGN(known, find_storage(id, element));
     return known;
@@ -35,9 +36,17 @@ Result<StorageValueRef> PickledTensors::read_storage(NodeId id, std::optional<Sc
   return known;
 }
 
+Status PickledTensors::check_device(NodeId id) {
+  if (tree_.text(id).size() > kMaxDeviceNbytes) return wrong(id, "a device", "a short name");
+  if (!options_.any_device) {
+    if (const Status known = value::check_device(tree_.text(id)); !known.is_ok()) return placed(id, known);
+  }
+  known_.device = id;
+  return Status::ok();
+}
+
 // Archives of PyTorch 1.4 have a sixth element, None.
 Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<ScalarType> element) {
-  if (tree_.kind(id) != NodeKind::kPersistent) return wrong(id, "a storage", "a persistent id");
   const NodeId tuple = tree_.persistent_id(id);
   const std::span<const NodeId> parts = tree_.kind(tuple) == NodeKind::kTuple ? tree_.children(tuple) : std::span<const NodeId>();
   if (parts.size() < 5 || parts.size() > 6) return wrong(tuple, "a storage", "a tuple of 5");
@@ -47,7 +56,10 @@ Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<Sc
   for (const size_t i : {size_t{0}, size_t{2}, size_t{3}}) {
     if (tree_.kind(parts[i]) != NodeKind::kStr) return wrong(parts[i], "the kind, key or device of a storage", "a str");
   }
-  if (tree_.text(parts[0]) != "storage") return wrong(parts[0], "the kind of a persistent id", "'storage'");
+  if (parts[0] != known_.storage_word && tree_.text(parts[0]) != "storage") {
+    return wrong(parts[0], "the kind of a persistent id", "'storage'");
+  }
+  known_.storage_word = parts[0];
 
   PickledStorage storage;
   storage.node = id;
@@ -59,10 +71,7 @@ Result<StorageValueRef> PickledTensors::find_storage(NodeId id, std::optional<Sc
   storage.numel = static_cast<uint64_t>(numel);
   // An untyped storage counts bytes.
   if (element && tree_.name(parts[1]) == "UntypedStorage") storage.numel /= value::scalar_type_info(*element).nbytes;
-  if (storage.device.size() > kMaxDeviceNbytes) return wrong(parts[3], "a device", "a short name");
-  if (!options_.any_device) {
-    if (const Status known = value::check_device(storage.device); !known.is_ok()) return placed(parts[3], known);
-  }
+  if (parts[3] != known_.device) TENON_TRY(check_device(parts[3]));
   if (options_.general) {
     const auto same = by_key_.find(storage.key);
     if (same != by_key_.end()) {

@@ -27,7 +27,7 @@ Result<TensorValueRef> with_requires_grad(const TensorValueRef& tensor, bool req
     spec.plain_indices = tensor->plain_indices();
     spec.values = tensor->values();
     spec.is_coalesced = tensor->is_coalesced();
-    return value::TensorValue::create_sparse(std::move(spec));
+    return value::TensorValue::create_sparse(spec);
   }
   value::StridedSpec spec;
   spec.storage = tensor->storage();
@@ -38,7 +38,7 @@ Result<TensorValueRef> with_requires_grad(const TensorValueRef& tensor, bool req
   spec.is_conj = tensor->is_conj();
   spec.is_neg = tensor->is_neg();
   spec.quantizer = tensor->quantizer();
-  return value::TensorValue::create(std::move(spec));
+  return value::TensorValue::create(spec);
 }
 
 // How many elements a storage needs under these sizes and strides.
@@ -64,11 +64,11 @@ bool is_global(const PickleTree& tree, NodeId id, std::string_view module, std::
 }
 
 bool is_call_of(const PickleTree& tree, NodeId id, std::string_view module, std::string_view name) noexcept {
-  return tree.kind(id) == NodeKind::kReduce && is_global(tree, tree.call(id).callable, module, name);
+  return tree.kind(id) == NodeKind::kReduce && is_global(tree, tree.callable(id), module, name);
 }
 
 std::span<const NodeId> call_arguments(const PickleTree& tree, NodeId id) noexcept {
-  const NodeId arguments = tree.call(id).args;
+  const NodeId arguments = tree.args(id);
   return tree.kind(arguments) == NodeKind::kTuple ? tree.children(arguments) : std::span<const NodeId>();
 }
 
@@ -87,7 +87,7 @@ PickledTensors::Form PickledTensors::form_of(std::string_view module, std::strin
 
 PickledTensors::Form PickledTensors::form(NodeId id) const noexcept {
   if (tree_.kind(id) != NodeKind::kReduce) return Form::kNone;
-  const NodeId callable = tree_.call(id).callable;
+  const NodeId callable = tree_.callable(id);
   if (callable != known_.callable) {
     known_.form = form_of(tree_.module(callable), tree_.name(callable));
     known_.callable = callable;
@@ -98,7 +98,7 @@ PickledTensors::Form PickledTensors::form(NodeId id) const noexcept {
 bool PickledTensors::is_tensor(NodeId id) const noexcept {
   if (form(id) != Form::kNone) return true;
   if (tree_.kind(id) != NodeKind::kReduce) return false;
-  const std::string_view module = tree_.module(tree_.call(id).callable);
+  const std::string_view module = tree_.module(tree_.callable(id));
   return module == "torch._utils" || module == "torch._tensor";
 }
 
@@ -135,7 +135,7 @@ Result<bool> PickledTensors::boolean(NodeId id, const char* what) const {
   return tree_.boolean(id);
 }
 
-Result<std::vector<int64_t>> PickledTensors::dims(NodeId id, const char* what) const {
+Status PickledTensors::read_dims(NodeId id, const char* what, std::vector<int64_t>* out) const {
   constexpr size_t kMaxDims = 64;
   if (tree_.kind(id) == NodeKind::kReduce && is_call_of(tree_, id, "torch", "Size")) {
     const std::span<const NodeId> arguments = call_arguments(tree_, id);
@@ -145,13 +145,12 @@ Result<std::vector<int64_t>> PickledTensors::dims(NodeId id, const char* what) c
   if (tree_.kind(id) != NodeKind::kTuple && tree_.kind(id) != NodeKind::kList) return wrong(id, what, "a tuple of ints");
   const std::span<const NodeId> children = tree_.children(id);
   if (children.size() > kMaxDims) return wrong(id, what, "at most 64 dimensions");
-  std::vector<int64_t> out;
-  out.reserve(children.size());
-  for (const NodeId child : children) {
-    TENON_ASSIGN(const int64_t dim, integer(child, what));
-    out.push_back(dim);
+  out->resize(children.size());
+  for (size_t i = 0; i < children.size(); ++i) {
+    if (tree_.kind(children[i]) != NodeKind::kInt) return wrong(children[i], what, "an int");
+    (*out)[i] = tree_.integer(children[i]);
   }
-  return out;
+  return Status::ok();
 }
 
 Result<ScalarType> PickledTensors::scalar_type(NodeId id) const {
@@ -178,11 +177,11 @@ Result<value::TensorLayout> PickledTensors::layout(NodeId id) const {
 
 // An OrderedDict without entries. Hooks are functions of Python's, so no archive can have any.
 Status PickledTensors::check_hooks(NodeId id) const {
-  static constexpr std::string_view kModule = "collections";
-  static constexpr std::string_view kName = "OrderedDict";
-  const bool is_none = tree_.kind(id) == NodeKind::kNone;
-  if (!is_none && !is_call_of(tree_, id, kModule, kName)) return wrong(id, "backward hooks", "an OrderedDict");
-  if (!is_none && (!call_arguments(tree_, id).empty() || !tree_.call(id).items.empty())) {
+  if (tree_.kind(id) == NodeKind::kNone) return Status::ok();
+  const bool is_known = tree_.kind(id) == NodeKind::kReduce && tree_.callable(id) == known_.hooks;
+  if (!is_known && !is_call_of(tree_, id, "collections", "OrderedDict")) return wrong(id, "backward hooks", "an OrderedDict");
+  known_.hooks = tree_.callable(id);
+  if (!call_arguments(tree_, id).empty() || !tree_.call(id).items.empty()) {
     return tree_.error(Code::kUnsupported, id, "a tensor with backward hooks");
   }
   return Status::ok();
@@ -194,10 +193,10 @@ Result<TensorValueRef> PickledTensors::read(NodeId id, int depth) {
   Call call{id, form(id), {}};
   if (!is_tensor(id)) return wrong(id, "a tensor", "a call that makes one");
   if (call.form == Form::kNone) {
-    return tree_.error(Code::kUnsupported, id, format("%s makes no tensor that is known", tree_.describe(tree_.call(id).callable).c_str()));
+    return tree_.error(Code::kUnsupported, id, format("%s makes no tensor that is known", tree_.describe(tree_.callable(id)).c_str()));
   }
   if (depth > kMaxWrappings) return wrong(id, "a tensor", "one that is wrapped less often");
-  if (tree_.kind(tree_.call(id).args) != NodeKind::kTuple) return wrong(tree_.call(id).args, "the arguments of a tensor", "a tuple");
+  if (tree_.kind(tree_.args(id)) != NodeKind::kTuple) return wrong(tree_.args(id), "the arguments of a tensor", "a tuple");
   call.arguments = call_arguments(tree_, id);
   return read_call(call, depth);
 }
@@ -234,8 +233,10 @@ Result<TensorValueRef> PickledTensors::read_strided(const Call& call) {
   }
   TENON_ASSIGN(spec.storage, read_storage(arguments[0], element));
   TENON_ASSIGN(spec.offset, integer(arguments[1], "the offset of a tensor"));
-  TENON_ASSIGN(spec.sizes, dims(arguments[2], "the sizes of a tensor"));
-  TENON_ASSIGN(spec.strides, dims(arguments[3], "the strides of a tensor"));
+  spec.sizes.swap(sizes_);
+  spec.strides.swap(strides_);
+  TENON_TRY(read_dims(arguments[2], "the sizes of a tensor", &spec.sizes));
+  TENON_TRY(read_dims(arguments[3], "the strides of a tensor", &spec.strides));
   if (call.form == Form::kQuantised) TENON_TRY(read_quantizer(arguments[4], &spec));
   if (call.form != Form::kV1) {
     const size_t next = call.form == Form::kQuantised ? 5 : 4;
@@ -244,8 +245,10 @@ Result<TensorValueRef> PickledTensors::read_strided(const Call& call) {
   }
   const size_t bits = call.form == Form::kV3 ? 7 : 6;
   if (call.form != Form::kQuantised && arguments.size() > bits) TENON_TRY(read_math_bits(arguments[bits], &spec));
-  Result<TensorValueRef> made = value::TensorValue::create(std::move(spec));
+  Result<TensorValueRef> made = value::TensorValue::create(spec);
   if (!made.is_ok()) return placed(call.node, made.status());
+  spec.sizes.swap(sizes_);
+  spec.strides.swap(strides_);
   return made;
 }
 
@@ -303,8 +306,8 @@ Result<TensorValueRef> PickledTensors::read_meta(const Call& call) {
   TENON_TRY(check_count(call, 4, 4));
   value::StridedSpec spec;
   TENON_ASSIGN(const ScalarType type, scalar_type(call.arguments[0]));
-  TENON_ASSIGN(spec.sizes, dims(call.arguments[1], "the sizes of a tensor"));
-  TENON_ASSIGN(spec.strides, dims(call.arguments[2], "the strides of a tensor"));
+  TENON_TRY(read_dims(call.arguments[1], "the sizes of a tensor", &spec.sizes));
+  TENON_TRY(read_dims(call.arguments[2], "the strides of a tensor", &spec.strides));
   TENON_ASSIGN(spec.requires_grad, boolean(call.arguments[3], "requires_grad"));
   uint64_t numel = 0;
   if (spec.sizes.size() != spec.strides.size() || !reach_of(spec.sizes, spec.strides, &numel)) {
@@ -313,7 +316,7 @@ Result<TensorValueRef> PickledTensors::read_meta(const Call& call) {
   Result<StorageValueRef> storage = value::StorageValue::create(type, numel, nullptr, 0, "meta");
   if (!storage.is_ok()) return placed(call.node, storage.status());
   spec.storage = std::move(storage).value();
-  Result<TensorValueRef> made = value::TensorValue::create(std::move(spec));
+  Result<TensorValueRef> made = value::TensorValue::create(spec);
   if (!made.is_ok()) return placed(call.node, made.status());
   return made;
 }
@@ -335,13 +338,13 @@ Result<TensorValueRef> PickledTensors::read_sparse(const Call& call) {
       return wrong(call.arguments[1], "the parts of a sparse tensor", is_coo ? "3 or 4 of them" : "4 of them");
     }
     parts = data.first(n_parts);
-    TENON_ASSIGN(spec.sizes, dims(data[n_parts], "the sizes of a tensor"));
+    TENON_TRY(read_dims(data[n_parts], "the sizes of a tensor", &spec.sizes));
     if (data.size() > n_parts + 1 && tree_.kind(data[n_parts + 1]) != NodeKind::kNone) {
       TENON_ASSIGN(spec.is_coalesced, boolean(data[n_parts + 1], "is_coalesced"));
     }
   } else {
     TENON_TRY(check_count(call, n_parts + 4, n_parts + 4));
-    TENON_ASSIGN(spec.sizes, dims(call.arguments[1], "the sizes of a tensor"));
+    TENON_TRY(read_dims(call.arguments[1], "the sizes of a tensor", &spec.sizes));
     TENON_ASSIGN(spec.requires_grad, boolean(call.arguments[2], "requires_grad"));
     parts = call.arguments.subspan(3, n_parts);
     TENON_TRY(check_hooks(call.arguments.back()));
@@ -351,7 +354,7 @@ Result<TensorValueRef> PickledTensors::read_sparse(const Call& call) {
     TENON_ASSIGN(spec.plain_indices, read_part(parts[1]));
   }
   TENON_ASSIGN(spec.values, read_part(parts.back()));
-  Result<TensorValueRef> made = value::TensorValue::create_sparse(std::move(spec));
+  Result<TensorValueRef> made = value::TensorValue::create_sparse(spec);
   if (!made.is_ok()) return placed(call.node, made.status());
   return made;
 }

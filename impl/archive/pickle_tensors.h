@@ -64,11 +64,12 @@ class PickledTensors {
   Result<value::StorageValueRef> find_storage(NodeId id, std::optional<value::ScalarType> element);
   Result<value::ScalarType> storage_type(NodeId id, std::optional<value::ScalarType> element) const;
 
+  Status check_device(NodeId id);
   Status check_count(const Call& call, size_t min, size_t max) const;
   Status check_hooks(NodeId id) const;
   Result<int64_t> integer(NodeId id, const char* what) const;
   Result<bool> boolean(NodeId id, const char* what) const;
-  Result<std::vector<int64_t>> dims(NodeId id, const char* what) const;
+  Status read_dims(NodeId id, const char* what, std::vector<int64_t>* out) const;
   Result<value::ScalarType> scalar_type(NodeId id) const;
   Result<value::TensorLayout> layout(NodeId id) const;
   Status wrong(NodeId id, const char* what, const char* wanted) const;
@@ -81,12 +82,18 @@ class PickledTensors {
     Form form = Form::kNone;
     NodeId storage_class = kNoNode;
     value::ScalarType type = value::ScalarType::kByte;
+    NodeId storage_word = kNoNode;  // 'storage'
+    NodeId device = kNoNode;        // one that was checked
+    NodeId hooks = kNoNode;         // OrderedDict
   };
 
   const PickleTree& tree_;
   const Options options_;
   mutable Known known_;
-  std::vector<value::StorageValueRef> by_node_;  // empty until there is one
+  // Of the last tensor: their memory serves the next.
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> strides_;
+  std::vector<value::StorageValueRef> by_index_;  // of persistent ids; empty until there is one
   std::map<std::string_view, value::StorageValueRef> by_key_;
 };
 

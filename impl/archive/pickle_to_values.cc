@@ -13,15 +13,18 @@ using value::Value;
 using value::ValueKind;
 using value::ValueRef;
 
-constexpr uint32_t kOpen = UINT32_MAX;
 constexpr std::string_view kTypedListModule = "torch.jit._pickle";
-constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";
+constexpr std::string_view kCustomClasses = "__torch__.torch.classes";
 
 // Modules whose names PyTorch gives a meaning of their own: no class of an archive lives there.
 bool is_reserved_module(std::string_view module) {
   static constexpr std::string_view kReserved[] = {"torch",    "torch._utils", "torch._tensor", "torch.jit._pickle", "torch.serialization",
                                                    "builtins", "__builtin__",  "collections",   "copyreg",           "copy_reg"};
   return std::ranges::find(kReserved, module) != std::end(kReserved);
+}
+
+bool is_custom_module(std::string_view module) {
+  return module.starts_with(kCustomClasses) && (module.size() == kCustomClasses.size() || module[kCustomClasses.size()] == '.');
 }
 
 // What the items of a list must be, in the lists that PyTorch has in a form of their own: it refuses others too.
@@ -44,8 +47,7 @@ Result<UnpickledValue> pickle_to_values(const PickleTree& tree, const ToValuesOp
 
 PickledValues::PickledValues(const PickleTree& tree, const ToValuesOptions& options)
     : tree_(tree), options_(options), tensors_(tree, {.find_storage = options.find_storage}) {
-  values_.resize(tree.count());
-  heights_.resize(tree.count());
+  places_.resize(tree.count());
   claimed_.resize(tree.count());
 }
 
@@ -61,21 +63,24 @@ Result<UnpickledValue> PickledValues::run() {
       continue;
     }
     const NodeId child = frame.children[frame.next];
-    if (heights_[child] == kOpen) return tree_.error(Code::kCorrupt, child, tree_.describe(child) + " contains itself");
-    if (!values_[child]) {
+    if (places_[child] == kOpen) return tree_.error(Code::kCorrupt, child, tree_.describe(child) + " contains itself");
+    if (places_[child] == 0) {
       // Deeper than the limit on the way down already: what is open is a chain of nodes.
       if (stack.size() >= options_.limits.max_depth) return over_limit(child, "max_depth", options_.limits.max_depth);
-      TENON_ASSIGN(Frame below, enter(child));
-      stack.push_back(std::move(below));  // `frame` may dangle from here on
-      continue;
+      if (!is_leaf(child)) {
+        TENON_ASSIGN(Frame below, enter(child));
+        stack.push_back(std::move(below));  // `frame` may dangle from here on
+        continue;
+      }
+      TENON_TRY(keep(child, 0, make_leaf(child)));
     }
-    frame.height = std::max(frame.height, heights_[child]);
+    frame.height = std::max(frame.height, made_[places_[child] - 1].height);
     frame.next += frame.step;
   }
   UnpickledValue out;
-  out.root = values_[tree_.root()];
-  for (NodeId id = 0; id < tree_.count(); ++id) {
-    if (values_[id] && tree_.memoised(id) && value::has_identity(values_[id]->kind())) out.memoised.push_back(values_[id]);
+  out.root = value_of(tree_.root());
+  for (NodeId id = 0; options_.memoised && id < tree_.count(); ++id) {
+    if (has_value(id) && tree_.memoised(id) && value::has_identity(value_of(id)->kind())) out.memoised.push_back(value_of(id));
   }
   return out;
 }
@@ -88,13 +93,24 @@ Status PickledValues::placed(NodeId id, const Status& status) const {
 // A container that becomes part of another node's value, like the list in build_intlist's arguments, does so once: a second time would be a
 // second copy, and a short pickle could ask for many of a long list.
 Status PickledValues::claim(NodeId id) {
-  if (claimed_[id] || values_[id]) return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is taken for two things");
+  if (claimed_[id] || has_value(id)) return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " is taken for two things");
   claimed_[id] = true;
   return Status::ok();
 }
 
+bool PickledValues::is_leaf(NodeId id) const noexcept {
+  switch (tree_.kind(id)) {
+    case NodeKind::kTuple:
+    case NodeKind::kList:
+    case NodeKind::kDict:
+    case NodeKind::kNew: return false;
+    case NodeKind::kReduce: return !tree_.is_long_call(id) && tensors_.is_tensor(id);
+    default: return true;
+  }
+}
+
 Result<PickledValues::Frame> PickledValues::enter(NodeId id) {
-  heights_[id] = kOpen;
+  places_[id] = kOpen;
   Frame frame;
   frame.node = id;
   switch (tree_.kind(id)) {
@@ -117,7 +133,7 @@ Result<PickledValues::Frame> PickledValues::enter(NodeId id) {
 Result<PickledValues::Frame> PickledValues::enter_call(NodeId id) {
   Frame frame;
   frame.node = id;
-  const PickledCall& call = tree_.call(id);
+  const PickledCall call = tree_.call(id);
   if (call.state != kNoNode || !call.items.empty() || !call.elements.empty()) {
     return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " has a state or items, and no value of a module archive has");
   }
@@ -132,7 +148,7 @@ Result<PickledValues::Frame> PickledValues::enter_call(NodeId id) {
   }
   if (is_reserved_module(module)) return frame;  // a leaf, or make_leaf() refuses it
   frame.role = Role::kEnum;
-  frame.children = {&call.args, 1};
+  frame.children = {&tree_.args(id), 1};
   return frame;
 }
 
@@ -176,7 +192,7 @@ Result<PickledValues::Frame> PickledValues::enter_tagged(NodeId id) {
 }
 
 Result<PickledValues::Frame> PickledValues::enter_object(NodeId id) {
-  const PickledCall& call = tree_.call(id);
+  const PickledCall call = tree_.call(id);
   const std::string_view module = tree_.module(call.callable);
   if (is_reserved_module(module)) {
     return tree_.error(Code::kUnsupported, id, format("%s is not known", tree_.describe(call.callable).c_str()));
@@ -187,11 +203,9 @@ Result<PickledValues::Frame> PickledValues::enter_object(NodeId id) {
   if (call.state == kNoNode) return tree_.error(Code::kCorrupt, id, tree_.describe(id) + " has no state");
   Frame frame;
   frame.node = id;
-  std::string dotted(module);
-  dotted += '.';
-  if (tree_.kind(call.state) != NodeKind::kDict || dotted.starts_with(kCustomClasses)) {
+  if (tree_.kind(call.state) != NodeKind::kDict || is_custom_module(module)) {
     frame.role = Role::kOpaque;
-    frame.children = {&call.state, 1};
+    frame.children = {&tree_.state(id), 1};
     return frame;
   }
   TENON_TRY(claim(call.state));
@@ -204,10 +218,13 @@ Result<PickledValues::Frame> PickledValues::enter_object(NodeId id) {
 
 Status PickledValues::leave(Frame& frame) {
   if (frame.height >= options_.limits.max_depth) return over_limit(frame.node, "max_depth", options_.limits.max_depth);
-  Result<ValueRef> made = make(frame);
-  if (!made.is_ok()) return made.status().code() == Code::kInvalidArgument ? placed(frame.node, made.status()) : made.status();
-  values_[frame.node] = std::move(made).value();
-  heights_[frame.node] = frame.height + 1;
+  return keep(frame.node, frame.height, make(frame));
+}
+
+Status PickledValues::keep(NodeId id, uint32_t height, Result<ValueRef> made) {
+  if (!made.is_ok()) return made.status().code() == Code::kInvalidArgument ? placed(id, made.status()) : made.status();
+  made_.push_back({std::move(made).value(), height + 1});
+  places_[id] = static_cast<uint32_t>(made_.size());
   return Status::ok();
 }
 
@@ -220,7 +237,7 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
       items.reserve(frame.children.size());
       const std::optional<ValueKind> wanted = item_kind(frame.type);
       for (const NodeId child : frame.children) {
-        const ValueRef& item = values_[child];
+        const ValueRef& item = value_of(child);
         if (wanted && !item->is(*wanted)) {
           return tree_.error(Code::kCorrupt, child,
                              format("a %s holds a %s", frame.type->print().c_str(), value::value_kind_name(item->kind())));
@@ -233,18 +250,18 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
       std::vector<value::DictEntry> entries;
       entries.reserve(frame.children.size() / 2);
       for (size_t i = 0; i + 1 < frame.children.size(); i += 2) {
-        entries.push_back({values_[frame.children[i]], values_[frame.children[i + 1]]});
+        entries.push_back({value_of(frame.children[i]), value_of(frame.children[i + 1])});
       }
       return Value::dict(std::move(frame.type), std::move(entries));
     }
     case Role::kEnum: {
-      const ValueRef& inner = values_[tree_.call(frame.node).args];
+      const ValueRef& inner = value_of(tree_.args(frame.node));
       if (!inner->is(ValueKind::kInt) && !inner->is(ValueKind::kFloat) && !inner->is(ValueKind::kStr)) {
         return tree_.error(Code::kCorrupt, frame.node,
                            format("%s with a %s: an enum has an int, a float or a str", tree_.describe(frame.node).c_str(),
                                   value::value_kind_name(inner->kind())));
       }
-      TENON_ASSIGN(std::string name, class_name(tree_.call(frame.node).callable));
+      TENON_ASSIGN(std::string name, class_name(tree_.callable(frame.node)));
       return Value::enumeration(std::move(name), inner);
     }
     case Role::kObject:
@@ -254,8 +271,8 @@ Result<ValueRef> PickledValues::make(Frame& frame) {
 }
 
 Result<ValueRef> PickledValues::make_object(Frame& frame) {
-  TENON_ASSIGN(std::string name, class_name(tree_.call(frame.node).callable));
-  if (frame.role == Role::kOpaque) return Value::object_with_state(std::move(name), values_[frame.children[0]]);
+  TENON_ASSIGN(std::string name, class_name(tree_.callable(frame.node)));
+  if (frame.role == Role::kOpaque) return Value::object_with_state(std::move(name), value_of(frame.children[0]));
   std::vector<value::Attribute> attributes;
   attributes.reserve(frame.children.size() / 2);
   for (size_t i = 0; i + 1 < frame.children.size(); i += 2) {
@@ -266,15 +283,21 @@ Result<ValueRef> PickledValues::make_object(Frame& frame) {
     if (tree_.text(key).size() > options_.limits.max_name_nbytes)
       return over_limit(key, "max_name_nbytes", options_.limits.max_name_nbytes);
     TENON_ASSIGN(std::string attribute, copy_name(key, tree_.text(key)));
-    attributes.push_back({std::move(attribute), values_[frame.children[i + 1]]});
+    attributes.push_back({std::move(attribute), value_of(frame.children[i + 1])});
   }
   return Value::object(std::move(name), std::move(attributes));
 }
 
 Result<ValueRef> PickledValues::make_leaf(NodeId id) {
   switch (tree_.kind(id)) {
-    case NodeKind::kNone: return Value::none();
-    case NodeKind::kBool: return Value::of_bool(tree_.boolean(id));
+    case NodeKind::kNone:
+      if (!none_) none_ = Value::none();
+      return none_;
+    case NodeKind::kBool: {
+      ValueRef& known = bools_[tree_.boolean(id) ? 1 : 0];
+      if (!known) known = Value::of_bool(tree_.boolean(id));
+      return known;
+    }
     case NodeKind::kInt: return Value::of_int(tree_.integer(id));
     case NodeKind::kFloat: return Value::of_float(tree_.real(id));
     case NodeKind::kStr: return Value::of_str(std::string(tree_.text(id)));
@@ -285,7 +308,7 @@ Result<ValueRef> PickledValues::make_leaf(NodeId id) {
       }
       if (is_call_of(tree_, id, "torch", "device")) return make_device(id);
       if (is_call_of(tree_, id, "builtins", "complex") || is_call_of(tree_, id, "__builtin__", "complex")) return make_complex(id);
-      return tree_.error(Code::kUnsupported, id, format("%s is not known", tree_.describe(tree_.call(id).callable).c_str()));
+      return tree_.error(Code::kUnsupported, id, format("%s is not known", tree_.describe(tree_.callable(id)).c_str()));
     }
     case NodeKind::kGlobal:
       return tree_.error(Code::kUnsupported, id, format("%s stands where a value is wanted", tree_.describe(id).c_str()));
@@ -320,20 +343,28 @@ Result<value::TypeRef> PickledValues::type_of_text(NodeId text) {
 }
 
 Result<std::string> PickledValues::class_name(NodeId callable) {
-  std::string dotted(tree_.module(callable));
-  dotted += '.';
-  dotted += tree_.name(callable);
-  TENON_ASSIGN(std::string name, copy_name(callable, dotted));
-  if (classes_.find(name) == classes_.end()) {
-    if (!value::is_qualified_name(name)) {
-      return tree_.error(Code::kCorrupt, callable, format("%s is no name of a class", tree_.describe(callable).c_str()));
-    }
-    if (options_.check_class) {
-      if (const Status known = options_.check_class(name); !known.is_ok()) return placed(callable, known);
-    }
-    classes_.insert(name);
+  if (callable != class_node_) {
+    class_node_ = kNoNode;
+    class_name_ = tree_.module(callable);
+    class_name_ += '.';
+    class_name_ += tree_.name(callable);
   }
+  TENON_ASSIGN(std::string name, copy_name(callable, class_name_));
+  if (callable != class_node_) TENON_TRY(check_class(callable, name));
+  class_node_ = callable;
   return name;
+}
+
+Status PickledValues::check_class(NodeId callable, const std::string& name) {
+  if (classes_.contains(name)) return Status::ok();
+  if (!value::is_qualified_name(name)) {
+    return tree_.error(Code::kCorrupt, callable, format("%s is no name of a class", tree_.describe(callable).c_str()));
+  }
+  if (options_.check_class) {
+    if (const Status known = options_.check_class(name); !known.is_ok()) return placed(callable, known);
+  }
+  classes_.insert(name);
+  return Status::ok();
 }
 
 // Every object has its class's name and every attribute its own for itself, and a pickle says a name once and means it many times.

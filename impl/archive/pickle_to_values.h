@@ -38,6 +38,7 @@ using CheckClass = std::function<Status(std::string_view class_name)>;
 struct ToValuesOptions {
   FindStorage find_storage;  // null: a tensor is refused
   CheckClass check_class;    // null: every name that can be a class is taken
+  bool memoised = true;      // whether UnpickledValue::memoised is wanted
   PickleLimits limits;       // max_depth, max_name_nbytes and max_names_nbytes are looked at
 };
 

@@ -1,6 +1,7 @@
 #include "archive/zip_directory.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "archive/zip_end.h"
@@ -127,16 +128,33 @@ class DirectoryReader {
   }
 
   // In the archive's own directory: without its name. Names that are equal are so both ways.
-  bool is_inside(std::string_view name) const noexcept { return name.size() > result_.prefix.size() && top_of(name) == result_.prefix; }
+  bool is_inside(std::string_view name) const noexcept {
+    const size_t nbytes = result_.prefix.size();
+    return name.size() > nbytes && name[nbytes] == '/' && name.starts_with(result_.prefix);
+  }
   std::string_view inner(std::string_view name) const noexcept { return is_inside(name) ? name.substr(result_.prefix.size() + 1) : name; }
 
   // All entries by name: what is there twice lies side by side.
   Status sort_names() {
     std::vector<ZipDirectory::Key>& keys = result_.by_name;
-    keys.reserve(entries_.size());
-    for (uint32_t i = 0; i < entries_.size(); ++i) keys.push_back({ZipDirectory::hash_of(inner(entries_[i].name)), i});
     const auto name = [this](const ZipDirectory::Key& key) { return entries_[key.index].name; };
-    std::ranges::sort(keys, [&](const auto& a, const auto& b) { return a.hash != b.hash ? a.hash < b.hash : name(a) < name(b); });
+    const auto before = [&](const auto& a, const auto& b) { return a.hash != b.hash ? a.hash < b.hash : name(a) < name(b); };
+    // Into buckets by the first bits of the hash, of which there are about as many as entries, and then within each.
+    const auto bits = static_cast<unsigned>(std::clamp(static_cast<int>(std::bit_width(entries_.size())), 1, 20));
+    const auto bucket = [bits](uint64_t hash) { return static_cast<size_t>(hash >> (64 - bits)); };
+    std::vector<ZipDirectory::Key> unordered;
+    unordered.reserve(entries_.size());
+    std::vector<uint32_t> ends((size_t{1} << bits) + 1);
+    for (uint32_t i = 0; i < entries_.size(); ++i) {
+      unordered.push_back({ZipDirectory::hash_of(inner(entries_[i].name)), i});
+      ++ends[bucket(unordered.back().hash) + 1];
+    }
+    for (size_t i = 1; i < ends.size(); ++i) ends[i] += ends[i - 1];
+    keys.resize(entries_.size());
+    for (const ZipDirectory::Key& key : unordered) keys[ends[bucket(key.hash)]++] = key;
+    for (size_t i = 0, begin = 0; i + 1 < ends.size(); begin = ends[i++]) {
+      if (ends[i] - begin > 1) std::sort(keys.begin() + static_cast<ptrdiff_t>(begin), keys.begin() + ends[i], before);
+    }
     const auto twice =
         std::ranges::adjacent_find(keys, [&](const auto& a, const auto& b) { return a.hash == b.hash && name(a) == name(b); });
     if (twice == keys.end()) return Status::ok();

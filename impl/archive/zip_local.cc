@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "archive/zip_entry.h"
@@ -12,6 +13,9 @@ using namespace zip;
 
 constexpr uint64_t kWindowNbytes = 192;  // a descriptor, and a header with a name and PyTorch's padding
 constexpr uint64_t kMostDescriptorNbytes = 24;
+// Headers that lie closer together than this are copied with what is between them, which takes less than a call for each.
+constexpr uint64_t kNearNbytes = 4096;
+constexpr uint64_t kMostWindowNbytes = uint64_t{64} << 10;
 
 // Copies of small parts of the source. The descriptor of one record and the header of the next lie side by side, mostly in one copy.
 class Window {
@@ -20,23 +24,42 @@ class Window {
 
   // The range is inside the source. The pointer is good until the next call.
   Result<const std::byte*> at(uint64_t offset, uint64_t nbytes) {
-    if (offset < begin_ || !range_inside(offset - begin_, nbytes, bytes_.size())) {
-      bytes_.resize(std::min(std::max(nbytes, kWindowNbytes), source_.nbytes() - offset));
+    if (!has(offset, nbytes)) {
+      const uint64_t ahead = offset < ahead_ ? ahead_ - offset : 0;
+      nbytes_ = std::min(std::max({nbytes, ahead, kWindowNbytes}), source_.nbytes() - offset);
+      if (bytes_.size() < nbytes_) bytes_.resize(nbytes_);
       begin_ = offset;
-      TENON_TRY(source_.read(offset, bytes_.data(), bytes_.size()));
+      TENON_TRY(source_.read(offset, bytes_.data(), nbytes_));
     }
     return static_cast<const std::byte*>(bytes_.data() + (offset - begin_));
   }
+  bool has(uint64_t offset, uint64_t nbytes) const noexcept { return offset >= begin_ && range_inside(offset - begin_, nbytes, nbytes_); }
+  // How far the next copy is to go at least.
+  void look_ahead(uint64_t end) noexcept { ahead_ = end; }
 
  private:
   const ZipSource& source_;
   std::vector<std::byte> bytes_;
   uint64_t begin_ = 0;
+  uint64_t nbytes_ = 0;
+  uint64_t ahead_ = 0;
 };
 
 class LocalHeaders {
  public:
   explicit LocalHeaders(const ZipSource& source) noexcept : source_(source), window_(source) {}
+
+  // The entries from this one on, in the order of their places in the file, will be checked next.
+  void look_ahead(std::span<ZipEntry* const> entries) noexcept {
+    const uint64_t begin = entries.front()->header_offset;
+    if (window_.has(begin, kWindowNbytes)) return;
+    uint64_t end = begin;
+    for (const ZipEntry* entry : entries) {
+      if (entry->header_offset > end + kNearNbytes || entry->header_offset - begin > kMostWindowNbytes - kWindowNbytes) break;
+      end = entry->header_offset + kWindowNbytes;
+    }
+    window_.look_ahead(end);
+  }
 
   // Everything of this entry lies before `limit`.
   Status check(ZipEntry* entry, uint64_t limit) {
@@ -133,6 +156,7 @@ Status check_local_headers(const ZipSource& source, uint64_t directory_offset, s
   LocalHeaders headers(source);
   for (size_t i = 0; i < in_place.size(); ++i) {
     const uint64_t limit = i + 1 < in_place.size() ? in_place[i + 1]->header_offset : directory_offset;
+    if (limit - in_place[i]->header_offset <= kNearNbytes) headers.look_ahead(std::span(in_place).subspan(i));
     TENON_TRY(headers.check(in_place[i], std::min(limit, directory_offset)));
   }
   return Status::ok();

@@ -4,9 +4,29 @@
 
 namespace tenon::archive {
 
+namespace {
+
+// As nearly all are: ASCII, no component empty or with a dot at its start.
+bool is_plain(std::string_view name) noexcept {
+  bool at_start = true;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '/' || c == '.') {
+      if (at_start) return false;
+    } else if (byte < 0x20 || byte >= 0x7F || c == '\\') {
+      return false;
+    }
+    at_start = c == '/';
+  }
+  return !at_start;
+}
+
+}  // namespace
+
 const char* find_name_fault(std::string_view name) noexcept {
   if (name.empty()) return "is empty";
   if (name.size() > kMostNameNbytes) return "is longer than 4096 bytes";
+  if (is_plain(name)) return nullptr;
   if (name.front() == '/') return "is absolute";
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = name.find('/', begin);

@@ -62,19 +62,21 @@ class Counted {
   }
   // The only reference of either kind: nobody else comes by one, unless he finds the object without having one. acquire: as above.
   bool is_alone() const noexcept { return state_.load(std::memory_order_acquire) == (kStrong | kWeak); }
-  // A strong and a weak reference in one step, where the weak ones stand for something. What was counted before.
+  // For what is counted under a lock of its own, and never by the functions above: a load and a store, and no locked instruction.
   struct Counts {
     uint32_t strong = 0;
     uint32_t weak = 0;
   };
-  Counts retain_both() const noexcept { return counts(state_.fetch_add(kStrong + kWeak, std::memory_order_relaxed)); }
-  Counts release_both() const noexcept { return counts(state_.fetch_sub(kStrong + kWeak, std::memory_order_acq_rel)); }
+  Counts counts() const noexcept {
+    const uint64_t state = state_.load(std::memory_order_relaxed);
+    return {static_cast<uint32_t>(state), static_cast<uint32_t>(state >> 32)};
+  }
+  void set_counts(Counts counts) const noexcept { state_.store(kWeak * counts.weak + counts.strong, std::memory_order_relaxed); }
 
  private:
   static constexpr uint64_t kStrong = 1;
   static constexpr uint64_t kWeak = uint64_t{1} << 32;
   static constexpr uint64_t kStrongMask = kWeak - 1;
-  static Counts counts(uint64_t state) noexcept { return {static_cast<uint32_t>(state), static_cast<uint32_t>(state >> 32)}; }
   mutable std::atomic<uint64_t> state_{kStrong | kWeak};
 };
 

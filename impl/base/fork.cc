@@ -9,18 +9,18 @@
 namespace tenon {
 
 constinit std::atomic<uint64_t> detail::g_fork_generation{1};
+constinit std::atomic<uint32_t> detail::g_forks_begun{0};
 
 namespace {
 
-constexpr size_t kMaxHooks = 16;
+constexpr size_t kMaxHooks = 24;
 
 struct Registry {
   std::array<ForkHooks, kMaxHooks> hooks{};
   std::array<int, kMaxHooks> ranks{};
   size_t count = 0;
   std::atomic<bool> has_forked{false};
-  std::atomic<uint32_t> begun{0};  // forks; others may begin one before this one has ended
-  std::atomic<uint32_t> ended{0};
+  std::atomic<uint32_t> forks_ended{0};
   bool installed = false;
 };
 
@@ -33,20 +33,20 @@ void on_prepare() noexcept {
   Registry& all = registry();
   all.has_forked.store(true, std::memory_order_relaxed);
   // Before the kernel copies anything: a release that looks after this knows that a child may have what it gives back.
-  all.begun.fetch_add(1, std::memory_order_seq_cst);
+  detail::g_forks_begun.fetch_add(1, std::memory_order_seq_cst);
   for (size_t i = 0; i < all.count; ++i) all.hooks[i].prepare();
 }
 
 void on_parent() noexcept {
   Registry& all = registry();
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].parent();
-  all.ended.fetch_add(1, std::memory_order_seq_cst);
+  all.forks_ended.fetch_add(1, std::memory_order_seq_cst);
 }
 
 void on_child() noexcept {
   Registry& all = registry();
   detail::g_fork_generation.fetch_add(1, std::memory_order_relaxed);
-  all.ended.store(all.begun.load());  // of the parent's other threads' forks there is nothing here
+  all.forks_ended.store(detail::g_forks_begun.load());  // of the parent's other threads' forks there is nothing here
   for (size_t i = all.count; i > 0; --i) all.hooks[i - 1].child();
   for (size_t i = all.count; i > 0; --i) {
     if (all.hooks[i - 1].child_unlocked != nullptr) all.hooks[i - 1].child_unlocked();
@@ -71,13 +71,11 @@ void register_fork_hooks(int rank, ForkHooks hooks) noexcept {
   }
 }
 
-// `begun` first: a fork that begins between the two looks makes them differ, or the mark an old one.
+// Those begun first: a fork that begins between the two looks makes them differ, or the mark an old one.
 uint32_t fork_mark() noexcept {
-  const uint32_t begun = registry().begun.load(std::memory_order_seq_cst);
-  return begun == registry().ended.load(std::memory_order_seq_cst) && begun != kForking ? begun : kForking;
+  const uint32_t begun = detail::g_forks_begun.load(std::memory_order_seq_cst);
+  return begun == registry().forks_ended.load(std::memory_order_seq_cst) && begun != kForking ? begun : kForking;
 }
-
-bool forked_since(uint32_t mark) noexcept { return mark == kForking || registry().begun.load(std::memory_order_seq_cst) != mark; }
 
 bool has_forked() noexcept { return registry().has_forked.load(std::memory_order_relaxed); }
 

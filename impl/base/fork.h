@@ -16,12 +16,14 @@ struct ForkHooks {
 };
 
 // Register hooks for the life of the process. `rank` orders locks: prepare runs from low to high, the rest from high to low, so
-// ranks must be the order in which the code itself takes the locks. At most 16; call from a static initialiser.
+// ranks must be the order in which the code itself takes the locks. At most 24; call from a static initialiser.
 void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 
 namespace detail {
-extern std::atomic<uint64_t> g_fork_generation;  // here, for every block that comes or goes asks
-}
+// Here, for every block and every lease that comes or goes asks.
+extern std::atomic<uint64_t> g_fork_generation;
+extern std::atomic<uint32_t> g_forks_begun;  // of this process; others may begin one before the last has ended
+}  // namespace detail
 // Counts forks in this line of descent: two equal numbers mean the same process. Cheaper than getpid.
 inline uint64_t fork_generation() noexcept { return detail::g_fork_generation.load(std::memory_order_relaxed); }
 
@@ -29,7 +31,9 @@ inline uint64_t fork_generation() noexcept { return detail::g_fork_generation.lo
 // fork is under way, and nobody can tell whether a child has what comes now. So it equals no mark, itself included.
 inline constexpr uint32_t kForking = UINT32_MAX;
 uint32_t fork_mark() noexcept;
-bool forked_since(uint32_t mark) noexcept;
+inline bool forked_since(uint32_t mark) noexcept {
+  return mark == kForking || detail::g_forks_begun.load(std::memory_order_seq_cst) != mark;
+}
 
 // Whether this process has forked or was forked since the library was loaded: others may hold what it holds by inheritance.
 bool has_forked() noexcept;

@@ -10,10 +10,19 @@ namespace {
 // A borrower that forks all the time, or says so, gets no more tokens than this on one connection.
 constexpr size_t kMostRenewed = 16;
 
+// The slots of those that have one, each in its place.
+std::vector<uint32_t> spread(std::span<memory::Leased* const> leased, std::span<const uint32_t> slots) {
+  std::vector<uint32_t> all;
+  all.reserve(leased.size());
+  size_t next = 0;
+  for (const memory::Leased* const each : leased) all.push_back(each != nullptr ? slots[next++] : kNoLease);
+  return all;
+}
+
 }  // namespace
 
 Lending::Grant::~Grant() {
-  if (ledger_) ledger_->take_back(granted_);
+  if (ledger_) ledger_->take_back(block_.slots);
 }
 
 // A token that never left is nobody's.
@@ -73,11 +82,12 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
   }
   if (objects.empty()) return Status::ok();
   TENON_TRY(find_ledger());
-  grant->granted_.resize(objects.size());
-  Status status = ledger_->grant(objects, grant->granted_.data());
+  std::vector<uint32_t>& slots = grant->block_.slots;
+  slots.resize(objects.size());
+  Status status = ledger_->grant(objects, slots.data());
   if (status.code() == Code::kPeerGone) {  // it ended since it was found
     TENON_TRY(find_ledger());
-    status = ledger_->grant(objects, grant->granted_.data());
+    status = ledger_->grant(objects, slots.data());
   }
   if (!status.is_ok()) return status;
   name_account(grant);
@@ -96,9 +106,7 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
   name_forgotten(&block);
   for (const auto& token : grant->tokens_.inherited) grant->told_.emplace(token->id, token);
   told_.reserve(told_.size() + grant->told_.size());
-  block.slots.reserve(packed.leased.size());
-  size_t next = 0;
-  for (const memory::Leased* const leased : packed.leased) block.slots.push_back(leased != nullptr ? grant->granted_[next++] : kNoLease);
+  if (!some.empty()) slots = spread(packed.leased, slots);
   return status;
 }
 

@@ -51,7 +51,6 @@ class Lending {
     std::vector<int> fds_;
     CarriedTokens tokens_;
     Ref<memory::Ledger> ledger_;
-    std::vector<uint32_t> granted_;
     std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
   };
   Status prepare(const tensor::Packed& packed, Grant* grant);

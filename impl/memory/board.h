@@ -53,7 +53,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == kRowNbytes);
 
-// All but blocks_lent and lent_nbytes have one writer at a time, who has the arenas' lock.
+// Each has one writer at a time, who has the arenas' lock.
 struct ArenaFigures {
   Word device;
   Word inode;

@@ -83,10 +83,6 @@ void Holding::dispose() noexcept {
   page_ = os::Mapping();
 }
 
-LeaseState Holding::state_of(uint32_t mark) const noexcept {
-  return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily : LeaseState::kHeld;
-}
-
 // If FAMILY, somebody else may read the block, and only the token can say when all have let go.
 bool Holding::can_give_back(uint32_t slot, uint32_t mark) const noexcept {
   return state_of(mark) == LeaseState::kHeld && page_.base() != nullptr && slot < slots_;

@@ -51,7 +51,9 @@ class Holding : public Counted {
   // That, now or with others (GivingBack), and the lease's reference.
   void end_lease(uint32_t slot, uint32_t mark) noexcept;
   // HELD, or FAMILY: a fork has been since it came.
-  LeaseState state_of(uint32_t mark) const noexcept;
+  LeaseState state_of(uint32_t mark) const noexcept {
+    return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily : LeaseState::kHeld;
+  }
   // Asks the lender for a new token, once, if this one was shared by a fork since it came.
   void renew() noexcept;
 
@@ -63,7 +65,7 @@ class Holding : public Counted {
 
  private:
   friend class GivingBack;
-  bool can_give_back(uint32_t slot, uint32_t mark) const noexcept;
+  inline bool can_give_back(uint32_t slot, uint32_t mark) const noexcept;
   Holding() noexcept : generation_(fork_generation()), mark_(fork_mark()) {}
   // The connection may know it for longer, weakly: the lender must not wait for that.
   void dispose() noexcept override;

@@ -17,21 +17,22 @@ class Lease {
   Lease() noexcept = default;
   // `mark`: fork_mark(), now or earlier.
   Lease(Ref<Holding> holding, uint32_t slot, uint32_t mark = fork_mark()) noexcept : kept_(holding.detach()), slot_(slot), mark_(mark) {}
-  explicit Lease(Ref<LentBlock> block) noexcept : slot_(kOwnBlock) {
-    if (block) block->came_home();
-    kept_ = block.get();
-  }
+  // Takes over what lease_own() began.
+  explicit Lease(LentBlock* block) noexcept : kept_(block), slot_(kOwnBlock) {}
   Lease(Lease&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)), slot_(other.slot_), mark_(other.mark_) {}
   Lease& operator=(Lease&& other) noexcept {
-    std::swap(kept_, other.kept_);
-    std::swap(slot_, other.slot_);
-    std::swap(mark_, other.mark_);
+    swap(other);
     return *this;
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() { end(); }
 
+  void swap(Lease& other) noexcept {
+    std::swap(kept_, other.kept_);
+    std::swap(slot_, other.slot_);
+    std::swap(mark_, other.mark_);
+  }
   bool stands() const noexcept { return kept_ != nullptr; }
   // Null for a block of this process.
   Holding* holding() const noexcept { return slot_ == kOwnBlock ? nullptr : static_cast<Holding*>(kept_); }

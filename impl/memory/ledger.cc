@@ -63,9 +63,6 @@ Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   return ledger;
 }
 
-// Objects that are asked of memory before their turn comes.
-constexpr uint32_t kAhead = 8;
-
 Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (has_ended()) return Status(Code::kPeerGone, "the borrower has let go of all leases");
@@ -79,24 +76,19 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   // All memory first.
   const size_t chunks = (std::min<size_t>(most, lease_page::kSlots) + kChunk - 1) / kChunk;
   while (chunks_.size() < chunks) chunks_.push_back(std::make_unique<Chunk>());
-  LentCount lent;
+  const uint64_t nbytes = begin_leases(objects);
+  uint32_t first_free = first_free_;  // not read again and again from where `slots` might lie
   for (size_t i = 0; i < objects.size(); ++i) {
-    uint32_t slot = first_free_;
-    if (slot != UINT32_MAX) {
-      first_free_ = static_cast<uint32_t>(at(slot) >> 1);
-    } else {
-      slot = end_++;
-    }
-    // Each is somewhere else, and its count is changed at once.
-    if (i + kAhead < objects.size()) __builtin_prefetch(objects[i + kAhead], 1);
-    Leased* const object = objects[i];
-    object->lease_began(&lent);
-    at(slot) = reinterpret_cast<uintptr_t>(object);
-    const uint64_t nbytes = object->leased_nbytes();
-    totals_.nbytes += nbytes;
-    totals_.granted_nbytes += nbytes;
+    const bool is_new = first_free == UINT32_MAX;
+    const uint32_t slot = is_new ? end_++ : first_free;
+    uintptr_t& place = at(slot);
+    if (!is_new) first_free = static_cast<uint32_t>(place >> 1);
+    place = reinterpret_cast<uintptr_t>(objects[i]);
     slots[i] = slot;
   }
+  first_free_ = first_free;
+  totals_.nbytes += nbytes;
+  totals_.granted_nbytes += nbytes;
   totals_.leases += objects.size();
   totals_.granted += objects.size();
   publish();
@@ -106,9 +98,11 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
 
 // With the lock, and publish() before it is free. Null if the slot has no lease: the page said so, and the page is the borrower's.
 Leased* Ledger::take_slot(uint32_t slot) noexcept {
-  if (slot >= end_ || (at(slot) & 1) != 0) return nullptr;
-  auto* const object = reinterpret_cast<Leased*>(at(slot));
-  at(slot) = tag_free(first_free_);
+  if (slot >= end_) return nullptr;
+  uintptr_t& place = at(slot);
+  if ((place & 1) != 0) return nullptr;
+  auto* const object = reinterpret_cast<Leased*>(place);
+  place = tag_free(first_free_);
   first_free_ = slot;
   --totals_.leases;
   totals_.nbytes -= object->leased_nbytes();
@@ -134,6 +128,8 @@ void let_go(std::span<Leased* const> objects) noexcept {
 
 // A few at a time, so that objects are let go of outside the lock without memory for a list.
 constexpr size_t kBatch = 256;
+// Objects that are asked of memory before their turn comes.
+constexpr uint32_t kAhead = 8;
 
 }  // namespace
 
@@ -243,6 +239,7 @@ bool Ledger::end_some(size_t most) noexcept {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       while (ending_ < end_ && held < kBatch) {
+        if (ending_ + kAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kAhead)), 1);
         Leased* const object = take_slot(ending_++);
         if (object != nullptr) batch[held++] = object;
       }

@@ -55,7 +55,7 @@ class Ledger : public Counted {
 
   // One lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases". PEER_GONE: the ledger has ended.
   Status grant(std::span<Leased* const> objects, uint32_t* slots);
-  // Undo grant() for what never left.
+  // Undo grant() for what never left. Slots that cannot be are passed over.
   void take_back(std::span<const uint32_t> slots) noexcept;
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   // The borrower asked for a new token, since others have this one too.
@@ -96,7 +96,7 @@ class Ledger : public Counted {
   static constexpr uint32_t kChunk = 4096;
   using Chunk = std::array<uintptr_t, kChunk>;
   uintptr_t& at(uint32_t slot) noexcept { return (*chunks_[slot / kChunk])[slot % kChunk]; }
-  Leased* take_slot(uint32_t slot) noexcept;
+  inline Leased* take_slot(uint32_t slot) noexcept;
   void publish() noexcept;
   void dispose() noexcept override { on_board_.leave(); }
 

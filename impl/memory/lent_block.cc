@@ -14,9 +14,8 @@ namespace tenon::memory {
 
 void LentCount::publish() noexcept {
   if (figures_ == nullptr) return;
-  // Leases begin without the arenas' lock.
-  figures_->blocks_lent.fetch_add(static_cast<uint64_t>(std::exchange(blocks_, 0)), std::memory_order_relaxed);
-  figures_->lent_nbytes.fetch_add(static_cast<uint64_t>(std::exchange(nbytes_, 0)), std::memory_order_relaxed);
+  board::add(figures_->blocks_lent, static_cast<uint64_t>(std::exchange(blocks_, 0)));
+  board::add(figures_->lent_nbytes, static_cast<uint64_t>(std::exchange(nbytes_, 0)));
 }
 
 LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units) {
@@ -31,42 +30,54 @@ LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64
   return block;
 }
 
-void LentBlock::operator delete(void* place) noexcept {
-  ArenaState& all = arena_state();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.lent_blocks.give_back(place);
-}
-
-void LentBlock::lease_began(LentCount* count) noexcept {
-  if (retain_both().weak == kNoLease) count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
+void LentBlock::begin_lease(LentCount* count) noexcept {
+  const Counts before = counts();
+  set_counts({before.strong, before.weak + 1});
+  if (before.weak == kNoLease) count->add(&home_->figures(), 1, static_cast<int64_t>(leased_nbytes()));
 }
 
 bool LentBlock::end_lease(LentCount* count) noexcept {
-  const Counts before = release_both();
-  if (before.weak == kNoLease + 1) count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
-  return before.strong == 1;
+  const Counts before = counts();
+  set_counts({before.strong, before.weak - 1});
+  if (before.weak != kNoLease + 1) return false;
+  // In a child of fork it is the parent's, who counts it.
+  if (made_by_this_process()) count->add(&home_->figures(), -1, -static_cast<int64_t>(leased_nbytes()));
+  return before.strong == 0;
 }
 
-void LentBlock::came_home() noexcept {
-  const std::lock_guard<std::mutex> lock(arena_state().mutex);
-  LentCount count;
-  lease_began(&count);
+void LentBlock::leave(BlockState from, Freed* freed) noexcept {
+  ArenaState& all = arena_state();
+  if (made_by_this_process()) {
+    all.lent.erase(this);
+    put_block(home_, offset_, leased_nbytes(), from, retired_ ? Lent::kUnleased : Lent::kLeased, freed);
+  }
+  this->~LentBlock();
+  all.lent_blocks.give_back(this);
 }
 
 void LentBlock::left_home() noexcept {
-  if (made_by_this_process()) {
-    Leased* const self = this;
-    end_leases({&self, 1});
-  } else if (release_both().strong == 1) {
-    weak_release();
-  }
+  Leased* const self = this;
+  end_leases({&self, 1});
 }
 
 void LentBlock::storage_gone(bool retire) noexcept {
-  if (retire) retired_.store(true, std::memory_order_relaxed);
-  if (!made_by_this_process()) return forget_inherited_block();
-  const std::lock_guard<std::mutex> lock(arena_state().mutex);
-  move_block(home_->figures(), leased_nbytes(), BlockState::kLive, BlockState::kLent);
+  const bool ours = made_by_this_process();
+  Freed freed;
+  bool is_free = false;
+  {
+    const std::lock_guard<std::mutex> lock(arena_state().mutex);
+    if (retire) retired_ = true;
+    const uint32_t leases = counts().weak;
+    set_counts({0, leases});
+    is_free = leases == kNoLease;
+    if (is_free) {
+      leave(BlockState::kLive, &freed);
+    } else if (ours) {
+      move_block(home_->figures(), leased_nbytes(), BlockState::kLive, BlockState::kLent);
+    }
+  }
+  if (!ours) return forget_inherited_block();
+  if (is_free) signal_space();
 }
 
 bool LentBlock::made_by_this_process() const noexcept {
@@ -74,39 +85,53 @@ bool LentBlock::made_by_this_process() const noexcept {
   return segment && segment->made_by_this_process();
 }
 
-Ref<LentBlock> find_lent(const SegmentKey& key, uint64_t offset) noexcept {
+LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  return all.lent.find(key, offset);
+  LentBlock* const block = all.lent.find(key, offset);
+  LentCount count;
+  if (block != nullptr) block->begin_lease(&count);
+  return block;
 }
 
-void LentBlock::leave(Freed* freed) noexcept {
-  arena_state().lent.erase(this);
-  const bool retired = retired_.load(std::memory_order_relaxed);
-  put_block(home_, offset_, leased_nbytes(), BlockState::kLent, retired ? Lent::kUnleased : Lent::kLeased, freed);
-}
+namespace {
 
-void LentBlock::dispose() noexcept {
-  if (!made_by_this_process()) return;
-  Freed freed;
-  {
+// So many at once, so that others come to the lock, too.
+constexpr size_t kBatch = 128;
+// Objects that are asked of memory before their turn comes.
+constexpr size_t kAhead = 16;
+
+}  // namespace
+
+uint64_t begin_leases(std::span<Leased* const> objects) noexcept {
+  uint64_t nbytes = 0;
+  for (size_t i = 0; i < objects.size();) {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
-    leave(&freed);
+    LentCount lent;
+    for (const size_t end = std::min(objects.size(), i + kBatch); i < end; ++i) {
+      // Each is somewhere else, and its count is changed at once.
+      if (i + kAhead < objects.size()) __builtin_prefetch(objects[i + kAhead], 1);
+      if (LentBlock* const block = objects[i]->as_block(); block != nullptr) {
+        block->begin_lease(&lent);
+        nbytes += block->leased_nbytes();
+      } else {
+        objects[i]->lease_began();
+        nbytes += objects[i]->leased_nbytes();
+      }
+    }
   }
-  signal_space();
+  return nbytes;
 }
 
 void end_leases(std::span<Leased* const> objects) noexcept {
   bool any_freed = false;
-  constexpr size_t kBatch = 128;
   while (!objects.empty()) {
     std::array<Leased*, kBatch> others;
     size_t count = 0;
     Freed freed;  // a segment, an arena: with its last block, which ends the batch
     size_t done = 0;
     {
-      ArenaState& all = arena_state();
-      const std::lock_guard<std::mutex> lock(all.mutex);
+      const std::lock_guard<std::mutex> lock(arena_state().mutex);
       LentCount lent;
       for (; done < std::min(objects.size(), kBatch) && !freed.segment && !freed.arena; ++done) {
         LentBlock* const block = objects[done]->as_block();
@@ -116,10 +141,7 @@ void end_leases(std::span<Leased* const> objects) noexcept {
         }
         if (!block->end_lease(&lent)) continue;
         any_freed = true;
-        // The last reference: find_lent() takes the lock, and nobody has a weak one without a lease.
-        if (block->made_by_this_process()) block->leave(&freed);
-        block->~LentBlock();
-        all.lent_blocks.give_back(block);
+        block->leave(BlockState::kLent, &freed);
       }
     }
     objects = objects.subspan(done);

@@ -15,6 +15,7 @@ namespace tenon::memory {
 
 class Arena;
 struct ArenaSegment;
+enum class BlockState : uint8_t;
 struct Freed;
 class LentBlock;
 namespace board {
@@ -22,7 +23,7 @@ struct ArenaFigures;
 }
 
 // Blocks that became lent, or ceased to be, counted together: an arena's figures hear of them when this goes, or at the first block of
-// another arena. The arena outlives it.
+// another arena. With the arenas' lock, and the arena outlives it.
 class LentCount {
  public:
   LentCount() noexcept = default;
@@ -46,59 +47,64 @@ class LentCount {
 // What a lease keeps: a block of this process, or a storage that came from elsewhere and is lent on.
 class Leased : public Counted {
  public:
-  // The lease's reference, taken and let go of. Blocks end theirs together, by end_leases().
-  virtual void lease_began(LentCount* /*count*/) noexcept { retain(); }
+  // The lease's reference, taken and let go of, of what is no block.
+  virtual void lease_began() noexcept { retain(); }
   virtual void lease_ended() noexcept { release(); }
   virtual uint64_t leased_nbytes() const noexcept = 0;
   virtual LentBlock* as_block() noexcept { return nullptr; }
 };
 
-// A block of an arena that was lent: its storage and its leases each have a strong reference, and when the last of them goes it is free. A
-// lease has a weak one, too, and nobody else has: one word says who keeps it and whether it is lent. Small, because there can be millions.
+// A block of an arena that was lent: it is free when its storage and the last of its leases have gone. A message has thousands, so they are
+// not counted one by one: all counts are changed under the arenas' lock, and by nobody who holds no more than a reference. Small, because
+// there can be millions.
 class LentBlock final : public Leased {
  public:
   // Of a slab (slab.h); lend_block() makes them.
   static void* operator new(size_t nbytes) = delete;
-  static void operator delete(void* place) noexcept;
+  static void operator delete(void* /*place*/) noexcept { __builtin_trap(); }
 
-  void lease_began(LentCount* count) noexcept override;
   uint64_t leased_nbytes() const noexcept override { return uint64_t{class_units_} * kBlockAlignment; }
   LentBlock* as_block() noexcept override { return this; }
-  // The storage is gone, its own reference comes next. `retire`: it was lent without a lease, too.
+  // The block may be, too. `retire`: it was lent without a lease, too.
   void storage_gone(bool retire) noexcept;
-  // A lease of this process itself, with the reference: no ledger keeps the board's figures where they are.
-  void came_home() noexcept;
+  // A lease that lease_own() began has ended.
   void left_home() noexcept;
   // A child of fork has it, too, and it is not the child's.
   bool made_by_this_process() const noexcept;
 
  private:
-  static constexpr uint32_t kNoLease = 1;  // all strong references together have a weak one
+  // Of the counts: the strong one is the storage's, and each lease has a weak one.
+  static constexpr uint32_t kNoLease = 1;
 
   friend class LentIndex;
   friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
+  friend LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
+  friend uint64_t begin_leases(std::span<Leased* const> objects) noexcept;
   friend void end_leases(std::span<Leased* const> objects) noexcept;
   LentBlock(ArenaSegment* home, uint64_t offset, uint32_t units) noexcept : home_(home), offset_(offset), class_units_(units) {}
-  void dispose() noexcept override;
-  // With the arenas' lock. True: nothing keeps it any more, and leave() or dispose() is next.
-  bool end_lease(LentCount* count) noexcept;
-  void leave(Freed* freed) noexcept;
+  // All with the arenas' lock.
+  inline void begin_lease(LentCount* count) noexcept;
+  // True: nothing keeps it any more, and leave() is next.
+  inline bool end_lease(LentCount* count) noexcept;
+  // The end of it, and of the block if it is this process's.
+  void leave(BlockState from, Freed* freed) noexcept;
   ArenaSegment* home_;
   uint64_t offset_;
   uint32_t class_units_;  // of kBlockAlignment
-  std::atomic<bool> retired_{false};
+  bool retired_ = false;
   LentBlock* next_ = nullptr;  // of its bucket
 };
 
 // The block of a storage, of which `where` says whether there is one yet: it takes over what the storage has of its home, `units` of
-// kBlockAlignment, and `where` has a reference.
+// kBlockAlignment.
 LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
 
-// The lent block that begins there, whichever way its segment was opened: what comes back to its lender is kept as what it is, and not by a
-// lease on itself, which would never end.
-Ref<LentBlock> find_lent(const SegmentKey& key, uint64_t offset) noexcept;
+// A lease, by this process itself, of the lent block that begins there, whichever way its segment was opened; null: none does. What comes
+// back to its lender is kept as what it is, and not by a ledger's lease, which would never end.
+LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
 
-// A lease of each has ended. Together they take the arenas' lock once.
+// A lease of each begins, or has ended. Together they take the arenas' lock once for many. The sum of leased_nbytes().
+uint64_t begin_leases(std::span<Leased* const> objects) noexcept;
 void end_leases(std::span<Leased* const> objects) noexcept;
 
 }  // namespace tenon::memory

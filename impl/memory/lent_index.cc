@@ -21,6 +21,14 @@ size_t LentIndex::bucket_of(const SegmentKey& key, uint64_t offset) const noexce
 
 size_t LentIndex::bucket_of(const LentBlock& block) const noexcept { return bucket_of(block.home_->segment->key(), block.offset_); }
 
+// Of many that a borrower had, those that were lent first end first, and are found at once.
+void LentIndex::append(LentBlock* block) noexcept {
+  LentBlock** at = &buckets_[bucket_of(*block)];
+  while (*at != nullptr) at = &(*at)->next_;
+  *at = block;
+  block->next_ = nullptr;
+}
+
 // Without memory the chains become longer.
 void LentIndex::resize(size_t buckets) noexcept {
   std::vector<LentBlock*> other;
@@ -33,8 +41,7 @@ void LentIndex::resize(size_t buckets) noexcept {
   for (LentBlock* block : other) {
     while (block != nullptr) {
       LentBlock* const next = block->next_;
-      LentBlock*& first = buckets_[bucket_of(*block)];
-      block->next_ = std::exchange(first, block);
+      append(block);
       block = next;
     }
   }
@@ -43,8 +50,7 @@ void LentIndex::resize(size_t buckets) noexcept {
 void LentIndex::insert(LentBlock* block) noexcept {
   if (count_ >= buckets_.size() * kLoad) resize(buckets_.empty() ? kFewest : buckets_.size() * 2);
   if (buckets_.empty()) return;  // not a byte to be had: a block that comes back is held as anybody else's
-  LentBlock*& first = buckets_[bucket_of(*block)];
-  block->next_ = std::exchange(first, block);
+  append(block);
   ++count_;
 }
 
@@ -59,14 +65,13 @@ void LentIndex::erase(LentBlock* block) noexcept {
   }
 }
 
-Ref<LentBlock> LentIndex::find(const SegmentKey& key, uint64_t offset) const noexcept {
-  if (count_ == 0) return {};
+LentBlock* LentIndex::find(const SegmentKey& key, uint64_t offset) const noexcept {
+  if (count_ == 0) return nullptr;
   for (LentBlock* block = buckets_[bucket_of(key, offset)]; block != nullptr; block = block->next_) {
     const SegmentKey own = block->home_->segment->key();
-    if (block->offset_ != offset || own.inode != key.inode || own.device != key.device) continue;
-    if (block->try_retain()) return Ref<LentBlock>::adopt(block);
+    if (block->offset_ == offset && own.inode == key.inode && own.device == key.device) return block;
   }
-  return {};
+  return nullptr;
 }
 
 void LentIndex::clear() noexcept {

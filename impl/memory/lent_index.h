@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/counted.h"
 #include "memory/segment.h"
 
 namespace tenon::memory {
@@ -19,7 +18,7 @@ class LentIndex {
   void insert(LentBlock* block) noexcept;
   // One that never joined is let be.
   void erase(LentBlock* block) noexcept;
-  Ref<LentBlock> find(const SegmentKey& key, uint64_t offset) const noexcept;
+  LentBlock* find(const SegmentKey& key, uint64_t offset) const noexcept;
   // In a child of fork, whose parent's blocks they are.
   void clear() noexcept;
 
@@ -31,6 +30,7 @@ class LentIndex {
   static constexpr size_t kKept = 8192;  // once there were so many: a message of thousands comes and goes again and again
   size_t bucket_of(const SegmentKey& key, uint64_t offset) const noexcept;
   size_t bucket_of(const LentBlock& block) const noexcept;
+  void append(LentBlock* block) noexcept;
   void resize(size_t buckets) noexcept;
 
   std::vector<LentBlock*> buckets_;  // a power of two of them, or none

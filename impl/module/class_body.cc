@@ -76,11 +76,18 @@ Result<ClassBody> ClassBody::create(const script::File& file, const script::Clas
   TENON_ASSIGN(const script::ClassParts parts, script::class_parts(source, class_def));
   ClassBody body;
   body.kind = parts.kind;
+  // Of many fields of one type in a row, as the layers of a module are, the type is read once.
+  std::string_view type_text;
+  value::TypeRef type;
   for (const script::Field& field : parts.fields) {
     FieldDecl decl;
     decl.name = field.name;
     if (field.annotation == nullptr) return source.error(Code::kCorrupt, field.statement->range, "a field without a type");
-    TENON_ASSIGN(decl.type, type_at(source, field.annotation));
+    if (const std::string_view text = source.text(field.annotation->range); !type || text != type_text) {
+      TENON_ASSIGN(type, type_at(source, field.annotation));
+      type_text = text;
+    }
+    decl.type = type;
     if (contains(parts.parameters, field.name))
       decl.kind = FieldKind::kParameter;
     else if (contains(parts.buffers, field.name))

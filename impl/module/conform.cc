@@ -11,6 +11,15 @@ using value::Value;
 using value::ValueKind;
 using value::ValueRef;
 
+namespace {
+
+// Itself, or what is below it.
+bool can_change(ValueKind kind) noexcept {
+  return kind == ValueKind::kObject || kind == ValueKind::kTuple || kind == ValueKind::kList || kind == ValueKind::kDict;
+}
+
+}  // namespace
+
 Status Conformer::conform_object(const ValueRef& object) {
   if (seen_objects_.insert(object.get()).second) objects_.push_back(object);
   while (!objects_.empty()) {
@@ -22,7 +31,7 @@ Status Conformer::conform_object(const ValueRef& object) {
 }
 
 Status Conformer::conform_attributes(Value& object) {
-  const ClassDecl* const decl = classes_->find(object.class_name());
+  const ClassDecl* const decl = classes_.find(object.class_name());
   if (decl == nullptr || decl->kind != ClassDecl::Kind::kObject) return Status::ok();
   value::Attributes& attributes = object.attributes();
   for (size_t i = 0; i < decl->fields.size(); ++i) {
@@ -30,7 +39,11 @@ Status Conformer::conform_attributes(Value& object) {
     // PyTorch writes them in the order of the class.
     const bool in_order = i < attributes.size() && attributes.all()[i].name == field.name;
     const size_t place = in_order ? i : attributes.index_of(field.name);
-    if (place == attributes.size()) continue;
+    if (place == attributes.size() || !can_change(attributes.all()[place].value->kind())) continue;
+    if (const ValueRef& only = attributes.all()[place].value; only->is(ValueKind::kObject) && only->strong_count() == 1) {
+      objects_.push_back(only);  // with one owner it cannot be met twice
+      continue;
+    }
     const ValueRef now = attributes.all()[place].value;
     TENON_ASSIGN(ValueRef conformed, conform(now, *field.type));
     if (conformed.get() != now.get()) attributes.replace_at(place, std::move(conformed));
@@ -39,14 +52,10 @@ Status Conformer::conform_attributes(Value& object) {
 }
 
 Result<ValueRef> Conformer::conform(const ValueRef& value, const Type& type) {
-  switch (value->kind()) {
-    case ValueKind::kObject:
-      if (seen_objects_.insert(value.get()).second) objects_.push_back(value);
-      return value;
-    case ValueKind::kTuple:
-    case ValueKind::kList:
-    case ValueKind::kDict: break;
-    default: return value;
+  if (!can_change(value->kind())) return value;
+  if (value->is(ValueKind::kObject)) {
+    if (seen_objects_.insert(value.get()).second) objects_.push_back(value);
+    return value;
   }
   if (const auto found = done_.find(value.get()); found != done_.end()) return found->second.second;
   TENON_ASSIGN(ValueRef conformed, conform_now(value, type));
@@ -108,7 +117,7 @@ Result<ValueRef> Conformer::conform_dict(const ValueRef& value, const Type& type
 }
 
 Result<ValueRef> Conformer::conform_named_tuple(const ValueRef& value, const Type& type) {
-  const ClassDecl* const decl = classes_->find(type.class_name());
+  const ClassDecl* const decl = classes_.find(type.class_name());
   if (decl == nullptr || decl->kind != ClassDecl::Kind::kNamedTuple || decl->fields.size() != value->items().size()) return value;
   std::vector<ValueRef> items;
   items.reserve(decl->fields.size());

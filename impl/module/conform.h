@@ -29,7 +29,7 @@ class Conformer {
   Result<value::ValueRef> conform_named_tuple(const value::ValueRef& value, const value::Type& type);
   Status conform_attributes(value::Value& object);
 
-  const value::ClassTable* classes_;
+  value::LastClass classes_;
   // What a shared value became, so that it stays shared. Keeps the old one alive, so that its address means it alone.
   std::unordered_map<const value::Value*, std::pair<value::ValueRef, value::ValueRef>> done_;
   std::unordered_set<const value::Value*> seen_objects_;

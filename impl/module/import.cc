@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::string_view kCode = "code/";
 constexpr std::string_view kCodeEnd = ".py";
+constexpr std::string_view kData = "data/";
 constexpr std::string_view kConstants = "constants/";
 constexpr std::string_view kExtra = "extra/";
 constexpr std::string_view kTracedInputs = "traced_inputs/";
@@ -160,6 +161,7 @@ class Importer {
   Status read_records() {
     for (const ZipRecord& record : reader_.records()) {
       const std::string_view name = record.name;
+      if (name.starts_with(kData)) continue;
       if (name.starts_with(kCode) && name.ends_with(kCodeEnd)) {
         TENON_TRY(read_code(record));
       } else if (name.starts_with(kExtra)) {
@@ -180,8 +182,7 @@ class Importer {
     static constexpr std::string_view kKnown[] = {"data.pkl",        "constants.pkl",      "version",
                                                   ".data/version",   "byteorder",          ".data/serialization_id",
                                                   ".format_version", ".storage_alignment", "traced_inputs.pkl"};
-    return name.starts_with("data/") || name.starts_with(kConstants) ||
-           std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+    return name.starts_with(kConstants) || std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
   }
 
   Status read_code(const ZipRecord& record) {
@@ -207,6 +208,7 @@ class Importer {
     archive::ToValuesOptions to_values;
     to_values.find_storage = storages_.finder(directory, tree, directory == kConstants);
     to_values.check_class = [this](std::string_view name) { return check_class(name); };
+    to_values.memoised = directory == kConstants;
     to_values.limits = options_.pickle_limits;
     return archive::pickle_to_values(tree, to_values);
   }
@@ -252,7 +254,7 @@ class Importer {
   }
 
   Status read_data() {
-    TENON_ASSIGN(archive::UnpickledValue data, read_values("data.pkl", "data/"));
+    TENON_ASSIGN(archive::UnpickledValue data, read_values("data.pkl", std::string(kData)));
     root_ = std::move(data.root);
     if (!root_->is(ValueKind::kObject) || !code_->is_module_class(root_->class_name())) {
       return Status(Code::kCorrupt, format("data.pkl: a %s, and no module", value::value_kind_name(root_->kind())))
@@ -261,10 +263,15 @@ class Importer {
     Conformer conformer(*code_);
     TENON_TRY(conformer.conform_object(root_));
     if (!root_->is_opaque()) TENON_TRY(in_record(value::check_object(*root_, {}, check_options()), "data.pkl"));
+    // One class after the other: of many objects in a row the class is looked up once.
+    Definition* definition = nullptr;
     return value::for_each(*root_, [&](Value& below, size_t) -> Status {
       if (!below.is(ValueKind::kObject) || is_custom_class(below.class_name())) return Status::ok();
-      TENON_ASSIGN(const CodeSet::FoundClass found, code_->find_class(below.class_name()));
-      if (found.body->kind == ClassKind::kModule) CodeSet::count_object(*found.definition);
+      if (definition == nullptr || definition->name() != below.class_name()) {
+        TENON_ASSIGN(const CodeSet::FoundClass found, code_->find_class(below.class_name()));
+        definition = found.body->kind == ClassKind::kModule ? found.definition : nullptr;
+      }
+      if (definition != nullptr) CodeSet::count_object(*definition);
       return Status::ok();
     });
   }

@@ -54,7 +54,7 @@ void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each) {
 
 archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree, bool keep_keys) {
   return [this, directory = std::move(directory), &tree, keep_keys](const PickledStorage& wanted) -> Result<StorageValueRef> {
-    TENON_ASSIGN(StorageValueRef found, find(directory + std::string(wanted.key), wanted, tree));
+    TENON_ASSIGN(StorageValueRef found, find(directory, wanted, tree));
     if (keep_keys) keys_[found->key()] = std::string(wanted.key);
     return found;
   };
@@ -65,16 +65,29 @@ const std::byte* ArchiveStorages::mapped_base() const noexcept {
   return reader_->source()->is_file() ? reader_->source()->base() : nullptr;
 }
 
-Result<StorageValueRef> ArchiveStorages::find(const std::string& name, const PickledStorage& wanted, const PickleTree& tree) {
+// A pickle names storages in the order in which their records are written, so it is nearly always the next one.
+const ZipRecord* ArchiveStorages::find_record(std::string_view directory, std::string_view key) noexcept {
+  const std::span<const ZipRecord> records = reader_->records();
+  const auto is_it = [&](std::string_view name) {
+    return name.size() == directory.size() + key.size() && name.ends_with(key) && name.starts_with(directory);
+  };
+  const ZipRecord* found = next_ < records.size() && is_it(records[next_].name) ? &records[next_] : nullptr;
+  if (found == nullptr) found = reader_->find(std::string(directory).append(key));
+  if (found != nullptr) next_ = static_cast<size_t>(found - records.data()) + 1;
+  return found;
+}
+
+Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const PickledStorage& wanted, const PickleTree& tree) {
   const ScalarTypeInfo& type = value::scalar_type_info(wanted.type);
   if (wanted.device == "meta") return StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta");
-  const ZipRecord* const record = reader_->find(name);
-  if (record == nullptr) return tree.error(Code::kCorrupt, wanted.node, format("there is no record %.300s", name.c_str()));
+  const ZipRecord* const record = find_record(directory, wanted.key);
+  const auto name = [&] { return std::string(directory).append(wanted.key); };
+  if (record == nullptr) return tree.error(Code::kCorrupt, wanted.node, format("there is no record %.300s", name().c_str()));
   uint64_t nbytes = 0;
   if (!checked_mul(wanted.numel, uint64_t{type.nbytes}, &nbytes) || nbytes > record->nbytes) {
     return tree.error(Code::kCorrupt, wanted.node,
                       format("a storage of %llu elements of %u bytes, and the record %.300s has %llu bytes",
-                             static_cast<unsigned long long>(wanted.numel), unsigned{type.nbytes}, name.c_str(),
+                             static_cast<unsigned long long>(wanted.numel), unsigned{type.nbytes}, name().c_str(),
                              static_cast<unsigned long long>(record->nbytes)));
   }
   Ref<Storage> bytes;

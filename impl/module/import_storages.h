@@ -31,7 +31,8 @@ class ArchiveStorages {
   const Keys& keys() const noexcept { return keys_; }
 
  private:
-  Result<value::StorageValueRef> find(const std::string& name, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
+  const archive::ZipRecord* find_record(std::string_view directory, std::string_view key) noexcept;
+  Result<value::StorageValueRef> find(std::string_view directory, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
   Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, const value::ScalarTypeInfo& type);
   Result<Ref<storage::Storage>> view(const archive::ZipRecord& record);
   // `swap_nbytes`: of the numbers whose bytes are turned round; 1: of none.
@@ -39,6 +40,7 @@ class ArchiveStorages {
 
   const archive::ZipReader* reader_;
   const ImportOptions* options_;
+  size_t next_ = 0;  // of the records, behind the one that was found last
   bool foreign_endian_;
   ImportReport* report_;
   Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed

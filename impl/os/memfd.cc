@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,8 @@ namespace {
 
 constexpr std::string_view kNamePrefix = "tenon-";
 constexpr std::string_view kLinkPrefix = "/memfd:tenon-";
+constexpr int kSealPauses = 10;
+constexpr timespec kSealPause{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 int hex_digit(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
@@ -108,10 +111,15 @@ bool read_nonce(int fd, Nonce* out) {
 }
 
 Status add_seals(int fd, unsigned seals) {
-  if (fcntl(fd, F_ADD_SEALS, seals) == 0) return Status::ok();
-  if (errno == EINVAL)
-    return Status(Code::kUnsupported, "this kernel has no seal against future writes (Linux 5.1 has)").with("errno", errno);
-  return errno_status(errno, "sealing a memfd");
+  // EBUSY: somebody holds a page for a moment, as the kernel itself does when memory is short and it looks for pages to give up. The seal
+  // against writes waits about 150 ms for that, which is not always enough.
+  for (int pauses = 0; fcntl(fd, F_ADD_SEALS, seals) != 0; ++pauses) {
+    if (errno == EINVAL)
+      return Status(Code::kUnsupported, "this kernel has no seal against future writes (Linux 5.1 has)").with("errno", errno);
+    if (errno != EBUSY || pauses == kSealPauses) return errno_status(errno, "sealing a memfd");
+    nanosleep(&kSealPause, nullptr);
+  }
+  return Status::ok();
 }
 
 Result<FileInfo> stat_file(int fd) {

@@ -104,9 +104,22 @@ constexpr auto kFirstWord = [] {
   return first;
 }();
 
+// By first letter: which sizes there are. Most words of a program are none.
+constexpr std::array<uint16_t, 128> keyword_sizes() {
+  std::array<uint16_t, 128> sizes{};
+  for (const Word& word : kKeywords) {
+    uint16_t& of_letter = sizes[static_cast<unsigned char>(word.text.front())];
+    of_letter = static_cast<uint16_t>(of_letter | 1U << word.text.size());
+  }
+  return sizes;
+}
+constexpr std::array<uint16_t, 128> kKeywordSizes = keyword_sizes();
+
 }  // namespace
 
 TokenKind word_kind(std::string_view word) noexcept {
+  const auto first = static_cast<unsigned char>(word.front());
+  if (word.size() >= 16 || first >= kKeywordSizes.size() || (kKeywordSizes[first] >> word.size() & 1) == 0) return TokenKind::kName;
   const auto* const keyword = std::find_if(kKeywords.begin(), kKeywords.end(), [&](const Word& k) { return k.text == word; });
   return keyword != kKeywords.end() ? keyword->kind : TokenKind::kName;
 }

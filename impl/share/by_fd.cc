@@ -36,6 +36,10 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
     return Status(Code::kUnsupported, "the storage is private memory and cannot be lent: copy it into a new one")
         .with("option", std::string("tenon_storage_new_from"));
   }
+  if (storage.device_memory() != nullptr) {
+    return Status(Code::kUnsupported, format("the storage is on CUDA device %d, whose memory has no fd and no name", storage.device().id))
+        .with("option", std::string("tenon_share_cuda"));
+  }
   if (storage.mode() == Mode::kShared) {
     if (wanted == Access::kReadOnly)
       return refuse("a SHARED storage cannot be lent read-only: its borrowers could write all the same", "LENDER_WRITES or FROZEN");

@@ -25,6 +25,11 @@ Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
                                                static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(total)));
 }
 
+Status of_device() {
+  return Status(Code::kUnsupported,
+                "the storage's bytes are on a device and not the CPU's: they are read and written by work of that device");
+}
+
 void count_copy(uint64_t nbytes) noexcept { storage_totals().copied_nbytes.fetch_add(nbytes, std::memory_order_relaxed); }
 
 }  // namespace
@@ -40,6 +45,7 @@ std::atomic<Storage::EndHook> Storage::g_names_hook{nullptr};
 Storage::Storage(Kind kind) noexcept : kind_(kind) {
   switch (kind) {
     case Kind::kPrivate: new (&private_) std::unique_ptr<Private>(); break;
+    case Kind::kDevice: new (&device_) std::unique_ptr<DeviceMemory>(); break;
     case Kind::kOpened: new (&lease_) memory::Lease(); break;
     case Kind::kOwn:
     case Kind::kEmpty: new (&own_) Own(); break;
@@ -57,6 +63,7 @@ uint64_t Storage::id() const noexcept {
 // dispose() has been.
 Storage::~Storage() {
   if (kind_ == Kind::kPrivate) private_.~unique_ptr();
+  if (kind_ == Kind::kDevice) device_.~unique_ptr();
   if (kind_ == Kind::kOpened) lease_.~Lease();
 }
 
@@ -80,6 +87,10 @@ void Storage::dispose() noexcept {
     }
     private_ = nullptr;
   }
+  if (kind_ == Kind::kDevice) {
+    DeviceMemory* const memory = device_.get();
+    memory->end(std::move(device_));
+  }
   // Last: once the lender knows, these bytes are another storage's.
   if (kind_ == Kind::kOpened) lease_ = memory::Lease();
 }
@@ -90,7 +101,6 @@ void Storage::end_own(uint8_t marks) noexcept {
   if (memory::LentBlock* const block = own_.lent.load(std::memory_order_acquire); block != nullptr) {
     if (!memory::counts_segment(own_.home)) (void)segment_.detach();
     block->storage_gone(lent);
-    block->release();
     return;
   }
   memory::Block block;
@@ -218,6 +228,15 @@ Result<Ref<Storage>> Storage::wrap(void* data, uint64_t nbytes, ReleaseFunction 
   return storage;
 }
 
+Ref<Storage> Storage::on_device(std::unique_ptr<DeviceMemory> memory, std::byte* data, uint64_t nbytes, bool read_only) {
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kDevice));
+  storage->device_ = std::move(memory);
+  storage->data_ = nbytes == 0 ? nullptr : data;
+  storage->nbytes_ = nbytes;
+  storage->read_only_ = read_only;
+  return storage;
+}
+
 Ref<Storage> Storage::open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes, memory::Lease lease) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kOpened));
   storage->data_ = nbytes == 0 ? nullptr : segment->base() + offset;
@@ -278,6 +297,7 @@ Result<std::byte*> Storage::data_mut() {
 
 bool Storage::same_memory(const Storage& other) const noexcept {
   if (nbytes_ == 0 || other.nbytes_ == 0 || nbytes_ != other.nbytes_) return false;
+  if (device() != other.device()) return false;
   if (data_ == other.data_) return true;
   if (!segment_ || !other.segment_) return false;
   const memory::SegmentKey a = segment_->key();
@@ -287,6 +307,7 @@ bool Storage::same_memory(const Storage& other) const noexcept {
 
 Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
+  if (kind_ == Kind::kDevice) return of_device();
   if (nbytes == 0) return Status::ok();  // whatever the access: an empty storage takes the same steps as any other
   const bool filling = mode_ == Mode::kFrozen && segment_ && segment_->own();
   if (read_only_ && !filling) return data_mut().status();
@@ -303,6 +324,7 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
 
 Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
+  if (kind_ == Kind::kDevice) return of_device();
   if (nbytes == 0) return Status::ok();
   if (!segment_ || segment_->sealed()) {
     std::memcpy(data, data_ + offset, nbytes);

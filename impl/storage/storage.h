@@ -14,6 +14,7 @@
 #include "memory/segment.h"
 #include "os/mapping.h"
 #include "os/wait.h"
+#include "storage/device_memory.h"
 
 namespace tenon::storage {
 
@@ -48,13 +49,15 @@ class Storage final : public memory::Leased {
   // `data` is copied in. FROZEN comes back frozen.
   static Result<Ref<Storage>> create_from(const StorageOptions& options, const void* data, uint64_t nbytes);
   static Result<Ref<Storage>> wrap(void* data, uint64_t nbytes, ReleaseFunction release, void* context, const StorageOptions& options);
+  // `data` is an address of the device's, null if there are no bytes.
+  static Ref<Storage> on_device(std::unique_ptr<DeviceMemory> memory, std::byte* data, uint64_t nbytes, bool read_only);
 
   // A range of a segment that came from elsewhere, already checked to lie inside.
   static Ref<Storage> open(Ref<Segment> segment, uint64_t offset, uint64_t nbytes, memory::Lease lease = {});
   // The empty storage of that mode and access.
   static Ref<Storage> open_empty(Mode mode, bool read_only);
   // Of what open() made, before anybody else knows it.
-  void swap_lease(memory::Lease* lease) noexcept { std::swap(lease_, *lease); }
+  void swap_lease(memory::Lease* lease) noexcept { lease_.swap(*lease); }
   // Ranges that stay in this process: a copy-on-write mapping, or a copy now.
   static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
@@ -76,6 +79,9 @@ class Storage final : public memory::Leased {
   }
   Result<std::byte*> data_mut();
   uint64_t nbytes() const noexcept { return nbytes_; }
+  Device device() const noexcept { return kind_ == Kind::kDevice ? device_->device() : kCpu; }
+  // Null: the bytes are the CPU's.
+  DeviceMemory* device_memory() const noexcept { return kind_ == Kind::kDevice ? device_.get() : nullptr; }
   uint64_t id() const noexcept;
   Mode mode() const noexcept { return mode_; }
   bool is_private() const noexcept { return kind_ == Kind::kPrivate; }
@@ -87,6 +93,7 @@ class Storage final : public memory::Leased {
   uint64_t offset() const noexcept { return segment_ && data_ != nullptr ? static_cast<uint64_t>(data_ - segment_->base()) : 0; }
   bool same_memory(const Storage& other) const noexcept;
 
+  // Of the CPU's bytes: UNSUPPORTED for a device's.
   Status write(uint64_t offset, const void* data, uint64_t nbytes);
   Status read(uint64_t offset, void* data, uint64_t nbytes) const;
   Status freeze();
@@ -116,8 +123,9 @@ class Storage final : public memory::Leased {
   void tell_names(EndHook end) noexcept { tell(&g_names_hook, kHasNames, end); }
 
  private:
-  // Which of the three a storage is says what it has to give back: a block of this process, a lease or nothing but the segment (opened), or
-  // pages and a release function (private). There can be millions of the first two, so what only private ones need is elsewhere.
+  // Which of the four a storage is says what it has to give back: a block of this process, a lease or nothing but the segment (opened),
+  // pages and a release function (private), or a device's memory. There can be millions of the first two, so what only the others need is
+  // elsewhere.
   struct Own {
     memory::ArenaSegment* home = nullptr;           // null: the segment is its own
     std::atomic<memory::LentBlock*> lent{nullptr};  // the block, once it was lent under a lease
@@ -131,7 +139,7 @@ class Storage final : public memory::Leased {
     bool sealed = true;
     std::atomic<bool> handed_out{false};
   };
-  enum class Kind : uint8_t { kEmpty, kOwn, kOpened, kPrivate };
+  enum class Kind : uint8_t { kEmpty, kOwn, kOpened, kPrivate, kDevice };
   static constexpr uint8_t kInCache = 1;
   static constexpr uint8_t kHasNames = 2;
   static constexpr uint8_t kLent = 4;
@@ -158,6 +166,7 @@ class Storage final : public memory::Leased {
     Own own_;
     memory::Lease lease_;  // the last thing to go
     std::unique_ptr<Private> private_;
+    std::unique_ptr<DeviceMemory> device_;
   };
   Kind kind_;
   Mode mode_ = Mode::kShared;

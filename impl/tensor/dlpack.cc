@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/checked.h"
+#include "share/by_cuda.h"
 
 namespace tenon::tensor {
 namespace {
@@ -33,10 +34,17 @@ Status find_extent(std::span<const int64_t> sizes, std::span<const int64_t> stri
 }
 
 Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(void*), void* context) {
-  if (from.device.device_type != kDLCPU) {
-    return Status(Code::kUnsupported, format("the DLPack tensor is on device type %d, and only the CPU (1) is supported",
+  const bool on_cuda = from.device.device_type == kDLCUDA;
+  if (from.device.device_type != kDLCPU && !on_cuda) {
+    return Status(Code::kUnsupported, format("the DLPack tensor is on device type %d, and only the CPU (1) and CUDA (2) are supported",
                                              static_cast<int>(from.device.device_type)));
   }
+  const auto wrap = [&](void* data, uint64_t nbytes, void (*then)(void*), void* with) -> Result<Ref<Storage>> {
+    if (on_cuda) return share::wrap_cuda(static_cast<std::byte*>(data), nbytes, from.device.device_id, then, with, read_only);
+    storage::StorageOptions options;
+    options.read_only = read_only;
+    return Storage::wrap(data, nbytes, then, with, options);
+  };
   if (from.ndim < 0 || from.ndim > kMaxNdim)
     return Status(Code::kInvalidArgument, format("the DLPack tensor has %d dimensions, 0 to %d are possible", from.ndim, kMaxNdim));
   if (from.ndim > 0 && from.shape == nullptr) return Status(Code::kInvalidArgument, "the DLPack tensor has no shape");
@@ -53,12 +61,10 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   }
   const std::span<const int64_t> strides =
       from.strides == nullptr ? std::span<const int64_t>(packed) : std::span<const int64_t>(from.strides, sizes.size());
-  storage::StorageOptions options;
-  options.read_only = read_only;
   Layout layout{dtype, sizes, strides, 0};
   const bool empty = std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 0; });
   if (empty) {
-    TENON_ASSIGN(Ref<Storage> storage, Storage::wrap(nullptr, 0, nullptr, nullptr, options));
+    TENON_ASSIGN(Ref<Storage> storage, wrap(nullptr, 0, nullptr, nullptr));
     TENON_ASSIGN(Ref<Tensor> tensor, Tensor::create(std::move(storage), layout, 0));
     // Nobody will ask for the bytes again: the producer gets its tensor back now.
     release(context);
@@ -93,13 +99,13 @@ Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(v
   auto claim = std::make_unique<std::pair<void (*)(void*), void*>>(nullptr, context);
   auto* raw = claim.get();
   TENON_ASSIGN(Ref<Storage> storage,
-               Storage::wrap(
+               wrap(
                    first, nbytes,
                    [](void* it) {
                      const std::unique_ptr<std::pair<void (*)(void*), void*>> owned(static_cast<std::pair<void (*)(void*), void*>*>(it));
                      if (owned->first != nullptr) owned->first(owned->second);
                    },
-                   raw, options));
+                   raw));
   (void)claim.release();
   Ref<Tensor> tensor = Tensor::create_checked(std::move(storage), layout, 0);
   raw->first = release;
@@ -129,7 +135,7 @@ Result<Managed*> give(const Ref<Tensor>& tensor, Export<Managed>** out) {
   // The pointer carries the offset, since many consumers overlook byte_offset.
   to.data = const_cast<std::byte*>(tensor->data());
   to.byte_offset = 0;
-  to.device = {kDLCPU, 0};
+  to.device = {static_cast<DLDeviceType>(tensor->storage()->device().type), tensor->storage()->device().id};
   to.ndim = static_cast<int32_t>(sizes.size());
   to.dtype = {tensor->dtype().code, tensor->dtype().bits, tensor->dtype().lanes};
   to.shape = exported->dims.data();

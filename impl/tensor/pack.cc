@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
 #include "memory/ledger.h"
 #include "os/limits.h"
@@ -21,28 +23,52 @@ constexpr size_t kManyTensors = 10'000;
 constexpr size_t kTableNbytes = 512;  // of one tensor: its records here, their encoding, and the indexers
 
 // Index of a pointer among those met before. Messages of a few tensors are the hot ones, and a hash table costs more than looking through
-// eight.
+// eight. The table is an open one, half full at most: a node for each pointer was a good part of the work on a large message.
 class Indexer {
  public:
   // -1: not met yet; remembers it under `next`.
   int64_t find_or_add(const void* object, uint32_t next) {
     if (count_ < kFew) {
       for (size_t i = 0; i < count_; ++i) {
-        if (known_[i].first == object) return known_[i].second;
+        if (known_[i].object == object) return known_[i].index;
       }
       known_[count_++] = {object, next};
       return -1;
     }
-    if (table_.empty()) table_.insert(known_.begin(), known_.end());
-    const auto [at, inserted] = table_.try_emplace(object, next);
-    return inserted ? -1 : int64_t{at->second};
+    if (count_ * 2 >= table_.size()) grow();
+    Known& place = place_of(object);
+    if (place.object != nullptr) return place.index;
+    place = {object, next};
+    ++count_;
+    return -1;
   }
 
  private:
+  struct Known {
+    const void* object = nullptr;
+    uint32_t index = 0;
+  };
   static constexpr size_t kFew = 8;
-  std::array<std::pair<const void*, uint32_t>, kFew> known_{};
+
+  Known& place_of(const void* object) noexcept {
+    constexpr uint64_t kMixer = 0x9e3779b97f4a7c15ULL;
+    auto at = static_cast<size_t>(reinterpret_cast<uintptr_t>(object) * kMixer >> shift_);
+    while (table_[at].object != nullptr && table_[at].object != object) at = (at + 1) & (table_.size() - 1);
+    return table_[at];
+  }
+  void grow() {
+    std::vector<Known> before(std::max(kFew * 4, table_.size() * 4));
+    before.swap(table_);
+    shift_ = 64 - static_cast<unsigned>(std::countr_zero(table_.size()));
+    for (const Known& each : before.empty() ? std::span<const Known>(known_) : std::span<const Known>(before)) {
+      if (each.object != nullptr) place_of(each.object) = each;
+    }
+  }
+
+  std::array<Known, kFew> known_{};
   size_t count_ = 0;
-  std::unordered_map<const void*, uint32_t> table_;
+  std::vector<Known> table_;  // a power of two of them, or none
+  unsigned shift_ = 0;
 };
 
 Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases leases, Indexer* segments, Packed* packed) {
@@ -154,7 +180,7 @@ namespace {
 // What this process lent and is lent back, by whatever way, it keeps as its own: a lease on itself, under the token of a borrower that may
 // die, would keep that token open.
 Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
-  if (!lease->stands() || !memory::has_leases()) return Status::ok();
+  if (!lease->stands()) return Status::ok();
   memory::SegmentKey key;
   if (from.segment) {
     key = from.segment->key();
@@ -162,7 +188,7 @@ Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
     TENON_ASSIGN(const os::FileInfo file, os::inspect_file(from.fd));
     key = {file.device, file.inode, false};
   }
-  if (Ref<memory::LentBlock> block = memory::find_lent(key, offset)) *lease = memory::Lease(std::move(block));
+  if (memory::LentBlock* const block = memory::lease_own(key, offset); block != nullptr) *lease = memory::Lease(block);
   return Status::ok();
 }
 
@@ -180,6 +206,7 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
                                         const share::OpenOptions& options, std::vector<Ref<Storage>>* storages) {
   auto message = std::make_unique<Message>();
   storages->reserve(content.storages.size());
+  const bool may_be_home = memory::has_leases();  // what comes home was lent before it came here
   for (size_t i = storages->size(); i < content.storages.size(); ++i) {
     const StorageRecord& record = content.storages[i];
     // It stays in its place until a storage has it: should memory end in between, the next try must find it.
@@ -192,7 +219,7 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
       continue;
     }
     const Resolved& from = resolved[record.segment];
-    TENON_TRY(come_home(from, record.offset, &lease));
+    if (may_be_home) TENON_TRY(come_home(from, record.offset, &lease));
     if (from.segment) {
       TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes, &lease));
       storages->push_back(std::move(opened));

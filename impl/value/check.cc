@@ -57,7 +57,7 @@ Place member_of(const Place& above, std::string_view name) { return {&above, "."
 
 class Checker {
  public:
-  explicit Checker(const CheckOptions& options) : options_(options) {}
+  explicit Checker(const CheckOptions& options) : options_(options), classes_(options.classes) {}
 
   Status check(Value& value, const Type& type, const Place& place, size_t depth) {
     if (depth > options_.max_depth) return too_deep(place);
@@ -71,9 +71,10 @@ class Checker {
 
   Status check_attributes(Value& object, const Place& place, size_t depth) {
     if (depth > options_.max_depth) return too_deep(place);
-    if (options_.classes == nullptr || objects_.contains(&object)) return Status::ok();
+    const bool shared = object.strong_count() > 1;
+    if (options_.classes == nullptr || (shared && objects_.contains(&object))) return Status::ok();
     TENON_TRY(check_fresh_attributes(object, place, depth));
-    objects_.insert(&object);
+    if (shared) objects_.insert(&object);
     return Status::ok();
   }
 
@@ -215,7 +216,7 @@ class Checker {
 
   // `type` is the class type that was declared, or null where the value is asked for its own class.
   Status check_of_class(Value& value, const std::string& name, const Type* type, const Place& place, size_t depth) {
-    const ClassDecl* const decl = options_.classes->find(name);
+    const ClassDecl* const decl = classes_.find(name);
     if (decl == nullptr) return bad(place, format("there is no class '%s'", shown(name).c_str()));
     const auto unfit_here = [&] {
       return type != nullptr ? unfit(place, *type, value) : unfit_text(place, shown(name), found_text(value));
@@ -242,15 +243,15 @@ class Checker {
   }
 
   Status check_fresh_attributes(Value& object, const Place& place, size_t depth) {
-    const std::string name = shown(object.class_name());
-    const ClassDecl* const decl = options_.classes->find(object.class_name());
-    if (decl == nullptr) return bad(place, format("there is no class '%s'", name.c_str()));
+    const auto name = [&object] { return shown(object.class_name()); };
+    const ClassDecl* const decl = classes_.find(object.class_name());
+    if (decl == nullptr) return bad(place, format("there is no class '%s'", name().c_str()));
     if (decl->kind == ClassDecl::Kind::kOpaque) return check_inside_state(object, place, depth);
-    if (decl->kind != ClassDecl::Kind::kObject) return bad(place, format("'%s' is no class of objects", name.c_str()));
+    if (decl->kind != ClassDecl::Kind::kObject) return bad(place, format("'%s' is no class of objects", name().c_str()));
     if (decl->has_state != object.is_opaque()) {
       return bad(place, format(decl->has_state ? "an object of '%s' has attributes, and its class reads a state"
                                                : "an object of '%s' has a state, and its class reads attributes",
-                               name.c_str()));
+                               name().c_str()));
     }
     if (!object.is_opaque()) return check_fields(object, *decl, place, depth);
     if (!decl->state_type) return check_inside_state(object, place, depth);
@@ -278,6 +279,11 @@ class Checker {
 
   Status check_fields(Value& object, const ClassDecl& decl, const Place& place, size_t depth) {
     const Attributes& attributes = object.attributes();
+    const auto is_of = [](const Field& field, const Attribute& attribute) { return field.name == attribute.name; };
+    if (std::ranges::equal(decl.fields, attributes.all(), is_of)) {
+      for (size_t i = 0; i < decl.fields.size(); ++i) TENON_TRY(check_field(*attributes.all()[i].value, decl.fields[i], place, depth));
+      return Status::ok();
+    }
     const auto index_of = [&](size_t field) {
       // PyTorch writes them in the order of the class.
       const std::string& name = decl.fields[field].name;
@@ -299,9 +305,13 @@ class Checker {
     }
     for (size_t i = 0; i < decl.fields.size(); ++i) {
       const Field& field = decl.fields[i];
-      TENON_TRY(check(*attributes.all()[index_of(i)].value, *field.type, member_of(place, field.name), depth + 1));
+      TENON_TRY(check_field(*attributes.all()[index_of(i)].value, field, place, depth));
     }
     return Status::ok();
+  }
+
+  Status check_field(Value& value, const Field& field, const Place& place, size_t depth) {
+    return check(value, *field.type, member_of(place, field.name), depth + 1);
   }
 
   static std::string names_text(const std::string& class_name, const char* what, const std::vector<std::string_view>& names) {
@@ -328,6 +338,7 @@ class Checker {
   Status too_deep(const Place& place) const { return bad(place, format("values are nested deeper than %zu", options_.max_depth)); }
 
   const CheckOptions& options_;
+  LastClass classes_;
   // What fits already, and need not be gone through again: values by the type they fit, and objects.
   std::set<std::pair<const Value*, const Type*>> passed_;
   std::unordered_set<const Value*> objects_;

@@ -44,6 +44,24 @@ class ClassTable {
   virtual bool implements(std::string_view class_name, std::string_view declared) const = 0;
 };
 
+// Of many objects of one class in a row, the class is looked up once.
+class LastClass {
+ public:
+  explicit LastClass(const ClassTable* classes) noexcept : classes_(classes) {}
+  const ClassDecl* find(std::string_view class_name) {
+    if (decl_ == nullptr || class_name != name_) {
+      decl_ = classes_->find(class_name);
+      name_ = class_name;
+    }
+    return decl_;
+  }
+
+ private:
+  const ClassTable* classes_;
+  const ClassDecl* decl_ = nullptr;
+  std::string name_;
+};
+
 struct CheckOptions {
   const ClassTable* classes = nullptr;  // null: classes fit by equal names, and objects are not looked into
   bool extra_attributes = false;        // an object may have attributes that its class does not declare (PyTorch drops them)

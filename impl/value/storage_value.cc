@@ -23,13 +23,14 @@ Status check_device(std::string_view device) {
 
 Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel, Ref<storage::Storage> bytes, uint64_t byte_offset,
                                              std::string_view device) {
-  TENON_TRY(check_device(device));
+  TENON_TRY(check_device(bytes && bytes->device_memory() != nullptr ? format("cuda:%d", bytes->device().id) : std::string(device)));
+  const bool is_meta = device == "meta";
   const ScalarTypeInfo& info = scalar_type_info(type);
   uint64_t nbytes = 0;
   if (!checked_mul(numel, uint64_t{info.nbytes}, &nbytes) || nbytes > uint64_t{std::numeric_limits<int64_t>::max()}) {
     return invalid(format("a storage of %llu elements of type %s is larger than 2^63 bytes", as_llu(numel), info.name));
   }
-  if (device == "meta") {
+  if (is_meta) {
     if (bytes) return invalid("a storage on meta has no bytes, and some were given");
   } else if (!bytes) {
     if (numel > 0) return invalid(format("no bytes for a storage of %llu elements", as_llu(numel)));
@@ -45,13 +46,19 @@ Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel, Re
   made->numel_ = numel;
   made->byte_offset_ = byte_offset;
   made->bytes_ = std::move(bytes);
-  made->device_ = device;
+  made->is_meta_ = is_meta;
   return storage;
 }
 
 Result<StorageValueRef> StorageValue::whole(ScalarType type, Ref<storage::Storage> bytes) {
   const uint64_t numel = bytes->nbytes() / scalar_type_info(type).nbytes;
   return create(type, numel, std::move(bytes));
+}
+
+const std::string& StorageValue::device() const noexcept {
+  static const std::string cpu = "cpu";
+  static const std::string meta = "meta";
+  return is_meta_ ? meta : cpu;
 }
 
 const std::byte* StorageValue::data() const noexcept {

@@ -67,35 +67,42 @@ std::optional<QScheme> qscheme_from_name(std::string_view name) noexcept {
   return found->scheme;
 }
 
-Result<TensorValueRef> TensorValue::create(StridedSpec spec) {
+static_assert(tensor::kMaxNdim <= UINT8_MAX);
+
+Ref<TensorValue> TensorValue::make(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  auto made = Ref<TensorValue>::adopt(new (DimCount{sizes.size(), strides.size()}) TensorValue());
+  made->sizes_count_ = static_cast<uint8_t>(sizes.size());
+  made->strides_count_ = static_cast<uint8_t>(strides.size());
+  std::ranges::copy(strides, std::ranges::copy(sizes, made->dims()).out);
+  return made;
+}
+
+const TensorValue::Rare& TensorValue::rare() const noexcept {
+  static const Rare none;
+  return rare_ ? *rare_ : none;
+}
+
+Result<TensorValueRef> TensorValue::create(const StridedSpec& spec) {
   TENON_TRY(check_strided(spec));
-  auto* const made = new TensorValue();
-  TensorValueRef tensor = TensorValueRef::adopt(made);
+  Ref<TensorValue> made = make(spec.sizes, spec.strides);
   made->type_ = spec.storage->type();
   made->requires_grad_ = spec.requires_grad;
   made->is_conj_ = spec.is_conj;
   made->is_neg_ = spec.is_neg;
   made->offset_ = spec.offset;
-  made->sizes_ = std::move(spec.sizes);
-  made->strides_ = std::move(spec.strides);
-  made->storage_ = std::move(spec.storage);
-  made->quantizer_ = std::move(spec.quantizer);
-  return tensor;
+  made->storage_ = spec.storage;
+  if (spec.quantizer) made->rare_ = std::make_unique<Rare>(Rare{spec.quantizer, {}, {}, {}, {}});
+  return TensorValueRef::adopt(made.detach());
 }
 
-Result<TensorValueRef> TensorValue::create_sparse(SparseSpec spec) {
+Result<TensorValueRef> TensorValue::create_sparse(const SparseSpec& spec) {
   TENON_TRY(check_sparse(spec));
-  auto* const made = new TensorValue();
-  TensorValueRef tensor = TensorValueRef::adopt(made);
+  Ref<TensorValue> made = make(spec.sizes, {});
   made->layout_ = spec.layout;
   made->type_ = spec.values->type();
   made->requires_grad_ = spec.requires_grad;
-  made->is_coalesced_ = spec.is_coalesced;
-  made->sizes_ = std::move(spec.sizes);
-  made->indices_ = std::move(spec.indices);
-  made->plain_indices_ = std::move(spec.plain_indices);
-  made->values_ = std::move(spec.values);
-  return tensor;
+  made->rare_ = std::make_unique<Rare>(Rare{{}, spec.indices, spec.plain_indices, spec.values, spec.is_coalesced});
+  return TensorValueRef::adopt(made.detach());
 }
 
 Result<TensorValueRef> TensorValue::from_tensor(const tensor::Tensor& tensor) {
@@ -122,13 +129,13 @@ Result<TensorValueRef> TensorValue::from_tensor(const tensor::Tensor& tensor, St
   spec.requires_grad = (tensor.flags() & tensor::kFlagRequiresGrad) != 0;
   spec.is_conj = (tensor.flags() & tensor::kFlagConj) != 0;
   spec.is_neg = (tensor.flags() & tensor::kFlagNeg) != 0;
-  return create(std::move(spec));
+  return create(spec);
 }
 
 Result<Ref<tensor::Tensor>> TensorValue::to_tensor() const {
   const ScalarTypeInfo& info = scalar_type_info(type_);
   if (layout_ != TensorLayout::kStrided) return unsupported(format("a tensor of layout %s", tensor_layout_name(layout_)));
-  if (quantizer_) return unsupported(format("a quantised tensor (%s)", qscheme_name(quantizer_->scheme)));
+  if (quantizer()) return unsupported(format("a quantised tensor (%s)", qscheme_name(quantizer()->scheme)));
   if (!info.has_dtype()) return unsupported(format("DLPack has no element type for %s", info.name));
   if (storage_->is_meta()) return unsupported("a tensor on meta has no bytes");
   if (storage_->byte_offset() % info.nbytes != 0) {
@@ -142,15 +149,15 @@ Result<Ref<tensor::Tensor>> TensorValue::to_tensor() const {
   if (requires_grad_) flags |= tensor::kFlagRequiresGrad;
   if (is_conj_) flags |= tensor::kFlagConj;
   if (is_neg_) flags |= tensor::kFlagNeg;
-  return tensor::Tensor::create(storage_->bytes(), {info.dtype, sizes_, strides_, offset}, flags);
+  return tensor::Tensor::create(storage_->bytes(), {info.dtype, sizes(), strides(), offset}, flags);
 }
 
 const std::string& TensorValue::device() const noexcept {
-  return layout_ == TensorLayout::kStrided ? storage_->device() : values_->storage_->device();
+  return layout_ == TensorLayout::kStrided ? storage_->device() : values()->storage_->device();
 }
 
-uint64_t TensorValue::numel() const noexcept { return tensor::element_count(sizes_); }
+uint64_t TensorValue::numel() const noexcept { return tensor::element_count(sizes()); }
 
-bool TensorValue::is_contiguous() const noexcept { return layout_ == TensorLayout::kStrided && tensor::is_contiguous(sizes_, strides_); }
+bool TensorValue::is_contiguous() const noexcept { return layout_ == TensorLayout::kStrided && tensor::is_contiguous(sizes(), strides()); }
 
 }  // namespace tenon::value

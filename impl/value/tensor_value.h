@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,8 +51,8 @@ class StorageValue : public Counted {
   ScalarType type() const noexcept { return type_; }
   uint64_t numel() const noexcept { return numel_; }
   uint64_t nbytes() const noexcept { return numel_ * scalar_type_info(type_).nbytes; }
-  const std::string& device() const noexcept { return device_; }
-  bool is_meta() const noexcept { return device_ == "meta"; }
+  const std::string& device() const noexcept;
+  bool is_meta() const noexcept { return is_meta_; }
   // Null for meta, and only then.
   const Ref<storage::Storage>& bytes() const noexcept { return bytes_; }
   uint64_t byte_offset() const noexcept { return byte_offset_; }
@@ -66,10 +67,10 @@ class StorageValue : public Counted {
   void dispose() noexcept override { bytes_ = nullptr; }
 
   ScalarType type_ = ScalarType::kByte;
+  bool is_meta_ = false;
   uint64_t numel_ = 0;
   uint64_t byte_offset_ = 0;
   Ref<storage::Storage> bytes_;
-  std::string device_;
 };
 
 // PyTorch's numbers.
@@ -127,13 +128,13 @@ struct SparseSpec {
   std::optional<bool> is_coalesced;  // COO, where the file says
 };
 
-class TensorValue : public Counted {
+class TensorValue final : public Counted {
  public:
   // INVALID_ARGUMENT for a layout that leaves the storage (of meta only for sizes that overflow), negative sizes or strides, more than 64
   // dimensions, a quantizer that does not fit, and flags that the element type cannot have.
-  static Result<TensorValueRef> create(StridedSpec spec);
+  static Result<TensorValueRef> create(const StridedSpec& spec);
   // The parts fit each other as their shapes go; what the indices say is not looked at.
-  static Result<TensorValueRef> create_sparse(SparseSpec spec);
+  static Result<TensorValueRef> create_sparse(const SparseSpec& spec);
 
   // Over the whole storage of the tensor, which is kept. UNSUPPORTED for an element type that PyTorch has not.
   static Result<TensorValueRef> from_tensor(const tensor::Tensor& tensor);
@@ -145,7 +146,7 @@ class TensorValue : public Counted {
 
   TensorLayout layout() const noexcept { return layout_; }
   ScalarType type() const noexcept { return type_; }
-  std::span<const int64_t> sizes() const noexcept { return sizes_; }
+  std::span<const int64_t> sizes() const noexcept { return {dims(), sizes_count_}; }
   bool requires_grad() const noexcept { return requires_grad_; }
   const std::string& device() const noexcept;
   // The product of the sizes.
@@ -153,37 +154,56 @@ class TensorValue : public Counted {
 
   // Strided.
   const StorageValueRef& storage() const noexcept { return storage_; }
-  std::span<const int64_t> strides() const noexcept { return strides_; }
+  std::span<const int64_t> strides() const noexcept { return {dims() + sizes_count_, strides_count_}; }
   int64_t offset() const noexcept { return offset_; }
   bool is_conj() const noexcept { return is_conj_; }
   bool is_neg() const noexcept { return is_neg_; }
-  const std::optional<Quantizer>& quantizer() const noexcept { return quantizer_; }
+  const std::optional<Quantizer>& quantizer() const noexcept { return rare().quantizer; }
   bool is_contiguous() const noexcept;
 
   // Sparse: as in SparseSpec, all strided.
-  const TensorValueRef& indices() const noexcept { return indices_; }
-  const TensorValueRef& plain_indices() const noexcept { return plain_indices_; }
-  const TensorValueRef& values() const noexcept { return values_; }
-  const std::optional<bool>& is_coalesced() const noexcept { return is_coalesced_; }
+  const TensorValueRef& indices() const noexcept { return rare().indices; }
+  const TensorValueRef& plain_indices() const noexcept { return rare().plain_indices; }
+  const TensorValueRef& values() const noexcept { return rare().values; }
+  const std::optional<bool>& is_coalesced() const noexcept { return rare().is_coalesced; }
 
  private:
+  // What most tensors do not have.
+  struct Rare {
+    std::optional<Quantizer> quantizer;
+    TensorValueRef indices;
+    TensorValueRef plain_indices;
+    TensorValueRef values;
+    std::optional<bool> is_coalesced;
+  };
+  struct DimCount {
+    size_t sizes;
+    size_t strides;
+  };
+
+  // Its sizes and then its strides lie behind it: a module has many tensors, and this is one piece of memory for each.
+  static Ref<TensorValue> make(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+  static void* operator new(size_t nbytes, DimCount count) {
+    return ::operator new(nbytes + (count.sizes + count.strides) * sizeof(int64_t));
+  }
+  static void operator delete(void* at, DimCount) { ::operator delete(at); }
+  static void operator delete(void* at) { ::operator delete(at); }
   TensorValue() = default;
   ~TensorValue() override = default;
+  int64_t* dims() noexcept { return reinterpret_cast<int64_t*>(this + 1); }
+  const int64_t* dims() const noexcept { return reinterpret_cast<const int64_t*>(this + 1); }
+  const Rare& rare() const noexcept;
 
   TensorLayout layout_ = TensorLayout::kStrided;
   ScalarType type_ = ScalarType::kByte;
   bool requires_grad_ = false;
   bool is_conj_ = false;
   bool is_neg_ = false;
-  std::optional<bool> is_coalesced_;
+  uint8_t sizes_count_ = 0;
+  uint8_t strides_count_ = 0;
   int64_t offset_ = 0;
-  std::vector<int64_t> sizes_;
-  std::vector<int64_t> strides_;
   StorageValueRef storage_;
-  std::optional<Quantizer> quantizer_;
-  TensorValueRef indices_;
-  TensorValueRef plain_indices_;
-  TensorValueRef values_;
+  std::unique_ptr<const Rare> rare_;
 };
 
 }  // namespace tenon::value

@@ -84,9 +84,11 @@ class Attributes {
   size_t place_of(std::string_view name) const noexcept;  // in order_: of the name, or where it would go
   // Null, or the name that stands there twice.
   const std::string* assign(std::vector<Attribute> entries);
+  void order_names();
 
   std::vector<Attribute> entries_;
-  std::vector<uint32_t> order_;  // indices of entries_, by name: found in logarithmic time whatever names a file has
+  // Indices of entries_, by name: found in logarithmic time whatever names a file has. Empty where there are few of them.
+  std::vector<uint32_t> order_;
 };
 
 class Value : public Counted {

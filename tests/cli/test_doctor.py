@@ -301,3 +301,19 @@ def test_the_manager(tmp_path: Path) -> None:
         assert path in checks["manager"]["value"]
         # Its last client is gone, so it ends by itself.
         wait_until(lambda: os.listdir(folder) == [], "the manager does not end")
+
+
+def test_cuda(tmp_path: Path) -> None:
+    """What this machine has; and where tests/fake_cuda was built, a driver with a device and one without."""
+    check = look()[0]["cuda"]
+    assert check["level"] == ("ok" if check["facts"]["available"] else "note")
+    driver = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
+    if not (driver / "libcuda.so.1").exists():
+        assert "CUDA" in check["value"]
+        pytest.skip("tests/fake_cuda was not built")
+    environment = {"LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(tmp_path)}
+    check = look(env=environment)[0]["cuda"]
+    assert (check["level"], check["value"], check["facts"]) == ("ok", "can be used", {"available": True})
+    check = look(env={**environment, "CUDA_VISIBLE_DEVICES": ""})[0]["cuda"]
+    assert check["level"] == "note" and "CUDA_ERROR_NO_DEVICE" in check["value"]
+    assert check["facts"]["available"] is False and check["facts"]["cuda_error"] == "100"

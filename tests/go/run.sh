@@ -19,7 +19,7 @@ tests() {
   go test -count=1 -timeout 400s "$@" ./...
 }
 
-modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{vectors,matrix,bench,module/builders}/go)
+modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{cuda,vectors,matrix,bench,module/builders}/go)
 
 vet() {
   local folder
@@ -54,6 +54,15 @@ case_minimum() {
 
 # With the strictest check of what Go memory C gets to see.
 case_test() { GOEXPERIMENT=cgocheck2 tests; }
+
+# On the driver that tests/cuda names, which env.sh took out of LD_LIBRARY_PATH: with the wrapper's tests of it, those that need C's memory.
+case_cuda() {
+  export LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$TENON_BUILD_DIR/tests/fake_cuda/driver-13"
+  cd "$wrapper"
+  go test -count=1 -timeout 400s -run CUDA .
+  cd "$TENON_SOURCE_DIR/tests/cuda/go"
+  GOEXPERIMENT=cgocheck2 go test -count=1 -timeout 400s ./...
+}
 
 case_race() { tests -race; }
 

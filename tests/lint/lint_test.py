@@ -89,6 +89,26 @@ class Layers(Planted):
                 self.assertEqual(len(out.splitlines()), 1, out)
                 self.assertIn(words, out)
 
+    def test_the_driver_of_cuda(self) -> None:
+        include = "#include <cuda.h>"
+        for path, line, refused in [
+            ("impl/os/driver.cc", 'open("libcuda.so.1")', True),
+            ("impl/os/driver.cc", "#include <cudaTypedefs.h>", True),
+            ("impl/os/driver.cc", "void* h = dlopen (name, 2);", True),
+            ("capi/src/by_cuda.cc", include, True),
+            ("cli/doctor_cuda.cc", include, True),
+            ("wrappers/go/by_cuda.go", "// " + include, True),
+            ("wrappers/python/tests/test_by_cuda.py", include, False),
+            ("tests/cuda/driver_test.cc", include, False),
+            ("capi/src/by_cuda.cc", "#include <tenon/by_cuda.h>", False),
+        ]:
+            with self.subTest(path, line=line):
+                self.write(path, line + "\n")
+                rc, out = self.lint()
+                (self.root / path).unlink()
+                self.assertEqual((rc, len(out.splitlines())), (int(refused), int(refused)), out)
+                self.assertIn("impl/cuda" if refused else "", out)
+
 
 GOOD = """
 /**

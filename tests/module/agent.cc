@@ -23,7 +23,6 @@ namespace {
 using namespace tenon;
 using namespace tenon::module;
 using value::Value;
-using value::ValueKind;
 
 using Words = std::vector<std::string>;
 
@@ -69,7 +68,7 @@ Result<ValueRef> added(const value::TensorValue& tensor, float number) {
   spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
   spec.offset = tensor.offset();
   spec.requires_grad = tensor.requires_grad();
-  TENON_ASSIGN(value::TensorValueRef made, value::TensorValue::create(std::move(spec)));
+  TENON_ASSIGN(value::TensorValueRef made, value::TensorValue::create(spec));
   return Value::of_tensor(std::move(made));
 }
 

@@ -50,6 +50,14 @@ expect_output "[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]" "$work/user/bin/python3" prog
 expect_output "tenon $(version)" "$work/user/bin/tenon" --version
 folder="$("$work/user/bin/python3" -c 'import pathlib, tenon; print(pathlib.Path(tenon.__file__).parent)')"
 [[ -x "$folder/bin/tenon-manager" ]] || fail "there is no tenon-manager in $folder/bin"
+# Whether there is CUDA is up to the machine: a wheel is built with the driver's header.
+"$work/user/bin/python3" - <<'PROGRAM' || fail "the wheel was built without CUDA"
+import tenon
+try:
+    tenon.require_cuda()
+except tenon.Unsupported as error:
+    assert "this build of Tenon" not in str(error), error
+PROGRAM
 # What the dynamic loader would look for elsewhere is not Tenon's.
 if ldd "$folder"/*.so "$folder/bin/tenon-manager" | grep -E 'libtenon|not found' | grep -v "$folder/"; then fail "the libraries above are not in the package"; fi
 echo "ok: $case"

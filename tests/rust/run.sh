@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: run.sh test|clippy|fmt|docs|msrv|bindings|miri|build PACKAGE|bench [--smoke]|example NAME TEXT...|module_example NAME|share_weights
+# usage: run.sh test|cuda|clippy|fmt|docs|msrv|bindings|miri|build PACKAGE|bench [--smoke]|example NAME TEXT...|module_example NAME|share_weights
 #
 # One part of the Rust wrapper's tests, against the library in TENON_BUILD_DIR. Everything that cargo makes goes there too. Exits with 77,
 # and says why, where the tool is missing.
@@ -33,6 +33,10 @@ build_examples() {
 case "$1" in
   test)
     with_cargo test -p libtenon-sys -p libtenon --features libtenon/half,libtenon/ndarray --no-fail-fast
+    ;;
+  cuda)
+    # On the driver that the environment names (tests/cuda).
+    with_cargo test -p libtenon --features libtenon/half,libtenon/ndarray --test by_cuda
     ;;
   clippy)
     cargo clippy --version >/dev/null 2>&1 || skip "there is no cargo-clippy"

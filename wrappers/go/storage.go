@@ -86,7 +86,7 @@ func (o *StorageOptions) end() {
 
 func (o *StorageOptions) waits() bool { return o != nil && o.Wait != nil }
 
-// Device is where bytes lie, in DLPack's numbers: Type 1 is the CPU.
+// Device is where bytes lie, in DLPack's numbers: Type 1 is the CPU, 2 a CUDA device.
 type Device struct {
 	Type int32
 	ID   int32
@@ -186,7 +186,7 @@ func (s *Storage) Retain() (*Storage, error) {
 	return newStorage(C.tenon_storage_retain(pointer)), nil
 }
 
-// Bytes gives the bytes themselves, to read and write: ErrPermission if the storage is read-only. The slice does not keep the storage
+// Bytes gives the bytes themselves, to read and write: ErrPermission if the storage is read-only, ErrUnsupported if it is on a device. The slice does not keep the storage
 // alive: use it only while the storage is open and reachable (runtime.KeepAlive), or let WithBytes see to that.
 func (s *Storage) Bytes() ([]byte, error) {
 	pointer, err := s.begin()
@@ -194,6 +194,9 @@ func (s *Storage) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	defer s.end()
+	if err := forHost(C.tenon_storage_device(pointer)); err != nil {
+		return nil, err
+	}
 	var data unsafe.Pointer
 	var failure *C.tenon_error
 	if status := C.tenon_storage_data_mut(pointer, &data, &failure); status != C.TENON_OK {
@@ -210,6 +213,9 @@ func (s *Storage) ReadOnlyBytes() ([]byte, error) {
 		return nil, err
 	}
 	defer s.end()
+	if err := forHost(C.tenon_storage_device(pointer)); err != nil {
+		return nil, err
+	}
 	return bytesAt(C.tenon_storage_data(pointer), uint64(C.tenon_storage_nbytes(pointer)))
 }
 

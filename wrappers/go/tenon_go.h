@@ -95,6 +95,25 @@ static inline tenon_filename_options tenon_go_filename_options(uint32_t access, 
   return options;
 }
 
+/* Streams are numbers, and a memory handle of any length comes beside its struct. */
+static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream, uint32_t flags, uint32_t form,
+                                               tenon_cuda_handle* out, tenon_error** err) {
+  tenon_cuda_options options = {sizeof options, flags, form, 0, 0};
+  return tenon_share_cuda(storage, (void*)stream, &options, out, err);
+}
+
+static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle, const uint8_t* memory, uintptr_t stream, uint32_t flags,
+                                              int32_t device, tenon_storage** out, tenon_error** err) {
+  tenon_cuda_options options = {sizeof options, flags, 0, device, 0};
+  tenon_cuda_handle given = *handle;
+  given.long_memory = memory;
+  return tenon_open_cuda(&given, (void*)stream, &options, out, err);
+}
+
+static inline tenon_status tenon_go_record_stream(tenon_storage* storage, uintptr_t stream, tenon_error** err) {
+  return tenon_storage_record_stream(storage, (void*)stream, err);
+}
+
 /* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back. Held by DLPack's ABI for ever. */
 struct tenon_go_dlpack_versioned {
   uint32_t major, minor;

@@ -231,6 +231,17 @@ func (t *Tensor) NBytes() uint64 {
 	return uint64(C.tenon_tensor_nbytes(pointer))
 }
 
+// Device is where the elements lie.
+func (t *Tensor) Device() Device {
+	pointer, err := t.begin()
+	if err != nil {
+		return Device{}
+	}
+	defer t.end()
+	device := C.tenon_storage_device(C.tenon_tensor_storage(pointer))
+	return Device{int32(device._type), int32(device.id)}
+}
+
 // IsContiguous says whether the elements lie packed, last dimension fastest.
 func (t *Tensor) IsContiguous() bool {
 	pointer, err := t.begin()

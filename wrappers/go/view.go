@@ -5,6 +5,8 @@ package tenon
 // #cgo nocallback tenon_tensor_get_view
 // #cgo noescape tenon_tensor_data_mut
 // #cgo nocallback tenon_tensor_data_mut
+// #cgo nocallback tenon_tensor_storage
+// #cgo nocallback tenon_storage_device
 import "C"
 
 import (
@@ -132,6 +134,14 @@ func (v TensorView) NBytes() uint64 {
 	return uint64(v.at.nbytes)
 }
 
+// Device is where the elements lie.
+func (v TensorView) Device() Device {
+	if v.at == nil {
+		return Device{}
+	}
+	return Device{int32(v.at.device._type), int32(v.at.device.id)}
+}
+
 // IsContiguous says whether the elements lie packed, last dimension fastest.
 func (v TensorView) IsContiguous() bool { return v.at != nil && v.at.is_contiguous != 0 }
 
@@ -139,7 +149,7 @@ func (v TensorView) IsContiguous() bool { return v.at != nil && v.at.is_contiguo
 func (v TensorView) IsReadOnly() bool { return v.at != nil && v.at.data_mut == nil && v.at.data != nil }
 
 // Slice gives the elements themselves, to read and write, without a copy and without a call for each. The source must be contiguous, of
-// T's DType and aligned for it, and writable (ErrPermission). The slice does not keep the source alive: use it only while the source is
+// T's DType and aligned for it, writable (ErrPermission), and the CPU's (ErrUnsupported). The slice does not keep the source alive: use it only while the source is
 // open and reachable (runtime.KeepAlive). With and View have no such condition.
 func Slice[T Element, S Source](source S) ([]T, error) {
 	view, owner, err := source.look()
@@ -275,6 +285,9 @@ func elements[T Element](view *C.tenon_tensor_view) ([]T, error) {
 	}
 	if view.numel == 0 || view.data == nil {
 		return []T{}, nil
+	}
+	if err := forHost(view.device); err != nil {
+		return nil, err
 	}
 	var one T
 	if uintptr(view.data)%unsafe.Alignof(one) != 0 {

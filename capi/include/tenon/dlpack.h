@@ -11,14 +11,15 @@ struct DLManagedTensorVersioned;
 TENON_BEGIN_DECLS
 
 /**
- * Take a tensor from another framework, without a copy. Its storage is private (it cannot be lent); the read-only flag is
- * honoured. CPU only.
+ * Take a tensor from another framework, without a copy. The read-only flag is honoured. On the CPU its storage is private: it cannot be
+ * lent. On a CUDA device it can (tenon/by_cuda.h), and then the deleter waits for whoever it was lent to and for the streams that use it;
+ * what wrote it must be done, or in a stream that is named when it is lent.
  * @param[in]  managed  consumed on success: its deleter is called once, when the last reference to the storage goes, on
  *                      the thread that released it. On failure it stays the caller's, who calls the deleter.
  * @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_INCOMPATIBLE (another major version: nothing of it was read),
- *         TENON_UNSUPPORTED (another device, an opaque dtype), TENON_RESOURCE_EXHAUSTED.
+ *         TENON_UNSUPPORTED (another device, no CUDA, an opaque dtype), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_tensor_from_dlpack(struct DLManagedTensorVersioned *managed, tenon_tensor **out,

@@ -110,7 +110,8 @@ TENON_API void tenon_storage_release(tenon_storage *storage) TENON_NOEXCEPT;
 /**
  * The bytes, to read.
  * @param[in] storage  borrowed; NULL is allowed.
- * @return borrowed from the storage, valid until its last release; NULL for an empty storage and for NULL.
+ * @return borrowed from the storage, valid until its last release; NULL for an empty storage and for NULL. Of a storage on a CUDA device it
+ *         is an address of the device's, which only work there may follow (tenon_storage_device tells).
  * @since 0.1. Any thread.
  */
 TENON_API const void *tenon_storage_data(const tenon_storage *storage) TENON_NOEXCEPT;
@@ -118,7 +119,8 @@ TENON_API const void *tenon_storage_data(const tenon_storage *storage) TENON_NOE
 /**
  * The bytes, to write.
  * @param[in]  storage  borrowed.
- * @param[out] out      borrowed from the storage, valid until its last release; NULL for an empty one; untouched on failure.
+ * @param[out] out      borrowed from the storage, valid until its last release; NULL for an empty one; untouched on failure. Of a device's
+ *                      storage as tenon_storage_data.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only; a TENON_MODE_FROZEN storage is filled with
  *         tenon_storage_write).
@@ -137,7 +139,7 @@ TENON_API uint64_t tenon_storage_nbytes(const tenon_storage *storage) TENON_NOEX
 /**
  * The device that holds the bytes.
  * @param[in] storage  borrowed; NULL is allowed.
- * @return {1, 0} for the CPU, which is all there is so far; {0, 0} for NULL.
+ * @return {1, 0} for the CPU, {2, N} for CUDA device N in this process's numbering; {0, 0} for NULL.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_device tenon_storage_device(const tenon_storage *storage) TENON_NOEXCEPT;
@@ -161,7 +163,8 @@ TENON_API int tenon_storage_is_read_only(const tenon_storage *storage) TENON_NOE
 /**
  * Whether the bytes lie in memory that can be lent.
  * @param[in] storage  borrowed; NULL is allowed.
- * @return 1 for shared memory and for an empty storage that is not private, else 0.
+ * @return 1 for shared memory, for a device's (some of which tenon_share_cuda refuses all the same), and for an empty storage that is not
+ *         private; else 0.
  * @since 0.1. Any thread.
  */
 TENON_API int tenon_storage_is_shared(const tenon_storage *storage) TENON_NOEXCEPT;
@@ -207,7 +210,8 @@ TENON_API uint64_t tenon_storage_use_count(const tenon_storage *storage) TENON_N
  * @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
  * @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO,
+ *         TENON_UNSUPPORTED (a device's storage: what is given to its streams copies there).
  *         After a failure some of the bytes may have been written.
  * @since 0.1. Any thread; who orders the writes is the callers' affair.
  */
@@ -222,7 +226,7 @@ TENON_API tenon_status tenon_storage_write(tenon_storage *storage, uint64_t offs
  * @param[out] data     the caller's, at least nbytes bytes; may be NULL if nbytes is 0.
  * @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO, TENON_UNSUPPORTED (a device's storage).
  *         After a failure some of the bytes at `data` may have been written.
  * @since 0.1. Any thread.
  */

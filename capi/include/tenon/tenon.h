@@ -46,6 +46,7 @@
 
 #include <tenon/archive.h>
 #include <tenon/arena.h>
+#include <tenon/by_cuda.h>
 #include <tenon/by_fd.h>
 #include <tenon/by_filename.h>
 #include <tenon/connection.h>

@@ -51,6 +51,7 @@ typedef struct tenon_tensor_view {
   int32_t ndim;           /**< 0 to TENON_TENSOR_MAX_NDIM */
   uint32_t flags;         /**< TENON_TENSOR_* */
   int32_t is_contiguous;  /**< as tenon_tensor_is_contiguous */
+  tenon_device device;    /**< as tenon_storage_device: whose address `data` is */
 } tenon_tensor_view;
 
 /**
@@ -102,7 +103,8 @@ TENON_API tenon_storage *tenon_tensor_storage(const tenon_tensor *tensor) TENON_
 /**
  * The element with index 0, 0, …, to read.
  * @param[in] tensor  borrowed; NULL is allowed.
- * @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage.
+ * @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage. Of a storage on a
+ *         CUDA device it is an address of the device's, as tenon_storage_data says.
  * @since 0.1. Any thread.
  */
 TENON_API const void *tenon_tensor_data(const tenon_tensor *tensor) TENON_NOEXCEPT;
@@ -110,7 +112,7 @@ TENON_API const void *tenon_tensor_data(const tenon_tensor *tensor) TENON_NOEXCE
 /**
  * The element with index 0, 0, …, to write.
  * @param[in]  tensor  borrowed.
- * @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure.
+ * @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure. As tenon_tensor_data.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
  * @since 0.1. Any thread; who orders the writes is the callers' affair.

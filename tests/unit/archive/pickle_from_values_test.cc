@@ -35,7 +35,7 @@ value::TensorValueRef vector_over(const value::StorageValueRef& storage, int64_t
   spec.storage = storage;
   spec.sizes = {numel};
   spec.strides = {1};
-  Result<value::TensorValueRef> made = value::TensorValue::create(std::move(spec));
+  Result<value::TensorValueRef> made = value::TensorValue::create(spec);
   EXPECT_TRUE(made.is_ok()) << made.status().message();
   return std::move(made).value();
 }
@@ -189,14 +189,14 @@ TEST(PickleFromValues, WhatCannotBeWritten) {
     Result<value::StorageValueRef> meta = value::StorageValue::create(ScalarType::kLong, static_cast<uint64_t>(numel), nullptr, 0, "meta");
     EXPECT_TRUE(meta.is_ok());
     strided.storage = std::move(meta).value();
-    Result<value::TensorValueRef> made = value::TensorValue::create(std::move(strided));
+    Result<value::TensorValueRef> made = value::TensorValue::create(strided);
     EXPECT_TRUE(made.is_ok());
     return std::move(made).value();
   };
   spec.indices = longs(2);
   spec.plain_indices = longs(1);
   spec.values = longs(1);
-  Result<value::TensorValueRef> csc = value::TensorValue::create_sparse(std::move(spec));
+  Result<value::TensorValueRef> csc = value::TensorValue::create_sparse(spec);
   ASSERT_TRUE(csc.is_ok()) << csc.status().message();
   refused(Value::of_tensor(std::move(csc).value()), Code::kUnsupported, "sparse_csc");
 }

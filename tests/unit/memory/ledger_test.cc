@@ -28,9 +28,9 @@ bool soon(Condition&& condition) {
 
 class Lent final : public Leased {
  public:
-  void lease_began(LentCount* count) noexcept override {
+  void lease_began() noexcept override {
     ++leases;
-    Leased::lease_began(count);
+    Leased::lease_began();
   }
   void lease_ended() noexcept override {
     --leases;

@@ -135,8 +135,8 @@ TEST(Build, ConstantsDoNotRequireGradients) {
   spec.sizes = {1};
   spec.strides = {1};
   spec.requires_grad = true;
-  refused(module->add_constant("c", Type::tensor(), Value::of_tensor(must(value::TensorValue::create(std::move(spec))))),
-          Code::kInvalidArgument, {"gradient"});
+  refused(module->add_constant("c", Type::tensor(), Value::of_tensor(must(value::TensorValue::create(spec)))), Code::kInvalidArgument,
+          {"gradient"});
 }
 
 TEST(Build, OneChildUnderTwoNamesIsOneObject) {

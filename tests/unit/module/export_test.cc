@@ -123,7 +123,7 @@ TEST(Export, SharedStoragesAreWrittenOnce) {
   spec.strides = {2};
   spec.offset = 1;
   ok(module->add_parameter("whole", whole));
-  ok(module->add_buffer("part", Value::of_tensor(must(value::TensorValue::create(std::move(spec))))));
+  ok(module->add_buffer("part", Value::of_tensor(must(value::TensorValue::create(spec)))));
   const std::vector<std::byte> bytes = exported(*module, unchecked());
   EXPECT_EQ(records_of(bytes).count("data/1"), 0U);
   const Ref<Module> again = must(imported(bytes));
@@ -143,7 +143,7 @@ TEST(Export, ANegatedTensorNeedsANewerPyTorch) {
   spec.sizes = {2};
   spec.strides = {1};
   spec.is_neg = true;
-  ok(module->add_buffer("negated", Value::of_tensor(must(value::TensorValue::create(std::move(spec))))));
+  ok(module->add_buffer("negated", Value::of_tensor(must(value::TensorValue::create(spec)))));
   exported(*module, {}, &report);
   EXPECT_EQ(report.oldest_pytorch, "2.0");
 }

@@ -64,7 +64,7 @@ inline ValueRef floats(const std::vector<float>& elements, std::vector<int64_t> 
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0; stride *= sizes[i]) spec.strides[i] = stride;
   spec.sizes = std::move(sizes);
-  return Value::of_tensor(must(value::TensorValue::create(std::move(spec))));
+  return Value::of_tensor(must(value::TensorValue::create(spec)));
 }
 
 // The elements of a contiguous float tensor.

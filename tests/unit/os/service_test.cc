@@ -234,12 +234,12 @@ bool long_work() noexcept {
   return false;
 }
 
-std::atomic<int64_t> served_ns{0};
+std::atomic<int> served_after{0};
 std::binary_semaphore served{0};
 void tell_when(int fd, bool, bool) noexcept {
   char byte = 0;
   (void)::recv(fd, &byte, 1, 0);
-  served_ns = test::now_ns();
+  served_after = slices.load();
   served.release();
 }
 
@@ -248,16 +248,14 @@ TEST_F(ServiceTest, EventsAreServedBetweenSlicesOfWork) {
     auto [a, b] = make_sockets();
     ASSERT_TRUE(serve_fd(a.get(), &tell_when).is_ok());
     ASSERT_TRUE(add_work(&long_work).is_ok());
-    std::vector<int64_t> latencies;
     for (int i = 0; i < 21; ++i) {
-      const int64_t sent = test::now_ns();
       put_byte(b);
+      // Counted in slices: what a clock says is as much about who else has the processor.
+      const int sent_after = slices;
       served.acquire();
-      latencies.push_back(served_ns - sent);
+      EXPECT_LE(served_after - sent_after, 3);
     }
     EXPECT_LT(slices, 1000) << "the work was over before the events were served";
-    std::sort(latencies.begin(), latencies.end());
-    EXPECT_LT(latencies[latencies.size() / 2], 5'000'000);
     happened.acquire();
     EXPECT_EQ(slices, 1000);
   });
@@ -458,12 +456,11 @@ TEST_F(ServiceTest, WithoutAThreadTimersAndWorkMakeTheFdReadable) {
     call_later([]() noexcept { turns += '1'; }, 10'000'000);
     const int fd = service_fd().value();
     pollfd polled{fd, POLLIN, 0};
-    for (const char* expected : {"1", "12"}) {
-      while (turns != expected) {
-        ASSERT_EQ(::poll(&polled, 1, -1), 1);
-        ASSERT_TRUE(poll_service().is_ok());
-      }
+    while (turns.size() < 2) {  // on a busy machine one poll finds both
+      ASSERT_EQ(::poll(&polled, 1, -1), 1);
+      ASSERT_TRUE(poll_service().is_ok());
     }
+    EXPECT_EQ(turns, "12");
     EXPECT_GE(test::now_ns() - start, 20'000'000);
     EXPECT_FALSE(is_readable(fd));
 

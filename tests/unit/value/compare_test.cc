@@ -32,8 +32,8 @@ ValueRef everything() {
   return object_of({{"weight", weight},
                     {"tied", weight},
                     {"view", view},
-                    {"quantized", Value::of_tensor(must(TensorValue::create(std::move(spec))))},
-                    {"sparse", Value::of_tensor(must(TensorValue::create_sparse(std::move(sparse))))},
+                    {"quantized", Value::of_tensor(must(TensorValue::create(spec)))},
+                    {"sparse", Value::of_tensor(must(TensorValue::create_sparse(sparse)))},
                     {"pair", Value::tuple({shared, shared})},
                     {"names", list("List[str]", {str("a"), str("b")})},
                     {"map", must(Value::dict(type("Dict[str, int]"), {{str("k"), num(1)}, {str("l"), num(2)}}))},
@@ -70,7 +70,7 @@ TEST(Compare, EveryDifferenceIsNamed) {
       {"view", strided(ScalarType::kFloat, {3}, {2}, 0), "root.view: strides [1] and [2]"},
       {"view", strided(ScalarType::kFloat, {3}, {1}, 2), "root.view: offsets 3 and 2"},
       {"view", strided(ScalarType::kFloat, {3}, {1}, 3), "root.view: a storage shared in one and not in the other"},
-      {"view", Value::of_tensor(must(TensorValue::create(std::move(grad)))), "root.view: requires_grad false and true"},
+      {"view", Value::of_tensor(must(TensorValue::create(grad))), "root.view: requires_grad false and true"},
       {"sparse", strided(ScalarType::kFloat, {3}, {1}, 3), "root.sparse: layouts sparse_coo and strided"},
       {"pair", Value::tuple({num(1)}), "root.pair: lengths 2 and 1"},
       {"pair", Value::tuple({Value::tuple({num(1), Value::of_float(std::nan(""))}), Value::tuple({num(1), Value::of_float(std::nan(""))})}),
@@ -115,7 +115,7 @@ TEST(Compare, QuantizersAndSparseParts) {
     spec.quantizer = Quantizer();
     spec.quantizer->scale = scale;
     spec.quantizer->zero_point = zero_point;
-    return Value::of_tensor(must(TensorValue::create(std::move(spec))));
+    return Value::of_tensor(must(TensorValue::create(spec)));
   };
   EXPECT_EQ(text(difference(*quantized(1, 0), *quantized(1, 1))), "root: zero points 0 and 1");
   EXPECT_NE(text(difference(*quantized(1, 0), *quantized(2, 0))).find("root: scales 1 "), std::string::npos);
@@ -125,7 +125,7 @@ TEST(Compare, QuantizersAndSparseParts) {
     spec.quantizer->scheme = scheme;
     spec.quantizer->scales = tensor_of(ScalarType::kDouble, 2, fill);
     spec.quantizer->zero_points = tensor_of(ScalarType::kLong, 2);
-    return Value::of_tensor(must(TensorValue::create(std::move(spec))));
+    return Value::of_tensor(must(TensorValue::create(spec)));
   };
   EXPECT_EQ(text(difference(*channels(0, QScheme::kPerChannelAffine), *channels(1, QScheme::kPerChannelAffine))),
             "root: scales: storages differ from byte 0 on");
@@ -136,7 +136,7 @@ TEST(Compare, QuantizersAndSparseParts) {
     spec.indices = must(TensorValue::create(spec_of(storage_of(ScalarType::kLong, 2, index), {1, 2}, {2, 1})));
     spec.values = tensor_of(ScalarType::kFloat, 2);
     spec.is_coalesced = coalesced;
-    return Value::of_tensor(must(TensorValue::create_sparse(std::move(spec))));
+    return Value::of_tensor(must(TensorValue::create_sparse(spec)));
   };
   EXPECT_EQ(text(difference(*sparse(0, true), *sparse(1, true))), "root: indices: storages differ from byte 0 on");
   EXPECT_EQ(text(difference(*sparse(0, true), *sparse(0, std::nullopt))), "root: coalesced in one and not in the other");

@@ -107,7 +107,7 @@ TEST(Sparse, SaysWhatItIs) {
   SparseSpec spec = sparse(TensorLayout::kSparseCoo, {3, 4}, Dims{2, 5}, std::nullopt, {5});
   spec.is_coalesced = true;
   spec.requires_grad = true;
-  const TensorValueRef tensor = must(TensorValue::create_sparse(std::move(spec)));
+  const TensorValueRef tensor = must(TensorValue::create_sparse(spec));
   EXPECT_EQ(tensor->type(), ScalarType::kFloat);
   EXPECT_EQ(tensor->device(), "cpu");
   EXPECT_EQ(tensor->numel(), 12u);

@@ -125,7 +125,7 @@ TEST(TensorValue, FlagsFitTheElementType) {
     spec.requires_grad = grad;
     spec.is_conj = conj;
     spec.is_neg = neg;
-    return TensorValue::create(std::move(spec)).is_ok();
+    return TensorValue::create(spec).is_ok();
   };
   EXPECT_TRUE(with(ScalarType::kFloat, true, false, true));
   EXPECT_TRUE(with(ScalarType::kComplexFloat, true, true, true));
@@ -147,7 +147,7 @@ Quantizer per_channel(TensorValueRef scales, TensorValueRef zero_points, int64_t
 Result<TensorValueRef> quantized(ScalarType type, std::optional<Quantizer> quantizer) {
   StridedSpec spec = spec_of(storage_of(type, 6), {2, 3}, {3, 1});
   spec.quantizer = std::move(quantizer);
-  return TensorValue::create(std::move(spec));
+  return TensorValue::create(spec);
 }
 
 TEST(TensorValue, QuantizersFit) {
@@ -172,7 +172,7 @@ TEST(TensorValue, PackedQuantizedTypesTakeFewerBytes) {
   const auto fits_in = [](ScalarType type, uint64_t numel, Dims sizes, Dims strides, int64_t offset = 0) {
     StridedSpec spec = spec_of(storage_of(type, numel), std::move(sizes), std::move(strides), offset);
     spec.quantizer = Quantizer();
-    return TensorValue::create(std::move(spec)).is_ok();
+    return TensorValue::create(spec).is_ok();
   };
   EXPECT_TRUE(fits_in(ScalarType::kQUInt4x2, 2, {4}, {1}));
   EXPECT_FALSE(fits_in(ScalarType::kQUInt4x2, 1, {4}, {1}));

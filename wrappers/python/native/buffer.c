@@ -37,6 +37,16 @@ static int buffer_error(const char *text) {
   return -1;
 }
 
+/* Whoever has a buffer follows its pointer. The library says why not, in the words of every other read. */
+int check_on_cpu(const tenon_storage *storage) {
+  if (tenon_storage_device(storage).type == 1) return 0;
+  tenon_error *error = NULL;
+  char unused;
+  const tenon_status status = tenon_storage_read(storage, 0, &unused, 0, &error);
+  raise_status(status, error);
+  return -1;
+}
+
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   view->obj = NULL;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
@@ -44,6 +54,7 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
     raise_closed("tensor");
     return -1;
   }
+  if (check_on_cpu(tenon_tensor_storage(tensor)) != 0) return -1;
   tenon_tensor_spec spec;
   memset(&spec, 0, sizeof spec);
   spec.struct_size = sizeof spec;
@@ -117,6 +128,7 @@ int storage_getbuffer(PyObject *self, Py_buffer *view, int flags) {
     raise_closed("storage");
     return -1;
   }
+  if (check_on_cpu(storage) != 0) return -1;
   const int read_only = tenon_storage_is_read_only(storage);
   void *data = (void *)(uintptr_t)tenon_storage_data(storage);
   const int rc = PyBuffer_FillInfo(view, self, data == NULL ? &nothing : data, (Py_ssize_t)tenon_storage_nbytes(storage), read_only, flags);

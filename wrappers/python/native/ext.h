@@ -35,11 +35,13 @@ extern PyTypeObject *storage_type;
 /* tensor.c and storage.c. A wrap takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
+PyObject *device_of(const tenon_storage *storage); /* (type, number), as DLPack counts them */
 extern PyType_Spec tensor_spec;
 PyObject *packed_nbytes(PyObject *module, PyObject *args);
 extern PyType_Spec storage_spec;
 
 /* buffer.c */
+int check_on_cpu(const tenon_storage *storage); /* 0: the host can read the bytes; -1: raised */
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 int storage_getbuffer(PyObject *self, Py_buffer *view, int flags);

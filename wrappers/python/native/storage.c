@@ -11,6 +11,11 @@ PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage) {
   return self;
 }
 
+PyObject *device_of(const tenon_storage *storage) {
+  const tenon_device device = tenon_storage_device(storage);
+  return Py_BuildValue("(ii)", (int)device.type, (int)device.id);
+}
+
 static void storage_dealloc(PyObject *self) {
   tenon_storage_release(((StorageObject *)self)->storage);
   finish_dealloc(self);
@@ -119,6 +124,12 @@ static PyObject *storage_get_read_only(PyObject *self, void *unused) {
   return storage == NULL ? raise_closed("storage") : PyBool_FromLong(tenon_storage_is_read_only(storage));
 }
 
+static PyObject *storage_get_device_numbers(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_storage *storage = ((StorageObject *)self)->storage;
+  return storage == NULL ? raise_closed("storage") : device_of(storage);
+}
+
 static PyMethodDef storage_methods[] = {
     {"close", storage_close, METH_NOARGS, "Give this reference back; views that are out stay valid. Again: nothing."},
     {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
@@ -133,6 +144,7 @@ static PyGetSetDef storage_getset[] = {
     {"nbytes", storage_get_nbytes, NULL, "The size in bytes.", NULL},
     {"id", storage_get_id, NULL, "A number never given to another storage of this process.", NULL},
     {"read_only", storage_get_read_only, NULL, "Whether this process must not write to the bytes.", NULL},
+    {"_device_numbers", storage_get_device_numbers, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot storage_slots[] = {{Py_tp_dealloc, storage_dealloc},

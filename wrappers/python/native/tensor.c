@@ -212,6 +212,12 @@ static PyObject *tensor_get_address(PyObject *self, void *unused) {
   return tensor == NULL ? raise_closed("tensor") : PyLong_FromVoidPtr((void *)(uintptr_t)tenon_tensor_data(tensor));
 }
 
+static PyObject *tensor_get_device_numbers(PyObject *self, void *unused) {
+  (void)unused;
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  return tensor == NULL ? raise_closed("tensor") : device_of(tenon_tensor_storage(tensor));
+}
+
 static PyObject *tensor_storage_as(PyObject *self, PyObject *type) {
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   if (tensor == NULL) return raise_closed("tensor");
@@ -242,6 +248,7 @@ static PyGetSetDef tensor_getset[] = {
     {"_flags", tensor_get_flags, NULL, NULL, NULL},
     {"_dtype_number", tensor_get_dtype_number, NULL, NULL, NULL},
     {"_address", tensor_get_address, NULL, NULL, NULL},
+    {"_device_numbers", tensor_get_device_numbers, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},

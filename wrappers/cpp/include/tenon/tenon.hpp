@@ -28,6 +28,7 @@
 
 #include <tenon/cpp/archive.hpp>
 #include <tenon/cpp/arena.hpp>
+#include <tenon/cpp/by_cuda.hpp>
 #include <tenon/cpp/by_fd.hpp>
 #include <tenon/cpp/by_filename.hpp>
 #include <tenon/cpp/connection.hpp>

@@ -12,6 +12,7 @@ from tenon import _mp_hook
 from tenon._native import __version__
 from tenon.archive import ExportReport, ImportReport, export_module, import_module
 from tenon.arena import Arena, ArenaStats
+from tenon.by_cuda import CudaHandle, cuda_available, cuda_collect, open_cuda, release_cuda_counter, require_cuda
 from tenon.by_fd import FdHandle, open_fd
 from tenon.by_filename import (
     Filename,
@@ -64,6 +65,7 @@ __all__ = [
     "Cancelled",
     "Connection",
     "Corrupt",
+    "CudaHandle",
     "Descriptor",
     "Device",
     "Enum",
@@ -104,6 +106,8 @@ __all__ = [
     "WeakRef",
     "WouldBlock",
     "__version__",
+    "cuda_available",
+    "cuda_collect",
     "empty",
     "export_module",
     "filename_decref",
@@ -117,10 +121,13 @@ __all__ = [
     "lease_poll",
     "lease_use_no_thread",
     "manager_start",
+    "open_cuda",
     "open_descriptor",
     "open_fd",
     "open_filename",
     "pair",
+    "release_cuda_counter",
+    "require_cuda",
     "stats",
     "sweep",
     "trim",

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     Mode = Literal["shared", "lender_writes", "frozen"]
     Access = Literal["auto", "read_only", "writable"]
+    CudaForm = Literal["A", "B", "C", "D", "E"]
+    CudaTransport = Literal["auto", "none", "ipc"]
 
 MODES: dict[str, int] = {
     "shared": lib.TENON_MODE_SHARED,
@@ -24,6 +26,18 @@ ACCESSES: dict[str, int] = {
     "writable": lib.TENON_ACCESS_WRITABLE,
 }
 ACCESS_NAMES = {number: name for name, number in ACCESSES.items()}
+
+CUDA_FORMS: dict[str, int] = {letter: getattr(lib, f"TENON_CUDA_FORM_{letter}") for letter in "ABCDE"}
+CUDA_TRANSPORT_NAMES: dict[int, str] = {lib.TENON_CUDA_NO_MEMORY: "none", lib.TENON_CUDA_IPC: "ipc"}
+
+# As DLPack counts device types.
+CPU = 1
+CUDA = 2
+
+
+def device_name(numbers: tuple[int, int]) -> str:
+    """ "cpu", or "cuda:0" and so on."""
+    return "cpu" if numbers[0] == CPU else f"cuda:{numbers[1]}"
 
 
 def number_of(table: dict[str, int], word: str, what: str) -> int:

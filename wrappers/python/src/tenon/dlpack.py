@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from tenon.error import Unsupported, make
+from tenon._options import CPU, CUDA
+from tenon.by_cuda import producer_stream
+from tenon.error import InvalidArgument, Unsupported, make
 from tenon.tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CPU = 1
+    from tenon.by_cuda import Stream
+
 MAX_VERSION = (1, 3)
 
 
-def from_dlpack(source: Any) -> Tensor:
-    """Take a tensor from another framework, without a copy. Its storage is private: copy it with clone to lend it."""
+def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
+    """Take a tensor from another framework, without a copy. Its storage is private: copy it with clone to lend it.
+
+    One on a CUDA device stays there, and its storage can be lent with share_cuda. stream: in which it will be used next; the framework
+    makes that one wait for its own work.
+    """
     device = source.__dlpack_device__()
-    if int(device[0]) != CPU:
-        raise make(Unsupported, f"the tensor lies on DLPack device {int(device[0])}:{int(device[1])}; only the CPU is supported")
+    kind = int(device[0])
+    if kind not in (CPU, CUDA):
+        raise make(Unsupported, f"the tensor lies on DLPack device {kind}:{int(device[1])}; only the CPU and CUDA are supported")
+    if kind == CPU and stream is not None:
+        raise make(InvalidArgument, "a stream is given, and the tensor lies on the CPU", option="stream")
+    more = {} if kind == CPU else {"stream": producer_stream(stream)}
     try:
-        capsule = source.__dlpack__(max_version=MAX_VERSION)
+        capsule = source.__dlpack__(max_version=MAX_VERSION, **more)
     except TypeError:
         # A framework from before DLPack 1.0.
-        capsule = source.__dlpack__()
+        capsule = source.__dlpack__(**more)
     return Tensor._from_dlpack(capsule)

@@ -23,7 +23,8 @@ class TenonError(Exception):
     details: dict[str, str]
     """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "uid", "field", "option"; of a full
     arena also "live", "lent", "free" and "holders"; of a value that does not fit its type "where", "wanted" and "found"; of code "file",
-    "line", "column" and "excerpt", which is the line with carets below it and stands in str() too; of archives "record" and "offset"."""
+    "line", "column" and "excerpt", which is the line with carets below it and stands in str() too; of archives "record" and "offset"; of
+    CUDA's driver "cuda_error", "cuda_error_name" and "driver_version"."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TenonError:
         self: TenonError = super().__new__(cls, *args, **kwargs)
@@ -112,7 +113,7 @@ _KINDS: dict[int, tuple[type[TenonError], int]] = {
     lib.TENON_INTERNAL: (Internal, 0),
 }
 
-_MEMORY_LIMITS = frozenset({"memory", "MemAvailable", "RLIMIT_AS", "RLIMIT_DATA", "address space"})
+_MEMORY_LIMITS = frozenset({"memory", "MemAvailable", "RLIMIT_AS", "RLIMIT_DATA", "address space", "device memory"})
 
 
 def _is_of_memory(details: dict[str, str]) -> bool:

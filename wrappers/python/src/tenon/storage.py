@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenon._managed import Closing
 from tenon._native import ffi, lib
 from tenon._native_ext import StorageBase
-from tenon._options import MODE_NAMES, MODES, number_of, unsigned
+from tenon._options import MODE_NAMES, MODES, device_name, number_of, unsigned
 from tenon.error import call
 
 TYPE_CHECKING = False
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from tenon._options import Access, Mode
+    from tenon._options import Access, CudaForm, Mode
     from tenon.arena import Arena
+    from tenon.by_cuda import CudaHandle, Stream
     from tenon.by_fd import FdHandle
     from tenon.by_filename import Filename, FilenameHandle, Path
     from tenon.wait import Cancel
@@ -34,7 +35,7 @@ def _flags(isolated: bool, private: bool, zeroed: bool) -> int:
 
 
 class Storage(Closing, StorageBase):
-    """Counted, contiguous bytes. memoryview(storage) and storage.data are its bytes, without a copy."""
+    """Counted, contiguous bytes. memoryview(storage) and storage.data are its bytes, without a copy; they refuse those of a device."""
 
     __slots__ = ("__weakref__",)
 
@@ -114,6 +115,11 @@ class Storage(Closing, StorageBase):
     def data(self) -> memoryview:
         """The bytes; read-only if the storage is. The view keeps them alive."""
         return memoryview(self)
+
+    @property
+    def device(self) -> str:
+        """Where the bytes are: "cpu", or "cuda:0" and so on, in this process's numbering."""
+        return device_name(self._device_numbers)
 
     @property
     def mode(self) -> str:
@@ -202,6 +208,24 @@ class Storage(Closing, StorageBase):
             self, access, filename=filename, torch=torch, in_flight=in_flight, manager=manager, timeout=timeout, cancel=cancel
         )
 
+    def share_cuda(self, *, stream: Stream = None, form: CudaForm = "A", let_write: bool = False) -> CudaHandle:
+        """Lend a storage on a CUDA device to one receiver, who opens the handle once. No byte is copied.
+
+        What was given to stream until now is done before the receiver's work begins. form: the bytes of the memory handle, by the versions
+        of PyTorch that write them: "A" up to 2.4, which the later ones read too, "B" some builds of 2024, "C" 2.6, "D" 2.8, "E" 2.13. The
+        receiver can write the memory: a read-only storage is lent with let_write alone.
+        """
+        from tenon.by_cuda import share_cuda
+
+        return share_cuda(self, stream=stream, form=form, let_write=let_write)
+
+    def record_stream(self, stream: Stream = None) -> None:
+        """Say that work in that CUDA stream uses the bytes: what was given to it until the storage's last release comes before the memory
+        is given back. The stream must be there until then."""
+        from tenon.by_cuda import record_stream
+
+        record_stream(self, stream)
+
     def __len__(self) -> int:
         return self.nbytes
 
@@ -214,7 +238,9 @@ class Storage(Closing, StorageBase):
     def __repr__(self) -> str:
         if self.closed:
             return "<tenon.Storage, closed>"
-        place = self.mode if self.is_shared else "private"
+        place = self.device
+        if place == "cpu":
+            place = self.mode if self.is_shared else "private"
         return f"<tenon.Storage {self.id}: {self.nbytes} bytes, {place}{', read-only' if self.read_only else ''}>"
 
 

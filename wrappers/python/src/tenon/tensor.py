@@ -6,8 +6,9 @@ from tenon import _dtype, _strategy
 from tenon._managed import Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase, packed_nbytes
-from tenon._options import unsigned
+from tenon._options import CPU, CUDA, device_name, unsigned
 from tenon._shape import count_of, numbers, packed, pick
+from tenon.by_cuda import consumer_stream
 from tenon.storage import Storage
 
 TYPE_CHECKING = False
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 
     Index = SupportsIndex | slice | tuple[Any, ...] | None
 
+
+# numpy's letters for DLPack's type codes.
+_KINDS: dict[int, str] = {
+    lib.TENON_DTYPE_INT: "i",
+    lib.TENON_DTYPE_UINT: "u",
+    lib.TENON_DTYPE_FLOAT: "f",
+    lib.TENON_DTYPE_COMPLEX: "c",
+    lib.TENON_DTYPE_BOOL: "b",
+}
 
 # Of the payload of a named file, after its header.
 _NAMED_ALIGNMENT = 64
@@ -67,7 +77,8 @@ def _copied(
 class Tensor(Closing, TensorBase):
     """Strided elements over a storage; never changes its shape. A view is another tensor over the same storage.
 
-    numpy(), memoryview(), __dlpack__ and indexing give views without a copy; each keeps the storage alive by itself.
+    numpy(), memoryview(), __dlpack__ and indexing give views without a copy; each keeps the storage alive by itself. What reads the
+    elements here refuses those on a device; __dlpack__ and __cuda_array_interface__ give them to who can.
     """
 
     __slots__ = ("__weakref__",)
@@ -103,6 +114,11 @@ class Tensor(Closing, TensorBase):
     def storage(self) -> Storage:
         """The storage under the tensor, with a reference of its own."""
         return self._storage_as(Storage)
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: "cpu", or "cuda:0" and so on, in this process's numbering."""
+        return device_name(self._device_numbers)
 
     @property
     def requires_grad(self) -> bool:
@@ -220,8 +236,28 @@ class Tensor(Closing, TensorBase):
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """For Numba, CuPy and others, version 3; only a tensor on a CUDA device has it, and only if numpy knows its dtype.
+
+        The consumer is told to wait for the default stream. A tensor that was opened with another stream is ordered in that one alone.
+        """
+        device, number = self._device_numbers, self._dtype_number
+        kind = _KINDS.get(number & 0xFF)
+        if device[0] != CUDA or kind is None or number >> 16 != 1 or self.is_conj or self.is_neg:
+            raise AttributeError(f"a tensor of {self.dtype} on {device_name(device)} has no __cuda_array_interface__")
+        size = self.itemsize
+        return {
+            "shape": self.shape,
+            "strides": None if self.is_contiguous else tuple(step * size for step in self.strides),
+            "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
+            "data": (self._address if self.numel else 0, self.read_only),
+            "version": 3,
+            "stream": 1,
+        }
+
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return self._device_numbers
 
     def __dlpack__(
         self,
@@ -231,8 +267,16 @@ class Tensor(Closing, TensorBase):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != (1, 0):
-            raise BufferError(f"the tensor lies on the CPU, not on DLPack device {dl_device}")
+        """As the array API standard has it. stream, for CUDA: None or 1 the default one, 2 that of the calling thread, above 2 a pointer,
+        -1 none.
+
+        A tensor has no stream of its own, so the consumer's is not made to wait for anything: the bytes are ordered in the stream in which
+        they were opened or written, and whoever reads them in another one orders the two. The storage counts as used in the consumer's.
+        """
+        device = self._device_numbers
+        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != device:
+            where = "the CPU" if device[0] == CPU else f"CUDA device {device[1]}"
+            raise BufferError(f"the tensor lies on {where}, not on DLPack device {dl_device}")
         versioned = max_version is not None and max_version[0] >= 1
         if copy:
             return self.clone(private=True)._to_dlpack(versioned, True)
@@ -240,6 +284,10 @@ class Tensor(Closing, TensorBase):
             raise BufferError(
                 "the tensor is read-only, and DLPack before version 1.0 cannot say so: ask with max_version=(1, 0), or with copy=True"
             )
+        if device[0] == CUDA:
+            used = consumer_stream(stream)
+            if used >= 0:
+                self.storage.record_stream(used)
         return self._to_dlpack(versioned, False)
 
     def tobytes(self) -> bytes:
@@ -298,7 +346,8 @@ class Tensor(Closing, TensorBase):
             parts.append(f"strides={self.strides}")
         if self.offset:
             parts.append(f"offset={self.offset}")
-        parts.append(f"{storage.mode if storage.is_shared else 'private'}")
+        where = self.device
+        parts.append(where if where != "cpu" else storage.mode if storage.is_shared else "private")
         if self.read_only:
             parts.append("read-only")
         return f"<tenon.Tensor {', '.join(parts)}>"

@@ -8,8 +8,10 @@ from tenon import _dtype
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import lib
+from tenon._options import CPU
 from tenon.by_fd import FdHandle, open_fd
 from tenon.by_filename import FilenameHandle, filename_decref, open_filename
+from tenon.dlpack import from_dlpack
 from tenon.error import InvalidArgument, PermissionDenied, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
@@ -41,6 +43,9 @@ def _over_memory(tensor: Tensor) -> Any:
     dtype = _torch_dtype(tensor.dtype)
     if any(step < 0 for step in tensor.strides):
         raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+    if tensor._device_numbers[0] != CPU:
+        # PyTorch takes no device pointer but by DLPack, and names its current stream there.
+        return torch.from_dlpack(tensor)
     if not tensor.numel:
         return torch.empty(tensor.shape, dtype=dtype)
     data = tensor.storage.data
@@ -81,6 +86,8 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
 
     PyTorch has no read-only tensors and is killed (SIGSEGV) at the first write to read-only memory, so of a read-only tensor
     "error" raises, "cow" gives private memory that is copied page by page where it is written, and "unsafe" gives the bytes as they are.
+
+    A tensor on a CUDA device goes by DLPack, without "cow"; order PyTorch's current stream after that in which it was opened.
     """
     if writable not in ("error", _COW, _UNSAFE):
         raise ValueError(f'writable {writable!r} is not one of "error", "cow", "unsafe"')
@@ -166,9 +173,13 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
     Without a copy: PyTorch's own fd, or its name under its strategy "file_system", is opened, and the bytes live as long as either side
     needs them. Their size is not sealed. A tensor in private memory is refused unless share moves it into PyTorch's shared memory in place,
     or copy puts a copy into memory of Tenon's own.
+
+    A tensor on a CUDA device is taken by DLPack, with neither share nor copy: device memory can be lent as it is (Storage.share_cuda).
     """
-    if tensor.device.type != "cpu" or str(tensor.layout) != "torch.strided":
-        raise make(Unsupported, f"a tensor on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU")
+    if tensor.device.type not in ("cpu", "cuda") or str(tensor.layout) != "torch.strided":
+        raise make(
+            Unsupported, f"a tensor on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU and on CUDA devices"
+        )
     number = _dtype.number_of(tensor.dtype)
     flags = 0
     if tensor.requires_grad:
@@ -180,6 +191,15 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
     if tensor.is_neg():
         flags |= lib.TENON_TENSOR_NEG
     tensor = tensor.detach()
+    if tensor.device.type == "cuda":
+        if share or copy:
+            raise make(
+                Unsupported, f"a tensor on {tensor.device}: device memory is neither moved nor copied", option="share" if share else "copy"
+            )
+        import torch
+
+        taken = from_dlpack(tensor, stream=torch.cuda.current_stream(tensor.device))
+        return Tensor._new(taken.storage, number, taken.shape, taken.strides, taken.offset, flags)
     if copy:
         import torch
 

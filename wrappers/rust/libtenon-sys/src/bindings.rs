@@ -537,10 +537,14 @@ pub struct tenon_tensor_view {
     pub flags: u32,
     ///as tenon_tensor_is_contiguous
     pub is_contiguous: i32,
+    ///as tenon_storage_device: whose address `data` is
+    pub device: tenon_device,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of tenon_tensor_view"][::core::mem::size_of::<tenon_tensor_view>() - 96usize];
+    [
+        "Size of tenon_tensor_view",
+    ][::core::mem::size_of::<tenon_tensor_view>() - 104usize];
     [
         "Alignment of tenon_tensor_view",
     ][::core::mem::align_of::<tenon_tensor_view>() - 8usize];
@@ -586,6 +590,9 @@ const _: () = {
     [
         "Offset of field: tenon_tensor_view::is_contiguous",
     ][::core::mem::offset_of!(tenon_tensor_view, is_contiguous) - 92usize];
+    [
+        "Offset of field: tenon_tensor_view::device",
+    ][::core::mem::offset_of!(tenon_tensor_view, device) - 96usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1139,30 +1146,173 @@ const _: () = {
         "Offset of field: tenon_import_report::without_crc",
     ][::core::mem::offset_of!(tenon_import_report, without_crc) - 72usize];
 };
+///By which way a handle leads to the memory.
+pub type tenon_cuda_transport = u32;
+///of an empty storage
+pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_23 = 0;
+///cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
+pub const TENON_CUDA_IPC: _bindgen_ty_23 = 1;
+pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+///The bytes of the memory handle, by the versions of PyTorch that write them. All are read.
+pub type tenon_cuda_form = u32;
+///up to 2.4; every later one reads it too, but for some builds of mid-2024
+pub const TENON_CUDA_FORM_A: _bindgen_ty_24 = 0;
+///those builds
+pub const TENON_CUDA_FORM_B: _bindgen_ty_24 = 1;
+///2.6, 2.7
+pub const TENON_CUDA_FORM_C: _bindgen_ty_24 = 2;
+///2.8 to 2.12
+pub const TENON_CUDA_FORM_D: _bindgen_ty_24 = 3;
+///2.13 and later
+pub const TENON_CUDA_FORM_E: _bindgen_ty_24 = 4;
+pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+///open: options.device is the device, whatever the handle says
+pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_25 = 1;
+///share: a read-only storage, too, though its receiver can write it
+pub const TENON_CUDA_LET_WRITE: _bindgen_ty_25 = 2;
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+///How device memory is lent and opened. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_options {
+    ///sizeof(tenon_cuda_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE
+    pub flags: u32,
+    ///share: TENON_CUDA_FORM_*
+    pub form: tenon_cuda_form,
+    ///open, with TENON_CUDA_ON_DEVICE: ordinal in this process's numbering
+    pub device: i32,
+    ///0
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_options",
+    ][::core::mem::size_of::<tenon_cuda_options>() - 24usize];
+    [
+        "Alignment of tenon_cuda_options",
+    ][::core::mem::align_of::<tenon_cuda_options>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_options::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_options::flags",
+    ][::core::mem::offset_of!(tenon_cuda_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_cuda_options::form",
+    ][::core::mem::offset_of!(tenon_cuda_options, form) - 12usize];
+    [
+        "Offset of field: tenon_cuda_options::device",
+    ][::core::mem::offset_of!(tenon_cuda_options, device) - 16usize];
+    [
+        "Offset of field: tenon_cuda_options::reserved",
+    ][::core::mem::offset_of!(tenon_cuda_options, reserved) - 20usize];
+};
+///How to reach device memory: the eight items of PyTorch's tuple (its order in brackets), and what it lacks.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_handle {
+    ///sizeof(tenon_cuda_handle), set by the caller, also for output
+    pub struct_size: usize,
+    ///TENON_CUDA_*; on input not looked at: the memory handle says it
+    pub transport: tenon_cuda_transport,
+    ///[0] ordinal in the sender's numbering
+    pub device: i32,
+    ///of the device, which wins over the ordinal; all 0: not known, as in PyTorch's tuple
+    pub uuid: [u8; 16usize],
+    ///[2] bytes of the storage
+    pub nbytes: u64,
+    ///[3] bytes from where the memory handle leads
+    pub offset: u64,
+    ///[5] index of the counter in its file
+    pub slot: u64,
+    ///[7] 1: the bytes are good once the event has passed; 0: they are already
+    pub event_required: u32,
+    ///bytes that are used of `memory`; 0: an empty storage
+    pub memory_nbytes: u32,
+    ///input: borrowed, `memory_nbytes` of them, instead of `memory`; NULL on output
+    pub long_memory: *const u8,
+    ///[1] the memory handle
+    pub memory: [u8; 128usize],
+    ///[6] the event's handle
+    pub event: [u8; 64usize],
+    ///[4] name of the counter's file; "" for an empty storage
+    pub counter: [::core::ffi::c_char; 256usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_handle",
+    ][::core::mem::size_of::<tenon_cuda_handle>() - 520usize];
+    [
+        "Alignment of tenon_cuda_handle",
+    ][::core::mem::align_of::<tenon_cuda_handle>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_handle::transport",
+    ][::core::mem::offset_of!(tenon_cuda_handle, transport) - 8usize];
+    [
+        "Offset of field: tenon_cuda_handle::device",
+    ][::core::mem::offset_of!(tenon_cuda_handle, device) - 12usize];
+    [
+        "Offset of field: tenon_cuda_handle::uuid",
+    ][::core::mem::offset_of!(tenon_cuda_handle, uuid) - 16usize];
+    [
+        "Offset of field: tenon_cuda_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_cuda_handle, nbytes) - 32usize];
+    [
+        "Offset of field: tenon_cuda_handle::offset",
+    ][::core::mem::offset_of!(tenon_cuda_handle, offset) - 40usize];
+    [
+        "Offset of field: tenon_cuda_handle::slot",
+    ][::core::mem::offset_of!(tenon_cuda_handle, slot) - 48usize];
+    [
+        "Offset of field: tenon_cuda_handle::event_required",
+    ][::core::mem::offset_of!(tenon_cuda_handle, event_required) - 56usize];
+    [
+        "Offset of field: tenon_cuda_handle::memory_nbytes",
+    ][::core::mem::offset_of!(tenon_cuda_handle, memory_nbytes) - 60usize];
+    [
+        "Offset of field: tenon_cuda_handle::long_memory",
+    ][::core::mem::offset_of!(tenon_cuda_handle, long_memory) - 64usize];
+    [
+        "Offset of field: tenon_cuda_handle::memory",
+    ][::core::mem::offset_of!(tenon_cuda_handle, memory) - 72usize];
+    [
+        "Offset of field: tenon_cuda_handle::event",
+    ][::core::mem::offset_of!(tenon_cuda_handle, event) - 200usize];
+    [
+        "Offset of field: tenon_cuda_handle::counter",
+    ][::core::mem::offset_of!(tenon_cuda_handle, counter) - 264usize];
+};
 ///What a handle allows, or an opener asks for.
 pub type tenon_access = u32;
 ///share: what the mode gives; open: what the handle gives
-pub const TENON_ACCESS_AUTO: _bindgen_ty_23 = 0;
+pub const TENON_ACCESS_AUTO: _bindgen_ty_26 = 0;
 ///share: the kernel must enforce it, so TENON_MODE_SHARED is refused; open: map to read
-pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_23 = 1;
+pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_26 = 1;
 ///both sides write; TENON_MODE_SHARED only
-pub const TENON_ACCESS_WRITABLE: _bindgen_ty_23 = 2;
-pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+pub const TENON_ACCESS_WRITABLE: _bindgen_ty_26 = 2;
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
 ///writes stay in this process; pages not written yet still show the lender's later writes
-pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_24 = 1;
+pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_27 = 1;
 ///copy the bytes now: a snapshot, in private memory
-pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_24 = 2;
+pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_27 = 2;
 ///the fd is the library's once the call succeeds; on failure it stays the caller's
-pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_24 = 4;
+pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_27 = 4;
 ///take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
-pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_24 = 8;
+pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_27 = 8;
 ///tenon_open_filename: take a name that belongs to another user
-pub const TENON_OPEN_OTHER_USER: _bindgen_ty_24 = 16;
+pub const TENON_OPEN_OTHER_USER: _bindgen_ty_27 = 16;
 ///tenon_open_filename: do not tell the manager that the handle names
-pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_24 = 32;
+pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_27 = 32;
 ///tenon_open_filename: a message was received, so also do what tenon_filename_decref does
-pub const TENON_OPEN_DECREF: _bindgen_ty_24 = 64;
-pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+pub const TENON_OPEN_DECREF: _bindgen_ty_27 = 64;
+pub type _bindgen_ty_27 = ::core::ffi::c_uint;
 ///How to reach a storage by fd. The fd carries the bytes; offset and sizes say where. Everything in bytes.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1264,12 +1414,12 @@ const _: () = {
     ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
 };
 ///share: PyTorch must be able to open it, so a manager is asked to guard the name
-pub const TENON_FILENAME_TORCH: _bindgen_ty_25 = 1;
+pub const TENON_FILENAME_TORCH: _bindgen_ty_28 = 1;
 ///share: also do what tenon_filename_incref does
-pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_25 = 2;
+pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_28 = 2;
 ///the members of options.group may open it too
-pub const TENON_FILENAME_GROUP: _bindgen_ty_25 = 4;
-pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+pub const TENON_FILENAME_GROUP: _bindgen_ty_28 = 4;
+pub type _bindgen_ty_28 = ::core::ffi::c_uint;
 ///How a name is made. NULL, where one is taken, means all zero. All strings are borrowed for the call.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1379,10 +1529,10 @@ const _: () = {
     ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
 };
 ///count, remove nothing
-pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_26 = 1;
+pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_29 = 1;
 ///also remove PyTorch's own dead files (name torch_PID_…, nobody holds it, its maker is gone)
-pub const TENON_SWEEP_TORCH: _bindgen_ty_26 = 2;
-pub type _bindgen_ty_26 = ::core::ffi::c_uint;
+pub const TENON_SWEEP_TORCH: _bindgen_ty_29 = 2;
+pub type _bindgen_ty_29 = ::core::ffi::c_uint;
 ///What to sweep. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1472,22 +1622,22 @@ pub struct tenon_message {
     _unused: [u8; 0],
 }
 ///bytes of the user's own in one message
-pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_27 = 65536;
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_30 = 65536;
 ///bytes of one tensor's name, without the NUL
-pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_27 = 4096;
-pub type _bindgen_ty_27 = ::core::ffi::c_uint;
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_30 = 4096;
+pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_connection {
     _unused: [u8; 0],
 }
 ///the socket is the library's once tenon_connection_new succeeds
-pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_28 = 1;
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_31 = 1;
 ///refuse a peer that is not of this process's (effective) user, or root
-pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_28 = 2;
+pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_31 = 2;
 ///the same, but the members of options.group are let in too
-pub const TENON_CONNECTION_GROUP: _bindgen_ty_28 = 4;
-pub type _bindgen_ty_28 = ::core::ffi::c_uint;
+pub const TENON_CONNECTION_GROUP: _bindgen_ty_31 = 4;
+pub type _bindgen_ty_31 = ::core::ffi::c_uint;
 ///Limits and options of one connection. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1588,8 +1738,8 @@ pub struct tenon_descriptor {
 }
 /**no fds travel: the opener fetches them from this process through /proc, so this
 process must live, and hold the descriptor, until then; same user and pid namespace*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_29 = 1;
-pub type _bindgen_ty_29 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_32 = 1;
+pub type _bindgen_ty_32 = ::core::ffi::c_uint;
 ///How a descriptor is made. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1754,7 +1904,8 @@ extern "C" {
  it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text); of a value that does not fit its type
  "where" (in the value), "wanted" and "found"; of text that does not parse "column" (from 1, in bytes), and "type" or "file", "line" and
  "excerpt"; of an archive "record" and "offset" (bytes), and "opcode" of a pickle in it; of a module "name" (what is taken or given
- twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together).
+ twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together); of CUDA's
+ driver "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040 is 11.4).
  @param[in] error  borrowed; NULL is allowed.
  @param[in] key    borrowed, NUL-terminated; NULL is allowed.
  @return borrowed from the error, valid until its release; NULL if it has no such detail.
@@ -1846,14 +1997,16 @@ extern "C" {
     pub fn tenon_storage_release(storage: *mut tenon_storage);
     /**The bytes, to read.
  @param[in] storage  borrowed; NULL is allowed.
- @return borrowed from the storage, valid until its last release; NULL for an empty storage and for NULL.
+ @return borrowed from the storage, valid until its last release; NULL for an empty storage and for NULL. Of a storage on a CUDA device it
+         is an address of the device's, which only work there may follow (tenon_storage_device tells).
  @since 0.1. Any thread.*/
     pub fn tenon_storage_data(
         storage: *const tenon_storage,
     ) -> *const ::core::ffi::c_void;
     /**The bytes, to write.
  @param[in]  storage  borrowed.
- @param[out] out      borrowed from the storage, valid until its last release; NULL for an empty one; untouched on failure.
+ @param[out] out      borrowed from the storage, valid until its last release; NULL for an empty one; untouched on failure. Of a device's
+                      storage as tenon_storage_data.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only; a TENON_MODE_FROZEN storage is filled with
          tenon_storage_write).
@@ -1870,7 +2023,7 @@ extern "C" {
     pub fn tenon_storage_nbytes(storage: *const tenon_storage) -> u64;
     /**The device that holds the bytes.
  @param[in] storage  borrowed; NULL is allowed.
- @return {1, 0} for the CPU, which is all there is so far; {0, 0} for NULL.
+ @return {1, 0} for the CPU, {2, N} for CUDA device N in this process's numbering; {0, 0} for NULL.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_device(storage: *const tenon_storage) -> tenon_device;
     /**The mode: the one chosen at birth, or, for an opened storage, the one that the segment's seals enforce.
@@ -1887,7 +2040,8 @@ extern "C" {
     ) -> ::core::ffi::c_int;
     /**Whether the bytes lie in memory that can be lent.
  @param[in] storage  borrowed; NULL is allowed.
- @return 1 for shared memory and for an empty storage that is not private, else 0.
+ @return 1 for shared memory, for a device's (some of which tenon_share_cuda refuses all the same), and for an empty storage that is not
+         private; else 0.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_is_shared(storage: *const tenon_storage) -> ::core::ffi::c_int;
     /**Whether the kernel holds the size of the segment, so that reading can never meet SIGBUS because somebody cut it short.
@@ -1921,7 +2075,8 @@ extern "C" {
  @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
  @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO,
+         TENON_UNSUPPORTED (a device's storage: what is given to its streams copies there).
          After a failure some of the bytes may have been written.
  @since 0.1. Any thread; who orders the writes is the callers' affair.*/
     pub fn tenon_storage_write(
@@ -1938,7 +2093,7 @@ extern "C" {
  @param[out] data     the caller's, at least nbytes bytes; may be NULL if nbytes is 0.
  @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO, TENON_UNSUPPORTED (a device's storage).
          After a failure some of the bytes at `data` may have been written.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_read(
@@ -2167,12 +2322,13 @@ extern "C" {
     pub fn tenon_tensor_storage(tensor: *const tenon_tensor) -> *mut tenon_storage;
     /**The element with index 0, 0, …, to read.
  @param[in] tensor  borrowed; NULL is allowed.
- @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage.
+ @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage. Of a storage on a
+         CUDA device it is an address of the device's, as tenon_storage_data says.
  @since 0.1. Any thread.*/
     pub fn tenon_tensor_data(tensor: *const tenon_tensor) -> *const ::core::ffi::c_void;
     /**The element with index 0, 0, …, to write.
  @param[in]  tensor  borrowed.
- @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure.
+ @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure. As tenon_tensor_data.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
  @since 0.1. Any thread; who orders the writes is the callers' affair.*/
@@ -3168,6 +3324,86 @@ extern "C" {
         out: *mut *mut tenon_name_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Tell whether this process can use CUDA, and if not, why. The library is one for machines with and without a GPU: it looks for NVIDIA's
+ driver (11.4 or newer) when a function of this header is called first, starts it (cuInit) and counts its devices, which can take a
+ tenth of a second and more. No context is made, and no memory of a device is taken. What came of it is kept until the process ends:
+ later calls cost next to nothing, and a driver that was installed meanwhile is not seen.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_UNSUPPORTED: the library was built without CUDA, there is no driver or an older one (details "path",
+         "driver_version"), it has no device or refused to start (details "cuda_error", "cuda_error_name"), or this process is a child
+         of fork of one that had started it. TENON_RESOURCE_EXHAUSTED: no memory to ask.
+ @since 0.1. Any thread; others that ask meanwhile wait for the first. Fork: the driver does not work in a child of a process that had
+        started it, and Tenon does not call it there. A child of a process that never used CUDA may start it for itself.*/
+    pub fn tenon_cuda_available(err: *mut *mut tenon_error) -> tenon_status;
+    /**Lend a storage on a CUDA device. No byte is copied. What was given to `stream` until now is done before work of the receiver's begins: by
+ an interprocess event, or, when 1,000 of them are on the way or the device has none, by waiting for the stream here.
+ @param[in]     storage  borrowed.
+ @param[in]     stream   in which the bytes were written; borrowed for the call.
+ @param[in]     options  borrowed; NULL: defaults.
+ @param[in,out] out      out->struct_size set by the caller, the rest is filled in; nothing in it needs to be freed; untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device; an unknown form), TENON_PERMISSION (a read-only storage, without
+         TENON_CUDA_LET_WRITE), TENON_UNSUPPORTED (no CUDA; memory that came from
+         another process; memory without such a handle: managed, of a pool, mapped piece by piece; MIG), TENON_RESOURCE_EXHAUSTED, others
+         as the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is lent.
+ @since 0.1. Any thread.*/
+    pub fn tenon_share_cuda(
+        storage: *mut tenon_storage,
+        stream: *mut ::core::ffi::c_void,
+        options: *const tenon_cuda_options,
+        out: *mut tenon_cuda_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Open device memory that Tenon or PyTorch lends. All handles of one allocation are opened once, and closed with the last storage. Bytes
+ that this process holds already give the same storage with one reference more, and in the process that sent it a handle gives the memory
+ itself. What is given to `stream` from now on waits for the sender's work, on the device; the storage counts as used in that stream.
+ @param[in]  handle   borrowed.
+ @param[in]  stream   in which the bytes will be used; borrowed until the storage's last release: destroy it after that.
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[out] out      new reference, release with tenon_storage_release: its last release, once the streams have passed, gives the memory
+                      back to the sender; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a handle that the driver does not know, a range outside of the allocation),
+         TENON_CORRUPT, TENON_INCOMPATIBLE (a memory handle of a newer PyTorch; detail "version"), TENON_UNSUPPORTED (no CUDA; PyTorch's
+         expandable segments), TENON_NOT_FOUND (this process does not see the device of that UUID), TENON_RESOURCE_EXHAUSTED, others as
+         the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is open, and the handle is as good as before.
+ @since 0.1. Any thread.*/
+    pub fn tenon_open_cuda(
+        handle: *const tenon_cuda_handle,
+        stream: *mut ::core::ffi::c_void,
+        options: *const tenon_cuda_options,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take a message back that will not be opened, on its receiver's side: what opening and releasing it would do to its counter. Needs no
+ CUDA.
+ @param[in] counter  borrowed; tenon_cuda_handle.counter.
+ @param[in] slot     tenon_cuda_handle.slot.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, also if the file is gone with its sender; TENON_INVALID_ARGUMENT (no name in /dev/shm, a slot beyond the file),
+         TENON_CORRUPT (no counter file, or it was taken back before), TENON_PERMISSION.
+ @since 0.1. Any thread.*/
+    pub fn tenon_release_cuda_counter(
+        counter: *const ::core::ffi::c_char,
+        slot: u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Say that work in that stream uses a storage: what was given to it until the storage's last release has passed before the memory is given
+ back. The host does not wait for it.
+ @param[in]  storage  borrowed; on a CUDA device.
+ @param[in]  stream   borrowed until the storage's last release: destroy it after that.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_record_stream(
+        storage: *mut tenon_storage,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream.
+ @return how many storages' memory waits on.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_collect() -> u64;
     /**Lend a storage: get an fd, an offset and a size that another process can open. No byte is copied or moved. The block is
  not used for another storage after its release, because nobody tells this process when the borrower is done; the
  memory goes back to the system with its segment. Who is lent one storage of a segment can read all of that segment (and
@@ -3565,14 +3801,15 @@ extern "C" {
         out: *mut *mut tenon_message,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take a tensor from another framework, without a copy. Its storage is private (it cannot be lent); the read-only flag is
- honoured. CPU only.
+    /**Take a tensor from another framework, without a copy. The read-only flag is honoured. On the CPU its storage is private: it cannot be
+ lent. On a CUDA device it can (tenon/by_cuda.h), and then the deleter waits for whoever it was lent to and for the streams that use it;
+ what wrote it must be done, or in a stream that is named when it is lent.
  @param[in]  managed  consumed on success: its deleter is called once, when the last reference to the storage goes, on
                       the thread that released it. On failure it stays the caller's, who calls the deleter.
  @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_INCOMPATIBLE (another major version: nothing of it was read),
-         TENON_UNSUPPORTED (another device, an opaque dtype), TENON_RESOURCE_EXHAUSTED.
+         TENON_UNSUPPORTED (another device, no CUDA, an opaque dtype), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread.*/
     pub fn tenon_tensor_from_dlpack(
         managed: *mut DLManagedTensorVersioned,

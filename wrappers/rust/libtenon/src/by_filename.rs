@@ -2,9 +2,8 @@
 //! and lives as long as somebody holds it, or a socket on which the lender hands out the sealed memory of a segment. What a killed process
 //! leaves is removed by the next process that looks, and by [`sweep`].
 
-use std::ffi::{c_char, CStr, CString, OsStr};
+use std::ffi::{c_char, CString, OsStr};
 use std::mem::size_of;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use crate::by_fd::{Access, OpenOptions};
 use crate::error::{check, make, Error, ErrorKind, Result};
 use crate::storage::{Storage, StorageMut};
 use crate::sys;
+use crate::text::{c_string, put, taken};
 use crate::wait::Wait;
 
 /// How a name is made. Without anything: in `/dev/shm`, `tenon-` and 128 unguessable bits, for this user alone.
@@ -338,30 +338,4 @@ fn optional(text: Option<&OsStr>, what: &str) -> Result<Option<CString>> {
 
 fn pointer(text: &Option<CString>) -> *const c_char {
     text.as_ref().map_or(ptr::null(), |text| text.as_ptr())
-}
-
-fn c_string(text: &OsStr, what: &str) -> Result<CString> {
-    CString::new(text.as_bytes()).map_err(|_| {
-        Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it")).with("path", text.to_string_lossy())
-    })
-}
-
-/// Into an array of C's, with its NUL.
-fn put<const N: usize>(array: &mut [c_char; N], text: &str, what: &str) -> Result<()> {
-    let bytes = c_string(OsStr::new(text), what)?.into_bytes_with_nul();
-    if bytes.len() > N {
-        let text = format!("{what} {text:?} has {} bytes, {} are the most", bytes.len() - 1, N - 1);
-        return Err(Error::new(ErrorKind::InvalidArgument, text));
-    }
-    for (to, from) in array.iter_mut().zip(bytes) {
-        *to = from as c_char;
-    }
-    Ok(())
-}
-
-/// Out of an array of C's, which has a NUL.
-fn taken<const N: usize>(array: &[c_char; N]) -> String {
-    debug_assert!(array.contains(&0));
-    // SAFETY: the library ends what it writes with NUL (by_filename.h), and blank ones are all NUL.
-    unsafe { CStr::from_ptr(array.as_ptr()) }.to_string_lossy().into_owned()
 }

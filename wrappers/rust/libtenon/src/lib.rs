@@ -5,6 +5,7 @@
 compile_error!("Tenon is for Linux");
 
 mod arena;
+mod by_cuda;
 mod by_fd;
 mod by_filename;
 mod cell;
@@ -42,6 +43,7 @@ mod weak;
 pub use tenon_sys as sys;
 
 pub use arena::{Arena, ArenaOptions, ArenaStats, Pages};
+pub use by_cuda::{cuda_available, cuda_collect, release_cuda_counter, CudaForm, CudaHandle, CudaOptions, CudaTransport};
 pub use by_fd::{Access, FdHandle, OpenOptions};
 pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
 pub use cell::{ReadCell, SharedCell};

@@ -82,7 +82,7 @@ impl Storage {
         Mode::from_raw(unsafe { sys::tenon_storage_mode(self.as_raw()) })
     }
 
-    /// The device in DLPack's numbers: (1, 0) is the CPU, which is all there is so far.
+    /// The device in DLPack's numbers: (1, 0) is the CPU, (2, N) CUDA device N.
     pub fn device(&self) -> (i32, i32) {
         // SAFETY: as in nbytes.
         let device = unsafe { sys::tenon_storage_device(self.as_raw()) };
@@ -140,7 +140,9 @@ impl Storage {
     }
 
     /// The bytes as a plain slice, if nobody can write to them any more; else [`ErrorKind::MayChange`](crate::ErrorKind::MayChange).
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if they are on a device.
     pub fn as_bytes(&self) -> Result<&[u8]> {
+        view::for_host(self.device())?;
         if !self.is_immutable() {
             return Err(view::may_change());
         }
@@ -148,12 +150,12 @@ impl Storage {
         Ok(unsafe { self.as_bytes_unguarded() })
     }
 
-    /// The bytes as a plain slice, whoever may write to them.
+    /// The bytes as a plain slice, whoever may write to them; empty if they are on a [`device`](Self::device).
     ///
     /// # Safety
     /// While the slice lives nobody writes to the bytes: no thread of this process, and no other process that has them.
     pub unsafe fn as_bytes_unguarded(&self) -> &[u8] {
-        let data = self.as_ptr();
+        let data = self.host_ptr();
         if data.is_null() {
             return &[];
         }
@@ -161,9 +163,9 @@ impl Storage {
         unsafe { std::slice::from_raw_parts(data, self.nbytes() as usize) }
     }
 
-    /// The bytes as cells, which can be read whoever writes to them.
+    /// The bytes as cells, which can be read whoever writes to them; none if they are on a [`device`](Self::device).
     pub fn cells(&self) -> &[ReadCell<u8>] {
-        let data = self.as_ptr();
+        let data = self.host_ptr();
         if data.is_null() {
             return &[];
         }
@@ -171,10 +173,19 @@ impl Storage {
         unsafe { std::slice::from_raw_parts(data.cast(), self.nbytes() as usize) }
     }
 
-    /// The address of the first byte, valid as long as a reference lives; NULL for an empty storage.
+    /// The address of the first byte, one of [`device`](Self::device), valid as long as a reference lives; NULL for an empty storage.
     pub fn as_ptr(&self) -> *const u8 {
         // SAFETY: as in nbytes.
         unsafe { sys::tenon_storage_data(self.as_raw()).cast() }
+    }
+
+    /// As as_ptr, and NULL for bytes of a device.
+    fn host_ptr(&self) -> *const u8 {
+        if view::for_host(self.device()).is_ok() {
+            self.as_ptr()
+        } else {
+            ptr::null()
+        }
     }
 
     /// The same storage to write to, or [`ErrorKind::Permission`](crate::ErrorKind::Permission) if it is read-only here.
@@ -279,9 +290,9 @@ impl StorageMut {
         write(self, offset, data)
     }
 
-    /// The bytes as cells, which can be read and written whoever else does so.
+    /// The bytes as cells, which can be read and written whoever else does so; none if they are on a [`device`](Storage::device).
     pub fn cells(&self) -> &[SharedCell<u8>] {
-        let data = self.as_mut_ptr();
+        let data = self.host_ptr().cast_mut();
         if data.is_null() {
             return &[];
         }
@@ -289,13 +300,13 @@ impl StorageMut {
         unsafe { std::slice::from_raw_parts(data.cast(), self.nbytes() as usize) }
     }
 
-    /// The bytes as a plain slice to write to.
+    /// The bytes as a plain slice to write to; empty if they are on a [`device`](Storage::device).
     ///
     /// # Safety
     /// While the slice lives nobody else reads or writes the bytes: no thread of this process, through any clone or tensor, and no other
     /// process that has them.
     pub unsafe fn as_bytes_mut_unguarded(&mut self) -> &mut [u8] {
-        let data = self.as_mut_ptr();
+        let data = self.host_ptr().cast_mut();
         if data.is_null() {
             return &mut [];
         }
@@ -303,7 +314,7 @@ impl StorageMut {
         unsafe { std::slice::from_raw_parts_mut(data, self.nbytes() as usize) }
     }
 
-    /// The address of the first byte, valid as long as a reference lives; NULL for an empty storage.
+    /// The address of the first byte, one of [`device`](Storage::device), valid as long as a reference lives; NULL for an empty storage.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.as_ptr().cast_mut()
     }

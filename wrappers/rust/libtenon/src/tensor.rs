@@ -122,6 +122,11 @@ impl Tensor {
         self.borrow_storage(Storage::is_read_only)
     }
 
+    /// The device in DLPack's numbers: (1, 0) is the CPU, (2, N) CUDA device N.
+    pub fn device(&self) -> (i32, i32) {
+        self.borrow_storage(Storage::device)
+    }
+
     /// The storage under it, with a reference of its own.
     pub fn storage(&self) -> Storage {
         self.borrow_storage(Storage::clone)
@@ -134,7 +139,8 @@ impl Tensor {
     }
 
     /// The elements as a plain slice, if nobody can write to them any more. Errors: [`ErrorKind::WrongElement`],
-    /// [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`], [`ErrorKind::MayChange`].
+    /// [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`], [`ErrorKind::Unsupported`] (they are on a device),
+    /// [`ErrorKind::MayChange`].
     pub fn as_slice<T: Element>(&self) -> Result<&[T]> {
         self.view().as_slice()
     }
@@ -299,7 +305,7 @@ impl TensorMut {
         StorageMut(self.storage())
     }
 
-    /// The address of the element with index 0, 0, …, valid as long as a reference lives; NULL over an empty storage.
+    /// The address of the element with index 0, 0, …, one of its device, valid as long as a reference lives; NULL over an empty storage.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.view().as_ptr().cast_mut()
     }

@@ -17,6 +17,33 @@ pub(crate) fn c_path(path: &Path) -> Result<CString> {
     CString::new(bytes).map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("the path {path:?} has a NUL in it")))
 }
 
+/// As c_text, with the text as the detail "path".
+pub(crate) fn c_string(text: &OsStr, what: &str) -> Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| {
+        Error::new(ErrorKind::InvalidArgument, format!("{what} {text:?} has a NUL in it")).with("path", text.to_string_lossy())
+    })
+}
+
+/// Into an array of C's, with its NUL.
+pub(crate) fn put<const N: usize>(array: &mut [c_char; N], text: &str, what: &str) -> Result<()> {
+    let bytes = c_string(OsStr::new(text), what)?.into_bytes_with_nul();
+    if bytes.len() > N {
+        let text = format!("{what} {text:?} has {} bytes, {} are the most", bytes.len() - 1, N - 1);
+        return Err(Error::new(ErrorKind::InvalidArgument, text));
+    }
+    for (to, from) in array.iter_mut().zip(bytes) {
+        *to = from as c_char;
+    }
+    Ok(())
+}
+
+/// Out of an array of C's, which has a NUL.
+pub(crate) fn taken<const N: usize>(array: &[c_char; N]) -> String {
+    debug_assert!(array.contains(&0));
+    // SAFETY: the library ends what it writes with NUL (tenon.h), and blank ones are all NUL.
+    unsafe { CStr::from_ptr(array.as_ptr()) }.to_string_lossy().into_owned()
+}
+
 /// Many names, and the array of them that C takes.
 pub(crate) struct Names {
     _texts: Vec<CString>,

@@ -16,6 +16,9 @@ use crate::storage::Storage;
 use crate::sys;
 use crate::tensor::Tensor;
 
+/// DLPack's number for the CPU.
+const CPU: i32 = 1;
+
 /// A tensor at a glance: name, shape, and where its bytes are. Borrows from the tensor or the message that it was asked of.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -99,7 +102,12 @@ impl<'a> TensorView<'a> {
         self.raw.data_mut.is_null() && !self.raw.data.is_null()
     }
 
-    /// The address of the element with index 0, 0, …; NULL over an empty storage.
+    /// The device in DLPack's numbers: (1, 0) is the CPU, (2, N) CUDA device N.
+    pub fn device(&self) -> (i32, i32) {
+        (self.raw.device.type_, self.raw.device.id)
+    }
+
+    /// The address of the element with index 0, 0, …, one of [`device`](Self::device); NULL over an empty storage.
     pub fn as_ptr(&self) -> *const u8 {
         self.raw.data.cast()
     }
@@ -110,8 +118,8 @@ impl<'a> TensorView<'a> {
         unsafe { Tensor::adopt(NonNull::new_unchecked(sys::tenon_tensor_retain(self.raw.tensor))) }
     }
 
-    /// The elements as a plain slice. Errors: [`ErrorKind::WrongElement`], [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`], and
-    /// [`ErrorKind::MayChange`] if somebody could still write to them: then there are [`cells`](Self::cells), copies
+    /// The elements as a plain slice. Errors: [`ErrorKind::WrongElement`], [`ErrorKind::NotContiguous`], [`ErrorKind::Misaligned`],
+    /// [`ErrorKind::Unsupported`] if they are on a device, and [`ErrorKind::MayChange`] if somebody could still write to them: then there are [`cells`](Self::cells), copies
     /// ([`Tensor::read_into`]), and [`as_slice_unguarded`](Self::as_slice_unguarded).
     pub fn as_slice<T: Element>(&self) -> Result<&'a [T]> {
         let (_, len) = self.checked::<T>()?;
@@ -182,6 +190,7 @@ impl<'a> TensorView<'a> {
         if self.raw.numel == 0 || data.is_null() {
             return Ok(NonNull::dangling().as_ptr());
         }
+        for_host(self.device())?;
         if data as usize % align_of::<T>() != 0 {
             let text = format!("the elements begin at {data:p}, which is not aligned to the {} bytes of {}", align_of::<T>(), T::DTYPE);
             return Err(Error::new(ErrorKind::Misaligned, text));
@@ -214,6 +223,15 @@ pub(crate) unsafe fn numbers<'a>(data: *const i64, ndim: i32) -> &'a [i64] {
     unsafe { std::slice::from_raw_parts(data, ndim as usize) }
 }
 
+/// An address of a device is none for a slice.
+pub(crate) fn for_host(device: (i32, i32)) -> Result<()> {
+    if device.0 == CPU {
+        return Ok(());
+    }
+    let text = format!("the bytes are on device {device:?}, not the CPU's: only work of that device reads and writes them");
+    Err(Error::new(ErrorKind::Unsupported, text))
+}
+
 /// Why there is no plain slice of memory that is not immutable.
 pub(crate) fn may_change() -> Error {
     Error::new(ErrorKind::MayChange, "the bytes are not frozen, so others could write to them under a plain slice")
@@ -236,6 +254,7 @@ mod tests {
             dtype: T::DTYPE.raw(),
             ndim: sizes.len() as i32,
             is_contiguous: i32::from(strides.last().map_or(true, |stride| *stride == 1)),
+            device: sys::tenon_device { type_: CPU, id: 0 },
             ..TensorView::blank()
         };
         // SAFETY: the tests keep what it points to, and ask for no tensor.

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 
@@ -45,15 +44,6 @@ struct FilenameHandle {
 };
 
 namespace detail {
-
-template <std::size_t kRoom>
-Result<void> put(const std::string& text, char (&room)[kRoom], const char* what) {
-  if (!is_c_text(text)) return has_nul(what);
-  if (text.size() >= kRoom)
-    return wrong(std::string(what) + " has " + std::to_string(text.size()) + " bytes, " + std::to_string(kRoom - 1) + " are the most");
-  std::memcpy(room, text.c_str(), text.size() + 1);
-  return {};
-}
 
 inline Result<tenon_filename_handle> c_handle(const FilenameHandle& handle) {
   tenon_filename_handle c{};

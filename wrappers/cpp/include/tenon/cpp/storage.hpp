@@ -2,6 +2,7 @@
 #ifndef TENON_CPP_STORAGE_HPP
 #define TENON_CPP_STORAGE_HPP
 
+#include <tenon/by_cuda.h>
 #include <tenon/storage.h>
 #include <tenon/cpp/arena.hpp>
 #include <tenon/cpp/error.hpp>
@@ -13,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +25,14 @@ enum class Mode : tenon_mode {
   kShared = TENON_MODE_SHARED,               ///< lender and borrowers write
   kLenderWrites = TENON_MODE_LENDER_WRITES,  ///< only the lender writes; borrowers cannot, whatever they try
   kFrozen = TENON_MODE_FROZEN                ///< filled with write, then frozen: nobody writes again
+};
+
+/// Where bytes lie, in DLPack's numbers: {1, 0} is the CPU, {2, N} CUDA device N; {0, 0} of an empty object.
+struct Device {
+  std::int32_t type = 0;
+  std::int32_t id = 0;
+  bool is_cpu() const noexcept { return type == 1; }
+  friend bool operator==(const Device&, const Device&) = default;
 };
 
 /// How a storage is made.
@@ -37,6 +47,18 @@ struct StorageOptions {
 };
 
 namespace detail {
+
+inline Device device_of(const tenon_storage* storage) noexcept {
+  const tenon_device device = tenon_storage_device(storage);
+  return {device.type, device.id};
+}
+
+// An address of a device is none for a span; an empty object has none.
+inline Result<void> for_host(const Device& device) {
+  if (device == Device{} || device.is_cpu()) return {};
+  return Error(Code::kUnsupported, "the bytes are on device (" + std::to_string(device.type) + ", " + std::to_string(device.id) +
+                                       "), not the CPU's: only work of that device reads and writes them");
+}
 
 inline tenon_storage_options c_options(const StorageOptions& options) noexcept {
   tenon_storage_options c{};
@@ -97,12 +119,20 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     return wrap_any(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(keeper), TENON_STORAGE_READ_ONLY);
   }
 
-  /// The bytes, to read; borrowed from the storage.
-  std::span<const std::byte> bytes() const& noexcept { return {static_cast<const std::byte*>(tenon_storage_data(get())), size()}; }
+  /// The bytes, to read; borrowed from the storage. Fails with kUnsupported if they are not the CPU's.
+  Result<std::span<const std::byte>> try_bytes() const& {
+    if (const Result<void> host = detail::for_host(device()); !host) return host.error();
+    return std::span<const std::byte>(static_cast<const std::byte*>(tenon_storage_data(get())), size());
+  }
+  Result<std::span<const std::byte>> try_bytes() const&& = delete;
+
+  /// The same for a storage that is known to be the CPU's: of another, raises what try_bytes returns.
+  std::span<const std::byte> bytes() const& { return try_bytes().value(); }
   std::span<const std::byte> bytes() const&& = delete;
 
-  /// The bytes, to write; borrowed from the storage. Fails with kPermission if it is read-only.
+  /// The bytes, to write; borrowed from the storage. Fails with kPermission if it is read-only, and as try_bytes does.
   Result<std::span<std::byte>> try_bytes_mut() & {
+    if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     void* data = nullptr;
     const Result<void> called = detail::call([&](tenon_error** err) { return tenon_storage_data_mut(get(), &data, err); });
     if (!called) return called.error();
@@ -112,6 +142,8 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
 
   /// The size in bytes.
   std::uint64_t nbytes() const noexcept { return tenon_storage_nbytes(get()); }
+  /// Where the bytes lie.
+  Device device() const noexcept { return detail::device_of(get()); }
   /// Chosen at birth, or what the seals of an opened segment enforce.
   Mode mode() const noexcept { return static_cast<Mode>(tenon_storage_mode(get())); }
   /// Whether this process must not write through memory.
@@ -144,6 +176,12 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     return detail::call([&](tenon_error** err) { return tenon_storage_freeze(get(), err); });
   }
 
+  /// Of a storage on a CUDA device: work in that stream (a CUstream or a cudaStream_t) uses it, and what was given to the stream until the
+  /// storage's last release has passed before the memory is given back. The host does not wait for it.
+  Result<void> try_record_stream(void* stream) const {
+    return detail::call([&](tenon_error** err) { return tenon_storage_record_stream(get(), stream, err); });
+  }
+
 #ifndef TENON_NO_EXCEPTIONS
   // Each throws what its try_ form returns.
   static Storage make(std::uint64_t nbytes, const StorageOptions& options = {}) { return try_make(nbytes, options).value(); }
@@ -163,6 +201,7 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   void write(std::span<const std::byte> bytes, std::uint64_t offset = 0) { try_write(bytes, offset).value(); }
   void read(std::span<std::byte> room, std::uint64_t offset = 0) const { try_read(room, offset).value(); }
   void freeze() { try_freeze().value(); }
+  void record_stream(void* stream) const { try_record_stream(stream).value(); }
 #endif
 
  private:

@@ -58,7 +58,9 @@ class TensorView : private tenon_tensor_view {
   std::uint32_t flags() const noexcept { return tenon_tensor_view::flags; }
   bool is_contiguous() const noexcept { return tenon_tensor_view::is_contiguous != 0; }
   bool is_read_only() const noexcept { return tenon_tensor_view::data_mut == nullptr && data() != nullptr; }
-  /// The element with index 0, 0, …, to read; null for a tensor over an empty storage.
+  /// Where the bytes lie.
+  Device device() const noexcept { return {tenon_tensor_view::device.type, tenon_tensor_view::device.id}; }
+  /// The element with index 0, 0, …, to read, at an address of device(); null for a tensor over an empty storage.
   const void* data() const noexcept { return tenon_tensor_view::data; }
   /// The C tensor, borrowed.
   tenon_tensor* get() const noexcept { return tensor; }
@@ -76,7 +78,7 @@ class TensorView : private tenon_tensor_view {
   }
 
   /// The elements, to read. Fails with kInvalidArgument if T is not their type, if they do not lie packed or if the address is misaligned
-  /// for T, and with kUnsupported if they are to be read conjugated or negated.
+  /// for T, and with kUnsupported if they are to be read conjugated or negated, or are not the CPU's.
   template <IsElement T>
   Result<std::span<const T>> try_view() const {
     if (const Result<void> fits = check<T>(); !fits) return fits.error();
@@ -118,6 +120,7 @@ class TensorView : private tenon_tensor_view {
 
   template <class T>
   Result<void> check() const {
+    if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     if (dtype() != kDtypeOf<T>) return detail::wrong(text() + " is of " + name_of(dtype()) + ", not of " + name_of(kDtypeOf<T>));
     if ((flags() & (std::uint32_t{TENON_TENSOR_CONJ} | std::uint32_t{TENON_TENSOR_NEG})) != 0) {
       return Error(Code::kUnsupported, text() + " is to be read conjugated or negated: its bytes are not its values");
@@ -234,6 +237,8 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   std::uint64_t numel() const noexcept { return tenon_tensor_numel(get()); }
   /// Bytes that the elements take when packed.
   std::uint64_t nbytes() const noexcept { return tenon_tensor_nbytes(get()); }
+  /// Where the bytes lie.
+  Device device() const noexcept { return detail::device_of(tenon_tensor_storage(get())); }
   bool is_contiguous() const noexcept { return tenon_tensor_is_contiguous(get()) != 0; }
   bool is_read_only() const noexcept { return tenon_storage_is_read_only(tenon_tensor_storage(get())) != 0; }
 

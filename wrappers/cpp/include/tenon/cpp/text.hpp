@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -41,6 +42,16 @@ inline Error has_nul(std::string_view what) { return wrong(std::string(what) + "
 inline bool is_c_text(const std::string& text) noexcept { return text.find('\0') == std::string::npos; }
 inline bool is_c_text(const std::optional<std::string>& text) noexcept { return !text || is_c_text(*text); }
 inline const char* c_text(const std::optional<std::string>& text) noexcept { return text ? text->c_str() : nullptr; }
+
+// Into an array of C's, with its NUL.
+template <std::size_t kRoom>
+Result<void> put(const std::string& text, char (&room)[kRoom], const char* what) {
+  if (!is_c_text(text)) return has_nul(what);
+  if (text.size() >= kRoom)
+    return wrong(std::string(what) + " has " + std::to_string(text.size()) + " bytes, " + std::to_string(kRoom - 1) + " are the most");
+  std::memcpy(room, text.c_str(), text.size() + 1);
+  return {};
+}
 
 // Borrows the texts.
 inline Result<std::vector<const char*>> c_texts(std::span<const std::string> texts, std::string_view what) {

@@ -43,6 +43,16 @@ pub fn ends_well(mut child: Child) {
     assert!(status.success(), "the other process ended with {status}");
 }
 
+/// Waits until it holds, for what the library's thread does in its own time. Not for ever: who asks after it says what there is.
+pub fn soon(holds: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 pub fn open_fds() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

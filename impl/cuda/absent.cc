@@ -1,0 +1,29 @@
+// All of this folder in a build that found no header of CUDA's driver.
+#include "cuda/available.h"
+#include "cuda/device.h"
+#include "cuda/event.h"
+#include "cuda/ipc.h"
+#include "cuda/memory.h"
+
+namespace tenon::cuda {
+
+Status available() {
+  return Status(Code::kUnsupported, "this build of Tenon has no CUDA: cuda.h and cudaTypedefs.h of CUDA 12.5 or newer were not there");
+}
+
+Result<Device> find_device(int32_t /*ordinal*/) { return available(); }
+Result<Device> find_device(const Uuid& /*uuid*/) { return available(); }
+Result<Allocation> find_allocation(DevicePointer /*pointer*/) { return available(); }
+Result<IpcHandle> ipc_handle(const Allocation& /*allocation*/) { return available(); }
+Result<DevicePointer> open_ipc(const IpcHandle& /*handle*/, int32_t /*device*/) { return available(); }
+void close_ipc(DevicePointer /*pointer*/, int32_t /*device*/) noexcept {}
+Result<Event> Event::create(void* /*context*/, Reach /*reach*/, IpcHandle* /*handle*/) { return available(); }
+Status Event::record(Stream /*stream*/) { return available(); }
+Status Event::wait_in(Stream /*stream*/, int32_t /*device*/) const { return available(); }
+Result<bool> Event::is_complete() const { return available(); }
+void Event::reset() noexcept {}
+Status wait_for_event(const IpcHandle& /*handle*/, Stream /*stream*/, int32_t /*device*/) { return available(); }
+Result<void*> find_context(Stream /*stream*/, int32_t /*device*/) { return available(); }
+Status synchronize(Stream /*stream*/, int32_t /*device*/) { return available(); }
+
+}  // namespace tenon::cuda

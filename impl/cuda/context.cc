@@ -1,0 +1,76 @@
+#include "cuda/context.h"
+
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include "base/immortal.h"
+#include "cuda/call.h"
+
+namespace tenon::cuda {
+namespace {
+
+struct Primaries {
+  std::mutex mutex;
+  std::vector<CUcontext> contexts;  // by ordinal
+};
+
+// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are pointers to nothing.
+bool is_default(Stream stream) noexcept { return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD; }
+
+}  // namespace
+
+Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal) {
+  if (ordinal < 0) return Status(Code::kInvalidArgument, format("there is no CUDA device %d", ordinal));
+  Primaries& all = immortal<Primaries>();
+  const auto index = static_cast<size_t>(ordinal);
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (index < all.contexts.size() && all.contexts[index] != nullptr) return all.contexts[index];
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  TENON_CUDA(cu, cu.cuDeviceGet(&device, ordinal), format("CUDA device %d", ordinal));
+  if (index >= all.contexts.size()) all.contexts.resize(index + 1);
+  TENON_CUDA(cu, cu.cuDevicePrimaryCtxRetain(&context, device), format("the primary context of CUDA device %d", ordinal));
+  all.contexts[index] = context;
+  return context;
+}
+
+InContext::~InContext() {
+  CUcontext popped = nullptr;
+  if (pushed_) (void)cu_.cuCtxPopCurrent(&popped);
+}
+
+Status InContext::enter(CUcontext context, CUcontext current) {
+  if (current == context) return Status::ok();
+  TENON_CUDA(cu_, cu_.cuCtxPushCurrent(context), "making a CUDA context current");
+  pushed_ = true;
+  return Status::ok();
+}
+
+Status InContext::enter(CUcontext context) {
+  CUcontext current = nullptr;
+  TENON_CUDA(cu_, cu_.cuCtxGetCurrent(&current), "the current CUDA context");
+  return enter(context, current);
+}
+
+Result<CUcontext> InContext::enter(Stream stream, int32_t ordinal) {
+  CUcontext current = nullptr;
+  CUcontext context = nullptr;
+  TENON_CUDA(cu_, cu_.cuCtxGetCurrent(&current), "the current CUDA context");
+  if (!is_default(stream)) {
+    TENON_CUDA(cu_, cu_.cuStreamGetCtx(static_cast<CUstream>(stream), &context), "the context of a CUDA stream");
+  } else {
+    TENON_ASSIGN(context, primary_context(cu_, ordinal));
+    if (current != nullptr && current != context) {
+      CUdevice of_current = 0;
+      CUdevice wanted = 0;
+      TENON_CUDA(cu_, cu_.cuCtxGetDevice(&of_current), "the device of the current CUDA context");
+      TENON_CUDA(cu_, cu_.cuDeviceGet(&wanted, ordinal), format("CUDA device %d", ordinal));
+      if (of_current == wanted) context = current;
+    }
+  }
+  TENON_TRY(enter(context, current));
+  return context;
+}
+
+}  // namespace tenon::cuda

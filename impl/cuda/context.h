@@ -1,0 +1,35 @@
+// The contexts in which the driver is called.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "cuda/driver.h"
+#include "cuda/stream.h"
+
+namespace tenon::cuda {
+
+// The device's primary context, which CUDA's runtime uses and so every framework. Made at the first call, if nobody else has, and kept as
+// long as the process lives.
+Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal);
+
+// That context is the thread's current one as long as this lives.
+class InContext {
+ public:
+  explicit InContext(const Driver& cu) noexcept : cu_(cu) {}
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+  ~InContext();
+  Status enter(CUcontext context);
+  // That of the stream; a default stream is of the current context if that is on the device, else of the device's primary one.
+  Result<CUcontext> enter(Stream stream, int32_t ordinal);
+
+ private:
+  Status enter(CUcontext context, CUcontext current);
+  const Driver& cu_;
+  bool pushed_ = false;
+};
+
+}  // namespace tenon::cuda

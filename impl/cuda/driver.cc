@@ -1,0 +1,153 @@
+#include "cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "cuda/error.h"
+#include "cuda/table.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr const char* kLibrary = "libcuda.so.1";
+
+// `word` says who began, and how far that came: 0, twice the fork generation of the process that began, or one more when it ended and the
+// rest stays as it is. No lock: the driver may fork a helper while it starts, in the thread that would hold one, and the fork hooks would
+// wait for it.
+struct Start {
+  std::atomic<uint64_t> word{0};
+  Driver driver;
+  Status failure;
+};
+
+template <typename Function>
+void take(Function* to, void* library, const char* name) {
+  *to = reinterpret_cast<Function>(dlsym(library, name));
+}
+
+// The driver's own answer, in the form that it has.
+class Library final : public FunctionSource {
+ public:
+  explicit Library(void* library) {
+    take(&get_version_, library, "cuDriverGetVersion");
+    take(&get_v2_, library, "cuGetProcAddress_v2");
+    take(&get_, library, "cuGetProcAddress");
+  }
+
+  bool get_version(int* out) const { return get_version_ != nullptr && get_version_(out) == CUDA_SUCCESS; }
+
+  std::string path() const {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<const void*>(get_version_), &info) == 0 || info.dli_fname == nullptr) return kLibrary;
+    return info.dli_fname;
+  }
+
+  void* find(const char* name, int version) const override {
+    void* found = nullptr;
+    CUresult result = CUDA_ERROR_NOT_FOUND;
+    if (get_v2_ != nullptr) {
+      result = get_v2_(name, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr);
+    } else if (get_ != nullptr) {
+      result = get_(name, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
+    }
+    return result == CUDA_SUCCESS ? found : nullptr;
+  }
+
+ private:
+  PFN_cuDriverGetVersion_v2020 get_version_ = nullptr;
+  PFN_cuGetProcAddress_v12000 get_v2_ = nullptr;
+  PFN_cuGetProcAddress_v11030 get_ = nullptr;
+};
+
+// What the driver refuses at its start it refuses for this whole process, whatever the error.
+Status refused(const Driver& driver, CUresult result, const char* function) {
+  std::string what = "CUDA cannot be used here: ";
+  if (result == CUDA_ERROR_NOT_INITIALIZED && has_forked()) what += "this may be a child of fork of a process that used it: ";
+  const Status cause = result_status(driver, result, what + function);
+  Status status = Status(Code::kUnsupported, cause.message()).with("path", driver.path).with("driver_version", driver.version);
+  for (const Detail& detail : cause.info()->details) {
+    if (detail.key != "limit") status = std::move(status).with(detail.key, detail.value);
+  }
+  return status;
+}
+
+Status open(Driver* driver) {
+  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    return Status(Code::kUnsupported, std::string("there is no CUDA driver here: ") + (reason != nullptr ? reason : kLibrary));
+  }
+  const Library functions(library);
+  driver->path = functions.path();
+  if (!functions.get_version(&driver->version))
+    return Status(Code::kUnsupported, driver->path + " is no CUDA driver: it does not tell its version").with("path", driver->path);
+  if (driver->version < kOldestDriver) {
+    return Status(Code::kUnsupported, "the CUDA driver " + driver->path + " is of " + version_text(driver->version) +
+                                          ", and Tenon needs one of " + version_text(kOldestDriver) + " or newer")
+        .with("path", driver->path)
+        .with("driver_version", driver->version);
+  }
+  TENON_TRY(fill(driver, functions));
+  if (const CUresult result = driver->cuInit(0); result != CUDA_SUCCESS) return refused(*driver, result, "cuInit");
+  int count = 0;
+  if (const CUresult result = driver->cuDeviceGetCount(&count); result != CUDA_SUCCESS) return refused(*driver, result, "cuDeviceGetCount");
+  if (count == 0) return refused(*driver, CUDA_ERROR_NO_DEVICE, "cuDeviceGetCount");
+  return Status::ok();
+}
+
+// Whatever ends it, an exception for want of memory too: nobody waits for ever, and after that one the next call begins anew.
+class Ending {
+ public:
+  explicit Ending(std::atomic<uint64_t>* word) noexcept : word_(word) {}
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  ~Ending() {
+    word_->store(to_, std::memory_order_release);
+    word_->notify_all();
+  }
+  void done(uint64_t word) noexcept { to_ = word; }
+
+ private:
+  std::atomic<uint64_t>* word_;
+  uint64_t to_ = 0;
+};
+
+Status used_after_fork() {
+  return Status(
+      Code::kUnsupported,
+      "CUDA cannot be used in this process: it is a child of fork of one that had started the driver; start it with exec (spawn) or "
+      "fork it before the first use of CUDA");
+}
+
+}  // namespace
+
+Result<const Driver*> driver() {
+  Start& start = immortal<Start>();
+  const uint64_t here = 2 * fork_generation();
+  for (;;) {
+    uint64_t word = start.word.load(std::memory_order_acquire);
+    if (word == 0) {
+      if (!start.word.compare_exchange_strong(word, here, std::memory_order_acquire)) continue;
+      Ending ending(&start.word);
+      start.driver = Driver{};
+      start.failure = open(&start.driver);
+      ending.done(here + 1);
+    } else if (word == here) {
+      start.word.wait(word, std::memory_order_acquire);
+    } else if (word % 2 == 0) {
+      return used_after_fork();  // fork came while another thread of the parent's was at it
+    } else {
+      if (!start.failure.is_ok()) return start.failure;
+      if (word != here + 1) return used_after_fork();
+      return &start.driver;
+    }
+  }
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,70 @@
+#include "cuda/error.h"
+
+#include <utility>
+
+namespace tenon::cuda {
+namespace {
+
+struct Meaning {
+  Code code;
+  const char* limit = nullptr;  // what RESOURCE_EXHAUSTED names
+};
+
+Meaning meaning_of(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY: return {Code::kResourceExhausted, "device memory"};
+    case CUDA_ERROR_TOO_MANY_PEERS: return {Code::kResourceExhausted, "peer devices"};
+    // Another process has it for itself.
+    case CUDA_ERROR_DEVICE_UNAVAILABLE: return {Code::kResourceExhausted, "compute mode of the device"};
+    case CUDA_ERROR_NOT_PERMITTED: return {Code::kPermission};
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_STUB_LIBRARY:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_DEVICE_NOT_LICENSED:
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: return {Code::kUnsupported};
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_DEVICE:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_ILLEGAL_STATE:
+    case CUDA_ERROR_ALREADY_MAPPED:
+    case CUDA_ERROR_NOT_MAPPED:
+    case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
+    case CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
+    case CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+    case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD:
+    case CUDA_ERROR_CAPTURED_EVENT: return {Code::kInvalidArgument};
+    case CUDA_ERROR_NOT_FOUND: return {Code::kNotFound};
+    case CUDA_ERROR_NOT_READY: return {Code::kWouldBlock};
+    case CUDA_ERROR_TIMEOUT: return {Code::kTimeout};
+    default: return {Code::kIo};
+  }
+}
+
+}  // namespace
+
+Status result_status(const Driver& driver, CUresult result, const std::string& what) {
+  const int number = static_cast<int>(result);
+  const char* name = nullptr;
+  const char* text = nullptr;
+  // An error of a newer driver than it is asked of has no name.
+  if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) name = "CUDA_ERROR_?";
+  if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == nullptr) text = "no such error is known to the driver";
+  const Meaning meaning = meaning_of(result);
+  Status status = Status(meaning.code, format("%s: %s (%d: %s)", what.c_str(), name, number, text))
+                      .with("cuda_error", number)
+                      .with("cuda_error_name", std::string(name));
+  if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));
+  return status;
+}
+
+}  // namespace tenon::cuda

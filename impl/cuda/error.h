@@ -1,0 +1,18 @@
+// A failed call of CUDA's driver as a Status.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+#include "base/status.h"
+#include "cuda/driver.h"
+
+namespace tenon::cuda {
+
+// "<what>: CUDA_ERROR_X (the driver's text)", with the details cuda_error (its number) and cuda_error_name. What the user can do about it
+// decides the code: UNSUPPORTED, RESOURCE_EXHAUSTED (with the detail limit), PERMISSION, INVALID_ARGUMENT, NOT_FOUND, WOULD_BLOCK, TIMEOUT;
+// else IO, also for a device or context that is lost to this process (ECC, illegal address, a failed kernel): no other way leads on there.
+Status result_status(const Driver& driver, CUresult result, const std::string& what);
+
+}  // namespace tenon::cuda

@@ -1,0 +1,62 @@
+#include "cuda/memory.h"
+
+#include <array>
+
+#include "cuda/call.h"
+
+namespace tenon::cuda {
+
+Result<Allocation> find_allocation(DevicePointer pointer) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  CUmemorytype type{};
+  CUcontext context = nullptr;
+  CUmemoryPool pool = nullptr;
+  CUdeviceptr base = 0;
+  size_t nbytes = 0;
+  unsigned long long id = 0;
+  unsigned long long handle_types = 0;
+  int device = 0;
+  unsigned managed = 0;
+  unsigned ipc = 0;
+  struct Question {
+    CUpointer_attribute attribute;
+    void* answer;
+  };
+  const std::array<Question, 10> questions{{{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &type},
+                                            {CU_POINTER_ATTRIBUTE_CONTEXT, static_cast<void*>(&context)},
+                                            {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &base},
+                                            {CU_POINTER_ATTRIBUTE_RANGE_SIZE, &nbytes},
+                                            {CU_POINTER_ATTRIBUTE_BUFFER_ID, &id},
+                                            {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &device},
+                                            {CU_POINTER_ATTRIBUTE_IS_MANAGED, &managed},
+                                            {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, &ipc},
+                                            {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, &handle_types},
+                                            {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, static_cast<void*>(&pool)}}};
+  std::array<CUpointer_attribute, questions.size()> attributes{};
+  std::array<void*, questions.size()> answers{};
+  for (size_t i = 0; i < questions.size(); ++i) {
+    attributes[i] = questions[i].attribute;
+    answers[i] = questions[i].answer;
+  }
+  TENON_CUDA(*cu, cu->cuPointerGetAttributes(static_cast<unsigned>(attributes.size()), attributes.data(), answers.data(), pointer),
+             format("asking what lies at device address 0x%llx", static_cast<unsigned long long>(pointer)));
+  // What the driver knows nothing of it answers with zeros.
+  if (type != CU_MEMORYTYPE_DEVICE || device < 0 || base == 0 || pointer < base || pointer - base >= nbytes) {
+    return Status(Code::kInvalidArgument,
+                  format("there is no device memory of this process at address 0x%llx%s", static_cast<unsigned long long>(pointer),
+                         type == CU_MEMORYTYPE_HOST ? ": it is the host's" : ""));
+  }
+  Allocation found;
+  found.base = base;
+  found.nbytes = nbytes;
+  found.device = device;
+  found.id = id;
+  found.context = context;
+  found.has_ipc_handle = ipc != 0;
+  found.is_managed = managed != 0;
+  found.is_of_pool = pool != nullptr;
+  found.handle_types = handle_types;
+  return found;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,28 @@
+// What the driver knows of device memory.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+
+namespace tenon::cuda {
+
+using DevicePointer = uint64_t;
+
+// What one call of an allocating function gave, and the ways in which another process can be lent it: the driver says which.
+struct Allocation {
+  DevicePointer base = 0;
+  uint64_t nbytes = 0;
+  int32_t device = 0;           // the ordinal
+  uint64_t id = 0;              // another allocation at the same address has another
+  void* context = nullptr;      // null: it is of none (memory of a pool, memory that is mapped piece by piece)
+  bool has_ipc_handle = false;  // cuIpcGetMemHandle
+  bool is_managed = false;
+  bool is_of_pool = false;
+  uint64_t handle_types = 0;  // bits of CUmemAllocationHandleType, of memory that cuMemCreate made
+};
+
+// INVALID_ARGUMENT: there is no device memory at that address, or none of this process's.
+Result<Allocation> find_allocation(DevicePointer pointer);
+
+}  // namespace tenon::cuda

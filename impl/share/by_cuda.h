@@ -1,0 +1,55 @@
+// Device memory lent to another process as PyTorch does it: by the driver's handle of the allocation, a counter in a file, and an event
+// (docs/format/cuda.md).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "cuda/device.h"
+#include "cuda/event.h"
+#include "share/cuda_handle.h"
+#include "storage/storage.h"
+
+namespace tenon::share {
+
+// The eight fields of PyTorch's tuple, and what it lacks.
+struct CudaHandle {
+  int32_t device = 0;             // ordinal, in the sender's numbering
+  std::vector<std::byte> memory;  // empty: the storage is
+  uint64_t nbytes = 0;
+  uint64_t offset = 0;  // from where the memory handle leads
+  std::string counter;
+  uint64_t slot = 0;
+  cuda::IpcHandle event{};
+  bool has_event = false;  // the bytes are good once it has passed; else they were when the handle was made
+  cuda::Uuid uuid{};
+  bool has_uuid = false;
+};
+
+// Memory of this process, whoever made it, as a storage: `release` is called once nobody uses it any more, in a stream or in another
+// process. INVALID_ARGUMENT for what is no memory of that device.
+Result<Ref<storage::Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device, storage::Storage::ReleaseFunction release,
+                                        void* context, bool read_only);
+
+struct CudaShareOptions {
+  CudaForm form = CudaForm::kA;
+  bool let_write = false;  // a read-only storage, too: nothing keeps its receiver from writing
+};
+// What was given to the stream until now is done before the receiver's stream goes on. Each handle is for one receiver, who opens it once.
+Result<CudaHandle> share_cuda(const Ref<storage::Storage>& storage, cuda::Stream stream, const CudaShareOptions& options);
+
+struct CudaOpenOptions {
+  int32_t device = -1;  // in this process's numbering; -1: as the handle says
+};
+// What is given to the stream from now on waits for the sender's. It counts as used in that stream until the storage goes.
+Result<Ref<storage::Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, const CudaOpenOptions& options);
+
+// The memory is not given back before what is given to that stream until the storage goes has passed.
+Status record_stream(const storage::Storage& storage, cuda::Stream stream);
+
+}  // namespace tenon::share

@@ -1,0 +1,140 @@
+#include "share/cuda_counter.h"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "os/mapping.h"
+#include "os/named_file.h"
+#include "share/by_filename.h"
+#include "share/filename.h"
+#include "share/named_segment.h"
+#include "share/names.h"
+
+namespace tenon::share {
+namespace {
+
+using memory::Segment;
+
+using Counter = std::atomic<int64_t>;
+static_assert(sizeof(Counter) == 8 && Counter::is_always_lock_free);
+
+constexpr uint64_t kFileNbytes = kFilenameHeaderNbytes + uint64_t{kCudaCounters} * sizeof(Counter);
+constexpr int kLookTries = 1000;
+constexpr std::string_view kPrefix = "tenon-cuda-";  // else a storage of as many bytes would pass for one
+
+struct State {
+  std::mutex mutex;
+  Ref<Segment> current;
+  uint32_t next = 0;
+};
+State& state() noexcept { return immortal<State>(); }
+
+const bool g_fork_hooks = [] {
+  (void)state();
+  register_fork_hooks(
+      2, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); }, []() noexcept { state().mutex.unlock(); },
+          // The parent hands out this file's counters.
+          []() noexcept { end_cuda_counter_file(); }});
+  return true;
+}();
+
+Counter& counter_at(std::byte* file, uint32_t slot) noexcept {
+  return std::launder(reinterpret_cast<Counter*>(file + kFilenameHeaderNbytes))[slot];
+}
+
+// The next of the current file; false: there is none.
+bool take_next(Ref<Segment>* file, uint32_t* slot) noexcept {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (!all.current) return false;
+  *file = all.current;
+  *slot = all.next++;
+  // Set before anybody is told of it, and by nobody else.
+  counter_at((*file)->base(), *slot).store(1, std::memory_order_relaxed);
+  if (all.next == kCudaCounters) all.current = nullptr;  // who holds its counters holds it
+  return true;
+}
+
+Status refuse(const Filename& name, Code code, const std::string& why) { return refuse_name(name.path(), code, why); }
+
+// What PyTorch made says no more than that it did.
+bool is_counter_file(const Filename& name, const FilenameHead& head) noexcept {
+  if (head.magic == kFilenameMagic) return name.leaf.starts_with(kPrefix);
+  return head.rest_is_zero && maker_of_torch_name(name.leaf) != 0;
+}
+
+// Not open: there is no such file.
+Result<os::Fd> open_file(const Filename& name) {
+  TENON_ASSIGN(const os::Fd directory, os::open_directory(name.directory));
+  for (int tries = 0;; ++tries) {
+    Result<os::Fd> opened = os::open_name(directory.get(), name.leaf, true);
+    if (opened.is_ok()) return opened;
+    if (opened.status().code() == Code::kNotFound) return os::Fd();
+    if (opened.status().code() != Code::kWouldBlock || tries == kLookTries) return name_error(name.path(), opened.status());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // somebody looks whether it is dead
+  }
+}
+
+}  // namespace
+
+Result<CudaCounter> CudaCounter::create() {
+  CudaCounter counter;
+  if (take_next(&counter.file_, &counter.slot_)) return counter;
+  FilenameOptions options;
+  options.prefix = kPrefix;
+  TENON_ASSIGN(Ref<Segment> made, create_named_segment(options, kFileNbytes - kFilenameHeaderNbytes));
+  {
+    State& all = state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    // Another thread may have been quicker: then its file is the next one's, and this one goes.
+    if (!all.current) {
+      all.current = made;
+      all.next = 0;
+    }
+  }
+  if (take_next(&counter.file_, &counter.slot_)) return counter;
+  return create();  // 10,000 were handed out in between
+}
+
+std::string CudaCounter::name() const { return file_->find_tail<FileTail>()->filename().text(); }
+
+bool CudaCounter::is_released() const noexcept { return counter_at(file_->base(), slot_).load(std::memory_order_acquire) <= 0; }
+
+void end_cuda_counter_file() noexcept {
+  Ref<Segment> ended;  // goes without the lock
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  ended = std::move(all.current);
+}
+
+Status release_cuda_counter(std::string_view name, uint64_t slot) {
+  TENON_ASSIGN(const Filename file, parse_filename(name));
+  if (file.directory != kSharedMemory) return refuse(file, Code::kInvalidArgument, "is not in /dev/shm, where counter files are");
+  if (slot >= kCudaCounters) {
+    return refuse(file, Code::kInvalidArgument,
+                  format("has %u counters, and none at %llu", kCudaCounters, static_cast<unsigned long long>(slot)));
+  }
+  TENON_ASSIGN(const os::Fd fd, open_file(file));
+  if (!fd.is_open()) return Status::ok();
+  TENON_ASSIGN(const os::NameInfo info, os::look_at_file(fd.get()));
+  if (info.kind != os::NameInfo::Kind::kFile || info.nbytes != kFileNbytes)
+    return refuse(file, Code::kCorrupt, "is no counter file: it has another size");
+  TENON_ASSIGN(const FilenameHead head, read_head(fd.get()));
+  if (!is_counter_file(file, head)) return refuse(file, Code::kCorrupt, "is no counter file: neither Tenon nor PyTorch made it as one");
+  TENON_ASSIGN(const os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFileNbytes));
+  Counter& counter = counter_at(mapping.base(), static_cast<uint32_t>(slot));
+  int64_t now = counter.load(std::memory_order_relaxed);
+  do {
+    if (now <= 0)
+      return refuse(file, Code::kCorrupt, format("has a counter at %llu that was released before", static_cast<unsigned long long>(slot)));
+    // Release: what this process read of the memory was before.
+  } while (!counter.compare_exchange_weak(now, now - 1, std::memory_order_release, std::memory_order_relaxed));
+  return Status::ok();
+}
+
+}  // namespace tenon::share

@@ -1,0 +1,76 @@
+#include "share/cuda_events.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/immortal.h"
+
+namespace tenon::share {
+namespace {
+
+// Those that wait to be used again. A child of fork never comes by here.
+struct Idle {
+  cuda::Event event;
+  cuda::IpcHandle handle;
+};
+struct Pool {
+  std::mutex mutex;
+  std::vector<Idle> idle;
+  uint32_t made = 0;
+};
+Pool& pool() noexcept { return immortal<Pool>(); }
+
+// False: there are as many as there may be.
+bool take_idle(void* context, Idle* out, bool* may_make) noexcept {
+  Pool& all = pool();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  // From the end: with one context, which is the rule, the first that is looked at.
+  const auto found = std::find_if(all.idle.rbegin(), all.idle.rend(), [&](const Idle& each) { return each.event.context() == context; });
+  if (found != all.idle.rend()) {
+    std::swap(*found, all.idle.back());
+    *out = std::move(all.idle.back());
+    all.idle.pop_back();
+    return true;
+  }
+  *may_make = all.made < kCudaEvents;
+  if (*may_make) ++all.made;
+  return false;
+}
+
+void unmake() noexcept {
+  const std::lock_guard<std::mutex> lock(pool().mutex);
+  --pool().made;
+}
+
+}  // namespace
+
+CudaEvent::~CudaEvent() {
+  if (!event_) return;
+  Pool& all = pool();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.idle.push_back({std::move(event_), handle_});
+}
+
+Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
+  TENON_ASSIGN(void* const context, cuda::find_context(stream, device));
+  Idle idle;
+  bool may_make = false;
+  if (!take_idle(context, &idle, &may_make)) {
+    if (!may_make) return CudaEvent();
+    Result<cuda::Event> made = cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
+    // The driver's own bound is lower than ours, or this device has no such events: the stream is waited for, and says what is wrong if
+    // something else is.
+    if (!made.is_ok()) {
+      unmake();
+      return CudaEvent();
+    }
+    idle.event = std::move(made).value();
+  }
+  CudaEvent event(std::move(idle.event), idle.handle);
+  TENON_TRY(event.event_.record(stream));
+  return event;
+}
+
+}  // namespace tenon::share

@@ -1,0 +1,49 @@
+// Device memory behind a storage, and what has to happen before it goes: the streams that use it have passed, and whoever was sent it has
+// let go. Nobody tells when, so what waits is looked at now and then.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cuda/event.h"
+#include "share/cuda_message.h"
+#include "storage/device_memory.h"
+
+namespace tenon::share {
+
+class CudaMemory : public storage::DeviceMemory {
+ public:
+  explicit CudaMemory(int32_t device);
+  void end(std::unique_ptr<storage::DeviceMemory> self) noexcept final;
+
+  // What is given to that stream until the storage goes uses it.
+  void use_in(cuda::Stream stream);
+  void add(std::shared_ptr<CudaMessage> message);
+  // Their events and counters are used again.
+  void forget_released();
+  // It came from another process.
+  virtual bool is_received() const noexcept = 0;
+
+ private:
+  friend class CudaLimbo;
+  virtual void storage_gone() noexcept {}
+  void mark_streams() noexcept;
+  void drop_released() noexcept;
+  // Nothing is waited for any more. Costs no more than what has come to an end since the last time, and one question.
+  bool is_unused() noexcept;
+
+  uint64_t generation_;
+  std::mutex mutex_;
+  std::vector<cuda::Stream> streams_;
+  std::deque<std::shared_ptr<CudaMessage>> sent_;
+  std::vector<cuda::Event> passing_;  // of the streams, from the storage's end on
+};
+
+// Looks at what waits: at a few, as every share and open does, or at all. How many still do.
+void collect_some_cuda() noexcept;
+uint64_t collect_cuda() noexcept;
+
+}  // namespace tenon::share

@@ -1,0 +1,51 @@
+#include "share/cuda_message.h"
+
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "base/immortal.h"
+
+namespace tenon::share {
+namespace {
+
+// A child of fork has no use for it, and never comes by this lock.
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::weak_ptr<CudaMessage>> messages;
+};
+Table& table() noexcept { return immortal<Table>(); }
+
+std::string key_of(std::string_view counter, uint64_t slot) { return std::string(counter) + ":" + std::to_string(slot); }
+
+}  // namespace
+
+CudaMessage::CudaMessage(CudaCounter counter, CudaEvent event, const Ref<storage::Storage>& storage)
+    : counter_(std::move(counter)),
+      event_(std::move(event)),
+      key_(key_of(counter_.name(), counter_.slot())),
+      storage_(storage.get()),
+      data_(const_cast<std::byte*>(storage->data())),
+      nbytes_(storage->nbytes()) {}
+
+Result<std::shared_ptr<CudaMessage>> CudaMessage::create(CudaEvent event, const Ref<storage::Storage>& storage) {
+  TENON_ASSIGN(CudaCounter counter, CudaCounter::create());
+  const std::shared_ptr<CudaMessage> message(new CudaMessage(std::move(counter), std::move(event), storage));
+  const std::lock_guard<std::mutex> lock(table().mutex);
+  table().messages[message->key_] = message;
+  return message;
+}
+
+std::shared_ptr<CudaMessage> CudaMessage::find(std::string_view counter, uint64_t slot) {
+  const std::string key = key_of(counter, slot);
+  const std::lock_guard<std::mutex> lock(table().mutex);
+  const auto found = table().messages.find(key);
+  return found == table().messages.end() ? nullptr : found->second.lock();
+}
+
+CudaMessage::~CudaMessage() {
+  const std::lock_guard<std::mutex> lock(table().mutex);
+  table().messages.erase(key_);
+}
+
+}  // namespace tenon::share

@@ -1,0 +1,33 @@
+// What stands behind a storage whose bytes are not the CPU's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace tenon::storage {
+
+// In DLPack's numbers.
+struct Device {
+  int32_t type = 1;
+  int32_t id = 0;
+  bool operator==(const Device&) const noexcept = default;
+};
+inline constexpr Device kCpu{};
+inline constexpr int32_t kCuda = 2;
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(Device device) noexcept : device_(device) {}
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  virtual ~DeviceMemory() = default;
+
+  Device device() const noexcept { return device_; }
+  // The storage has gone. The memory goes when nobody uses it any more, in a stream or in another process: now, or later.
+  virtual void end(std::unique_ptr<DeviceMemory> self) noexcept = 0;
+
+ private:
+  Device device_;
+};
+
+}  // namespace tenon::storage

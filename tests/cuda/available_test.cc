@@ -1,0 +1,50 @@
+// tenon_cuda_available, of the library as a user has it.
+#include <gtest/gtest.h>
+#include <tenon/tenon.h>
+
+#include <string>
+
+#include "cuda/kit.h"
+
+namespace {
+
+using cuda_test::in_child;
+using cuda_test::start;
+using cuda_test::wait_for;
+
+void expect_unsupported(const std::string& part, const char* error) {
+  EXPECT_EQ(tenon_cuda_available(nullptr), TENON_UNSUPPORTED);
+  tenon_error* err = nullptr;
+  EXPECT_EQ(tenon_cuda_available(&err), TENON_UNSUPPORTED);
+  EXPECT_NE(std::string(tenon_error_message(err)).find(part), std::string::npos) << tenon_error_message(err);
+  EXPECT_STREQ(tenon_error_detail(err, "cuda_error"), error);
+  tenon_error_release(err);
+}
+
+TEST(Available, Yes) {
+  in_child({}, [] {
+    EXPECT_EQ(cuda_test::library(), nullptr);
+    tenon_error* err = nullptr;
+    EXPECT_EQ(tenon_cuda_available(&err), TENON_OK);
+    EXPECT_EQ(err, nullptr);
+    EXPECT_EQ(wait_for(start([] { expect_unsupported("child of fork", nullptr); })), 0);
+    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_EQ(tenon_cuda_available(&err), TENON_OK);
+  });
+}
+
+TEST(Available, No) {
+  in_child({"FAKE_CUDA_WORLD"}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
+  in_child({"FAKE_CUDA_DRIVER=11030"}, [] { expect_unsupported("11.4 or newer", nullptr); });
+}
+
+TEST(Available, NothingElseOpensTheDriver) {
+  in_child({}, [] {
+    tenon_storage* storage = nullptr;
+    ASSERT_EQ(tenon_storage_new(nullptr, 4096, &storage, nullptr), TENON_OK);
+    tenon_storage_release(storage);
+    EXPECT_EQ(cuda_test::library(), nullptr);
+  });
+}
+
+}  // namespace

@@ -1,0 +1,101 @@
+// The driver is found, started once, or refused for a reason that stays.
+#include "cuda/driver.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/available.h"
+#include "cuda/details.h"
+#include "cuda/kit.h"
+
+namespace tenon::cuda {
+namespace {
+
+using cuda_test::detail;
+using cuda_test::expected_version;
+using cuda_test::in_child;
+using cuda_test::says;
+
+// As the driver itself tells it, by whichever form it has.
+void* ask(const char* name, int version) {
+  void* found = nullptr;
+  void* const library = cuda_test::library();
+  if (auto* v2 = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2")); v2 != nullptr) {
+    EXPECT_EQ(v2(name, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, nullptr), CUDA_SUCCESS) << name;
+  } else {
+    auto* v1 = reinterpret_cast<PFN_cuGetProcAddress_v11030>(dlsym(library, "cuGetProcAddress"));
+    EXPECT_EQ(v1(name, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM), CUDA_SUCCESS) << name;
+  }
+  return found;
+}
+
+TEST(Driver, HasEveryFunctionAtItsVersion) {
+  in_child({}, [] {
+    EXPECT_EQ(cuda_test::library(), nullptr);  // nothing is opened before it is wanted
+    const Result<const Driver*> result = driver();
+    ASSERT_TRUE(result.is_ok()) << result.status().message();
+    const Driver* cu = Result<const Driver*>(result).value();
+    EXPECT_EQ(cu->version, expected_version());
+    EXPECT_TRUE(cu->path.ends_with("libcuda.so.1")) << cu->path;
+#define FUNCTION(name, version, part)    \
+  EXPECT_NE(cu->name, nullptr) << #name; \
+  EXPECT_EQ(reinterpret_cast<void*>(cu->name), ask(#name, version)) << #name;
+#include "cuda/functions.inc"
+#undef FUNCTION
+    for (size_t part = 0; part < kParts; ++part) EXPECT_TRUE(cu->has(static_cast<Part>(part)).is_ok());
+    EXPECT_EQ(driver().value(), cu);
+    EXPECT_TRUE(available().is_ok());
+    CUcontext context = nullptr;
+    EXPECT_EQ(cu->cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    EXPECT_EQ(context, nullptr);  // none was made
+    EXPECT_EQ(LEDGER(fake_cuda_live)(0, 0), 0U);
+    EXPECT_EQ(LEDGER(fake_cuda_calls)("cuInit", getpid()), 1U);
+    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+  });
+}
+
+TEST(Driver, IsStartedOnceByManyThreads) {
+  in_child({"FAKE_CUDA_LATENCY=cuInit=50000"}, [] {
+    std::vector<const Driver*> got(8, nullptr);
+    std::vector<std::thread> threads;
+    for (const Driver*& each : got) threads.emplace_back([&each] { each = driver().value(); });
+    for (std::thread& thread : threads) thread.join();
+    for (const Driver* each : got) EXPECT_EQ(each, got[0]);
+    EXPECT_NE(got[0], nullptr);
+    EXPECT_EQ(LEDGER(fake_cuda_calls)("cuInit", getpid()), 1U);
+  });
+}
+
+// Twice, since what the driver said is kept: the fake would not say it again.
+void expect_refused(const std::vector<std::string>& environment, const std::vector<std::string>& parts, const std::string& error) {
+  in_child(environment, [&] {
+    for (int i = 0; i < 2; ++i) {
+      const Status status = available();
+      EXPECT_EQ(status.code(), Code::kUnsupported);
+      for (const std::string& part : parts) EXPECT_TRUE(says(status, part)) << status.message();
+      EXPECT_EQ(detail(status, "cuda_error"), error);
+      EXPECT_TRUE(detail(status, "path").ends_with("libcuda.so.1"));
+      EXPECT_NE(detail(status, "driver_version"), "");
+      EXPECT_EQ(detail(status, "limit"), "");
+    }
+  });
+}
+
+TEST(Driver, AnOlderOneIsRefusedByVersion) { expect_refused({"FAKE_CUDA_DRIVER=11030"}, {"libcuda.so.1 is of 11.3", "11.4 or newer"}, ""); }
+
+TEST(Driver, ItsOwnRefusalIsKept) {
+  expect_refused({"FAKE_CUDA_FAIL=cuInit:1=803"}, {"cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803: "}, "803");
+  expect_refused({"FAKE_CUDA_FAIL=cuInit:1=2"}, {"cuInit: CUDA_ERROR_OUT_OF_MEMORY"}, "2");
+  expect_refused({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=999"}, {"cuDeviceGetCount: CUDA_ERROR_UNKNOWN"}, "999");
+}
+
+TEST(Driver, WithoutADeviceIsRefused) {
+  expect_refused({"FAKE_CUDA_WORLD"}, {"CUDA cannot be used here: cuInit: CUDA_ERROR_NO_DEVICE"}, "100");
+  expect_refused({"CUDA_VISIBLE_DEVICES="}, {"CUDA_ERROR_NO_DEVICE"}, "100");
+}
+
+}  // namespace
+}  // namespace tenon::cuda

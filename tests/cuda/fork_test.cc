@@ -1,0 +1,96 @@
+// The driver does not work in a child of fork of a process that started it: such a child is told so, and the driver is left alone.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/fork.h"
+#include "cuda/available.h"
+#include "cuda/details.h"
+#include "cuda/driver.h"
+#include "cuda/kit.h"
+
+namespace tenon::cuda {
+namespace {
+
+using cuda_test::in_child;
+using cuda_test::says;
+using cuda_test::start;
+using cuda_test::wait_for;
+
+// The library has such hooks of its own; of the archive nothing is here that the test does not use.
+[[maybe_unused]] const bool kCounted = [] {
+  register_fork_hooks(1, {[]() noexcept {}, []() noexcept {}, []() noexcept {}});
+  return true;
+}();
+
+void expect_told() {
+  for (int i = 0; i < 2; ++i) {
+    const Status status = available();
+    EXPECT_EQ(status.code(), Code::kUnsupported);
+    EXPECT_TRUE(says(status, "it is a child of fork of one that had started the driver")) << status.message();
+  }
+}
+
+TEST(Fork, AChildIsToldAndTheParentGoesOn) {
+  in_child({}, [] {
+    const Driver* cu = driver().value();
+    CUcontext context = nullptr;
+    EXPECT_EQ(cu->cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cu->cuCtxPushCurrent(context), CUDA_SUCCESS);
+    CUdeviceptr pointer = 0;
+    EXPECT_EQ(cu->cuMemAlloc(&pointer, 4096), CUDA_SUCCESS);
+    EXPECT_EQ(wait_for(start([] {
+                expect_told();
+                EXPECT_EQ(wait_for(start(expect_told)), 0);
+              })),
+              0);
+    EXPECT_EQ(LEDGER(fake_cuda_faults)(FAKE_CUDA_USED_AFTER_FORK), 0U);
+    EXPECT_EQ(driver().value(), cu);
+    EXPECT_EQ(cu->cuMemFree(pointer), CUDA_SUCCESS);
+    EXPECT_EQ(cu->cuCtxPopCurrent(&context), CUDA_SUCCESS);
+    EXPECT_EQ(cu->cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  });
+}
+
+TEST(Fork, AChildOfAProcessThatDidNotStartItStartsItself) {
+  in_child({}, [] {
+    const auto use = [] {
+      EXPECT_TRUE(available().is_ok()) << available().message();
+      int count = 0;
+      EXPECT_EQ(driver().value()->cuDeviceGetCount(&count), CUDA_SUCCESS);
+      EXPECT_EQ(count, 1);
+    };
+    EXPECT_EQ(wait_for(start(use)), 0);
+    EXPECT_EQ(cuda_test::library(), nullptr);
+    EXPECT_EQ(wait_for(start(use)), 0);
+    use();
+  });
+}
+
+TEST(Fork, WhileAnotherThreadStartsIt) {
+  in_child({"FAKE_CUDA_LATENCY=cuInit=300000"}, [] {
+    std::thread starter([] { EXPECT_TRUE(available().is_ok()); });
+    while (cuda_test::library() == nullptr) std::this_thread::yield();
+    EXPECT_EQ(wait_for(start(expect_told)), 0);
+    starter.join();
+    EXPECT_TRUE(available().is_ok());
+  });
+}
+
+TEST(Fork, OfAProcessWhereOthersStartedIt) {
+  in_child({}, [] {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr);
+    EXPECT_EQ(reinterpret_cast<PFN_cuInit_v2000>(dlsym(library, "cuInit"))(0), CUDA_SUCCESS);
+    EXPECT_EQ(wait_for(start([] {
+                const Status status = available();
+                EXPECT_EQ(status.code(), Code::kUnsupported);
+                EXPECT_TRUE(says(status, "child of fork") && says(status, "CUDA_ERROR_NOT_INITIALIZED")) << status.message();
+              })),
+              0);
+    EXPECT_TRUE(available().is_ok());
+  });
+}
+
+}  // namespace
+}  // namespace tenon::cuda

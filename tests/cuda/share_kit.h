@@ -1,0 +1,217 @@
+// Two processes that lend device memory to each other: what they send, and device memory to send.
+#pragma once
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/context.h"
+#include "cuda/driver.h"
+#include "kit.h"
+#include "packet.h"
+#include "share/by_cuda.h"
+#include "share/cuda_memory.h"
+
+namespace cuda_test {
+
+using namespace tenon;         // NOLINT(google-build-using-namespace): tests of its insides
+using namespace tenon::share;  // NOLINT(google-build-using-namespace)
+using storage::Storage;
+
+inline const cuda::Driver& driver() {
+  static const cuda::Driver* const it = cuda::driver().value();
+  return *it;
+}
+#define CU(call) ASSERT_EQ(::cuda_test::driver().call, CUDA_SUCCESS)
+
+// The primary context of a device, current in this thread.
+inline void use_device(int ordinal = 0) {
+  const CUcontext context = cuda::primary_context(driver(), ordinal).value();
+  EXPECT_EQ(driver().cuCtxPushCurrent(context), CUDA_SUCCESS);
+}
+
+// As cudaMalloc and cudaFree, with a count of what was freed.
+struct Memory {
+  explicit Memory(uint64_t size) : nbytes(size) { EXPECT_EQ(driver().cuMemAlloc(&pointer, size), CUDA_SUCCESS); }
+  std::byte* data(uint64_t offset = 0) const { return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer + offset)); }
+  CUdeviceptr pointer = 0;
+  uint64_t nbytes;
+  int freed = 0;
+};
+inline void free_memory(void* context) {
+  auto* memory = static_cast<Memory*>(context);
+  EXPECT_EQ(driver().cuMemFree(memory->pointer), CUDA_SUCCESS);
+  ++memory->freed;
+}
+inline void count_free(void* context) { ++static_cast<Memory*>(context)->freed; }
+
+inline Ref<Storage> wrap(Memory* memory) {
+  Result<Ref<Storage>> storage = wrap_cuda(memory->data(), memory->nbytes, 0, free_memory, memory, false);
+  EXPECT_TRUE(storage.is_ok()) << storage.status().message();
+  return std::move(storage).value();
+}
+
+inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes, CUstream stream = nullptr) {
+  EXPECT_EQ(driver().cuMemsetD8Async(pointer, byte, nbytes, stream), CUDA_SUCCESS);
+}
+inline CUdeviceptr pointer_of(const Ref<Storage>& storage) { return reinterpret_cast<uintptr_t>(storage->data()); }
+// After all that was given to the stream.
+inline int byte_at(CUdeviceptr pointer, CUstream stream = nullptr) {
+  unsigned char byte = 0;
+  EXPECT_EQ(driver().cuMemcpyAsync(reinterpret_cast<uintptr_t>(&byte), pointer, 1, stream), CUDA_SUCCESS);
+  EXPECT_EQ(driver().cuStreamSynchronize(stream), CUDA_SUCCESS);
+  return byte;
+}
+
+// A socket between two processes of a test.
+class Line {
+ public:
+  Line() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends_.data()), 0); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  ~Line() {
+    if (ends_[side_] >= 0) close(ends_[side_]);
+  }
+  // Which of the two ends is this process's: to be said by both, once there are two.
+  void become(int side) {
+    side_ = side;
+    close(std::exchange(ends_[1 - side], -1));
+  }
+
+  void say(char word) { send_as(word); }
+  void expect(char word) { ASSERT_EQ(receive_as<char>(), word); }
+  template <typename Value>
+  void send_as(const Value& value) {
+    if (!packets::put_packet(ends_[side_], &value, sizeof value, -1)) end("is not there to hear");
+  }
+  template <typename Value>
+  Value receive_as() {
+    Value value{};
+    int none = -1;
+    if (!packets::take_packet(ends_[side_], &value, sizeof value, &none)) end("says no more");
+    return value;
+  }
+  void send(const CudaHandle& handle) {
+    Packet packet{};
+    packet.device = handle.device;
+    packet.memory_nbytes = handle.memory.size();
+    std::copy(handle.memory.begin(), handle.memory.end(), reinterpret_cast<std::byte*>(packet.memory));
+    packet.nbytes = handle.nbytes;
+    packet.offset = handle.offset;
+    std::snprintf(packet.counter, sizeof packet.counter, "%s", handle.counter.c_str());
+    packet.slot = handle.slot;
+    packet.event = handle.event;
+    packet.has_event = handle.has_event;
+    packet.uuid = handle.uuid;
+    packet.has_uuid = handle.has_uuid;
+    send_as(packet);
+  }
+  CudaHandle receive() {
+    const auto packet = receive_as<Packet>();
+    CudaHandle handle;
+    handle.device = packet.device;
+    const auto* memory = reinterpret_cast<const std::byte*>(packet.memory);
+    handle.memory.assign(memory, memory + packet.memory_nbytes);
+    handle.nbytes = packet.nbytes;
+    handle.offset = packet.offset;
+    handle.counter = packet.counter;
+    handle.slot = packet.slot;
+    handle.event = packet.event;
+    handle.has_event = packet.has_event;
+    handle.uuid = packet.uuid;
+    handle.has_uuid = packet.has_uuid;
+    return handle;
+  }
+
+ private:
+  // Nothing that follows would mean anything.
+  [[noreturn]] static void end(const char* what) {
+    std::fprintf(stderr, "pid %d: the other side %s\n", getpid(), what);
+    std::_Exit(2);
+  }
+  struct Packet {
+    int32_t device;
+    uint64_t memory_nbytes;
+    unsigned char memory[256];
+    uint64_t nbytes;
+    uint64_t offset;
+    char counter[256];
+    uint64_t slot;
+    cuda::IpcHandle event;
+    bool has_event;
+    cuda::Uuid uuid;
+    bool has_uuid;
+  };
+  std::array<int, 2> ends_{-1, -1};
+  int side_ = 0;
+};
+
+inline CudaHandle share(const Ref<Storage>& storage, CUstream stream = nullptr) {
+  Result<CudaHandle> handle = share_cuda(storage, stream, {});
+  EXPECT_TRUE(handle.is_ok()) << handle.status().message();
+  return std::move(handle).value();
+}
+inline Ref<Storage> open(const CudaHandle& handle, CUstream stream = nullptr) {
+  Result<Ref<Storage>> storage = open_cuda(handle, stream, {});
+  EXPECT_TRUE(storage.is_ok()) << storage.status().message();
+  return storage.is_ok() ? std::move(storage).value() : Ref<Storage>();
+}
+
+// Sender and receiver, each a process of one world. The receiver may have variables of its own.
+inline void in_two(const std::vector<std::string>& environment, const std::function<void(Line&)>& sender,
+                   const std::function<void(Line&)>& receiver, const std::vector<std::string>& of_receiver = {}) {
+  in_child(environment, [&] {
+    Line line;
+    const pid_t other = start([&] {
+      for (const std::string& entry : of_receiver) putenv(strdup(entry.c_str()));
+      line.become(1);
+      receiver(line);
+    });
+    line.become(0);
+    sender(line);
+    EXPECT_EQ(wait_for(other), 0);
+    // Nothing is left, and no rule was broken.
+    EXPECT_EQ(collect_cuda(), 0U);
+    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_IPC_OPEN, 0), 0U);
+    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, 0), 0U);
+    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_ALLOCATION, 0), 0U);
+    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+  });
+}
+
+// Waits for what comes by itself, but not for ever.
+template <typename Condition>
+bool soon(const Condition& condition) {
+  for (int i = 0; i < 5000; ++i) {
+    if (condition()) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
+constexpr uint64_t kNbytes = 4096;
+
+// The lender keeps the memory until the borrower says that it has let go.
+inline void lend_one(Line& line) {
+  use_device();
+  Memory memory(kNbytes);
+  fill(memory.pointer, 7, kNbytes);
+  Ref<Storage> storage = wrap(&memory);
+  line.send(share(storage));
+  line.expect('o');
+  storage = nullptr;
+  EXPECT_EQ(collect_cuda(), 1U);
+  EXPECT_EQ(memory.freed, 0);
+  line.say('r');
+  line.expect('d');
+  EXPECT_EQ(collect_cuda(), 0U);
+  EXPECT_EQ(memory.freed, 1);
+}
+
+}  // namespace cuda_test

@@ -1,0 +1,323 @@
+// Device memory lent between processes, on the fake driver.
+#include "share_kit.h"
+
+namespace cuda_test {
+namespace {
+
+const std::vector<std::string> kSlow = {"FAKE_CUDA_LATENCY=stream=20000"};  // 20 ms for each operation on a stream
+
+TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
+  in_two({}, lend_one, [](Line& line) {
+    use_device();
+    Ref<Storage> storage = open(line.receive());
+    line.say('o');
+    line.expect('r');
+    EXPECT_EQ(storage->nbytes(), kNbytes);
+    EXPECT_EQ(storage->device(), (storage::Device{storage::kCuda, 0}));
+    EXPECT_EQ(byte_at(pointer_of(storage) + kNbytes - 1), 7);
+    storage = nullptr;
+    EXPECT_EQ(collect_cuda(), 0U);
+    line.say('d');
+  });
+}
+
+// Nothing but the event orders the two: the work takes its time, and nobody waits for it on the host.
+TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
+  in_two(
+      kSlow,
+      [](Line& line) {
+        use_device();
+        CUstream stream = nullptr;
+        CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        Memory memory(kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        for (unsigned char byte = 1; byte <= 5; ++byte) fill(memory.pointer, byte, kNbytes, stream);
+        const CudaHandle handle = share(storage, stream);
+        EXPECT_TRUE(handle.has_event);
+        EXPECT_EQ(driver().cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+        line.send(handle);
+        line.expect('d');
+        storage = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_EQ(memory.freed, 1);
+        CU(cuStreamDestroy(stream));
+      },
+      [](Line& line) {
+        use_device();
+        CUstream stream = nullptr;
+        CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        Ref<Storage> storage = open(line.receive(), stream);
+        EXPECT_EQ(byte_at(pointer_of(storage), stream), 5);
+        storage = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        CU(cuStreamDestroy(stream));
+        line.say('d');
+      });
+}
+
+// The lender may write again only when the borrower's work has passed, though the borrower's storage went long before.
+TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
+  in_two(
+      kSlow,
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        fill(memory.pointer, 9, kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        line.send(share(storage));
+        storage = nullptr;
+        line.expect('g');
+        EXPECT_EQ(collect_cuda(), 1U);
+        EXPECT_EQ(memory.freed, 0);
+        line.say('k');
+        line.expect('d');
+        EXPECT_EQ(collect_cuda(), 0U);
+        EXPECT_EQ(memory.freed, 1);
+      },
+      [](Line& line) {
+        use_device();
+        CUstream named = nullptr;
+        CUstream other = nullptr;
+        CU(cuStreamCreate(&named, CU_STREAM_NON_BLOCKING));
+        CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        Ref<Storage> storage = open(line.receive(), named);
+        Memory copy(kNbytes);
+        CU(cuStreamSynchronize(named));
+        EXPECT_TRUE(record_stream(*storage, other).is_ok());
+        for (int i = 0; i < 10; ++i) CU(cuMemcpyAsync(copy.pointer, pointer_of(storage), kNbytes, other));
+        storage = nullptr;
+        EXPECT_EQ(collect_cuda(), 1U);
+        line.say('g');
+        line.expect('k');
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        CU(cuStreamSynchronize(other));
+        EXPECT_EQ(byte_at(copy.pointer), 9);
+        CU(cuMemFree(copy.pointer));
+        CU(cuStreamDestroy(named));
+        CU(cuStreamDestroy(other));
+        line.say('d');
+      });
+}
+
+TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
+  constexpr uint64_t kMany = 1000;
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kMany * 512);
+        std::vector<Ref<Storage>> storages;
+        for (uint64_t i = 0; i < kMany; ++i) {
+          fill(memory.pointer + i * 512, static_cast<unsigned char>(i), 512);
+          Result<Ref<Storage>> storage = wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false);
+          ASSERT_TRUE(storage.is_ok());
+          storages.push_back(std::move(storage).value());
+        }
+        for (const Ref<Storage>& storage : storages) line.send(share(storage));
+        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcGetMemHandle", getpid()), 1U);
+        line.expect('d');
+        storages.clear();
+        EXPECT_EQ(collect_cuda(), 0U);
+        EXPECT_EQ(memory.freed, static_cast<int>(kMany));
+        CU(cuMemFree(memory.pointer));
+      },
+      [](Line& line) {
+        use_device();
+        std::vector<Ref<Storage>> storages;
+        for (uint64_t i = 0; i < kMany; ++i) storages.push_back(open(line.receive()));
+        for (uint64_t i = 0; i < kMany; i += 97) EXPECT_EQ(byte_at(pointer_of(storages[i]) + 511), static_cast<int>(i % 256));
+        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcOpenMemHandle", getpid()), 1U);
+        storages.clear();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcCloseMemHandle", getpid()), 1U);
+        line.say('d');
+      });
+}
+
+TEST(CudaShare, TheSameBytesAreOneStorage) {
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        line.send(share(storage));
+        line.send(share(storage));
+        line.expect('2');
+        // The second message was given back at once, the first stands.
+        storage = nullptr;
+        EXPECT_EQ(collect_cuda(), 1U);
+        line.say('k');
+        line.expect('d');
+        EXPECT_EQ(collect_cuda(), 0U);
+      },
+      [](Line& line) {
+        Ref<Storage> first = open(line.receive());
+        Ref<Storage> second = open(line.receive());
+        EXPECT_EQ(first.get(), second.get());
+        second = nullptr;
+        line.say('2');
+        line.expect('k');
+        Weak<Storage> weak(first.get());
+        first = nullptr;
+        EXPECT_TRUE(weak.expired());
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
+TEST(CudaShare, InItsOwnProcessAHandleIsTheMemoryItself) {
+  in_child({}, [] {
+    use_device();
+    Memory memory(kNbytes);
+    Ref<Storage> storage = wrap(&memory);
+    const CudaHandle first = share(storage);
+    const CudaHandle second = share(storage);
+    EXPECT_EQ(open(first).get(), storage.get());
+    const CUdeviceptr pointer = pointer_of(storage);
+    storage = nullptr;
+    EXPECT_EQ(collect_cuda(), 1U);  // the second handle
+    Ref<Storage> again = open(second);
+    EXPECT_EQ(pointer_of(again), pointer);
+    again = nullptr;
+    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_EQ(memory.freed, 1);
+    EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcOpenMemHandle", 0), 0U);
+    EXPECT_EQ(open_cuda(second, nullptr, {}).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+  });
+}
+
+// CUDA_VISIBLE_DEVICES numbers the devices anew.
+TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
+  in_two({"FAKE_CUDA_DEVICES=gpu=64,gpu=64"}, lend_one,
+         [](Line& line) {
+           CudaHandle handle = line.receive();
+           Ref<Storage> storage = open(handle);
+           EXPECT_EQ(storage->device().id, 1);
+           line.say('o');
+           line.expect('r');
+           use_device(1);
+           EXPECT_EQ(byte_at(pointer_of(storage)), 7);
+           storage = nullptr;
+           EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+           handle.uuid[3] ^= std::byte{1};
+           EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kNotFound);
+           line.say('d');
+         },
+         {"CUDA_VISIBLE_DEVICES=1,0"});
+}
+
+TEST(CudaShare, WithoutAnEventTheLenderWaitsForItsStream) {
+  in_two(
+      {"FAKE_CUDA_IPC_EVENTS=1", "FAKE_CUDA_LATENCY=stream=20000"},
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        fill(memory.pointer, 3, kNbytes);
+        const CudaHandle first = share(storage);
+        EXPECT_TRUE(first.has_event);
+        fill(memory.pointer, 4, kNbytes);
+        const CudaHandle second = share(storage);
+        EXPECT_FALSE(second.has_event);
+        EXPECT_EQ(driver().cuStreamQuery(nullptr), CUDA_SUCCESS);
+        line.send(first);
+        line.send(second);
+        line.expect('d');
+        // The first one's event is used again.
+        EXPECT_TRUE(share(storage).has_event);
+        storage = nullptr;
+        line.say('k');
+        EXPECT_EQ(collect_cuda(), 1U);  // a handle that nobody opens
+        EXPECT_EQ(memory.freed, 0);
+        CU(cuMemFree(memory.pointer));
+        std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
+      },
+      [](Line& line) {
+        use_device();
+        Ref<Storage> storage = open(line.receive());
+        EXPECT_EQ(open(line.receive()).get(), storage.get());
+        EXPECT_EQ(byte_at(pointer_of(storage)), 4);
+        storage = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+        line.expect('k');
+      });
+}
+
+TEST(CudaShare, AnEmptyStorageHasNoHandle) {
+  in_two(
+      {},
+      [](Line& line) {
+        Result<Ref<Storage>> storage = wrap_cuda(nullptr, 0, 0, nullptr, nullptr, false);
+        ASSERT_TRUE(storage.is_ok());
+        const CudaHandle handle = share(storage.value());
+        EXPECT_TRUE(handle.memory.empty());
+        line.send(handle);
+        line.expect('d');
+      },
+      [](Line& line) {
+        Ref<Storage> storage = open(line.receive());
+        EXPECT_EQ(storage->nbytes(), 0U);
+        EXPECT_EQ(storage->device(), (storage::Device{storage::kCuda, 0}));
+        line.say('d');
+      });
+}
+
+// What the driver is asked, exactly: a share and an open of memory that both know, in the default stream.
+TEST(CudaShare, CallsOfTheDriver) {
+  constexpr int kTimes = 100;
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kTimes * 512);
+        std::vector<Ref<Storage>> storages;
+        for (uint64_t i = 0; i < kTimes; ++i)
+          storages.push_back(wrap_cuda(memory.data(i * 512), 512, 0, count_free, &memory, false).value());
+        line.send(share(storages[0]));
+        line.send(share(storages[1]));
+        line.expect('2');
+        for (int round = 0; round < 2; ++round) {
+          const uint64_t before = LEDGER(fake_cuda_all_calls)(getpid());
+          std::vector<CudaHandle> handles;
+          for (uint64_t i = 2; i < kTimes; ++i) handles.push_back(share(storages[i]));
+          const uint64_t after = LEDGER(fake_cuda_all_calls)(getpid());
+          // The current context twice and the event's record; at first the event is made, which takes its context once more, and its handle
+          // is asked for.
+          EXPECT_EQ(after - before, (kTimes - 2) * (round == 0 ? 6U : 3U));
+          for (const CudaHandle& handle : handles) line.send(handle);
+          line.expect('d');
+        }
+        line.expect('e');
+        storages.clear();
+        EXPECT_EQ(collect_cuda(), 0U);
+        CU(cuMemFree(memory.pointer));
+      },
+      [](Line& line) {
+        use_device();
+        std::vector<Ref<Storage>> storages;
+        storages.push_back(open(line.receive()));
+        storages.push_back(open(line.receive()));
+        line.say('2');
+        for (int round = 0; round < 2; ++round) {
+          std::vector<CudaHandle> handles;
+          for (int i = 2; i < kTimes; ++i) handles.push_back(line.receive());
+          const uint64_t before = LEDGER(fake_cuda_all_calls)(getpid());
+          for (const CudaHandle& handle : handles) storages.push_back(open(handle));
+          const uint64_t after = LEDGER(fake_cuda_all_calls)(getpid());
+          // The current context, and the event: opened, waited for, let go.
+          EXPECT_EQ(after - before, (kTimes - 2) * 4U);
+          storages.resize(2);
+          EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+          line.say('d');
+        }
+        storages.clear();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('e');
+      });
+}
+
+}  // namespace
+}  // namespace cuda_test

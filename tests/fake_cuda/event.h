@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "process.h"
+
+namespace fake_cuda {
+
+struct Event {
+  Context* context = nullptr;
+  unsigned flags = 0;
+  uint32_t object = kNoObject;  // that of its maker, an import's too
+  uint32_t import = kNoObject;
+  std::atomic<bool> recorded{false};
+  bool gone = false;  // never came to be: nothing to give back
+
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event();
+
+  Object& shared() const { return world().at(object); }
+};
+
+std::shared_ptr<Event> find_event(CUevent handle);
+CUevent keep_event(std::shared_ptr<Event> event);
+
+}  // namespace fake_cuda

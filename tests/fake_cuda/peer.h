@@ -1,0 +1,159 @@
+// A test of more than one process: the others are this program, started afresh with exec, with a socket to the one that started them.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+#include "packet.h"
+
+namespace rules {
+
+inline int failures = 0;
+
+#define CHECK(condition)                                                                     \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      std::fprintf(stderr, "%s:%d: pid %d: %s\n", __FILE__, __LINE__, getpid(), #condition); \
+      ++::rules::failures;                                                                   \
+    }                                                                                        \
+  } while (false)
+
+template <typename One, typename Other>
+void check_equal(const One& one, const Other& other, const char* what, const char* file, int line) {
+  if (one == static_cast<One>(other)) return;
+  std::fprintf(stderr, "%s:%d: pid %d: %s: %lld, not %lld\n", file, line, getpid(), what, static_cast<long long>(one),
+               static_cast<long long>(other));
+  ++failures;
+}
+#define EQUAL(one, other) ::rules::check_equal((one), (other), #one " == " #other, __FILE__, __LINE__)
+#define OK(call) EQUAL(call, CUDA_SUCCESS)
+
+// Messages keep their bounds; an fd travels beside the bytes.
+class Channel {
+ public:
+  explicit Channel(int fd) : fd_(fd) {}
+
+  template <typename Value>
+  void send(const Value& value, int fd = -1) {
+    CHECK(packets::put_packet(fd_, &value, sizeof value, fd));
+  }
+
+  template <typename Value>
+  Value receive(int* fd = nullptr) {
+    Value value{};
+    int none = -1;
+    // The other side is gone: nothing that follows would mean anything.
+    if (!packets::take_packet(fd_, &value, sizeof value, fd != nullptr ? fd : &none)) {
+      std::fprintf(stderr, "pid %d: no message came\n", getpid());
+      _exit(3);
+    }
+    return value;
+  }
+
+ private:
+  int fd_;
+};
+
+using Function = void (*)(Channel&);
+struct Test {
+  Function run;
+  std::vector<std::string> environment;  // what a real driver cannot be told makes a test one of the fake
+  bool fake_only;
+};
+inline std::map<std::string, Test>& tests() {
+  static std::map<std::string, Test> all;
+  return all;
+}
+inline std::map<std::string, Function>& peers() {
+  static std::map<std::string, Function> all;
+  return all;
+}
+
+#define PEER(name)                                                                              \
+  static void peer_##name(Channel& parent);                                                     \
+  static const bool peer_##name##_known = ::rules::peers().emplace(#name, &peer_##name).second; \
+  static void peer_##name([[maybe_unused]] Channel& parent)
+#define RULES_TEST(name, fake_only, ...)                                                                                     \
+  static void test_##name(Channel&);                                                                                         \
+  static const bool test_##name##_known =                                                                                    \
+      ::rules::tests().emplace(#name, ::rules::Test{&test_##name, std::vector<std::string>{__VA_ARGS__}, fake_only}).second; \
+  static void test_##name(Channel&)
+#define TEST(name) RULES_TEST(name, false, )
+#define FAKE_TEST(name, ...) RULES_TEST(name, true, __VA_ARGS__)
+
+class Peer : public Channel {
+ public:
+  explicit Peer(const char* role, const std::vector<std::string>& environment = {}) : Peer(role, environment, make_pair()) {}
+  ~Peer() {
+    if (pid_ > 0) EQUAL(join(), 0);
+    close(fd_);
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  pid_t pid() const { return pid_; }
+  int join() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  void kill() {
+    ::kill(pid_, SIGKILL);
+    EQUAL(join(), -SIGKILL);
+  }
+
+ private:
+  struct Pair {
+    int here;
+    int there;
+  };
+  static Pair make_pair() {
+    int ends[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) std::abort();
+    return {ends[0], ends[1]};
+  }
+  Peer(const char* role, const std::vector<std::string>& environment, Pair pair) : Channel(pair.here), fd_(pair.here) {
+    pid_ = fork();
+    if (pid_ == 0) {
+      for (const std::string& entry : environment) putenv(::strdup(entry.c_str()));
+      const std::string fd = std::to_string(dup(pair.there));
+      execl("/proc/self/exe", "rules_test", "--peer", role, fd.c_str(), nullptr);
+      _exit(4);
+    }
+    close(pair.there);
+  }
+
+  int fd_;
+  pid_t pid_ = 0;
+};
+
+// Most tests begin like this.
+struct Started {
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  explicit Started(int ordinal = 0) {
+    OK(cu.cuInit(0));
+    OK(cu.cuDeviceGet(&device, ordinal));
+    OK(cu.cuDevicePrimaryCtxRetain(&context, device));
+    OK(cu.cuCtxSetCurrent(context));
+  }
+};
+
+inline unsigned char first_byte(CUdeviceptr pointer) {
+  unsigned char byte = 0;
+  OK(cu.cuMemcpyDtoH(&byte, pointer, 1));
+  return byte;
+}
+
+}  // namespace rules

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "process.h"
+
+namespace fake_cuda {
+
+// Memory that a pool gave or that came from one: it has no context.
+void drop_pool_range(const Range& range);
+
+}  // namespace fake_cuda

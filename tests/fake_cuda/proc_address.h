@@ -1,0 +1,11 @@
+#pragma once
+
+#include "process.h"
+
+namespace fake_cuda {
+
+enum class Found { yes, no_such_name, version_too_old };
+
+CUresult look_up(const char* symbol, void** out, int version, cuuint64_t flags, Found* found);
+
+}  // namespace fake_cuda

@@ -1,0 +1,283 @@
+// Rules of streams and events: what is in order, what is not, and what an event of another process orders.
+#include <ctime>
+
+#include <atomic>
+#include <thread>
+
+#include "peer.h"
+
+using namespace rules;
+
+namespace {
+
+constexpr size_t kSize = size_t{1} << 20;
+constexpr unsigned kInterprocess = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+
+struct Sent {
+  CUipcMemHandle memory{};
+  CUipcEventHandle event{};
+};
+
+void pause_ms(long ms) {
+  const timespec time = {ms / 1000, (ms % 1000) * 1000000};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+TEST(event_flags) {
+  const Started started;
+  CUevent event = nullptr;
+  // "CU_EVENT_INTERPROCESS must be specified along with CU_EVENT_DISABLE_TIMING."
+  EQUAL(cu.cuEventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+  CUipcEventHandle handle{};
+  OK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  CHECK(cu.cuIpcGetEventHandle(&handle, event) != CUDA_SUCCESS);
+  OK(cu.cuEventDestroy(event));
+  OK(cu.cuEventCreate(&event, kInterprocess));
+  OK(cu.cuIpcGetEventHandle(&handle, event));
+  OK(cu.cuEventQuery(event));
+  float ms = 0;
+  EQUAL(cu.cuEventElapsedTime(&ms, event, event), CUDA_ERROR_INVALID_HANDLE);
+  CUevent opened = nullptr;
+  CHECK(cu.cuIpcOpenEventHandle(&opened, handle) != CUDA_SUCCESS);
+  OK(cu.cuEventDestroy(event));
+}
+
+FAKE_TEST(work_is_late, "FAKE_CUDA_LATENCY=stream=100000") {
+  const Started started;
+  CUdeviceptr pointer = 0;
+  OK(cu.cuMemAlloc(&pointer, kSize));
+  CUstream writer = nullptr;
+  CUstream reader = nullptr;
+  OK(cu.cuStreamCreate(&writer, CU_STREAM_NON_BLOCKING));
+  OK(cu.cuStreamCreate(&reader, CU_STREAM_NON_BLOCKING));
+  OK(cu.cuMemsetD8(pointer, 1, kSize));
+  CUevent start = nullptr;
+  CUevent end = nullptr;
+  OK(cu.cuEventCreate(&start, CU_EVENT_DEFAULT));
+  OK(cu.cuEventCreate(&end, CU_EVENT_DEFAULT));
+  OK(cu.cuEventRecord(start, writer));
+  OK(cu.cuMemsetD8Async(pointer, 2, kSize, writer));
+  OK(cu.cuMemsetD8Async(pointer, 3, kSize, writer));
+  OK(cu.cuEventRecord(end, writer));
+  EQUAL(cu.cuEventQuery(end), CUDA_ERROR_NOT_READY);
+  EQUAL(cu.cuStreamQuery(writer), CUDA_ERROR_NOT_READY);
+#ifndef __SANITIZE_THREAD__
+  // Who does not wait sees what was there. (ThreadSanitizer would call it a race, and be right.)
+  unsigned char early = 0;
+  OK(cu.cuMemcpyDtoHAsync(&early, pointer, 1, reader));
+  OK(cu.cuStreamSynchronize(reader));
+  CHECK(early != 3);
+#endif
+  unsigned char late = 0;
+  OK(cu.cuStreamWaitEvent(reader, end, 0));
+  OK(cu.cuMemcpyDtoHAsync(&late, pointer, 1, reader));
+  OK(cu.cuStreamSynchronize(reader));
+  EQUAL(late, 3);
+  OK(cu.cuEventSynchronize(end));
+  float ms = 0;
+  OK(cu.cuEventElapsedTime(&ms, start, end));
+  CHECK(ms >= 200);
+  OK(cu.cuEventDestroy(start));
+  OK(cu.cuEventDestroy(end));
+  OK(cu.cuStreamDestroy(writer));
+  OK(cu.cuStreamDestroy(reader));
+  OK(cu.cuMemFree(pointer));
+  EQUAL(cu.fake_cuda_live(FAKE_CUDA_STREAM, 0), 0U);
+  EQUAL(cu.fake_cuda_live(FAKE_CUDA_EVENT, 0), 0U);
+}
+
+TEST(legacy_stream_blocks) {
+  const Started started;
+  CUstream blocking = nullptr;
+  CUstream free_running = nullptr;
+  OK(cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+  OK(cu.cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
+  static std::atomic<int> gate{0};
+  const auto wait = [](void*) {
+    while (gate == 0) pause_ms(1);
+  };
+  OK(cu.cuLaunchHostFunc(blocking, wait, nullptr));
+  CUevent event = nullptr;
+  OK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  OK(cu.cuEventRecord(event, nullptr));
+  CUevent aside = nullptr;
+  OK(cu.cuEventCreate(&aside, CU_EVENT_DISABLE_TIMING));
+  OK(cu.cuEventRecord(aside, free_running));
+  OK(cu.cuEventSynchronize(aside));
+  EQUAL(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  gate = 1;
+  OK(cu.cuEventSynchronize(event));
+  OK(cu.cuStreamSynchronize(blocking));
+  OK(cu.cuStreamQuery(blocking));
+  OK(cu.cuCtxSynchronize());
+  OK(cu.cuEventDestroy(event));
+  OK(cu.cuEventDestroy(aside));
+  OK(cu.cuStreamDestroy(blocking));
+  OK(cu.cuStreamDestroy(free_running));
+}
+
+TEST(threads) {
+  const Started started;
+  std::vector<std::thread> all;
+  CUevent shared = nullptr;
+  OK(cu.cuEventCreate(&shared, CU_EVENT_DISABLE_TIMING));
+  all.reserve(4);
+  for (int thread = 0; thread < 4; ++thread) {
+    all.emplace_back([&, value = static_cast<unsigned char>(10 + thread)] {
+      OK(cu.cuCtxSetCurrent(started.context));
+      CUstream stream = nullptr;
+      OK(cu.cuStreamCreate(&stream, value % 2 == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+      for (int round = 0; round < 50; ++round) {
+        CUdeviceptr pointer = 0;
+        CUevent event = nullptr;
+        OK(cu.cuMemAlloc(&pointer, kSize));
+        OK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        OK(cu.cuMemsetD8Async(pointer, value, kSize, stream));
+        OK(cu.cuLaunchHostFunc(stream, [](void*) {}, nullptr));
+        OK(cu.cuEventRecord(event, stream));
+        OK(cu.cuEventRecord(shared, stream));
+        OK(cu.cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0));
+        unsigned char byte = 0;
+        OK(cu.cuMemcpyDtoHAsync(&byte, pointer + kSize - 1, 1, CU_STREAM_PER_THREAD));
+        OK(cu.cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        EQUAL(byte, value);
+        OK(cu.cuEventDestroy(event));
+        OK(cu.cuMemFree(pointer));
+      }
+      OK(cu.cuStreamDestroy(stream));
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+  OK(cu.cuEventSynchronize(shared));
+  OK(cu.cuEventDestroy(shared));
+  if (!cu.fake) return;
+  EQUAL(cu.fake_cuda_live(0, 0), cu.fake_cuda_live(FAKE_CUDA_CONTEXT, 0));
+  EQUAL(cu.fake_cuda_faults(0), 0U);
+}
+
+PEER(waits) {
+  const Started started;
+  const Sent sent = parent.receive<Sent>();
+  CUdeviceptr pointer = 0;
+  CUevent event = nullptr;
+  OK(cu.cuIpcOpenMemHandle(&pointer, sent.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+  OK(cu.cuIpcOpenEventHandle(&event, sent.event));
+  CUipcEventHandle again{};
+  CHECK(cu.cuIpcGetEventHandle(&again, event) != CUDA_SUCCESS);
+  parent.send(1);
+  parent.receive<int>();
+  CUstream stream = nullptr;
+  OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  EQUAL(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  unsigned char late = 0;
+  OK(cu.cuStreamWaitEvent(stream, event, 0));
+  OK(cu.cuMemcpyDtoHAsync(&late, pointer, 1, stream));
+  OK(cu.cuStreamSynchronize(stream));
+  EQUAL(late, 2);
+  OK(cu.cuEventQuery(event));
+  // And the other way: what is recorded here, its maker sees.
+  OK(cu.cuMemsetD8Async(pointer, 3, 1, stream));
+  OK(cu.cuEventRecord(event, stream));
+  parent.send(2);
+  parent.receive<int>();
+  OK(cu.cuEventDestroy(event));
+  OK(cu.cuStreamDestroy(stream));
+  OK(cu.cuIpcCloseMemHandle(pointer));
+}
+
+FAKE_TEST(events_order_processes, "FAKE_CUDA_LATENCY=stream=200000") {
+  const Started started;
+  CUdeviceptr pointer = 0;
+  Sent sent;
+  CUevent event = nullptr;
+  CUstream stream = nullptr;
+  OK(cu.cuMemAlloc(&pointer, kSize));
+  OK(cu.cuMemsetD8(pointer, 1, kSize));
+  OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cu.cuEventCreate(&event, kInterprocess));
+  OK(cu.cuIpcGetMemHandle(&sent.memory, pointer));
+  OK(cu.cuIpcGetEventHandle(&sent.event, event));
+  Peer peer("waits");
+  peer.send(sent);
+  peer.receive<int>();
+  OK(cu.cuMemsetD8Async(pointer, 2, kSize, stream));
+  OK(cu.cuEventRecord(event, stream));
+  peer.send(1);
+  peer.receive<int>();
+  OK(cu.cuEventSynchronize(event));
+  EQUAL(first_byte(pointer), 3);
+  peer.send(1);
+  EQUAL(peer.join(), 0);
+  OK(cu.cuEventDestroy(event));
+  OK(cu.cuStreamDestroy(stream));
+  OK(cu.cuMemFree(pointer));
+  EQUAL(cu.fake_cuda_faults(0), 0U);
+}
+
+PEER(records_for_ever) {
+  const Started started;
+  CUevent event = nullptr;
+  OK(cu.cuEventCreate(&event, kInterprocess));
+  CUipcEventHandle handle{};
+  OK(cu.cuIpcGetEventHandle(&handle, event));
+  OK(cu.cuLaunchHostFunc(nullptr, [](void*) { pause_ms(1000000); }, nullptr));
+  OK(cu.cuEventRecord(event, nullptr));
+  parent.send(handle);
+  parent.receive<int>();
+}
+
+// On hardware too the wait must end; what the driver says then is to be seen there.
+FAKE_TEST(dead_recorder_is_not_waited_for, "") {
+  const Started started;
+  Peer peer("records_for_ever");
+  const auto handle = peer.receive<CUipcEventHandle>();
+  CUevent event = nullptr;
+  OK(cu.cuIpcOpenEventHandle(&event, handle));
+  EQUAL(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
+  OK(cu.cuStreamWaitEvent(nullptr, event, 0));
+  EQUAL(cu.cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);
+  peer.kill();
+  OK(cu.cuStreamSynchronize(nullptr));
+  OK(cu.cuEventQuery(event));
+  OK(cu.cuEventDestroy(event));
+  EQUAL(cu.fake_cuda_live(FAKE_CUDA_EVENT, 0), 0U);
+}
+
+PEER(uses_destroyed) {
+  const Started started;
+  CUevent event = nullptr;
+  OK(cu.cuIpcOpenEventHandle(&event, parent.receive<CUipcEventHandle>()));
+  parent.send(1);
+  parent.receive<int>();
+  cu.cuEventQuery(event);
+  OK(cu.cuEventDestroy(event));
+}
+
+FAKE_TEST(destroyed_event_is_not_used, "") {
+  const Started started;
+  CUevent event = nullptr;
+  CUipcEventHandle handle{};
+  OK(cu.cuEventCreate(&event, kInterprocess));
+  OK(cu.cuIpcGetEventHandle(&handle, event));
+  {
+    Peer peer("uses_destroyed");
+    peer.send(handle);
+    peer.receive<int>();
+    OK(cu.cuEventDestroy(event));
+    peer.send(1);
+  }
+  EQUAL(cu.fake_cuda_faults(FAKE_CUDA_EVENT_USED_AFTER_DESTROY), 1U);
+  EQUAL(cu.fake_cuda_live(FAKE_CUDA_EVENT, 0), 0U);
+}
+
+FAKE_TEST(events_run_out, "FAKE_CUDA_IPC_EVENTS=3") {
+  const Started started;
+  CUevent events[4] = {};
+  for (int i = 0; i < 3; ++i) OK(cu.cuEventCreate(&events[i], kInterprocess));
+  EQUAL(cu.cuEventCreate(&events[3], kInterprocess), CUDA_ERROR_OUT_OF_MEMORY);
+  OK(cu.cuEventDestroy(events[0]));
+  OK(cu.cuEventCreate(&events[3], kInterprocess));
+  for (int i = 1; i < 4; ++i) OK(cu.cuEventDestroy(events[i]));
+}

@@ -1,0 +1,48 @@
+// libFuzzer target: whatever the bytes are, decoding them must end in an error or in a handle that is sound and gives its bytes back.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "share/cuda_handle.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::share;
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "cuda_handle_fuzz: %s\n", what);
+  std::abort();
+}
+
+void check(std::span<const std::byte> bytes) {
+  Result<CudaMemoryHandle> handle = decode_cuda_memory_handle(bytes);
+  if (!handle.is_ok()) {
+    const Code code = handle.status().code();
+    require(code == Code::kCorrupt || code == Code::kIncompatible || code == Code::kUnsupported, "refused with an unexpected code");
+    require(!handle.status().message().empty(), "refused without a message");
+    return;
+  }
+  const CudaMemoryHandle& it = handle.value();
+  if (it.type == CudaMemoryHandle::Type::kIpc) {
+    const std::vector<std::byte> again = encode_cuda_memory_handle(it.ipc, it.form);
+    require(again.size() == bytes.size() && std::equal(again.begin(), again.end(), bytes.begin()), "encoded it gives other bytes");
+    return;
+  }
+  require(it.form == CudaForm::kB || it.form == CudaForm::kC || it.form == CudaForm::kD, "a segment of a form that has none");
+  require(it.pid > 0 && !it.fds.empty(), "a segment of nobody, or of nothing");
+  require(it.fds.size() * sizeof(int32_t) < bytes.size(), "more fds than bytes");
+  require(std::all_of(it.fds.begin(), it.fds.end(), [](int32_t fd) { return fd >= 0; }), "a number that is no fd");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  check({reinterpret_cast<const std::byte*>(data), size});
+  return 0;
+}

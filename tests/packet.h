@@ -1,0 +1,52 @@
+// Packets between the processes of a test: bytes with their bounds, and an fd beside them.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace packets {
+
+// One packet with at most one fd. False: the other end is gone.
+inline bool put_packet(int socket, const void* data, size_t nbytes, int fd) {
+  iovec part{const_cast<void*>(data), nbytes};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (fd >= 0) {
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof control;
+    cmsghdr* head = CMSG_FIRSTHDR(&packet);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &fd, sizeof fd);
+  }
+  ssize_t done = 0;
+  while ((done = sendmsg(socket, &packet, MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  return done == static_cast<ssize_t>(nbytes);
+}
+
+inline bool take_packet(int socket, void* data, size_t nbytes, int* fd) {
+  iovec part{data, nbytes};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  packet.msg_control = control;
+  packet.msg_controllen = sizeof control;
+  ssize_t done = 0;
+  while ((done = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  *fd = -1;
+  if (done != static_cast<ssize_t>(nbytes)) return false;
+  if (const cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr) std::memcpy(fd, CMSG_DATA(head), sizeof *fd);
+  return true;
+}
+
+}  // namespace packets

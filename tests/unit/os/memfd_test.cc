@@ -1,0 +1,74 @@
+#include "os/memfd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "os/fd.h"
+#include "unit/os/guards.h"
+
+namespace tenon::os {
+namespace {
+
+class MemfdTest : public test::Guarded {};
+
+// A pipe that holds a page of the memfd: what the kernel's search for pages to give up does too, but for as long as it is wanted here.
+struct HeldPage {
+  explicit HeldPage(int fd) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    reader = Fd(ends[0]);
+    writer = Fd(ends[1]);
+    void* page = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    EXPECT_NE(page, MAP_FAILED);
+    iovec part{page, 4096};
+    EXPECT_EQ(::vmsplice(writer.get(), &part, 1, 0), 4096);
+    EXPECT_EQ(::munmap(page, 4096), 0);
+  }
+  void let_go() {
+    char bytes[4096];
+    EXPECT_EQ(::read(reader.get(), bytes, sizeof bytes), 4096);
+  }
+  Fd reader;
+  Fd writer;
+};
+
+Fd filled() {
+  Result<Nonce> nonce = random_nonce();
+  EXPECT_TRUE(nonce.is_ok());
+  Result<Fd> fd = create_memfd(nonce.value(), 4096);
+  EXPECT_TRUE(fd.is_ok());
+  const char byte = 1;
+  EXPECT_EQ(::pwrite(fd.value().get(), &byte, 1, 0), 1);
+  return std::move(fd).value();
+}
+
+TEST_F(MemfdTest, SealingOutlastsWhoHoldsAPageForAMoment) {
+  const Fd fd = filled();
+  HeldPage held(fd.get());
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    held.let_go();
+  });
+  const Status status = add_seals(fd.get(), kSealWrite);
+  later.join();
+  EXPECT_TRUE(status.is_ok()) << status.message();
+  const char byte = 2;
+  EXPECT_EQ(::pwrite(fd.get(), &byte, 1, 0), -1);
+}
+
+TEST_F(MemfdTest, SealingGivesUpOnAPageThatStaysHeld) {
+  const Fd fd = filled();
+  HeldPage held(fd.get());
+  const Status status = add_seals(fd.get(), kSealWrite);
+  EXPECT_EQ(status.code(), Code::kIo);
+  held.let_go();
+  EXPECT_TRUE(add_seals(fd.get(), kSealWrite).is_ok());
+}
+
+}  // namespace
+}  // namespace tenon::os

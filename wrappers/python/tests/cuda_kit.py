@@ -1,0 +1,166 @@
+"""What the programs of cuda_programs.py have in common: device memory of the driver that tests/fake_cuda plays, and a second process."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import pickle
+import subprocess
+import sys
+import time
+from typing import Any
+
+import tenon
+
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = ctypes.c_uint64
+ALLOCATION, IPC_OPEN, EVENT_IMPORT = 2, 3, 12
+
+
+def check(result: int) -> None:
+    assert result == 0, f"CUDA error {result}"
+
+
+def use_device() -> None:
+    context = ctypes.c_void_p()
+    check(cuda.cuInit(0))
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+    check(cuda.cuCtxSetCurrent(context))
+
+
+def new_stream() -> int:
+    stream = ctypes.c_void_p()
+    check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+    assert stream.value
+    return stream.value
+
+
+def bytes_at(pointer: int, nbytes: int) -> bytes:
+    room = ctypes.create_string_buffer(nbytes)
+    check(cuda.cuMemcpyDtoH_v2(room, ctypes.c_uint64(pointer), ctypes.c_size_t(nbytes)))
+    return room.raw
+
+
+def read(tensor: tenon.Tensor) -> bytes:
+    return bytes_at(tensor.__cuda_array_interface__["data"][0], tensor.nbytes)
+
+
+def over(storage: tenon.Storage) -> tenon.Tensor:
+    return tenon.Tensor.over(storage, storage.nbytes, "uint8")
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Managed(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", Deleter),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
+    ]
+
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+# What a capsule points to, and its deleter, have to outlive whoever takes it.
+handed_out: list[Any] = []
+
+
+class Array:
+    """Bytes on the device, as another framework's array: freed when the last who took it has let go."""
+
+    def __init__(self, data: bytes, *, read_only: bool = False, device_type: int = 2) -> None:
+        self.nbytes, self.read_only, self.device_type = len(data), read_only, device_type
+        self.streams: list[Any] = []
+        self.freed = 0
+        pointer = ctypes.c_uint64()
+        check(cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(max(len(data), 1))))
+        self.pointer = pointer.value
+        if data:
+            check(cuda.cuMemcpyHtoD_v2(pointer, data, ctypes.c_size_t(len(data))))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device_type, 0
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None) -> Any:
+        assert max_version is not None and max_version >= (1, 0)
+        self.streams.append(stream)
+        handed_out.append(self)
+        self.shape = (ctypes.c_int64 * 1)(self.nbytes)
+        tensor = DLTensor(self.pointer, self.device_type, 0, 1, 1, 8, 1, self.shape, None, 0)
+        self.deleter = Deleter(self.free)
+        self.managed = Managed(1, 0, None, self.deleter, int(self.read_only), tensor)
+        return new_capsule(ctypes.addressof(self.managed), b"dltensor_versioned", None)
+
+    def free(self, _: object = None) -> None:
+        self.freed += 1
+        check(cuda.cuMemFree_v2(ctypes.c_uint64(self.pointer)))
+
+
+DATA = bytes(range(200)) * 20
+
+
+class Receiver:
+    """The other process, which calls one of the functions below."""
+
+    def __init__(self, name: str) -> None:
+        self.process = subprocess.Popen([sys.executable, "-B", sys.argv[0], name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def send(self, value: object) -> None:
+        assert self.process.stdin is not None
+        pickle.dump(value, self.process.stdin)
+        self.process.stdin.flush()
+
+    def receive(self) -> Any:
+        assert self.process.stdout is not None
+        return pickle.load(self.process.stdout)
+
+    def end(self) -> None:
+        self.process.communicate()
+        assert self.process.returncode == 0
+
+
+def take() -> Any:
+    return pickle.load(sys.stdin.buffer)
+
+
+def give(value: object) -> None:
+    pickle.dump(value, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def collected() -> bool:
+    """Streams and receivers are waited for, but not for ever."""
+    for _ in range(5000):
+        if tenon.cuda_collect() == 0:
+            return True
+        time.sleep(0.001)
+    return False
+
+
+def nothing_left() -> None:
+    gc.collect()
+    assert collected()
+    for kind in (ALLOCATION, IPC_OPEN, EVENT_IMPORT):
+        assert cuda.fake_cuda_live(kind, 0) == 0, kind
+    assert cuda.fake_cuda_faults(0) == 0

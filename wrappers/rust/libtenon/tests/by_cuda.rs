@@ -1,0 +1,252 @@
+//! Whether CUDA can be used: one answer, with a reason if it is no. Device memory, lent and opened in one process, is the same memory, and
+//! no slice shows it; that is tested where a driver is, which tests/cuda says.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use tenon::sys::dlpack::{DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor};
+use tenon::{
+    cuda_available, cuda_collect, release_cuda_counter, CudaForm, CudaHandle, CudaOptions, CudaTransport, DlpackTensor, ErrorKind, Storage,
+    StorageMut, Tensor,
+};
+
+#[test]
+fn one_answer() {
+    let Err(error) = cuda_available() else {
+        assert!(cuda_available().is_ok());
+        return;
+    };
+    assert!(!has_driver(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("CUDA"), "{error}");
+    assert_eq!(cuda_available().unwrap_err().message(), error.message());
+    let handle = CudaHandle { nbytes: 64, memory: vec![0; 64], counter: "/tenon-cuda-none".to_owned(), ..CudaHandle::default() };
+    // SAFETY: the default stream.
+    assert_eq!(unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn only_device_memory_is_lent_so() {
+    let storage = StorageMut::new(64).unwrap();
+    assert_eq!(storage.device(), (1, 0));
+    // SAFETY: the default stream, twice.
+    unsafe {
+        assert_eq!(storage.share_cuda(null_mut(), CudaOptions::new()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(storage.record_stream(null_mut()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    assert_eq!(storage.cells().len(), 64);
+}
+
+#[test]
+fn what_is_wrong_without_a_call() {
+    for counter in ["/a\0b", &"a".repeat(256)] {
+        let handle = CudaHandle { counter: counter.to_owned(), ..CudaHandle::default() };
+        // SAFETY: the default stream.
+        assert_eq!(unsafe { handle.open(null_mut(), CudaOptions::new()) }.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    assert_eq!(release_cuda_counter("/a\0b", 0).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(release_cuda_counter("no slash", 0).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    release_cuda_counter("/tenon-cuda-0123456789abcdef0123456789abcdef", 0).unwrap();
+}
+
+fn has_driver() -> bool {
+    std::env::var_os("TENON_TEST_HAS_CUDA").is_some()
+}
+
+/// What is counted is this process's: one test at a time.
+fn driver() -> Option<MutexGuard<'static, ()>> {
+    static ONE: Mutex<()> = Mutex::new(());
+    has_driver().then(|| ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+}
+
+extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// A function of CUDA's driver.
+fn found(name: &CStr) -> *mut c_void {
+    // SAFETY: both texts end with NUL.
+    let function = unsafe { dlsym(dlopen(c"libcuda.so.1".as_ptr(), 2), name.as_ptr()) };
+    assert!(!function.is_null(), "{name:?}");
+    function
+}
+
+macro_rules! cu {
+    ($name:literal ($($type:ty),*) $($argument:expr),*) => {
+        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the call.
+        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(found($name))($($argument),*) }
+    };
+}
+
+/// The primary context, current on this thread.
+fn use_device() {
+    let mut context: *mut c_void = null_mut();
+    assert_eq!(cu!(c"cuInit"(u32) 0), 0);
+    assert_eq!(cu!(c"cuDevicePrimaryCtxRetain"(*mut *mut c_void, c_int) &mut context, 0), 0);
+    assert_eq!(cu!(c"cuCtxSetCurrent"(*mut c_void) context), 0);
+}
+
+fn byte_at(address: *const u8) -> u8 {
+    let mut byte = 0u8;
+    assert_eq!(cu!(c"cuMemcpyDtoH_v2"(*mut u8, u64, usize) &mut byte, address as u64, 1), 0);
+    byte
+}
+
+struct Foreign {
+    managed: DLManagedTensorVersioned,
+    shape: [i64; 2],
+    memory: u64,
+    freed: &'static AtomicU32,
+}
+
+const OFFSET: u64 = 64;
+
+/// A tensor of another framework, [4, 8] float32, 64 bytes into an allocation, and how often that was freed.
+fn foreign() -> (Tensor, &'static AtomicU32) {
+    use_device();
+    let mut memory = 0u64;
+    assert_eq!(cu!(c"cuMemAlloc_v2"(*mut u64, usize) &mut memory, 1024), 0);
+    assert_eq!(cu!(c"cuMemsetD8_v2"(u64, u8, usize) memory, 0x5a, 1024), 0);
+    let freed: &'static AtomicU32 = Box::leak(Box::default());
+    let foreign = Box::into_raw(Box::new(Foreign {
+        managed: DLManagedTensorVersioned {
+            version: DLPackVersion { major: 1, minor: 0 },
+            manager_ctx: null_mut(),
+            deleter: Some(delete),
+            flags: 0,
+            dl_tensor: DLTensor {
+                data: memory as *mut c_void,
+                device: DLDevice { device_type: 2, device_id: 0 },
+                ndim: 2,
+                dtype: DLDataType { code: 2, bits: 32, lanes: 1 },
+                shape: null_mut(),
+                strides: null_mut(),
+                byte_offset: OFFSET,
+            },
+        },
+        shape: [4, 8],
+        memory,
+        freed,
+    }));
+    // SAFETY: the box lives until delete, and nobody follows the address of the device.
+    let managed = unsafe {
+        (*foreign).managed.manager_ctx = foreign.cast();
+        (*foreign).managed.dl_tensor.shape = (*foreign).shape.as_mut_ptr();
+        DlpackTensor::from_raw(NonNull::from(&mut (*foreign).managed))
+    };
+    (Tensor::from_dlpack(managed).unwrap(), freed)
+}
+
+unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
+    // SAFETY: called once.
+    let foreign = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Foreign>()) };
+    assert_eq!(cu!(c"cuMemFree_v2"(u64) foreign.memory), 0);
+    foreign.freed.fetch_add(1, Ordering::SeqCst);
+}
+
+fn share(storage: &Storage, options: CudaOptions) -> tenon::Result<CudaHandle> {
+    // SAFETY: the default stream.
+    unsafe { storage.share_cuda(null_mut(), options) }
+}
+
+fn open(handle: &CudaHandle, options: CudaOptions) -> tenon::Result<Storage> {
+    // SAFETY: the default stream.
+    unsafe { handle.open(null_mut(), options) }
+}
+
+#[test]
+fn lent_and_opened_in_one_process_it_is_the_same_storage() {
+    let Some(_guard) = driver() else { return };
+    let (tensor, freed) = foreign();
+    assert_eq!(tensor.device(), (2, 0));
+    let handle = share(&tensor.storage(), CudaOptions::new()).unwrap();
+    assert_eq!((handle.transport, handle.device, handle.nbytes, handle.offset), (CudaTransport::Ipc, 0, 128, OFFSET));
+    assert!(handle.uuid.is_some());
+    assert_eq!(handle.memory.len(), 64);
+    assert!(handle.counter.starts_with("/tenon-cuda-"), "{}", handle.counter);
+    let opened = open(&handle, CudaOptions::new()).unwrap();
+    assert_eq!(opened.id(), tensor.storage().id());
+    // SAFETY: the default stream.
+    unsafe { opened.record_stream(null_mut()) }.unwrap();
+    drop((opened, tensor));
+    assert_eq!(cuda_collect(), 0);
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_message_is_taken_back_unopened() {
+    let Some(_guard) = driver() else { return };
+    let (tensor, freed) = foreign();
+    let handle = share(&tensor.storage(), CudaOptions::new().form(CudaForm::E)).unwrap();
+    assert_eq!(handle.memory.len(), 66);
+    assert_eq!(handle.memory[..2], [3, b'c']);
+    drop(tensor);
+    assert_eq!(cuda_collect(), 1);
+    assert_eq!(freed.load(Ordering::SeqCst), 0);
+    handle.release_counter().unwrap();
+    assert_eq!(cuda_collect(), 0);
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
+    assert_eq!(handle.release_counter().unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn what_is_refused() {
+    let Some(_guard) = driver() else { return };
+    let (tensor, freed) = foreign();
+    let handle = share(&tensor.storage(), CudaOptions::new()).unwrap();
+    for device in [7, -1] {
+        assert_eq!(open(&handle, CudaOptions::new().device(device)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    // A segment of pieces, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+    let mut memory = vec![0; 2 + 24 + 100 * 4];
+    (memory[0], memory[1], memory[2], memory[11], memory[18]) = (2, b'e', 1, 1, 100);
+    let segment = CudaHandle { memory, ..handle.clone() };
+    assert_eq!(open(&segment, CudaOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);
+    handle.release_counter().unwrap();
+    drop(tensor);
+    assert_eq!(cuda_collect(), 0);
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn no_slice_shows_it() {
+    let Some(_guard) = driver() else { return };
+    let (tensor, freed) = foreign();
+    let refused = tensor.cells::<f32>().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert!(refused.message().contains("device (2, 0)"), "{refused}");
+    assert_eq!(tensor.as_slice::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(tensor.view().device(), (2, 0));
+    assert_eq!(tensor.view().cells_mut::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(tensor.read_into(&mut [0.0f32; 32]).unwrap_err().kind(), ErrorKind::Unsupported);
+    #[cfg(feature = "ndarray")]
+    assert_eq!(tensor.ndarray_cells::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+    let mut writable = tensor.writable().unwrap();
+    assert_eq!(writable.cells::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(writable.write_from(&[0.0f32; 32]).unwrap_err().kind(), ErrorKind::Unsupported);
+    #[cfg(feature = "ndarray")]
+    assert_eq!(writable.ndarray_cells::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+    let mut storage = writable.storage_mut();
+    assert_eq!(storage.as_bytes().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert!(storage.cells().is_empty());
+    assert!(Storage::cells(&storage).is_empty());
+    assert_eq!(storage.read(0, &mut [0]).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(storage.write(0, &[0]).unwrap_err().kind(), ErrorKind::Unsupported);
+    // SAFETY: nobody writes to the bytes, which are none.
+    unsafe {
+        assert_eq!(tensor.as_slice_unguarded::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(writable.as_mut_slice_unguarded::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(storage.as_bytes_unguarded().is_empty());
+        assert!(storage.as_bytes_mut_unguarded().is_empty());
+        #[cfg(feature = "ndarray")]
+        assert_eq!(tensor.ndarray_unguarded::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    // The address itself is there for work of the device.
+    assert_eq!(byte_at(tensor.view().as_ptr()), 0x5a);
+    drop((storage, writable, tensor));
+    assert_eq!(cuda_collect(), 0);
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
+}
