@@ -16,12 +16,14 @@ const libc = koffi.load("libc.so.6");
 
 const OK = 0, INVALID_ARGUMENT = 1, NOT_FOUND = 3, CORRUPT = 4, PEER_GONE = 8, WOULD_BLOCK = 9;
 const DTYPE_FLOAT = 2;
+const DEVICE_CPU = 1;
 const AF_UNIX = 1, SOCK_SEQPACKET = 5, SOCK_CLOEXEC = 0o2000000;
 const PATIENCE_NS = 60n * 1_000_000_000n;
 
 // ---- the header
 
 const Dtype = koffi.struct({ code: "uint8_t", bits: "uint8_t", lanes: "uint16_t" });
+const Device = koffi.struct({ type: "int32_t", id: "int32_t" });
 const StorageOptions = koffi.struct({ struct_size: "size_t", mode: "uint32_t", flags: "uint32_t", alignment: "uint64_t" });
 const TensorSpec = koffi.struct({
   struct_size: "size_t", dtype: Dtype, ndim: "int32_t", sizes: "int64_t *", strides: "int64_t *", offset: "uint64_t", flags: "uint32_t",
@@ -30,6 +32,7 @@ const TensorSpec = koffi.struct({
 const TensorView = koffi.struct({
   struct_size: "size_t", tensor: "void *", name: "const char *", data: "void *", data_mut: "void *", sizes: "void *", strides: "void *",
   offset: "uint64_t", numel: "uint64_t", nbytes: "uint64_t", dtype: Dtype, ndim: "int32_t", flags: "uint32_t", is_contiguous: "int32_t",
+  device: Device,
 });
 const Wait = koffi.struct({ struct_size: "size_t", timeout_ns: "int64_t", cancel: "void *", flags: "uint32_t", reserved: "uint32_t" });
 const FilenameOptions = koffi.struct({
@@ -216,6 +219,7 @@ async function byFd() {
   const [doubled, sum] = koffi.decode(views, koffi.array(TensorView, 2));
   assert.deepEqual([doubled.name, sum.name], ["doubled", "sum"]);
   assert.deepEqual([doubled.ndim, doubled.numel, doubled.nbytes, doubled.is_contiguous], [2, 300, 1200, 1]);
+  assert.deepEqual([doubled.device.type, doubled.device.id], [DEVICE_CPU, 0]);
   assert.deepEqual(koffi.decode(doubled.sizes, koffi.array("int64_t", 2, "Array")), [50, 6]);
   assert.deepEqual([sum.dtype.code, sum.dtype.bits, sum.dtype.lanes], [DTYPE_FLOAT, 64, 1]);
   assert.equal(sum.data_mut, null, "it was lent read-only");

@@ -17,6 +17,7 @@ ABI_VERSION = 1
 OK, INVALID_ARGUMENT, PERMISSION, CORRUPT, UNSUPPORTED, PEER_GONE, WOULD_BLOCK = 0, 1, 2, 4, 7, 8, 9
 MODE_LENDER_WRITES = 1
 DTYPE_FLOAT = 2
+DEVICE_CPU = 1
 COUNT = 300
 PATIENCE_NS = 60 * 10**9
 
@@ -49,6 +50,10 @@ class TensorSpec(ctypes.Structure):
     ]
 
 
+class Device(ctypes.Structure):
+    _fields_ = [("type", c_int32), ("id", c_int32)]
+
+
 class TensorView(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -65,6 +70,7 @@ class TensorView(ctypes.Structure):
         ("ndim", c_int32),
         ("flags", c_uint32),
         ("is_contiguous", c_int32),
+        ("device", Device),
     ]
 
 
@@ -227,6 +233,7 @@ def borrow(fd: int) -> None:
         check((view.dtype.code, view.dtype.bits, view.dtype.lanes) == (DTYPE_FLOAT, 32, 1), "the dtype comes back")
         check(view.ndim == 2 and view.sizes[0] == 2 and view.sizes[1] == 3 and view.strides[0] == 3, "the shape comes back")
         check(view.numel == 6 and view.nbytes == 24 and view.is_contiguous == 1, "the sizes come back")
+        check((view.device.type, view.device.id) == (DEVICE_CPU, 0), "memory of the host")
         if index == COUNT - 1:
             check(view.data_mut is None, "the last one is read-only")
             fails(PERMISSION, "tensor_data_mut", view.tensor, byref(c_void_p()))
