@@ -4,6 +4,8 @@
 #include "cuda/event.h"
 #include "cuda/ipc.h"
 #include "cuda/memory.h"
+#include "cuda/pool.h"
+#include "cuda/vmm.h"
 
 namespace tenon::cuda {
 
@@ -17,6 +19,19 @@ Result<Allocation> find_allocation(DevicePointer /*pointer*/) { return available
 Result<IpcHandle> ipc_handle(const Allocation& /*allocation*/) { return available(); }
 Result<DevicePointer> open_ipc(const IpcHandle& /*handle*/, int32_t /*device*/) { return available(); }
 void close_ipc(DevicePointer /*pointer*/, int32_t /*device*/) noexcept {}
+Result<Pieces> find_pieces(DevicePointer /*pointer*/, uint64_t /*nbytes*/, int32_t /*device*/) { return available(); }
+Result<std::vector<os::Fd>> export_pieces(const Pieces& /*pieces*/) { return available(); }
+Result<FabricHandle> export_fabric(DevicePointer /*piece*/) { return available(); }
+Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> /*pieces*/, int32_t /*device*/, bool /*read_only*/) {
+  return available();
+}
+PieceMapping::~PieceMapping() = default;
+Result<os::Fd> export_pool(const Allocation& /*allocation*/) { return available(); }
+Result<PoolPointer> export_pool_pointer(const Allocation& /*allocation*/) { return available(); }
+Result<Ref<ImportedPool>> ImportedPool::import(int /*fd*/, int32_t /*device*/) { return available(); }
+Result<DevicePointer> ImportedPool::open(PoolPointer /*pointer*/) { return available(); }
+void ImportedPool::close(DevicePointer /*pointer*/) noexcept {}
+void ImportedPool::dispose() noexcept {}
 Result<Event> Event::create(void* /*context*/, Reach /*reach*/, IpcHandle* /*handle*/) { return available(); }
 Status Event::record(Stream /*stream*/) { return available(); }
 Status Event::wait_in(Stream /*stream*/, int32_t /*device*/) const { return available(); }

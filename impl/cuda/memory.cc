@@ -54,8 +54,9 @@ Result<Allocation> find_allocation(DevicePointer pointer) {
   found.context = context;
   found.has_ipc_handle = ipc != 0;
   found.is_managed = managed != 0;
-  found.is_of_pool = pool != nullptr;
-  found.handle_types = handle_types;
+  found.pool = pool;
+  found.has_fd_handle = (handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
+  found.has_fabric_handle = (handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0;
   return found;
 }
 

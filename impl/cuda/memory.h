@@ -18,8 +18,9 @@ struct Allocation {
   void* context = nullptr;      // null: it is of none (memory of a pool, memory that is mapped piece by piece)
   bool has_ipc_handle = false;  // cuIpcGetMemHandle
   bool is_managed = false;
-  bool is_of_pool = false;
-  uint64_t handle_types = 0;  // bits of CUmemAllocationHandleType, of memory that cuMemCreate made
+  void* pool = nullptr;            // in which it lies; null: in none
+  bool has_fd_handle = false;      // of memory that is mapped piece by piece: cuMemCreate was asked for it
+  bool has_fabric_handle = false;  // likewise
 };
 
 // INVALID_ARGUMENT: there is no device memory at that address, or none of this process's.
