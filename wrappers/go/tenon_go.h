@@ -96,17 +96,18 @@ static inline tenon_filename_options tenon_go_filename_options(uint32_t access, 
 }
 
 /* Streams are numbers, and a memory handle of any length comes beside its struct. */
-static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream, uint32_t flags, uint32_t form,
+static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream, uint32_t flags, uint32_t form, uint32_t transport,
                                                tenon_cuda_handle* out, tenon_error** err) {
-  tenon_cuda_options options = {sizeof options, flags, form, 0, 0};
+  tenon_cuda_options options = {sizeof options, flags, form, 0, transport};
   return tenon_share_cuda(storage, (void*)stream, &options, out, err);
 }
 
-static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle, const uint8_t* memory, uintptr_t stream, uint32_t flags,
-                                              int32_t device, tenon_storage** out, tenon_error** err) {
+static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle, const uint8_t* memory, const int32_t* fds, uintptr_t stream,
+                                              uint32_t flags, int32_t device, tenon_storage** out, tenon_error** err) {
   tenon_cuda_options options = {sizeof options, flags, 0, device, 0};
   tenon_cuda_handle given = *handle;
   given.long_memory = memory;
+  given.fds = fds;
   return tenon_open_cuda(&given, (void*)stream, &options, out, err);
 }
 

@@ -131,7 +131,7 @@ TEST(CudaMemoryHandle, SegmentsThatCannotBeAreRefused) {
   EXPECT_EQ(refusal_of(segment("\1e", 5, 2, one)), Code::kCorrupt);
   EXPECT_EQ(refusal_of(segment("\1e", 5, 1, entries_of({3, 4}))), Code::kCorrupt);
   EXPECT_EQ(refusal_of(segment("\1e", 5, 1, entries_of({-1}))), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", 5, 3, entries_of({1, 2, 3}), 2)), Code::kCorrupt);
+  EXPECT_EQ(refusal_of(segment("\1e", 5, 3, entries_of({1, 2, 3}), uint64_t{1} << 63)), Code::kCorrupt);
   // Whose products wrap: 2^62 * 4, 2^58 * 64.
   for (const uint64_t count : {uint64_t{1} << 62, (uint64_t{1} << 62) + 1, uint64_t{1} << 58, UINT64_MAX}) {
     EXPECT_EQ(refusal_of(segment("\2e", 5, count, one, UINT64_MAX)), Code::kCorrupt);
