@@ -8,6 +8,7 @@
 #include "handles.h"
 #include "share/by_cuda.h"
 #include "share/cuda_counter.h"
+#include "share/cuda_mapping.h"
 #include "share/cuda_memory.h"
 
 namespace tenon::capi {
@@ -23,7 +24,8 @@ static_assert(sizeof(tenon_cuda_handle::uuid) == sizeof(cuda::Uuid) && sizeof(te
 Result<tenon_cuda_options> read_options(const tenon_cuda_options* options) {
   tenon_cuda_options given{};
   TENON_TRY(read_struct(options, "tenon_cuda_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY, "tenon_cuda_options"));
+  TENON_TRY(check_flags(given.flags, TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN,
+                        "tenon_cuda_options"));
   TENON_TRY(check_argument(given.transport <= TENON_CUDA_POOL, "transport is none of TENON_CUDA_*"));
   TENON_TRY(check_argument(given.form <= TENON_CUDA_FORM_E, "form is none of TENON_CUDA_FORM_*"));
   const bool on_device = (given.flags & TENON_CUDA_ON_DEVICE) != 0;
@@ -122,6 +124,7 @@ tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream, c
     TENON_ASSIGN(const tenon_cuda_options wanted, read_options(options));
     share::CudaOpenOptions how;
     if ((wanted.flags & TENON_CUDA_ON_DEVICE) != 0) how.device = wanted.device;
+    how.keep_open = (wanted.flags & TENON_CUDA_KEEP_OPEN) != 0;
     how.read_only = (wanted.flags & TENON_CUDA_READ_ONLY) != 0;
     TENON_ASSIGN(Ref<Storage> storage, share::open_cuda(given, stream, how));
     *out = handle<tenon_storage>(storage.detach());
@@ -143,5 +146,9 @@ tenon_status tenon_storage_record_stream(tenon_storage* storage, void* stream, t
   });
 }
 
-uint64_t tenon_cuda_collect() noexcept { return share::collect_cuda(); }
+uint64_t tenon_cuda_collect() noexcept {
+  const uint64_t waiting = share::collect_cuda();
+  share::close_warm_cuda();
+  return waiting;
+}
 }

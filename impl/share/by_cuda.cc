@@ -166,6 +166,12 @@ Result<CudaRoute> route_of_own(const CudaHandle& handle) {
   return route;
 }
 
+// That it is one, before anything is asked of anybody.
+Status check_memory_handle(const CudaHandle& handle) {
+  if (is_cuda_route(handle.memory)) return decode_cuda_route(handle.memory).status();
+  return decode_cuda_memory_handle(handle.memory).status();
+}
+
 Result<CudaRoute> route_of(const CudaHandle& handle, const CudaOpenOptions& options) {
   CudaRoute route;
   if (is_cuda_route(handle.memory)) {
@@ -266,6 +272,7 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
     if (handle.nbytes != 0) return Status(Code::kInvalidArgument, "the CUDA handle has bytes and no memory handle");
     return Storage::on_device(std::make_unique<OwnCuda>(cuda::Allocation{}, device.ordinal), nullptr, 0, false);
   }
+  TENON_TRY(check_memory_handle(handle));
   if (const std::shared_ptr<CudaMessage> message = CudaMessage::find(handle.counter, handle.slot)) {
     return open_own(*message, handle, stream, device.ordinal);
   }
@@ -279,6 +286,7 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
         .with("field", std::string("offset"));
   }
   TENON_TRY(wait_for_sender(handle, stream, device.ordinal));
+  if (options.keep_open) keep_cuda_warm(mapping);
   if (Ref<Storage> storage = mapping->find(handle.offset, handle.nbytes)) return found(handle, stream, std::move(storage));
   const cuda::DevicePointer pointer = mapping->base() + handle.offset;
   Ref<Storage> storage = make_received(device.ordinal, mapping, handle, pointer, stream);

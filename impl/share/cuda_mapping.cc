@@ -1,5 +1,9 @@
 #include "share/cuda_mapping.h"
 
+#include <algorithm>
+#include <atomic>
+
+#include "base/fork.h"
 #include "base/immortal.h"
 
 namespace tenon::share {
@@ -13,6 +17,17 @@ struct Table {
   std::map<CudaMapping::Key, CudaMapping*> mappings;
 };
 Table& table() noexcept { return immortal<Table>(); }
+
+constexpr size_t kMostWarm = 64;
+
+// The one that was asked for last is the last. A child of fork leaves it alone, whose lock another thread may have had: it has no use for
+// what is open in its parent.
+struct Warm {
+  std::mutex mutex;
+  std::vector<Ref<CudaMapping>> mappings;
+  std::atomic<uint64_t> generation{0};
+};
+Warm& warm() noexcept { return immortal<Warm>(); }
 
 Result<CudaMapping::Key> key_of(const CudaRoute& route, int32_t device) {
   if (route.transport == CudaTransport::kIpc) {
@@ -78,6 +93,31 @@ Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
   auto mapping = Ref<CudaMapping>::adopt(new CudaMapping(key, std::move(opened), std::move(route)));
   all.mappings[std::move(key)] = mapping.get();
   return mapping;
+}
+
+void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
+  Ref<CudaMapping> oldest;  // closed without the lock
+  Warm& all = warm();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.generation.store(fork_generation(), std::memory_order_relaxed);
+  const auto same = [&](const Ref<CudaMapping>& each) { return each.get() == mapping.get(); };
+  if (const auto found = std::find_if(all.mappings.begin(), all.mappings.end(), same); found != all.mappings.end()) {
+    std::rotate(found, found + 1, all.mappings.end());
+    return;
+  }
+  if (all.mappings.size() == kMostWarm) {
+    oldest = std::move(all.mappings.front());
+    all.mappings.erase(all.mappings.begin());
+  }
+  all.mappings.push_back(mapping);
+}
+
+void close_warm_cuda() noexcept {
+  std::vector<Ref<CudaMapping>> closed;
+  Warm& all = warm();
+  if (all.generation.load(std::memory_order_relaxed) != fork_generation()) return;
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  closed.swap(all.mappings);
 }
 
 }  // namespace tenon::share

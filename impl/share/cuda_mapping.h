@@ -49,4 +49,8 @@ class CudaMapping final : public Counted {
 
 Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device);
 
+// It stays open when its last user has gone, for who opens it again: the 64 that were asked for last, until close_warm_cuda().
+void keep_cuda_warm(const Ref<CudaMapping>& mapping);
+void close_warm_cuda() noexcept;
+
 }  // namespace tenon::share

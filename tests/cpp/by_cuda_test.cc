@@ -187,9 +187,9 @@ TEST(Cuda, WhatIsRefused) {
   tenon::CudaHandle handle = tenon::share_cuda(tensor.storage(), nullptr);
   EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = 7}).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = -1}).code(), tenon::Code::kInvalidArgument);
-  // A segment of pieces, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+  // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
   tenon::CudaHandle segment = handle;
-  segment.memory.assign(2 + 24 + 100 * 4, std::byte{0});
+  segment.memory.assign(2 + 24 + 100 * 64, std::byte{0});
   segment.memory[0] = std::byte{2};
   segment.memory[1] = std::byte{'e'};
   segment.memory[2] = std::byte{1};

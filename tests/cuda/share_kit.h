@@ -17,6 +17,7 @@
 #include "kit.h"
 #include "packet.h"
 #include "share/by_cuda.h"
+#include "share/cuda_mapping.h"
 #include "share/cuda_memory.h"
 
 namespace cuda_test {

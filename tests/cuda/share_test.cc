@@ -99,6 +99,42 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
       });
 }
 
+// PyTorch's senders lend the same memory over and over.
+TEST(CudaShare, WhatIsKeptOpenIsNotOpenedAgain) {
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        fill(memory.pointer, 8, kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        for (int i = 0; i < 10; ++i) {
+          line.send(share(storage));
+          line.expect('n');
+        }
+        line.expect('d');
+        storage = nullptr;
+        EXPECT_EQ(collect_cuda(), 0U);
+      },
+      [](Line& line) {
+        use_device();
+        const auto open_count = [] { return LEDGER(fake_cuda_live)(FAKE_CUDA_IPC_OPEN, getpid()); };
+        for (int i = 0; i < 10; ++i) {
+          Result<Ref<Storage>> storage = open_cuda(line.receive(), nullptr, {.keep_open = true});
+          ASSERT_TRUE(storage.is_ok());
+          EXPECT_EQ(byte_at(pointer_of(storage.value())), 8);
+          storage = Ref<Storage>();
+          EXPECT_EQ(collect_cuda(), 0U);
+          EXPECT_EQ(open_count(), 1U);
+          line.say('n');
+        }
+        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcOpenMemHandle", getpid()), 1U);
+        close_warm_cuda();
+        EXPECT_EQ(open_count(), 0U);
+        line.say('d');
+      });
+}
+
 TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
   constexpr uint64_t kMany = 1000;
   in_two(

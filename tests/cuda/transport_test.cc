@@ -179,7 +179,7 @@ TEST(CudaTransport, ReadOnlyIsReadOnly) {
     return [asked](Line& line) {
       use_device();
       const CudaHandle handle = line.receive();
-      Result<Ref<Storage>> storage = open_cuda(handle, nullptr, {.device = -1, .read_only = asked});
+      Result<Ref<Storage>> storage = open_cuda(handle, nullptr, {.read_only = asked});
       line.close_fds();
       ASSERT_TRUE(storage.is_ok()) << storage.status().message();
       EXPECT_TRUE(storage.value()->is_read_only());
@@ -217,7 +217,7 @@ TEST(CudaTransport, ReadOnlyThatCannotBeIsNotOpened) {
       [](Line& line) {
         use_device();
         const CudaHandle handle = line.receive();
-        EXPECT_EQ(open_cuda(handle, nullptr, {.device = -1, .read_only = true}).status().code(), Code::kUnsupported);
+        EXPECT_EQ(open_cuda(handle, nullptr, {.read_only = true}).status().code(), Code::kUnsupported);
         EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_MAPPING, getpid()), 0U);
         // It is as good as before.
         Ref<Storage> storage = open(handle);
@@ -267,7 +267,7 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
         use_device();
         const CudaHandle first = line.receive();
         const CudaHandle second = line.receive();
-        EXPECT_EQ(open_cuda(first, nullptr, {.device = -1, .read_only = true}).status().code(), Code::kUnsupported);
+        EXPECT_EQ(open_cuda(first, nullptr, {.read_only = true}).status().code(), Code::kUnsupported);
         Ref<Storage> one = open(first);
         Ref<Storage> two = open(second);
         line.close_fds();

@@ -56,6 +56,10 @@ type ShareCUDAOptions struct {
 type OpenCUDAOptions struct {
 	Device   *int32 // ordinal in this process's numbering, whatever the handle says; nil: the handle's
 	ReadOnly bool   // so that the device refuses this process's writes; by CUDAFD and CUDAFabric only
+
+	// What the driver opened stays so when its last storage has gone, for the next handle of the same memory, until CUDACollect. For senders
+	// that do not free meanwhile what they lent.
+	KeepOpen bool
 }
 
 // CUDAHandle is how to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens
@@ -175,6 +179,9 @@ func OpenCUDA(handle CUDAHandle, stream uintptr, options *OpenCUDAOptions) (*Sto
 	if options != nil && options.ReadOnly {
 		flags |= C.TENON_CUDA_READ_ONLY
 	}
+	if options != nil && options.KeepOpen {
+		flags |= C.TENON_CUDA_KEEP_OPEN
+	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
 	memory, fds := (*C.uint8_t)(unsafe.SliceData(handle.Memory)), (*C.int32_t)(unsafe.SliceData(handle.FDs))
@@ -216,7 +223,7 @@ func (s *Storage) RecordStream(stream uintptr) error {
 }
 
 // CUDACollect gives device memory back that nobody uses any more: it looks at all that was released here and still had a receiver or a
-// stream. It returns how many storages' memory waits on.
+// stream, and closes what was only kept open. It returns how many storages' memory waits on.
 func CUDACollect() uint64 {
 	collect()
 	return uint64(C.tenon_cuda_collect())

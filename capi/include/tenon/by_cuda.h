@@ -64,13 +64,14 @@ enum {
 enum {
   TENON_CUDA_ON_DEVICE = 1, /**< open: options.device is the device, whatever the handle says */
   TENON_CUDA_LET_WRITE = 2, /**< share: a read-only storage, too, though its receiver can write it */
-  TENON_CUDA_READ_ONLY = 4  /**< open: so that the device refuses this process's writes; by FD and FABRIC only */
+  TENON_CUDA_READ_ONLY = 4, /**< open: so that the device refuses this process's writes; by FD and FABRIC only */
+  TENON_CUDA_KEEP_OPEN = 8  /**< open: what the driver opened is kept for the next handle of the same memory, see tenon_open_cuda */
 };
 
 /** How device memory is lent and opened. NULL, where one is taken, means all zero. */
 typedef struct tenon_cuda_options {
   size_t struct_size;             /**< sizeof(tenon_cuda_options), set by the caller */
-  uint32_t flags;                 /**< TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY */
+  uint32_t flags;                 /**< TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN */
   tenon_cuda_form form;           /**< share, of an IPC handle: TENON_CUDA_FORM_* */
   int32_t device;                 /**< open, with TENON_CUDA_ON_DEVICE: ordinal in this process's numbering */
   tenon_cuda_transport transport; /**< share: the way to take, or 0 */
@@ -120,7 +121,10 @@ TENON_API tenon_status tenon_share_cuda(tenon_storage *storage, void *stream, co
 /**
  * Open device memory that Tenon or PyTorch lends. All handles of one allocation are opened once, and closed with the last storage. Bytes
  * that this process holds already give the same storage with one reference more, and in the process that sent it a handle gives the memory
- * itself. What is given to `stream` from now on waits for the sender's work, on the device; the storage counts as used in that stream.
+ * itself. With TENON_CUDA_KEEP_OPEN what the driver opened stays so when its last storage has gone, until tenon_cuda_collect, or until 64
+ * others were opened so. That is for senders that do not free meanwhile what they lent, as PyTorch with its cache of memory: to free
+ * device memory that another process has open is not defined. What is given to `stream` from now on waits for the sender's work, on the
+ * device; the storage counts as used in that stream.
  * @param[in]  handle   borrowed.
  * @param[in]  stream   in which the bytes will be used; borrowed until the storage's last release: destroy it after that.
  * @param[in]  options  borrowed; NULL: defaults.
@@ -163,7 +167,8 @@ TENON_API tenon_status tenon_release_cuda_counter(const char *counter, uint64_t 
 TENON_API tenon_status tenon_storage_record_stream(tenon_storage *storage, void *stream, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream.
+ * Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. What was only
+ * kept open (TENON_CUDA_KEEP_OPEN) is closed.
  * @return how many storages' memory waits on.
  * @since 0.1. Any thread.
  */

@@ -90,9 +90,9 @@ func TestWhatIsRefused(t *testing.T) {
 		_, err = tenon.OpenCUDA(handle, 0, &tenon.OpenCUDAOptions{Device: &device})
 		expect(t, "device", err, tenon.ErrInvalidArgument)
 	}
-	// A segment of pieces, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+	// A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
 	segment := handle
-	segment.Memory = make([]byte, 2+24+100*4)
+	segment.Memory = make([]byte, 2+24+100*64)
 	segment.Memory[0], segment.Memory[1], segment.Memory[2], segment.Memory[11], segment.Memory[18] = 2, 'e', 1, 1, 100
 	_, err = tenon.OpenCUDA(segment, 0, nil)
 	expect(t, "segment", err, tenon.ErrUnsupported)

@@ -289,13 +289,14 @@ def share_cuda(
     )
 
 
-def open_cuda(handle: CudaHandle, *, stream: Stream = None, device: int | None = None, read_only: bool = False) -> Storage:
+def open_cuda(handle: CudaHandle, *, stream: Stream = None, device: int | None = None, read_only: bool = False, keep_open: bool = False) -> Storage:
     """Open device memory that Tenon or PyTorch lends.
 
     What this process already holds comes back as the same storage. What is given to stream from now on waits for the sender's work, on the
     device; the storage counts as used in that stream, and whoever uses it in another one orders the two, and names it by
     Storage.record_stream. device: this process's number of the device, whatever the handle says. read_only: the device refuses this
-    process's writes, which it can for handles by "fd" and "fabric". The memory goes back to the sender after the last reference to the
+    process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver opened stays so when its last storage
+    has gone, for the next handle of the same memory, until cuda_collect; for senders that do not free meanwhile what they lent. The memory goes back to the sender after the last reference to the
     storage, once the streams have passed.
     """
     options = _options()
@@ -304,6 +305,8 @@ def open_cuda(handle: CudaHandle, *, stream: Stream = None, device: int | None =
         options.device = _ordinal(device)
     if read_only:
         options.flags |= lib.TENON_CUDA_READ_ONLY
+    if keep_open:
+        options.flags |= lib.TENON_CUDA_KEEP_OPEN
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
     fds = ffi.new("int32_t[]", [_ordinal(fd) for fd in handle.fds])
     out = ffi.new("tenon_storage **")
@@ -323,5 +326,5 @@ def record_stream(storage: Storage, stream: Stream = None) -> None:
 
 
 def cuda_collect() -> int:
-    """Give device memory back that nobody uses any more. Returns how many storages' memory waits on."""
+    """Give device memory back that nobody uses any more, and close what was only kept open. Returns how many storages' memory waits on."""
     return int(lib.tenon_cuda_collect())

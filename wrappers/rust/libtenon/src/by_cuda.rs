@@ -104,6 +104,7 @@ pub struct CudaOptions {
     form: CudaForm,
     let_write: bool,
     read_only: bool,
+    keep_open: bool,
     device: Option<i32>,
 }
 
@@ -133,6 +134,12 @@ impl CudaOptions {
         CudaOptions { read_only: true, ..self }
     }
 
+    /// Opening: what the driver opened stays so when its last storage has gone, for the next handle of the same memory, until
+    /// [`cuda_collect`]. For senders that do not free meanwhile what they lent.
+    pub fn keep_open(self) -> Self {
+        CudaOptions { keep_open: true, ..self }
+    }
+
     /// Opening: on that device, in this process's numbering, whatever the handle says.
     pub fn device(self, device: i32) -> Self {
         CudaOptions { device: Some(device), ..self }
@@ -143,7 +150,8 @@ impl CudaOptions {
             struct_size: size_of::<sys::tenon_cuda_options>(),
             flags: if self.device.is_some() { sys::TENON_CUDA_ON_DEVICE } else { 0 }
                 | if self.let_write { sys::TENON_CUDA_LET_WRITE } else { 0 }
-                | if self.read_only { sys::TENON_CUDA_READ_ONLY } else { 0 },
+                | if self.read_only { sys::TENON_CUDA_READ_ONLY } else { 0 }
+                | if self.keep_open { sys::TENON_CUDA_KEEP_OPEN } else { 0 },
             form: self.form.raw(),
             device: self.device.unwrap_or(0),
             transport: self.transport.raw(),
@@ -288,8 +296,8 @@ pub fn release_cuda_counter(counter: &str, slot: u64) -> Result<()> {
     check(|err| unsafe { sys::tenon_release_cuda_counter(counter.as_ptr(), slot, err) })
 }
 
-/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. Returns how
-/// many storages' memory waits on.
+/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream; and close what
+/// was only kept open. Returns how many storages' memory waits on.
 pub fn cuda_collect() -> u64 {
     // SAFETY: any thread (by_cuda.h).
     unsafe { sys::tenon_cuda_collect() }

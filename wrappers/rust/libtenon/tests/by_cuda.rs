@@ -200,8 +200,8 @@ fn what_is_refused() {
     for device in [7, -1] {
         assert_eq!(open(&handle, CudaOptions::new().device(device)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
-    // A segment of pieces, longer than C's room for a memory handle: it is read to its end, and then refused by name.
-    let mut memory = vec![0; 2 + 24 + 100 * 4];
+    // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+    let mut memory = vec![0; 2 + 24 + 100 * 64];
     (memory[0], memory[1], memory[2], memory[11], memory[18]) = (2, b'e', 1, 1, 100);
     let segment = CudaHandle { memory, ..handle.clone() };
     assert_eq!(open(&segment, CudaOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);

@@ -53,6 +53,7 @@ struct ShareCudaOptions {
 struct OpenCudaOptions {
   std::optional<std::int32_t> device = std::nullopt;  ///< ordinal in this process's numbering, whatever the handle says
   bool read_only = false;                             ///< so that the device refuses this process's writes; by kFd and kFabric only
+  bool keep_open = false;  ///< what the driver opened stays so, for the next handle of the same memory, until cuda_collect()
 };
 
 /// How to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens it once.
@@ -149,6 +150,7 @@ inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, con
     c.device = *options.device;
   }
   if (options.read_only) c.flags |= std::uint32_t{TENON_CUDA_READ_ONLY};
+  if (options.keep_open) c.flags |= std::uint32_t{TENON_CUDA_KEEP_OPEN};
   return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_cuda(&*from, stream, &c, out, err); });
 }
 
@@ -159,8 +161,8 @@ inline Result<void> try_release_cuda_counter(const std::string& counter, std::ui
   return detail::call([&](tenon_error** err) { return tenon_release_cuda_counter(counter.c_str(), slot, err); });
 }
 
-/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. Returns how
-/// many storages' memory waits on.
+/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream; and close
+/// what was only kept open. Returns how many storages' memory waits on.
 inline std::uint64_t cuda_collect() noexcept { return tenon_cuda_collect(); }
 
 #ifndef TENON_NO_EXCEPTIONS
