@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -27,6 +28,13 @@ def fill(pointer: int, byte: int, stream: int) -> None:
 
 def events() -> int:
     return int(cuda.fake_cuda_live(EVENT, os.getpid()))
+
+
+def interrupt_who_waits(looks: int) -> None:
+    """Ctrl-C, once somebody has looked at an event more often than that, and so waits for it."""
+    while cuda.fake_cuda_calls(b"cuEventQuery", os.getpid()) <= looks + 2:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 # ---- the other process
@@ -102,7 +110,8 @@ def waits() -> None:
     with pytest.raises(tenon.Cancelled):
         event.synchronize(cancel=cancel)
     event.wait(other)
-    threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    looks = cuda.fake_cuda_calls(b"cuEventQuery", os.getpid())
+    threading.Thread(target=interrupt_who_waits, args=(looks,)).start()
     with pytest.raises(KeyboardInterrupt):
         event.synchronize()
     threading.Timer(0, gate.open).start()
@@ -111,6 +120,8 @@ def waits() -> None:
     event.wait()
     event.record()
     event.record(2)
+    # What streams still wait for does not go with its last reference.
+    check(cuda.cuCtxSynchronize())
     event.close()
     with pytest.raises(ValueError, match="CudaEvent is already closed"):
         event.query()

@@ -14,7 +14,7 @@ from typing import Any
 import tenon
 
 cuda = ctypes.CDLL("libcuda.so.1")
-cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = ctypes.c_uint64
+cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = cuda.fake_cuda_calls.restype = ctypes.c_uint64
 ALLOCATION, IPC_OPEN, EVENT, EVENT_IMPORT = 2, 3, 11, 12
 
 
