@@ -33,9 +33,14 @@ Result<DevicePointer> ImportedPool::open(PoolPointer /*pointer*/) { return avail
 void ImportedPool::close(DevicePointer /*pointer*/) noexcept {}
 void ImportedPool::dispose() noexcept {}
 Result<Event> Event::create(void* /*context*/, Reach /*reach*/, IpcHandle* /*handle*/) { return available(); }
+Result<Event> Event::create_on(int32_t /*device*/, Reach /*reach*/) { return available(); }
+Result<Event> Event::open(const IpcHandle& /*handle*/, int32_t /*device*/) { return available(); }
 Status Event::record(Stream /*stream*/) { return available(); }
+Status Event::record_in(Stream /*stream*/, int32_t /*device*/) { return available(); }
 Status Event::wait_in(Stream /*stream*/, int32_t /*device*/) const { return available(); }
 Result<bool> Event::is_complete() const { return available(); }
+Status Event::synchronize(const os::Wait& /*wait*/) const { return available(); }
+Result<IpcHandle> Event::ipc_handle() const { return available(); }
 void Event::reset() noexcept {}
 Status wait_for_event(const IpcHandle& /*handle*/, Stream /*stream*/, int32_t /*device*/) { return available(); }
 Result<void*> find_context(Stream /*stream*/, int32_t /*device*/) { return available(); }

@@ -115,6 +115,20 @@ static inline tenon_status tenon_go_record_stream(tenon_storage* storage, uintpt
   return tenon_storage_record_stream(storage, (void*)stream, err);
 }
 
+static inline tenon_status tenon_go_cuda_event_record(tenon_cuda_event* event, uintptr_t stream, tenon_error** err) {
+  return tenon_cuda_event_record(event, (void*)stream, err);
+}
+
+static inline tenon_status tenon_go_cuda_event_wait(const tenon_cuda_event* event, uintptr_t stream, tenon_error** err) {
+  return tenon_cuda_event_wait(event, (void*)stream, err);
+}
+
+static inline tenon_status tenon_go_cuda_event_synchronize(const tenon_cuda_event* event, int64_t timeout_ns, tenon_cancel* cancel,
+                                                           tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_cuda_event_synchronize(event, &wait, err);
+}
+
 /* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back. Held by DLPack's ABI for ever. */
 struct tenon_go_dlpack_versioned {
   uint32_t major, minor;

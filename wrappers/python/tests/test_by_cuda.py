@@ -35,14 +35,6 @@ def test_one_answer() -> None:
         tenon.require_cuda()
 
 
-@pytest.fixture
-def driver() -> Path:
-    folder = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
-    if not (folder / "libcuda.so.1").exists():
-        pytest.skip("tests/fake_cuda was not built")
-    return folder
-
-
 def run(driver: Path, **more: str) -> list[str]:
     environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), **more}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)

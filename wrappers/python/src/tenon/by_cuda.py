@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _FIELDS = dict(ffi.typeof("tenon_cuda_handle").fields)
 _COUNTER_ROOM = ffi.sizeof(_FIELDS["counter"].type)
-_EVENT_NBYTES = ffi.sizeof(_FIELDS["event"].type)
+EVENT_NBYTES = ffi.sizeof(_FIELDS["event"].type)
 _UUID_NBYTES = 16
 
 # The default stream as DLPack has it; it is no pointer.
@@ -81,7 +81,7 @@ def _stream_number(stream: Any) -> int:
     return unsigned(stream, "stream")
 
 
-def _stream(stream: Stream) -> Any:
+def stream_pointer(stream: Stream) -> Any:
     return ffi.cast("void *", _stream_number(stream))
 
 
@@ -104,13 +104,13 @@ def consumer_stream(stream: Any) -> int:
     return 0 if number == _LEGACY else number
 
 
-def _bytes_of(data: Any, what: str) -> bytes:
+def bytes_of(data: Any, what: str) -> bytes:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{what} is bytes, not {type(data).__name__}")
     return bytes(data)
 
 
-def _exactly(data: bytes, nbytes: int, what: str, field: str) -> bytes:
+def exactly(data: bytes, nbytes: int, what: str, field: str) -> bytes:
     if len(data) != nbytes:
         raise make(InvalidArgument, f"{what} has {len(data)} bytes and not {nbytes}", field=field)
     return data
@@ -198,7 +198,7 @@ class CudaHandle(Frozen):
             raise make(Unsupported, f"PyTorch opens memory by IPC handles alone, and this is reached by {self.transport!r}", field="transport")
         if not self.memory:
             return self.device, None, self.nbytes, self.offset, None, self.slot, None, None
-        event = _exactly(self.event, _EVENT_NBYTES, "the event's handle", "event")
+        event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
         return self.device, self.memory, self.nbytes, self.offset, os.fsencode(self.counter), self.slot, event, bool(self.event_required)
 
     @classmethod
@@ -213,7 +213,7 @@ class CudaHandle(Frozen):
             if isinstance(number, bool) or not hasattr(number, "__index__"):
                 raise TypeError(f"{what} is an int, not {type(number).__name__}")
         if uuid is not None:
-            uuid = _exactly(_bytes_of(uuid, "uuid"), _UUID_NBYTES, "the device's uuid", "uuid")
+            uuid = exactly(bytes_of(uuid, "uuid"), _UUID_NBYTES, "the device's uuid", "uuid")
         numbers = int(device), uuid, unsigned(nbytes, "nbytes"), unsigned(offset, "offset")
         if memory is None:
             if counter is not None or event is not None or event_required:
@@ -221,17 +221,17 @@ class CudaHandle(Frozen):
             return cls("none", *numbers, "", unsigned(slot, "slot"), b"", b"", False)
         if not isinstance(event_required, bool):
             raise TypeError(f"event_required is a bool, not {type(event_required).__name__}")
-        handle = _exactly(_bytes_of(event, "event"), _EVENT_NBYTES, "the event's handle", "event")
-        name = os.fsdecode(_bytes_of(counter, "counter"))
-        return cls("auto", *numbers, name, unsigned(slot, "slot"), _bytes_of(memory, "memory"), handle, event_required)
+        handle = exactly(bytes_of(event, "event"), EVENT_NBYTES, "the event's handle", "event")
+        name = os.fsdecode(bytes_of(counter, "counter"))
+        return cls("auto", *numbers, name, unsigned(slot, "slot"), bytes_of(memory, "memory"), handle, event_required)
 
     def _cdata(self, memory: Any, fds: Any) -> Any:
         """memory and fds: C's of self.memory and self.fds, which have to outlive the result."""
         handle = ffi.new("tenon_cuda_handle *")
         handle.struct_size = ffi.sizeof("tenon_cuda_handle")
-        handle.device = _ordinal(self.device)
+        handle.device = ordinal(self.device)
         if self.uuid is not None:
-            handle.uuid = _exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
+            handle.uuid = exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
         handle.nbytes = unsigned(self.nbytes, "nbytes")
         handle.offset = unsigned(self.offset, "offset")
         handle.slot = unsigned(self.slot, "slot")
@@ -240,7 +240,7 @@ class CudaHandle(Frozen):
             handle.memory_nbytes = len(self.memory)
             handle.long_memory = memory
         if self.event:
-            handle.event = _exactly(self.event, _EVENT_NBYTES, "the event's handle", "event")
+            handle.event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
         handle.counter = _counter_text(self.counter)
         if self.fds:
             handle.fds = fds
@@ -248,7 +248,7 @@ class CudaHandle(Frozen):
         return handle
 
 
-def _ordinal(number: SupportsIndex) -> int:
+def ordinal(number: SupportsIndex) -> int:
     value = number.__index__()
     if not -(1 << 31) <= value < 1 << 31:
         raise ValueError(f"{value} is no number of a device or an fd")
@@ -271,7 +271,7 @@ def share_cuda(
     options.form = number_of(CUDA_FORMS, form, "form")
     out = ffi.new("tenon_cuda_handle *")
     out.struct_size = ffi.sizeof("tenon_cuda_handle")
-    call(lib.tenon_share_cuda, storage._own(), _stream(stream), options, out)
+    call(lib.tenon_share_cuda, storage._own(), stream_pointer(stream), options, out)
     taken: Any = CUDA_TRANSPORT_NAMES[out.transport]
     uuid = bytes(ffi.buffer(out.uuid))
     return CudaHandle(
@@ -302,15 +302,15 @@ def open_cuda(handle: CudaHandle, *, stream: Stream = None, device: int | None =
     options = _options()
     if device is not None:
         options.flags = lib.TENON_CUDA_ON_DEVICE
-        options.device = _ordinal(device)
+        options.device = ordinal(device)
     if read_only:
         options.flags |= lib.TENON_CUDA_READ_ONLY
     if keep_open:
         options.flags |= lib.TENON_CUDA_KEEP_OPEN
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
-    fds = ffi.new("int32_t[]", [_ordinal(fd) for fd in handle.fds])
+    fds = ffi.new("int32_t[]", [ordinal(fd) for fd in handle.fds])
     out = ffi.new("tenon_storage **")
-    call(lib.tenon_open_cuda, handle._cdata(memory, fds), _stream(stream), options, out)
+    call(lib.tenon_open_cuda, handle._cdata(memory, fds), stream_pointer(stream), options, out)
     return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
 
 
@@ -322,7 +322,7 @@ def release_cuda_counter(counter: str, slot: int) -> None:
 
 def record_stream(storage: Storage, stream: Stream = None) -> None:
     """See Storage.record_stream."""
-    call(lib.tenon_storage_record_stream, storage._own(), _stream(stream))
+    call(lib.tenon_storage_record_stream, storage._own(), stream_pointer(stream))
 
 
 def cuda_collect() -> int:
