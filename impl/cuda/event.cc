@@ -64,6 +64,14 @@ Result<bool> Event::is_complete() const {
   return true;
 }
 
+Status Event::synchronize() const {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  InContext scope(*cu);
+  TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
+  TENON_CUDA(*cu, cu->cuEventSynchronize(raw(event_)), "waiting for a CUDA event");
+  return Status::ok();
+}
+
 void Event::reset() noexcept {
   if (event_ == nullptr) return;
   // A child of fork has its parent's event, and no driver.

@@ -36,6 +36,8 @@ class Event {
   Status wait_in(Stream stream, int32_t device) const;
   // Never recorded is complete.
   Result<bool> is_complete() const;
+  // Until it is.
+  Status synchronize() const;
 
  private:
   Event(void* event, void* context) noexcept : event_(event), context_(context) {}
