@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cuda/host_copy.h"
 #include "share_kit.h"
 #include "unit/module/module_kit.h"
 

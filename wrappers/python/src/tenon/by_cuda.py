@@ -79,7 +79,7 @@ def _stream_number(stream: Any) -> int:
     return unsigned(stream, "stream")
 
 
-def _stream(stream: Stream) -> Any:
+def raw_stream(stream: Stream) -> Any:
     return ffi.cast("void *", _stream_number(stream))
 
 
@@ -215,7 +215,7 @@ class CudaHandle(Frozen):
         """memory: a buffer of self.memory, which has to outlive the result."""
         handle = ffi.new("tenon_cuda_handle *")
         handle.struct_size = ffi.sizeof("tenon_cuda_handle")
-        handle.device = _ordinal(self.device)
+        handle.device = device_ordinal(self.device)
         if self.uuid is not None:
             handle.uuid = _exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
         handle.nbytes = unsigned(self.nbytes, "nbytes")
@@ -231,7 +231,7 @@ class CudaHandle(Frozen):
         return handle
 
 
-def _ordinal(number: SupportsIndex) -> int:
+def device_ordinal(number: SupportsIndex) -> int:
     value = number.__index__()
     if not -(1 << 31) <= value < 1 << 31:
         raise ValueError(f"{value} is no device")
@@ -251,7 +251,7 @@ def share_cuda(storage: Storage, *, stream: Stream = None, form: CudaForm = "A",
     options.form = number_of(CUDA_FORMS, form, "form")
     out = ffi.new("tenon_cuda_handle *")
     out.struct_size = ffi.sizeof("tenon_cuda_handle")
-    call(lib.tenon_share_cuda, storage._own(), _stream(stream), options, out)
+    call(lib.tenon_share_cuda, storage._own(), raw_stream(stream), options, out)
     transport: Any = CUDA_TRANSPORT_NAMES[out.transport]
     uuid = bytes(ffi.buffer(out.uuid))
     return CudaHandle(
@@ -279,10 +279,10 @@ def open_cuda(handle: CudaHandle, *, stream: Stream = None, device: int | None =
     options = _options()
     if device is not None:
         options.flags = lib.TENON_CUDA_ON_DEVICE
-        options.device = _ordinal(device)
+        options.device = device_ordinal(device)
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
     out = ffi.new("tenon_storage **")
-    call(lib.tenon_open_cuda, handle._cdata(memory), _stream(stream), options, out)
+    call(lib.tenon_open_cuda, handle._cdata(memory), raw_stream(stream), options, out)
     return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
 
 
@@ -294,7 +294,7 @@ def release_cuda_counter(counter: str, slot: int) -> None:
 
 def record_stream(storage: Storage, stream: Stream = None) -> None:
     """See Storage.record_stream."""
-    call(lib.tenon_storage_record_stream, storage._own(), _stream(stream))
+    call(lib.tenon_storage_record_stream, storage._own(), raw_stream(stream))
 
 
 def cuda_collect() -> int:
