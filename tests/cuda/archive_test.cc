@@ -129,6 +129,7 @@ std::vector<std::string> files_in(const std::string& folder) {
 
 TEST(CudaArchive, TheSameBytesAsOfTheHost) {
   in_child({}, [] {
+    use_device();
     const std::vector<std::byte> of_host = exported(*net(on_host));
     const uint64_t before = allocations();
     {
@@ -233,6 +234,7 @@ TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
 
 TEST(CudaArchive, ImportedIntoOneAllocation) {
   in_child({}, [] {
+    use_device();
     const Ref<Module> host = net(on_host);
     const std::vector<std::byte> bytes = exported(*host);
     {
@@ -261,6 +263,7 @@ TEST(CudaArchive, ImportedIntoOneAllocation) {
 
 TEST(CudaArchive, TheLastTensorGivesTheMemoryBack) {
   in_child({}, [] {
+    use_device();
     Ref<Storage> last;
     {
       const Ref<Module> module = must(imported(exported(*net(on_host)), to_device()));
@@ -289,6 +292,7 @@ std::vector<std::byte> packed_and_big(const std::vector<std::byte>& bytes) {
 
 TEST(CudaArchive, BytesTheOtherWayRoundAndCompressed) {
   in_child({}, [] {
+    use_device();
     const std::vector<std::byte> bytes = packed_and_big(exported(*net(on_host)));
     const Ref<Module> host = must(imported(bytes, with_tensors(Tensors::kFill)));
     const Ref<Module> module = must(imported(bytes, to_device()));
@@ -319,6 +323,7 @@ int fail_each(const char* function, const Attempt& attempt) {
 
 TEST(CudaArchive, AFailedExportLeavesTheOldFile) {
   in_child({}, [] {
+    use_device();
     const cuda_test::World folder;
     const std::string path = folder.path() + "/model.pt";
     const Ref<Module> module = net(on_first);
@@ -345,6 +350,7 @@ TEST(CudaArchive, AFailedExportLeavesTheOldFile) {
 
 TEST(CudaArchive, AFailedImportLeavesNothing) {
   in_child({}, [] {
+    use_device();
     std::vector<std::byte> bytes = exported(*net(on_host));
     const std::vector<std::pair<const char*, int>> functions = {{"cuMemAlloc", 2},     {"cuStreamCreate", 2}, {"cuEventCreate", 3},
                                                                 {"cuMemcpyAsync", 10}, {"cuEventRecord", 10}, {"cuStreamSynchronize", 2}};
