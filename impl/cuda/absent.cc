@@ -2,6 +2,7 @@
 #include "cuda/available.h"
 #include "cuda/device.h"
 #include "cuda/event.h"
+#include "cuda/host_copy.h"
 #include "cuda/ipc.h"
 #include "cuda/memory.h"
 #include "cuda/pool.h"
@@ -16,6 +17,8 @@ Status available() {
 Result<Device> find_device(int32_t /*ordinal*/) { return available(); }
 Result<Device> find_device(const Uuid& /*uuid*/) { return available(); }
 Result<Allocation> find_allocation(DevicePointer /*pointer*/) { return available(); }
+Result<DevicePointer> allocate(int32_t /*device*/, uint64_t /*nbytes*/) { return available(); }
+void free_memory(DevicePointer /*pointer*/, int32_t /*device*/) noexcept {}
 Result<IpcHandle> ipc_handle(const Allocation& /*allocation*/) { return available(); }
 Result<DevicePointer> open_ipc(const IpcHandle& /*handle*/, int32_t /*device*/) { return available(); }
 void close_ipc(DevicePointer /*pointer*/, int32_t /*device*/) noexcept {}
@@ -45,5 +48,12 @@ void Event::reset() noexcept {}
 Status wait_for_event(const IpcHandle& /*handle*/, Stream /*stream*/, int32_t /*device*/) { return available(); }
 Result<void*> find_context(Stream /*stream*/, int32_t /*device*/) { return available(); }
 Status synchronize(Stream /*stream*/, int32_t /*device*/) { return available(); }
+Result<HostCopy> HostCopy::create(int32_t /*device*/) { return available(); }
+HostCopy::~HostCopy() = default;
+void HostCopy::swap(HostCopy* /*other*/) noexcept {}
+Status HostCopy::wait_for(Stream /*stream*/) { return available(); }
+Status HostCopy::to_host(DevicePointer /*from*/, uint64_t /*nbytes*/, const Take& /*take*/) { return available(); }
+Status HostCopy::to_device(DevicePointer /*to*/, uint64_t /*nbytes*/, const Give& /*give*/) { return available(); }
+Status HostCopy::finish() { return available(); }
 
 }  // namespace tenon::cuda

@@ -26,4 +26,8 @@ struct Allocation {
 // INVALID_ARGUMENT: there is no device memory at that address, or none of this process's.
 Result<Allocation> find_allocation(DevicePointer pointer);
 
+// cuMemAlloc's, in the device's primary context, and so memory that can be lent.
+Result<DevicePointer> allocate(int32_t device, uint64_t nbytes);
+void free_memory(DevicePointer pointer, int32_t device) noexcept;
+
 }  // namespace tenon::cuda
