@@ -60,6 +60,12 @@ inline Ref<Storage> wrap(Memory* memory) {
 inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes, CUstream stream = nullptr) {
   EXPECT_EQ(driver().cuMemsetD8Async(pointer, byte, nbytes, stream), CUDA_SUCCESS);
 }
+// Work that takes its time on every driver: what the stream is given after it waits for a function of the host.
+inline void take_time(CUstream stream = nullptr) {
+  const auto launch = reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
+  ASSERT_NE(launch, nullptr);
+  ASSERT_EQ(launch(stream, [](void*) { usleep(100000); }, nullptr), CUDA_SUCCESS);
+}
 inline CUdeviceptr pointer_of(const Ref<Storage>& storage) { return reinterpret_cast<uintptr_t>(storage->data()); }
 // After all that was given to the stream.
 inline int byte_at(CUdeviceptr pointer, CUstream stream = nullptr) {
@@ -178,10 +184,10 @@ inline void in_two(const std::vector<std::string>& environment, const std::funct
     EXPECT_EQ(wait_for(other), 0);
     // Nothing is left, and no rule was broken.
     EXPECT_EQ(collect_cuda(), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_IPC_OPEN, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_ALLOCATION, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, 0);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_ALLOCATION, 0);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 
