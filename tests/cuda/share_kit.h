@@ -64,7 +64,7 @@ inline void fill(CUdeviceptr pointer, unsigned char byte, uint64_t nbytes, CUstr
 inline void take_time(CUstream stream = nullptr) {
   const auto launch = reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
   ASSERT_NE(launch, nullptr);
-  ASSERT_EQ(launch(stream, [](void*) { usleep(100000); }, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(launch(stream, [](void*) { usleep(200000); }, nullptr), CUDA_SUCCESS);
 }
 inline CUdeviceptr pointer_of(const Ref<Storage>& storage) { return reinterpret_cast<uintptr_t>(storage->data()); }
 // After all that was given to the stream.

@@ -74,19 +74,21 @@ fi
 
 # find_python MODULE...: sets `found` and `found_path`, the PYTHONPATH with which it has them all; `lacks` if there is none.
 find_python() {
-  local modules="$1" python path
+  local modules="$1" python path said
   found="" found_path="" lacks=""
   for python in "${TENON_TORCH:-}" "${TENON_PYTHON:-}" "$root/build/venv/bin/python3" "$(command -v python3 || true)" /opt/conda/bin/python \
     /opt/venv/bin/python /usr/local/bin/python3 /usr/bin/python3 "${TENON_TORCH_NEWEST:-}"; do
     [[ -n "$python" && -x "$python" ]] || continue
-    for path in "$package" "$package:$package/../python_more" ""; do
-      if lacks="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules" 2>&1)"; then
+    # What this Python has itself goes first: what was packed is of one version of it.
+    for path in ${package:+"$package"} "" ${package:+"$package:$package/../python_more"}; do
+      if said="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules" 2>&1)"; then
         found="$python" found_path="$path"
         return 0
       fi
     done
+    if [[ "$lacks" != *"$python says"* ]]; then lacks+="; $python says $(tail -n 1 <<<"$said")"; fi
   done
-  lacks="no Python here has ${modules//,/, } (the last one said: $(tail -n 1 <<<"$lacks"))"
+  lacks="no Python here has all of $modules$lacks"
   return 1
 }
 
@@ -130,9 +132,9 @@ step() {
   rm -rf "$FAKE_CUDA_WORLD"
   ok="$(count '^(\[       OK \]|ok  |passed )' "$log")"
   bad="$(count '^(\[  FAILED  \] .*ms\)|FAIL )|^FAILED ' "$log")"
-  left="$(count '^(\[  SKIPPED \] .*ms\)|skipped [a-z])' "$log")"
+  left="$(count '^(\[  SKIPPED \] .*ms\)|skip +[a-z]|skipped [a-z])' "$log")"
   # Why something was left out is the reader's business, and so is where something went wrong.
-  grep -E 'not on a real driver|not for a real driver|^skipped' "$log" | sort | uniq -c | sed 's/^ *1 /   /' || true
+  grep -E 'not on a real driver|^skip |^skipped' "$log" | sort | uniq -c | sed 's/^ *1 /   /' || true
   case "$rc" in
     0) record "$name" passed "$ok" "$bad" "$left" "$((SECONDS - from))" ;;
     77) record "$name" skipped "$ok" "$bad" "$left" "$((SECONDS - from))" "$(grep -E '^skipped' "$log" | tail -n 1 | sed 's/^skipped: //' || true)" ;;
@@ -255,7 +257,8 @@ else
   fi
 fi
 
-if { [[ -z "$fake" ]] && find_python "torch, tenon"; } || find_python "tenon"; then
+if [[ -n "$fake" ]] || ! find_python "torch, tenon"; then more+=(--raw); fi
+if [[ "${more[*]}" != *--raw* ]] || find_python "tenon"; then
   PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" "$found" -B "$here/bench.py" --build "$build" "${more[@]}"
   if [[ -f "$work/bench.log" ]]; then cat "$work/bench.log"; fi
 else

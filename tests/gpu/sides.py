@@ -1,4 +1,4 @@
-"""Who lends and who opens in the cases of torch_suite.py: Tenon or PyTorch, each in a process of its own, and memory of PyTorch or the driver.
+"""Who lends and who opens in the cases of torch_suite.py: Tenon or PyTorch, each a process of its own; and memory of PyTorch or the driver.
 
 What travels between the two is PyTorch's tuple of eight and how the tensor lies in the storage. "raw" memory is the driver's own by ctypes:
 it works where PyTorch does not, as on the driver of tests/fake_cuda.
@@ -44,7 +44,8 @@ class Message:
     offset: int  # in elements, as strides
 
 
-ITEMSIZES = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4, "int64": 8, "float64": 8, "complex64": 8}
+ITEMSIZES = {"uint8": 1, "int8": 1, "bool": 1, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}
+ITEMSIZES |= {"int64": 8, "float64": 8, "complex64": 8}
 
 
 def packed(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -150,6 +151,8 @@ class Torch:
 
     def borrow(self, message: Message) -> Any:
         torch = self.torch
+        if message.items[1] is None:  # as PyTorch's own pickling has it
+            return torch.empty(message.shape, dtype=getattr(torch, message.dtype), device="cuda")
         storage = torch.UntypedStorage._new_shared_cuda(*message.items)
         empty = torch.empty(0, dtype=getattr(torch, message.dtype), device="cuda")
         return empty.set_(storage, message.offset, message.shape, message.strides)
@@ -252,6 +255,7 @@ def serve(line: Any, name: str, memory: str) -> None:
                 events.append(side.event())
                 answer = bytes(events[-1].ipc_handle())
             elif word == "fill late":
+                side.fill(held[rest[0]][0], 0)  # a kernel's first launch can wait for all that is under way
                 take_time()
                 side.fill(held[rest[0]][0], rest[1])
                 events[-1].record()
@@ -260,7 +264,7 @@ def serve(line: Any, name: str, memory: str) -> None:
                 borrowed_at.clear()
                 side.settle()
             elif word == "cycles":
-                answer = timed(rest[0], lambda message: (side.borrow(message), None)[1] or side.settle_once())
+                answer = timed(rest[0], lambda message: (side.borrow(message), None)[1] or tenon.cuda_collect())
             elif word == "bare":
                 answer = timed(rest[0], open_and_close)
             elif word == "there":
