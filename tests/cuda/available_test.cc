@@ -28,12 +28,14 @@ TEST(Available, Yes) {
     EXPECT_EQ(tenon_cuda_available(&err), TENON_OK);
     EXPECT_EQ(err, nullptr);
     EXPECT_EQ(wait_for(start([] { expect_unsupported("child of fork", nullptr); })), 0);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
     EXPECT_EQ(tenon_cuda_available(&err), TENON_OK);
   });
 }
 
 TEST(Available, No) {
+  in_child({"CUDA_VISIBLE_DEVICES="}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
+  if (!cuda_test::on_the_fake()) return;  // of one version, and with its devices
   in_child({"FAKE_CUDA_WORLD"}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
   in_child({"FAKE_CUDA_DRIVER=11030"}, [] { expect_unsupported("11.4 or newer", nullptr); });
 }

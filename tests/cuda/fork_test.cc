@@ -44,7 +44,7 @@ TEST(Fork, AChildIsToldAndTheParentGoesOn) {
                 EXPECT_EQ(wait_for(start(expect_told)), 0);
               })),
               0);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(FAKE_CUDA_USED_AFTER_FORK), 0U);
+    EXPECT_COUNT(0U, fake_cuda_faults, FAKE_CUDA_USED_AFTER_FORK);
     EXPECT_EQ(driver().value(), cu);
     EXPECT_EQ(cu->cuMemFree(pointer), CUDA_SUCCESS);
     EXPECT_EQ(cu->cuCtxPopCurrent(&context), CUDA_SUCCESS);
@@ -58,7 +58,7 @@ TEST(Fork, AChildOfAProcessThatDidNotStartItStartsItself) {
       EXPECT_TRUE(available().is_ok()) << available().message();
       int count = 0;
       EXPECT_EQ(driver().value()->cuDeviceGetCount(&count), CUDA_SUCCESS);
-      EXPECT_EQ(count, 1);
+      EXPECT_GE(count, 1);
     };
     EXPECT_EQ(wait_for(start(use)), 0);
     EXPECT_EQ(cuda_test::library(), nullptr);

@@ -1,4 +1,5 @@
 // What the tests of CUDA share: a case runs in a child of its own, since a process starts the driver once, with an empty world of the fake.
+// On a real driver (tests/gpu) the same cases run, but for what only the fake can be told to do or asked about.
 #pragma once
 
 #include <dlfcn.h>
@@ -52,9 +53,26 @@ inline pid_t start(const std::function<void()>& body) {
   std::exit(::testing::Test::HasFailure() ? 1 : 0);
 }
 
+// Whether the driver that a process here finds is the one of tests/fake_cuda. A child looks: some tests ask whether this process has opened
+// it.
+inline bool on_the_fake() {
+  static const bool fake = [] {
+    const pid_t child = fork();
+    if (child == 0) {
+      void* const found = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+      std::_Exit(found != nullptr && dlsym(found, "fake_cuda_live") == nullptr ? 1 : 0);
+    }
+    return wait_for(child) == 0;
+  }();
+  return fake;
+}
+#define NEEDS_THE_FAKE(why) \
+  if (!::cuda_test::on_the_fake()) GTEST_SKIP() << "not on a real driver: " << (why)
+
 // In a child with a world, and with these variables; "NAME" alone takes one away.
 inline void in_child(const std::vector<std::string>& environment, const std::function<void()>& body) {
   const World world;
+  (void)on_the_fake();  // to be known before there are children
   const pid_t child = start([&] {
     setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
     for (const std::string& entry : environment) {
@@ -80,6 +98,9 @@ Function* ledger(Function*, const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 #define LEDGER(function) ::cuda_test::ledger(static_cast<decltype(&function)>(nullptr), #function)
+// What only the fake counts: EXPECT_COUNT(expected, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0).
+#define EXPECT_COUNT(expected, function, ...) \
+  if (::cuda_test::on_the_fake()) EXPECT_EQ(LEDGER(function)(__VA_ARGS__), expected)
 
 // The version that the environment asks of the fake.
 inline int expected_version() {

@@ -1,10 +1,8 @@
-// Device memory lent between processes, on the fake driver.
+// Device memory lent between processes.
 #include "share_kit.h"
 
 namespace cuda_test {
 namespace {
-
-const std::vector<std::string> kSlow = {"FAKE_CUDA_LATENCY=stream=20000"};  // 20 ms for each operation on a stream
 
 TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
   in_two({}, lend_one, [](Line& line) {
@@ -24,13 +22,14 @@ TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
 // Nothing but the event orders the two: the work takes its time, and nobody waits for it on the host.
 TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
   in_two(
-      kSlow,
+      {},
       [](Line& line) {
         use_device();
         CUstream stream = nullptr;
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         Memory memory(kNbytes);
         Ref<Storage> storage = wrap(&memory);
+        take_time(stream);
         for (unsigned char byte = 1; byte <= 5; ++byte) fill(memory.pointer, byte, kNbytes, stream);
         const CudaHandle handle = share(storage, stream);
         EXPECT_TRUE(handle.has_event);
@@ -58,7 +57,7 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
 // The lender may write again only when the borrower's work has passed, though the borrower's storage went long before.
 TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
   in_two(
-      kSlow,
+      {},
       [](Line& line) {
         use_device();
         Memory memory(kNbytes);
@@ -84,6 +83,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
         Memory copy(kNbytes);
         CU(cuStreamSynchronize(named));
         EXPECT_TRUE(record_stream(*storage, other).is_ok());
+        take_time(other);
         for (int i = 0; i < 10; ++i) CU(cuMemcpyAsync(copy.pointer, pointer_of(storage), kNbytes, other));
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);
@@ -118,19 +118,18 @@ TEST(CudaShare, WhatIsKeptOpenIsNotOpenedAgain) {
       },
       [](Line& line) {
         use_device();
-        const auto open_count = [] { return LEDGER(fake_cuda_live)(FAKE_CUDA_IPC_OPEN, getpid()); };
         for (int i = 0; i < 10; ++i) {
           Result<Ref<Storage>> storage = open_cuda(line.receive(), nullptr, {.keep_open = true});
           ASSERT_TRUE(storage.is_ok());
           EXPECT_EQ(byte_at(pointer_of(storage.value())), 8);
           storage = Ref<Storage>();
           EXPECT_EQ(collect_cuda(), 0U);
-          EXPECT_EQ(open_count(), 1U);
+          EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
           line.say('n');
         }
-        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcOpenMemHandle", getpid()), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
         close_warm_cuda();
-        EXPECT_EQ(open_count(), 0U);
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
         line.say('d');
       });
 }
@@ -150,7 +149,7 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
           storages.push_back(std::move(storage).value());
         }
         for (const Ref<Storage>& storage : storages) line.send(share(storage));
-        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcGetMemHandle", getpid()), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcGetMemHandle", getpid());
         line.expect('d');
         storages.clear();
         EXPECT_EQ(collect_cuda(), 0U);
@@ -162,10 +161,10 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
         std::vector<Ref<Storage>> storages;
         for (uint64_t i = 0; i < kMany; ++i) storages.push_back(open(line.receive()));
         for (uint64_t i = 0; i < kMany; i += 97) EXPECT_EQ(byte_at(pointer_of(storages[i]) + 511), static_cast<int>(i % 256));
-        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcOpenMemHandle", getpid()), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
         storages.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
-        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcCloseMemHandle", getpid()), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcCloseMemHandle", getpid());
         line.say('d');
       });
 }
@@ -218,14 +217,15 @@ TEST(CudaShare, InItsOwnProcessAHandleIsTheMemoryItself) {
     again = nullptr;
     EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
     EXPECT_EQ(memory.freed, 1);
-    EXPECT_EQ(LEDGER(fake_cuda_calls)("cuIpcOpenMemHandle", 0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_calls, "cuIpcOpenMemHandle", 0);
     EXPECT_EQ(open_cuda(second, nullptr, {}).status().code(), Code::kInvalidArgument);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 
 // CUDA_VISIBLE_DEVICES numbers the devices anew.
 TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
+  NEEDS_THE_FAKE("it wants two devices");
   in_two({"FAKE_CUDA_DEVICES=gpu=64,gpu=64"}, lend_one,
          [](Line& line) {
            CudaHandle handle = line.receive();
@@ -245,6 +245,7 @@ TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
 }
 
 TEST(CudaShare, WithoutAnEventTheLenderWaitsForItsStream) {
+  NEEDS_THE_FAKE("it has no limit of events to be set");
   in_two(
       {"FAKE_CUDA_IPC_EVENTS=1", "FAKE_CUDA_LATENCY=stream=20000"},
       [](Line& line) {
@@ -303,6 +304,7 @@ TEST(CudaShare, AnEmptyStorageHasNoHandle) {
 
 // What the driver is asked, exactly: a share and an open of memory that both know, in the default stream.
 TEST(CudaShare, CallsOfTheDriver) {
+  NEEDS_THE_FAKE("its calls are not counted");
   constexpr int kTimes = 100;
   in_two(
       {},

@@ -79,7 +79,7 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
           part.counter.clear();
           Ref<Storage> other = open(part);
           EXPECT_EQ(pointer_of(other), pointer_of(storage));
-          EXPECT_EQ(LEDGER(fake_cuda_calls)("cuMemImportFromShareableHandle", getpid()), 2U);
+          EXPECT_COUNT(2U, fake_cuda_calls, "cuMemImportFromShareableHandle", getpid());
           line.say('o');
           line.expect('r');
           storage = nullptr;
@@ -157,7 +157,7 @@ TEST(CudaTorchSegment, WhatCannotBeFetchedIsToldApart) {
                     })),
                     0);
         }
-        EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_RESERVATION, getpid()), 0U);
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_RESERVATION, getpid());
         line.say('d');
       });
 }

@@ -40,7 +40,7 @@ std::vector<uint8_t> memory_handle(CUdeviceptr base, const std::string& prefix) 
 
 // PyTorch sends, of every version's form; Tenon opens, reads and lets go.
 void torch_sends(const std::string& prefix) {
-  in_child({"FAKE_CUDA_LATENCY=stream=5000"}, [&] {
+  in_child({}, [&] {
     Line line;
     const pid_t tenon = start([&] {
       line.become(1);
@@ -75,6 +75,7 @@ void torch_sends(const std::string& prefix) {
       use_device();
       Memory memory(kNbytes);
       fill(memory.pointer, 0x11, kNbytes);
+      take_time();
       fill(memory.pointer + kOffset, 0x5a, 2048);
       TorchFile file;
       file.counter(3) = 1;
@@ -106,9 +107,9 @@ void torch_sends(const std::string& prefix) {
       EXPECT_TRUE(exists(file.name()));
     }
     EXPECT_EQ(wait_for(tenon), 0);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_IPC_OPEN, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, 0);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 
@@ -150,7 +151,7 @@ struct Foreign {
 
 // Tenon sends memory of whatever framework, PyTorch opens and lets go.
 void torch_receives(tenon_cuda_form form, const std::string& prefix) {
-  in_child({"FAKE_CUDA_LATENCY=stream=5000"}, [&] {
+  in_child({}, [&] {
     Line line;
     const pid_t torch = start([&] {
       line.become(1);
@@ -187,6 +188,7 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
     use_device();
     Memory memory(kNbytes);
     fill(memory.pointer, 0x11, kNbytes);
+    take_time();
     fill(memory.pointer + kOffset, 0x5a, 2048);
     Foreign foreign(&memory);
     tenon_tensor* tensor = nullptr;
@@ -221,8 +223,8 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
     EXPECT_EQ(tenon_cuda_collect(), 0U);
     EXPECT_EQ(memory.freed, 1);
     EXPECT_EQ(wait_for(torch), 0);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_ALLOCATION, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_ALLOCATION, 0);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 

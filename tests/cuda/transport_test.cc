@@ -6,8 +6,6 @@
 namespace cuda_test {
 namespace {
 
-uint64_t calls(const char* function) { return LEDGER(fake_cuda_calls)(function, getpid()); }
-
 // The receiver's part of most cases: sees the bytes, tells, lets go.
 void read_and_let_go(Line& line, const CudaHandle& handle, uint64_t nbytes, int first, int last) {
   Ref<Storage> storage = open(handle);
@@ -55,7 +53,7 @@ TEST(CudaTransport, PiecesTravelAsFds) {
         const CudaHandle handle = lend_and_wait(line, memory.wrap(from, nbytes), memory.gone, CudaTransport::kFd);
         EXPECT_EQ(handle.fds.size(), 2U);
         EXPECT_EQ(handle.offset, kPage + 512);
-        EXPECT_EQ(calls("cuMemExportToShareableHandle"), 2U);
+        EXPECT_COUNT(2U, fake_cuda_calls, "cuMemExportToShareableHandle", getpid());
       },
       [](Line& line) { read_and_let_go(line, 2 * kPage + 100, 1, 2); });
 }
@@ -75,7 +73,7 @@ TEST(CudaTransport, PiecesAreOpenedOnce) {
           line.send(share(storages.back()));
         }
         line.send(share(storages.back()));
-        EXPECT_EQ(calls("cuMemExportToShareableHandle"), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuMemExportToShareableHandle", getpid());
         line.expect('d');
         storages.clear();
         EXPECT_EQ(collect_cuda(), 0U);
@@ -86,7 +84,7 @@ TEST(CudaTransport, PiecesAreOpenedOnce) {
         std::vector<Ref<Storage>> storages;
         for (int i = 0; i <= kMany; ++i) storages.push_back(open(line.receive()));
         line.close_fds();
-        EXPECT_EQ(calls("cuMemImportFromShareableHandle"), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuMemImportFromShareableHandle", getpid());
         EXPECT_EQ(storages[kMany].get(), storages[kMany - 1].get());
         EXPECT_EQ(byte_at(pointer_of(storages[42])), 3);
         storages.clear();
@@ -167,9 +165,9 @@ TEST(CudaTransport, WhatCameByFdIsLentOn) {
     }
     EXPECT_EQ(wait_for(middle), 0);
     EXPECT_EQ(wait_for(last), 0);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_MAPPING, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_ALLOCATION, 0), 0U);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_MAPPING, 0);
+    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_ALLOCATION, 0);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 
@@ -206,6 +204,7 @@ TEST(CudaTransport, ReadOnlyIsReadOnly) {
 }
 
 TEST(CudaTransport, ReadOnlyThatCannotBeIsNotOpened) {
+  NEEDS_THE_FAKE("its devices have what they have");
   in_two(
       {"FAKE_CUDA_READ_ONLY=0"},
       [](Line& line) {
@@ -218,7 +217,7 @@ TEST(CudaTransport, ReadOnlyThatCannotBeIsNotOpened) {
         use_device();
         const CudaHandle handle = line.receive();
         EXPECT_EQ(open_cuda(handle, nullptr, {.read_only = true}).status().code(), Code::kUnsupported);
-        EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_MAPPING, getpid()), 0U);
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_MAPPING, getpid());
         // It is as good as before.
         Ref<Storage> storage = open(handle);
         line.close_fds();
@@ -255,7 +254,7 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
           EXPECT_EQ(handle.offset, 16U);
           line.send(handle);
         }
-        EXPECT_EQ(calls("cuMemPoolExportToShareableHandle"), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuMemPoolExportToShareableHandle", getpid());
         storages.clear();
         line.expect('d');
         EXPECT_EQ(collect_cuda(), 0U);
@@ -271,7 +270,7 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
         Ref<Storage> one = open(first);
         Ref<Storage> two = open(second);
         line.close_fds();
-        EXPECT_EQ(calls("cuMemPoolImportFromShareableHandle"), 1U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuMemPoolImportFromShareableHandle", getpid());
         EXPECT_EQ(byte_at(pointer_of(one)), 7);
         EXPECT_EQ(byte_at(pointer_of(two)), 8);
         one = nullptr;
@@ -282,6 +281,7 @@ TEST(CudaTransport, MemoryOfAPoolTravelsWithItsPool) {
 }
 
 TEST(CudaTransport, APieceTravelsByTheFabric) {
+  NEEDS_THE_FAKE("a fabric is rarely there");
   if (expected_version() < 12030) GTEST_SKIP() << "a driver older than 12.3 has no fabric handles";
   in_two(
       {"FAKE_CUDA_FABRIC=1"},
@@ -355,8 +355,8 @@ TEST(CudaTransport, HandlesThatAreNotGood) {
           CudaHandle bad = good;
           spoil(&bad);
           const Result<Ref<Storage>> opened = open_cuda(bad, nullptr, {});
-          EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_RESERVATION, getpid()), 0U);
-          EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_VMM_HANDLE, getpid()), 0U);
+          EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_RESERVATION, getpid());
+          EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_VMM_HANDLE, getpid());
           return opened.status().code();
         };
         const os::Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));

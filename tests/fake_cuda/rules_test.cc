@@ -227,6 +227,11 @@ int main(int argc, char** argv) {
     const bool wanted = argc == 1 || std::find_if(argv + 1, argv + argc, [&](const char* arg) { return name == arg; }) != argv + argc;
     if (!wanted) continue;
     if (test.fake_only && !cu.fake) {
+      std::string why = "what is seen then is not promised";
+      for (const std::string& entry : test.environment) {
+        if (!entry.empty()) why = "it cannot be told " + entry;
+      }
+      std::printf("skip %s: not on a real driver: %s\n", name.c_str(), why.c_str());
       ++skipped;
       continue;
     }

@@ -1,4 +1,7 @@
-"""What the programs of cuda_programs.py have in common: device memory of the driver that tests/fake_cuda plays, and a second process."""
+"""What the programs of cuda_programs.py and tests/gpu have in common: device memory of the driver, and a second process.
+
+The driver is the one that tests/fake_cuda plays, or a real one, which has no ledger to be asked.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from typing import Any
 import tenon
 
 cuda = ctypes.CDLL("libcuda.so.1")
-cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = cuda.fake_cuda_calls.restype = ctypes.c_uint64
+ON_THE_FAKE = hasattr(cuda, "fake_cuda_live")
+if ON_THE_FAKE:
+    cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = cuda.fake_cuda_calls.restype = ctypes.c_uint64
 ALLOCATION, IPC_OPEN, EVENT, EVENT_IMPORT = 2, 3, 11, 12
 
 
@@ -52,6 +57,12 @@ class Gate:
 
     def open(self) -> None:
         self._opened.set()
+
+
+def take_time(stream: int = 0, us: int = 200_000) -> None:
+    """What the stream is given from now on comes that much later, on every driver: the function of the host that it waits for sleeps."""
+    usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
+    check(cuda.cuLaunchHostFunc(ctypes.c_void_p(stream), usleep, ctypes.c_void_p(us)))
 
 
 def bytes_at(pointer: int, nbytes: int) -> bytes:
@@ -180,6 +191,8 @@ def collected() -> bool:
 def nothing_left() -> None:
     gc.collect()
     assert collected()
+    if not ON_THE_FAKE:
+        return
     for kind in (ALLOCATION, IPC_OPEN, EVENT_IMPORT):
         assert cuda.fake_cuda_live(kind, 0) == 0, kind
     assert cuda.fake_cuda_faults(0) == 0

@@ -1,4 +1,4 @@
-"""Programs that test_by_cuda.py runs on the driver of tests/fake_cuda, each a process: python cuda_programs.py PROGRAM.
+"""Programs that test_by_cuda.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one: python cuda_programs.py PROGRAM.
 
 A program that needs a receiver starts another; the two talk in pickles.
 """
@@ -19,7 +19,23 @@ from typing import Any
 import numpy as np
 import pytest
 import tenon
-from cuda_kit import ALLOCATION, DATA, Array, Receiver, check, collected, cuda, give, new_stream, nothing_left, over, read, take, use_device
+from cuda_kit import (
+    ALLOCATION,
+    DATA,
+    Array,
+    Receiver,
+    check,
+    collected,
+    cuda,
+    give,
+    new_stream,
+    nothing_left,
+    over,
+    read,
+    take,
+    take_time,
+    use_device,
+)
 
 # ---- receivers
 
@@ -332,12 +348,13 @@ class Offers:
 
 
 def recorded() -> None:
-    """Work that is under way keeps the memory; FAKE_CUDA_LATENCY makes it slow."""
+    """Work that is under way keeps the memory."""
     use_device()
     stream = new_stream()
     for how in ("recorded", "handed out"):
         array = Array(DATA)
         tensor = tenon.from_dlpack(array)
+        take_time(stream)
         check(cuda.cuMemsetD8Async(ctypes.c_uint64(array.pointer), ctypes.c_ubyte(7), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(stream)))
         if how == "recorded":
             tensor.storage.record_stream(stream)

@@ -1,0 +1,322 @@
+"""The cases of torch_suite.py. Each is a function of the lender, who is this process, and of what starts a borrower, another process.
+
+What they look at is what the tests of PyTorch's multiprocessing look at for CUDA: simple, memory allocation, deadlock, send many, mixed
+types, events as importer and exporter, empty, small tensors; and views, the forms of the memory handle and CuPy beside that.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tenon
+from sides import ITEMSIZES, ON_THE_FAKE, PATIENCE_S, SPAWN, Message, Skip, cuda, new_side, soon, take_time, torch_bytes, view_as
+
+DATA = bytes(range(200)) * 20
+Start = Callable[[], Any]
+
+
+class Case:
+    """lend: this process's side; start(): a new borrower; count: how many to send of many."""
+
+    keeps = False  # whether memory stays lent at the end, to one who is gone
+
+    def __init__(self, lend: Any, start: Start, memory: str, borrow: str, count: int) -> None:
+        self.lend, self.start, self.memory, self.borrow, self.count = lend, start, memory, borrow, count
+
+    def all_back(self, before: int, what: str) -> None:
+        def all_is() -> bool:
+            self.lend.settle_once()
+            return bool(self.lend.allocated() <= before)
+
+        soon(all_is, f"{what}: memory was not given back")
+
+
+def simple(case: Case) -> None:
+    """Three tensors; what the borrower writes is seen here."""
+    borrower = case.start()
+    tensors = [case.lend.make(bytes([n]) * 5000) for n in (1, 2, 3)]
+    for n, tensor in enumerate(tensors, 1):
+        assert borrower.ask("open", n, case.lend.lend(tensor)) == bytes([n]) * 5000
+    borrower.ask("fill", 2, 42)
+    message = Message((), None, "uint8", (5000,), (1,), 0)
+    for tensor, byte in zip(tensors, (1, 42, 3), strict=True):
+        assert case.lend.read(tensor, message) == bytes([byte]) * 5000
+    for n in (1, 2, 3):
+        assert borrower.ask("close", n)
+    borrower.end()
+
+
+def allocation(case: Case) -> None:
+    """Memory that the lender has let go stays the borrower's, and is free when he has let go."""
+    borrower = case.start()
+    warm = case.lend.make(DATA)
+    assert borrower.ask("open", "warm", case.lend.lend(warm)) == DATA
+    before = case.lend.allocated()
+    data = random.Random(7).randbytes(1 << 20)
+    for turn in range(3):
+        tensor = case.lend.make(data)
+        assert borrower.ask("open", turn, case.lend.lend(tensor)) == data
+        del tensor
+        case.lend.settle_once()
+        assert case.lend.allocated() >= before + len(data), "memory that is in use was freed"
+        assert borrower.ask("read", turn) == data
+        assert borrower.ask("close", turn)
+        case.all_back(before, f"turn {turn}")
+    borrower.end()
+
+
+def deadlock(case: Case) -> None:
+    """Nobody waits for ever: not for a consumer that ended with tensors open and messages unread, and not at a full queue."""
+    case.keeps = True
+    borrower = case.start()
+    tensors = [case.lend.make(bytes([n]) * 512) for n in range(8)]
+    borrower.ask("hold", [case.lend.lend(tensor) for tensor in tensors[:3]])
+    messages = [case.lend.lend(tensor) for tensor in tensors[3:]]
+    assert messages
+    borrower.line.send(("die",))
+    borrower.process.join(PATIENCE_S)
+    assert borrower.process.exitcode == 0
+    del tensors, messages
+    case.lend.settle_once()
+    queue = SPAWN.Queue(1)
+    actor = SPAWN.Process(target=act, args=(queue, case.borrow, case.memory), daemon=True)
+    actor.start()
+    for n in range(20):
+        state = {name: case.lend.make(bytes([n, m]) * 300) for m, name in enumerate(("weight", "bias", "scale"))}
+        # A state is kept until its successor is on its way, no longer.
+        sent = {name: case.lend.lend(tensor) for name, tensor in state.items()}
+        queue.put((n, sent), timeout=PATIENCE_S)
+    queue.put(None, timeout=PATIENCE_S)
+    actor.join(PATIENCE_S)
+    assert actor.exitcode == 0, f"the actor ended with {actor.exitcode}"
+
+
+def act(queue: Any, name: str, memory: str) -> None:
+    side = new_side(name, memory)
+    while (item := queue.get(timeout=PATIENCE_S)) is not None:
+        time.sleep(0.01)
+        n, sent = item
+        for m, message in enumerate(sent.values()):
+            assert side.read(side.borrow(message), message) == bytes([n, m]) * 300
+    assert side.settle()
+
+
+def send_many(case: Case) -> None:
+    """Many small tensors one after the other, each with its number; counter files are used up and renewed."""
+    borrower = case.start()
+    batch = 500
+    before = case.lend.allocated()
+    for first in range(0, case.count, batch):
+        numbers = range(first, min(first + batch, case.count))
+        expected = [struct.pack("<i", n) * 5 for n in numbers]
+        tensors = many_tensors(case, expected)
+        got = borrower.ask("many", [case.lend.lend(tensor) for tensor in tensors])
+        assert got == expected, f"after {first}: {got if isinstance(got, str) else 'other bytes came'}"
+        del tensors
+    borrower.end()
+    case.all_back(before, f"{case.count} tensors")
+
+
+def many_tensors(case: Case, contents: list[bytes]) -> list[Any]:
+    """Raw memory in one allocation, as PyTorch's allocator does it by itself."""
+    if case.memory == "torch":
+        return [case.lend.make(content) for content in contents]
+    whole = case.lend.make(b"".join(content.ljust(512, b"\0") for content in contents))
+    return [tenon.from_dlpack(whole[n * 512 : n * 512 + len(content)]) for n, content in enumerate(contents)]
+
+
+def mixed_types(case: Case) -> None:
+    """Of every type, and one on the CPU between them."""
+    borrower = case.start()
+    bits = bytes(n % 2 for n in range(240))
+    for name in ITEMSIZES:
+        tensor = view_as(case.lend, case.lend.make(bits), name, (2, 120 // ITEMSIZES[name]))
+        message = case.lend.lend(tensor)
+        assert message.dtype == name
+        assert borrower.ask("open", name, message) == bits, name
+    cpu = tenon.zeros(4)
+    cpu.storage.write(struct.pack("<4f", 3, 3, 3, 3))
+    assert borrower.ask("cpu", cpu) == [3.0] * 4
+    for name in ITEMSIZES:
+        assert borrower.ask("close", name)
+    borrower.end()
+
+
+def event_exporter(case: Case) -> None:
+    """An event of the lender's orders the borrower's stream: nothing else does, for the memory was lent before the work."""
+    borrower = case.start()
+    tensor = case.lend.make(bytes(4096))
+    assert borrower.ask("open", 1, case.lend.lend(tensor)) == bytes(4096)
+    event = case.lend.event()
+    borrower.ask("event", bytes(event.ipc_handle()))
+    case.lend.fill(tensor, 0)  # a kernel's first launch can wait for all that is under way
+    take_time()
+    case.lend.fill(tensor, 7)
+    event.record()
+    assert not event.query(), "the work was over at once"
+    borrower.ask("wait")
+    assert borrower.ask("read", 1) == b"\7" * 4096
+    assert borrower.ask("query") is True and event.query()
+    assert borrower.ask("close", 1)
+    borrower.end()
+
+
+def event_importer(case: Case) -> None:
+    """An event that the borrower made and recorded orders this process's stream."""
+    borrower = case.start()
+    tensor = case.lend.make(bytes(4096))
+    assert borrower.ask("open", 1, case.lend.lend(tensor)) == bytes(4096)
+    event = case.lend.event_from(borrower.ask("new event"))
+    borrower.ask("fill late", 1, 9)
+    event.wait()
+    assert case.lend.read(tensor, Message((), None, "uint8", (4096,), (1,), 0)) == b"\t" * 4096
+    event.synchronize()
+    assert event.query()
+    assert borrower.ask("close", 1)
+    borrower.end()
+
+
+def empty(case: Case) -> None:
+    borrower = case.start()
+    tensor = case.lend.make(b"")
+    message = case.lend.lend(tensor)
+    assert message.items[1] is None and message.items[2] == 0, message.items
+    assert borrower.ask("open", 1, message) == b""
+    assert borrower.ask("close", 1)
+    borrower.end()
+
+
+def small_tensors(case: Case) -> None:
+    """A thousand in one block of the allocator: one memory handle, one open, the places apart as they are here."""
+    borrower = case.start()
+    contents = [bytes([n % 256, n // 256]) * 8 for n in range(1000)]
+    tensors = many_tensors(case, contents)
+    messages = [case.lend.lend(tensor) for tensor in tensors]
+    assert len({message.items[1] for message in messages}) <= 2, "the tensors lie in more than one block and its neighbour"
+    borrower.ask("hold", messages)
+    there = borrower.ask("where")
+    here = [case.lend.pointer(tensor) for tensor in tensors]
+    if len({message.items[1] for message in messages}) == 1:
+        assert [one - there[0] for one in there] == [one - here[0] for one in here]
+        if ON_THE_FAKE:
+            assert borrower.ask("opens") == 1
+    for n in range(0, 1000, 37):
+        assert borrower.ask("read", ("held", n)) == contents[n]
+    borrower.end()
+
+
+def views(case: Case) -> None:
+    """Parts, steps and transposed ones: the storage travels, and how the tensor lies in it."""
+    borrower = case.start()
+    halves = view_as(case.lend, case.lend.make(DATA), "float16", (50, 40))
+    shown = [DATA[row * 80 : row * 80 + 80] for row in range(50)]
+    element = [[row[column * 2 : column * 2 + 2] for column in range(40)] for row in shown]
+    wanted = {
+        "rows": (halves[1:], b"".join(shown[1:])),
+        "columns": (halves[:, ::2], b"".join(b"".join(row[::2]) for row in element)),
+        "corner": (halves[1:3, 5:7], b"".join(element[row][column] for row in (1, 2) for column in (5, 6))),
+    }
+    if case.lend.name == "torch":
+        wanted["transposed"] = (halves.t(), b"".join(element[row][column] for column in range(40) for row in range(50)))
+        assert torch_bytes(wanted["transposed"][0]) == wanted["transposed"][1]
+    else:
+        wanted["transposed"] = (
+            halves.view((40, 50), strides=(1, 40), offset=0),
+            b"".join(element[row][column] for column in range(40) for row in range(50)),
+        )
+    for name, (tensor, expected) in wanted.items():
+        assert borrower.ask("open", name, case.lend.lend(tensor)) == expected, name
+    for name in wanted:
+        assert borrower.ask("close", name)
+    borrower.end()
+
+
+def forms(case: Case) -> None:
+    """The forms of the memory handle that the borrower's PyTorch reads; Tenon reads all."""
+    if case.lend.name != "tenon":
+        raise Skip("PyTorch writes one form only")
+    letters = "ABCDE"
+    if case.borrow == "torch":
+        import torch
+
+        version = tuple(map(int, torch.__version__.split(".")[:2]))
+        letters = "A" + "C" * (version >= (2, 6)) + "D" * (version >= (2, 8)) + "E" * (version >= (2, 13))
+    borrower = case.start()
+    for letter in letters:
+        assert borrower.ask("open", letter, case.lend.lend(case.lend.make(DATA), letter)) == DATA, letter
+        assert borrower.ask("close", letter)
+    borrower.end()
+
+
+def ends_first(case: Case) -> None:
+    """The borrower keeps what it has open when its lender is gone."""
+    line, there = SPAWN.Pipe()
+    lender = SPAWN.Process(target=lend_and_end, args=(there, case.lend.name, case.memory), daemon=True)
+    lender.start()
+    assert line.poll(PATIENCE_S)
+    message = line.recv()
+    borrower = case.start()
+    assert borrower.ask("open", 1, message) == DATA
+    line.send("end")
+    lender.join(PATIENCE_S)
+    assert lender.exitcode == 0
+    # What is read then is not promised by the driver; only that letting go works.
+    assert borrower.ask("close", 1)
+    borrower.end()
+
+
+def lend_and_end(line: Any, name: str, memory: str) -> None:
+    side = new_side(name, memory)
+    tensor = side.make(DATA)
+    line.send(side.lend(tensor))
+    line.recv()
+
+
+def cupy(case: Case) -> None:
+    """CuPy's memory lent by Tenon, and what Tenon opened as CuPy's."""
+    if case.memory != "torch" or case.lend.name != "tenon":
+        raise Skip("for Tenon as the lender, beside PyTorch")
+    try:
+        import cupy as cp
+    except ImportError:
+        raise Skip("no CuPy here") from None
+    borrower = case.start()
+    array = cp.arange(1000, dtype=cp.int32)
+    tensor = tenon.from_dlpack(array)
+    assert borrower.ask("open", 1, case.lend.lend(tensor)) == array.tobytes()
+    assert bool((cp.from_dlpack(tensor) == array).all())
+    assert borrower.ask("close", 1)
+    borrower.end()
+
+
+CASES = {
+    each.__name__: each
+    for each in (
+        simple,
+        allocation,
+        deadlock,
+        send_many,
+        mixed_types,
+        event_exporter,
+        event_importer,
+        empty,
+        small_tensors,
+        views,
+        forms,
+        ends_first,
+        cupy,
+    )
+}
+
+
+def nothing_left(case: Case) -> None:
+    """What the fake's ledger says when all is over: no open is left, and no rule was broken."""
+    assert case.keeps or case.lend.settle(), "memory is still lent when all is over"
+    if ON_THE_FAKE:
+        for kind in (3, 12):
+            soon(lambda kind=kind: cuda.fake_cuda_live(kind, 0) == 0, f"objects of kind {kind} are left")
+        assert cuda.fake_cuda_faults(0) == 0, "a rule of the driver was broken"

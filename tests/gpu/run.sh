@@ -1,0 +1,286 @@
+#!/usr/bin/env bash
+# usage: tests/gpu/run.sh [--build DIR] [--fake] [--quick] [--out DIR] [STEP...]
+#        tests/gpu/run.sh [--build DIR] --pack FILE [--with DIR]
+#
+# Tests Tenon on a machine with an NVIDIA GPU and its driver; docs/gpu.md. Nothing is installed and nothing is fetched. --build: where
+# Tenon is built, build/dev unless told. --fake: on the driver of tests/fake_cuda, to see that the suite works; it says nothing of CUDA.
+# --quick: fewer rounds. --out: the logs and the table, results.md, stay there. --pack: makes an archive (.tar.gz, at most 64 MB) to be
+# carried to such a machine and unpacked, which has this program in tests/gpu; --with adds Python packages that lie in DIR.
+#
+# TENON_TORCH, python3 and usual places are searched for a Python with PyTorch, COMPUTE_SANITIZER, PATH and /usr/local/cuda for
+# compute-sanitizer. 1: something failed. 77: nothing could be run.
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(cd "$here/../.." && pwd)"
+build="$root/build/dev" pack="" with="" fake="" quick="" out=""
+wanted=()
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --build | --pack | --with | --out)
+      [[ $# -ge 2 ]] || {
+        echo "$1 wants a value; see --help" >&2
+        exit 2
+      }
+      printf -v "${1#--}" '%s' "$2"
+      shift
+      ;;
+    --fake) fake=yes ;;
+    --quick) quick=yes ;;
+    --help | -h)
+      sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    -*)
+      echo "tests/gpu/run.sh: unknown option $1; see --help" >&2
+      exit 2
+      ;;
+    *) wanted+=("$1") ;;
+  esac
+  shift
+done
+[[ -d "$build" ]] || {
+  echo "tests/gpu/run.sh: there is no folder $build: build Tenon with its tests, or name its build by --build" >&2
+  exit 2
+}
+build="$(cd "$build" && pwd)"
+if [[ -n "$pack" ]]; then exec "$here/pack.sh" "$build" "$pack" "$with"; fi
+
+# ---- what is here
+
+label="" work="$out"
+if [[ -n "$fake" ]]; then label="FAKE "; fi
+if [[ -z "$work" ]]; then
+  work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-gpu-XXXXXX")"
+  trap 'rm -rf "$work"' EXIT
+fi
+mkdir -p "$work"
+work="$(cd "$work" && pwd)"
+export PYTHONDONTWRITEBYTECODE=1
+driver_path="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+if [[ -n "$fake" ]]; then driver_path="$build/tests/fake_cuda/driver-13:$driver_path"; fi
+export LD_LIBRARY_PATH="$driver_path"
+more=()
+if [[ -n "$quick" ]]; then more=(--quick); fi
+
+# The package as it was packed, or made here of the build; else the wheel that a Python has already.
+package="$build/gpu/python"
+if [[ ! -f "$root/packed" ]]; then
+  if ! told="$("$here/package.sh" "$build" "${TENON_PYTHON:-$root/build/venv/bin/python3}" "$package" 2>&1)"; then
+    echo "the Python package was not made: $(tail -n 1 <<<"$told")"
+    package=""
+  fi
+fi
+
+# find_python MODULE...: sets `found` and `found_path`, the PYTHONPATH with which it has them all; `lacks` if there is none.
+find_python() {
+  local modules="$1" python path said
+  found="" found_path="" lacks=""
+  for python in "${TENON_TORCH:-}" "${TENON_PYTHON:-}" "$root/build/venv/bin/python3" "$(command -v python3 || true)" /opt/conda/bin/python \
+    /opt/venv/bin/python /usr/local/bin/python3 /usr/bin/python3 "${TENON_TORCH_NEWEST:-}"; do
+    [[ -n "$python" && -x "$python" ]] || continue
+    # What this Python has itself goes first: what was packed is of one version of it.
+    for path in ${package:+"$package"} "" ${package:+"$package:$package/../python_more"}; do
+      if said="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules" 2>&1)"; then
+        found="$python" found_path="$path"
+        return 0
+      fi
+    done
+    if [[ "$lacks" != *"$python says"* ]]; then lacks+="; $python says $(tail -n 1 <<<"$said")"; fi
+  done
+  lacks="no Python here has all of $modules$lacks"
+  return 1
+}
+
+# ---- steps
+
+table=() failed=0 passed=0 skipped=0
+
+# record STEP OUTCOME PASSED FAILED SKIPPED SECONDS NOTE
+record() {
+  local counts="$3 passed, $4 failed, $5 skipped, $6 s" note="${7:-}"
+  if [[ "$2" == skipped && "$3" == 0 ]]; then counts=""; fi
+  echo "-- ${label}$1: $2${note:+: $note}${counts:+ ($counts)}"
+  table+=("| $1 | $2 | $3 | $4 | $5 | $6 | ${note//|/ } |")
+  case "$2" in
+    passed) passed=$((passed + 1)) ;;
+    skipped) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+  esac
+}
+
+is_wanted() {
+  local name
+  if [[ ${#wanted[@]} == 0 ]]; then return 0; fi
+  for name in "${wanted[@]}"; do if [[ "$name" == "$1" ]]; then return 0; fi; done
+  return 1
+}
+
+count() { grep -cE "$1" "$2" || true; }
+
+# step NAME TITLE COMMAND...: 0 passed, 77 skipped, all else failed.
+step() {
+  local name="$1" title="$2" log rc=0 from ok bad left note=""
+  shift 2
+  is_wanted "$name" || return 0
+  log="$work/$name.log"
+  echo "== ${label}$name: $title"
+  from="$SECONDS"
+  export FAKE_CUDA_WORLD="$work/world"
+  mkdir -p "$FAKE_CUDA_WORLD"
+  timeout -k 10 "$limit" "$@" </dev/null >"$log" 2>&1 || rc=$?
+  rm -rf "$FAKE_CUDA_WORLD"
+  ok="$(count '^(\[       OK \]|ok  |passed )' "$log")"
+  bad="$(count '^(\[  FAILED  \] .*ms\)|FAIL )|^FAILED ' "$log")"
+  left="$(count '^(\[  SKIPPED \] .*ms\)|skip +[a-z]|skipped [a-z])' "$log")"
+  # Why something was left out is the reader's business, and so is where something went wrong.
+  grep -E 'not on a real driver|^skip |^skipped' "$log" | sort | uniq -c | sed 's/^ *1 /   /' || true
+  case "$rc" in
+    0) record "$name" passed "$ok" "$bad" "$left" "$((SECONDS - from))" ;;
+    77) record "$name" skipped "$ok" "$bad" "$left" "$((SECONDS - from))" "$(grep -E '^skipped' "$log" | tail -n 1 | sed 's/^skipped: //' || true)" ;;
+    *)
+      grep -E '^FAILED|^FAIL |FAILED  \]|Failure|: pid [0-9]+|Error|error:' "$log" | head -n 40 || true
+      tail -n 15 "$log"
+      note="exit status $rc"
+      if [[ "$rc" == 124 || "$rc" == 137 ]]; then note="not over after $limit s"; fi
+      record "$name" FAILED "$ok" "$bad" "$left" "$((SECONDS - from))" "$note"
+      ;;
+  esac
+}
+
+# skip_step NAME TITLE WHY
+skip_step() {
+  is_wanted "$1" || return 0
+  echo "== ${label}$1: $2"
+  record "$1" skipped 0 0 0 0 "$3"
+}
+
+# program NAME TITLE FILE ARGUMENT...: a program of the build, if it is there.
+program() {
+  local name="$1" title="$2" file="$3"
+  shift 3
+  if [[ -x "$build/$file" ]]; then
+    step "$name" "$title" "$build/$file" "$@"
+  else
+    skip_step "$name" "$title" "there is no $file in the build"
+  fi
+}
+
+limit=600
+date="$(date -u '+%Y-%m-%d %H:%M UTC')"
+# answer PROGRAM ARGUMENT...: what it prints, with a world of the fake's.
+answer() {
+  export FAKE_CUDA_WORLD="$work/world"
+  mkdir -p "$FAKE_CUDA_WORLD"
+  if [[ -x "$1" ]]; then timeout 60 "$@" 2>&1 || true; fi
+  rm -rf "$FAKE_CUDA_WORLD"
+}
+said="$(answer "$build/tests/fake_cuda/fake_cuda_rules" versions | tail -n 1)"
+if [[ -z "$fake" && "$said" == *"the fake"* ]]; then
+  echo "tests/gpu/run.sh: LD_LIBRARY_PATH leads to the driver of tests/fake_cuda: take it away, or say --fake" >&2
+  exit 2
+fi
+doctor="$(answer "$build/cli/tenon" doctor | grep -E '\bCUDA\b' | head -n 1 | tr -s ' ' || true)"
+machine="$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | paste -sd ';' || true)"
+if [[ -n "$fake" ]]; then machine="FAKE: tests/fake_cuda plays the driver, no GPU is used"; fi
+echo "machine: ${machine:-nvidia-smi says nothing}"
+echo "driver:  ${said:-no answer}"
+echo "tenon:   ${doctor:-tenon doctor says nothing}"
+if [[ "$said" == skipped:* ]]; then
+  echo "skipped: no driver here: $said"
+  exit 77
+fi
+
+program rules "the rules of the driver that Tenon relies on" tests/fake_cuda/fake_cuda_rules
+program driver "the driver is found and started once" tests/cuda/cuda_driver
+program errors "what the driver's errors become" tests/cuda/cuda_error
+program available "whether CUDA can be used, as a user asks" tests/cuda/cuda_available
+program fork "children of fork" tests/cuda/cuda_fork
+program share "device memory lent between processes" tests/cuda/cuda_share
+program refused "device memory that is not lent" tests/cuda/cuda_share_refused
+program protocol "PyTorch's protocol, call by call" tests/cuda/cuda_torch
+TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*'
+for wrapper in rust go; do
+  if [[ -n "$fake" ]]; then
+    skip_step "$wrapper" "the $wrapper wrapper" "ctest has it on the fake driver, as cuda.$wrapper"
+  elif [[ ! -x "$root/tests/$wrapper/run.sh" ]] || ! command -v "${wrapper/rust/cargo}" >/dev/null; then
+    skip_step "$wrapper" "the $wrapper wrapper" "its tests are built by ${wrapper/rust/cargo}, in a checkout"
+  else
+    TENON_TEST_HAS_CUDA=1 TENON_BUILD_DIR="$build" step "$wrapper" "the $wrapper wrapper" "$root/tests/$wrapper/run.sh" cuda
+  fi
+done
+
+if find_python "tenon, pytest, numpy"; then
+  # shellcheck disable=SC2016  # expanded by the inner shell
+  PYTHONPATH="$found_path" step python "the Python wrapper, with $found" bash -c '
+    rc=0
+    for name in lends waits items empties refuses_the_host interface streams recorded errors; do
+      if "$0" -B "$1" "$name"; then echo "passed $name"; else echo "FAILED $name"; rc=1; fi
+    done
+    exit "$rc"' "$found" "$root/wrappers/python/tests/cuda_programs.py"
+else
+  skip_step python "the Python wrapper" "$lacks"
+fi
+
+limit=3600
+if find_python "tenon"; then
+  PYTHONPATH="$found_path" step tenon "Tenon to Tenon from Python, with $found" "$found" -B "$here/torch_suite.py" --raw "${more[@]}"
+else
+  skip_step tenon "Tenon to Tenon from Python" "$lacks"
+fi
+if [[ -n "$fake" ]]; then
+  skip_step torch "PyTorch and Tenon, both ways" "PyTorch does not run on the fake driver"
+elif find_python "torch, tenon"; then
+  PYTHONPATH="$found_path" step torch "PyTorch and Tenon, both ways, with $found" "$found" -B "$here/torch_suite.py" "${more[@]}"
+else
+  skip_step torch "PyTorch and Tenon, both ways" "$lacks"
+fi
+
+sanitizer="${COMPUTE_SANITIZER:-$(command -v compute-sanitizer || true)}"
+for place in /usr/local/cuda/bin /usr/local/cuda/compute-sanitizer /opt/cuda/bin; do
+  if [[ -z "$sanitizer" && -x "$place/compute-sanitizer" ]]; then sanitizer="$place/compute-sanitizer"; fi
+done
+if [[ -n "$fake" ]]; then
+  skip_step sanitizer "compute-sanitizer" "it wants a real driver"
+elif [[ -z "$sanitizer" ]]; then
+  skip_step sanitizer "compute-sanitizer" "there is none in PATH, /usr/local/cuda nor COMPUTE_SANITIZER"
+else
+  # Errors of the API are wanted in these tests; those of memory are not.
+  check=("$sanitizer" --tool memcheck --report-api-errors no --target-processes all --error-exitcode 9)
+  step sanitizer-share "compute-sanitizer: cuda_share" "${check[@]}" "$build/tests/cuda/cuda_share"
+  step sanitizer-protocol "compute-sanitizer: cuda_torch" "${check[@]}" "$build/tests/cuda/cuda_torch"
+  if find_python "torch, tenon"; then
+    PYTHONPATH="$found_path" step sanitizer-torch "compute-sanitizer: PyTorch, simple and views" "${check[@]}" \
+      "$found" -B "$here/torch_suite.py" --quick simple views
+  else
+    skip_step sanitizer-torch "compute-sanitizer: PyTorch" "$lacks"
+  fi
+fi
+
+if [[ -n "$fake" ]] || ! find_python "torch, tenon"; then more+=(--raw); fi
+if [[ "${more[*]}" != *--raw* ]] || find_python "tenon"; then
+  PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" "$found" -B "$here/bench.py" --build "$build" "${more[@]}"
+  if [[ -f "$work/bench.log" ]]; then cat "$work/bench.log"; fi
+else
+  skip_step bench "time of a share and an open" "$lacks"
+fi
+
+# ---- the table
+
+total=$((passed + failed + skipped))
+{
+  echo
+  echo "## ${label}Tenon's CUDA suite, $date"
+  echo
+  echo "Machine: ${machine:-unknown}  "
+  echo "Driver: ${said##*$'\n'}  "
+  echo "Tenon: ${doctor:-unknown}"
+  echo
+  echo "| step | outcome | passed | failed | skipped | s | |"
+  echo "|---|---|---|---|---|---|---|"
+  printf '%s\n' "${table[@]}"
+  echo
+  echo "${label}$total steps: $passed passed, $failed FAILED, $skipped skipped"
+} | tee "$work/results.md"
+if [[ $failed -gt 0 ]]; then exit 1; fi
+if [[ $passed == 0 ]]; then exit 77; fi
