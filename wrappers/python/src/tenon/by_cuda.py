@@ -1,9 +1,10 @@
 """Lending and opening memory of CUDA devices, as PyTorch does it; and whether this process can use CUDA.
 
-A handle is for one receiver, who opens it once. It leads to the whole allocation in which the storage lies, or to all of the pieces that are
-mapped there, and its receiver can read and write all of that. What came by an IPC handle cannot be lent on. The memory's owner gets it back when neither the storage, nor a stream that used it, nor a
-handle's receiver keeps it. Nobody is told of the last two: every share, open and last release looks, and so does cuda_collect. A receiver
-that is killed, and a handle that nobody opens, keep the memory until this process ends.
+A handle is for one receiver, who opens it once. It leads to the whole allocation in which the storage lies, or to all of the pieces that
+are mapped there, and its receiver can read and write all of that. What came by an IPC handle cannot be lent on. The memory's owner gets it
+back when neither the storage, nor a stream that used it, nor a handle's receiver keeps it. Nobody is told of the last two: every share, open
+and last release looks, and so does cuda_collect. A receiver that is killed, and a handle that nobody opens, keep the memory until this
+process ends.
 
 A stream is a CUstream or cudaStream_t as an int, an object that has one as cuda_stream (PyTorch), as ptr (CuPy) or by __cuda_stream__, or
 None, which is the default stream.
@@ -187,7 +188,8 @@ class CudaHandle(Frozen):
 
     def with_fds(self, fds: Iterable[int]) -> Self:
         """The same with these fds, in the order of the sender's. They stay the caller's, who closes them once the handle is open."""
-        return type(self)(*(getattr(self, name) for name in self.__slots__[:-1]), tuple(fds))
+        others: Any = [getattr(self, name) for name in self.__slots__[:-1]]
+        return type(self)(*others, fds=tuple(fds))
 
     def torch_tuple(self) -> TorchTuple:
         """(device, memory, nbytes, offset, counter, slot, event, event_required), as PyTorch's _new_shared_cuda takes it.
@@ -195,7 +197,9 @@ class CudaHandle(Frozen):
         The uuid is not in it: both processes must number their devices alike.
         """
         if self.transport not in ("ipc", "none", "auto"):
-            raise make(Unsupported, f"PyTorch opens memory by IPC handles alone, and this is reached by {self.transport!r}", field="transport")
+            raise make(
+                Unsupported, f"PyTorch opens memory by IPC handles alone, and this is reached by {self.transport!r}", field="transport"
+            )
         if not self.memory:
             return self.device, None, self.nbytes, self.offset, None, self.slot, None, None
         event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
@@ -289,15 +293,17 @@ def share_cuda(
     )
 
 
-def open_cuda(handle: CudaHandle, *, stream: Stream = None, device: int | None = None, read_only: bool = False, keep_open: bool = False) -> Storage:
+def open_cuda(
+    handle: CudaHandle, *, stream: Stream = None, device: int | None = None, read_only: bool = False, keep_open: bool = False
+) -> Storage:
     """Open device memory that Tenon or PyTorch lends.
 
     What this process already holds comes back as the same storage. What is given to stream from now on waits for the sender's work, on the
     device; the storage counts as used in that stream, and whoever uses it in another one orders the two, and names it by
     Storage.record_stream. device: this process's number of the device, whatever the handle says. read_only: the device refuses this
-    process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver opened stays so when its last storage
-    has gone, for the next handle of the same memory, until cuda_collect; for senders that do not free meanwhile what they lent. The memory goes back to the sender after the last reference to the
-    storage, once the streams have passed.
+    process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver opened stays so when its last storage has
+    gone, for the next handle of the same memory, until cuda_collect; for senders that do not free meanwhile what they lent. The memory goes
+    back to the sender after the last reference to the storage, once the streams have passed.
     """
     options = _options()
     if device is not None:
