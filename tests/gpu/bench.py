@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -121,4 +123,10 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Exception:
+        # Tensors of an exception's frames would outlive what their deleters need of the interpreter.
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)

@@ -112,7 +112,7 @@ record() {
 is_wanted() {
   local name
   if [[ ${#wanted[@]} == 0 ]]; then return 0; fi
-  for name in "${wanted[@]}"; do if [[ "$name" == "$1" ]]; then return 0; fi; done
+  for name in "${wanted[@]}"; do if [[ "$1" == "$name" || "$1" == "$name"-* ]]; then return 0; fi; done
   return 1
 }
 
@@ -176,6 +176,7 @@ answer() {
   rm -rf "$FAKE_CUDA_WORLD"
 }
 said="$(answer "$build/tests/fake_cuda/fake_cuda_rules" versions | tail -n 1)"
+said="${said%%;*}"
 if [[ -z "$fake" && "$said" == *"the fake"* ]]; then
   echo "tests/gpu/run.sh: LD_LIBRARY_PATH leads to the driver of tests/fake_cuda: take it away, or say --fake" >&2
   exit 2
@@ -268,6 +269,10 @@ fi
 # ---- the table
 
 total=$((passed + failed + skipped))
+if [[ $total == 0 ]]; then
+  echo "tests/gpu/run.sh: no step is called ${wanted[*]}" >&2
+  exit 2
+fi
 {
   echo
   echo "## ${label}Tenon's CUDA suite, $date"

@@ -11,6 +11,7 @@ where else 100,000 are sent. A line for each: passed, FAILED or skipped, and why
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -70,6 +71,9 @@ def run_apart(name: str, lend: str, borrow: str, memory: str, quick: bool) -> tu
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         return "FAILED", f"not over after {LIMIT_S * (1 if quick else 5)} s; its last word: {last_line(output)}"
+    # A borrower whose lender failed may be left.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     if process.returncode == 0:
         return "passed", ""
     if process.returncode == SKIPPED:
