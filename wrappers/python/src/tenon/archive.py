@@ -228,8 +228,8 @@ def export_module(
     them; those whose names are there already are left out. durability: of a path, whether the file, and the directory that names it, are
     on the disk when this returns. archive_name: the folder inside; None: the file's name without its extension, else "archive".
     file_version: 0: that of the code; 1 to 10 is refused if some code means something else there. check: False: write code as it is, see
-    Module.check. keep_device: tensors on a CUDA device are written as that device's, and a load without it fails; else as the CPU's. stream:
-    in which these tensors were written, see tenon.by_cuda: what was given to it is done before they are read.
+    Module.check. keep_device: tensors on a CUDA device are written as that device's, and a load without it fails; else as the CPU's.
+    stream: in which these tensors were written, see tenon.by_cuda: what was given to it is done before they are read.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
