@@ -237,7 +237,8 @@ TEST(Cuda, ToAnArchiveAndBack) {
     const auto written = [&](const tenon::ExportOptions& options) {
       auto all = std::make_shared<std::string>();
       tenon::export_module_to(
-          module, [&](std::span<const std::byte> bytes) { all->append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }, options);
+          module, [&](std::span<const std::byte> bytes) { all->append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); },
+          options);
       return std::shared_ptr<const std::string>(all);
     };
     EXPECT_EQ(written({})->find("cuda:0"), std::string::npos);

@@ -84,7 +84,9 @@ func TestToAnArchiveAndBack(t *testing.T) {
 	tensor.Close()
 	storage.Close()
 	waiting(t, foreign, 0, 1)
-	read := func(options *tenon.ImportOptions) (*tenon.Module, error) { return tenon.ImportModuleBytes(kept.Bytes(), options) }
+	read := func(options *tenon.ImportOptions) (*tenon.Module, error) {
+		return tenon.ImportModuleBytes(kept.Bytes(), options)
+	}
 	for wanted, options := range map[tenon.Device]*tenon.ImportOptions{{Type: 1}: nil, {Type: 2}: {Tensors: tenon.ImportDevice}} {
 		module := must(read(options))
 		member := must(module.Find("w"))
