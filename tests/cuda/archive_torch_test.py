@@ -56,9 +56,8 @@ def main() -> int:
         # The fake driver is none for a PyTorch that looks for CUDA.
         clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
         for name, python in kit.TORCHES.items():
-            done = subprocess.run(
-                [python, "-B", "-W", "ignore", "-c", PROGRAM, folder], cwd="/", env=clean, capture_output=True, text=True, check=False
-            )
+            command = [python, "-B", "-W", "ignore", "-c", PROGRAM, folder]
+            done = subprocess.run(command, cwd="/", env=clean, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
             print(name, done.stdout.strip())
     return 0

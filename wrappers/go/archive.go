@@ -65,9 +65,9 @@ type ExportOptions struct {
 	ArchiveName string // the folder inside the archive; "": the file's name without its extension, else "archive"
 	FileVersion int    // 0: by the library's rule; else 1 to 10, refused if some code means something else there
 	Durability  Durability
-	Unchecked   bool       // code is written as it is, without Check
-	KeepDevice  bool       // tensors on a CUDA device are written as that device's; else as the CPU's
-	Stream      uintptr    // in which tensors on a CUDA device were written; 0: the default stream
+	Unchecked   bool    // code is written as it is, without Check
+	KeepDevice  bool    // tensors on a CUDA device are written as that device's; else as the CPU's
+	Stream      uintptr // in which tensors on a CUDA device were written; 0: the default stream
 
 	// Asked once, before anything is written, for more extra files. Its error ends the export, which returns it; a panic goes on from the
 	// export. Files whose names the export has already are left out. It cannot change the module, and must not call runtime.Goexit.

@@ -22,9 +22,8 @@ enum {
 };
 
 enum {
-  TENON_EXPORT_UNCHECKED = 1, /**< code is written as it is, without the check of tenon_module_check */
-  TENON_EXPORT_KEEP_DEVICE =
-      2 /**< tensors on a CUDA device are written as that device's, "cuda:0": a load without it fails; else as the CPU's */
+  TENON_EXPORT_UNCHECKED = 1,  /**< code is written as it is, without the check of tenon_module_check */
+  TENON_EXPORT_KEEP_DEVICE = 2 /**< tensors on a CUDA device are written as its own ("cuda:0": others cannot load it); else as the CPU's */
 };
 
 /** Where an import's tensors are. */
@@ -118,10 +117,9 @@ typedef struct tenon_import_report {
  * @param[in,out] report   report->struct_size set by the caller; may be NULL; untouched on failure.
  * @param[out]    err      optional, see rule 2 in tenon.h; of code with details "file", "line", "column" and "excerpt".
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also for code that PyTorch would refuse, and for versions that do not go together: then with
- *         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags; tensors on a device in a child of
- *         fork), TENON_PERMISSION, TENON_NOT_FOUND (the
- *         directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that was cut short),
- *         TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO.
+ *         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags; tensors on a device in a child of fork),
+ *         TENON_PERMISSION, TENON_NOT_FOUND (the directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that
+ *         was cut short), TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO, others as CUDA's driver says.
  * @since 0.1. Any thread, not beside a change of the module.
  */
 TENON_API tenon_status tenon_export_module(const tenon_module *module, const char *path, const tenon_export_options *options,
@@ -165,7 +163,7 @@ TENON_API tenon_status tenon_export_module_to(const tenon_module *module, tenon_
  * @param[out] err      optional, see rule 2 in tenon.h; with details "record" and "offset".
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT, TENON_UNSUPPORTED (another kind of file,
  *         which the message names; tensors of other devices; no CUDA; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the
- * limits of options), TENON_IO.
+ *         limits of options, and the device's memory), TENON_IO.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_import_module(const char *path, const tenon_import_options *options, tenon_module **out,

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
@@ -63,6 +64,44 @@ func TestLentAndOpenedInOneProcessItIsTheSameStorage(t *testing.T) {
 	tensor.Close()
 	storage.Close()
 	waiting(t, foreign, 0, 1)
+}
+
+func TestToAnArchiveAndBack(t *testing.T) {
+	foreign, tensor, storage := tensorOn(t)
+	module := must(tenon.NewModule("Net"))
+	value := must(tenon.NewTensorValue(tensor))
+	if err := module.AddParameter("w", value); err != nil {
+		t.Fatal(err)
+	}
+	value.Close()
+	var plain, kept bytes.Buffer
+	must(tenon.ExportModuleTo(module, &plain, nil))
+	must(tenon.ExportModuleTo(module, &kept, &tenon.ExportOptions{KeepDevice: true, Stream: 2}))
+	if bytes.Contains(plain.Bytes(), []byte("cuda:0")) || !bytes.Contains(kept.Bytes(), []byte("cuda:0")) {
+		t.Error("the device is kept if asked")
+	}
+	module.Close()
+	tensor.Close()
+	storage.Close()
+	waiting(t, foreign, 0, 1)
+	read := func(options *tenon.ImportOptions) (*tenon.Module, error) {
+		return tenon.ImportModuleBytes(kept.Bytes(), options)
+	}
+	for wanted, options := range map[tenon.Device]*tenon.ImportOptions{{Type: 1}: nil, {Type: 2}: {Tensors: tenon.ImportDevice}} {
+		module := must(read(options))
+		member := must(module.Find("w"))
+		tensor := must(member.Value.Tensor())
+		storage := must(tensor.Storage())
+		if found := storage.Device(); found != wanted {
+			t.Errorf("on %v, not %v", found, wanted)
+		}
+		storage.Close()
+		tensor.Close()
+		member.Close()
+		module.Close()
+	}
+	_, err := read(&tenon.ImportOptions{Tensors: tenon.ImportDevice, Device: 7})
+	expect(t, "another device", err, tenon.ErrInvalidArgument)
 }
 
 func TestAMessageIsTakenBackUnopened(t *testing.T) {

@@ -670,7 +670,7 @@ pub struct tenon_value_tensor_spec {
     pub storage_offset: u64,
     ///how many these are; 0 on input: all of `storage`, on meta as many as are needed
     pub storage_numel: u64,
-    ///borrowed: "cpu" or "meta"; NULL on input: cpu
+    ///borrowed: "cpu", "cuda:0" or "meta"; NULL on input: where `storage` is
     pub device: *const ::core::ffi::c_char,
     ///quantised per tensor
     pub scale: f64,
@@ -881,6 +881,8 @@ pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_19 = 2;
 pub type _bindgen_ty_19 = ::core::ffi::c_uint;
 ///code is written as it is, without the check of tenon_module_check
 pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_20 = 1;
+///tensors on a CUDA device are written as its own ("cuda:0": others cannot load it); else as the CPU's
+pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_20 = 2;
 pub type _bindgen_ty_20 = ::core::ffi::c_uint;
 ///read-only views of the file; where that cannot be, copies
 pub const TENON_IMPORT_MAP: _bindgen_ty_21 = 0;
@@ -888,6 +890,8 @@ pub const TENON_IMPORT_MAP: _bindgen_ty_21 = 0;
 pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_21 = 1;
 ///copies in storages of their own, in an arena if one is given
 pub const TENON_IMPORT_FILL: _bindgen_ty_21 = 2;
+///copies in memory of a CUDA device: one allocation, which goes with the last tensor in it
+pub const TENON_IMPORT_DEVICE: _bindgen_ty_21 = 3;
 ///Where an import's tensors are.
 pub type _bindgen_ty_21 = ::core::ffi::c_uint;
 ///directory, headers, bounds, overlaps, references; checksums of pickles and code
@@ -939,12 +943,14 @@ pub struct tenon_export_options {
     pub durability: i32,
     ///TENON_EXPORT_*
     pub flags: u32,
+    ///borrowed: in which tensors on a CUDA device were written; NULL: the default stream
+    pub stream: *mut ::core::ffi::c_void,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_export_options",
-    ][::core::mem::size_of::<tenon_export_options>() - 64usize];
+    ][::core::mem::size_of::<tenon_export_options>() - 72usize];
     [
         "Alignment of tenon_export_options",
     ][::core::mem::align_of::<tenon_export_options>() - 8usize];
@@ -975,6 +981,9 @@ const _: () = {
     [
         "Offset of field: tenon_export_options::flags",
     ][::core::mem::offset_of!(tenon_export_options, flags) - 56usize];
+    [
+        "Offset of field: tenon_export_options::stream",
+    ][::core::mem::offset_of!(tenon_export_options, stream) - 64usize];
 };
 ///What was written.
 #[repr(C)]
@@ -1034,8 +1043,8 @@ pub struct tenon_import_options {
     pub arena: *mut tenon_arena,
     ///likewise, without an arena
     pub mode: tenon_mode,
-    ///0
-    pub reserved: u32,
+    ///of TENON_IMPORT_DEVICE: ordinal in this process's numbering; else 0
+    pub device: i32,
     ///of all compressed records together; 0: 1 GiB
     pub max_inflated_nbytes: u64,
     ///0: 1,000,000
@@ -1067,8 +1076,8 @@ const _: () = {
         "Offset of field: tenon_import_options::mode",
     ][::core::mem::offset_of!(tenon_import_options, mode) - 24usize];
     [
-        "Offset of field: tenon_import_options::reserved",
-    ][::core::mem::offset_of!(tenon_import_options, reserved) - 28usize];
+        "Offset of field: tenon_import_options::device",
+    ][::core::mem::offset_of!(tenon_import_options, device) - 28usize];
     [
         "Offset of field: tenon_import_options::max_inflated_nbytes",
     ][::core::mem::offset_of!(tenon_import_options, max_inflated_nbytes) - 32usize];
