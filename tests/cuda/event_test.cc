@@ -99,7 +99,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
       {},
       [](Line& line) {
         use_device();
-        const CUstream stream = new_stream();
+        CUstream stream = new_stream();
         Memory memory(kNbytes);
         fill(memory.pointer, 1, kNbytes);
         CU(cuStreamSynchronize(nullptr));
@@ -125,7 +125,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
       },
       [](Line& line) {
         use_device();
-        const CUstream stream = new_stream();
+        CUstream stream = new_stream();
         Ref<Storage> storage = open(line.receive());
         CU(cuStreamSynchronize(nullptr));
         EXPECT_EQ(byte_at(pointer_of(storage)), 1);
@@ -171,7 +171,7 @@ TEST(CudaEvent, WhoOpenedItCanRecordIt) {
       },
       [](Line& line) {
         use_device();
-        const CUstream stream = new_stream();
+        CUstream stream = new_stream();
         EventPointer event = open_event(line.receive_as<IpcBytes>());
         EXPECT_TRUE(is_complete(event));
         Gate gate;
@@ -195,7 +195,7 @@ TEST(CudaEvent, WhoOpenedItCanRecordIt) {
 TEST(CudaEvent, TheHostAsksAndWaits) {
   in_child({}, [] {
     use_device();
-    const CUstream stream = new_stream();
+    CUstream stream = new_stream();
     const uint64_t before = events_here();
     EventPointer event = new_event();
     EXPECT_TRUE(is_complete(event));
@@ -241,7 +241,7 @@ TEST(CudaEvent, ASignalEndsAWaitThatAllowsIt) {
     quiet.sa_handler = [](int) {};
     ASSERT_EQ(sigaction(SIGUSR1, &quiet, nullptr), 0);
     use_device();
-    const CUstream stream = new_stream();
+    CUstream stream = new_stream();
     EventPointer event = new_event();
     Gate gate;
     gate.stand_in(stream);
@@ -270,9 +270,9 @@ TEST(CudaEvent, ASignalEndsAWaitThatAllowsIt) {
 TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
   in_child({}, [] {
     use_device();
-    const CUstream first = new_stream();
-    const CUstream second = new_stream();
-    const CUstream waiting = new_stream();
+    CUstream first = new_stream();
+    CUstream second = new_stream();
+    CUstream waiting = new_stream();
     Gate gate;
     Gate later;
     Memory memory(kNbytes);
@@ -296,7 +296,7 @@ TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
     later.open();
     CU(cuStreamSynchronize(waiting));
     CU(cuMemFree(memory.pointer));
-    for (const CUstream stream : {first, second, waiting}) CU(cuStreamDestroy(stream));
+    for (CUstream stream : {first, second, waiting}) CU(cuStreamDestroy(stream));
   });
 }
 
@@ -311,7 +311,7 @@ void expect_driver_error(tenon_status got, tenon_error* error, tenon_status want
 TEST(CudaEvent, ARecordIsOfTheEventsContext) {
   in_child({"FAKE_CUDA_DEVICES=gpu=64,gpu=64"}, [] {
     use_device(1);
-    const CUstream of_other_device = new_stream();
+    CUstream of_other_device = new_stream();
     EventPointer event = new_event();
     const auto refused = [&](CUstream stream) {
       tenon_error* error = nullptr;
@@ -337,7 +337,7 @@ TEST(CudaEvent, ARecordIsOfTheEventsContext) {
     using Destroy = CUresult(CUcontext);
     CUcontext second = nullptr;
     ASSERT_EQ(reinterpret_cast<Create*>(dlsym(library(), "cuCtxCreate_v2"))(&second, 0, 0), CUDA_SUCCESS);
-    const CUstream of_second = new_stream();
+    CUstream of_second = new_stream();
     refused(of_second);
     refused(nullptr);
     OK(tenon_cuda_event_wait(event.get(), of_second, nullptr));
