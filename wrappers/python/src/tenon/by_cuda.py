@@ -2,8 +2,8 @@
 
 A handle is for one receiver, who opens it once. It leads to the whole allocation in which the storage lies, or to all of the pieces that
 are mapped there, and its receiver can read and write all of that. What came by an IPC handle cannot be lent on. The memory's owner gets it
-back when neither the storage, nor a stream that used it, nor a handle's receiver keeps it. Nobody is told of the last two: every share, open
-and last release looks, and so does cuda_collect. A receiver that is killed, and a handle that nobody opens, keep the memory until this
+back when neither the storage, nor a stream that used it, nor a handle's receiver keeps it. Nobody is told of the last two: every share,
+open and last release looks, and so does cuda_collect. A receiver that is killed, and a handle that nobody opens, keep the memory until this
 process ends.
 
 A stream is a CUstream or cudaStream_t as an int, an object that has one as cuda_stream (PyTorch), as ptr (CuPy) or by __cuda_stream__, or
@@ -188,8 +188,9 @@ class CudaHandle(Frozen):
 
     def with_fds(self, fds: Iterable[int]) -> Self:
         """The same with these fds, in the order of the sender's. They stay the caller's, who closes them once the handle is open."""
-        others: Any = [getattr(self, name) for name in self.__slots__[:-1]]
-        return type(self)(*others, fds=tuple(fds))
+        items: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        items["fds"] = tuple(fds)
+        return type(self)(**items)
 
     def torch_tuple(self) -> TorchTuple:
         """(device, memory, nbytes, offset, counter, slot, event, event_required), as PyTorch's _new_shared_cuda takes it.
