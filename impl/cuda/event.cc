@@ -36,7 +36,7 @@ Result<CUevent> open_event(const Driver& cu, const IpcHandle& handle) {
   std::memcpy(&bytes, handle.data(), sizeof bytes);
   CUevent event = nullptr;
   TENON_CUDA(cu, cu.cuIpcOpenEventHandle(&event, bytes),
-             "opening the IPC handle of a CUDA event, which the process that made it cannot, and others as long as that one has it");
+             "opening the IPC handle of a CUDA event, which the process that made it cannot, and others can while that one has it");
   return event;
 }
 
