@@ -22,13 +22,21 @@ Status wait(const Driver& cu, CUevent event, Stream stream) {
 constexpr int64_t kFirstPauseNs = 10'000;
 constexpr int64_t kLongestPauseNs = 1'000'000;
 
+Result<IpcHandle> handle_of(const Driver& cu, CUevent event) {
+  CUipcEventHandle bytes{};
+  TENON_CUDA(cu, cu.cuIpcGetEventHandle(&bytes, event), "the IPC handle of a CUDA event");
+  IpcHandle handle{};
+  std::memcpy(handle.data(), &bytes, sizeof bytes);
+  return handle;
+}
+
 Result<CUevent> open_event(const Driver& cu, const IpcHandle& handle) {
   TENON_TRY(cu.has(Part::kIpc));
   CUipcEventHandle bytes{};
   std::memcpy(&bytes, handle.data(), sizeof bytes);
   CUevent event = nullptr;
   TENON_CUDA(cu, cu.cuIpcOpenEventHandle(&event, bytes),
-             "opening the IPC handle of a CUDA event, which the process that made it cannot, and others as long as that one has it");
+             "opening the IPC handle of a CUDA event, which the process that made it cannot, and others can while that one has it");
   return event;
 }
 
@@ -48,7 +56,7 @@ Result<Event> Event::create(void* context, Reach reach, IpcHandle* handle) {
   TENON_CUDA(*cu, cu->cuEventCreate(&made, flags), "a new CUDA event");
   Event event(made, context, reach);
   if (handle != nullptr) {
-    TENON_ASSIGN(*handle, event.ipc_handle());
+    TENON_ASSIGN(*handle, handle_of(*cu, made));
   }
   return event;
 }
@@ -134,11 +142,7 @@ Result<IpcHandle> Event::ipc_handle() const {
   }
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
-  CUipcEventHandle bytes{};
-  TENON_CUDA(*cu, cu->cuIpcGetEventHandle(&bytes, raw(event_)), "the IPC handle of a CUDA event");
-  IpcHandle handle{};
-  std::memcpy(handle.data(), &bytes, sizeof bytes);
-  return handle;
+  return handle_of(*cu, raw(event_));
 }
 
 void Event::reset() noexcept {
