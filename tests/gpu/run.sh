@@ -61,7 +61,10 @@ driver_path="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 if [[ -n "$fake" ]]; then driver_path="$build/tests/fake_cuda/driver-13:$driver_path"; fi
 export LD_LIBRARY_PATH="$driver_path"
 more=()
-if [[ -n "$quick" ]]; then more=(--quick); fi
+if [[ -n "$quick" ]]; then
+  more=(--quick)
+  export RULES_KILLS=10
+fi
 
 # The package as it was packed, or made here of the build; else the wheel that a Python has already.
 package="$build/gpu/python"
