@@ -68,7 +68,7 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   if (report != nullptr) TENON_TRY(check_output(report, "tenon_export_report"));
   tenon_export_options given{};
   TENON_TRY(read_struct(options, "tenon_export_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_EXPORT_UNCHECKED, "tenon_export_options"));
+  TENON_TRY(check_flags(given.flags, TENON_EXPORT_UNCHECKED | TENON_EXPORT_KEEP_DEVICE, "tenon_export_options"));
   TENON_TRY(check_argument(given.durability >= TENON_DURABILITY_NONE && given.durability <= TENON_DURABILITY_FILE_AND_DIRECTORY,
                            "the durability is none of NONE, FILE and FILE_AND_DIRECTORY"));
   out->durability = static_cast<Durability>(given.durability);
@@ -79,6 +79,8 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   }
   out->options.file_version = given.file_version;
   out->options.check = (given.flags & TENON_EXPORT_UNCHECKED) == 0;
+  out->options.keep_device = (given.flags & TENON_EXPORT_KEEP_DEVICE) != 0;
+  out->options.stream = given.stream;
   if (given.hook != nullptr) {
     out->options.hook = [given, module](const Module&, std::vector<ExtraFile>* files) { return ask_hook(given, module, files); };
   }

@@ -27,7 +27,7 @@ using tenon::module::Module;
 using tenon::module::Tensors;
 
 static_assert(static_cast<int>(Tensors::kMap) == TENON_IMPORT_MAP && static_cast<int>(Tensors::kMapPrivate) == TENON_IMPORT_MAP_PRIVATE &&
-              static_cast<int>(Tensors::kFill) == TENON_IMPORT_FILL);
+              static_cast<int>(Tensors::kFill) == TENON_IMPORT_FILL && static_cast<int>(Tensors::kDevice) == TENON_IMPORT_DEVICE);
 static_assert(static_cast<int>(Check::kStructure) == TENON_IMPORT_CHECK_STRUCTURE &&
               static_cast<int>(Check::kFill) == TENON_IMPORT_CHECK_FILL && static_cast<int>(Check::kAll) == TENON_IMPORT_CHECK_ALL);
 
@@ -53,13 +53,14 @@ Status read_home(const tenon_import_options& given, ImportOptions* out) {
 Status read_options(const tenon_import_options* options, ImportOptions* out) {
   tenon_import_options given{};
   TENON_TRY(read_struct(options, "tenon_import_options", &given));
-  if (given.reserved != 0) return {Code::kUnsupported, "the reserved member of tenon_import_options is not 0"};
-  TENON_TRY(check_argument(given.tensors >= TENON_IMPORT_MAP && given.tensors <= TENON_IMPORT_FILL,
-                           "tensors is none of TENON_IMPORT_MAP, MAP_PRIVATE and FILL"));
+  TENON_TRY(check_argument(given.tensors >= TENON_IMPORT_MAP && given.tensors <= TENON_IMPORT_DEVICE,
+                           "tensors is none of TENON_IMPORT_MAP, MAP_PRIVATE, FILL and DEVICE"));
+  TENON_TRY(check_argument(given.device == 0 || given.tensors == TENON_IMPORT_DEVICE, "a device is for TENON_IMPORT_DEVICE"));
   TENON_TRY(check_argument(given.check >= TENON_IMPORT_CHECK_STRUCTURE && given.check <= TENON_IMPORT_CHECK_ALL,
                            "check is none of TENON_IMPORT_CHECK_STRUCTURE, FILL and ALL"));
   out->tensors = static_cast<Tensors>(given.tensors);
   out->check = static_cast<Check>(given.check);
+  out->device = given.device;
   TENON_TRY(read_home(given, out));
   if (given.max_inflated_nbytes != 0) out->zip_limits.max_inflated_nbytes = given.max_inflated_nbytes;
   if (given.max_records != 0) out->zip_limits.max_records = given.max_records;

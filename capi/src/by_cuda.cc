@@ -8,6 +8,7 @@
 #include "handles.h"
 #include "share/by_cuda.h"
 #include "share/cuda_counter.h"
+#include "share/cuda_mapping.h"
 #include "share/cuda_memory.h"
 
 namespace tenon::capi {
@@ -23,14 +24,20 @@ static_assert(sizeof(tenon_cuda_handle::uuid) == sizeof(cuda::Uuid) && sizeof(te
 Result<tenon_cuda_options> read_options(const tenon_cuda_options* options) {
   tenon_cuda_options given{};
   TENON_TRY(read_struct(options, "tenon_cuda_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE, "tenon_cuda_options"));
-  TENON_TRY(check_flags(given.reserved, 0, "tenon_cuda_options"));
+  TENON_TRY(check_flags(given.flags, TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN,
+                        "tenon_cuda_options"));
+  TENON_TRY(check_argument(given.transport <= TENON_CUDA_POOL, "transport is none of TENON_CUDA_*"));
   TENON_TRY(check_argument(given.form <= TENON_CUDA_FORM_E, "form is none of TENON_CUDA_FORM_*"));
   const bool on_device = (given.flags & TENON_CUDA_ON_DEVICE) != 0;
   TENON_TRY(check_argument(on_device || given.device == 0, "a device is given, but not the flag ON_DEVICE"));
   TENON_TRY(check_argument(given.device >= 0, "the device is negative"));
   return given;
 }
+
+constexpr bool is_same(uint32_t number, share::CudaTransport transport) { return number == static_cast<uint32_t>(transport); }
+static_assert(is_same(TENON_CUDA_NO_MEMORY, share::CudaTransport::kNone) && is_same(TENON_CUDA_IPC, share::CudaTransport::kIpc));
+static_assert(is_same(TENON_CUDA_FD, share::CudaTransport::kFd) && is_same(TENON_CUDA_FABRIC, share::CudaTransport::kFabric));
+static_assert(is_same(TENON_CUDA_POOL, share::CudaTransport::kPool) && kMemoryRoom == share::kMostCudaRouteNbytes);
 
 // A handle comes from elsewhere.
 Result<CudaHandle> read_handle(const tenon_cuda_handle* handle) {
@@ -40,8 +47,11 @@ Result<CudaHandle> read_handle(const tenon_cuda_handle* handle) {
   TENON_TRY(check_argument(std::memchr(given.counter, '\0', kCounterRoom) != nullptr, "the handle's counter does not end with NUL"));
   const size_t most = given.long_memory != nullptr ? kMostMemoryNbytes : kMemoryRoom;
   TENON_TRY(check_argument(given.memory_nbytes <= most, "the memory handle is longer than its room"));
+  TENON_TRY(check_argument(given.n_fds <= share::kMostCudaFds, "the handle has more fds than a message can carry"));
+  TENON_TRY(check_argument(given.n_fds == 0 || given.fds != nullptr, "the handle has fds, and they are NULL"));
   CudaHandle result;
   result.device = given.device;
+  result.fds = {given.fds, given.n_fds};
   const auto* memory = reinterpret_cast<const std::byte*>(given.long_memory != nullptr ? given.long_memory : given.memory);
   result.memory.assign(memory, memory + given.memory_nbytes);
   result.nbytes = given.nbytes;
@@ -59,7 +69,9 @@ Status write_handle(const CudaHandle& handle, tenon_cuda_handle* out) {
   tenon_cuda_handle result{};
   if (handle.memory.size() > kMemoryRoom || handle.counter.size() >= kCounterRoom)
     return Status(Code::kInternal, "a memory handle or a counter's name has outgrown its place");
-  result.transport = handle.memory.empty() ? TENON_CUDA_NO_MEMORY : TENON_CUDA_IPC;
+  result.transport = static_cast<tenon_cuda_transport>(handle.transport);
+  result.fds = handle.fds.empty() ? nullptr : handle.fds.data();
+  result.n_fds = static_cast<uint32_t>(handle.fds.size());
   result.device = handle.device;
   std::memcpy(result.uuid, handle.uuid.data(), sizeof result.uuid);
   result.nbytes = handle.nbytes;
@@ -96,6 +108,7 @@ tenon_status tenon_share_cuda(tenon_storage* storage, void* stream, const tenon_
     TENON_TRY(check_output(out, "tenon_cuda_handle"));
     TENON_ASSIGN(const tenon_cuda_options wanted, read_options(options));
     share::CudaShareOptions how;
+    how.transport = static_cast<share::CudaTransport>(wanted.transport);
     how.form = static_cast<share::CudaForm>(wanted.form);
     how.let_write = (wanted.flags & TENON_CUDA_LET_WRITE) != 0;
     TENON_ASSIGN(const share::CudaHandle lent, share::share_cuda(Ref<Storage>::share(object(storage)), stream, how));
@@ -111,6 +124,8 @@ tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream, c
     TENON_ASSIGN(const tenon_cuda_options wanted, read_options(options));
     share::CudaOpenOptions how;
     if ((wanted.flags & TENON_CUDA_ON_DEVICE) != 0) how.device = wanted.device;
+    how.keep_open = (wanted.flags & TENON_CUDA_KEEP_OPEN) != 0;
+    how.read_only = (wanted.flags & TENON_CUDA_READ_ONLY) != 0;
     TENON_ASSIGN(Ref<Storage> storage, share::open_cuda(given, stream, how));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
@@ -131,5 +146,9 @@ tenon_status tenon_storage_record_stream(tenon_storage* storage, void* stream, t
   });
 }
 
-uint64_t tenon_cuda_collect() noexcept { return share::collect_cuda(); }
+uint64_t tenon_cuda_collect() noexcept {
+  const uint64_t waiting = share::collect_cuda();
+  share::close_warm_cuda();
+  return waiting;
+}
 }

@@ -4,6 +4,7 @@
 #include <tenon/tenon.h>
 
 #include "channel/connection.h"
+#include "cuda_event.h"
 #include "memory/arena.h"
 #include "module/module.h"
 #include "module_lists.h"
@@ -65,6 +66,10 @@ struct ObjectOf<tenon_descriptor> {
 template <>
 struct ObjectOf<tenon_connection> {
   using Type = channel::Connection;
+};
+template <>
+struct ObjectOf<tenon_cuda_event> {
+  using Type = CudaEvent;
 };
 template <>
 struct ObjectOf<tenon_cancel> {

@@ -66,7 +66,7 @@ Result<TensorValueRef> part_of(const tenon_value* value, const char* name) {
 }
 
 Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, const StridedSpec& strided, ScalarType type) {
-  const std::string_view device = spec.device != nullptr ? spec.device : "cpu";
+  const auto device = spec.device != nullptr ? std::optional<std::string_view>(spec.device) : std::nullopt;
   uint64_t numel = spec.storage_numel;
   Ref<Storage> bytes;
   if (spec.storage == nullptr && numel == 0 && device == "meta") {

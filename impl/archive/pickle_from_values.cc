@@ -39,7 +39,7 @@ ValueKind typed_list_item(const Value& list) {
 
 class ValuePickler {
  public:
-  explicit ValuePickler(const FromValuesOptions& options) : options_(options), tensors_(&writer_, options.name_storage, options.record) {}
+  explicit ValuePickler(const FromValuesOptions& options) : options_(options), tensors_(&writer_, options) {}
 
   Result<std::vector<std::byte>> run(const ValueRef& root);
 

@@ -32,6 +32,7 @@ struct FromValuesOptions {
   NameStorage name_storage;  // null: a tensor is refused
   // UnpickledValue::memoised: what is put into the memo though nothing refers to it. May be null.
   const std::vector<value::ValueRef>* memoised = nullptr;
+  bool keep_device = false;         // of storages on a device; else "cpu" is written
   std::string record = "data.pkl";  // what messages call it
 };
 

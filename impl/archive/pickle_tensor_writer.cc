@@ -8,7 +8,7 @@ using value::TensorLayout;
 using value::TensorValue;
 
 Status PickledTensorWriter::error(Code code, const std::string& message) const {
-  return Status(code, record_ + ": " + message).with("record", record_);
+  return Status(code, options_.record + ": " + message).with("record", options_.record);
 }
 
 Status PickledTensorWriter::write(const TensorValue& tensor) {
@@ -93,16 +93,16 @@ Status PickledTensorWriter::write_storage(const value::StorageValueRef& storage)
     writer_.get(known->second);
     return Status::ok();
   }
-  if (!name_storage_) return error(Code::kUnsupported, "a tensor where none can be");
+  if (!options_.name_storage) return error(Code::kUnsupported, "a tensor where none can be");
   if (storage->numel() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return error(Code::kInvalidArgument, "a storage of more than 2^63 elements");
   }
   writer_.opcode(Opcode::kMark);
   writer_.text("storage");
   writer_.global("torch", value::scalar_type_info(storage->type()).storage_name);
-  TENON_ASSIGN(const std::string name, name_storage_(storage));
+  TENON_ASSIGN(const std::string name, options_.name_storage(storage));
   writer_.text(name);
-  writer_.text(storage->device());
+  writer_.text(storage->is_on_device() && !options_.keep_device ? "cpu" : storage->device());
   writer_.integer(static_cast<int64_t>(storage->numel()));
   writer_.opcode(Opcode::kTuple);
   writer_.opcode(Opcode::kBinPersId);

@@ -15,8 +15,7 @@ namespace tenon::archive {
 class PickledTensorWriter {
  public:
   // All must outlive this.
-  PickledTensorWriter(PickleWriter* writer, const NameStorage& name_storage, const std::string& record)
-      : writer_(*writer), name_storage_(name_storage), record_(record) {}
+  PickledTensorWriter(PickleWriter* writer, const FromValuesOptions& options) : writer_(*writer), options_(options) {}
 
   Status write(const value::TensorValue& tensor);
 
@@ -29,8 +28,7 @@ class PickledTensorWriter {
   Status error(Code code, const std::string& message) const;
 
   PickleWriter& writer_;
-  const NameStorage& name_storage_;
-  const std::string& record_;
+  const FromValuesOptions& options_;
   std::map<value::StorageKey, uint32_t> storages_;  // their numbers in the memo
 };
 

@@ -24,7 +24,7 @@ struct PickledStorage {
   std::string_view key;  // its record is data/<key>
   value::ScalarType type = value::ScalarType::kByte;
   uint64_t numel = 0;
-  std::string_view device;  // one that check_device() takes, unless any_device asks for all
+  std::string_view device;  // one that check_device() takes or a CUDA device, unless any_device asks for all
   NodeId node = kNoNode;
 };
 

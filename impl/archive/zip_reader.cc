@@ -87,16 +87,20 @@ Status ZipReader::inflate_into(const ZipRecord& record, void* to) const {
   return check_crc(record, crc32(0, to, record.nbytes));
 }
 
-Status ZipReader::read_into(const ZipRecord& record, void* to) const {
-  if (record.deflated) return inflate_into(record, to);
-  auto* const begin = static_cast<std::byte*>(to);
-  uint32_t crc = 0;
-  for (uint64_t done = 0; done < record.nbytes;) {
-    const uint64_t piece = std::min(record.nbytes - done, kChunkNbytes);
-    TENON_TRY(source_->read(record.data_offset + done, begin + done, piece));
-    if (record.has_crc()) crc = crc32(crc, begin + done, piece);
+Status ZipReader::read_piece(const ZipRecord& record, uint64_t offset, std::span<std::byte> to, uint32_t* crc) const {
+  for (uint64_t done = 0; done < to.size();) {
+    const uint64_t piece = std::min(to.size() - done, kChunkNbytes);
+    TENON_TRY(source_->read(record.data_offset + offset + done, to.data() + done, piece));
+    if (record.has_crc()) *crc = crc32(*crc, to.data() + done, piece);
     done += piece;
   }
+  return Status::ok();
+}
+
+Status ZipReader::read_into(const ZipRecord& record, void* to) const {
+  if (record.deflated) return inflate_into(record, to);
+  uint32_t crc = 0;
+  TENON_TRY(read_piece(record, 0, {static_cast<std::byte*>(to), record.nbytes}, &crc));
   return check_crc(record, crc);
 }
 

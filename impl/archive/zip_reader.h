@@ -40,7 +40,10 @@ class ZipReader : public Counted {
   Result<std::string> read_text(const ZipRecord& record) const;
   // Into record.nbytes bytes at `to`. After a failure they are of no use.
   Status read_into(const ZipRecord& record, void* to) const;
-  // The same without keeping them.
+  // The same piece by piece, in order, of a record that is not deflated: `crc` is 0 before the first, and what check_crc() gets at the end.
+  Status read_piece(const ZipRecord& record, uint64_t offset, std::span<std::byte> to, uint32_t* crc) const;
+  Status check_crc(const ZipRecord& record, uint32_t crc) const;
+  // As read_into() without keeping them.
   Status verify(const ZipRecord& record) const;
   Status verify_all() const;
   // The bytes where they lie, unchecked; empty for a deflated record. Valid as long as the source.
@@ -54,7 +57,6 @@ class ZipReader : public Counted {
       : source_(std::move(source)), directory_(std::move(directory)), max_read_nbytes_(max_read_nbytes) {}
   Status inflate_into(const ZipRecord& record, void* to) const;
   Status check_readable(const ZipRecord& record) const;
-  Status check_crc(const ZipRecord& record, uint32_t crc) const;
   Status wrong(const ZipRecord& record, Code code, const std::string& what) const;
 
   Ref<ZipSource> source_;

@@ -37,8 +37,9 @@ Status list_devices(const Driver& cu, std::vector<Device>* all) {
   return Status::ok();
 }
 
-template <typename Wanted>
-Result<Device> find(const Wanted& wanted, Status otherwise) {
+// `otherwise` is only worked out when there is none.
+template <typename Wanted, typename Otherwise>
+Result<Device> find(const Wanted& wanted, const Otherwise& otherwise) {
   TENON_ASSIGN(const Driver* const cu, driver());
   Devices& devices = immortal<Devices>();
   const std::lock_guard<std::mutex> lock(devices.mutex);
@@ -46,19 +47,19 @@ Result<Device> find(const Wanted& wanted, Status otherwise) {
   for (const Device& each : devices.all) {
     if (wanted(each)) return each;
   }
-  return otherwise;
+  return otherwise();
 }
 
 }  // namespace
 
 Result<Device> find_device(int32_t ordinal) {
   return find([&](const Device& each) { return each.ordinal == ordinal; },
-              Status(Code::kInvalidArgument, format("this process sees no CUDA device %d", ordinal)));
+              [&] { return Status(Code::kInvalidArgument, format("this process sees no CUDA device %d", ordinal)); });
 }
 
 Result<Device> find_device(const Uuid& uuid) {
   return find([&](const Device& each) { return each.uuid == uuid; },
-              Status(Code::kNotFound, "this process does not see the CUDA device of that UUID"));
+              [] { return Status(Code::kNotFound, "this process does not see the CUDA device of that UUID"); });
 }
 
 }  // namespace tenon::cuda

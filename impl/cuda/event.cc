@@ -1,9 +1,11 @@
 #include "cuda/event.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "cuda/call.h"
 #include "cuda/context.h"
+#include "cuda/device.h"
 
 namespace tenon::cuda {
 namespace {
@@ -14,6 +16,20 @@ CUstream raw_stream(Stream stream) noexcept { return static_cast<CUstream>(strea
 Status wait(const Driver& cu, CUevent event, Stream stream) {
   TENON_CUDA(cu, cu.cuStreamWaitEvent(raw_stream(stream), event, 0), "letting a CUDA stream wait for an event");
   return Status::ok();
+}
+
+// Pauses between two looks. A mark is most often reached within microseconds, and who waits for a long time does not mind a millisecond.
+constexpr int64_t kFirstPauseNs = 10'000;
+constexpr int64_t kLongestPauseNs = 1'000'000;
+
+Result<CUevent> open_event(const Driver& cu, const IpcHandle& handle) {
+  TENON_TRY(cu.has(Part::kIpc));
+  CUipcEventHandle bytes{};
+  std::memcpy(&bytes, handle.data(), sizeof bytes);
+  CUevent event = nullptr;
+  TENON_CUDA(cu, cu.cuIpcOpenEventHandle(&event, bytes),
+             "opening the IPC handle of a CUDA event, which the process that made it cannot, and others as long as that one has it");
+  return event;
 }
 
 }  // namespace
@@ -30,13 +46,28 @@ Result<Event> Event::create(void* context, Reach reach, IpcHandle* handle) {
   }
   CUevent made = nullptr;
   TENON_CUDA(*cu, cu->cuEventCreate(&made, flags), "a new CUDA event");
-  Event event(made, context);
+  Event event(made, context, reach);
   if (handle != nullptr) {
-    CUipcEventHandle bytes{};
-    TENON_CUDA(*cu, cu->cuIpcGetEventHandle(&bytes, made), "the IPC handle of a CUDA event");
-    std::memcpy(handle->data(), &bytes, sizeof bytes);
+    TENON_ASSIGN(*handle, event.ipc_handle());
   }
   return event;
+}
+
+Result<Event> Event::create_on(int32_t device, Reach reach) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  TENON_TRY(find_device(device).status());
+  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
+  return create(context, reach, nullptr);
+}
+
+Result<Event> Event::open(const IpcHandle& handle, int32_t device) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  TENON_TRY(find_device(device).status());
+  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
+  InContext scope(*cu);
+  TENON_TRY(scope.enter(context));
+  TENON_ASSIGN(CUevent event, open_event(*cu, handle));
+  return Event(event, context, Reach::kReceived);
 }
 
 Status Event::record(Stream stream) {
@@ -44,6 +75,15 @@ Status Event::record(Stream stream) {
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
   TENON_CUDA(*cu, cu->cuEventRecord(raw(event_), raw_stream(stream)), "recording a CUDA event");
+  return Status::ok();
+}
+
+Status Event::record_in(Stream stream, int32_t device) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  InContext scope(*cu);
+  TENON_ASSIGN(CUcontext context, scope.enter(stream, device));
+  TENON_CUDA(*cu, cu->cuEventRecord(raw(event_), raw_stream(stream)),
+             context == context_ ? "recording a CUDA event" : "recording a CUDA event in a stream of another context than the event's");
   return Status::ok();
 }
 
@@ -64,6 +104,43 @@ Result<bool> Event::is_complete() const {
   return true;
 }
 
+// cuEventSynchronize ends with the event and by nothing else, so a wait that has a time, a cancel or signals to heed asks again and again.
+// So does one for another process's event: there the driver would burn a processor, for what it opens is not made to block.
+Status Event::synchronize(const os::Wait& wait) const {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  os::Waiter waiter(wait);
+  TENON_TRY(waiter.check_cancel());
+  if (waiter.unbounded() && reach_ != Reach::kReceived) {
+    InContext scope(*cu);
+    TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
+    TENON_CUDA(*cu, cu->cuEventSynchronize(raw(event_)), "waiting for a CUDA event");
+    return Status::ok();
+  }
+  for (int64_t pause = kFirstPauseNs;; pause = std::min(2 * pause, kLongestPauseNs)) {
+    TENON_ASSIGN(const bool complete, is_complete());
+    if (complete) return Status::ok();
+    TENON_TRY(waiter.pause(pause, "the CUDA event"));
+  }
+}
+
+Result<IpcHandle> Event::ipc_handle() const {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  if (reach_ == Reach::kReceived) {
+    return Status(Code::kUnsupported, "a CUDA event that came from another process cannot be lent on: only the process that made it can");
+  }
+  if (reach_ != Reach::kInterprocess) {
+    return Status(Code::kInvalidArgument, "the CUDA event has no IPC handle: it was not made for other processes")
+        .with("option", std::string("TENON_CUDA_EVENT_INTERPROCESS"));
+  }
+  InContext scope(*cu);
+  TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
+  CUipcEventHandle bytes{};
+  TENON_CUDA(*cu, cu->cuIpcGetEventHandle(&bytes, raw(event_)), "the IPC handle of a CUDA event");
+  IpcHandle handle{};
+  std::memcpy(handle.data(), &bytes, sizeof bytes);
+  return handle;
+}
+
 void Event::reset() noexcept {
   if (event_ == nullptr) return;
   // A child of fork has its parent's event, and no driver.
@@ -77,13 +154,9 @@ void Event::reset() noexcept {
 
 Status wait_for_event(const IpcHandle& handle, Stream stream, int32_t device) {
   TENON_ASSIGN(const Driver* const cu, driver());
-  TENON_TRY(cu->has(Part::kIpc));
   InContext scope(*cu);
   TENON_TRY(scope.enter(stream, device).status());
-  CUipcEventHandle bytes{};
-  std::memcpy(&bytes, handle.data(), sizeof bytes);
-  CUevent event = nullptr;
-  TENON_CUDA(*cu, cu->cuIpcOpenEventHandle(&event, bytes), "opening the IPC handle of a CUDA event");
+  TENON_ASSIGN(CUevent event, open_event(*cu, handle));
   Status status = wait(*cu, event, stream);
   // The stream keeps what it waits for.
   (void)cu->cuEventDestroy(event);

@@ -16,7 +16,7 @@ Result<IpcHandle> ipc_handle(const Allocation& allocation) {
     return Status(Code::kUnsupported,
                   format("the device memory at 0x%llx has no CUDA IPC handle: it is %s", static_cast<unsigned long long>(allocation.base),
                          allocation.is_managed           ? "managed memory"
-                         : allocation.is_of_pool         ? "memory of a pool (cudaMallocAsync)"
+                         : allocation.pool != nullptr    ? "memory of a pool (cudaMallocAsync)"
                          : allocation.context == nullptr ? "mapped piece by piece (cuMemMap, expandable segments)"
                                                          : "not cudaMalloc's, or CUDA IPC is off on this device (MIG)"));
   }

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cuda/call.h"
+#include "cuda/context.h"
 
 namespace tenon::cuda {
 
@@ -54,9 +55,30 @@ Result<Allocation> find_allocation(DevicePointer pointer) {
   found.context = context;
   found.has_ipc_handle = ipc != 0;
   found.is_managed = managed != 0;
-  found.is_of_pool = pool != nullptr;
-  found.handle_types = handle_types;
+  found.pool = pool;
+  found.has_fd_handle = (handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
+  found.has_fabric_handle = (handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0;
   return found;
+}
+
+Result<DevicePointer> allocate(int32_t device, uint64_t nbytes) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
+  InContext scope(*cu);
+  TENON_TRY(scope.enter(context));
+  CUdeviceptr pointer = 0;
+  TENON_CUDA(*cu, cu->cuMemAlloc(&pointer, nbytes),
+             format("%llu bytes of memory of CUDA device %d", static_cast<unsigned long long>(nbytes), device));
+  return DevicePointer{pointer};
+}
+
+void free_memory(DevicePointer pointer, int32_t device) noexcept {
+  Result<const Driver*> found = driver();
+  if (!found.is_ok()) return;  // a child of fork: the memory is its parent's
+  const Driver& cu = *found.value();
+  Result<CUcontext> context = primary_context(cu, device);
+  InContext scope(cu);
+  if (context.is_ok() && scope.enter(context.value()).is_ok()) (void)cu.cuMemFree(pointer);
 }
 
 }  // namespace tenon::cuda

@@ -18,11 +18,16 @@ struct Allocation {
   void* context = nullptr;      // null: it is of none (memory of a pool, memory that is mapped piece by piece)
   bool has_ipc_handle = false;  // cuIpcGetMemHandle
   bool is_managed = false;
-  bool is_of_pool = false;
-  uint64_t handle_types = 0;  // bits of CUmemAllocationHandleType, of memory that cuMemCreate made
+  void* pool = nullptr;            // in which it lies; null: in none
+  bool has_fd_handle = false;      // of memory that is mapped piece by piece: cuMemCreate was asked for it
+  bool has_fabric_handle = false;  // likewise
 };
 
 // INVALID_ARGUMENT: there is no device memory at that address, or none of this process's.
 Result<Allocation> find_allocation(DevicePointer pointer);
+
+// cuMemAlloc's, in the device's primary context, and so memory that can be lent.
+Result<DevicePointer> allocate(int32_t device, uint64_t nbytes);
+void free_memory(DevicePointer pointer, int32_t device) noexcept;
 
 }  // namespace tenon::cuda

@@ -1,11 +1,14 @@
 #include "module/export.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "archive/pickle_from_values.h"
 #include "archive/zip_writer.h"
+#include "cuda/host_copy.h"
 #include "module/code_check.h"
 #include "module/resolve.h"
 
@@ -27,7 +30,8 @@ constexpr int kVersionInData = 6;
 
 class Exporter {
  public:
-  Exporter(ZipWriter* writer, const Resolved& resolved) : writer_(writer), resolved_(&resolved) {
+  Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options)
+      : writer_(writer), resolved_(&resolved), keep_device_(options.keep_device), stream_(options.stream) {
     for (const Ref<CodeSet>& code : resolved.codes) {
       if (code->has_mapped()) mapped_.push_back(code.get());
     }
@@ -42,6 +46,7 @@ class Exporter {
     SequentialKeys keys;
     archive::FromValuesOptions options;
     options.name_storage = keys.namer();
+    options.keep_device = keep_device_;
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(resolved_->root, options));
     for (size_t i = 0; i < keys.storages().size(); ++i) {
       TENON_TRY(write_storage("data/" + std::to_string(i), *keys.storages()[i]));
@@ -63,6 +68,7 @@ class Exporter {
     std::set<std::string> used;
     archive::FromValuesOptions options;
     options.record = "constants.pkl";
+    options.keep_device = keep_device_;
     if (origin != nullptr) options.memoised = &origin->memoised;
     options.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
       std::string key = std::to_string(storages.size());
@@ -106,14 +112,40 @@ class Exporter {
  private:
   Status write_storage(const std::string& name, const StorageValue& storage) {
     if (storage.is_meta() || storage.nbytes() == 0) return writer_->add(name, {});
+    if (storage.is_on_device()) return write_device_storage(name, storage);
     const std::byte* const data = storage.data();
     const bool mapped = std::any_of(mapped_.begin(), mapped_.end(), [&](const CodeSet* code) { return code->is_mapped(data); });
     return writer_->add(name, {data, storage.nbytes()}, Compression::kStored, mapped ? Reach::kMappedFile : Reach::kMemory);
   }
 
+  // In pieces that go from the pinned buffer to the file: the same bytes as those of a storage of the CPU's.
+  Status write_device_storage(const std::string& name, const StorageValue& storage) {
+    TENON_ASSIGN(cuda::HostCopy* const copy, copy_from(storage.bytes()->device().id));
+    const cuda::DevicePointer from = reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
+    static_assert(ZipWriter::kCrcAheadUpTo <= cuda::HostCopy::kPieceNbytes);
+    if (storage.nbytes() <= ZipWriter::kCrcAheadUpTo) {
+      return copy->to_host(from, storage.nbytes(), [&](std::span<const std::byte> all) { return writer_->add(name, all); });
+    }
+    TENON_TRY(writer_->begin(name, storage.nbytes()));
+    TENON_TRY(copy->to_host(from, storage.nbytes(), [&](std::span<const std::byte> piece) { return writer_->append(piece); }));
+    return writer_->end();
+  }
+
+  Result<cuda::HostCopy*> copy_from(int32_t device) {
+    cuda::HostCopy& copy = copies_[device];
+    if (!copy) {
+      TENON_ASSIGN(copy, cuda::HostCopy::create(device));
+      TENON_TRY(copy.wait_for(stream_));
+    }
+    return &copy;
+  }
+
   ZipWriter* writer_;
   const Resolved* resolved_;
-  std::vector<const CodeSet*> mapped_;  // code of archives whose file is mapped
+  bool keep_device_;
+  cuda::Stream stream_;
+  std::map<int32_t, cuda::HostCopy> copies_;  // by device
+  std::vector<const CodeSet*> mapped_;        // code of archives whose file is mapped
 };
 
 bool has(const std::vector<ExtraFile>& files, const std::string& name) {
@@ -155,7 +187,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   archive::ZipWriterOptions writer_options;
   if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
   TENON_ASSIGN(ZipWriter writer, ZipWriter::create(sink, writer_options));
-  Exporter exporter(&writer, resolved);
+  Exporter exporter(&writer, resolved, options);
   TENON_TRY(exporter.write_extra_files(extra_files));
   TENON_TRY(exporter.write_data());
   TENON_TRY(exporter.write_code());

@@ -11,6 +11,7 @@
 #include "archive/file_output.h"
 #include "archive/sink.h"
 #include "base/status.h"
+#include "cuda/stream.h"
 #include "module/module.h"
 
 namespace tenon::module {
@@ -21,7 +22,10 @@ struct ExportOptions {
   std::function<Status(const Module& module, std::vector<ExtraFile>* files)> hook;
   int file_version = 0;      // 0: by the rule; else that, if no code means something else then
   std::string archive_name;  // empty: the file's name without its extension, or "archive"
-  bool check = true;         // the code that is new or changed; what was imported and is unchanged is never checked here
+  bool keep_device = false;  // the archive says of tensors on a device which it was; else that they are the CPU's
+  // What was given to it before the call is done before tensors on a device are read.
+  cuda::Stream stream = nullptr;
+  bool check = true;  // the code that is new or changed; what was imported and is unchanged is never checked here
 };
 
 struct ExportReport {

@@ -9,6 +9,7 @@
 #include "archive/file_mapping.h"
 #include "archive/pickle_to_values.h"
 #include "archive/zip_source.h"
+#include "cuda/device.h"
 #include "module/conform.h"
 #include "module/import_storages.h"
 #include "value/walk.h"
@@ -131,6 +132,8 @@ class Importer {
     TENON_TRY(read_constants());
     TENON_TRY(read_data());
     TENON_TRY(read_traced_inputs());
+    TENON_TRY(storages_.finish());
+    report_moved();
     code_->set_mapped(storages_.mapped_base(), reader_.source()->nbytes());
     return Module::wrap(root_, code_, package_);
   }
@@ -155,6 +158,12 @@ class Importer {
     warn(found.without_crc, "records have no checksum", found.first_without_crc);
     warn(found.outside_prefix, "files are not in the archive's directory", found.first_outside_prefix);
     warn(found.folders, "entries stand for a directory", {});
+  }
+
+  void report_moved() {
+    if (storages_.saved_on_device() == 0 || options_.tensors == Tensors::kDevice) return;
+    package_->report.warnings.push_back(format("%llu storages of tensors were saved from a CUDA device, and are the CPU's here",
+                                               static_cast<unsigned long long>(storages_.saved_on_device())));
   }
 
   // Code, extra files, and the names of what is not kept.
@@ -321,6 +330,7 @@ class Importer {
 };
 
 Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label, const ImportOptions& options) {
+  if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
   TENON_TRY(check_is_zip(*source, label));
   TENON_ASSIGN(Ref<ZipReader> reader, ZipReader::open(std::move(source), options.check, options.zip_limits));
   TENON_TRY(check_is_module(*reader, label));

@@ -18,12 +18,14 @@ enum class Tensors {
   kMap,         // read-only views of the file
   kMapPrivate,  // writable views; what is written stays in this process
   kFill,        // copied into storages of their own, as ImportOptions::storage says
+  kDevice,      // copied into memory of the CUDA device ImportOptions::device
 };
 
 struct ImportOptions {
   Tensors tensors = Tensors::kMap;
   archive::Check check = archive::Check::kStructure;
   storage::StorageOptions storage;  // of kFill: the arena, the mode
+  int32_t device = 0;               // of kDevice: the ordinal
   archive::ZipLimits zip_limits;
   archive::PickleLimits pickle_limits;
 };

@@ -45,11 +45,6 @@ void* keep(const Counted* object) {
 // A complex element is two numbers, each with its own order of bytes.
 uint64_t number_nbytes(const ScalarTypeInfo& type) { return value::is_complex(type.type) ? type.nbytes / 2u : type.nbytes; }
 
-void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each) {
-  if (each < 2) return;
-  for (uint64_t at = 0; at + each <= nbytes; at += each) std::reverse(bytes + at, bytes + at + each);
-}
-
 }  // namespace
 
 archive::FindStorage ArchiveStorages::finder(std::string directory, const PickleTree& tree, bool keep_keys) {
@@ -93,15 +88,19 @@ Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const 
   Ref<Storage> bytes;
   if (nbytes != 0) {
     TENON_ASSIGN(bytes, open(*record, type));
+  } else if (options_->tensors == Tensors::kDevice) {
+    TENON_ASSIGN(bytes, device_.empty());
   }
-  return StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, wanted.device);
+  if (wanted.device != "cpu") ++saved_on_device_;
+  return StorageValue::create(wanted.type, wanted.numel, std::move(bytes));
 }
 
 Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const ScalarTypeInfo& type) {
   const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
   const uint64_t each = std::max<uint64_t>(number_nbytes(type), 1);
   const bool swap = foreign_endian_ && each > 1;
-  const bool misaligned = !record.deflated && address % each != 0;
+  const bool on_device = options_->tensors == Tensors::kDevice;
+  const bool misaligned = !on_device && !record.deflated && address % each != 0;
   const bool has_views = options_->tensors == Tensors::kMap || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file());
   const bool in_place = !record.deflated && !misaligned && !swap && has_views;
   const auto index = static_cast<size_t>(&record - reader_->records().data());
@@ -120,6 +119,12 @@ Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const Scalar
   if (record.deflated) ++report_->compressed;
   if (misaligned) ++report_->misaligned;
   if (swap) ++report_->foreign_endian;
+  if (on_device) {
+    ++report_->filled_tensors;
+    report_->filled_nbytes += record.nbytes;
+    TENON_ASSIGN(known, device_.fill(record, swap_nbytes));
+    return known;
+  }
   TENON_ASSIGN(known, fill(record, swap_nbytes, options_->tensors != Tensors::kFill));
   return known;
 }

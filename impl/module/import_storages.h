@@ -13,6 +13,7 @@
 #include "archive/zip_reader.h"
 #include "base/status.h"
 #include "module/import.h"
+#include "module/import_device.h"
 
 namespace tenon::module {
 
@@ -20,7 +21,7 @@ class ArchiveStorages {
  public:
   // All borrowed.
   ArchiveStorages(const archive::ZipReader& reader, const ImportOptions& options, bool foreign_endian, ImportReport* report) noexcept
-      : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report) {}
+      : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report), device_(reader, options.device) {}
 
   // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
   archive::FindStorage finder(std::string directory, const archive::PickleTree& tree, bool keep_keys);
@@ -29,6 +30,10 @@ class ArchiveStorages {
   // By storage: the key in that directory, if the finder was to keep them.
   using Keys = std::map<value::StorageKey, std::string>;
   const Keys& keys() const noexcept { return keys_; }
+  // After the last: the bytes of all are there.
+  Status finish() { return device_.finish(); }
+  // Storages of which the pickle says that they were on a CUDA device.
+  uint64_t saved_on_device() const noexcept { return saved_on_device_; }
 
  private:
   const archive::ZipRecord* find_record(std::string_view directory, std::string_view key) noexcept;
@@ -48,6 +53,8 @@ class ArchiveStorages {
   std::vector<Ref<storage::Storage>> views_;                             // by record; empty until there is one
   std::map<std::pair<size_t, uint64_t>, Ref<storage::Storage>> filled_;  // by record and `swap_nbytes`
   Keys keys_;
+  uint64_t saved_on_device_ = 0;
+  DeviceFiller device_;  // of kDevice
 };
 
 }  // namespace tenon::module

@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 
 Status cancelled() { return Status(Code::kCancelled, "the wait was cancelled"); }
+Status interrupted() { return Status(Code::kInterrupted, "a signal ended the wait"); }
+timespec as_timespec(int64_t nanoseconds) { return {.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond}; }
 
 }  // namespace
 
@@ -77,18 +79,14 @@ Status Waiter::until_ready(int fd, short events) {
   const nfds_t count = wait_.cancel != nullptr ? 2 : 1;
   for (;;) {
     timespec left{};
-    if (deadline_ns_ >= 0) {
-      const int64_t nanoseconds = std::max<int64_t>(0, deadline_ns_ - monotonic_ns());
-      left.tv_sec = nanoseconds / kSecond;
-      left.tv_nsec = nanoseconds % kSecond;
-    }
+    if (deadline_ns_ >= 0) left = as_timespec(std::max<int64_t>(0, deadline_ns_ - monotonic_ns()));
     const int ready = ::ppoll(polled, count, wait_.timeout_ns < 0 ? nullptr : &left, nullptr);
     if (ready < 0) {
       if (errno != EINTR) return errno_status(errno, format("waiting for fd %d", fd));
       // With timeout 0 there is no wait that a signal could end: the look is repeated, else it would not have been one.
       if (!wait_.interruptible || wait_.timeout_ns == 0) continue;
       TENON_TRY(check_cancel());
-      return Status(Code::kInterrupted, "a signal ended the wait");
+      return interrupted();
     }
     if (polled[1].revents != 0) return cancelled();
     if ((polled[0].revents & POLLNVAL) != 0) return Status(Code::kInvalidArgument, format("fd %d is not open", fd)).with("fd", fd);
@@ -96,6 +94,24 @@ Status Waiter::until_ready(int fd, short events) {
     if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, format("fd %d is not ready", fd));
     if (ready == 0) return Status(Code::kTimeout, format("the time is over and fd %d is not ready", fd));
   }
+}
+
+Status Waiter::pause(int64_t nanoseconds, const char* awaited) {
+  TENON_TRY(check_cancel());
+  if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, format("%s is not there yet", awaited));
+  if (deadline_ns_ >= 0) {
+    const int64_t left = deadline_ns_ - monotonic_ns();
+    if (left <= 0) return Status(Code::kTimeout, format("the time is over and %s is not there yet", awaited));
+    nanoseconds = std::min(nanoseconds, left);
+  }
+  pollfd polled{wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0};
+  const timespec length = as_timespec(nanoseconds);
+  if (::ppoll(&polled, 1, &length, nullptr) < 0) {
+    if (errno != EINTR) return errno_status(errno, format("waiting for %s", awaited));
+    TENON_TRY(check_cancel());
+    return wait_.interruptible ? interrupted() : Status::ok();
+  }
+  return polled.revents != 0 ? cancelled() : Status::ok();
 }
 
 }  // namespace tenon::os

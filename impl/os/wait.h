@@ -36,6 +36,9 @@ class Waiter {
   // Until `fd` has one of `events` (or POLLHUP/POLLERR, which count as ready). Fails with WOULD_BLOCK (timeout 0), TIMEOUT, INTERRUPTED,
   // CANCELLED. With timeout 0 it still looks once. A triggered cancel wins over readiness.
   Status until_ready(int fd, short events);
+  // Sleeps that long at most, for who waits for what no fd tells and has just looked: WOULD_BLOCK, TIMEOUT, INTERRUPTED, CANCELLED.
+  // `awaited` is named in the message.
+  Status pause(int64_t nanoseconds, const char* awaited);
   // CANCELLED if the cancel is triggered; for calls that may end without a wait. Costs nothing when there is no cancel.
   Status check_cancel() const;
   // CANCELLED likewise, or the time is over: WOULD_BLOCK, TIMEOUT. For a loop that the other side can keep going without ever a wait.

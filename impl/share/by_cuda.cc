@@ -1,12 +1,14 @@
 #include "share/by_cuda.h"
 
-#include <mutex>
-#include <unordered_map>
+#include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
-#include "base/immortal.h"
 #include "cuda/memory.h"
+#include "os/open_file.h"
+#include "os/process.h"
+#include "share/cuda_export.h"
 #include "share/cuda_mapping.h"
 #include "share/cuda_memory.h"
 #include "share/cuda_message.h"
@@ -23,8 +25,9 @@ class OwnCuda final : public CudaMemory {
   ~OwnCuda() override {
     if (release_ != nullptr) release_(context_);
   }
-  bool is_received() const noexcept override { return false; }
-  const cuda::Allocation& allocation() const noexcept { return allocation_; }
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer pointer, uint64_t nbytes) override {
+    return export_cuda(allocation_, pointer, nbytes, wanted);
+  }
   void own(Storage::ReleaseFunction release, void* context) noexcept {
     release_ = release;
     context_ = context;
@@ -51,7 +54,20 @@ class ReceivedCuda final : public CudaMemory {
     // Last: the sender may use the memory again.
     if (!counter_.empty()) (void)release_cuda_counter(counter_, slot_);
   }
-  bool is_received() const noexcept override { return true; }
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer /*pointer*/, uint64_t /*nbytes*/) override {
+    const CudaTransport came_by = mapping_ ? mapping_->exported()->route.transport : CudaTransport::kIpc;
+    if (came_by == CudaTransport::kIpc) {
+      return Status(
+          Code::kUnsupported,
+          "memory that came from another process by a CUDA IPC handle cannot be lent on: only the process that made it can; copy it "
+          "first");
+    }
+    if (wanted != CudaTransport::kNone && wanted != came_by) {
+      return Status(Code::kUnsupported, format("memory that came from another process by %s can be lent on so, and not by %s",
+                                               name_of(came_by), name_of(wanted)));
+    }
+    return mapping_->exported();
+  }
 
  private:
   void storage_gone() noexcept override {
@@ -88,9 +104,10 @@ Status wait_for_sender(const CudaHandle& handle, cuda::Stream stream, int32_t de
 
 Ref<Storage> make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandle& handle, cuda::DevicePointer pointer,
                            cuda::Stream stream) {
+  const bool read_only = mapping && mapping->is_read_only();
   auto memory = std::make_unique<ReceivedCuda>(device, std::move(mapping), handle);
   memory->use_in(stream);
-  return Storage::on_device(std::move(memory), as_data(pointer), handle.nbytes, false);
+  return Storage::on_device(std::move(memory), as_data(pointer), handle.nbytes, read_only);
 }
 
 // The storage is there already, and needs no message to be kept.
@@ -113,23 +130,68 @@ Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& hand
   return make_received(device, {}, handle, as_pointer(message.data()), stream);
 }
 
-// Once for each allocation, in which there can be thousands of storages.
-Result<cuda::IpcHandle> ipc_handle_of(const cuda::Allocation& allocation) {
-  static constexpr size_t kKept = 4096;
-  struct Known {
-    std::mutex mutex;
-    std::unordered_map<uint64_t, cuda::IpcHandle> handles;  // by the id, which no other allocation gets
-  };
-  Known& known = immortal<Known>();
-  {
-    const std::lock_guard<std::mutex> lock(known.mutex);
-    if (const auto found = known.handles.find(allocation.id); found != known.handles.end()) return found->second;
+// The fds of PyTorch's expandable segment are fetched from the process that it names.
+Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment) {
+  const os::Fd producer = os::open_pidfd(segment.pid);
+  if (!producer.is_open()) {
+    return Status(Code::kPeerGone, format("the process %d, which has the memory of a CUDA handle, cannot be found: it has ended, or is in "
+                                          "another PID namespace, or the kernel is older than 5.3",
+                                          segment.pid));
   }
-  TENON_ASSIGN(const cuda::IpcHandle handle, cuda::ipc_handle(allocation));
-  const std::lock_guard<std::mutex> lock(known.mutex);
-  if (known.handles.size() >= kKept) known.handles.clear();
-  known.handles.emplace(allocation.id, handle);
-  return handle;
+  CudaRoute route;
+  route.transport = CudaTransport::kFd;
+  for (const int32_t number : segment.fds) {
+    TENON_ASSIGN(os::Fd fd, os::fetch_fd(producer, number));
+    route.add_fd(std::make_shared<const os::Fd>(std::move(fd)));
+    route.sizes.push_back(segment.page_nbytes);
+  }
+  // What names it here. Whether another one of that name is the same is seen by the files.
+  const std::array<int32_t, 3> name{segment.pid, segment.fds.front(), segment.fds.back()};
+  std::memcpy(route.nonce.data(), name.data(), sizeof name);
+  return route;
+}
+
+Result<CudaRoute> route_of_own(const CudaHandle& handle) {
+  TENON_ASSIGN(CudaRoute route, decode_cuda_route(handle.memory));
+  size_t expected = 0;
+  if (route.transport == CudaTransport::kFd) expected = route.sizes.size();
+  if (route.transport == CudaTransport::kPool) expected = 1;
+  if (handle.fds.size() != expected) {
+    return Status(Code::kInvalidArgument, format("the CUDA handle came with %zu fds, and %zu belong to it", handle.fds.size(), expected));
+  }
+  for (const int number : handle.fds) {
+    TENON_ASSIGN(os::Fd fd, os::duplicate(number));
+    route.add_fd(std::make_shared<const os::Fd>(std::move(fd)));
+  }
+  return route;
+}
+
+// That it is one, before anything is asked of anybody.
+Status check_memory_handle(const CudaHandle& handle) {
+  if (is_cuda_route(handle.memory)) return decode_cuda_route(handle.memory).status();
+  return decode_cuda_memory_handle(handle.memory).status();
+}
+
+Result<CudaRoute> route_of(const CudaHandle& handle, const CudaOpenOptions& options) {
+  CudaRoute route;
+  if (is_cuda_route(handle.memory)) {
+    TENON_ASSIGN(route, route_of_own(handle));
+  } else {
+    TENON_ASSIGN(const CudaMemoryHandle memory, decode_cuda_memory_handle(handle.memory));
+    if (memory.type == CudaMemoryHandle::Type::kSegment) {
+      TENON_ASSIGN(route, route_of_segment(memory));
+    } else {
+      route.transport = CudaTransport::kIpc;
+      route.data = memory.ipc;
+    }
+  }
+  if (options.read_only) {
+    if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kPool) {
+      return Status(Code::kUnsupported, format("device memory cannot be opened read-only by %s", name_of(route.transport)));
+    }
+    route.read_only = true;
+  }
+  return route;
 }
 
 }  // namespace
@@ -160,14 +222,8 @@ Result<Ref<Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device,
 Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream, const CudaShareOptions& options) {
   CudaMemory* const memory = cuda_memory(*storage);
   if (memory == nullptr) return no_cuda_storage();
-  if (memory->is_received()) {
-    return Status(
-        Code::kUnsupported,
-        "memory that came from another process by a CUDA IPC handle cannot be lent on: only the process that made it can; copy it "
-        "first");
-  }
   if (storage->is_read_only() && !options.let_write) {
-    return Status(Code::kPermission, "the storage is read-only, and who gets a CUDA IPC handle can write the memory")
+    return Status(Code::kPermission, "the storage is read-only, and whoever device memory is lent to can write it")
         .with("option", std::string("TENON_CUDA_LET_WRITE"));
   }
   TENON_ASSIGN(const cuda::Device device, cuda::find_device(storage->device().id));
@@ -178,10 +234,22 @@ Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream, 
   handle.has_uuid = true;
   handle.nbytes = storage->nbytes();
   if (handle.nbytes == 0) return handle;
-  const cuda::Allocation& allocation = static_cast<OwnCuda*>(memory)->allocation();
-  TENON_ASSIGN(const cuda::IpcHandle ipc, ipc_handle_of(allocation));
-  handle.memory = encode_cuda_memory_handle(ipc, options.form);
-  handle.offset = as_pointer(storage->data()) - allocation.base;
+  const cuda::DevicePointer pointer = as_pointer(storage->data());
+  TENON_ASSIGN(const std::shared_ptr<const CudaExport> exported, memory->lend_by(options.transport, pointer, handle.nbytes));
+  const CudaRoute& route = exported->route;
+  if (route.transport == CudaTransport::kIpc) {
+    handle.memory = encode_cuda_memory_handle(route.data, options.form);
+  } else {
+    // A pool's memory is always written by whoever has it.
+    const bool read_only = storage->is_read_only() && route.transport != CudaTransport::kPool;
+    TENON_ASSIGN(handle.memory, encode_cuda_route(route, read_only));
+    if (handle.memory.size() > kMostCudaRouteNbytes)
+      return Status(Code::kUnsupported, "the storage lies in pieces of device memory of too many sizes");
+  }
+  handle.transport = route.transport;
+  handle.fds = route.fd_numbers;
+  handle.offset = pointer - exported->base;
+  memory->keep(exported);
   memory->forget_released();
   TENON_ASSIGN(CudaEvent event, CudaEvent::record(stream, device.ordinal));
   handle.has_event = static_cast<bool>(event);
@@ -204,14 +272,12 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
     if (handle.nbytes != 0) return Status(Code::kInvalidArgument, "the CUDA handle has bytes and no memory handle");
     return Storage::on_device(std::make_unique<OwnCuda>(cuda::Allocation{}, device.ordinal), nullptr, 0, false);
   }
-  TENON_ASSIGN(const CudaMemoryHandle memory, decode_cuda_memory_handle(handle.memory));
-  if (memory.type != CudaMemoryHandle::Type::kIpc) {
-    return Status(Code::kUnsupported, "the CUDA handle is of memory that its sender maps piece by piece (PyTorch's expandable segments)");
-  }
+  TENON_TRY(check_memory_handle(handle));
   if (const std::shared_ptr<CudaMessage> message = CudaMessage::find(handle.counter, handle.slot)) {
     return open_own(*message, handle, stream, device.ordinal);
   }
-  TENON_ASSIGN(Ref<CudaMapping> mapping, map_cuda(memory.ipc, device.ordinal));
+  TENON_ASSIGN(CudaRoute route, route_of(handle, options));
+  TENON_ASSIGN(Ref<CudaMapping> mapping, map_cuda(std::move(route), device.ordinal));
   if (!range_inside(handle.offset, handle.nbytes, mapping->nbytes())) {
     return Status(Code::kInvalidArgument,
                   format("the CUDA handle's %llu bytes at %llu leave the allocation, which has %llu",
@@ -220,6 +286,7 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
         .with("field", std::string("offset"));
   }
   TENON_TRY(wait_for_sender(handle, stream, device.ordinal));
+  if (options.keep_open) keep_cuda_warm(mapping);
   if (Ref<Storage> storage = mapping->find(handle.offset, handle.nbytes)) return found(handle, stream, std::move(storage));
   const cuda::DevicePointer pointer = mapping->base() + handle.offset;
   Ref<Storage> storage = make_received(device.ordinal, mapping, handle, pointer, stream);

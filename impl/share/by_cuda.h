@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,17 @@
 #include "cuda/device.h"
 #include "cuda/event.h"
 #include "share/cuda_handle.h"
+#include "share/cuda_route.h"
 #include "storage/storage.h"
 
 namespace tenon::share {
 
 // The eight fields of PyTorch's tuple, and what it lacks.
 struct CudaHandle {
-  int32_t device = 0;             // ordinal, in the sender's numbering
-  std::vector<std::byte> memory;  // empty: the storage is
+  CudaTransport transport = CudaTransport::kNone;  // of one that is opened, the memory handle says it
+  int32_t device = 0;                              // ordinal, in the sender's numbering
+  std::vector<std::byte> memory;                   // empty: the storage is
+  std::span<const int> fds;                        // that go with it. Borrowed: of one that is shared, from the storage
   uint64_t nbytes = 0;
   uint64_t offset = 0;  // from where the memory handle leads
   std::string counter;
@@ -37,14 +41,17 @@ Result<Ref<storage::Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_
                                         void* context, bool read_only);
 
 struct CudaShareOptions {
-  CudaForm form = CudaForm::kA;
-  bool let_write = false;  // a read-only storage, too: nothing keeps its receiver from writing
+  CudaTransport transport = CudaTransport::kNone;  // kNone: as the memory can travel, PyTorch's way first
+  CudaForm form = CudaForm::kA;                    // of an IPC handle
+  bool let_write = false;                          // a read-only storage, too: nothing keeps its receiver from writing
 };
 // What was given to the stream until now is done before the receiver's stream goes on. Each handle is for one receiver, who opens it once.
 Result<CudaHandle> share_cuda(const Ref<storage::Storage>& storage, cuda::Stream stream, const CudaShareOptions& options);
 
 struct CudaOpenOptions {
-  int32_t device = -1;  // in this process's numbering; -1: as the handle says
+  int32_t device = -1;     // in this process's numbering; -1: as the handle says
+  bool read_only = false;  // so that no work of this process can write it. Not by an IPC handle, nor by a pool
+  bool keep_open = false;  // also when its last storage has gone, for the next handle of the same memory
 };
 // What is given to the stream from now on waits for the sender's. It counts as used in that stream until the storage goes.
 Result<Ref<storage::Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, const CudaOpenOptions& options);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/checked.h"
+
 namespace tenon::share {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr size_t kFabricNbytes = 64;
 struct SegmentHeader {
   int32_t pid;
   uint32_t gap;
-  uint64_t segment_nbytes;
+  uint64_t page_nbytes;
   uint64_t count;
 };
 static_assert(sizeof(SegmentHeader) == 24);
@@ -37,8 +39,9 @@ Status read_segment(std::span<const std::byte> bytes, CudaMemoryHandle* out) {
   std::memcpy(&header, bytes.data(), sizeof header);
   bytes = bytes.subspan(sizeof header);
   if (header.pid <= 0) return corrupt(format("of an expandable segment of process %d", header.pid));
-  if (header.count == 0 || header.count > header.segment_nbytes)
-    return corrupt("of an expandable segment without pieces, or with too many");
+  uint64_t nbytes = 0;
+  if (header.count == 0 || header.page_nbytes == 0 || !checked_mul<uint64_t>(header.count, header.page_nbytes, &nbytes))
+    return corrupt("of an expandable segment without pieces, or of 2^64 bytes");
   // The count is no more than the bytes that are here, so neither product overflows.
   if (header.count <= bytes.size() && bytes.size() == header.count * kFabricNbytes && out->form == CudaForm::kD) {
     return refuse(Code::kUnsupported, "of version 2 with an expandable segment of fabric handles").with("version", uint64_t{2});
@@ -48,7 +51,7 @@ Status read_segment(std::span<const std::byte> bytes, CudaMemoryHandle* out) {
                           static_cast<unsigned long long>(header.count)));
   }
   out->pid = header.pid;
-  out->segment_nbytes = header.segment_nbytes;
+  out->page_nbytes = header.page_nbytes;
   out->fds.resize(static_cast<size_t>(header.count));
   std::memcpy(out->fds.data(), bytes.data(), bytes.size());
   if (std::any_of(out->fds.begin(), out->fds.end(), [](int32_t fd) { return fd < 0; })) return corrupt("with a number that is no fd");

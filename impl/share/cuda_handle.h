@@ -24,14 +24,14 @@ enum class CudaForm : uint8_t {
 struct CudaMemoryHandle {
   enum class Type : uint8_t {
     kIpc,      // of an allocation that cudaMalloc made
-    kSegment,  // of memory that the producer maps piece by piece: fds in it, each of one piece
+    kSegment,  // of memory that the producer maps piece by piece: the numbers of its fds, each of one piece
   };
   CudaForm form = CudaForm::kA;
   Type type = Type::kIpc;
   cuda::IpcHandle ipc{};
   // Of a segment. What the producer says of itself: whether that process has such fds is asked when they are fetched.
   int32_t pid = 0;
-  uint64_t segment_nbytes = 0;  // of all of the segment, of which the pieces here are a part
+  uint64_t page_nbytes = 0;  // of each of the pieces, which follow one another
   std::vector<int32_t> fds;
 };
 

@@ -1,7 +1,9 @@
 #include "share/cuda_mapping.h"
 
-#include <compare>
+#include <algorithm>
+#include <atomic>
 
+#include "base/fork.h"
 #include "base/immortal.h"
 
 namespace tenon::share {
@@ -9,20 +11,40 @@ namespace {
 
 using storage::Storage;
 
-struct Key {
-  int32_t device;
-  cuda::IpcHandle handle;
-  auto operator<=>(const Key&) const noexcept = default;
-};
-
 // A child of fork cannot use what is in here: it never gets past the driver. Nor does it come by this lock.
 struct Table {
   std::mutex mutex;
-  std::map<Key, CudaMapping*> mappings;
+  std::map<CudaMapping::Key, CudaMapping*> mappings;
 };
 Table& table() noexcept { return immortal<Table>(); }
 
+constexpr size_t kMostWarm = 64;
+
+// The one that was asked for last is the last. A child of fork leaves it alone, whose lock another thread may have had: it has no use for
+// what is open in its parent.
+struct Warm {
+  std::mutex mutex;
+  std::vector<Ref<CudaMapping>> mappings;
+  std::atomic<uint64_t> generation{0};
+};
+Warm& warm() noexcept { return immortal<Warm>(); }
+
+Result<CudaMapping::Key> key_of(const CudaRoute& route, int32_t device) {
+  if (route.transport == CudaTransport::kIpc) {
+    return CudaMapping::Key(device, std::vector<std::byte>(route.data.begin(), route.data.end()));
+  }
+  TENON_ASSIGN(std::vector<std::byte> bytes, encode_cuda_route(route, route.read_only));
+  return CudaMapping::Key(device, std::move(bytes));
+}
+
 }  // namespace
+
+CudaMapping::CudaMapping(Key key, CudaOpened opened, CudaRoute route) : key_(std::move(key)), opened_(std::move(opened)) {
+  auto exported = std::make_shared<CudaExport>();
+  exported->route = std::move(route);
+  exported->base = opened_.base();
+  exported_ = std::move(exported);
+}
 
 Ref<Storage> CudaMapping::find(uint64_t offset, uint64_t nbytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -48,35 +70,54 @@ void CudaMapping::dispose() noexcept {
   {
     Table& all = table();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto found = all.mappings.find({device_, handle_});
+    const auto found = all.mappings.find(key_);
     if (found != all.mappings.end() && found->second == this) all.mappings.erase(found);
   }
   // Somebody may have opened it again by now: the driver counts.
-  cuda::close_ipc(base_, device_);
+  opened_ = CudaOpened();
+  exported_ = nullptr;
 }
 
-Result<Ref<CudaMapping>> map_cuda(const cuda::IpcHandle& handle, int32_t device) {
+Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
+  TENON_ASSIGN(CudaMapping::Key key, key_of(route, device));
+  Ref<CudaMapping> there;  // its end, if that comes here, wants the lock
   Table& all = table();
   // Held while the driver opens it, for two that open it together are to open it once.
   const std::lock_guard<std::mutex> lock(all.mutex);
-  CudaMapping*& place = all.mappings[{device, handle}];
-  if (place != nullptr && place->try_retain()) return Ref<CudaMapping>::adopt(place);
-  const auto fail = [&](Status status) {
-    all.mappings.erase({device, handle});
-    return status;
-  };
-  Result<cuda::DevicePointer> opened = cuda::open_ipc(handle, device);
-  if (!opened.is_ok()) return fail(std::move(opened).status());
-  const cuda::DevicePointer base = opened.value();
-  Result<cuda::Allocation> found = cuda::find_allocation(base);
-  if (!found.is_ok()) {
-    cuda::close_ipc(base, device);
-    return fail(found.status());
+  if (const auto found = all.mappings.find(key); found != all.mappings.end() && found->second->try_retain()) {
+    there = Ref<CudaMapping>::adopt(found->second);
+    // What names the memory can be repeated by who was told of it; the files behind its fds cannot.
+    if (there->exported_->route.has_same_files(route)) return there;
   }
-  auto mapping = Ref<CudaMapping>::adopt(new CudaMapping(handle, device, base));
-  mapping->nbytes_ = found.value().nbytes;
-  place = mapping.get();
+  TENON_ASSIGN(CudaOpened opened, CudaOpened::open(route, device));
+  auto mapping = Ref<CudaMapping>::adopt(new CudaMapping(key, std::move(opened), std::move(route)));
+  all.mappings[std::move(key)] = mapping.get();
   return mapping;
+}
+
+void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
+  Ref<CudaMapping> oldest;  // closed without the lock
+  Warm& all = warm();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.generation.store(fork_generation(), std::memory_order_relaxed);
+  const auto same = [&](const Ref<CudaMapping>& each) { return each.get() == mapping.get(); };
+  if (const auto found = std::find_if(all.mappings.begin(), all.mappings.end(), same); found != all.mappings.end()) {
+    std::rotate(found, found + 1, all.mappings.end());
+    return;
+  }
+  if (all.mappings.size() == kMostWarm) {
+    oldest = std::move(all.mappings.front());
+    all.mappings.erase(all.mappings.begin());
+  }
+  all.mappings.push_back(mapping);
+}
+
+void close_warm_cuda() noexcept {
+  std::vector<Ref<CudaMapping>> closed;
+  Warm& all = warm();
+  if (all.generation.load(std::memory_order_relaxed) != fork_generation()) return;
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  closed.swap(all.mappings);
 }
 
 }  // namespace tenon::share

@@ -1,24 +1,29 @@
-// Device memory of other processes: each handle opened once, closed when its last user has gone.
+// Device memory of other processes: each route opened once, closed when its last user has gone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/counted.h"
 #include "base/status.h"
-#include "cuda/ipc.h"
+#include "share/cuda_export.h"
+#include "share/cuda_opened.h"
 #include "storage/storage.h"
 
 namespace tenon::share {
 
 class CudaMapping final : public Counted {
  public:
-  cuda::DevicePointer base() const noexcept { return base_; }
-  uint64_t nbytes() const noexcept { return nbytes_; }
-  int32_t device() const noexcept { return device_; }
+  cuda::DevicePointer base() const noexcept { return exported_->base; }
+  uint64_t nbytes() const noexcept { return opened_.nbytes(); }
+  bool is_read_only() const noexcept { return exported_->route.read_only; }
+  // By which it came, and by which it can be lent on, unless by an IPC handle: only the process that made the memory may give that.
+  const std::shared_ptr<const CudaExport>& exported() const noexcept { return exported_; }
 
   // One range of it is one storage. The storage that was put in before wins, if it is still there.
   Ref<storage::Storage> find(uint64_t offset, uint64_t nbytes);
@@ -26,21 +31,26 @@ class CudaMapping final : public Counted {
   // To be called when the storage of that range has gone.
   void forget(uint64_t offset, uint64_t nbytes) noexcept;
 
+  // Of a device, by what names the memory behind a route. Files are compared beside it.
+  using Key = std::pair<int32_t, std::vector<std::byte>>;
+
  private:
-  friend Result<Ref<CudaMapping>> map_cuda(const cuda::IpcHandle& handle, int32_t device);
+  friend Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device);
   using Range = std::pair<uint64_t, uint64_t>;
-  CudaMapping(const cuda::IpcHandle& handle, int32_t device, cuda::DevicePointer base) noexcept
-      : handle_(handle), device_(device), base_(base) {}
+  CudaMapping(Key key, CudaOpened opened, CudaRoute route);
   void dispose() noexcept override;
 
-  cuda::IpcHandle handle_;
-  int32_t device_;
-  cuda::DevicePointer base_;
-  uint64_t nbytes_ = 0;
+  Key key_;
+  CudaOpened opened_;
+  std::shared_ptr<const CudaExport> exported_;
   std::mutex mutex_;
   std::map<Range, Weak<storage::Storage>> storages_;
 };
 
-Result<Ref<CudaMapping>> map_cuda(const cuda::IpcHandle& handle, int32_t device);
+Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device);
+
+// It stays open when its last user has gone, for who opens it again: the 64 that were asked for last, until close_warm_cuda().
+void keep_cuda_warm(const Ref<CudaMapping>& mapping);
+void close_warm_cuda() noexcept;
 
 }  // namespace tenon::share

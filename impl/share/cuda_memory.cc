@@ -75,6 +75,11 @@ void CudaMemory::use_in(cuda::Stream stream) {
   if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
 }
 
+void CudaMemory::keep(const std::shared_ptr<const CudaExport>& exported) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::find(exported_.begin(), exported_.end(), exported) == exported_.end()) exported_.push_back(exported);
+}
+
 void CudaMemory::add(std::shared_ptr<CudaMessage> message) {
   const std::lock_guard<std::mutex> lock(mutex_);
   sent_.push_back(std::move(message));

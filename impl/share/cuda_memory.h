@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/event.h"
+#include "share/cuda_export.h"
 #include "share/cuda_message.h"
 #include "storage/device_memory.h"
 
@@ -24,8 +25,10 @@ class CudaMemory : public storage::DeviceMemory {
   void add(std::shared_ptr<CudaMessage> message);
   // Their events and counters are used again.
   void forget_released();
-  // It came from another process.
-  virtual bool is_received() const noexcept = 0;
+  // What leads another process to it. `wanted` as in export_cuda().
+  virtual Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer pointer, uint64_t nbytes) = 0;
+  // The fds in it are open, and what it names can be found, as long as the memory is lent.
+  void keep(const std::shared_ptr<const CudaExport>& exported);
 
  private:
   friend class CudaLimbo;
@@ -39,6 +42,7 @@ class CudaMemory : public storage::DeviceMemory {
   std::mutex mutex_;
   std::vector<cuda::Stream> streams_;
   std::deque<std::shared_ptr<CudaMessage>> sent_;
+  std::vector<std::shared_ptr<const CudaExport>> exported_;
   std::vector<cuda::Event> passing_;  // of the streams, from the storage's end on
 };
 

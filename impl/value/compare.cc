@@ -203,7 +203,9 @@ class Comparison {
     if (!is_new) return std::nullopt;
     if (a.device() != b.device()) return two("devices", a.device(), b.device());
     if (a.numel() != b.numel()) return two("storages of", std::to_string(a.numel()), std::to_string(b.numel()) + " elements");
-    if (!options_.tensor_bytes || a.data() == nullptr) return std::nullopt;
+    if (!options_.tensor_bytes) return std::nullopt;
+    if (a.is_on_device() && a.nbytes() > 0 && a.key() != b.key()) return "storages on " + a.device() + ", whose bytes are not looked at";
+    if (a.data() == nullptr) return std::nullopt;
     const std::byte* const end = a.data() + a.nbytes();
     const auto at = std::mismatch(a.data(), end, b.data()).first;
     if (at != end) return "storages differ from byte " + std::to_string(at - a.data()) + " on";

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -13,6 +14,11 @@ unsigned long long as_llu(uint64_t number) noexcept { return number; }
 
 constexpr size_t kMaxShownNbytes = 64;
 
+const std::string& place_of(const Ref<storage::Storage>& bytes) noexcept {
+  static const std::string cpu = "cpu";
+  return bytes && bytes->device_memory() != nullptr ? bytes->device_memory()->name() : cpu;
+}
+
 }  // namespace
 
 Status check_device(std::string_view device) {
@@ -21,10 +27,23 @@ Status check_device(std::string_view device) {
                                      std::string(device.substr(0, kMaxShownNbytes)).c_str())};
 }
 
+bool is_cuda_device(std::string_view device) noexcept {
+  constexpr std::string_view kCuda = "cuda";
+  if (!device.starts_with(kCuda)) return false;
+  device.remove_prefix(kCuda.size());
+  if (device.empty()) return true;
+  const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
+  return device.size() > 1 && device.front() == ':' && std::all_of(device.begin() + 1, device.end(), is_digit);
+}
+
 Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel, Ref<storage::Storage> bytes, uint64_t byte_offset,
-                                             std::string_view device) {
-  TENON_TRY(check_device(bytes && bytes->device_memory() != nullptr ? format("cuda:%d", bytes->device().id) : std::string(device)));
+                                             std::optional<std::string_view> device) {
   const bool is_meta = device == "meta";
+  const std::string& where = place_of(bytes);
+  if (device && !is_meta && *device != where) {
+    TENON_TRY(check_device(*device));
+    return invalid(format("the bytes of a storage on %s are on %s", std::string(*device).c_str(), where.c_str()));
+  }
   const ScalarTypeInfo& info = scalar_type_info(type);
   uint64_t nbytes = 0;
   if (!checked_mul(numel, uint64_t{info.nbytes}, &nbytes) || nbytes > uint64_t{std::numeric_limits<int64_t>::max()}) {
@@ -56,13 +75,12 @@ Result<StorageValueRef> StorageValue::whole(ScalarType type, Ref<storage::Storag
 }
 
 const std::string& StorageValue::device() const noexcept {
-  static const std::string cpu = "cpu";
   static const std::string meta = "meta";
-  return is_meta_ ? meta : cpu;
+  return is_meta_ ? meta : place_of(bytes_);
 }
 
 const std::byte* StorageValue::data() const noexcept {
-  if (!bytes_ || numel_ == 0) return nullptr;
+  if (!bytes_ || numel_ == 0 || is_on_device()) return nullptr;
   return bytes_->data() + byte_offset_;
 }
 

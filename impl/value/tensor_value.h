@@ -27,6 +27,8 @@ using TensorValueRef = Ref<const TensorValue>;
 
 // OK for "cpu" and "meta". UNSUPPORTED, by name, for every other device.
 Status check_device(std::string_view device);
+// "cuda" or "cuda:<number>".
+bool is_cuda_device(std::string_view device) noexcept;
 
 // Which storages are one: equal keys. A storage of an archive is written once per key.
 struct StorageKey {
@@ -41,10 +43,10 @@ struct StorageKey {
 // one element type, which is that of every tensor over it.
 class StorageValue : public Counted {
  public:
-  // INVALID_ARGUMENT unless [byte_offset, byte_offset + numel * size) lies in `bytes`. `device` is "cpu", or "meta", which has no bytes.
-  // A storage of "cpu" without elements needs no bytes either.
+  // INVALID_ARGUMENT unless [byte_offset, byte_offset + numel * size) lies in `bytes`. `device` is where these are ("cpu" or
+  // "cuda:<number>"; nothing says the same), or "meta", which has no bytes. A storage of "cpu" without elements needs no bytes either.
   static Result<StorageValueRef> create(ScalarType type, uint64_t numel, Ref<storage::Storage> bytes, uint64_t byte_offset = 0,
-                                        std::string_view device = "cpu");
+                                        std::optional<std::string_view> device = std::nullopt);
   // All whole elements of `bytes`.
   static Result<StorageValueRef> whole(ScalarType type, Ref<storage::Storage> bytes);
 
@@ -56,7 +58,8 @@ class StorageValue : public Counted {
   // Null for meta, and only then.
   const Ref<storage::Storage>& bytes() const noexcept { return bytes_; }
   uint64_t byte_offset() const noexcept { return byte_offset_; }
-  // The first element; null for meta and for a storage without elements.
+  bool is_on_device() const noexcept { return bytes_ && bytes_->device_memory() != nullptr; }
+  // The first element; null for meta, for a storage on a device, whose bytes the host cannot read, and for one without elements.
   const std::byte* data() const noexcept;
   // Use this and not the pointer to tell storages apart: what two tensors of the caller's share is one storage::Storage under two of these.
   StorageKey key() const noexcept;

@@ -267,7 +267,7 @@ static void refused(void) {
   larger.options.struct_size = sizeof(larger);
   larger.newer[0] = 1;
   FAILS(TENON_UNSUPPORTED, tenon_import_module(path, &larger.options, &module, ERR));
-  options = options_of(3);
+  options = options_of(4);
   FAILS(TENON_INVALID_ARGUMENT, tenon_import_module(path, &options, &module, ERR));
   options = options_of(TENON_IMPORT_MAP);
   options.check = 3;
@@ -276,8 +276,8 @@ static void refused(void) {
   options.mode = 3;
   FAILS(TENON_INVALID_ARGUMENT, tenon_import_module(path, &options, &module, ERR));
   options = options_of(TENON_IMPORT_MAP);
-  options.reserved = 1;
-  FAILS(TENON_UNSUPPORTED, tenon_import_module(path, &options, &module, ERR));
+  options.device = 1;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_import_module(path, &options, &module, ERR));
   options = options_of(TENON_IMPORT_MAP);
   options.max_depth = 1001;
   FAILS(TENON_INVALID_ARGUMENT, tenon_import_module(path, &options, &module, ERR));

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string>
 
 #include <dlpack/dlpack.h>
@@ -187,9 +189,9 @@ TEST(Cuda, WhatIsRefused) {
   tenon::CudaHandle handle = tenon::share_cuda(tensor.storage(), nullptr);
   EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = 7}).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::try_open_cuda(handle, nullptr, {.device = -1}).code(), tenon::Code::kInvalidArgument);
-  // A segment of pieces, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+  // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
   tenon::CudaHandle segment = handle;
-  segment.memory.assign(2 + 24 + 100 * 4, std::byte{0});
+  segment.memory.assign(2 + 24 + 100 * 64, std::byte{0});
   segment.memory[0] = std::byte{2};
   segment.memory[1] = std::byte{'e'};
   segment.memory[2] = std::byte{1};
@@ -223,6 +225,37 @@ TEST(Cuda, NoSpanShowsIt) {
   EXPECT_EQ(driver().byte_at(address_of(tensor)), 0x5a);
   storage.close();
   tensor.close();
+  EXPECT_EQ(foreign.freed, 1);
+}
+
+TEST(Cuda, ToAnArchiveAndBack) {
+  NEEDS_DRIVER();
+  Foreign foreign;
+  {
+    tenon::Module module = tenon::Module::make("Net");
+    module.add_parameter("w", tenon::from_dlpack(&foreign.managed));
+    const auto written = [&](const tenon::ExportOptions& options) {
+      auto all = std::make_shared<std::string>();
+      tenon::export_module_to(
+          module, [&](std::span<const std::byte> bytes) { all->append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); },
+          options);
+      return std::shared_ptr<const std::string>(all);
+    };
+    EXPECT_EQ(written({})->find("cuda:0"), std::string::npos);
+    const auto kept = written({.keep_device = true, .stream = nullptr});
+    EXPECT_NE(kept->find("cuda:0"), std::string::npos);
+    const auto read = [&](const tenon::ImportOptions& options) {
+      return tenon::try_import_module_memory(std::as_bytes(std::span(*kept)), kept, options);
+    };
+    const auto host = read({})->value("w").as<tenon::Tensor>();
+    EXPECT_EQ(host.storage().device(), (tenon::Device{1, 0}));
+    EXPECT_EQ(std::to_integer<int>(host.storage().bytes()[127]), 0x5a);
+    const auto there = read({.tensors = tenon::ImportTensors::kDevice})->value("w").as<tenon::Tensor>();
+    EXPECT_EQ(there.storage().device(), (tenon::Device{2, 0}));
+    EXPECT_EQ(driver().byte_at(address_of(there) + 127), 0x5a);
+    EXPECT_EQ(read({.tensors = tenon::ImportTensors::kDevice, .device = 7}).code(), tenon::Code::kInvalidArgument);
+    EXPECT_EQ(read({.device = 7}).code(), tenon::Code::kInvalidArgument);
+  }
   EXPECT_EQ(foreign.freed, 1);
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "kit.h"
 #include "packet.h"
 #include "share/by_cuda.h"
+#include "share/cuda_mapping.h"
 #include "share/cuda_memory.h"
 
 namespace cuda_test {
@@ -116,7 +118,12 @@ class Line {
     packet.has_event = handle.has_event;
     packet.uuid = handle.uuid;
     packet.has_uuid = handle.has_uuid;
+    packet.transport = handle.transport;
+    packet.n_fds = handle.fds.size();
     send_as(packet);
+    for (const int fd : handle.fds) {
+      if (!packets::put_packet(ends_[side_], "", 1, fd)) end("is not there to take fds");
+    }
   }
   CudaHandle receive() {
     const auto packet = receive_as<Packet>();
@@ -132,8 +139,19 @@ class Line {
     handle.has_event = packet.has_event;
     handle.uuid = packet.uuid;
     handle.has_uuid = packet.has_uuid;
+    handle.transport = packet.transport;
+    std::vector<int>& numbers = received_.emplace_back();
+    for (uint64_t i = 0; i < packet.n_fds; ++i) {
+      char nothing = 0;
+      int fd = -1;
+      if (!packets::take_packet(ends_[side_], &nothing, 1, &fd) || fd < 0) end("has no fds to give");
+      numbers.push_back(fds_.emplace_back(fd).get());
+    }
+    handle.fds = numbers;
     return handle;
   }
+  // Of the handles that came, which are no good any more.
+  void close_fds() { fds_.clear(); }
 
  private:
   // Nothing that follows would mean anything.
@@ -153,13 +171,17 @@ class Line {
     bool has_event;
     cuda::Uuid uuid;
     bool has_uuid;
+    CudaTransport transport;
+    uint64_t n_fds;
   };
   std::array<int, 2> ends_{-1, -1};
+  std::vector<os::Fd> fds_;
+  std::deque<std::vector<int>> received_;
   int side_ = 0;
 };
 
-inline CudaHandle share(const Ref<Storage>& storage, CUstream stream = nullptr) {
-  Result<CudaHandle> handle = share_cuda(storage, stream, {});
+inline CudaHandle share(const Ref<Storage>& storage, CUstream stream = nullptr, const CudaShareOptions& options = {}) {
+  Result<CudaHandle> handle = share_cuda(storage, stream, options);
   EXPECT_TRUE(handle.is_ok()) << handle.status().message();
   return std::move(handle).value();
 }
@@ -184,9 +206,10 @@ inline void in_two(const std::vector<std::string>& environment, const std::funct
     EXPECT_EQ(wait_for(other), 0);
     // Nothing is left, and no rule was broken.
     EXPECT_EQ(collect_cuda(), 0U);
-    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0);
-    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, 0);
-    EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_ALLOCATION, 0);
+    for (const fake_cuda_kind kind : {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_ALLOCATION, FAKE_CUDA_VMM_HANDLE,
+                                      FAKE_CUDA_RESERVATION, FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
+      EXPECT_COUNT(0U, fake_cuda_live, kind, 0) << kind;
+    }
     EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }

@@ -99,6 +99,41 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
       });
 }
 
+// PyTorch's senders lend the same memory over and over.
+TEST(CudaShare, WhatIsKeptOpenIsNotOpenedAgain) {
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        fill(memory.pointer, 8, kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        for (int i = 0; i < 10; ++i) {
+          line.send(share(storage));
+          line.expect('n');
+        }
+        line.expect('d');
+        storage = nullptr;
+        EXPECT_EQ(collect_cuda(), 0U);
+      },
+      [](Line& line) {
+        use_device();
+        for (int i = 0; i < 10; ++i) {
+          Result<Ref<Storage>> storage = open_cuda(line.receive(), nullptr, {.keep_open = true});
+          ASSERT_TRUE(storage.is_ok());
+          EXPECT_EQ(byte_at(pointer_of(storage.value())), 8);
+          storage = Ref<Storage>();
+          EXPECT_EQ(collect_cuda(), 0U);
+          EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
+          line.say('n');
+        }
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
+        close_warm_cuda();
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
+        line.say('d');
+      });
+}
+
 TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
   constexpr uint64_t kMany = 1000;
   in_two(

@@ -1,21 +1,16 @@
 // Tenon through its C API on one side, and on the other what PyTorch does, call by call and byte by byte (docs/format/cuda.md): PyTorch
 // itself cannot run on the fake driver.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <tenon/tenon.h>
-
-#include <atomic>
 
 #include <dlpack/dlpack.h>
 
 #include "share_kit.h"
+#include "torch_kit.h"
 
 namespace cuda_test {
 namespace {
 
 constexpr uint64_t kOffset = 1024;
-constexpr size_t kFileNbytes = 80064;
 
 #define OK(call) ASSERT_EQ(call, TENON_OK)
 
@@ -30,40 +25,6 @@ struct Tuple {
   uint64_t slot;
   uint8_t event[64];
   bool event_required;
-};
-
-// PyTorch's counter file, as it makes and maps one; its RefcountedMapAllocator counts who has it open.
-class TorchFile {
- public:
-  // A new one.
-  TorchFile() : TorchFile("/torch_" + std::to_string(getpid()) + "_1000_0", O_CREAT | O_EXCL) {}
-  explicit TorchFile(const std::string& name, int more = 0) : name_(name) {
-    // Open until it is mapped: a file that nobody holds is removed by whoever sees it.
-    const int fd = shm_open(name.c_str(), O_RDWR | more, 0600);
-    EXPECT_GE(fd, 0) << name;
-    if (more != 0) EXPECT_EQ(ftruncate(fd, kFileNbytes), 0);
-    struct stat info{};
-    EXPECT_EQ(fstat(fd, &info), 0);
-    EXPECT_EQ(info.st_size, static_cast<off_t>(kFileNbytes));
-    base_ = static_cast<char*>(mmap(nullptr, kFileNbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-    EXPECT_NE(base_, MAP_FAILED);
-    close(fd);
-    count().fetch_add(1);
-  }
-  TorchFile(const TorchFile&) = delete;
-  TorchFile& operator=(const TorchFile&) = delete;
-  ~TorchFile() {
-    if (count().fetch_sub(1) == 1) shm_unlink(name_.c_str());
-    munmap(base_, kFileNbytes);
-  }
-  const std::string& name() const { return name_; }
-  // Not atomic: a plain read and a plain write, in every version.
-  volatile int64_t& counter(uint64_t slot) { return *reinterpret_cast<volatile int64_t*>(base_ + 64 + 8 * slot); }
-
- private:
-  std::atomic<int32_t>& count() { return *reinterpret_cast<std::atomic<int32_t>*>(base_); }
-  std::string name_;
-  char* base_ = nullptr;
 };
 
 bool exists(const std::string& name) { return access(("/dev/shm" + name).c_str(), F_OK) == 0; }

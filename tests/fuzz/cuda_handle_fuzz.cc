@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "share/cuda_handle.h"
+#include "share/cuda_route.h"
 
 namespace {
 
@@ -18,7 +19,22 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
+void check_route(std::span<const std::byte> bytes) {
+  Result<CudaRoute> route = decode_cuda_route(bytes);
+  if (!route.is_ok()) {
+    const Code code = route.status().code();
+    require(code == Code::kCorrupt || code == Code::kIncompatible, "a route refused with an unexpected code");
+    return;
+  }
+  require(!route.value().sizes.empty() && route.value().sizes.size() <= kMostCudaFds, "a route to nothing, or with too many fds");
+  require(route.value().nbytes() >= route.value().sizes.size(), "a route to pieces of no bytes, or to more than there can be");
+  // Not the same bytes: neighbouring runs of one size become one.
+  Result<std::vector<std::byte>> again = encode_cuda_route(route.value(), route.value().read_only);
+  require(again.is_ok() && decode_cuda_route(again.value()).value().sizes == route.value().sizes, "encoded a route is another one");
+}
+
 void check(std::span<const std::byte> bytes) {
+  if (is_cuda_route(bytes)) return check_route(bytes);
   Result<CudaMemoryHandle> handle = decode_cuda_memory_handle(bytes);
   if (!handle.is_ok()) {
     const Code code = handle.status().code();

@@ -21,7 +21,8 @@ static inline tenon_status tenon_go_extra_files(void *context, const tenon_modul
 
 // To a path, else to an fd, else to the context's writer.
 static inline tenon_status tenon_go_export(const tenon_module *module, const char *path, int fd, uintptr_t context, int asks,
-		tenon_export_options *options, tenon_export_report *report, tenon_error **err) {
+		uintptr_t stream, tenon_export_options *options, tenon_export_report *report, tenon_error **err) {
+	options->stream = (void *)stream;
 	if (asks) {
 		options->hook = tenon_go_extra_files;
 		options->hook_context = (void *)context;
@@ -64,7 +65,9 @@ type ExportOptions struct {
 	ArchiveName string // the folder inside the archive; "": the file's name without its extension, else "archive"
 	FileVersion int    // 0: by the library's rule; else 1 to 10, refused if some code means something else there
 	Durability  Durability
-	Unchecked   bool // code is written as it is, without Check
+	Unchecked   bool    // code is written as it is, without Check
+	KeepDevice  bool    // tensors on a CUDA device are written as that device's; else as the CPU's
+	Stream      uintptr // in which tensors on a CUDA device were written; 0: the default stream
 
 	// Asked once, before anything is written, for more extra files. Its error ends the export, which returns it; a panic goes on from the
 	// export. Files whose names the export has already are left out. It cannot change the module, and must not call runtime.Goexit.
@@ -140,7 +143,7 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 	state := &exporting{module: m, writer: w}
 	defer state.pinner.Unpin()
 	given := C.tenon_export_options{struct_size: C.sizeof_tenon_export_options}
-	asks := C.int(0)
+	asks, stream := C.int(0), C.uintptr_t(0)
 	if o := options; o != nil {
 		files, err := pinnedFiles(&state.pinner, o.ExtraFiles)
 		if err != nil {
@@ -163,6 +166,10 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 		if o.Unchecked {
 			given.flags |= C.TENON_EXPORT_UNCHECKED
 		}
+		if o.KeepDevice {
+			given.flags |= C.TENON_EXPORT_KEEP_DEVICE
+		}
+		stream = C.uintptr_t(o.Stream)
 		if o.Hook != nil {
 			asks, state.hook = 1, o.Hook
 		}
@@ -171,7 +178,7 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 	defer handle.Delete()
 	report := C.tenon_export_report{struct_size: C.sizeof_tenon_export_report}
 	var failure *C.tenon_error
-	status := C.tenon_go_export(pointer, path, fd, C.uintptr_t(handle), asks, &given, &report, &failure)
+	status := C.tenon_go_export(pointer, path, fd, C.uintptr_t(handle), asks, stream, &given, &report, &failure)
 	if state.ended() {
 		C.tenon_error_release(failure)
 		if state.panicked != nil {
@@ -238,6 +245,7 @@ const (
 	ImportMap        ImportTensors = C.TENON_IMPORT_MAP         // read-only views of the file; where that cannot be, copies
 	ImportMapPrivate ImportTensors = C.TENON_IMPORT_MAP_PRIVATE // writable views; what is written stays in this process
 	ImportFill       ImportTensors = C.TENON_IMPORT_FILL        // copies in storages of their own, in an arena if one is given
+	ImportDevice     ImportTensors = C.TENON_IMPORT_DEVICE      // copies in memory of a CUDA device
 )
 
 // ImportCheck is what an import checks.
@@ -256,6 +264,7 @@ type ImportOptions struct {
 	Check             ImportCheck
 	Arena             *Arena // of ImportFill; nil: the default home
 	Mode              Mode   // likewise, without an arena
+	Device            int    // of ImportDevice: ordinal in this process's numbering
 	MaxInflatedNBytes uint64 // of all compressed records together; 0: 1 GiB
 	MaxRecords        uint64 // 0: 1,000,000
 	MaxDepth          uint64 // of values in values, up to 1,000; 0: 512
@@ -312,6 +321,10 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 		given.check = C.int32_t(o.Check)
 		given.arena = arena
 		given.mode = C.tenon_mode(o.Mode)
+		if int(int32(o.Device)) != o.Device {
+			return nil, invalid(fmt.Sprintf("Device %d is none", o.Device))
+		}
+		given.device = C.int32_t(o.Device)
 		given.max_inflated_nbytes = C.uint64_t(o.MaxInflatedNBytes)
 		given.max_records = C.uint64_t(o.MaxRecords)
 		given.max_depth = C.uint64_t(o.MaxDepth)

@@ -21,13 +21,16 @@ func CUDAAvailable() error {
 	return nil
 }
 
-// CUDATransport is by which way a handle leads to the memory.
+// CUDATransport is by which way a handle leads to the memory. PyTorch opens CUDAIPC only.
 type CUDATransport uint32
 
 // The ways.
 const (
-	CUDANoMemory CUDATransport = C.TENON_CUDA_NO_MEMORY // of an empty storage
+	CUDANoMemory CUDATransport = C.TENON_CUDA_NO_MEMORY // of an empty storage; as an option: the first of the others by which it can travel
 	CUDAIPC      CUDATransport = C.TENON_CUDA_IPC       // cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
+	CUDAFD       CUDATransport = C.TENON_CUDA_FD        // an fd for each piece of memory that is mapped piece by piece
+	CUDAFabric   CUDATransport = C.TENON_CUDA_FABRIC    // the fabric handle of one such piece
+	CUDAPool     CUDATransport = C.TENON_CUDA_POOL      // an fd of the memory pool
 )
 
 // CUDAForm is the bytes of the memory handle, by the versions of PyTorch that write them. All are read.
@@ -44,13 +47,19 @@ const (
 
 // ShareCUDAOptions says how device memory is lent. Nil: the zero value.
 type ShareCUDAOptions struct {
-	Form     CUDAForm
-	LetWrite bool // a read-only storage, too, though its receiver can write it: else that is ErrPermission
+	Transport CUDATransport // the way to take
+	Form      CUDAForm      // of an IPC handle
+	LetWrite  bool          // a read-only storage, too, though its receiver can write it: else that is ErrPermission
 }
 
 // OpenCUDAOptions says how device memory is opened. Nil: the zero value.
 type OpenCUDAOptions struct {
-	Device *int32 // ordinal in this process's numbering, whatever the handle says; nil: the handle's
+	Device   *int32 // ordinal in this process's numbering, whatever the handle says; nil: the handle's
+	ReadOnly bool   // so that the device refuses this process's writes; by CUDAFD and CUDAFabric only
+
+	// What the driver opened stays so when its last storage has gone, for the next handle of the same memory, until CUDACollect. For senders
+	// that do not free meanwhile what they lent.
+	KeepOpen bool
 }
 
 // CUDAHandle is how to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens
@@ -66,9 +75,13 @@ type CUDAHandle struct {
 	EventRequired bool          // the bytes are good once the event has passed; else they are already
 	Event         [64]byte      // the event's handle
 	Memory        []byte        // the memory handle; none for an empty storage
+
+	// CUDAFD, CUDAPool: the fds that go with it, to be sent in this order. Of a lent storage they are the library's, and open until its last
+	// release; a receiver puts its own here, and closes them itself.
+	FDs []int32
 }
 
-// c leaves out the memory handle, to which a struct of Go's must not point.
+// c leaves out the memory handle and the fds, to which a struct of Go's must not point.
 func (h *CUDAHandle) c() (*C.tenon_cuda_handle, error) {
 	given := &C.tenon_cuda_handle{
 		struct_size:   C.sizeof_tenon_cuda_handle,
@@ -78,9 +91,10 @@ func (h *CUDAHandle) c() (*C.tenon_cuda_handle, error) {
 		offset:        C.uint64_t(h.Offset),
 		slot:          C.uint64_t(h.Slot),
 		memory_nbytes: C.uint32_t(len(h.Memory)),
+		n_fds:         C.uint32_t(len(h.FDs)),
 	}
-	if uint64(len(h.Memory)) > math.MaxUint32 {
-		return nil, invalid(fmt.Sprintf("the memory handle has %d bytes", len(h.Memory)))
+	if uint64(len(h.Memory)) > math.MaxUint32 || uint64(len(h.FDs)) > math.MaxUint32 {
+		return nil, invalid(fmt.Sprintf("the memory handle has %d bytes and %d fds", len(h.Memory), len(h.FDs)))
 	}
 	if h.EventRequired {
 		given.event_required = 1
@@ -110,15 +124,17 @@ func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHand
 	defer s.end()
 	var flags C.uint32_t
 	var form CUDAForm
+	var transport CUDATransport
 	if options != nil {
-		form = options.Form
+		form, transport = options.Form, options.Transport
 		if options.LetWrite {
 			flags = C.TENON_CUDA_LET_WRITE
 		}
 	}
 	out := C.tenon_cuda_handle{struct_size: C.sizeof_tenon_cuda_handle}
 	var failure *C.tenon_error
-	if status := C.tenon_go_share_cuda(pointer, C.uintptr_t(stream), flags, C.uint32_t(form), &out, &failure); status != C.TENON_OK {
+	status := C.tenon_go_share_cuda(pointer, C.uintptr_t(stream), flags, C.uint32_t(form), C.uint32_t(transport), &out, &failure)
+	if status != C.TENON_OK {
 		return CUDAHandle{}, takeError(status, failure)
 	}
 	handle := CUDAHandle{
@@ -130,6 +146,9 @@ func (s *Storage) ShareCUDA(stream uintptr, options *ShareCUDAOptions) (CUDAHand
 		Slot:          uint64(out.slot),
 		EventRequired: out.event_required != 0,
 		Memory:        C.GoBytes(unsafe.Pointer(&out.memory[0]), C.int(out.memory_nbytes)),
+	}
+	for _, fd := range unsafe.Slice(out.fds, out.n_fds) {
+		handle.FDs = append(handle.FDs, int32(fd))
 	}
 	for i, each := range out.event {
 		handle.Event[i] = byte(each)
@@ -157,9 +176,16 @@ func OpenCUDA(handle CUDAHandle, stream uintptr, options *OpenCUDAOptions) (*Sto
 	if options != nil && options.Device != nil {
 		flags, device = C.TENON_CUDA_ON_DEVICE, C.int32_t(*options.Device)
 	}
+	if options != nil && options.ReadOnly {
+		flags |= C.TENON_CUDA_READ_ONLY
+	}
+	if options != nil && options.KeepOpen {
+		flags |= C.TENON_CUDA_KEEP_OPEN
+	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error
-	status := C.tenon_go_open_cuda(given, (*C.uint8_t)(unsafe.SliceData(handle.Memory)), C.uintptr_t(stream), flags, device, &out, &failure)
+	memory, fds := (*C.uint8_t)(unsafe.SliceData(handle.Memory)), (*C.int32_t)(unsafe.SliceData(handle.FDs))
+	status := C.tenon_go_open_cuda(given, memory, fds, C.uintptr_t(stream), flags, device, &out, &failure)
 	if status != C.TENON_OK {
 		return nil, takeError(status, failure)
 	}
@@ -197,7 +223,7 @@ func (s *Storage) RecordStream(stream uintptr) error {
 }
 
 // CUDACollect gives device memory back that nobody uses any more: it looks at all that was released here and still had a receiver or a
-// stream. It returns how many storages' memory waits on.
+// stream, and closes what was only kept open. It returns how many storages' memory waits on.
 func CUDACollect() uint64 {
 	collect()
 	return uint64(C.tenon_cuda_collect())

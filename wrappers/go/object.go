@@ -21,9 +21,10 @@ const (
 	kindArena
 	kindValue
 	kindModule
+	kindCUDAEvent
 )
 
-var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module"}
+var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module", "CUDAEvent"}
 
 // reference is one counted reference of the C library's, to be given back once.
 type reference struct {
@@ -51,6 +52,8 @@ func (r reference) giveBack() {
 		C.tenon_value_release((*C.tenon_value)(r.pointer))
 	case kindModule:
 		C.tenon_module_release((*C.tenon_module)(r.pointer))
+	case kindCUDAEvent:
+		C.tenon_cuda_event_release((*C.tenon_cuda_event)(r.pointer))
 	}
 }
 

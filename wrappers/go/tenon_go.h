@@ -96,22 +96,37 @@ static inline tenon_filename_options tenon_go_filename_options(uint32_t access, 
 }
 
 /* Streams are numbers, and a memory handle of any length comes beside its struct. */
-static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream, uint32_t flags, uint32_t form,
+static inline tenon_status tenon_go_share_cuda(tenon_storage* storage, uintptr_t stream, uint32_t flags, uint32_t form, uint32_t transport,
                                                tenon_cuda_handle* out, tenon_error** err) {
-  tenon_cuda_options options = {sizeof options, flags, form, 0, 0};
+  tenon_cuda_options options = {sizeof options, flags, form, 0, transport};
   return tenon_share_cuda(storage, (void*)stream, &options, out, err);
 }
 
-static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle, const uint8_t* memory, uintptr_t stream, uint32_t flags,
-                                              int32_t device, tenon_storage** out, tenon_error** err) {
+static inline tenon_status tenon_go_open_cuda(const tenon_cuda_handle* handle, const uint8_t* memory, const int32_t* fds, uintptr_t stream,
+                                              uint32_t flags, int32_t device, tenon_storage** out, tenon_error** err) {
   tenon_cuda_options options = {sizeof options, flags, 0, device, 0};
   tenon_cuda_handle given = *handle;
   given.long_memory = memory;
+  given.fds = fds;
   return tenon_open_cuda(&given, (void*)stream, &options, out, err);
 }
 
 static inline tenon_status tenon_go_record_stream(tenon_storage* storage, uintptr_t stream, tenon_error** err) {
   return tenon_storage_record_stream(storage, (void*)stream, err);
+}
+
+static inline tenon_status tenon_go_cuda_event_record(tenon_cuda_event* event, uintptr_t stream, tenon_error** err) {
+  return tenon_cuda_event_record(event, (void*)stream, err);
+}
+
+static inline tenon_status tenon_go_cuda_event_wait(const tenon_cuda_event* event, uintptr_t stream, tenon_error** err) {
+  return tenon_cuda_event_wait(event, (void*)stream, err);
+}
+
+static inline tenon_status tenon_go_cuda_event_synchronize(const tenon_cuda_event* event, int64_t timeout_ns, tenon_cancel* cancel,
+                                                           tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_cuda_event_synchronize(event, &wait, err);
 }
 
 /* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back. Held by DLPack's ABI for ever. */

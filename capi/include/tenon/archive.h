@@ -22,14 +22,16 @@ enum {
 };
 
 enum {
-  TENON_EXPORT_UNCHECKED = 1 /**< code is written as it is, without the check of tenon_module_check */
+  TENON_EXPORT_UNCHECKED = 1,  /**< code is written as it is, without the check of tenon_module_check */
+  TENON_EXPORT_KEEP_DEVICE = 2 /**< tensors on a CUDA device are written as its own ("cuda:0": others cannot load it); else as the CPU's */
 };
 
 /** Where an import's tensors are. */
 enum {
   TENON_IMPORT_MAP = 0,         /**< read-only views of the file; where that cannot be, copies */
   TENON_IMPORT_MAP_PRIVATE = 1, /**< writable views; what is written stays in this process */
-  TENON_IMPORT_FILL = 2         /**< copies in storages of their own, in an arena if one is given */
+  TENON_IMPORT_FILL = 2,        /**< copies in storages of their own, in an arena if one is given */
+  TENON_IMPORT_DEVICE = 3       /**< copies in memory of a CUDA device: one allocation, which goes with the last tensor in it */
 };
 
 /** What an import checks. */
@@ -64,6 +66,7 @@ typedef struct tenon_export_options {
   int32_t file_version;     /**< 0: by the rule of docs/format/archive.md; else 1 to 10, refused if some code means something else there */
   int32_t durability;       /**< TENON_DURABILITY_*; 0 but for an export to a path */
   uint32_t flags;           /**< TENON_EXPORT_* */
+  void *stream;             /**< borrowed: in which tensors on a CUDA device were written; NULL: the default stream */
 } tenon_export_options;
 
 /** What was written. */
@@ -83,7 +86,7 @@ typedef struct tenon_import_options {
   int32_t check;                /**< TENON_IMPORT_CHECK_* */
   tenon_arena *arena;           /**< borrowed, of TENON_IMPORT_FILL; NULL: the default home */
   tenon_mode mode;              /**< likewise, without an arena */
-  uint32_t reserved;            /**< 0 */
+  int32_t device;               /**< of TENON_IMPORT_DEVICE: ordinal in this process's numbering; else 0 */
   uint64_t max_inflated_nbytes; /**< of all compressed records together; 0: 1 GiB */
   uint64_t max_records;         /**< 0: 1,000,000 */
   uint64_t max_depth;           /**< of values in values, up to 1,000; 0: 512 */
@@ -106,16 +109,17 @@ typedef struct tenon_import_report {
 
 /**
  * Write a module as a file. Either all of it is there, under its name, or what was there before still is; nothing else is left behind.
- * Tensors go to the file from where they are.
+ * Tensors go to the file from where they are; those on a CUDA device through 8 MiB of pinned memory, for each device that there is. What
+ * was given to options.stream before the call is done before they are read, and this returns when they are: the host waits, no stream does.
  * @param[in]     module   borrowed.
  * @param[in]     path     borrowed; the directory exists, and a file of that name is replaced.
  * @param[in]     options  borrowed; may be NULL.
  * @param[in,out] report   report->struct_size set by the caller; may be NULL; untouched on failure.
  * @param[out]    err      optional, see rule 2 in tenon.h; of code with details "file", "line", "column" and "excerpt".
  * @return TENON_OK, TENON_INVALID_ARGUMENT (also for code that PyTorch would refuse, and for versions that do not go together: then with
- *         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags), TENON_PERMISSION, TENON_NOT_FOUND (the
- *         directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that was cut short),
- *         TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO.
+ *         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags; tensors on a device in a child of fork),
+ *         TENON_PERMISSION, TENON_NOT_FOUND (the directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that
+ *         was cut short), TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO, others as CUDA's driver says.
  * @since 0.1. Any thread, not beside a change of the module.
  */
 TENON_API tenon_status tenon_export_module(const tenon_module *module, const char *path, const tenon_export_options *options,
@@ -151,14 +155,15 @@ TENON_API tenon_status tenon_export_module_to(const tenon_module *module, tenon_
 
 /**
  * Read an archive of PyTorch 1.4 or later. The file must not be changed as long as views of it are used; replacing it by rename is
- * harmless.
+ * harmless. Tensors that were saved from a CUDA device come to the CPU, unless TENON_IMPORT_DEVICE is asked for; with that, they are whole
+ * when this returns, for every stream.
  * @param[in]  path     borrowed.
  * @param[in]  options  borrowed; may be NULL.
  * @param[out] out      new reference, release with tenon_module_release; untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h; with details "record" and "offset".
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT, TENON_UNSUPPORTED (another kind of file,
- *         which the message names; CUDA tensors; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the limits of options),
- *         TENON_IO.
+ *         which the message names; tensors of other devices; no CUDA; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the
+ *         limits of options, and the device's memory), TENON_IO.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_import_module(const char *path, const tenon_import_options *options, tenon_module **out,

@@ -9,8 +9,10 @@
 TENON_BEGIN_DECLS
 
 /*
- * Device memory is lent as PyTorch lends it (docs/format/cuda.md). A handle is for one receiver, who opens it once. It leads to the whole
- * allocation in which the storage lies, so its receiver can read and write all of that; and it cannot be lent on.
+ * Device memory is lent as PyTorch lends it (docs/format/cuda.md), and where it has no handle of PyTorch's kind by the driver's newer ways.
+ * A handle is for one receiver, who opens it once. It leads to the whole allocation in which the storage lies, or to all of the pieces that
+ * are mapped there, and its receiver can read and write all of that. What came by an IPC handle cannot be lent on; what came by another way
+ * can, by the same.
  *
  * Three things keep the memory, and its owner gets it back when none does any more: the storage; the streams in which it was used, as far
  * as they were named; and each handle, until its receiver has let go, which he says by a counter in a file. Nobody is told when a counter
@@ -37,15 +39,18 @@ TENON_BEGIN_DECLS
  */
 TENON_API tenon_status tenon_cuda_available(tenon_error **err) TENON_NOEXCEPT;
 
-/** By which way a handle leads to the memory. */
+/** By which way a handle leads to the memory. PyTorch opens the first only; TENON_CUDA_FABRIC alone reaches other machines. */
 typedef uint32_t tenon_cuda_transport;
 
 enum {
-  TENON_CUDA_NO_MEMORY = 0, /**< of an empty storage */
-  TENON_CUDA_IPC = 1        /**< cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default */
+  TENON_CUDA_NO_MEMORY = 0, /**< of an empty storage; as an option: as the memory can travel, the first of the others that it can */
+  TENON_CUDA_IPC = 1,       /**< cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default */
+  TENON_CUDA_FD = 2,        /**< an fd for each piece of memory that is mapped piece by piece (cuMemCreate with such handles) */
+  TENON_CUDA_FABRIC = 3,    /**< the fabric handle of one such piece */
+  TENON_CUDA_POOL = 4       /**< an fd of the memory pool, which was made with such handles (cudaMallocFromPoolAsync) */
 };
 
-/** The bytes of the memory handle, by the versions of PyTorch that write them. All are read. */
+/** The bytes of an IPC handle, by the versions of PyTorch that write them. All are read. */
 typedef uint32_t tenon_cuda_form;
 
 enum {
@@ -58,19 +63,24 @@ enum {
 
 enum {
   TENON_CUDA_ON_DEVICE = 1, /**< open: options.device is the device, whatever the handle says */
-  TENON_CUDA_LET_WRITE = 2  /**< share: a read-only storage, too, though its receiver can write it */
+  TENON_CUDA_LET_WRITE = 2, /**< share: a read-only storage, too, though its receiver can write it */
+  TENON_CUDA_READ_ONLY = 4, /**< open: so that the device refuses this process's writes; by FD and FABRIC only */
+  TENON_CUDA_KEEP_OPEN = 8  /**< open: what the driver opened is kept for the next handle of the same memory, see tenon_open_cuda */
 };
 
 /** How device memory is lent and opened. NULL, where one is taken, means all zero. */
 typedef struct tenon_cuda_options {
-  size_t struct_size;   /**< sizeof(tenon_cuda_options), set by the caller */
-  uint32_t flags;       /**< TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE */
-  tenon_cuda_form form; /**< share: TENON_CUDA_FORM_* */
-  int32_t device;       /**< open, with TENON_CUDA_ON_DEVICE: ordinal in this process's numbering */
-  uint32_t reserved;    /**< 0 */
+  size_t struct_size;             /**< sizeof(tenon_cuda_options), set by the caller */
+  uint32_t flags;                 /**< TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN */
+  tenon_cuda_form form;           /**< share, of an IPC handle: TENON_CUDA_FORM_* */
+  int32_t device;                 /**< open, with TENON_CUDA_ON_DEVICE: ordinal in this process's numbering */
+  tenon_cuda_transport transport; /**< share: the way to take, or 0 */
 } tenon_cuda_options;
 
-/** How to reach device memory: the eight items of PyTorch's tuple (its order in brackets), and what it lacks. */
+/**
+ * How to reach device memory: the eight items of PyTorch's tuple (its order in brackets), and what it lacks. Where there are fds it is no
+ * handle without them: numbers of another process lead nowhere.
+ */
 typedef struct tenon_cuda_handle {
   size_t struct_size;             /**< sizeof(tenon_cuda_handle), set by the caller, also for output */
   tenon_cuda_transport transport; /**< TENON_CUDA_*; on input not looked at: the memory handle says it */
@@ -85,6 +95,10 @@ typedef struct tenon_cuda_handle {
   uint8_t memory[128];            /**< [1] the memory handle */
   uint8_t event[64];              /**< [6] the event's handle */
   char counter[256];              /**< [4] name of the counter's file; "" for an empty storage */
+  const int32_t *fds; /**< FD, POOL: the fds that go with it, to be sent by SCM_RIGHTS in this order. Output: the library's, valid
+                           until the storage's last release. Input: borrowed for the call */
+  uint32_t n_fds;     /**< how many: at most 253 */
+  uint32_t reserved;  /**< 0 */
 } tenon_cuda_handle;
 
 /**
@@ -95,9 +109,9 @@ typedef struct tenon_cuda_handle {
  * @param[in]     options  borrowed; NULL: defaults.
  * @param[in,out] out      out->struct_size set by the caller, the rest is filled in; nothing in it needs to be freed; untouched on failure.
  * @param[out]    err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device; an unknown form), TENON_PERMISSION (a read-only storage, without
- *         TENON_CUDA_LET_WRITE), TENON_UNSUPPORTED (no CUDA; memory that came from
- *         another process; memory without such a handle: managed, of a pool, mapped piece by piece; MIG), TENON_RESOURCE_EXHAUSTED, others
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device; an unknown form or transport), TENON_PERMISSION (a read-only storage,
+ *         without TENON_CUDA_LET_WRITE), TENON_UNSUPPORTED (no CUDA; memory that came by an IPC handle; memory that cannot travel, or not
+ *         by the transport that was asked for: the driver is asked, and the message says what it answers), TENON_RESOURCE_EXHAUSTED, others
  *         as the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is lent.
  * @since 0.1. Any thread.
  */
@@ -107,17 +121,23 @@ TENON_API tenon_status tenon_share_cuda(tenon_storage *storage, void *stream, co
 /**
  * Open device memory that Tenon or PyTorch lends. All handles of one allocation are opened once, and closed with the last storage. Bytes
  * that this process holds already give the same storage with one reference more, and in the process that sent it a handle gives the memory
- * itself. What is given to `stream` from now on waits for the sender's work, on the device; the storage counts as used in that stream.
+ * itself. With TENON_CUDA_KEEP_OPEN what the driver opened stays so when its last storage has gone, until tenon_cuda_collect, or until 64
+ * others were opened so. That is for senders that do not free meanwhile what they lent, as PyTorch with its cache of memory: to free
+ * device memory that another process has open is not defined. What is given to `stream` from now on waits for the sender's work, on the
+ * device; the storage counts as used in that stream.
  * @param[in]  handle   borrowed.
  * @param[in]  stream   in which the bytes will be used; borrowed until the storage's last release: destroy it after that.
  * @param[in]  options  borrowed; NULL: defaults.
  * @param[out] out      new reference, release with tenon_storage_release: its last release, once the streams have passed, gives the memory
  *                      back to the sender; untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a handle that the driver does not know, a range outside of the allocation),
- *         TENON_CORRUPT, TENON_INCOMPATIBLE (a memory handle of a newer PyTorch; detail "version"), TENON_UNSUPPORTED (no CUDA; PyTorch's
- *         expandable segments), TENON_NOT_FOUND (this process does not see the device of that UUID), TENON_RESOURCE_EXHAUSTED, others as
- *         the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is open, and the handle is as good as before.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a handle or an fd that the driver does not know, another number of fds than
+ *         belong to it, a range outside of the allocation), TENON_CORRUPT, TENON_INCOMPATIBLE (a memory handle of a newer version; detail
+ *         "version"), TENON_UNSUPPORTED (no CUDA; a segment of PyTorch's of fabric handles, or of form E; read-only where the device cannot
+ *         keep it), TENON_NOT_FOUND (this process does not see the device of that UUID), TENON_PERMISSION and TENON_PEER_GONE (PyTorch's
+ *         expandable segments, whose fds are fetched from their process: it may not be traced from here, or has ended),
+ *         TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is open, and
+ *         the handle is as good as before.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_open_cuda(const tenon_cuda_handle *handle, void *stream, const tenon_cuda_options *options,
@@ -147,7 +167,8 @@ TENON_API tenon_status tenon_release_cuda_counter(const char *counter, uint64_t 
 TENON_API tenon_status tenon_storage_record_stream(tenon_storage *storage, void *stream, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream.
+ * Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. What was only
+ * kept open (TENON_CUDA_KEEP_OPEN) is closed.
  * @return how many storages' memory waits on.
  * @since 0.1. Any thread.
  */

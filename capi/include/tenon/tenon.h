@@ -21,7 +21,7 @@
  *     tenon_value_tensor_spec, where they are elements. Times are nanoseconds.
  *  7. Text is UTF-8 and ends with NUL.
  *  8. Threads. A pointer to const means that concurrent calls are safe. Retain, release and everything on storages, tensors,
- *     values and weak references are safe concurrently too; a message is for one thread at a time while it is built.
+ *     values, weak references and CUDA events are safe concurrently too; a message is for one thread at a time while it is built.
  *     A thread must not be cancelled (pthread_cancel) inside a call. Payload bytes are yours: Tenon never orders loads and stores between
  * threads or processes.
  *  9. Fork. The child may use and release what it inherited, and that never touches the parent's. It does not allocate
@@ -50,6 +50,7 @@
 #include <tenon/by_fd.h>
 #include <tenon/by_filename.h>
 #include <tenon/connection.h>
+#include <tenon/cuda_event.h>
 #include <tenon/descriptor.h>
 #include <tenon/dlpack.h>
 #include <tenon/dtype.h>

@@ -81,7 +81,7 @@ typedef struct tenon_value_tensor_spec {
   tenon_storage *storage;        /**< borrowed; NULL if sparse or on meta */
   uint64_t storage_offset;       /**< bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage */
   uint64_t storage_numel;        /**< how many these are; 0 on input: all of `storage`, on meta as many as are needed */
-  const char *device;            /**< borrowed: "cpu" or "meta"; NULL on input: cpu */
+  const char *device;            /**< borrowed: "cpu", "cuda:0" or "meta"; NULL on input: where `storage` is */
   double scale;                  /**< quantised per tensor */
   int64_t zero_point;            /**< quantised per tensor */
   int64_t axis;                  /**< quantised per channel */
@@ -183,7 +183,7 @@ TENON_API tenon_status tenon_value_new_tensor(tenon_tensor *tensor, tenon_value 
  * @param[in]  spec  borrowed for the call, what it points to too; the value takes references of its own.
  * @param[out] out   new reference, release with tenon_value_release; untouched on failure.
  * @param[out] err   optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (another device), TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a device that is not the storage's), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_value_new_tensor_from_spec(const tenon_value_tensor_spec *spec, tenon_value **out,

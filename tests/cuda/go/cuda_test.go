@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
@@ -65,6 +66,44 @@ func TestLentAndOpenedInOneProcessItIsTheSameStorage(t *testing.T) {
 	waiting(t, foreign, 0, 1)
 }
 
+func TestToAnArchiveAndBack(t *testing.T) {
+	foreign, tensor, storage := tensorOn(t)
+	module := must(tenon.NewModule("Net"))
+	value := must(tenon.NewTensorValue(tensor))
+	if err := module.AddParameter("w", value); err != nil {
+		t.Fatal(err)
+	}
+	value.Close()
+	var plain, kept bytes.Buffer
+	must(tenon.ExportModuleTo(module, &plain, nil))
+	must(tenon.ExportModuleTo(module, &kept, &tenon.ExportOptions{KeepDevice: true, Stream: 2}))
+	if bytes.Contains(plain.Bytes(), []byte("cuda:0")) || !bytes.Contains(kept.Bytes(), []byte("cuda:0")) {
+		t.Error("the device is kept if asked")
+	}
+	module.Close()
+	tensor.Close()
+	storage.Close()
+	waiting(t, foreign, 0, 1)
+	read := func(options *tenon.ImportOptions) (*tenon.Module, error) {
+		return tenon.ImportModuleBytes(kept.Bytes(), options)
+	}
+	for wanted, options := range map[tenon.Device]*tenon.ImportOptions{{Type: 1}: nil, {Type: 2}: {Tensors: tenon.ImportDevice}} {
+		module := must(read(options))
+		member := must(module.Find("w"))
+		tensor := must(member.Value.Tensor())
+		storage := must(tensor.Storage())
+		if found := storage.Device(); found != wanted {
+			t.Errorf("on %v, not %v", found, wanted)
+		}
+		storage.Close()
+		tensor.Close()
+		member.Close()
+		module.Close()
+	}
+	_, err := read(&tenon.ImportOptions{Tensors: tenon.ImportDevice, Device: 7})
+	expect(t, "another device", err, tenon.ErrInvalidArgument)
+}
+
 func TestAMessageIsTakenBackUnopened(t *testing.T) {
 	foreign, tensor, storage := tensorOn(t)
 	handle := must(storage.ShareCUDA(0, &tenon.ShareCUDAOptions{Form: tenon.CUDAFormE}))
@@ -90,9 +129,9 @@ func TestWhatIsRefused(t *testing.T) {
 		_, err = tenon.OpenCUDA(handle, 0, &tenon.OpenCUDAOptions{Device: &device})
 		expect(t, "device", err, tenon.ErrInvalidArgument)
 	}
-	// A segment of pieces, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+	// A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
 	segment := handle
-	segment.Memory = make([]byte, 2+24+100*4)
+	segment.Memory = make([]byte, 2+24+100*64)
 	segment.Memory[0], segment.Memory[1], segment.Memory[2], segment.Memory[11], segment.Memory[18] = 2, 'e', 1, 1, 100
 	_, err = tenon.OpenCUDA(segment, 0, nil)
 	expect(t, "segment", err, tenon.ErrUnsupported)

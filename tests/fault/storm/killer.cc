@@ -67,7 +67,7 @@ pid_t service_thread_of(pid_t pid) {
 
 }  // namespace
 
-Killer::Killer() {
+Killer::Killer(const char* (*name_of_op)(uint32_t)) : name_of_op_(name_of_op) {
   struct sigaction nothing{};
   nothing.sa_handler = [](int) {};  // without SA_RESTART: it ends a wait
   sigaction(SIGALRM, &nothing, nullptr);
@@ -98,7 +98,7 @@ int Killer::kill(pid_t pid, Slot* slot, const KillPlan& plan) {
   ++total_;
   const Way way = as_planned ? plan.way : Way::kWatcher;
   ++by_way_[static_cast<size_t>(way)];
-  if (slot->what() < Op::kCount) ++(way == Way::kSteps ? stepped_in_ : by_op_)[static_cast<size_t>(slot->what())];
+  if (const uint32_t op = slot->op; op < kMostOps) ++(way == Way::kSteps ? stepped_in_ : by_op_)[op];
   return status;
 }
 
@@ -183,10 +183,10 @@ void Killer::print() const {
   for (size_t i = 0; i < by_way_.size(); ++i)
     std::printf(" %llu by %s%s", static_cast<unsigned long long>(by_way_[i]), name_of(static_cast<Way>(i)),
                 i + 1 < by_way_.size() ? "," : "\n");
-  const auto print_ops = [](const char* title, const auto& counts) {
+  const auto print_ops = [this](const char* title, const auto& counts) {
     std::printf("%s", title);
     for (size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] > 0) std::printf(" %llu %s,", static_cast<unsigned long long>(counts[i]), name_of(static_cast<Op>(i)));
+      if (counts[i] > 0) std::printf(" %llu %s,", static_cast<unsigned long long>(counts[i]), name_of_op_(static_cast<uint32_t>(i)));
     }
     std::printf("\n");
   };

@@ -6,14 +6,14 @@
 #include <array>
 #include <cstdint>
 
-#include "fault/storm/board.h"
-#include "fault/storm/plan.h"
+#include "fault/storm/doom.h"
 
 namespace storm {
 
 class Killer {
  public:
-  Killer();
+  // The storm's names of its kinds of calls.
+  explicit Killer(const char* (*name_of_op)(uint32_t));
   // Returns the status with which it ended.
   int kill(pid_t pid, Slot* slot, const KillPlan& plan);
 
@@ -28,10 +28,13 @@ class Killer {
   void walk(pid_t thread, const KillPlan& plan);
   bool advance(int how, pid_t thread, int stop);
 
+  static constexpr size_t kMostOps = 16;
+
+  const char* (*name_of_op_)(uint32_t);
   uint64_t total_ = 0;
   std::array<uint64_t, static_cast<size_t>(Way::kCount)> by_way_{};
-  std::array<uint64_t, static_cast<size_t>(Op::kCount)> by_op_{};
-  std::array<uint64_t, static_cast<size_t>(Op::kCount)> stepped_in_{};
+  std::array<uint64_t, kMostOps> by_op_{};
+  std::array<uint64_t, kMostOps> stepped_in_{};
   uint64_t steps_ = 0;
   int refused_ = 0;
 };

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "fault/storm/starved.h"
-#include "fault/storm/timer.h"
 
 namespace storm {
 
@@ -68,18 +67,6 @@ void Peer::run() {
 }
 
 // ---- calls
-
-void Peer::enter(Op op) {
-  slot_->since_ns.store(now_ns(), std::memory_order_relaxed);
-  slot_->op = static_cast<uint32_t>(op);
-  uint64_t doom = slot_->doom.load();
-  if (doom == 0 || static_cast<Op>(doom >> 8 & 0xff) != op || !slot_->doom.compare_exchange_strong(doom, 0)) return;
-  if (static_cast<Doom>(doom & 0xff) == Doom::kStop) {
-    raise(SIGSTOP);
-  } else {
-    kill_me_after(static_cast<int64_t>(doom >> 32));
-  }
-}
 
 void Peer::die(int status) {
   std::fflush(nullptr);
@@ -147,7 +134,7 @@ void Peer::settle() {
   while (!own_.empty()) release_own(own_.size() - 1);
   let_go_of_all();
   say('L');
-  const Deadline deadline(*board_, 4 * kSoonNs / 5);  // the driver waits a little longer
+  const Deadline deadline(board_->slots, 4 * kSoonNs / 5);  // the driver waits a little longer
   for (bool said = false; !has_order();) {
     for (size_t i = 0; i < links_.size(); ++i) {
       if (links_[i].out) {
@@ -176,7 +163,7 @@ void Peer::end_round() {
   enter(Op::kSettle);
   for (size_t i = 0; i < links_.size(); ++i) drop(i);
   links_.clear();
-  const Deadline deadline(*board_, kSoonNs);
+  const Deadline deadline(board_->slots, kSoonNs);
   std::string left = what_is_left();
   while (!left.empty() && !deadline.is_over()) {
     usleep(500);

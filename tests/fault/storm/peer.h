@@ -11,15 +11,10 @@
 
 #include "fault/kit.h"
 #include "fault/storm/board.h"
+#include "fault/storm/order.h"
 #include "fault/storm/pattern.h"
-#include "fault/storm/wire.h"
 
 namespace storm {
-
-inline constexpr int kFailed = 1;
-inline constexpr int kWrongByte = 2;
-// Until everything that a round left must be gone. A sanitizer makes everything some ten times slower.
-inline constexpr int64_t kSoonNs = (kSanitized ? 8 : 1) * int64_t{1'000'000'000};
 
 // Those that this process has mapped, as lender or borrower.
 std::vector<unsigned char*> lease_pages();
@@ -58,8 +53,8 @@ class Peer {
     leave();
     return outcome;
   }
-  void enter(Op op);
-  void leave() { slot_->op = static_cast<uint32_t>(Op::kNothing); }
+  void enter(Op op) { slot_->enter(static_cast<uint32_t>(op)); }
+  void leave() { slot_->leave(); }
   [[noreturn]] void die(int status);
   // One of these, or the peer ends and says so.
   void expect(const fault::Outcome& outcome, std::initializer_list<tenon_status> allowed, const char* what);

@@ -6,13 +6,10 @@
 #include <numeric>
 #include <vector>
 
-#include "fault/kit.h"
 #include "fault/storm/board.h"
 #include "fault/storm/pattern.h"
 
 namespace storm {
-
-inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
 
 enum class Carrier : uint8_t { kStream, kPacket, kDescriptor };  // a connection over one or the other, or descriptors sent by hand
 
@@ -20,34 +17,6 @@ struct LinkPlan {
   uint32_t from = 0;
   uint32_t to = 0;
   Carrier carrier = Carrier::kStream;
-};
-
-enum class Way : uint8_t {
-  kWatcher,       // SIGKILL by the driver after so many microseconds
-  kTimer,         // a timer of the victim's own, nanoseconds after a call began
-  kSteps,         // single steps from where a call began
-  kServiceSteps,  // single steps of the library's thread
-  kCount
-};
-
-inline const char* name_of(Way way) {
-  static constexpr const char* kNames[] = {"watcher", "timer in a call", "single steps in a call", "single steps of the library's thread"};
-  return kNames[static_cast<size_t>(way)];
-}
-
-struct KillPlan {
-  uint32_t victim = 0;
-  Way way = Way::kWatcher;
-  uint32_t delay_us = 0;  // before it is this one's turn
-  Op op = Op::kRelease;   // kTimer, kSteps
-  uint32_t timer_ns = 0;  // kTimer
-  uint32_t calls = 0;     // kSteps, kServiceSteps: so many starts and ends of system calls
-  uint32_t steps = 0;     // and then so many instructions
-};
-
-struct StopPlan {
-  uint32_t who = 0;
-  uint32_t delay_us = 0;
 };
 
 struct Plan {
@@ -79,7 +48,7 @@ inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
   const Op lender[] = {Op::kSend, Op::kSend, Op::kMake, Op::kRelease};
   const Op borrower[] = {Op::kReceive, Op::kReceive, Op::kRelease, Op::kRelease};
   const bool as_lender = plan.lends(victim) && (!plan.borrows(victim) || random->chance(50));
-  kill.op = (as_lender ? lender : borrower)[random->below(4)];
+  kill.op = static_cast<uint32_t>((as_lender ? lender : borrower)[random->below(4)]);
   // A call is over after some microseconds, but for those that wait.
   kill.timer_ns = static_cast<uint32_t>(random->up_to(kSanitized ? 1 << 20 : 1 << 18));
   kill.calls = random->chance(50) ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 24)) : 0;

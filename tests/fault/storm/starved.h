@@ -5,16 +5,17 @@
 #include <dirent.h>
 
 #include <fstream>
+#include <span>
 #include <string>
 
-#include "fault/storm/board.h"
+#include "fault/storm/doom.h"
 
 namespace storm {
 
 // Of all threads of all that live, since they began.
-inline int64_t starved_ns(const Board& board) {
+inline int64_t starved_ns(std::span<const Slot> slots) {
   int64_t sum = 0;
-  for (const Slot& slot : board.slots) {
+  for (const Slot& slot : slots) {
     const std::string folder = "/proc/" + std::to_string(slot.pid.load()) + "/task/";
     DIR* const threads = opendir(folder.c_str());
     if (threads == nullptr) continue;
@@ -32,14 +33,14 @@ inline int64_t starved_ns(const Board& board) {
 // A time limit that stands still while they do not run.
 class Deadline {
  public:
-  Deadline(const Board& board, int64_t limit_ns) : board_(&board), starved_(starved_ns(board)), at_(now_ns() + limit_ns) {}
+  Deadline(std::span<const Slot> slots, int64_t limit_ns) : slots_(slots), starved_(starved_ns(slots)), at_(now_ns() + limit_ns) {}
   bool is_over() const {
     const int64_t late = now_ns() - at_;
-    return late > 0 && late > starved_ns(*board_) - starved_;
+    return late > 0 && late > starved_ns(slots_) - starved_;
   }
 
  private:
-  const Board* board_;
+  std::span<const Slot> slots_;
   int64_t starved_;
   int64_t at_;
 };

@@ -1,4 +1,4 @@
-// Packets with fds: orders to the peers of the storm with the sockets of a round, and descriptors from peer to peer.
+// Packets with fds: orders to the peers of a storm with the sockets of a round, and what peers send each other by hand.
 #pragma once
 
 #include <sys/socket.h>
@@ -9,22 +9,9 @@
 #include <cstring>
 #include <vector>
 
-#include "fault/storm/plan.h"
-
 namespace storm {
 
 inline constexpr size_t kMostFds = 32;
-inline constexpr size_t kMostLinks = 16;  // of one peer
-static_assert(kMostLinks <= kMostFds);
-
-struct Order {
-  char what = 0;  // R: a round; S: settle; T: let go of the connections too, and say what is left; Q: end
-  bool hostile = false;
-  uint32_t n_links = 0;
-  uint64_t seed = 0;
-  std::array<bool, kMostLinks> out{};
-  std::array<Carrier, kMostLinks> carriers{};
-};
 
 inline bool put(int socket, const void* data, size_t nbytes, const int* fds, size_t n_fds) {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostFds)> control{};

@@ -161,6 +161,36 @@ TEST_F(WaitTest, HugeTimeoutsDoNotOverflow) {
   }
 }
 
+TEST_F(WaitTest, APauseEndsAsAWaitDoes) {
+  auto made = Cancel::create();
+  ASSERT_TRUE(made.is_ok());
+  Cancel* const cancel = made.value().get();
+  Waiter never(Wait{0, nullptr, true});
+  EXPECT_EQ(never.pause(1'000'000'000, "the thing").code(), Code::kWouldBlock);
+  Waiter bounded(Wait{5'000'000, cancel, false});
+  const int64_t start = now_ns();
+  EXPECT_TRUE(bounded.pause(1, "the thing").is_ok());
+  // No longer than the time that is left, after which there is one more look.
+  EXPECT_TRUE(bounded.pause(int64_t{3600} * 1'000'000'000, "the thing").is_ok());
+  const Status over = bounded.pause(1, "the thing");
+  EXPECT_EQ(over.code(), Code::kTimeout);
+  EXPECT_NE(over.message().find("the thing"), std::string::npos) << over.message();
+  EXPECT_GE(now_ns() - start, 5'000'000);
+  EXPECT_TRUE(Waiter(Wait{-1, cancel, true}).pause(1'000'000, "the thing").is_ok());
+  std::thread other([&] { cancel->trigger(); });
+  EXPECT_EQ(Waiter(Wait{-1, cancel, false}).pause(int64_t{3600} * 1'000'000'000, "the thing").code(), Code::kCancelled);
+  other.join();
+  EXPECT_EQ(never.pause(1, "the thing").code(), Code::kWouldBlock);
+  EXPECT_EQ(Waiter(Wait{0, cancel, false}).pause(1, "the thing").code(), Code::kCancelled);
+}
+
+TEST_F(WaitTest, ASignalEndsAPauseButOnlyAnInterruptibleWait) {
+  const SignalStorm storm(1'000'000);
+  const int64_t hour = int64_t{3600} * 1'000'000'000;
+  EXPECT_EQ(Waiter(Wait{-1, nullptr, true}).pause(hour, "the thing").code(), Code::kInterrupted);
+  EXPECT_TRUE(Waiter(Wait{-1, nullptr, false}).pause(hour, "the thing").is_ok());
+}
+
 TEST_F(WaitTest, OnlyAPlainEndlessWaitIsUnbounded) {
   auto made = Cancel::create();
   ASSERT_TRUE(made.is_ok());

@@ -22,13 +22,13 @@ void put(Bytes* to, const void* from, size_t nbytes) {
 }
 
 // As PyTorch dumps it: the header with its gap, then the entries.
-Bytes segment(const std::string& prefix, int32_t pid, uint64_t count, const Bytes& entries, uint64_t segment_nbytes = uint64_t{1} << 30) {
+Bytes segment(const std::string& prefix, int32_t pid, uint64_t count, const Bytes& entries, uint64_t page_nbytes = uint64_t{2} << 20) {
   Bytes bytes;
   const uint32_t gap = 0xdeadbeef;
   put(&bytes, prefix.data(), prefix.size());
   put(&bytes, &pid, sizeof pid);
   put(&bytes, &gap, sizeof gap);
-  put(&bytes, &segment_nbytes, sizeof segment_nbytes);
+  put(&bytes, &page_nbytes, sizeof page_nbytes);
   put(&bytes, &count, sizeof count);
   bytes.insert(bytes.end(), entries.begin(), entries.end());
   return bytes;
@@ -84,7 +84,7 @@ TEST(CudaMemoryHandle, SegmentsAreReadWhereTheirLayoutIsKnown) {
     ASSERT_TRUE(read.is_ok()) << read.status().message();
     EXPECT_EQ(read.value().type, CudaMemoryHandle::Type::kSegment);
     EXPECT_EQ(read.value().pid, 4711);
-    EXPECT_EQ(read.value().segment_nbytes, uint64_t{1} << 30);
+    EXPECT_EQ(read.value().page_nbytes, uint64_t{2} << 20);
     EXPECT_EQ(read.value().fds, fds);
   }
 }
@@ -131,7 +131,7 @@ TEST(CudaMemoryHandle, SegmentsThatCannotBeAreRefused) {
   EXPECT_EQ(refusal_of(segment("\1e", 5, 2, one)), Code::kCorrupt);
   EXPECT_EQ(refusal_of(segment("\1e", 5, 1, entries_of({3, 4}))), Code::kCorrupt);
   EXPECT_EQ(refusal_of(segment("\1e", 5, 1, entries_of({-1}))), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", 5, 3, entries_of({1, 2, 3}), 2)), Code::kCorrupt);
+  EXPECT_EQ(refusal_of(segment("\1e", 5, 3, entries_of({1, 2, 3}), uint64_t{1} << 63)), Code::kCorrupt);
   // Whose products wrap: 2^62 * 4, 2^58 * 64.
   for (const uint64_t count : {uint64_t{1} << 62, (uint64_t{1} << 62) + 1, uint64_t{1} << 58, UINT64_MAX}) {
     EXPECT_EQ(refusal_of(segment("\2e", 5, count, one, UINT64_MAX)), Code::kCorrupt);

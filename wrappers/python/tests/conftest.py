@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import tenon
@@ -106,3 +107,12 @@ def unwatched() -> Iterator[str]:
     left = settled(path)
     shutil.rmtree(path)
     assert left == []
+
+
+@pytest.fixture
+def driver() -> Path:
+    """The folder of the CUDA driver that tests/fake_cuda plays."""
+    folder = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
+    if not (folder / "libcuda.so.1").exists():
+        pytest.skip("tests/fake_cuda was not built")
+    return folder

@@ -10,6 +10,7 @@ import gc
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from typing import Any
 
@@ -19,7 +20,7 @@ cuda = ctypes.CDLL("libcuda.so.1")
 ON_THE_FAKE = hasattr(cuda, "fake_cuda_live")
 if ON_THE_FAKE:
     cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = cuda.fake_cuda_calls.restype = ctypes.c_uint64
-ALLOCATION, IPC_OPEN, EVENT_IMPORT = 2, 3, 12
+ALLOCATION, IPC_OPEN, EVENT, EVENT_IMPORT = 2, 3, 11, 12
 
 
 def check(result: int) -> None:
@@ -38,6 +39,24 @@ def new_stream() -> int:
     check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
     assert stream.value
     return stream.value
+
+
+HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Gate:
+    """Work of a stream that ends when it is told to, so that nothing depends on how long anything takes."""
+
+    def __init__(self, stream: int) -> None:
+        self._opened = threading.Event()
+        self._stay = HostFunction(self._wait)
+        check(cuda.cuLaunchHostFunc(ctypes.c_void_p(stream), self._stay, None))
+
+    def _wait(self, _: object) -> None:
+        self._opened.wait()
+
+    def open(self) -> None:
+        self._opened.set()
 
 
 def take_time(stream: int = 0, us: int = 200_000) -> None:

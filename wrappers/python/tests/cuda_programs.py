@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import os
 import pickle
 import re
@@ -18,7 +19,23 @@ from typing import Any
 import numpy as np
 import pytest
 import tenon
-from cuda_kit import DATA, Array, Receiver, check, collected, cuda, give, new_stream, nothing_left, over, read, take, take_time, use_device
+from cuda_kit import (
+    ALLOCATION,
+    DATA,
+    Array,
+    Receiver,
+    check,
+    collected,
+    cuda,
+    give,
+    new_stream,
+    nothing_left,
+    over,
+    read,
+    take,
+    take_time,
+    use_device,
+)
 
 # ---- receivers
 
@@ -347,6 +364,38 @@ def recorded() -> None:
         tensor.close()
         assert not array.freed and tenon.cuda_collect() == 1
         assert collected() and array.freed == 1
+    nothing_left()
+
+
+def archives() -> None:
+    """A module's tensors go to a file and come back, to the host or to the device."""
+    use_device()
+    source = "def forward(self, x: Tensor) -> Tensor:\n  return x + self.w\n"
+    host = tenon.Module("Net")
+    host.add_parameter("w", tenon.from_dlpack(np.arange(1000, dtype=np.float32)))
+    host.define(source)
+    wanted = io.BytesIO()
+    tenon.export_module(host, wanted)
+    for stream in (None, new_stream()):
+        there = tenon.import_module(wanted, tensors="device", device=0)
+        assert cuda.fake_cuda_live(ALLOCATION, 0) == 1
+        assert there["w"].device == "cuda:0" and read(there["w"]) == np.arange(1000, dtype=np.float32).tobytes()
+        again, kept = io.BytesIO(), io.BytesIO()
+        tenon.export_module(there, again, stream=stream)
+        assert again.getvalue() == wanted.getvalue()
+        tenon.export_module(there, kept, keep_device=True)
+        assert b"cuda:0" in kept.getvalue()
+        del there
+        gc.collect()
+        assert cuda.fake_cuda_live(ALLOCATION, 0) == 0
+    back = tenon.import_module(kept)
+    assert back["w"].device == "cpu" and any("CUDA" in line for line in back.warnings)
+    with pytest.raises(tenon.InvalidArgument, match="device 7"):
+        tenon.import_module(kept, tensors="device", device=7)
+    with pytest.raises(tenon.InvalidArgument):
+        tenon.import_module(kept, device=7)
+    with pytest.raises(TypeError, match="stream"):
+        tenon.export_module(host, io.BytesIO(), stream="0")  # type: ignore[arg-type]
     nothing_left()
 
 

@@ -35,14 +35,6 @@ def test_one_answer() -> None:
         tenon.require_cuda()
 
 
-@pytest.fixture
-def driver() -> Path:
-    folder = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
-    if not (folder / "libcuda.so.1").exists():
-        pytest.skip("tests/fake_cuda was not built")
-    return folder
-
-
 def run(driver: Path, **more: str) -> list[str]:
     environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), **more}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
@@ -78,7 +70,7 @@ def test_a_tensor_on_the_cpu_has_nothing_of_cuda() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["lends", "waits", "items", "empties", "refuses_the_host", "interface", "streams", "recorded", "errors"]
+    "program", ["lends", "waits", "items", "empties", "refuses_the_host", "interface", "streams", "recorded", "archives", "errors"]
 )
 def test_on_a_device(driver: Path, tmp_path: Path, program: str) -> None:
     run(driver, FAKE_CUDA_WORLD=str(tmp_path / "probe"))

@@ -26,6 +26,7 @@ from tenon.by_filename import (
     sweep,
 )
 from tenon.connection import Connection, Peer, pair
+from tenon.cuda_event import CudaEvent
 from tenon.descriptor import Descriptor, open_descriptor
 from tenon.dlpack import from_dlpack
 from tenon.error import (
@@ -65,6 +66,7 @@ __all__ = [
     "Cancelled",
     "Connection",
     "Corrupt",
+    "CudaEvent",
     "CudaHandle",
     "Descriptor",
     "Device",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     Mode = Literal["shared", "lender_writes", "frozen"]
     Access = Literal["auto", "read_only", "writable"]
     CudaForm = Literal["A", "B", "C", "D", "E"]
-    CudaTransport = Literal["auto", "none", "ipc"]
+    CudaTransport = Literal["auto", "none", "ipc", "fd", "fabric", "pool"]
 
 MODES: dict[str, int] = {
     "shared": lib.TENON_MODE_SHARED,
@@ -28,7 +28,11 @@ ACCESSES: dict[str, int] = {
 ACCESS_NAMES = {number: name for name, number in ACCESSES.items()}
 
 CUDA_FORMS: dict[str, int] = {letter: getattr(lib, f"TENON_CUDA_FORM_{letter}") for letter in "ABCDE"}
-CUDA_TRANSPORT_NAMES: dict[int, str] = {lib.TENON_CUDA_NO_MEMORY: "none", lib.TENON_CUDA_IPC: "ipc"}
+CUDA_TRANSPORTS: dict[str, int] = {
+    "auto": lib.TENON_CUDA_NO_MEMORY,
+    **{name: getattr(lib, f"TENON_CUDA_{name.upper()}") for name in ("ipc", "fd", "fabric", "pool")},
+}
+CUDA_TRANSPORT_NAMES = {number: name for name, number in CUDA_TRANSPORTS.items()} | {lib.TENON_CUDA_NO_MEMORY: "none"}
 
 # As DLPack counts device types.
 CPU = 1

@@ -11,25 +11,27 @@ from tenon._frozen import Frozen
 from tenon._native import ffi, lib
 from tenon._options import MODES, number_of, unsigned
 from tenon._text import encoded
+from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import InvalidArgument, TenonError, call, make
 from tenon.module import Module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Literal, Protocol
+    from typing import Any, Literal, Protocol, SupportsIndex
 
     from typing_extensions import Buffer
 
     from tenon._options import Mode
     from tenon.arena import Arena
+    from tenon.by_cuda import Stream
     from tenon.by_fd import HasFileno
 
     Files = Mapping[str, Buffer | str]
     Hook = Callable[[Module], Files | None]
     Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
     Durability = Literal["none", "file", "file_and_directory"]
-    Tensors = Literal["map", "map_private", "fill"]
+    Tensors = Literal["map", "map_private", "fill", "device"]
     Check = Literal["structure", "fill", "all"]
 
     class Writable(Protocol):
@@ -48,6 +50,7 @@ _TENSORS: dict[str, int] = {
     "map": lib.TENON_IMPORT_MAP,
     "map_private": lib.TENON_IMPORT_MAP_PRIVATE,
     "fill": lib.TENON_IMPORT_FILL,
+    "device": lib.TENON_IMPORT_DEVICE,
 }
 _CHECKS: dict[str, int] = {
     "structure": lib.TENON_IMPORT_CHECK_STRUCTURE,
@@ -213,6 +216,8 @@ def export_module(
     durability: Durability = "none",
     archive_name: str | None = None,
     check: bool = True,
+    keep_device: bool = False,
+    stream: Stream = None,
 ) -> ExportReport:
     """Write a module as an archive. Tensors go to the file from where they are.
 
@@ -223,13 +228,15 @@ def export_module(
     them; those whose names are there already are left out. durability: of a path, whether the file, and the directory that names it, are
     on the disk when this returns. archive_name: the folder inside; None: the file's name without its extension, else "archive".
     file_version: 0: that of the code; 1 to 10 is refused if some code means something else there. check: False: write code as it is, see
-    Module.check.
+    Module.check. keep_device: tensors on a CUDA device are written as that device's, and a load without it fails; else as the CPU's.
+    stream: in which these tensors were written, see tenon.by_cuda: what was given to it is done before they are read.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
     options.durability = number_of(_DURABILITIES, durability, "durability")
     options.file_version = file_version
-    options.flags = 0 if check else lib.TENON_EXPORT_UNCHECKED
+    options.flags = (0 if check else lib.TENON_EXPORT_UNCHECKED) | (lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0)
+    options.stream = stream_pointer(stream)
     keep: list[Any] = []
     if archive_name is not None:
         keep.append(ffi.new("char[]", encoded(archive_name, "the archive's name")))
@@ -287,6 +294,7 @@ def import_module(
     check: Check = "structure",
     arena: Arena | None = None,
     mode: Mode = "shared",
+    device: SupportsIndex = 0,
     max_inflated_nbytes: int = 0,
     max_records: int = 0,
     max_depth: int = 0,
@@ -295,8 +303,9 @@ def import_module(
 
     file: a path, an fd or a file, whatever its position; bytes or another buffer, io.BytesIO; or whatever has read, from where it stands.
     tensors: "map": read-only views of the file or buffer, where that cannot be, copies; "map_private": writable views, and what is written
-    stays in this process; "fill": copies in storages of their own, in an arena if one is given, else of that mode. A file or buffer must
-    not be changed as long as views of it are used; replacing a file by rename is harmless.
+    stays in this process; "fill": copies in storages of their own, in an arena if one is given, else of that mode; "device": copies in
+    memory of the CUDA device of that number. A file or buffer must not be changed as long as views of it are used; replacing a file by
+    rename is harmless.
     check: "structure": headers, bounds, overlaps, references, and the checksums of all but tensors; "fill": and that of each tensor that is
     copied; "all": and of every record. max_inflated_nbytes: of all compressed records together; 0: 1 GiB. max_records: 0: 1,000,000.
     max_depth: of values in values, up to 1,000; 0: 512.
@@ -309,6 +318,7 @@ def import_module(
     if owner is not None:
         options.arena = owner
     options.mode = number_of(MODES, mode, "mode")
+    options.device = ordinal(device)
     options.max_inflated_nbytes = unsigned(max_inflated_nbytes, "max_inflated_nbytes")
     options.max_records = unsigned(max_records, "max_records")
     options.max_depth = unsigned(max_depth, "max_depth")

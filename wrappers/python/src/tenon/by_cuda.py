@@ -1,9 +1,10 @@
 """Lending and opening memory of CUDA devices, as PyTorch does it; and whether this process can use CUDA.
 
-A handle is for one receiver, who opens it once. It leads to the whole allocation in which the storage lies, so its receiver can read and
-write all of that; and it cannot be lent on. The memory's owner gets it back when neither the storage, nor a stream that used it, nor a
-handle's receiver keeps it. Nobody is told of the last two: every share, open and last release looks, and so does cuda_collect. A receiver
-that is killed, and a handle that nobody opens, keep the memory until this process ends.
+A handle is for one receiver, who opens it once. It leads to the whole allocation in which the storage lies, or to all of the pieces that
+are mapped there, and its receiver can read and write all of that. What came by an IPC handle cannot be lent on. The memory's owner gets it
+back when neither the storage, nor a stream that used it, nor a handle's receiver keeps it. Nobody is told of the last two: every share, open
+and last release looks, and so does cuda_collect. A receiver that is killed, and a handle that nobody opens, keep the memory until this
+process ends.
 
 A stream is a CUstream or cudaStream_t as an int, an object that has one as cuda_stream (PyTorch), as ptr (CuPy) or by __cuda_stream__, or
 None, which is the default stream.
@@ -15,12 +16,13 @@ import os
 
 from tenon._frozen import Frozen
 from tenon._native import ffi, lib
-from tenon._options import CUDA_FORMS, CUDA_TRANSPORT_NAMES, number_of, unsigned
+from tenon._options import CUDA_FORMS, CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS, number_of, unsigned
 from tenon.error import InvalidArgument, Unsupported, call, make
 from tenon.storage import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Protocol, Self, SupportsIndex
 
     from tenon._options import CudaForm, CudaTransport
@@ -39,8 +41,9 @@ if TYPE_CHECKING:
     Stream = SupportsIndex | HasCudaStream | IsTorchStream | IsCupyStream | None
     TorchTuple = tuple[int, bytes | None, int, int, bytes | None, int, bytes | None, bool | None]
 
-_COUNTER_ROOM = ffi.sizeof(ffi.typeof("tenon_cuda_handle").fields[-1][1].type)
-_EVENT_NBYTES = ffi.sizeof(ffi.typeof("tenon_cuda_handle").fields[-2][1].type)
+_FIELDS = dict(ffi.typeof("tenon_cuda_handle").fields)
+_COUNTER_ROOM = ffi.sizeof(_FIELDS["counter"].type)
+EVENT_NBYTES = ffi.sizeof(_FIELDS["event"].type)
 _UUID_NBYTES = 16
 
 # The default stream as DLPack has it; it is no pointer.
@@ -79,7 +82,7 @@ def _stream_number(stream: Any) -> int:
     return unsigned(stream, "stream")
 
 
-def _stream(stream: Stream) -> Any:
+def stream_pointer(stream: Stream) -> Any:
     return ffi.cast("void *", _stream_number(stream))
 
 
@@ -102,13 +105,13 @@ def consumer_stream(stream: Any) -> int:
     return 0 if number == _LEGACY else number
 
 
-def _bytes_of(data: Any, what: str) -> bytes:
+def bytes_of(data: Any, what: str) -> bytes:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{what} is bytes, not {type(data).__name__}")
     return bytes(data)
 
 
-def _exactly(data: bytes, nbytes: int, what: str, field: str) -> bytes:
+def exactly(data: bytes, nbytes: int, what: str, field: str) -> bytes:
     if len(data) != nbytes:
         raise make(InvalidArgument, f"{what} has {len(data)} bytes and not {nbytes}", field=field)
     return data
@@ -131,14 +134,17 @@ def _counter_text(counter: str) -> bytes:
 class CudaHandle(Frozen):
     """How to reach a storage on a CUDA device. A value: it can be pickled, printed and sent by any means, but opened once only.
 
-    transport: how the memory is reached: "ipc", "none" for an empty storage or, for an opener, "auto": what memory says. device:
+    transport: how the memory is reached: "ipc", "fd", "fabric", "pool", "none" for an empty storage or, for an opener, "auto": what memory
+    says. device:
     its number at the sender. uuid: the device's 16 bytes, which win over it; None: not known. offset and nbytes: where the storage is
     behind that handle, in bytes. counter: the name of the file in which the receiver says that he has let go, and slot: where there.
     memory: the memory handle. event: the event's handle, and event_required: whether the bytes are good only once that event has passed.
-    An empty storage has no counter, memory nor event.
+    An empty storage has no counter, memory nor event. fds: of "fd" and "pool", the fds without which the handle leads nowhere. They are the
+    library's, open as long as the storage is, and travel over a socket (socket.send_fds); the receiver opens handle.with_fds(received).
     """
 
-    __slots__ = ("transport", "device", "uuid", "nbytes", "offset", "counter", "slot", "memory", "event", "event_required")  # noqa: RUF023 (the order of __init__)
+    # In the order of __init__.
+    __slots__ = ("transport", "device", "uuid", "nbytes", "offset", "counter", "slot", "memory", "event", "event_required", "fds")  # noqa: RUF023
 
     transport: CudaTransport
     device: int
@@ -150,6 +156,7 @@ class CudaHandle(Frozen):
     memory: bytes
     event: bytes
     event_required: bool
+    fds: tuple[int, ...]
 
     def __init__(
         self,
@@ -163,6 +170,7 @@ class CudaHandle(Frozen):
         memory: bytes,
         event: bytes,
         event_required: bool,
+        fds: tuple[int, ...] = (),
     ) -> None:
         self._set(
             transport=transport,
@@ -175,16 +183,26 @@ class CudaHandle(Frozen):
             memory=memory,
             event=event,
             event_required=event_required,
+            fds=tuple(fds),
         )
+
+    def with_fds(self, fds: Iterable[int]) -> Self:
+        """The same with these fds, in the order of the sender's. They stay the caller's, who closes them once the handle is open."""
+        others: Any = [getattr(self, name) for name in self.__slots__[:-1]]
+        return type(self)(*others, fds=tuple(fds))
 
     def torch_tuple(self) -> TorchTuple:
         """(device, memory, nbytes, offset, counter, slot, event, event_required), as PyTorch's _new_shared_cuda takes it.
 
         The uuid is not in it: both processes must number their devices alike.
         """
+        if self.transport not in ("ipc", "none", "auto"):
+            raise make(
+                Unsupported, f"PyTorch opens memory by IPC handles alone, and this is reached by {self.transport!r}", field="transport"
+            )
         if not self.memory:
             return self.device, None, self.nbytes, self.offset, None, self.slot, None, None
-        event = _exactly(self.event, _EVENT_NBYTES, "the event's handle", "event")
+        event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
         return self.device, self.memory, self.nbytes, self.offset, os.fsencode(self.counter), self.slot, event, bool(self.event_required)
 
     @classmethod
@@ -199,7 +217,7 @@ class CudaHandle(Frozen):
             if isinstance(number, bool) or not hasattr(number, "__index__"):
                 raise TypeError(f"{what} is an int, not {type(number).__name__}")
         if uuid is not None:
-            uuid = _exactly(_bytes_of(uuid, "uuid"), _UUID_NBYTES, "the device's uuid", "uuid")
+            uuid = exactly(bytes_of(uuid, "uuid"), _UUID_NBYTES, "the device's uuid", "uuid")
         numbers = int(device), uuid, unsigned(nbytes, "nbytes"), unsigned(offset, "offset")
         if memory is None:
             if counter is not None or event is not None or event_required:
@@ -207,17 +225,17 @@ class CudaHandle(Frozen):
             return cls("none", *numbers, "", unsigned(slot, "slot"), b"", b"", False)
         if not isinstance(event_required, bool):
             raise TypeError(f"event_required is a bool, not {type(event_required).__name__}")
-        handle = _exactly(_bytes_of(event, "event"), _EVENT_NBYTES, "the event's handle", "event")
-        name = os.fsdecode(_bytes_of(counter, "counter"))
-        return cls("auto", *numbers, name, unsigned(slot, "slot"), _bytes_of(memory, "memory"), handle, event_required)
+        handle = exactly(bytes_of(event, "event"), EVENT_NBYTES, "the event's handle", "event")
+        name = os.fsdecode(bytes_of(counter, "counter"))
+        return cls("auto", *numbers, name, unsigned(slot, "slot"), bytes_of(memory, "memory"), handle, event_required)
 
-    def _cdata(self, memory: Any) -> Any:
-        """memory: a buffer of self.memory, which has to outlive the result."""
+    def _cdata(self, memory: Any, fds: Any) -> Any:
+        """memory and fds: C's of self.memory and self.fds, which have to outlive the result."""
         handle = ffi.new("tenon_cuda_handle *")
         handle.struct_size = ffi.sizeof("tenon_cuda_handle")
-        handle.device = _ordinal(self.device)
+        handle.device = ordinal(self.device)
         if self.uuid is not None:
-            handle.uuid = _exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
+            handle.uuid = exactly(self.uuid, _UUID_NBYTES, "the device's uuid", "uuid")
         handle.nbytes = unsigned(self.nbytes, "nbytes")
         handle.offset = unsigned(self.offset, "offset")
         handle.slot = unsigned(self.slot, "slot")
@@ -226,15 +244,18 @@ class CudaHandle(Frozen):
             handle.memory_nbytes = len(self.memory)
             handle.long_memory = memory
         if self.event:
-            handle.event = _exactly(self.event, _EVENT_NBYTES, "the event's handle", "event")
+            handle.event = exactly(self.event, EVENT_NBYTES, "the event's handle", "event")
         handle.counter = _counter_text(self.counter)
+        if self.fds:
+            handle.fds = fds
+            handle.n_fds = len(self.fds)
         return handle
 
 
-def _ordinal(number: SupportsIndex) -> int:
+def ordinal(number: SupportsIndex) -> int:
     value = number.__index__()
     if not -(1 << 31) <= value < 1 << 31:
-        raise ValueError(f"{value} is no device")
+        raise ValueError(f"{value} is no number of a device or an fd")
     return value
 
 
@@ -244,18 +265,21 @@ def _options() -> Any:
     return options
 
 
-def share_cuda(storage: Storage, *, stream: Stream = None, form: CudaForm = "A", let_write: bool = False) -> CudaHandle:
+def share_cuda(
+    storage: Storage, *, stream: Stream = None, transport: CudaTransport = "auto", form: CudaForm = "A", let_write: bool = False
+) -> CudaHandle:
     """See Storage.share_cuda."""
     options = _options()
     options.flags = lib.TENON_CUDA_LET_WRITE if let_write else 0
+    options.transport = number_of(CUDA_TRANSPORTS, transport, "transport")
     options.form = number_of(CUDA_FORMS, form, "form")
     out = ffi.new("tenon_cuda_handle *")
     out.struct_size = ffi.sizeof("tenon_cuda_handle")
-    call(lib.tenon_share_cuda, storage._own(), _stream(stream), options, out)
-    transport: Any = CUDA_TRANSPORT_NAMES[out.transport]
+    call(lib.tenon_share_cuda, storage._own(), stream_pointer(stream), options, out)
+    taken: Any = CUDA_TRANSPORT_NAMES[out.transport]
     uuid = bytes(ffi.buffer(out.uuid))
     return CudaHandle(
-        transport,
+        taken,
         int(out.device),
         uuid if any(uuid) else None,
         int(out.nbytes),
@@ -265,24 +289,34 @@ def share_cuda(storage: Storage, *, stream: Stream = None, form: CudaForm = "A",
         bytes(ffi.buffer(out.memory, out.memory_nbytes)),
         bytes(ffi.buffer(out.event)) if out.memory_nbytes else b"",
         bool(out.event_required),
+        tuple(out.fds[i] for i in range(out.n_fds)),
     )
 
 
-def open_cuda(handle: CudaHandle, *, stream: Stream = None, device: int | None = None) -> Storage:
+def open_cuda(
+    handle: CudaHandle, *, stream: Stream = None, device: int | None = None, read_only: bool = False, keep_open: bool = False
+) -> Storage:
     """Open device memory that Tenon or PyTorch lends.
 
     What this process already holds comes back as the same storage. What is given to stream from now on waits for the sender's work, on the
     device; the storage counts as used in that stream, and whoever uses it in another one orders the two, and names it by
-    Storage.record_stream. device: this process's number of the device, whatever the handle says. The memory goes back to the sender after
-    the last reference to the storage, once the streams have passed.
+    Storage.record_stream. device: this process's number of the device, whatever the handle says. read_only: the device refuses this
+    process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver opened stays so when its last storage has
+    gone, for the next handle of the same memory, until cuda_collect; for senders that do not free meanwhile what they lent. The memory goes
+    back to the sender after the last reference to the storage, once the streams have passed.
     """
     options = _options()
     if device is not None:
         options.flags = lib.TENON_CUDA_ON_DEVICE
-        options.device = _ordinal(device)
+        options.device = ordinal(device)
+    if read_only:
+        options.flags |= lib.TENON_CUDA_READ_ONLY
+    if keep_open:
+        options.flags |= lib.TENON_CUDA_KEEP_OPEN
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
+    fds = ffi.new("int32_t[]", [ordinal(fd) for fd in handle.fds])
     out = ffi.new("tenon_storage **")
-    call(lib.tenon_open_cuda, handle._cdata(memory), _stream(stream), options, out)
+    call(lib.tenon_open_cuda, handle._cdata(memory, fds), stream_pointer(stream), options, out)
     return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
 
 
@@ -294,9 +328,9 @@ def release_cuda_counter(counter: str, slot: int) -> None:
 
 def record_stream(storage: Storage, stream: Stream = None) -> None:
     """See Storage.record_stream."""
-    call(lib.tenon_storage_record_stream, storage._own(), _stream(stream))
+    call(lib.tenon_storage_record_stream, storage._own(), stream_pointer(stream))
 
 
 def cuda_collect() -> int:
-    """Give device memory back that nobody uses any more. Returns how many storages' memory waits on."""
+    """Give device memory back that nobody uses any more, and close what was only kept open. Returns how many storages' memory waits on."""
     return int(lib.tenon_cuda_collect())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from tenon._options import Access, CudaForm, Mode
+    from tenon._options import Access, CudaForm, CudaTransport, Mode
     from tenon.arena import Arena
     from tenon.by_cuda import CudaHandle, Stream
     from tenon.by_fd import FdHandle
@@ -208,16 +208,20 @@ class Storage(Closing, StorageBase):
             self, access, filename=filename, torch=torch, in_flight=in_flight, manager=manager, timeout=timeout, cancel=cancel
         )
 
-    def share_cuda(self, *, stream: Stream = None, form: CudaForm = "A", let_write: bool = False) -> CudaHandle:
+    def share_cuda(
+        self, *, stream: Stream = None, transport: CudaTransport = "auto", form: CudaForm = "A", let_write: bool = False
+    ) -> CudaHandle:
         """Lend a storage on a CUDA device to one receiver, who opens the handle once. No byte is copied.
 
-        What was given to stream until now is done before the receiver's work begins. form: the bytes of the memory handle, by the versions
-        of PyTorch that write them: "A" up to 2.4, which the later ones read too, "B" some builds of 2024, "C" 2.6, "D" 2.8, "E" 2.13. The
-        receiver can write the memory: a read-only storage is lent with let_write alone.
+        What was given to stream until now is done before the receiver's work begins. transport: "ipc", PyTorch's way; "fd" and "pool",
+        whose handle has fds that go with it, and "fabric", for memory that is not cudaMalloc's; "auto" takes the first by which the memory
+        can travel. form: the bytes of an IPC handle, by the versions of PyTorch that write them: "A" up to 2.4, which the later ones read
+        too, "B" some builds of 2024, "C" 2.6, "D" 2.8, "E" 2.13. The receiver can write the memory: a read-only storage is lent with
+        let_write alone.
         """
         from tenon.by_cuda import share_cuda
 
-        return share_cuda(self, stream=stream, form=form, let_write=let_write)
+        return share_cuda(self, stream=stream, transport=transport, form=form, let_write=let_write)
 
     def record_stream(self, stream: Stream = None) -> None:
         """Say that work in that CUDA stream uses the bytes: what was given to it until the storage's last release comes before the memory

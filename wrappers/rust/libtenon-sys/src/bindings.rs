@@ -670,7 +670,7 @@ pub struct tenon_value_tensor_spec {
     pub storage_offset: u64,
     ///how many these are; 0 on input: all of `storage`, on meta as many as are needed
     pub storage_numel: u64,
-    ///borrowed: "cpu" or "meta"; NULL on input: cpu
+    ///borrowed: "cpu", "cuda:0" or "meta"; NULL on input: where `storage` is
     pub device: *const ::core::ffi::c_char,
     ///quantised per tensor
     pub scale: f64,
@@ -881,6 +881,8 @@ pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_19 = 2;
 pub type _bindgen_ty_19 = ::core::ffi::c_uint;
 ///code is written as it is, without the check of tenon_module_check
 pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_20 = 1;
+///tensors on a CUDA device are written as its own ("cuda:0": others cannot load it); else as the CPU's
+pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_20 = 2;
 pub type _bindgen_ty_20 = ::core::ffi::c_uint;
 ///read-only views of the file; where that cannot be, copies
 pub const TENON_IMPORT_MAP: _bindgen_ty_21 = 0;
@@ -888,6 +890,8 @@ pub const TENON_IMPORT_MAP: _bindgen_ty_21 = 0;
 pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_21 = 1;
 ///copies in storages of their own, in an arena if one is given
 pub const TENON_IMPORT_FILL: _bindgen_ty_21 = 2;
+///copies in memory of a CUDA device: one allocation, which goes with the last tensor in it
+pub const TENON_IMPORT_DEVICE: _bindgen_ty_21 = 3;
 ///Where an import's tensors are.
 pub type _bindgen_ty_21 = ::core::ffi::c_uint;
 ///directory, headers, bounds, overlaps, references; checksums of pickles and code
@@ -939,12 +943,14 @@ pub struct tenon_export_options {
     pub durability: i32,
     ///TENON_EXPORT_*
     pub flags: u32,
+    ///borrowed: in which tensors on a CUDA device were written; NULL: the default stream
+    pub stream: *mut ::core::ffi::c_void,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_export_options",
-    ][::core::mem::size_of::<tenon_export_options>() - 64usize];
+    ][::core::mem::size_of::<tenon_export_options>() - 72usize];
     [
         "Alignment of tenon_export_options",
     ][::core::mem::align_of::<tenon_export_options>() - 8usize];
@@ -975,6 +981,9 @@ const _: () = {
     [
         "Offset of field: tenon_export_options::flags",
     ][::core::mem::offset_of!(tenon_export_options, flags) - 56usize];
+    [
+        "Offset of field: tenon_export_options::stream",
+    ][::core::mem::offset_of!(tenon_export_options, stream) - 64usize];
 };
 ///What was written.
 #[repr(C)]
@@ -1034,8 +1043,8 @@ pub struct tenon_import_options {
     pub arena: *mut tenon_arena,
     ///likewise, without an arena
     pub mode: tenon_mode,
-    ///0
-    pub reserved: u32,
+    ///of TENON_IMPORT_DEVICE: ordinal in this process's numbering; else 0
+    pub device: i32,
     ///of all compressed records together; 0: 1 GiB
     pub max_inflated_nbytes: u64,
     ///0: 1,000,000
@@ -1067,8 +1076,8 @@ const _: () = {
         "Offset of field: tenon_import_options::mode",
     ][::core::mem::offset_of!(tenon_import_options, mode) - 24usize];
     [
-        "Offset of field: tenon_import_options::reserved",
-    ][::core::mem::offset_of!(tenon_import_options, reserved) - 28usize];
+        "Offset of field: tenon_import_options::device",
+    ][::core::mem::offset_of!(tenon_import_options, device) - 28usize];
     [
         "Offset of field: tenon_import_options::max_inflated_nbytes",
     ][::core::mem::offset_of!(tenon_import_options, max_inflated_nbytes) - 32usize];
@@ -1733,13 +1742,50 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_event {
+    _unused: [u8; 0],
+}
+///it has an IPC handle, by which other processes open it
+pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_32 = 1;
+pub type _bindgen_ty_32 = ::core::ffi::c_uint;
+///How an event is made or opened. NULL, where one is taken, means all zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_event_options {
+    ///sizeof(tenon_cuda_event_options), set by the caller
+    pub struct_size: usize,
+    ///TENON_CUDA_EVENT_*; of an event that is opened: 0
+    pub flags: u32,
+    ///ordinal in this process's numbering
+    pub device: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_event_options",
+    ][::core::mem::size_of::<tenon_cuda_event_options>() - 16usize];
+    [
+        "Alignment of tenon_cuda_event_options",
+    ][::core::mem::align_of::<tenon_cuda_event_options>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_event_options::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_event_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_event_options::flags",
+    ][::core::mem::offset_of!(tenon_cuda_event_options, flags) - 8usize];
+    [
+        "Offset of field: tenon_cuda_event_options::device",
+    ][::core::mem::offset_of!(tenon_cuda_event_options, device) - 12usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct tenon_descriptor {
     _unused: [u8; 0],
 }
 /**no fds travel: the opener fetches them from this process through /proc, so this
 process must live, and hold the descriptor, until then; same user and pid namespace*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_32 = 1;
-pub type _bindgen_ty_32 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_33 = 1;
+pub type _bindgen_ty_33 = ::core::ffi::c_uint;
 ///How a descriptor is made. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3744,6 +3790,111 @@ extern "C" {
  @param[in] connection  consumed; NULL is allowed. No other call may be using it.
  @since 0.1. Any thread.*/
     pub fn tenon_connection_release(connection: *mut tenon_connection);
+    /**Make an event. Until it is recorded it is complete.
+ @param[in]  options  borrowed; NULL: defaults.
+ @param[out] out      new reference, release with tenon_cuda_event_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (no such device), TENON_UNSUPPORTED (no CUDA; INTERPROCESS on a device without CUDA IPC, as in
+         MIG mode; a child of fork), TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread. Makes the device's primary context, if nobody has yet, which takes some hundred megabytes and a while.*/
+    pub fn tenon_cuda_event_new(
+        options: *const tenon_cuda_event_options,
+        out: *mut *mut tenon_cuda_event,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Open another process's event. Both then mean the same mark, whichever of them records it. The process that made the event has to keep it
+ until all others have released it: CUDA does not define what happens to them otherwise, nor what an event of a process that died says.
+ @param[in]  handle   borrowed; the 64 bytes of tenon_cuda_event_ipc_handle, or of cudaIpcGetEventHandle, as PyTorch's.
+ @param[in]  options  borrowed; NULL: defaults. The device is the one on which it was made, in this process's numbering.
+ @param[out] out      new reference, release with tenon_cuda_event_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (no such device; INTERPROCESS; a handle that leads to no event any more, or that this process
+         made: the driver opens it elsewhere only), TENON_UNSUPPORTED (no CUDA or no CUDA IPC; a child of fork), TENON_RESOURCE_EXHAUSTED,
+         others as the driver says (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread. Makes the device's primary context, as above.*/
+    pub fn tenon_cuda_event_from_ipc_handle(
+        handle: *const u8,
+        options: *const tenon_cuda_event_options,
+        out: *mut *mut tenon_cuda_event,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more reference.
+ @param[in] event  borrowed; NULL is allowed.
+ @return `event`, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_event_retain(
+        event: *mut tenon_cuda_event,
+    ) -> *mut tenon_cuda_event;
+    /**Give one reference back. With the last the event goes. Streams that wait for it go on waiting, and nobody waits for them; but other
+ processes must have released it before the one that made it does.
+ @param[in] event  consumed; NULL is allowed.
+ @since 0.1. Any thread. In a child of fork the parent's event stays.*/
+    pub fn tenon_cuda_event_release(event: *mut tenon_cuda_event);
+    /**Put the mark into a stream: the event is complete when all that was given to the stream until now has passed. An older mark of the same
+ event is forgotten; who waits for that one already goes on doing so.
+ @param[in]  event   borrowed.
+ @param[in]  stream  borrowed for the call; of the event's context.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for a stream of another context), TENON_UNSUPPORTED (a child of fork), others as the
+         driver says (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread. Waits for nothing.*/
+    pub fn tenon_cuda_event_record(
+        event: *mut tenon_cuda_event,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Let a stream wait: what is given to it from now on begins when the mark that was recorded last has been reached, in whichever process.
+ The host does not wait. Of an event that nobody recorded: nothing.
+ @param[in]  event   borrowed.
+ @param[in]  stream  borrowed for the call; of any device.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), others as the driver says (details "cuda_error",
+         "cuda_error_name").
+ @since 0.1. Any thread. Waits for nothing.*/
+    pub fn tenon_cuda_event_wait(
+        event: *const tenon_cuda_event,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Ask whether the event is complete.
+ @param[in]  event  borrowed.
+ @param[out] out    1: what was before the mark has passed, or nobody recorded it; 0: not yet; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), others as the driver says, also for what went wrong on the
+         device before (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread. Waits for nothing.*/
+    pub fn tenon_cuda_event_query(
+        event: *const tenon_cuda_event,
+        out: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Wait here, on the host, until the event is complete. A wait that something else can end, and any wait for another process's event, looks
+ again and again, at most a millisecond apart, and so goes on to a mark that is recorded meanwhile; one for ever for an event of this
+ process sleeps in the driver.
+ @param[in]  event  borrowed.
+ @param[in]  wait   borrowed; NULL: for ever, not interruptible.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED, TENON_UNSUPPORTED (a
+         child of fork), others as the driver says, also for what went wrong on the device before (details "cuda_error",
+         "cuda_error_name").
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_event_synchronize(
+        event: *const tenon_cuda_event,
+        wait: *const tenon_wait,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The handle by which other processes open the event: a CUipcEventHandle, the same each time. It is as good as the event is alive.
+ @param[in]  event  borrowed; made with TENON_CUDA_EVENT_INTERPROCESS.
+ @param[out] out    the caller's, 64 bytes, filled in; untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (made without INTERPROCESS), TENON_UNSUPPORTED (another process's event: only who made it can
+ lend it; a device without CUDA IPC; a child of fork), others as the driver says (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_event_ipc_handle(
+        event: *const tenon_cuda_event,
+        out: *mut u8,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Encode a message. The descriptor keeps the tensors and the fds alive until its release.
  @param[in]  message  borrowed.
  @param[in]  options  borrowed; NULL: defaults.

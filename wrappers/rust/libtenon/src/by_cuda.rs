@@ -7,6 +7,7 @@
 
 use std::ffi::{c_void, OsStr};
 use std::mem::size_of;
+use std::os::fd::RawFd;
 use std::ptr;
 
 use crate::error::{check, make, Error, ErrorKind, Result};
@@ -23,15 +24,21 @@ pub fn cuda_available() -> Result<()> {
     check(|err| unsafe { sys::tenon_cuda_available(err) })
 }
 
-/// By which way a handle leads to the memory.
+/// By which way a handle leads to the memory. PyTorch opens `Ipc` only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CudaTransport {
-    /// Of an empty storage.
+    /// Of an empty storage; as an option: as the memory can travel, the first of the others that it can.
     #[default]
     NoMemory,
     /// `cuIpcGetMemHandle`: of `cudaMalloc`'s memory; PyTorch's default.
     Ipc,
+    /// An fd for each piece of memory that is mapped piece by piece.
+    Fd,
+    /// The fabric handle of one such piece.
+    Fabric,
+    /// An fd of the memory pool.
+    Pool,
     /// One that this version has no name for.
     Other(u32),
 }
@@ -41,6 +48,9 @@ impl CudaTransport {
         match self {
             CudaTransport::NoMemory => sys::TENON_CUDA_NO_MEMORY,
             CudaTransport::Ipc => sys::TENON_CUDA_IPC,
+            CudaTransport::Fd => sys::TENON_CUDA_FD,
+            CudaTransport::Fabric => sys::TENON_CUDA_FABRIC,
+            CudaTransport::Pool => sys::TENON_CUDA_POOL,
             CudaTransport::Other(raw) => raw,
         }
     }
@@ -49,6 +59,9 @@ impl CudaTransport {
         match raw {
             sys::TENON_CUDA_NO_MEMORY => CudaTransport::NoMemory,
             sys::TENON_CUDA_IPC => CudaTransport::Ipc,
+            sys::TENON_CUDA_FD => CudaTransport::Fd,
+            sys::TENON_CUDA_FABRIC => CudaTransport::Fabric,
+            sys::TENON_CUDA_POOL => CudaTransport::Pool,
             raw => CudaTransport::Other(raw),
         }
     }
@@ -87,8 +100,11 @@ impl CudaForm {
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct CudaOptions {
+    transport: CudaTransport,
     form: CudaForm,
     let_write: bool,
+    read_only: bool,
+    keep_open: bool,
     device: Option<i32>,
 }
 
@@ -98,7 +114,12 @@ impl CudaOptions {
         CudaOptions::default()
     }
 
-    /// Lending: the bytes of the memory handle.
+    /// Lending: the way to take.
+    pub fn transport(self, transport: CudaTransport) -> Self {
+        CudaOptions { transport, ..self }
+    }
+
+    /// Lending: the bytes of an IPC handle.
     pub fn form(self, form: CudaForm) -> Self {
         CudaOptions { form, ..self }
     }
@@ -106,6 +127,17 @@ impl CudaOptions {
     /// Lending: a read-only storage, too, though its receiver can write it.
     pub fn let_write(self) -> Self {
         CudaOptions { let_write: true, ..self }
+    }
+
+    /// Opening: so that the device refuses this process's writes; by `Fd` and `Fabric` only.
+    pub fn read_only(self) -> Self {
+        CudaOptions { read_only: true, ..self }
+    }
+
+    /// Opening: what the driver opened stays so when its last storage has gone, for the next handle of the same memory, until
+    /// [`cuda_collect`]. For senders that do not free meanwhile what they lent.
+    pub fn keep_open(self) -> Self {
+        CudaOptions { keep_open: true, ..self }
     }
 
     /// Opening: on that device, in this process's numbering, whatever the handle says.
@@ -117,10 +149,12 @@ impl CudaOptions {
         sys::tenon_cuda_options {
             struct_size: size_of::<sys::tenon_cuda_options>(),
             flags: if self.device.is_some() { sys::TENON_CUDA_ON_DEVICE } else { 0 }
-                | if self.let_write { sys::TENON_CUDA_LET_WRITE } else { 0 },
+                | if self.let_write { sys::TENON_CUDA_LET_WRITE } else { 0 }
+                | if self.read_only { sys::TENON_CUDA_READ_ONLY } else { 0 }
+                | if self.keep_open { sys::TENON_CUDA_KEEP_OPEN } else { 0 },
             form: self.form.raw(),
             device: self.device.unwrap_or(0),
-            reserved: 0,
+            transport: self.transport.raw(),
         }
     }
 }
@@ -148,6 +182,9 @@ pub struct CudaHandle {
     pub event: [u8; 64],
     /// The memory handle; empty for an empty storage.
     pub memory: Vec<u8>,
+    /// `Fd`, `Pool`: the fds that go with it, to be sent in this order. Of a lent storage they are the library's, and open until its last
+    /// release; a receiver puts his own here, and closes them himself.
+    pub fds: Vec<RawFd>,
 }
 
 impl Default for CudaHandle {
@@ -177,7 +214,7 @@ impl CudaHandle {
         release_cuda_counter(&self.counter, self.slot)
     }
 
-    /// Borrows a memory handle that is longer than C's room for it.
+    /// Borrows the fds, and a memory handle that is longer than C's room for it.
     fn raw(&self) -> Result<sys::tenon_cuda_handle> {
         let mut raw = blank_handle();
         raw.transport = self.transport.raw();
@@ -193,6 +230,11 @@ impl CudaHandle {
         match raw.memory.get_mut(..self.memory.len()) {
             Some(room) => room.copy_from_slice(&self.memory),
             None => raw.long_memory = self.memory.as_ptr(),
+        }
+        if !self.fds.is_empty() {
+            raw.fds = self.fds.as_ptr();
+            raw.n_fds = u32::try_from(self.fds.len())
+                .map_err(|_| Error::new(ErrorKind::InvalidArgument, format!("the handle has {} fds", self.fds.len())))?;
         }
         put(&mut raw.counter, &self.counter, "the counter's name")?;
         Ok(raw)
@@ -210,6 +252,12 @@ impl CudaHandle {
             event_required: raw.event_required != 0,
             event: raw.event,
             memory: raw.memory[..(raw.memory_nbytes as usize).min(raw.memory.len())].to_vec(),
+            fds: if raw.fds.is_null() {
+                Vec::new()
+            } else {
+                // SAFETY: the library's, of that many, as long as the storage lives, which was borrowed for this.
+                unsafe { std::slice::from_raw_parts(raw.fds, raw.n_fds as usize) }.to_vec()
+            },
         }
     }
 }
@@ -248,8 +296,8 @@ pub fn release_cuda_counter(counter: &str, slot: u64) -> Result<()> {
     check(|err| unsafe { sys::tenon_release_cuda_counter(counter.as_ptr(), slot, err) })
 }
 
-/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. Returns how
-/// many storages' memory waits on.
+/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream; and close what
+/// was only kept open. Returns how many storages' memory waits on.
 pub fn cuda_collect() -> u64 {
     // SAFETY: any thread (by_cuda.h).
     unsafe { sys::tenon_cuda_collect() }
@@ -270,5 +318,8 @@ fn blank_handle() -> sys::tenon_cuda_handle {
         memory: [0; 128],
         event: [0; 64],
         counter: [0; 256],
+        fds: ptr::null(),
+        n_fds: 0,
+        reserved: 0,
     }
 }

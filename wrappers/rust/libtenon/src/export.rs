@@ -45,6 +45,8 @@ pub struct ExportOptions<'a> {
     file_version: i32,
     durability: Durability,
     flags: u32,
+    /// As a number, so that these are Send.
+    stream: usize,
 }
 
 impl<'a> ExportOptions<'a> {
@@ -84,6 +86,21 @@ impl<'a> ExportOptions<'a> {
     pub fn unchecked(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_UNCHECKED, ..self }
     }
+
+    /// Tensors on a CUDA device are written as that device's, and not as the CPU's: a load without it fails.
+    pub fn keep_device(self) -> Self {
+        ExportOptions { flags: self.flags | sys::TENON_EXPORT_KEEP_DEVICE, ..self }
+    }
+
+    /// In which tensors on a CUDA device were written, in place of the default stream: what was given to it before the export is done before
+    /// they are read.
+    ///
+    /// # Safety
+    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the default one, or 0x2 for that of the calling
+    /// thread. It is there until the export has returned.
+    pub unsafe fn stream(self, stream: *mut c_void) -> Self {
+        ExportOptions { stream: stream as usize, ..self }
+    }
 }
 
 impl fmt::Debug for ExportOptions<'_> {
@@ -96,6 +113,7 @@ impl fmt::Debug for ExportOptions<'_> {
             .field("file_version", &self.file_version)
             .field("durability", &self.durability)
             .field("flags", &self.flags)
+            .field("stream", &self.stream)
             .finish()
     }
 }
@@ -212,6 +230,7 @@ fn run<'w>(
             Durability::FileAndDirectory => sys::TENON_DURABILITY_FILE_AND_DIRECTORY,
         } as i32,
         flags: options.flags,
+        stream: options.stream as *mut c_void,
     };
     let mut report = sys::tenon_export_report {
         struct_size: size_of::<sys::tenon_export_report>(),

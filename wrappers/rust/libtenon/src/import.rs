@@ -36,6 +36,7 @@ pub struct ImportOptions<'a> {
     check: ImportCheck,
     arena: Option<&'a Arena>,
     mode: Mode,
+    device: i32,
     max_inflated_nbytes: u64,
     max_records: u64,
     max_depth: u64,
@@ -54,22 +55,27 @@ impl<'a> ImportOptions<'a> {
     /// As long as a tensor of the import lives, nobody changes the file: no thread of this process, and no other process. (To replace it
     /// by another of its name is no change.)
     pub unsafe fn mapped(self) -> Self {
-        ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP), ..self }
+        ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP), device: 0, ..self }
     }
 
     /// Tensors are views that may be written; what is written stays in this process. Bytes are copied for it.
     pub fn mapped_private(self) -> Self {
-        ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP_PRIVATE), ..self }
+        ImportOptions { tensors: Some(sys::TENON_IMPORT_MAP_PRIVATE), device: 0, ..self }
     }
 
     /// Tensors are copies, in storages of their own of this mode, which can be lent.
     pub fn filled(self, mode: Mode) -> Self {
-        ImportOptions { tensors: Some(sys::TENON_IMPORT_FILL), mode, arena: None, ..self }
+        ImportOptions { tensors: Some(sys::TENON_IMPORT_FILL), mode, arena: None, device: 0, ..self }
     }
 
     /// Tensors are copies in this arena.
     pub fn filled_in(self, arena: &'a Arena) -> Self {
-        ImportOptions { tensors: Some(sys::TENON_IMPORT_FILL), mode: Mode::Shared, arena: Some(arena), ..self }
+        ImportOptions { tensors: Some(sys::TENON_IMPORT_FILL), mode: Mode::Shared, arena: Some(arena), device: 0, ..self }
+    }
+
+    /// Tensors are copies in memory of this CUDA device, whose number is this process's: one allocation, which goes with the last of them.
+    pub fn on_device(self, device: i32) -> Self {
+        ImportOptions { tensors: Some(sys::TENON_IMPORT_DEVICE), mode: Mode::Shared, arena: None, device, ..self }
     }
 
     /// What is checked.
@@ -107,7 +113,7 @@ impl<'a> ImportOptions<'a> {
                 Mode::LenderWrites => sys::TENON_MODE_LENDER_WRITES,
                 Mode::Frozen => sys::TENON_MODE_FROZEN,
             },
-            reserved: 0,
+            device: self.device,
             max_inflated_nbytes: self.max_inflated_nbytes,
             max_records: self.max_records,
             max_depth: self.max_depth,

@@ -12,6 +12,7 @@ mod cell;
 #[cfg(doctest)]
 mod compile_fail;
 mod connection;
+mod cuda_event;
 mod descriptor;
 mod dlpack;
 mod dtype;
@@ -48,6 +49,7 @@ pub use by_fd::{Access, FdHandle, OpenOptions};
 pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
 pub use cell::{ReadCell, SharedCell};
 pub use connection::{Connection, ConnectionOptions, Peer};
+pub use cuda_event::{CudaEvent, CudaEventOptions};
 pub use descriptor::Descriptor;
 pub use dlpack::{DlpackLegacyTensor, DlpackTensor};
 pub use dtype::{Bool, DType, Element};

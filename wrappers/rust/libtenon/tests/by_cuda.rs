@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use tenon::sys::dlpack::{DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor};
 use tenon::{
-    cuda_available, cuda_collect, release_cuda_counter, CudaForm, CudaHandle, CudaOptions, CudaTransport, DlpackTensor, ErrorKind, Storage,
-    StorageMut, Tensor,
+    cuda_available, cuda_collect, export_module_to, import_bytes, release_cuda_counter, CudaForm, CudaHandle, CudaOptions, CudaTransport,
+    DlpackTensor, ErrorKind, ExportOptions, ImportOptions, Module, Storage, StorageMut, Tensor,
 };
 
 #[test]
@@ -177,6 +177,34 @@ fn lent_and_opened_in_one_process_it_is_the_same_storage() {
 }
 
 #[test]
+fn to_an_archive_and_back() {
+    let Some(_guard) = driver() else { return };
+    let (tensor, freed) = foreign();
+    let mut module = Module::new("Net").unwrap();
+    module.add_parameter("w", &tensor).unwrap();
+    drop(tensor);
+    let written = |options: &ExportOptions<'_>| {
+        let mut bytes = Vec::new();
+        export_module_to(&module, &mut bytes, options).unwrap();
+        bytes
+    };
+    let names_device = |bytes: &[u8]| bytes.windows(6).any(|word| word == b"cuda:0");
+    assert!(!names_device(&written(&ExportOptions::new())));
+    // SAFETY: the default stream.
+    let kept = written(&unsafe { ExportOptions::new().keep_device().stream(null_mut()) });
+    assert!(names_device(&kept));
+    drop(module);
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
+    let read = |options: ImportOptions<'_>| import_bytes(kept.clone(), &options);
+    let tensor_of = |module: Module| module.value("w").unwrap().to_tensor().unwrap();
+    assert_eq!(tensor_of(read(ImportOptions::new()).unwrap()).device(), (1, 0));
+    let there = tensor_of(read(ImportOptions::new().on_device(0)).unwrap());
+    assert_eq!(there.device(), (2, 0));
+    assert_eq!(byte_at(there.view().as_ptr()), 0x5a);
+    assert_eq!(read(ImportOptions::new().on_device(7)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
 fn a_message_is_taken_back_unopened() {
     let Some(_guard) = driver() else { return };
     let (tensor, freed) = foreign();
@@ -200,8 +228,8 @@ fn what_is_refused() {
     for device in [7, -1] {
         assert_eq!(open(&handle, CudaOptions::new().device(device)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
-    // A segment of pieces, longer than C's room for a memory handle: it is read to its end, and then refused by name.
-    let mut memory = vec![0; 2 + 24 + 100 * 4];
+    // A segment of fabric handles, longer than C's room for a memory handle: it is read to its end, and then refused by name.
+    let mut memory = vec![0; 2 + 24 + 100 * 64];
     (memory[0], memory[1], memory[2], memory[11], memory[18]) = (2, b'e', 1, 1, 100);
     let segment = CudaHandle { memory, ..handle.clone() };
     assert_eq!(open(&segment, CudaOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);

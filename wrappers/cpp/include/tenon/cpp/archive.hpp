@@ -46,6 +46,8 @@ struct ExportOptions {
   std::int32_t file_version = 0;              ///< 0: by the library's rule; else 1 to 10, refused if some code means something else there
   Durability durability = Durability::kNone;  ///< of an export to a path
   bool unchecked = false;                     ///< code is written as it is, without Module::check
+  bool keep_device = false;                   ///< tensors on a CUDA device are written as that device's; else as the CPU's
+  void* stream = nullptr;                     ///< in which tensors on a CUDA device were written; null: the default stream
 };
 
 /// What was written; tenon/archive.h says what each is. oldest_pytorch is a text: "1.13"; "": nobody knows.
@@ -55,7 +57,8 @@ using ExportReport = tenon_export_report;
 enum class ImportTensors : std::int32_t {
   kMap = TENON_IMPORT_MAP,                 ///< read-only views of the file; where that cannot be, copies
   kMapPrivate = TENON_IMPORT_MAP_PRIVATE,  ///< writable views; what is written stays in this process
-  kFill = TENON_IMPORT_FILL                ///< copies in storages of their own, in an arena if one is given
+  kFill = TENON_IMPORT_FILL,               ///< copies in storages of their own, in an arena if one is given
+  kDevice = TENON_IMPORT_DEVICE            ///< copies in memory of a CUDA device
 };
 
 /// What an import checks.
@@ -71,6 +74,7 @@ struct ImportOptions {
   ImportCheck check = ImportCheck::kStructure;
   const Arena* arena = nullptr;           ///< borrowed for the call, of ImportTensors::kFill; null: the library's own memory
   Mode mode = Mode::kShared;              ///< likewise, without an arena
+  std::int32_t device = 0;                ///< of ImportTensors::kDevice: ordinal in this process's numbering
   std::uint64_t max_inflated_nbytes = 0;  ///< of all compressed records together; 0: 1 GiB
   std::uint64_t max_records = 0;          ///< 0: 1,000,000
   std::uint64_t max_depth = 0;            ///< of values in values, up to 1,000; 0: 512
@@ -214,7 +218,9 @@ Result<ExportReport> write_module(const ExportOptions& options, Function&& funct
   c.archive_name = c_text(options.archive_name);
   c.file_version = options.file_version;
   c.durability = static_cast<std::int32_t>(options.durability);
-  c.flags = options.unchecked ? std::uint32_t{TENON_EXPORT_UNCHECKED} : 0U;
+  c.flags = (options.unchecked ? std::uint32_t{TENON_EXPORT_UNCHECKED} : 0U) |
+            (options.keep_device ? std::uint32_t{TENON_EXPORT_KEEP_DEVICE} : 0U);
+  c.stream = options.stream;
   return callables.result_of(
       fill<ExportReport>([&](ExportReport* report, tenon_error** err) { return function(callables, &c, report, err); }));
 }
@@ -226,6 +232,7 @@ inline tenon_import_options c_options(const ImportOptions& options) noexcept {
   c.check = static_cast<std::int32_t>(options.check);
   c.arena = options.arena == nullptr ? nullptr : options.arena->get();
   c.mode = static_cast<tenon_mode>(options.mode);
+  c.device = options.device;
   c.max_inflated_nbytes = options.max_inflated_nbytes;
   c.max_records = options.max_records;
   c.max_depth = options.max_depth;

@@ -24,13 +24,16 @@ TENON_CPP_BEGIN
 /// ends. No context is made.
 inline Result<void> try_cuda_available() { return detail::call(tenon_cuda_available); }
 
-/// By which way a handle leads to the memory.
+/// By which way a handle leads to the memory. PyTorch opens kIpc only.
 enum class CudaTransport : tenon_cuda_transport {
-  kNoMemory = TENON_CUDA_NO_MEMORY,  ///< of an empty storage
-  kIpc = TENON_CUDA_IPC              ///< cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
+  kNoMemory = TENON_CUDA_NO_MEMORY,  ///< of an empty storage; as an option: as the memory can travel, the first of the others that it can
+  kIpc = TENON_CUDA_IPC,             ///< cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
+  kFd = TENON_CUDA_FD,               ///< an fd for each piece of memory that is mapped piece by piece
+  kFabric = TENON_CUDA_FABRIC,       ///< the fabric handle of one such piece
+  kPool = TENON_CUDA_POOL            ///< an fd of the memory pool
 };
 
-/// The bytes of the memory handle, by the versions of PyTorch that write them. All are read.
+/// The bytes of an IPC handle, by the versions of PyTorch that write them. All are read.
 enum class CudaForm : tenon_cuda_form {
   kA = TENON_CUDA_FORM_A,  ///< up to 2.4; every later one reads it too, but for some builds of mid-2024
   kB = TENON_CUDA_FORM_B,  ///< those builds
@@ -41,13 +44,16 @@ enum class CudaForm : tenon_cuda_form {
 
 /// How device memory is lent.
 struct ShareCudaOptions {
-  CudaForm form = CudaForm::kA;
+  CudaTransport transport = CudaTransport::kNoMemory;  ///< the way to take
+  CudaForm form = CudaForm::kA;                        ///< of an IPC handle
   bool let_write = false;  ///< a read-only storage, too, though its receiver can write it; else that is kPermission
 };
 
 /// How device memory is opened.
 struct OpenCudaOptions {
   std::optional<std::int32_t> device = std::nullopt;  ///< ordinal in this process's numbering, whatever the handle says
+  bool read_only = false;                             ///< so that the device refuses this process's writes; by kFd and kFabric only
+  bool keep_open = false;  ///< what the driver opened stays so, for the next handle of the same memory, until cuda_collect()
 };
 
 /// How to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens it once.
@@ -62,12 +68,15 @@ struct CudaHandle {
   bool event_required = false;                                   ///< the bytes are good once the event has passed; else they are already
   std::array<std::byte, 64> event = {};                          ///< the event's handle
   std::vector<std::byte> memory = {};                            ///< the memory handle; none for an empty storage
+  /// kFd, kPool: the fds that go with it, to be sent in this order. Of a lent storage they are the library's, and open until its last
+  /// release; a receiver puts his own here, and closes them himself.
+  std::vector<std::int32_t> fds = {};
   friend bool operator==(const CudaHandle&, const CudaHandle&) = default;
 };
 
 namespace detail {
 
-// Borrows a memory handle that is longer than C's room for it.
+// Borrows the fds, and a memory handle that is longer than C's room for it.
 inline Result<tenon_cuda_handle> c_handle(const CudaHandle& handle) {
   tenon_cuda_handle c{};
   c.struct_size = sizeof c;
@@ -87,6 +96,8 @@ inline Result<tenon_cuda_handle> c_handle(const CudaHandle& handle) {
   } else {
     std::copy(handle.memory.begin(), handle.memory.end(), reinterpret_cast<std::byte*>(c.memory));
   }
+  c.fds = handle.fds.empty() ? nullptr : handle.fds.data();
+  c.n_fds = static_cast<std::uint32_t>(handle.fds.size());
   if (const Result<void> done = put(handle.counter, c.counter, "the counter's name"); !done) return done.error();
   return c;
 }
@@ -106,6 +117,7 @@ inline CudaHandle cuda_handle(const tenon_cuda_handle& c) {
   std::memcpy(handle.event.data(), c.event, sizeof c.event);
   const auto* memory = reinterpret_cast<const std::byte*>(c.memory);
   handle.memory.assign(memory, memory + c.memory_nbytes);
+  handle.fds.assign(c.fds, c.fds + c.n_fds);
   return handle;
 }
 
@@ -118,6 +130,7 @@ inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream, c
   c.struct_size = sizeof c;
   c.flags = options.let_write ? std::uint32_t{TENON_CUDA_LET_WRITE} : 0;
   c.form = static_cast<tenon_cuda_form>(options.form);
+  c.transport = static_cast<tenon_cuda_transport>(options.transport);
   const Result<tenon_cuda_handle> out = detail::fill<tenon_cuda_handle>(
       [&](tenon_cuda_handle* handle, tenon_error** err) { return tenon_share_cuda(storage.get(), stream, &c, handle, err); });
   if (!out) return out.error();
@@ -136,6 +149,8 @@ inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, con
     c.flags = std::uint32_t{TENON_CUDA_ON_DEVICE};
     c.device = *options.device;
   }
+  if (options.read_only) c.flags |= std::uint32_t{TENON_CUDA_READ_ONLY};
+  if (options.keep_open) c.flags |= std::uint32_t{TENON_CUDA_KEEP_OPEN};
   return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_cuda(&*from, stream, &c, out, err); });
 }
 
@@ -146,8 +161,8 @@ inline Result<void> try_release_cuda_counter(const std::string& counter, std::ui
   return detail::call([&](tenon_error** err) { return tenon_release_cuda_counter(counter.c_str(), slot, err); });
 }
 
-/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. Returns how
-/// many storages' memory waits on.
+/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream; and close
+/// what was only kept open. Returns how many storages' memory waits on.
 inline std::uint64_t cuda_collect() noexcept { return tenon_cuda_collect(); }
 
 #ifndef TENON_NO_EXCEPTIONS

@@ -1,0 +1,144 @@
+#include "cuda/vmm.h"
+
+#include <cstring>
+
+#include "base/checked.h"
+#include "cuda/call.h"
+#include "cuda/context.h"
+
+namespace tenon::cuda {
+namespace {
+
+static_assert(sizeof(CUmemFabricHandle) == sizeof(FabricHandle));
+
+// The driver counts who has it.
+class PieceReference {
+ public:
+  explicit PieceReference(const Driver& cu) noexcept : cu_(cu) {}
+  PieceReference(const PieceReference&) = delete;
+  PieceReference& operator=(const PieceReference&) = delete;
+  ~PieceReference() {
+    if (handle_ != 0) (void)cu_.cuMemRelease(handle_);
+  }
+  Status retain(DevicePointer piece) {
+    TENON_CUDA(cu_, cu_.cuMemRetainAllocationHandle(&handle_, reinterpret_cast<void*>(static_cast<uintptr_t>(piece))),
+               format("the handle of the device memory mapped at 0x%llx", static_cast<unsigned long long>(piece)));
+    return Status::ok();
+  }
+  Status import(const PieceHandle& piece) {
+    if (piece.fabric != nullptr) {
+      CUmemFabricHandle bytes{};
+      std::memcpy(&bytes, piece.fabric->data(), sizeof bytes);
+      TENON_CUDA(cu_, cu_.cuMemImportFromShareableHandle(&handle_, &bytes, CU_MEM_HANDLE_TYPE_FABRIC), "opening a fabric handle");
+      return Status::ok();
+    }
+    auto* const number = reinterpret_cast<void*>(static_cast<intptr_t>(piece.fd));
+    TENON_CUDA(cu_, cu_.cuMemImportFromShareableHandle(&handle_, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+               format("opening fd %d as device memory", piece.fd));
+    return Status::ok();
+  }
+  CUmemGenericAllocationHandle get() const noexcept { return handle_; }
+
+ private:
+  const Driver& cu_;
+  CUmemGenericAllocationHandle handle_ = 0;
+};
+
+}  // namespace
+
+Result<Pieces> find_pieces(DevicePointer pointer, uint64_t nbytes, int32_t device) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  InContext scope(*cu);
+  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
+  TENON_TRY(scope.enter(context));
+  Pieces found;
+  const DevicePointer end = pointer + nbytes;
+  for (DevicePointer at = pointer; at < end;) {
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    const CUresult result = cu->cuMemGetAddressRange(&base, &size, at);
+    if (result != CUDA_SUCCESS || base > at || at - base >= size) {
+      return Status(Code::kUnsupported, format("no device memory is mapped at 0x%llx, in the midst of what is to be lent",
+                                               static_cast<unsigned long long>(at)));
+    }
+    if (found.sizes.empty()) found.base = base;
+    found.sizes.push_back(size);
+    at = base + size;
+  }
+  return found;
+}
+
+Result<std::vector<os::Fd>> export_pieces(const Pieces& pieces) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  TENON_TRY(cu->has(Part::kVmm));
+  std::vector<os::Fd> fds;
+  fds.reserve(pieces.sizes.size());
+  DevicePointer at = pieces.base;
+  for (const uint64_t nbytes : pieces.sizes) {
+    PieceReference piece(*cu);
+    TENON_TRY(piece.retain(at));
+    int fd = -1;
+    TENON_CUDA(*cu, cu->cuMemExportToShareableHandle(&fd, piece.get(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+               format("an fd of the device memory mapped at 0x%llx", static_cast<unsigned long long>(at)));
+    fds.emplace_back(fd);
+    at += nbytes;
+  }
+  return fds;
+}
+
+Result<FabricHandle> export_fabric(DevicePointer piece_base) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  TENON_TRY(cu->has(Part::kVmm));
+  PieceReference piece(*cu);
+  TENON_TRY(piece.retain(piece_base));
+  CUmemFabricHandle handle{};
+  TENON_CUDA(*cu, cu->cuMemExportToShareableHandle(&handle, piece.get(), CU_MEM_HANDLE_TYPE_FABRIC, 0),
+             format("the fabric handle of the device memory mapped at 0x%llx", static_cast<unsigned long long>(piece_base)));
+  FabricHandle bytes{};
+  std::memcpy(bytes.data(), &handle, sizeof handle);
+  return bytes;
+}
+
+Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int32_t device, bool read_only) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  TENON_TRY(cu->has(Part::kVmm));
+  InContext scope(*cu);
+  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
+  TENON_TRY(scope.enter(context));
+  uint64_t nbytes = 0;
+  for (const PieceHandle& piece : pieces) {
+    if (!checked_add(nbytes, piece.nbytes, &nbytes))
+      return Status(Code::kInvalidArgument, "pieces of device memory of more than 2^64 bytes");
+  }
+  PieceMapping mapping;
+  CUdeviceptr base = 0;
+  TENON_CUDA(*cu, cu->cuMemAddressReserve(&base, nbytes, 0, 0, 0),
+             format("reserving %llu bytes of device addresses", static_cast<unsigned long long>(nbytes)));
+  mapping.base_ = base;
+  mapping.nbytes_ = nbytes;
+  for (const PieceHandle& piece : pieces) {
+    PieceReference memory(*cu);
+    TENON_TRY(memory.import(piece));
+    TENON_CUDA(*cu, cu->cuMemMap(base + mapping.mapped_, piece.nbytes, 0, memory.get(), 0),
+               format("mapping a piece of device memory of %llu bytes", static_cast<unsigned long long>(piece.nbytes)));
+    mapping.mapped_ += piece.nbytes;
+  }
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  TENON_CUDA(*cu, cu->cuMemSetAccess(base, nbytes, &access, 1),
+             format("%s access of CUDA device %d to mapped memory", read_only ? "read-only" : "read and write", device));
+  return mapping;
+}
+
+PieceMapping::~PieceMapping() {
+  if (nbytes_ == 0) return;
+  Result<const Driver*> found = driver();
+  if (!found.is_ok()) return;  // a child of fork: the mapping is its parent's
+  const Driver& cu = *found.value();
+  if (mapped_ > 0) (void)cu.cuMemUnmap(base_, mapped_);
+  (void)cu.cuMemAddressFree(base_, nbytes_);
+}
+
+}  // namespace tenon::cuda

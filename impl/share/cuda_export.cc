@@ -1,0 +1,197 @@
+#include "share/cuda_export.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/immortal.h"
+#include "cuda/ipc.h"
+#include "cuda/pool.h"
+#include "cuda/vmm.h"
+
+namespace tenon::share {
+namespace {
+
+using Exported = std::shared_ptr<const CudaExport>;
+
+constexpr size_t kKept = 4096;  // IPC handles, which keep nothing
+
+struct PoolFd {
+  os::Fd fd;
+  os::Nonce nonce;
+};
+
+// What has fds is kept by who uses it alone: an open fd keeps the memory, whose owner may have freed it.
+struct Known {
+  std::mutex mutex;
+  std::unordered_map<uint64_t, Exported> by_ipc;  // by the allocation's id, which no other allocation gets
+  struct Range {
+    uint64_t id;
+    cuda::DevicePointer base;
+    uint64_t nbytes;
+    CudaTransport transport;
+    auto operator<=>(const Range&) const noexcept = default;
+  };
+  std::map<Range, std::weak_ptr<const CudaExport>> by_range;
+  std::map<void*, std::weak_ptr<const PoolFd>> pools;
+
+  template <typename Table>
+  static void forget_ended(Table* table) {
+    std::erase_if(*table, [](const auto& entry) { return entry.second.expired(); });
+  }
+};
+Known& known() noexcept { return immortal<Known>(); }
+
+Status check_fds(size_t count) {
+  if (count <= kMostCudaFds) return Status::ok();
+  return Status(Code::kUnsupported,
+                format("the storage lies in %zu pieces of device memory, each with an fd; a message carries %zu fds", count, kMostCudaFds));
+}
+
+Result<Exported> by_ipc(const cuda::Allocation& allocation) {
+  {
+    const std::lock_guard<std::mutex> lock(known().mutex);
+    if (const auto found = known().by_ipc.find(allocation.id); found != known().by_ipc.end()) return found->second;
+  }
+  TENON_ASSIGN(const cuda::IpcHandle handle, cuda::ipc_handle(allocation));
+  auto made = std::make_shared<CudaExport>();
+  made->route.transport = CudaTransport::kIpc;
+  made->route.data = handle;
+  made->base = allocation.base;
+  const std::lock_guard<std::mutex> lock(known().mutex);
+  if (known().by_ipc.size() >= kKept) known().by_ipc.clear();
+  known().by_ipc.emplace(allocation.id, made);
+  return Exported(std::move(made));
+}
+
+// The pool's fd, for all of its allocations.
+Result<std::shared_ptr<const PoolFd>> pool_fd(const cuda::Allocation& allocation) {
+  const std::lock_guard<std::mutex> lock(known().mutex);
+  if (std::shared_ptr<const PoolFd> there = known().pools[allocation.pool].lock()) return there;
+  TENON_ASSIGN(os::Fd fd, cuda::export_pool(allocation));
+  TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
+  auto made = std::make_shared<const PoolFd>(PoolFd{std::move(fd), nonce});
+  Known::forget_ended(&known().pools);
+  known().pools[allocation.pool] = made;
+  return made;
+}
+
+Status fill_pool(const cuda::Allocation& allocation, CudaExport* out) {
+  TENON_ASSIGN(const std::shared_ptr<const PoolFd> pool, pool_fd(allocation));
+  TENON_ASSIGN(out->route.data, cuda::export_pool_pointer(allocation));
+  out->route.nonce = pool->nonce;
+  // The pool is kept, too, and found again, as long as one of its allocations is lent.
+  out->route.add_fd(std::shared_ptr<const os::Fd>(pool, &pool->fd));
+  out->route.sizes.push_back(allocation.nbytes);
+  return Status::ok();
+}
+
+Status fill_fabric(const cuda::Pieces& pieces, CudaExport* out) {
+  if (pieces.sizes.size() != 1) {
+    return Status(Code::kUnsupported,
+                  format("the storage lies in %zu pieces of device memory, and a handle takes one fabric handle", pieces.sizes.size()));
+  }
+  TENON_ASSIGN(out->route.data, cuda::export_fabric(pieces.base));
+  TENON_ASSIGN(out->route.nonce, os::random_nonce());
+  out->route.sizes = pieces.sizes;
+  return Status::ok();
+}
+
+Status fill_fds(const cuda::Pieces& pieces, CudaExport* out) {
+  TENON_TRY(check_fds(pieces.sizes.size()));
+  TENON_ASSIGN(std::vector<os::Fd> fds, cuda::export_pieces(pieces));
+  TENON_ASSIGN(out->route.nonce, os::random_nonce());
+  for (os::Fd& fd : fds) out->route.add_fd(std::make_shared<const os::Fd>(std::move(fd)));
+  out->route.sizes = pieces.sizes;
+  return Status::ok();
+}
+
+Result<Exported> by_range(const cuda::Allocation& allocation, const cuda::Pieces& pieces, CudaTransport transport) {
+  auto made = std::make_shared<CudaExport>();
+  made->route.transport = transport;
+  made->route.sizes = pieces.sizes;
+  const Known::Range range{allocation.id, pieces.base, made->route.nbytes(), transport};
+  {
+    const std::lock_guard<std::mutex> lock(known().mutex);
+    if (const auto found = known().by_range.find(range); found != known().by_range.end()) {
+      if (Exported there = found->second.lock()) return there;
+    }
+  }
+  made->route.sizes.clear();
+  made->base = pieces.base;
+  switch (transport) {
+    case CudaTransport::kFd: TENON_TRY(fill_fds(pieces, made.get())); break;
+    case CudaTransport::kFabric: TENON_TRY(fill_fabric(pieces, made.get())); break;
+    default: TENON_TRY(fill_pool(allocation, made.get())); break;
+  }
+  const std::lock_guard<std::mutex> lock(known().mutex);
+  Known::forget_ended(&known().by_range);
+  known().by_range[range] = made;
+  return Exported(std::move(made));
+}
+
+bool can_travel(const cuda::Allocation& allocation, CudaTransport transport) noexcept {
+  switch (transport) {
+    case CudaTransport::kIpc: return allocation.has_ipc_handle;
+    case CudaTransport::kFd: return allocation.has_fd_handle;
+    case CudaTransport::kFabric: return allocation.has_fabric_handle;
+    case CudaTransport::kPool: return allocation.pool != nullptr;
+    default: return false;
+  }
+}
+
+constexpr CudaTransport kAll[] = {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kFabric, CudaTransport::kPool};
+
+const char* kind_of(const cuda::Allocation& allocation) noexcept {
+  if (allocation.is_managed) return "managed memory";
+  if (allocation.pool != nullptr) return "memory of a pool (cudaMallocAsync)";
+  if (allocation.context == nullptr) return "mapped piece by piece (cuMemMap, expandable segments)";
+  return "cudaMalloc's";
+}
+
+Status cannot_travel(const cuda::Allocation& allocation, CudaTransport wanted) {
+  std::string ways;
+  for (const CudaTransport each : kAll) {
+    if (can_travel(allocation, each)) ways += std::string(ways.empty() ? "" : ", ") + name_of(each);
+  }
+  return Status(Code::kUnsupported,
+                format("the device memory at 0x%llx, which is %s, cannot be lent%s%s; the driver knows %s%s",
+                       static_cast<unsigned long long>(allocation.base), kind_of(allocation), wanted == CudaTransport::kNone ? "" : " by ",
+                       wanted == CudaTransport::kNone ? "" : name_of(wanted), ways.empty() ? "no way for it" : "for it: ",
+                       ways.empty() && !allocation.is_managed && allocation.context != nullptr ? " (CUDA IPC is off where there is MIG)"
+                                                                                               : ways.c_str()));
+}
+
+}  // namespace
+
+const char* name_of(CudaTransport transport) noexcept {
+  switch (transport) {
+    case CudaTransport::kNone: return "nothing";
+    case CudaTransport::kIpc: return "a CUDA IPC handle";
+    case CudaTransport::kFd: return "fds";
+    case CudaTransport::kFabric: return "a fabric handle";
+    case CudaTransport::kPool: return "the fd of its pool";
+  }
+  return "?";
+}
+
+Result<Exported> export_cuda(const cuda::Allocation& allocation, cuda::DevicePointer pointer, uint64_t nbytes, CudaTransport wanted) {
+  CudaTransport transport = wanted;
+  if (transport == CudaTransport::kNone) {
+    for (const CudaTransport each : kAll) {
+      if (transport == CudaTransport::kNone && can_travel(allocation, each)) transport = each;
+    }
+  }
+  if (!can_travel(allocation, transport)) return cannot_travel(allocation, wanted);
+  if (transport == CudaTransport::kIpc) return by_ipc(allocation);
+  if (transport == CudaTransport::kPool) {
+    return by_range(allocation, {.base = allocation.base, .sizes = {allocation.nbytes}}, transport);
+  }
+  TENON_ASSIGN(const cuda::Pieces pieces, cuda::find_pieces(pointer, nbytes, allocation.device));
+  return by_range(allocation, pieces, transport);
+}
+
+}  // namespace tenon::share

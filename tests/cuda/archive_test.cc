@@ -1,0 +1,433 @@
+// Modules whose tensors are a device's: written into archives and read from them, on the fake driver.
+#include <filesystem>
+#include <fstream>
+
+#include "cuda/host_copy.h"
+#include "share_kit.h"
+#include "unit/module/module_kit.h"
+
+namespace tenon::module {
+namespace {
+
+using cuda_test::driver;
+using cuda_test::in_child;
+using cuda_test::library;
+using cuda_test::Memory;
+using cuda_test::pointer_of;
+using cuda_test::start;
+using cuda_test::use_device;
+using cuda_test::wait_for;
+using storage::Storage;
+using value::StorageValue;
+using value::StorageValueRef;
+
+constexpr uint64_t kPiece = cuda::HostCopy::kPieceNbytes;
+
+using Place = std::function<Ref<Storage>(const std::vector<std::byte>& bytes)>;
+
+Ref<Storage> on_host(const std::vector<std::byte>& bytes) { return must(Storage::create_from({}, bytes.data(), bytes.size())); }
+
+void free_and_delete(void* context) {
+  cuda_test::free_memory(context);
+  delete static_cast<Memory*>(context);
+}
+
+Ref<Storage> on_device(const std::vector<std::byte>& bytes, int device) {
+  if (bytes.empty()) return must(share::wrap_cuda(nullptr, 0, device, nullptr, nullptr, false));
+  use_device(device);
+  auto* const memory = new Memory(bytes.size());
+  EXPECT_EQ(driver().cuMemcpy(memory->pointer, reinterpret_cast<uintptr_t>(bytes.data()), bytes.size()), CUDA_SUCCESS);
+  return must(share::wrap_cuda(memory->data(), bytes.size(), device, free_and_delete, memory, false));
+}
+Ref<Storage> on_first(const std::vector<std::byte>& bytes) { return on_device(bytes, 0); }
+
+std::vector<std::byte> bytes_of(const Storage& storage) {
+  std::vector<std::byte> bytes(storage.nbytes());
+  if (bytes.empty()) return bytes;
+  if (storage.device_memory() == nullptr) {
+    std::memcpy(bytes.data(), storage.data(), bytes.size());
+  } else {
+    EXPECT_EQ(driver().cuMemcpy(reinterpret_cast<uintptr_t>(bytes.data()), reinterpret_cast<uintptr_t>(storage.data()), bytes.size()),
+              CUDA_SUCCESS);
+  }
+  return bytes;
+}
+
+// Small numbers, and others from one piece to the next.
+std::vector<std::byte> some_floats(uint64_t numel) {
+  std::vector<std::byte> bytes(numel * sizeof(float));
+  for (uint64_t i = 0; i < numel; ++i) {
+    const auto number = static_cast<float>(i % 1021);
+    std::memcpy(bytes.data() + i * sizeof number, &number, sizeof number);
+  }
+  return bytes;
+}
+
+ValueRef tensor(const StorageValueRef& storage, int64_t numel, int64_t offset = 0) {
+  value::StridedSpec spec;
+  spec.storage = storage;
+  spec.sizes = {numel};
+  spec.strides = {1};
+  spec.offset = offset;
+  return Value::of_tensor(must(value::TensorValue::create(spec)));
+}
+
+StorageValueRef floats_at(const Place& place, uint64_t numel) {
+  return must(StorageValue::whole(value::ScalarType::kFloat, place(some_floats(numel))));
+}
+
+// Parameters, buffers, attributes, constants of the code; two over one storage, a view of a part, none at all; and records of all lengths
+// at which something else is done.
+Ref<Module> net(const Place& place) {
+  const Ref<Module> module = must(Module::create("Net"));
+  const StorageValueRef w = floats_at(place, 4);
+  const StorageValueRef big = floats_at(place, 2 * kPiece / sizeof(float) + 1000);
+  ok(module->add_parameter("w", tensor(w, 4)));
+  ok(module->add_parameter("tied", tensor(w, 4)));
+  ok(module->add_buffer("big", tensor(big, 1000)));
+  ok(module->add_buffer("part", tensor(big, 3, 2000)));
+  ok(module->add_buffer("none", tensor(floats_at(place, 0), 0)));
+  for (const uint64_t nbytes : {uint64_t{64} << 10, (uint64_t{64} << 10) + 4, kPiece, kPiece + 4}) {
+    const std::string name = "of_" + std::to_string(nbytes);
+    ok(module->add_buffer(name, tensor(floats_at(place, nbytes / sizeof(float)), 1)));
+  }
+  const TypeRef list = type("List[Tensor]");
+  ok(module->add_attribute("parts", list, Value::list(list, {tensor(floats_at(place, 2), 2), tensor(w, 2, 1)})));
+  ok(
+      module->define("def forward(self, x: Tensor) -> Tensor:\n"
+                     "  return x * self.w + self.tied + torch.sum(self.part) + torch.sum(self.big) + torch.sum(self.parts[1])\n"));
+  return module;
+}
+
+// Nothing of an export or an import is left, and no rule was broken.
+void expect_clean() {
+  for (const int kind : {FAKE_CUDA_HOST_ALLOCATION, FAKE_CUDA_HOST_REGISTRATION, FAKE_CUDA_STREAM, FAKE_CUDA_EVENT}) {
+    EXPECT_EQ(LEDGER(fake_cuda_live)(kind, 0), 0U) << kind;
+  }
+  EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+}
+uint64_t allocations() { return LEDGER(fake_cuda_live)(FAKE_CUDA_ALLOCATION, 0); }
+
+ExportOptions keeping() {
+  ExportOptions options;
+  options.keep_device = true;
+  return options;
+}
+ImportOptions to_device(int32_t device = 0) {
+  ImportOptions options = with_tensors(Tensors::kDevice);
+  options.device = device;
+  return options;
+}
+
+Ref<Storage> storage_of(const Module& module, const char* path) { return must(module.find(path)).value->as_tensor()->storage()->bytes(); }
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+TEST(CudaArchive, TheSameBytesAsOfTheHost) {
+  in_child({}, [] {
+    use_device();
+    const std::vector<std::byte> of_host = exported(*net(on_host));
+    const uint64_t before = allocations();
+    {
+      const Ref<Module> module = net(on_first);
+      const uint64_t calls = LEDGER(fake_cuda_calls)("cuMemHostAlloc", 0);
+      EXPECT_TRUE(exported(*module) == of_host);
+      EXPECT_EQ(LEDGER(fake_cuda_calls)("cuMemHostAlloc", 0) - calls, cuda::HostCopy::kPieces);
+      expect_clean();
+    }
+    EXPECT_EQ(allocations(), before);
+  });
+}
+
+TEST(CudaArchive, TheDeviceIsKeptIfAsked) {
+  in_child({"FAKE_CUDA_DEVICES=gpu=512,gpu=512"}, [] {
+    const std::vector<std::byte> of_host = exported(*net(on_host));
+    int next = 0;
+    const std::vector<std::byte> of_two = exported(*net([&](const auto& bytes) { return on_device(bytes, next++ % 2); }), keeping());
+    const std::string pickle = records_of(of_two).at("data.pkl");
+    EXPECT_NE(pickle.find("cuda:0"), std::string::npos);
+    EXPECT_NE(pickle.find("cuda:1"), std::string::npos);
+    EXPECT_EQ(pickle.find("cpu"), std::string::npos);
+    expect_clean();
+    // Without a word they come to the host, and that is said.
+    for (const Tensors tensors : {Tensors::kMap, Tensors::kFill}) {
+      const Ref<Module> back = must(imported(of_two, with_tensors(tensors)));
+      EXPECT_EQ(storage_of(*back, "w")->device(), storage::kCpu);
+      EXPECT_TRUE(exported(*back) == of_host);
+      ASSERT_EQ(back->package().report.warnings.size(), 1U);
+      EXPECT_NE(back->package().report.warnings[0].find("CUDA device"), std::string::npos);
+    }
+    EXPECT_TRUE(must(imported(of_host))->package().report.warnings.empty());
+    // All to the one that is named, wherever they were.
+    const Ref<Module> there = must(imported(of_two, to_device(1)));
+    EXPECT_EQ(storage_of(*there, "w")->device(), (storage::Device{storage::kCuda, 1}));
+    EXPECT_EQ(must(there->find("w")).value->as_tensor()->device(), "cuda:1");
+    EXPECT_EQ(records_of(exported(*there, keeping())).at("data.pkl").find("cuda:0"), std::string::npos);
+    EXPECT_TRUE(exported(*there) == of_host);
+  });
+}
+
+uint64_t anonymous_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8));
+  }
+  ADD_FAILURE() << "the kernel does not tell";
+  return 0;
+}
+
+// What the fake pins is this process's anonymous memory, and its device's memory is a file.
+struct Peak {
+  uint64_t before = anonymous_kib();
+  uint64_t most = 0;
+  uint64_t nbytes = 0;
+  static int64_t write(void* context, const void* /*data*/, size_t nbytes) {
+    auto* const peak = static_cast<Peak*>(context);
+    peak->most = std::max(peak->most, anonymous_kib());
+    peak->nbytes += nbytes;
+    return static_cast<int64_t>(nbytes);
+  }
+};
+
+TEST(CudaArchive, TheHostNeverHasTheWhole) {
+  in_child({}, [] {
+    constexpr uint64_t kMiB = uint64_t{1} << 20;
+    use_device();
+    Memory memory(256 * kMiB);
+    const Ref<Module> module = must(Module::create("Net"));
+    const StorageValueRef storage = must(StorageValue::whole(value::ScalarType::kFloat, cuda_test::wrap(&memory)));
+    ok(module->add_parameter("w", tensor(storage, 4)));
+    Peak peak;
+    archive::CallbackSink sink(Peak::write, &peak);
+    ok(export_module(*module, &sink, {}, nullptr));
+    EXPECT_GT(peak.nbytes, 256 * kMiB);
+    EXPECT_GT(peak.most, 0U);
+    EXPECT_LT(peak.most - std::min(peak.most, peak.before), 32 * 1024U);
+    expect_clean();
+  });
+}
+
+// Each operation takes its time, so that nothing is done when the export begins.
+TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
+  in_child({"FAKE_CUDA_LATENCY=stream=20000"}, [] {
+    use_device();
+    CUstream stream = nullptr;
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (CUstream used : {stream, CUstream{}}) {
+      Memory memory(cuda_test::kNbytes);
+      const Ref<Module> module = must(Module::create("Net"));
+      ok(module->add_parameter("w", tensor(must(StorageValue::whole(value::ScalarType::kFloat, cuda_test::wrap(&memory))), 4)));
+      for (unsigned char byte = 1; byte <= 5; ++byte) cuda_test::fill(memory.pointer, byte, memory.nbytes, used);
+      EXPECT_EQ(driver().cuStreamQuery(used), CUDA_ERROR_NOT_READY);
+      ExportOptions options;
+      options.stream = used;
+      EXPECT_EQ(records_of(exported(*module, options)).at("data/0"), std::string(memory.nbytes, '\5'));
+    }
+    CU(cuStreamDestroy(stream));
+    expect_clean();
+  });
+}
+
+// When each copy takes its time, too: no piece is filled again before it was copied, and all are when the import returns.
+TEST(CudaArchive, ImportedIntoOneAllocation) {
+  const auto body = [] {
+    use_device();
+    const Ref<Module> host = net(on_host);
+    const std::vector<std::byte> bytes = exported(*host);
+    {
+      const Ref<Module> module = must(imported(bytes, to_device()));
+      EXPECT_EQ(allocations(), 1U);
+      expect_clean();
+      for (const char* name : {"w", "big", "part", "of_65536", "of_65540", "of_4194304", "of_4194308"}) {
+        const Ref<Storage> there = storage_of(*module, name);
+        EXPECT_EQ(there->device(), (storage::Device{storage::kCuda, 0})) << name;
+        EXPECT_EQ(pointer_of(there) % 256, 0U);
+        EXPECT_TRUE(bytes_of(*there) == bytes_of(*storage_of(*host, name))) << name;
+      }
+      EXPECT_EQ(storage_of(*module, "w").get(), storage_of(*module, "tied").get());
+      EXPECT_EQ(storage_of(*module, "none")->device().type, storage::kCuda);
+      EXPECT_EQ(module->package().report.mapped_tensors, 0U);
+      EXPECT_EQ(module->package().report.filled_tensors, 7U);
+      EXPECT_TRUE(exported(*module) == bytes);
+      // As any memory of cudaMalloc it can be lent.
+      EXPECT_FALSE(cuda_test::share(storage_of(*module, "big")).memory.empty());
+      EXPECT_EQ(storage_of(*module, "w")->read(0, nullptr, 0).code(), Code::kUnsupported);
+    }
+    // The handle that nobody opened keeps it, and so one tensor keeps them all.
+    EXPECT_EQ(allocations(), 1U);
+  };
+  in_child({}, body);
+  in_child({"FAKE_CUDA_LATENCY=stream=5000"}, body);
+}
+
+TEST(CudaArchive, TheLastTensorGivesTheMemoryBack) {
+  in_child({}, [] {
+    use_device();
+    Ref<Storage> last;
+    {
+      const Ref<Module> module = must(imported(exported(*net(on_host)), to_device()));
+      last = storage_of(*module, "part");
+    }
+    EXPECT_EQ(allocations(), 1U);
+    EXPECT_EQ(bytes_of(*last).size(), 2 * kPiece + 4000);
+    last = nullptr;
+    EXPECT_EQ(allocations(), 0U);
+    expect_clean();
+  });
+}
+
+// An archive in which each storage is compressed and has its bytes the other way round.
+std::vector<std::byte> packed_and_big(const std::vector<std::byte>& bytes) {
+  archive::MemorySink sink;
+  auto writer = must(archive::ZipWriter::create(&sink));
+  for (const auto& [name, text] : records_of(bytes)) {
+    const bool is_data = name.starts_with("data/");
+    ok(writer.add_text(name, name == "byteorder" ? "big" : text,
+                       is_data ? archive::Compression::kDeflated : archive::Compression::kStored));
+  }
+  ok(writer.finish());
+  return sink.take();
+}
+
+TEST(CudaArchive, BytesTheOtherWayRoundAndCompressed) {
+  in_child({}, [] {
+    use_device();
+    const std::vector<std::byte> bytes = packed_and_big(exported(*net(on_host)));
+    const Ref<Module> host = must(imported(bytes, with_tensors(Tensors::kFill)));
+    const Ref<Module> module = must(imported(bytes, to_device()));
+    for (const char* name : {"w", "big", "of_65536", "of_65540", "of_4194304", "of_4194308"}) {
+      EXPECT_TRUE(bytes_of(*storage_of(*module, name)) == bytes_of(*storage_of(*host, name))) << name;
+    }
+    EXPECT_EQ(module->package().report.compressed, host->package().report.compressed);
+    EXPECT_EQ(module->package().report.foreign_endian, host->package().report.foreign_endian);
+    expect_clean();
+  });
+}
+
+// Fails one call after the other, until nothing does. The calls of a function that is asked for a favour can fail.
+template <typename Attempt>
+int fail_each(const char* function, const Attempt& attempt) {
+  for (int nth = 1;; ++nth) {
+    LEDGER(fake_cuda_fail)(function, static_cast<uint64_t>(nth), CUDA_ERROR_OUT_OF_MEMORY);
+    const Status status = attempt();
+    LEDGER(fake_cuda_fail)(function, 0, 0);
+    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_HOST_ALLOCATION, 0), 0U) << function << ' ' << nth;
+    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_STREAM, 0), 0U) << function << ' ' << nth;
+    EXPECT_EQ(LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, 0), 0U) << function << ' ' << nth;
+    if (status.is_ok() || nth == 100) return nth;
+    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+    EXPECT_NE(status.message().find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << status.message();
+  }
+}
+
+TEST(CudaArchive, AFailedExportLeavesTheOldFile) {
+  in_child({}, [] {
+    use_device();
+    const cuda_test::World folder;
+    const std::string path = folder.path() + "/model.pt";
+    const Ref<Module> module = net(on_first);
+    ok(export_module(*must(Module::create("Old")), path, archive::Durability::kNone, {}, nullptr));
+    const auto size = std::filesystem::file_size(path);
+    const std::vector<std::pair<const char*, int>> functions = {
+        {"cuStreamCreate", 2}, {"cuEventCreate", 4}, {"cuEventRecord", 2}, {"cuMemcpyAsync", 10}, {"cuEventSynchronize", 10}};
+    for (const auto& [function, at_least] : functions) {
+      const int good = fail_each(function, [&] {
+        const Status status = export_module(*module, path, archive::Durability::kNone, {}, nullptr);
+        EXPECT_EQ(files_in(folder.path()), std::vector<std::string>{"model.pt"}) << function;
+        if (!status.is_ok()) EXPECT_EQ(std::filesystem::file_size(path), size);
+        return status;
+      });
+      EXPECT_GE(good, at_least) << function;
+      EXPECT_LT(good, 100) << function;
+      ok(export_module(*must(Module::create("Old")), path, archive::Durability::kNone, {}, nullptr));
+    }
+    // Pinned memory only makes it quicker.
+    EXPECT_EQ(fail_each("cuMemHostAlloc", [&] { return export_module(*module, path, archive::Durability::kNone, {}, nullptr); }), 1);
+    expect_clean();
+  });
+}
+
+TEST(CudaArchive, AFailedImportLeavesNothing) {
+  in_child({}, [] {
+    use_device();
+    std::vector<std::byte> bytes = exported(*net(on_host));
+    const std::vector<std::pair<const char*, int>> functions = {{"cuMemAlloc", 2},     {"cuStreamCreate", 2}, {"cuEventCreate", 3},
+                                                                {"cuMemcpyAsync", 10}, {"cuEventRecord", 10}, {"cuStreamSynchronize", 2}};
+    for (const auto& [function, at_least] : functions) {
+      const int good = fail_each(function, [&] {
+        const Status status = imported(bytes, to_device()).status();
+        EXPECT_EQ(allocations(), 0U) << function;
+        return status;
+      });
+      EXPECT_GE(good, at_least) << function;
+      EXPECT_LT(good, 100) << function;
+    }
+    refused(imported(bytes, to_device(1)), Code::kInvalidArgument, {"no CUDA device 1"});
+    refused(imported(bytes, to_device(-1)), Code::kInvalidArgument, {"no CUDA device -1"});
+    // A byte of the first long storage: each record's checksum is made as it is copied.
+    const auto reader = must(archive::ZipReader::open(archive::MemorySource::create(bytes)));
+    const uint64_t offset = reader->find("data/1")->data_offset + kPiece;
+    bytes[offset] ^= std::byte{1};
+    refused(imported(bytes, to_device()), Code::kCorrupt, {"data/1", "CRC-32"});
+    EXPECT_EQ(allocations(), 0U);
+    expect_clean();
+  });
+}
+
+TEST(CudaArchive, AChildOfForkIsTold) {
+  in_child({}, [] {
+    const Ref<Module> module = net(on_first);
+    const std::vector<std::byte> before = exported(*module);
+    EXPECT_EQ(wait_for(start([&] {
+                archive::MemorySink sink;
+                refused(export_module(*module, &sink, {}, nullptr), Code::kUnsupported, {"child of fork"});
+                refused(imported(before, to_device()), Code::kUnsupported, {"child of fork"});
+                // Without a device it does all that it did.
+                EXPECT_TRUE(exported(*must(imported(before))) == before);
+              })),
+              0);
+    EXPECT_TRUE(exported(*module) == before);
+    expect_clean();
+  });
+}
+
+TEST(CudaArchive, WithoutADevice) {
+  in_child({"FAKE_CUDA_WORLD"}, [] {
+    const std::vector<std::byte> bytes = exported(*must(Module::create("Net")));
+    refused(imported(bytes, to_device()), Code::kUnsupported, {"CUDA"});
+    (void)must(imported(bytes));
+  });
+}
+
+TEST(CudaArchive, AStorageIsWhereItsBytesAre) {
+  in_child({}, [] {
+    const Ref<Storage> bytes = on_first(some_floats(4));
+    const StorageValueRef known = must(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:0"));
+    EXPECT_EQ(known->device(), "cuda:0");
+    EXPECT_EQ(known->data(), nullptr);
+    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cpu"), Code::kInvalidArgument, {"cpu", "cuda:0"});
+    refused(StorageValue::create(value::ScalarType::kFloat, 4, bytes, 0, "cuda:1"), Code::kUnsupported, {"cuda:1"});
+  });
+}
+
+// archive_torch_test.py runs what is written here in PyTorch.
+TEST(CudaArchive, WritesForPyTorch) {
+  const char* const folder = std::getenv("TENON_TEST_ARCHIVES");
+  if (folder == nullptr) GTEST_SKIP() << "TENON_TEST_ARCHIVES is not set";
+  in_child({}, [&] {
+    const std::string path(folder);
+    ok(export_module(*net(on_host), path + "/host.pt", archive::Durability::kNone, {}, nullptr));
+    const Ref<Module> module = net(on_first);
+    ok(export_module(*module, path + "/cpu.pt", archive::Durability::kNone, {}, nullptr));
+    ok(export_module(*module, path + "/cuda.pt", archive::Durability::kNone, keeping(), nullptr));
+    const Ref<Module> back = must(import_module(path + "/host.pt", to_device()));
+    ok(export_module(*back, path + "/back.pt", archive::Durability::kNone, {}, nullptr));
+  });
+}
+
+}  // namespace
+}  // namespace tenon::module

@@ -1,0 +1,77 @@
+// Memory that is no cudaMalloc's: mapped piece by piece, and of pools.
+#pragma once
+
+#include <memory>
+
+#include "share_kit.h"
+
+namespace cuda_test {
+
+constexpr uint64_t kPage = uint64_t{2} << 20;
+constexpr auto kByFd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+// Pieces of so many pages each, at neighbouring addresses of a larger reservation, as a framework's expandable segment has them.
+class Mapped {
+ public:
+  explicit Mapped(const std::vector<uint64_t>& pages, CUmemAllocationHandleType type = kByFd) {
+    for (const uint64_t each : pages) nbytes_ += each * kPage;
+    EXPECT_EQ(driver().cuMemAddressReserve(&base_, nbytes_ + 8 * kPage, 0, 0, 0), CUDA_SUCCESS);
+    CUdeviceptr at = base_;
+    for (const uint64_t each : pages) {
+      CUmemAllocationProp prop{};
+      prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+      prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      prop.requestedHandleTypes = type;
+      CUmemGenericAllocationHandle piece = 0;
+      EXPECT_EQ(driver().cuMemCreate(&piece, each * kPage, &prop, 0), CUDA_SUCCESS);
+      EXPECT_EQ(driver().cuMemMap(at, each * kPage, 0, piece, 0), CUDA_SUCCESS);
+      pieces_.push_back(piece);
+      at += each * kPage;
+    }
+    CUmemAccessDesc access{};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    EXPECT_EQ(driver().cuMemSetAccess(base_, nbytes_, &access, 1), CUDA_SUCCESS);
+  }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+  ~Mapped() {
+    EXPECT_EQ(driver().cuMemUnmap(base_, nbytes_), CUDA_SUCCESS);
+    EXPECT_EQ(driver().cuMemAddressFree(base_, nbytes_ + 8 * kPage), CUDA_SUCCESS);
+    for (const CUmemGenericAllocationHandle piece : pieces_) EXPECT_EQ(driver().cuMemRelease(piece), CUDA_SUCCESS);
+  }
+  CUdeviceptr base() const { return base_; }
+  uint64_t nbytes() const { return nbytes_; }
+  const std::vector<CUmemGenericAllocationHandle>& pieces() const { return pieces_; }
+  Ref<Storage> wrap(uint64_t offset, uint64_t nbytes, bool read_only = false) {
+    auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base_ + offset));
+    const auto let_go = [](void* context) { ++static_cast<Mapped*>(context)->gone; };
+    Result<Ref<Storage>> storage = wrap_cuda(data, nbytes, 0, let_go, this, read_only);
+    EXPECT_TRUE(storage.is_ok()) << storage.status().message();
+    return storage.is_ok() ? std::move(storage).value() : Ref<Storage>();
+  }
+  int gone = 0;  // storages that nobody uses any more
+
+ private:
+  CUdeviceptr base_ = 0;
+  uint64_t nbytes_ = 0;
+  std::vector<CUmemGenericAllocationHandle> pieces_;
+};
+
+inline CUmemoryPool make_pool(CUmemAllocationHandleType type = kByFd) {
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.handleTypes = type;
+  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemoryPool pool = nullptr;
+  EXPECT_EQ(driver().cuMemPoolCreate(&pool, &props), CUDA_SUCCESS);
+  return pool;
+}
+
+inline CUdeviceptr allocate_from(CUmemoryPool pool, uint64_t nbytes) {
+  CUdeviceptr pointer = 0;
+  EXPECT_EQ(driver().cuMemAllocFromPoolAsync(&pointer, nbytes, pool, nullptr), CUDA_SUCCESS);
+  return pointer;
+}
+
+}  // namespace cuda_test

@@ -1,0 +1,94 @@
+// One round, as its seed tells it: who sends to whom, how slow each one's streams are, who dies, when, and how.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "cuda/storm/board.h"
+#include "fault/storm/pattern.h"
+
+namespace storm::device {
+
+inline constexpr size_t kMostLinks = 16;  // of one peer
+
+// A wrong use of the library by the peers, which the storm has to find.
+enum class Break : uint8_t {
+  kNothing,
+  kGiveBackEarly,  // a receiver takes its counter down as it opens
+  kDoNotWait       // a receiver's stream does not wait for the event
+};
+
+struct LinkPlan {
+  uint32_t from = 0;
+  uint32_t to = 0;
+};
+
+struct Plan {
+  uint64_t seed = 0;
+  std::vector<LinkPlan> links;
+  std::array<uint32_t, kPeers> latency_us{};  // of each work on a stream
+  std::array<uint32_t, kPeers> events{};      // interprocess ones that the driver gives that process; 0: as many as it wants
+  std::vector<StopPlan> stops;
+  std::vector<KillPlan> kills;
+  bool kills_at_end = false;
+  KillPlan at_end;
+};
+
+inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
+  const auto is = [&](uint32_t LinkPlan::* end) {
+    return std::any_of(plan.links.begin(), plan.links.end(), [&](const LinkPlan& each) { return each.*end == victim; });
+  };
+  const bool sends = is(&LinkPlan::from);
+  const bool as_sender = sends && (!is(&LinkPlan::to) || random->chance(50));
+  static constexpr std::array<Op, 6> kOfSender = {Op::kShare, Op::kShare, Op::kShare, Op::kWrap, Op::kRelease, Op::kCollect};
+  static constexpr std::array<Op, 6> kOfReceiver = {Op::kOpen, Op::kOpen, Op::kRelease, Op::kRelease, Op::kUse, Op::kUnopened};
+  KillPlan kill;
+  kill.victim = victim;
+  kill.delay_us = static_cast<uint32_t>(random->up_to(4096));
+  const uint64_t dice = random->below(100);
+  kill.way = dice < 35 ? Way::kWatcher : dice < 60 ? Way::kTimer : dice < 92 || !sends ? Way::kSteps : Way::kServiceSteps;
+  kill.op = static_cast<uint32_t>((as_sender ? kOfSender : kOfReceiver)[random->below(6)]);
+  kill.timer_ns = static_cast<uint32_t>(random->up_to(kSanitized ? 1 << 20 : 1 << 18));
+  kill.calls = random->chance(50) ? static_cast<uint32_t>(random->below(kill.way == Way::kServiceSteps ? 8 : 40)) : 0;
+  kill.steps = static_cast<uint32_t>(random->up_to(4096));
+  return kill;
+}
+
+inline Plan make_plan(uint64_t seed, uint64_t round) {
+  Plan plan;
+  plan.seed = mix(seed ^ mix(round));
+  Random random(plan.seed);
+  std::array<uint32_t, kPeers> order{};
+  std::iota(order.begin(), order.end(), 0);
+  for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+  const auto link = [&](uint64_t i, uint64_t j) { plan.links.push_back({order[i], order[j]}); };
+  // Everybody has one at least, and in a circle a message can come back to who sent it.
+  for (uint32_t j = 1; j < kPeers; ++j) link(random.below(j), j);
+  for (uint64_t more = 1 + random.below(4); more > 0; --more) {
+    const uint64_t i = random.below(kPeers);
+    link(i, (i + 1 + random.below(kPeers - 1)) % kPeers);
+  }
+  static constexpr std::array<uint32_t, 4> kLatencies = {0, 0, 100, 600};
+  for (uint32_t i = 0; i < kPeers; ++i) {
+    plan.latency_us[i] = kLatencies[random.below(kLatencies.size())];
+    plan.events[i] = random.chance(15) ? 2 : 0;
+  }
+  for (uint64_t stops = random.below(3); stops > 0; --stops)
+    plan.stops.push_back({static_cast<uint32_t>(random.below(kPeers)), static_cast<uint32_t>(random.up_to(8192))});
+  for (uint32_t i = kPeers - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+  const uint64_t victims = 3 + random.below(kPeers - 2);
+  for (uint64_t i = 0; i < victims; ++i) plan.kills.push_back(plan_kill(plan, order[i], &random));
+  // Some while they start CUDA, most when all have something of each other.
+  plan.kills[0].delay_us += static_cast<uint32_t>(random.chance(20) ? random.below(4000) : 8000 + random.below(16000));
+  plan.kills_at_end = victims < kPeers && random.chance(25);
+  if (plan.kills_at_end) {
+    plan.at_end.victim = order[victims];
+    plan.at_end.delay_us = static_cast<uint32_t>(random.up_to(2048));
+  }
+  return plan;
+}
+
+}  // namespace storm::device

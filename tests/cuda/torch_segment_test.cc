@@ -1,0 +1,166 @@
+// PyTorch's expandable segments: memory whose pieces its receiver fetches as fds out of the process that made them.
+#include <fcntl.h>
+
+#include "modern_kit.h"
+#include "os/open_file.h"
+#include "os/process.h"
+#include "torch_kit.h"
+
+namespace cuda_test {
+namespace {
+
+constexpr uint64_t kOffset = 4096;
+
+template <typename Value>
+void put(std::vector<std::byte>* bytes, const Value& value) {
+  const auto* raw = reinterpret_cast<const std::byte*>(&value);
+  bytes->insert(bytes->end(), raw, raw + sizeof value);
+}
+
+// The producer: pieces of one page each, and their fds, which stay open as long as the pieces are there.
+struct Segment {
+  explicit Segment(uint64_t pages) : memory(std::vector<uint64_t>(pages, 1)) {
+    for (const CUmemGenericAllocationHandle piece : memory.pieces()) {
+      int fd = -1;
+      EXPECT_EQ(driver().cuMemExportToShareableHandle(&fd, piece, kByFd, 0), CUDA_SUCCESS);
+      fds.emplace_back(fd);
+    }
+  }
+  // As PyTorch's ShareHeader lies in memory, with what was in the gap.
+  CudaHandle share(const std::string& prefix, size_t first, size_t count, TorchFile* file, uint64_t slot) const {
+    CudaHandle handle;
+    for (const char letter : prefix) handle.memory.push_back(static_cast<std::byte>(letter));
+    put(&handle.memory, int32_t{getpid()});
+    put(&handle.memory, uint32_t{0x5555});
+    put(&handle.memory, kPage);
+    put(&handle.memory, uint64_t{count});
+    for (size_t i = first; i < first + count; ++i) put(&handle.memory, int32_t{fds[i].get()});
+    handle.offset = kOffset;
+    handle.nbytes = count * kPage - kOffset;
+    handle.counter = file->name();
+    handle.slot = slot;
+    file->counter(slot) = 1;
+    return handle;
+  }
+  Mapped memory;
+  std::vector<os::Fd> fds;
+};
+
+TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
+  for (const char* const prefix : {"e", "\1e", "\2e"}) {
+    in_two(
+        {},
+        [&](Line& line) {
+          use_device();
+          const Segment segment(4);
+          for (unsigned char page = 0; page < 4; ++page) fill(segment.memory.base() + page * kPage, page, kPage);
+          TorchFile file;
+          const CudaHandle handle = segment.share(prefix, 1, 2, &file, 5);
+          CU(cuStreamSynchronize(nullptr));
+          line.send(handle);
+          line.send(handle);
+          line.expect('o');
+          EXPECT_EQ(file.counter(5), 1);
+          line.say('r');
+          line.expect('d');
+          EXPECT_EQ(file.counter(5), 0);
+        },
+        [](Line& line) {
+          use_device();
+          const CudaHandle handle = line.receive();
+          Ref<Storage> storage = open(handle);
+          EXPECT_EQ(storage->nbytes(), 2 * kPage - kOffset);
+          EXPECT_EQ(byte_at(pointer_of(storage)), 1);
+          EXPECT_EQ(byte_at(pointer_of(storage) + storage->nbytes() - 1), 2);
+          // A part of it, of which no message tells more than the first did.
+          CudaHandle part = line.receive();
+          part.nbytes = 16;
+          part.slot = 6;
+          part.counter.clear();
+          Ref<Storage> other = open(part);
+          EXPECT_EQ(pointer_of(other), pointer_of(storage));
+          EXPECT_COUNT(2U, fake_cuda_calls, "cuMemImportFromShareableHandle", getpid());
+          line.say('o');
+          line.expect('r');
+          storage = nullptr;
+          other = nullptr;
+          EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+          line.say('d');
+        });
+  }
+}
+
+// The same numbers later, of other fds: what is mapped is not taken for it.
+TEST(CudaTorchSegment, NumbersThatAreUsedAgainAreOthers) {
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        TorchFile file;
+        Segment segment(1);
+        const Segment next(1);
+        fill(segment.memory.base(), 1, kPage);
+        fill(next.memory.base(), 2, kPage);
+        CU(cuStreamSynchronize(nullptr));
+        line.send(segment.share("\2e", 0, 1, &file, 0));
+        line.expect('o');
+        ASSERT_EQ(dup3(next.fds[0].get(), segment.fds[0].get(), O_CLOEXEC), segment.fds[0].get());
+        line.send(segment.share("\2e", 0, 1, &file, 1));
+        line.expect('d');
+        EXPECT_EQ(file.counter(0), 0);
+        EXPECT_EQ(file.counter(1), 0);
+      },
+      [](Line& line) {
+        use_device();
+        Ref<Storage> first = open(line.receive());
+        line.say('o');
+        Ref<Storage> second = open(line.receive());
+        EXPECT_EQ(byte_at(pointer_of(first)), 1);
+        EXPECT_EQ(byte_at(pointer_of(second)), 2);
+        first = nullptr;
+        second = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
+TEST(CudaTorchSegment, WhatCannotBeFetchedIsToldApart) {
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        TorchFile file;
+        const Segment segment(1);
+        line.send(segment.share("\2e", 0, 1, &file, 0));
+        line.expect('d');
+        EXPECT_EQ(file.counter(0), 1);
+      },
+      [](Line& line) {
+        use_device();
+        const CudaHandle good = line.receive();
+        const auto code = [&](size_t at, int32_t value) {
+          CudaHandle bad = good;
+          std::memcpy(bad.memory.data() + at, &value, sizeof value);
+          return open_cuda(bad, nullptr, {}).status().code();
+        };
+        // Behind the two bytes of the form: the pid, the page's size, the fd.
+        EXPECT_EQ(code(2, 0x3fffffff), Code::kPeerGone);
+        EXPECT_EQ(code(26, 9999), Code::kNotFound);
+        EXPECT_EQ(code(10, 4096), Code::kInvalidArgument);
+        // One who may not trace the producer, as in most containers.
+        if (getuid() == 0) {
+          EXPECT_EQ(wait_for(start([&] {
+                      ASSERT_EQ(setresgid(65534, 65534, 65534), 0);
+                      ASSERT_EQ(setresuid(65534, 65534, 65534), 0);
+                      const Result<os::Fd> fetched = os::fetch_fd(os::open_pidfd(getppid()), 0);
+                      EXPECT_EQ(fetched.status().code(), Code::kPermission) << fetched.status().message();
+                    })),
+                    0);
+        }
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_RESERVATION, getpid());
+        line.say('d');
+      });
+}
+
+}  // namespace
+}  // namespace cuda_test

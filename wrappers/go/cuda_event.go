@@ -1,0 +1,141 @@
+package tenon
+
+// #include "tenon_go.h"
+// #cgo noescape tenon_cuda_event_new
+// #cgo nocallback tenon_cuda_event_new
+// #cgo noescape tenon_cuda_event_from_ipc_handle
+// #cgo nocallback tenon_cuda_event_from_ipc_handle
+// #cgo noescape tenon_cuda_event_query
+// #cgo nocallback tenon_cuda_event_query
+// #cgo noescape tenon_cuda_event_ipc_handle
+// #cgo nocallback tenon_cuda_event_ipc_handle
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// CUDAEvent is a mark in a CUDA stream: it is complete when all that was given to the stream before has passed. Streams of this process and
+// of others wait for it on the device, and the host can ask or wait. It is of its device's primary context, which CUDA's runtime uses and
+// so every framework. Any goroutine may use it. Streams are numbers, as in ShareCUDA. Events measure no time.
+type CUDAEvent struct{ object }
+
+// CUDAEventOptions says how an event is made. Nil: the zero value.
+type CUDAEventOptions struct {
+	Device       int32 // ordinal in this process's numbering
+	Interprocess bool  // it has an IPC handle, by which other processes open it
+}
+
+func cudaEventOptions(device int32) C.tenon_cuda_event_options {
+	return C.tenon_cuda_event_options{struct_size: C.sizeof_tenon_cuda_event_options, device: C.int32_t(device)}
+}
+
+func newCUDAEvent(pointer *C.tenon_cuda_event) *CUDAEvent {
+	e := new(CUDAEvent)
+	e.own(kindCUDAEvent, unsafe.Pointer(pointer))
+	return e
+}
+
+// NewCUDAEvent makes an event, which is complete until it is recorded.
+func NewCUDAEvent(options *CUDAEventOptions) (*CUDAEvent, error) {
+	collect()
+	given := cudaEventOptions(0)
+	if options != nil {
+		given.device = C.int32_t(options.Device)
+		if options.Interprocess {
+			given.flags = C.TENON_CUDA_EVENT_INTERPROCESS
+		}
+	}
+	var out *C.tenon_cuda_event
+	var failure *C.tenon_error
+	if status := C.tenon_cuda_event_new(&given, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newCUDAEvent(out), nil
+}
+
+// OpenCUDAEvent opens another process's event, on the device where it was made: both then mean the same mark, whichever of them records it.
+// The process that made it cannot open it, and has to keep it until all others have closed it.
+func OpenCUDAEvent(handle [64]byte, device int32) (*CUDAEvent, error) {
+	collect()
+	given := cudaEventOptions(device)
+	var out *C.tenon_cuda_event
+	var failure *C.tenon_error
+	status := C.tenon_cuda_event_from_ipc_handle((*C.uint8_t)(&handle[0]), &given, &out, &failure)
+	if status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return newCUDAEvent(out), nil
+}
+
+// Record marks what was given to the stream until now; an older mark is forgotten. The stream is of the event's device.
+func (e *CUDAEvent) Record(stream uintptr) error {
+	pointer, err := e.acquire()
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	var failure *C.tenon_error
+	if status := C.tenon_go_cuda_event_record((*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}
+
+// Wait lets what is given to the stream from now on wait for the mark that was recorded last. The host does not wait.
+func (e *CUDAEvent) Wait(stream uintptr) error {
+	pointer, err := e.acquire()
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	var failure *C.tenon_error
+	if status := C.tenon_go_cuda_event_wait((*C.tenon_cuda_event)(pointer), C.uintptr_t(stream), &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}
+
+// Query says whether the event is complete. One that nobody recorded is.
+func (e *CUDAEvent) Query() (bool, error) {
+	pointer, err := e.acquire()
+	if err != nil {
+		return false, err
+	}
+	defer e.release()
+	var out C.int
+	var failure *C.tenon_error
+	if status := C.tenon_cuda_event_query((*C.tenon_cuda_event)(pointer), &out, &failure); status != C.TENON_OK {
+		return false, takeError(status, failure)
+	}
+	return out != 0, nil
+}
+
+// Synchronize waits here until the event is complete, or ctx ends. A context that is already done ends it before it begins.
+func (e *CUDAEvent) Synchronize(ctx context.Context) error {
+	pointer, err := e.acquire()
+	if err != nil {
+		return err
+	}
+	defer e.release()
+	return wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_cuda_event_synchronize((*C.tenon_cuda_event)(pointer), timeout, cancel, failure)
+	})
+}
+
+// IPCHandle gives the handle by which other processes open the event, the same each time.
+func (e *CUDAEvent) IPCHandle() ([64]byte, error) {
+	var out [64]byte
+	pointer, err := e.acquire()
+	if err != nil {
+		return out, err
+	}
+	defer e.release()
+	var failure *C.tenon_error
+	status := C.tenon_cuda_event_ipc_handle((*C.tenon_cuda_event)(pointer), (*C.uint8_t)(&out[0]), &failure)
+	if status != C.TENON_OK {
+		return [64]byte{}, takeError(status, failure)
+	}
+	return out, nil
+}

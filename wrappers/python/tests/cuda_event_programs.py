@@ -1,0 +1,183 @@
+"""Programs that test_cuda_event.py runs on the driver of tests/fake_cuda, each a process: python cuda_event_programs.py PROGRAM."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+import tenon
+from cuda_kit import DATA, EVENT, Array, Gate, Receiver, check, cuda, give, new_stream, nothing_left, over, take, use_device
+
+
+class TorchStream:
+    """As PyTorch's."""
+
+    def __init__(self, stream: int) -> None:
+        self.cuda_stream = stream
+
+
+def fill(pointer: int, byte: int, stream: int) -> None:
+    check(cuda.cuMemsetD8Async(ctypes.c_uint64(pointer), ctypes.c_ubyte(byte), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(stream)))
+
+
+def events() -> int:
+    return int(cuda.fake_cuda_live(EVENT, os.getpid()))
+
+
+def interrupt_who_waits(looks: int) -> None:
+    """Ctrl-C, once somebody has looked at an event more often than that, and so waits for it."""
+    while cuda.fake_cuda_calls(b"cuEventQuery", os.getpid()) <= looks + 2:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+# ---- the other process
+
+
+def orders_after() -> None:
+    """Its copy is given to its stream before the sender's work is let go: nothing but the event holds it back."""
+    use_device()
+    stream = new_stream()
+    memory, handle = take()
+    with tenon.open_cuda(memory) as storage, tenon.CudaEvent.from_ipc_handle(handle) as event:
+        assert event.query() is False
+        with pytest.raises(tenon.WouldBlock):
+            event.synchronize(timeout=0)
+        with pytest.raises(tenon.Unsupported, match="lent on"):
+            event.ipc_handle()
+        event.wait(TorchStream(stream))
+        room = ctypes.create_string_buffer(1)
+        tensor = over(storage)
+        pointer = ctypes.c_uint64(tensor.__cuda_array_interface__["data"][0])
+        check(cuda.cuMemcpyDtoHAsync_v2(room, pointer, ctypes.c_size_t(1), ctypes.c_void_p(stream)))
+        give("waits")
+        check(cuda.cuStreamSynchronize(ctypes.c_void_p(stream)))
+        event.synchronize(timeout=60)
+        assert event.query() is True
+        give(room.raw)
+        del tensor
+    assert tenon.cuda_collect() == 0
+
+
+# ---- programs
+
+
+def orders() -> None:
+    use_device()
+    stream = new_stream()
+    receiver = Receiver("orders_after")
+    array = Array(DATA)
+    tensor = tenon.from_dlpack(array)
+    memory = tensor.storage.share_cuda()
+    with tenon.CudaEvent(interprocess=True) as event:
+        handle = event.ipc_handle()
+        assert type(handle) is bytes and len(handle) == 64 and event.ipc_handle() == handle
+        gate = Gate(stream)
+        fill(array.pointer, 9, stream)
+        event.record(stream)
+        receiver.send((memory, handle))
+        assert receiver.receive() == "waits"
+        gate.open()
+        assert receiver.receive() == b"\t"
+        receiver.end()
+        assert event.query() is True
+    tensor.close()
+    nothing_left()
+
+
+def waits() -> None:
+    use_device()
+    stream, other = new_stream(), new_stream()
+    before = events()
+    event = tenon.CudaEvent()
+    assert event.query() is True and repr(event) == "<tenon.CudaEvent>"
+    event.synchronize()
+    gate = Gate(stream)
+    event.record(TorchStream(stream))
+    assert event.query() is False
+    with pytest.raises(tenon.WouldBlock):
+        event.synchronize(timeout=0)
+    with pytest.raises(tenon.Timeout):
+        event.synchronize(timeout=0.003)
+    cancel = tenon.Cancel()
+    threading.Timer(0, cancel.trigger).start()
+    with pytest.raises(tenon.Cancelled):
+        event.synchronize(cancel=cancel)
+    event.wait(other)
+    looks = cuda.fake_cuda_calls(b"cuEventQuery", os.getpid())
+    threading.Thread(target=interrupt_who_waits, args=(looks,)).start()
+    with pytest.raises(KeyboardInterrupt):
+        event.synchronize()
+    threading.Timer(0, gate.open).start()
+    event.synchronize()
+    assert event.query() is True
+    event.wait()
+    event.record()
+    event.record(2)
+    # What streams still wait for does not go with its last reference.
+    check(cuda.cuCtxSynchronize())
+    event.close()
+    with pytest.raises(ValueError, match="CudaEvent is already closed"):
+        event.query()
+    assert repr(event) == "<tenon.CudaEvent, closed>" and events() == before
+    nothing_left()
+
+
+def errors() -> None:
+    before = events()
+    for device in (-1, 7):
+        with pytest.raises(tenon.InvalidArgument):
+            tenon.CudaEvent(device=device)
+    with pytest.raises(tenon.InvalidArgument, match="IPC handle"):
+        tenon.CudaEvent().ipc_handle()
+    event = tenon.CudaEvent(device=0, interprocess=True)
+    handle = event.ipc_handle()
+    with pytest.raises(tenon.InvalidArgument, match="the process that made it cannot") as info:
+        tenon.CudaEvent.from_ipc_handle(handle)
+    assert "cuda_error" in info.value.details
+    wrong: Any
+    for wrong in (b"", handle[:63], handle + b"x"):
+        with pytest.raises(tenon.InvalidArgument, match="64"):
+            tenon.CudaEvent.from_ipc_handle(wrong)
+    for wrong in (None, "x" * 64, 64):
+        with pytest.raises(TypeError):
+            tenon.CudaEvent.from_ipc_handle(wrong)
+    with pytest.raises(ValueError):
+        tenon.CudaEvent.from_ipc_handle(handle, 1 << 31)
+    for wrong in (1.5, "1", object()):
+        with pytest.raises(TypeError):
+            event.record(wrong)
+        with pytest.raises(TypeError):
+            event.wait(wrong)
+    with pytest.raises(ValueError, match="negative"):
+        event.synchronize(timeout=-1)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for call in (event.query, event.record, event.wait, event.synchronize, event.ipc_handle, tenon.CudaEvent):
+                with pytest.raises(tenon.Unsupported, match="child of fork"):
+                    call()
+            event.close()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert event.query() is True
+    event.close()
+    assert events() == before
+    nothing_left()
+
+
+if __name__ == "__main__":
+    signal.alarm(100)
+    try:
+        tenon.require_cuda()
+    except tenon.Unsupported as error:
+        sys.exit(77 if "this build of Tenon has no CUDA" in str(error) else str(error))
+    globals()[sys.argv[1]]()
