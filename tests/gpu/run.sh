@@ -263,7 +263,7 @@ fi
 
 if [[ -n "$fake" ]] || ! find_python "torch, tenon"; then more+=(--raw); fi
 if [[ "${more[*]}" != *--raw* ]] || find_python "tenon"; then
-  PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" "$found" -B "$here/bench.py" --build "$build" "${more[@]}"
+  PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" "$found" -B "$here/bench.py" "${more[@]}"
   if [[ -f "$work/bench.log" ]]; then cat "$work/bench.log"; fi
 else
   skip_step bench "time of a share and an open" "$lacks"
