@@ -3,7 +3,8 @@
 
     bench.py [--raw] [--quick]
 
-Each row is a median in microseconds. Without PyTorch its column is empty. (tests/bench/cuda.cc is about the fake driver alone: it counts calls.)
+Each row is a median in microseconds. Without PyTorch its column is empty.
+(tests/bench/cuda.cc is about the fake driver alone: it counts calls.)
 """
 
 from __future__ import annotations
