@@ -1,22 +1,19 @@
 #!/usr/bin/env python3
 """Time of lending and opening device memory: Tenon against PyTorch, and against the driver's bare calls. A table in Markdown.
 
-    bench.py [--build DIR] [--raw] [--quick]
+    bench.py [--raw] [--quick]
 
-Each row is a median in microseconds; the two sides were measured in turn, in the same processes. Without PyTorch its column is empty. What
-tests/bench has of CUDA (bench_cuda*) is run too, if DIR has it.
+Each row is a median in microseconds. Without PyTorch its column is empty.
+(tests/bench/cuda.cc is about the fake driver alone: it counts calls.)
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import traceback
-from pathlib import Path
 from typing import Any
 
 from sides import ON_THE_FAKE, Borrower, new_side, timed
@@ -75,27 +72,8 @@ def round_trip(name: str, memory: str, count: int) -> float:
     return median(times)
 
 
-def from_tests_bench(build: Path, quick: bool) -> list[str]:
-    lines = []
-    for program in sorted((build / "tests" / "bench").glob("bench_cuda*")):
-        if not program.is_file():
-            continue
-        done = subprocess.run([str(program), *(["--smoke"] if quick else [])], capture_output=True, text=True, timeout=600, check=False)
-        for line in done.stdout.splitlines():
-            row = json.loads(line)
-            if "left_out" in row:
-                lines.append(f"| {program.name}: left out, {row['left_out']} | | | |")
-            else:
-                theirs = f"{median(row['theirs']):.2f}" if row["theirs"] else ""
-                lines.append(f"| {row['measure']} ({row['unit']}) | {median(row['ours']):.2f} | {row['against']} | {theirs} |")
-        if done.returncode:
-            raise AssertionError(f"{program.name} ended with {done.returncode}: {done.stderr[-500:]}")
-    return lines or ["| (tests/bench has no program for CUDA in this build) | | | |"]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=Path("build/dev"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--raw", action="store_true", help="without PyTorch, with memory of the driver itself")
     arguments = parser.parse_args()
@@ -118,7 +96,6 @@ def main() -> int:
     print(f"| median, us{', FAKE' if ON_THE_FAKE else ''} | Tenon | against | |\n|---|---|---|---|")
     for what, our, against, their in rows:
         print(f"| {what} | {our:.1f} | {against} | {'' if their is None else f'{their:.1f}'} |")
-    print(*from_tests_bench(arguments.build, arguments.quick), sep="\n")
     return 0
 
 

@@ -176,6 +176,7 @@ def event_importer(case: Case) -> None:
     assert case.lend.read(tensor, Message((), None, "uint8", (4096,), (1,), 0)) == b"\t" * 4096
     event.synchronize()
     assert event.query()
+    del event  # its maker has to keep it until all others have let go
     assert borrower.ask("close", 1)
     borrower.end()
 

@@ -36,12 +36,6 @@ for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-13/libcuda.so
     missing+=("$name")
   fi
 done
-for program in "$build"/tests/bench/bench_cuda*; do
-  if [[ -x "$program" && -f "$program" ]]; then
-    mkdir -p "$to/tests/bench"
-    strip -o "$to/tests/bench/${program##*/}" "$program"
-  fi
-done
 git -C "$root" describe --always --dirty >"$top/packed" 2>/dev/null || date -u >"$top/packed"
 
 tar -C "$stage" --owner=0 --group=0 --exclude=__pycache__ -czf "$file" tenon-gpu

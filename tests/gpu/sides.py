@@ -112,7 +112,7 @@ class Tenon:
     def event(self) -> Any:
         if not hasattr(tenon, "CudaEvent"):
             raise Skip("this Tenon has no CudaEvent")
-        return tenon.CudaEvent()
+        return tenon.CudaEvent(interprocess=True)
 
     def event_from(self, handle: bytes) -> Any:
         if not hasattr(tenon, "CudaEvent"):
