@@ -203,7 +203,9 @@ program fork "children of fork" tests/cuda/cuda_fork
 program share "device memory lent between processes" tests/cuda/cuda_share
 program refused "device memory that is not lent" tests/cuda/cuda_share_refused
 program protocol "PyTorch's protocol, call by call" tests/cuda/cuda_torch
-for name in event transport torch_segment archive; do
+program transport "memory that PyTorch's handle cannot lead to" tests/cuda/cuda_transport
+program segment "PyTorch's expandable segments, call by call" tests/cuda/cuda_torch_segment
+for name in event archive; do
   skip_step "cuda_$name" "tests/cuda/${name}_test.cc" "it asks the fake's ledger throughout, and was not made for a real driver yet"
 done
 TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*'
