@@ -208,7 +208,7 @@ program segment "PyTorch's expandable segments, call by call" tests/cuda/cuda_to
 for name in event archive; do
   skip_step "cuda_$name" "tests/cuda/${name}_test.cc" "it asks the fake's ledger throughout, and was not made for a real driver yet"
 done
-TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*'
+TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*:CudaEvent.*'
 for wrapper in rust go; do
   if [[ -n "$fake" ]]; then
     skip_step "$wrapper" "the $wrapper wrapper" "ctest has it on the fake driver, as cuda.$wrapper"
