@@ -15,6 +15,7 @@
 #include "cuda/context.h"
 #include "cuda/driver.h"
 #include "fake_cuda/ledger.h"
+#include "fault/storm/starved.h"
 #include "fault/storm/timer.h"
 #include "fault/storm/wire.h"
 
@@ -76,7 +77,7 @@ bool Peer::is_dead(uint32_t peer) const {
   const auto fd = static_cast<int>(syscall(SYS_pidfd_open, board_->slots[peer].pid.load(), 0));
   if (fd < 0) return errno == ESRCH;
   pollfd end{fd, POLLIN, 0};
-  const bool dead = poll(&end, 1, 2000) > 0;
+  const bool dead = poll(&end, 1, 5000) > 0;
   close(fd);
   return dead;
 }
@@ -166,7 +167,7 @@ void Peer::settle(const Order& order) {
   };
   // The streams have passed but for those that wait for themselves to be looked at.
   uint64_t waiting = 0;
-  for (const int64_t deadline = now_ns() + kSoonNs; now_ns() < deadline; usleep(200)) {
+  for (const Deadline deadline(board_->slots, kSoonNs); !deadline.is_over(); usleep(200)) {
     waiting = tenon_cuda_collect();
     if (count(true) == 0 && waiting == count(false)) break;
   }
