@@ -249,7 +249,8 @@ TEST(Cuda, ToAnArchiveAndBack) {
     };
     const auto host = read({})->value("w").as<tenon::Tensor>();
     EXPECT_EQ(host.storage().device(), (tenon::Device{1, 0}));
-    EXPECT_EQ(std::to_integer<int>(host.storage().bytes()[127]), 0x5a);
+    const tenon::Storage on_host = host.storage();
+    EXPECT_EQ(std::to_integer<int>(on_host.bytes()[127]), 0x5a);
     const auto there = read({.tensors = tenon::ImportTensors::kDevice})->value("w").as<tenon::Tensor>();
     EXPECT_EQ(there.storage().device(), (tenon::Device{2, 0}));
     EXPECT_EQ(driver().byte_at(address_of(there) + 127), 0x5a);
