@@ -248,13 +248,8 @@ TEST(Cuda, ToAnArchiveAndBack) {
       return tenon::try_import_module_memory(std::as_bytes(std::span(*kept)), kept, options);
     };
     const auto host = read({})->value("w").as<tenon::Tensor>();
-<<<<<<< HEAD
     const tenon::Storage on_host = host.storage();
     EXPECT_EQ(on_host.device(), (tenon::Device{1, 0}));
-=======
-    EXPECT_EQ(host.storage().device(), (tenon::Device{1, 0}));
-    const tenon::Storage on_host = host.storage();
->>>>>>> cuda-archive
     EXPECT_EQ(std::to_integer<int>(on_host.bytes()[127]), 0x5a);
     const auto there = read({.tensors = tenon::ImportTensors::kDevice})->value("w").as<tenon::Tensor>();
     EXPECT_EQ(there.storage().device(), (tenon::Device{2, 0}));

@@ -1155,14 +1155,20 @@ const _: () = {
         "Offset of field: tenon_import_report::without_crc",
     ][::core::mem::offset_of!(tenon_import_report, without_crc) - 72usize];
 };
-///By which way a handle leads to the memory.
+///By which way a handle leads to the memory. PyTorch opens the first only; TENON_CUDA_FABRIC alone reaches other machines.
 pub type tenon_cuda_transport = u32;
-///of an empty storage
+///of an empty storage; as an option: as the memory can travel, the first of the others that it can
 pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_23 = 0;
 ///cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
 pub const TENON_CUDA_IPC: _bindgen_ty_23 = 1;
+///an fd for each piece of memory that is mapped piece by piece (cuMemCreate with such handles)
+pub const TENON_CUDA_FD: _bindgen_ty_23 = 2;
+///the fabric handle of one such piece
+pub const TENON_CUDA_FABRIC: _bindgen_ty_23 = 3;
+///an fd of the memory pool, which was made with such handles (cudaMallocFromPoolAsync)
+pub const TENON_CUDA_POOL: _bindgen_ty_23 = 4;
 pub type _bindgen_ty_23 = ::core::ffi::c_uint;
-///The bytes of the memory handle, by the versions of PyTorch that write them. All are read.
+///The bytes of an IPC handle, by the versions of PyTorch that write them. All are read.
 pub type tenon_cuda_form = u32;
 ///up to 2.4; every later one reads it too, but for some builds of mid-2024
 pub const TENON_CUDA_FORM_A: _bindgen_ty_24 = 0;
@@ -1179,6 +1185,10 @@ pub type _bindgen_ty_24 = ::core::ffi::c_uint;
 pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_25 = 1;
 ///share: a read-only storage, too, though its receiver can write it
 pub const TENON_CUDA_LET_WRITE: _bindgen_ty_25 = 2;
+///open: so that the device refuses this process's writes; by FD and FABRIC only
+pub const TENON_CUDA_READ_ONLY: _bindgen_ty_25 = 4;
+///open: what the driver opened is kept for the next handle of the same memory, see tenon_open_cuda
+pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_25 = 8;
 pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 ///How device memory is lent and opened. NULL, where one is taken, means all zero.
 #[repr(C)]
@@ -1186,14 +1196,14 @@ pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 pub struct tenon_cuda_options {
     ///sizeof(tenon_cuda_options), set by the caller
     pub struct_size: usize,
-    ///TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE
+    ///TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN
     pub flags: u32,
-    ///share: TENON_CUDA_FORM_*
+    ///share, of an IPC handle: TENON_CUDA_FORM_*
     pub form: tenon_cuda_form,
     ///open, with TENON_CUDA_ON_DEVICE: ordinal in this process's numbering
     pub device: i32,
-    ///0
-    pub reserved: u32,
+    ///share: the way to take, or 0
+    pub transport: tenon_cuda_transport,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -1216,10 +1226,11 @@ const _: () = {
         "Offset of field: tenon_cuda_options::device",
     ][::core::mem::offset_of!(tenon_cuda_options, device) - 16usize];
     [
-        "Offset of field: tenon_cuda_options::reserved",
-    ][::core::mem::offset_of!(tenon_cuda_options, reserved) - 20usize];
+        "Offset of field: tenon_cuda_options::transport",
+    ][::core::mem::offset_of!(tenon_cuda_options, transport) - 20usize];
 };
-///How to reach device memory: the eight items of PyTorch's tuple (its order in brackets), and what it lacks.
+/**How to reach device memory: the eight items of PyTorch's tuple (its order in brackets), and what it lacks. Where there are fds it is no
+ handle without them: numbers of another process lead nowhere.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_cuda_handle {
@@ -1249,12 +1260,19 @@ pub struct tenon_cuda_handle {
     pub event: [u8; 64usize],
     ///[4] name of the counter's file; "" for an empty storage
     pub counter: [::core::ffi::c_char; 256usize],
+    /**FD, POOL: the fds that go with it, to be sent by SCM_RIGHTS in this order. Output: the library's, valid
+until the storage's last release. Input: borrowed for the call*/
+    pub fds: *const i32,
+    ///how many: at most 253
+    pub n_fds: u32,
+    ///0
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_cuda_handle",
-    ][::core::mem::size_of::<tenon_cuda_handle>() - 520usize];
+    ][::core::mem::size_of::<tenon_cuda_handle>() - 536usize];
     [
         "Alignment of tenon_cuda_handle",
     ][::core::mem::align_of::<tenon_cuda_handle>() - 8usize];
@@ -1297,6 +1315,15 @@ const _: () = {
     [
         "Offset of field: tenon_cuda_handle::counter",
     ][::core::mem::offset_of!(tenon_cuda_handle, counter) - 264usize];
+    [
+        "Offset of field: tenon_cuda_handle::fds",
+    ][::core::mem::offset_of!(tenon_cuda_handle, fds) - 520usize];
+    [
+        "Offset of field: tenon_cuda_handle::n_fds",
+    ][::core::mem::offset_of!(tenon_cuda_handle, n_fds) - 528usize];
+    [
+        "Offset of field: tenon_cuda_handle::reserved",
+    ][::core::mem::offset_of!(tenon_cuda_handle, reserved) - 532usize];
 };
 ///What a handle allows, or an opener asks for.
 pub type tenon_access = u32;
@@ -2507,7 +2534,7 @@ extern "C" {
  @param[in]  spec  borrowed for the call, what it points to too; the value takes references of its own.
  @param[out] out   new reference, release with tenon_value_release; untouched on failure.
  @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (another device), TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a device that is not the storage's), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread.*/
     pub fn tenon_value_new_tensor_from_spec(
         spec: *const tenon_value_tensor_spec,
@@ -3245,16 +3272,17 @@ extern "C" {
  @since 0.1. Any thread.*/
     pub fn tenon_name_list_release(list: *mut tenon_name_list);
     /**Write a module as a file. Either all of it is there, under its name, or what was there before still is; nothing else is left behind.
- Tensors go to the file from where they are.
+ Tensors go to the file from where they are; those on a CUDA device through 8 MiB of pinned memory, for each device that there is. What
+ was given to options.stream before the call is done before they are read, and this returns when they are: the host waits, no stream does.
  @param[in]     module   borrowed.
  @param[in]     path     borrowed; the directory exists, and a file of that name is replaced.
  @param[in]     options  borrowed; may be NULL.
  @param[in,out] report   report->struct_size set by the caller; may be NULL; untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h; of code with details "file", "line", "column" and "excerpt".
  @return TENON_OK, TENON_INVALID_ARGUMENT (also for code that PyTorch would refuse, and for versions that do not go together: then with
-         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags), TENON_PERMISSION, TENON_NOT_FOUND (the
-         directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that was cut short),
-         TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO.
+         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags; tensors on a device in a child of fork),
+         TENON_PERMISSION, TENON_NOT_FOUND (the directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that
+         was cut short), TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO, others as CUDA's driver says.
  @since 0.1. Any thread, not beside a change of the module.*/
     pub fn tenon_export_module(
         module: *const tenon_module,
@@ -3296,14 +3324,15 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Read an archive of PyTorch 1.4 or later. The file must not be changed as long as views of it are used; replacing it by rename is
- harmless.
+ harmless. Tensors that were saved from a CUDA device come to the CPU, unless TENON_IMPORT_DEVICE is asked for; with that, they are whole
+ when this returns, for every stream.
  @param[in]  path     borrowed.
  @param[in]  options  borrowed; may be NULL.
  @param[out] out      new reference, release with tenon_module_release; untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h; with details "record" and "offset".
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT, TENON_UNSUPPORTED (another kind of file,
-         which the message names; CUDA tensors; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the limits of options),
-         TENON_IO.
+         which the message names; tensors of other devices; no CUDA; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the
+         limits of options, and the device's memory), TENON_IO.
  @since 0.1. Any thread.*/
     pub fn tenon_import_module(
         path: *const ::core::ffi::c_char,
@@ -3388,9 +3417,9 @@ extern "C" {
  @param[in]     options  borrowed; NULL: defaults.
  @param[in,out] out      out->struct_size set by the caller, the rest is filled in; nothing in it needs to be freed; untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device; an unknown form), TENON_PERMISSION (a read-only storage, without
-         TENON_CUDA_LET_WRITE), TENON_UNSUPPORTED (no CUDA; memory that came from
-         another process; memory without such a handle: managed, of a pool, mapped piece by piece; MIG), TENON_RESOURCE_EXHAUSTED, others
+ @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device; an unknown form or transport), TENON_PERMISSION (a read-only storage,
+         without TENON_CUDA_LET_WRITE), TENON_UNSUPPORTED (no CUDA; memory that came by an IPC handle; memory that cannot travel, or not
+         by the transport that was asked for: the driver is asked, and the message says what it answers), TENON_RESOURCE_EXHAUSTED, others
          as the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is lent.
  @since 0.1. Any thread.*/
     pub fn tenon_share_cuda(
@@ -3402,17 +3431,23 @@ extern "C" {
     ) -> tenon_status;
     /**Open device memory that Tenon or PyTorch lends. All handles of one allocation are opened once, and closed with the last storage. Bytes
  that this process holds already give the same storage with one reference more, and in the process that sent it a handle gives the memory
- itself. What is given to `stream` from now on waits for the sender's work, on the device; the storage counts as used in that stream.
+ itself. With TENON_CUDA_KEEP_OPEN what the driver opened stays so when its last storage has gone, until tenon_cuda_collect, or until 64
+ others were opened so. That is for senders that do not free meanwhile what they lent, as PyTorch with its cache of memory: to free
+ device memory that another process has open is not defined. What is given to `stream` from now on waits for the sender's work, on the
+ device; the storage counts as used in that stream.
  @param[in]  handle   borrowed.
  @param[in]  stream   in which the bytes will be used; borrowed until the storage's last release: destroy it after that.
  @param[in]  options  borrowed; NULL: defaults.
  @param[out] out      new reference, release with tenon_storage_release: its last release, once the streams have passed, gives the memory
                       back to the sender; untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a handle that the driver does not know, a range outside of the allocation),
-         TENON_CORRUPT, TENON_INCOMPATIBLE (a memory handle of a newer PyTorch; detail "version"), TENON_UNSUPPORTED (no CUDA; PyTorch's
-         expandable segments), TENON_NOT_FOUND (this process does not see the device of that UUID), TENON_RESOURCE_EXHAUSTED, others as
-         the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is open, and the handle is as good as before.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a handle or an fd that the driver does not know, another number of fds than
+         belong to it, a range outside of the allocation), TENON_CORRUPT, TENON_INCOMPATIBLE (a memory handle of a newer version; detail
+         "version"), TENON_UNSUPPORTED (no CUDA; a segment of PyTorch's of fabric handles, or of form E; read-only where the device cannot
+         keep it), TENON_NOT_FOUND (this process does not see the device of that UUID), TENON_PERMISSION and TENON_PEER_GONE (PyTorch's
+         expandable segments, whose fds are fetched from their process: it may not be traced from here, or has ended),
+         TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is open, and
+         the handle is as good as before.
  @since 0.1. Any thread.*/
     pub fn tenon_open_cuda(
         handle: *const tenon_cuda_handle,
@@ -3446,7 +3481,8 @@ extern "C" {
         stream: *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream.
+    /**Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. What was only
+ kept open (TENON_CUDA_KEEP_OPEN) is closed.
  @return how many storages' memory waits on.
  @since 0.1. Any thread.*/
     pub fn tenon_cuda_collect() -> u64;
