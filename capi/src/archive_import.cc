@@ -16,7 +16,6 @@
 #include "module/warnings.h"
 
 using namespace tenon::capi;
-using tenon::Code;
 using tenon::Ref;
 using tenon::Result;
 using tenon::Status;

@@ -30,8 +30,9 @@ class ImportedPool final : public Counted {
  private:
   ImportedPool(void* pool, int32_t device) noexcept : pool_(pool), device_(device) {}
   void dispose() noexcept override;
-  void* pool_;
-  int32_t device_;
+  // A build without CUDA's header makes none.
+  [[maybe_unused]] void* pool_;
+  [[maybe_unused]] int32_t device_;
 };
 
 }  // namespace tenon::cuda

@@ -1,5 +1,6 @@
 #include "share/cuda_export.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -36,11 +37,16 @@ struct Known {
     auto operator<=>(const Range&) const noexcept = default;
   };
   std::map<Range, std::weak_ptr<const CudaExport>> by_range;
-  std::map<void*, std::weak_ptr<const PoolFd>> pools;
+  std::map<void*, std::weak_ptr<const PoolFd>> pools;  // a handful
+  size_t crowded = 64;                                 // of by_range: what has ended is looked for
 
-  template <typename Table>
-  static void forget_ended(Table* table) {
-    std::erase_if(*table, [](const auto& entry) { return entry.second.expired(); });
+  void add(const Range& range, const Exported& exported) {
+    // Half of the entries were added since the last look, which so costs each of them the same.
+    if (by_range.size() >= crowded) {
+      std::erase_if(by_range, [](const auto& entry) { return entry.second.expired(); });
+      crowded = std::max<size_t>(64, 2 * by_range.size());
+    }
+    by_range[range] = exported;
   }
 };
 Known& known() noexcept { return immortal<Known>(); }
@@ -74,7 +80,7 @@ Result<std::shared_ptr<const PoolFd>> pool_fd(const cuda::Allocation& allocation
   TENON_ASSIGN(os::Fd fd, cuda::export_pool(allocation));
   TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
   auto made = std::make_shared<const PoolFd>(PoolFd{std::move(fd), nonce});
-  Known::forget_ended(&known().pools);
+  std::erase_if(known().pools, [](const auto& entry) { return entry.second.expired(); });
   known().pools[allocation.pool] = made;
   return made;
 }
@@ -128,8 +134,7 @@ Result<Exported> by_range(const cuda::Allocation& allocation, const cuda::Pieces
     default: TENON_TRY(fill_pool(allocation, made.get())); break;
   }
   const std::lock_guard<std::mutex> lock(known().mutex);
-  Known::forget_ended(&known().by_range);
-  known().by_range[range] = made;
+  known().add(range, made);
   return Exported(std::move(made));
 }
 
