@@ -96,10 +96,14 @@ def sends() -> None:
 
 def refused() -> None:
     use_device()
-    closed, plain = PoolArray(DATA, 0), Array(DATA)
-    for array, transport, match in ((closed, "auto", "handle type"), (plain, "fd", "a CUDA IPC handle"), (plain, "pool", "IPC")):
+    for tensor, transport, match in (
+        (tenon.from_dlpack(PoolArray(DATA, 0)), "auto", "handle type"),
+        (tenon.from_dlpack(Array(DATA)), "fd", "a CUDA IPC handle"),
+        (tenon.from_dlpack(Array(DATA)), "pool", "a CUDA IPC handle"),
+    ):
         with pytest.raises(tenon.Unsupported, match=match):
-            tenon.from_dlpack(array).storage.share_cuda(transport=transport)  # type: ignore[arg-type]
+            tensor.storage.share_cuda(transport=transport)  # type: ignore[arg-type]
+    del tensor
     with pytest.raises(ValueError):
         tenon.from_dlpack(Array(DATA)).storage.share_cuda(transport="post")  # type: ignore[arg-type]
     nothing_left()
