@@ -220,8 +220,9 @@ tenon_wheel() {
     tenon_step "Python wheel of wrappers/python"
     rm -rf "$TENON_BUILD/wheel"
     mkdir -p "$TENON_BUILD/wheel"
-    # The build's own requirements are in build/venv already. A build folder of its own, so that a change compiles what changed.
-    PATH="$TENON_BUILD/venv/bin:$PATH" SKBUILD_BUILD_DIR="$TENON_BUILD/python" CCACHE_BASEDIR="$TENON_ROOT" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
+    # The build's own requirements are in build/venv already. A build folder of its own, so that a change compiles what changed. The compilers by the names
+    # that CMake finds, and not those of Python's configuration: the compiler's cache goes by them, and tests/packages compiles the same.
+    PATH="$TENON_BUILD/venv/bin:$PATH" CC=cc CXX=c++ SKBUILD_BUILD_DIR="$TENON_BUILD/python" CCACHE_BASEDIR="$TENON_ROOT" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
       tenon_quietly "$TENON_BUILD/wheel.log" "$TENON_PYTHON" -m pip wheel --disable-pip-version-check --no-input --no-deps \
       --no-build-isolation --wheel-dir "$TENON_BUILD/wheel" "$TENON_ROOT/wrappers/python"
     echo "$key" >"$TENON_BUILD/wheel/key"

@@ -7,9 +7,9 @@ work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-packages.XXXXXX")"
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 
 # The compiler's cache, if there is one, knows the library from elsewhere: the paths in $work are another one's in each run. With the build's
-# folder two levels below the repository, and the build type of tools/setup.sh's wheel, what was compiled for that serves here.
+# folder two levels below the repository, and the compilers and the build type of tools/setup.sh's wheel, what was compiled for that serves here.
 if command -v ccache >/dev/null; then
-  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1 CC="${CC:-cc}" CXX="${CXX:-c++}"
 fi
 
 export CMAKE_BUILD_TYPE=Release
