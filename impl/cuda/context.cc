@@ -53,6 +53,11 @@ Status InContext::enter(CUcontext context) {
   return enter(context, current);
 }
 
+Status InContext::enter_primary(int32_t ordinal) {
+  TENON_ASSIGN(CUcontext context, primary_context(cu_, ordinal));
+  return enter(context);
+}
+
 Result<CUcontext> InContext::enter(Stream stream, int32_t ordinal) {
   CUcontext current = nullptr;
   CUcontext context = nullptr;

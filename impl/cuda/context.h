@@ -23,6 +23,7 @@ class InContext {
   InContext& operator=(const InContext&) = delete;
   ~InContext();
   Status enter(CUcontext context);
+  Status enter_primary(int32_t ordinal);
   // That of the stream; a default stream is of the current context if that is on the device, else of the device's primary one.
   Result<CUcontext> enter(Stream stream, int32_t ordinal);
 
@@ -31,5 +32,15 @@ class InContext {
   const Driver& cu_;
   bool pushed_ = false;
 };
+
+// Gives something back to the driver, in the primary context in which it was opened. Of a child of fork nothing is: it has what is its
+// parent's, and no driver.
+template <typename End>
+void end_in_primary(int32_t ordinal, const End& end) noexcept {
+  Result<const Driver*> found = driver();
+  if (!found.is_ok()) return;
+  InContext scope(*found.value());
+  if (scope.enter_primary(ordinal).is_ok()) end(*found.value());
+}
 
 }  // namespace tenon::cuda

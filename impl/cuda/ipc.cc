@@ -12,20 +12,8 @@ static_assert(sizeof(CUipcMemHandle) == sizeof(IpcHandle) && sizeof(CUipcEventHa
 Result<IpcHandle> ipc_handle(const Allocation& allocation) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kIpc));
-  if (!allocation.has_ipc_handle) {
-    return Status(Code::kUnsupported,
-                  format("the device memory at 0x%llx has no CUDA IPC handle: it is %s", static_cast<unsigned long long>(allocation.base),
-                         allocation.is_managed           ? "managed memory"
-                         : allocation.pool != nullptr    ? "memory of a pool (cudaMallocAsync)"
-                         : allocation.context == nullptr ? "mapped piece by piece (cuMemMap, expandable segments)"
-                                                         : "not cudaMalloc's, or CUDA IPC is off on this device (MIG)"));
-  }
   InContext scope(*cu);
-  auto* context = static_cast<CUcontext>(allocation.context);
-  if (context == nullptr) {
-    TENON_ASSIGN(context, primary_context(*cu, allocation.device));
-  }
-  TENON_TRY(scope.enter(context));
+  TENON_TRY(scope.enter(static_cast<CUcontext>(allocation.context)));
   CUipcMemHandle handle{};
   TENON_CUDA(*cu, cu->cuIpcGetMemHandle(&handle, allocation.base), "the CUDA IPC handle of device memory");
   IpcHandle bytes{};
@@ -36,9 +24,8 @@ Result<IpcHandle> ipc_handle(const Allocation& allocation) {
 Result<DevicePointer> open_ipc(const IpcHandle& handle, int32_t device) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kIpc));
-  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
   InContext scope(*cu);
-  TENON_TRY(scope.enter(context));
+  TENON_TRY(scope.enter_primary(device));
   CUipcMemHandle bytes{};
   std::memcpy(&bytes, handle.data(), sizeof bytes);
   CUdeviceptr pointer = 0;
@@ -48,12 +35,7 @@ Result<DevicePointer> open_ipc(const IpcHandle& handle, int32_t device) {
 }
 
 void close_ipc(DevicePointer pointer, int32_t device) noexcept {
-  Result<const Driver*> found = driver();
-  if (!found.is_ok()) return;  // a child of fork: the mapping is its parent's
-  const Driver& cu = *found.value();
-  Result<CUcontext> context = primary_context(cu, device);
-  InContext scope(cu);
-  if (context.is_ok() && scope.enter(context.value()).is_ok()) (void)cu.cuIpcCloseMemHandle(pointer);
+  end_in_primary(device, [&](const Driver& cu) { (void)cu.cuIpcCloseMemHandle(pointer); });
 }
 
 }  // namespace tenon::cuda

@@ -13,7 +13,7 @@ namespace tenon::cuda {
 // CUipcMemHandle or CUipcEventHandle, byte for byte.
 using IpcHandle = std::array<std::byte, 64>;
 
-// Of the whole allocation. UNSUPPORTED if it has none.
+// Of the whole allocation, which has one: Allocation::has_ipc_handle.
 Result<IpcHandle> ipc_handle(const Allocation& allocation);
 
 // In the device's primary context. Another opening of the same handle gives the same pointer and has to be closed too. The process that

@@ -63,9 +63,8 @@ Result<Allocation> find_allocation(DevicePointer pointer) {
 
 Result<DevicePointer> allocate(int32_t device, uint64_t nbytes) {
   TENON_ASSIGN(const Driver* const cu, driver());
-  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
   InContext scope(*cu);
-  TENON_TRY(scope.enter(context));
+  TENON_TRY(scope.enter_primary(device));
   CUdeviceptr pointer = 0;
   TENON_CUDA(*cu, cu->cuMemAlloc(&pointer, nbytes),
              format("%llu bytes of memory of CUDA device %d", static_cast<unsigned long long>(nbytes), device));
@@ -73,12 +72,7 @@ Result<DevicePointer> allocate(int32_t device, uint64_t nbytes) {
 }
 
 void free_memory(DevicePointer pointer, int32_t device) noexcept {
-  Result<const Driver*> found = driver();
-  if (!found.is_ok()) return;  // a child of fork: the memory is its parent's
-  const Driver& cu = *found.value();
-  Result<CUcontext> context = primary_context(cu, device);
-  InContext scope(cu);
-  if (context.is_ok() && scope.enter(context.value()).is_ok()) (void)cu.cuMemFree(pointer);
+  end_in_primary(device, [&](const Driver& cu) { (void)cu.cuMemFree(pointer); });
 }
 
 }  // namespace tenon::cuda

@@ -46,8 +46,7 @@ Result<Ref<ImportedPool>> ImportedPool::import(int fd, int32_t device) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kPools));
   InContext scope(*cu);
-  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
-  TENON_TRY(scope.enter(context));
+  TENON_TRY(scope.enter_primary(device));
   CUmemoryPool pool = nullptr;
   auto* const number = reinterpret_cast<void*>(static_cast<intptr_t>(fd));
   TENON_CUDA(*cu, cu->cuMemPoolImportFromShareableHandle(&pool, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
@@ -58,8 +57,7 @@ Result<Ref<ImportedPool>> ImportedPool::import(int fd, int32_t device) {
 Result<DevicePointer> ImportedPool::open(PoolPointer pointer) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
-  TENON_ASSIGN(CUcontext context, primary_context(*cu, device_));
-  TENON_TRY(scope.enter(context));
+  TENON_TRY(scope.enter_primary(device_));
   CUmemPoolPtrExportData data{};
   std::memcpy(&data, pointer.data(), sizeof data);
   CUdeviceptr opened = 0;
@@ -68,13 +66,8 @@ Result<DevicePointer> ImportedPool::open(PoolPointer pointer) {
 }
 
 void ImportedPool::close(DevicePointer pointer) noexcept {
-  Result<const Driver*> found = driver();
-  if (!found.is_ok()) return;  // a child of fork: it is its parent's
-  const Driver& cu = *found.value();
-  Result<CUcontext> context = primary_context(cu, device_);
-  InContext scope(cu);
   // In no stream's order: every stream that used it has passed, and the owner may free it when this returns.
-  if (context.is_ok() && scope.enter(context.value()).is_ok()) (void)cu.cuMemFree(pointer);
+  free_memory(pointer, device_);
 }
 
 void ImportedPool::dispose() noexcept {

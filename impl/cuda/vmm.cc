@@ -49,8 +49,7 @@ class PieceReference {
 Result<Pieces> find_pieces(DevicePointer pointer, uint64_t nbytes, int32_t device) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
-  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
-  TENON_TRY(scope.enter(context));
+  TENON_TRY(scope.enter_primary(device));
   Pieces found;
   const DevicePointer end = pointer + nbytes;
   for (DevicePointer at = pointer; at < end;) {
@@ -103,8 +102,7 @@ Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int3
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kVmm));
   InContext scope(*cu);
-  TENON_ASSIGN(CUcontext context, primary_context(*cu, device));
-  TENON_TRY(scope.enter(context));
+  TENON_TRY(scope.enter_primary(device));
   uint64_t nbytes = 0;
   for (const PieceHandle& piece : pieces) {
     if (!checked_add(nbytes, piece.nbytes, &nbytes))
