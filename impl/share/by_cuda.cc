@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/checked.h"
@@ -151,46 +152,54 @@ Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment) {
   return route;
 }
 
-Result<CudaRoute> route_of_own(const CudaHandle& handle) {
-  TENON_ASSIGN(CudaRoute route, decode_cuda_route(handle.memory));
+Status add_fds(std::span<const int> fds, CudaRoute* route) {
   size_t expected = 0;
-  if (route.transport == CudaTransport::kFd) expected = route.sizes.size();
-  if (route.transport == CudaTransport::kPool) expected = 1;
-  if (handle.fds.size() != expected) {
-    return Status(Code::kInvalidArgument, format("the CUDA handle came with %zu fds, and %zu belong to it", handle.fds.size(), expected));
+  if (route->transport == CudaTransport::kFd) expected = route->sizes.size();
+  if (route->transport == CudaTransport::kPool) expected = 1;
+  if (fds.size() != expected) {
+    return Status(Code::kInvalidArgument, format("the CUDA handle came with %zu fds, and %zu belong to it", fds.size(), expected));
   }
-  for (const int number : handle.fds) {
+  for (const int number : fds) {
     TENON_ASSIGN(os::Fd fd, os::duplicate(number));
-    route.add_fd(std::make_shared<const os::Fd>(std::move(fd)));
+    route->add_fd(std::make_shared<const os::Fd>(std::move(fd)));
   }
-  return route;
+  return Status::ok();
 }
 
-// That it is one, before anything is asked of anybody.
-Status check_memory_handle(const CudaHandle& handle) {
-  if (is_cuda_route(handle.memory)) return decode_cuda_route(handle.memory).status();
-  return decode_cuda_memory_handle(handle.memory).status();
-}
-
-Result<CudaRoute> route_of(const CudaHandle& handle, const CudaOpenOptions& options) {
+// What the bytes of a handle say, before anything is asked of anybody: a route, to which fds may belong, or a segment, whose route begins
+// at another process.
+struct Way {
   CudaRoute route;
-  if (is_cuda_route(handle.memory)) {
-    TENON_ASSIGN(route, route_of_own(handle));
+  std::optional<CudaMemoryHandle> segment;
+};
+Result<Way> decode_way(std::span<const std::byte> bytes) {
+  Way way;
+  if (is_cuda_route(bytes)) {
+    TENON_ASSIGN(way.route, decode_cuda_route(bytes));
+    return way;
+  }
+  TENON_ASSIGN(CudaMemoryHandle memory, decode_cuda_memory_handle(bytes));
+  if (memory.type == CudaMemoryHandle::Type::kSegment) {
+    way.segment = std::move(memory);
   } else {
-    TENON_ASSIGN(const CudaMemoryHandle memory, decode_cuda_memory_handle(handle.memory));
-    if (memory.type == CudaMemoryHandle::Type::kSegment) {
-      TENON_ASSIGN(route, route_of_segment(memory));
-    } else {
-      route.transport = CudaTransport::kIpc;
-      route.data = memory.ipc;
-    }
+    way.route.transport = CudaTransport::kIpc;
+    way.route.data = memory.ipc;
   }
-  if (options.read_only) {
-    if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kPool) {
-      return Status(Code::kUnsupported, format("device memory cannot be opened read-only by %s", name_of(route.transport)));
-    }
-    route.read_only = true;
+  return way;
+}
+
+Result<CudaRoute> route_of(Way way, const CudaHandle& handle, const CudaOpenOptions& options) {
+  CudaRoute route = std::move(way.route);
+  if (way.segment) {
+    TENON_ASSIGN(route, route_of_segment(*way.segment));
+  } else if (route.transport != CudaTransport::kIpc) {
+    TENON_TRY(add_fds(handle.fds, &route));
   }
+  if (!options.read_only) return route;
+  if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kPool) {
+    return Status(Code::kUnsupported, format("device memory cannot be opened read-only by %s", name_of(route.transport)));
+  }
+  route.read_only = true;
   return route;
 }
 
@@ -272,11 +281,11 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
     if (handle.nbytes != 0) return Status(Code::kInvalidArgument, "the CUDA handle has bytes and no memory handle");
     return Storage::on_device(std::make_unique<OwnCuda>(cuda::Allocation{}, device.ordinal), nullptr, 0, false);
   }
-  TENON_TRY(check_memory_handle(handle));
+  TENON_ASSIGN(Way way, decode_way(handle.memory));
   if (const std::shared_ptr<CudaMessage> message = CudaMessage::find(handle.counter, handle.slot)) {
     return open_own(*message, handle, stream, device.ordinal);
   }
-  TENON_ASSIGN(CudaRoute route, route_of(handle, options));
+  TENON_ASSIGN(CudaRoute route, route_of(std::move(way), handle, options));
   TENON_ASSIGN(Ref<CudaMapping> mapping, map_cuda(std::move(route), device.ordinal));
   if (!range_inside(handle.offset, handle.nbytes, mapping->nbytes())) {
     return Status(Code::kInvalidArgument,
