@@ -53,11 +53,20 @@ std::string reach_text(const SegmentRecord& segment) {
     case Reach::kFd: return format("fd %u that travels along", segment.fd_index);
     case Reach::kKnown: return "crossed before";
     case Reach::kProc: return format("/proc/%d/fd/%d", segment.pid, segment.proc_fd);
+    case Reach::kDevice: return format("device segment %u of its message", segment.fd_index);
   }
   return "unknown";
 }
 
-const char* reach_name(Reach reach) noexcept { return reach == Reach::kFd ? "fd" : reach == Reach::kKnown ? "known" : "proc"; }
+const char* reach_name(Reach reach) noexcept {
+  switch (reach) {
+    case Reach::kFd: return "fd";
+    case Reach::kKnown: return "known";
+    case Reach::kProc: return "proc";
+    case Reach::kDevice: return "device";
+  }
+  return "unknown";
+}
 
 struct Flag {
   uint32_t bit;
@@ -178,11 +187,13 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
   for (const SegmentRecord& segment : content.segments) {
     const bool by_fd = segment.reach == Reach::kFd;
     const bool by_proc = segment.reach == Reach::kProc;
+    const bool on_device = segment.reach == Reach::kDevice;
     segments.push_back({{"nbytes", segment.nbytes},
                         {"mode", mode_name(segment.mode)},
                         {"access", access_name(segment.access)},
                         {"reach", reach_name(segment.reach)},
                         {"fd_index", by_fd ? Json(segment.fd_index) : Json(nullptr)},
+                        {"device_segment", on_device ? Json(segment.fd_index) : Json(nullptr)},
                         {"pid", by_proc ? Json(segment.pid) : Json(nullptr)},
                         {"proc_fd", by_proc ? Json(segment.proc_fd) : Json(nullptr)},
                         {"id", segment.id},
@@ -229,8 +240,9 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
 }  // namespace
 
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json) {
-  // Which fds travel with the bytes cannot be told from a file: any number is taken.
-  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, std::numeric_limits<uint64_t>::max(), {});
+  // Which fds and device segments travel with the bytes cannot be told from a file: any number is taken.
+  constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
+  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, kAny, {}, kAny);
   if (!decoded.is_ok()) {
     const Status& status = decoded.status();
     std::string field;

@@ -69,7 +69,7 @@ function(tenon_add_folders)
   list(TRANSFORM TENON_QUICK_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/impl/" OUTPUT_VARIABLE quick_sources)
   set_property(SOURCE ${quick_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_QUICK}")
   # In the folders that are not small as a whole, what waits for the driver, for other processes or for the system.
-  file(GLOB small_sources "impl/share/*cuda*.cc" "capi/src/by_cuda.cc" "impl/share/manager*.cc" "impl/share/name*.cc"
+  file(GLOB small_sources "impl/share/*cuda*.cc" "impl/memory/arena_whole.cc" "capi/src/by_cuda.cc" "impl/share/manager*.cc" "impl/share/name*.cc"
     "impl/share/liveness.cc" "impl/os/process*.cc" "impl/os/local_socket.cc" "impl/os/huge_pages.cc" "impl/os/numa.cc" "impl/os/smaps.cc" "impl/os/thp.cc")
   set_property(SOURCE ${small_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_SMALL}")
   set(allowed)

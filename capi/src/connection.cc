@@ -20,7 +20,9 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     tenon_connection_options given{};
     TENON_TRY(read_struct(options, "tenon_connection_options", &given));
-    TENON_TRY(check_flags(given.flags, TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP,
+    TENON_TRY(check_flags(given.flags,
+                          TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP |
+                              TENON_CONNECTION_CUDA_LET_WRITE | TENON_CONNECTION_CUDA_KEEP_OPEN,
                           "tenon_connection_options"));
     const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
     // Else whoever forgot the flag would let everybody in.
@@ -29,6 +31,8 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     if ((given.flags & TENON_CONNECTION_SAME_USER) != 0) how.peers = Peers::kSameUser;
     if (group_too) how.peers = Peers::kGroup;
     how.group = given.group;
+    how.cuda_let_write = (given.flags & TENON_CONNECTION_CUDA_LET_WRITE) != 0;
+    how.cuda_keep_open = (given.flags & TENON_CONNECTION_CUDA_KEEP_OPEN) != 0;
     TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
     if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
@@ -52,6 +56,15 @@ tenon_status tenon_connection_peer(const tenon_connection* connection, tenon_pee
     value.uid = peer.uid;
     value.gid = peer.gid;
     write_struct(out, value);
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_connection_set_stream(tenon_connection* connection, int32_t device, void* stream, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
+    TENON_TRY(check_argument(device >= 0, "no device has a negative number"));
+    object(connection)->set_stream(device, stream);
     return Status::ok();
   });
 }

@@ -9,6 +9,7 @@
 #include "module/module.h"
 #include "module_lists.h"
 #include "os/wait.h"
+#include "share/cuda_arena.h"
 #include "storage/storage.h"
 #include "tensor/message.h"
 #include "tensor/portable.h"
@@ -26,6 +27,10 @@ struct ObjectOf<tenon_storage> {
 template <>
 struct ObjectOf<tenon_arena> {
   using Type = memory::Arena;
+};
+template <>
+struct ObjectOf<tenon_cuda_arena> {
+  using Type = share::CudaArena;
 };
 template <>
 struct ObjectOf<tenon_weak> {

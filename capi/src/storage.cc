@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "boundary.h"
 #include "handles.h"
+#include "storage/host_access.h"
 #include "wait.h"
 
 using namespace tenon::capi;
@@ -116,6 +117,11 @@ tenon_device tenon_storage_device(const tenon_storage* storage) noexcept {
   if (storage == nullptr) return {0, 0};
   const auto device = object(storage)->device();
   return {device.type, device.id};
+}
+
+tenon_status tenon_device_check_host(tenon_device device, tenon_error** err) noexcept {
+  if (device.type == 0) return TENON_OK;  // of no storage
+  return boundary(err, [&] { return tenon::storage::check_host({device.type, device.id}); });
 }
 
 tenon_mode tenon_storage_mode(const tenon_storage* storage) noexcept {

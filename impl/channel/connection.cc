@@ -25,6 +25,12 @@ constexpr uint16_t kLargeMessage = 2;  // the payload is its size, and the first
 constexpr uint16_t kLeased = 3;        // a lease block, then a descriptor
 constexpr uint16_t kLargeLeased = 4;   // both in a memfd
 constexpr uint16_t kTokens = 5;        // a lease block alone, without leases: tokens, and no message
+constexpr uint16_t kDevices = 6;       // a lease block, a device block, then a descriptor
+constexpr uint16_t kLargeDevices = 7;  // all of it in a memfd
+
+// A kind of message, in a memfd.
+constexpr uint16_t large_kind(uint16_t kind) noexcept { return static_cast<uint16_t>(kind + 1); }
+static_assert(large_kind(kMessage) == kLargeMessage && large_kind(kLeased) == kLargeLeased && large_kind(kDevices) == kLargeDevices);
 
 // Between two messages. No honest peer has so many for a receiver that takes them.
 constexpr size_t kMostTokenFrames = 1024;
@@ -32,6 +38,7 @@ constexpr size_t kMostTokenFrames = 1024;
 // What a frame on its way keeps: the segments whose fds it carries, and the memfd of a large descriptor.
 struct Carried {
   std::vector<Ref<Segment>> segments;
+  std::vector<tensor::DeviceSegment> device_segments;
   CarriedTokens tokens;
   os::Fd large;
 };
@@ -115,30 +122,42 @@ Status Connection::enqueue(const Message& message) {
     ~Clear() { packed->clear(); }
   } const clear{&scratch_};
   tensor::Packed& packed = scratch_;
-  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed));
+  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed, options_.cuda_let_write));
+  const bool on_devices = !packed.device_segments.empty();
+  std::vector<int> device_fds;
+  std::optional<DeviceBlock> devices;
+  if (on_devices) {
+    TENON_ASSIGN(devices, make_device_block(packed, streams_, &device_fds));
+  }
   Lending::Grant grant;
-  TENON_TRY(lending_.prepare(packed, &grant));
+  TENON_TRY(lending_.prepare(packed, &grant, on_devices));
   OutFrame frame;
-  frame.kind = grant.needed() ? kLeased : kMessage;
+  frame.kind = on_devices ? kDevices : grant.needed() ? kLeased : kMessage;
   frame.fds = grant.fds();
-  const size_t token_fds = frame.fds.size();
+  frame.fds.insert(frame.fds.end(), device_fds.begin(), device_fds.end());
+  const size_t fds_ahead = frame.fds.size();
   std::shared_ptr<Carried> carried;
   SentNumbers::Added added;
   for (size_t i = 0; i < packed.segments.size(); ++i) {
     SegmentRecord& record = packed.content.segments[i];
+    if (record.reach == Reach::kDevice) continue;
     record.id = packed.segments[i]->serial();
     if (sent_.contains(record.id)) {
       record.reach = Reach::kKnown;
       record.fd_index = 0;
       continue;
     }
-    record.fd_index = static_cast<uint32_t>(frame.fds.size() - token_fds);
+    record.fd_index = static_cast<uint32_t>(frame.fds.size() - fds_ahead);
     frame.fds.push_back(packed.fds[i]);
     added.push_back(record.id, packed.segments[i].get());
   }
   packed.content.forgotten = sent_.collect_forgotten(added);
   std::vector<std::byte> block;
   if (grant.needed()) block = encode_lease_block(grant.block());
+  if (devices) {
+    const std::vector<std::byte> more = encode_device_block(*devices);
+    block.insert(block.end(), more.begin(), more.end());
+  }
   frame.payload = tensor::encode_descriptor(packed.content, block.size());
   std::copy(block.begin(), block.end(), frame.payload.begin());
   const bool large = frame.payload.size() > kMaxFramePayload;
@@ -146,7 +165,7 @@ Status Connection::enqueue(const Message& message) {
   if (large) {
     TENON_ASSIGN(carried->large, put_into_memfd(frame.payload));
     const uint64_t nbytes = frame.payload.size();
-    frame.kind = grant.needed() ? kLargeLeased : kLargeMessage;
+    frame.kind = large_kind(frame.kind);
     frame.payload.resize(sizeof nbytes);
     std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
     frame.fds.insert(frame.fds.begin(), carried->large.get());
@@ -156,6 +175,7 @@ Status Connection::enqueue(const Message& message) {
   // Those whose fds travel: the frame may wait in the queue for longer than their storages live.
   if (carried) {
     carried->segments = std::move(packed.segments);
+    carried->device_segments = std::move(packed.device_segments);
     carried->tokens = lending_.commit(&grant);
   } else {
     (void)lending_.commit(&grant);
@@ -293,6 +313,13 @@ Status Connection::take_unread_leases() {
   return take_leases(block, 1, &used, &token_fds);
 }
 
+Status Connection::take_devices(const DeviceBlock& block, size_t first_fd, const DescriptorContent& content,
+                                std::vector<share::CudaReach>* out) const {
+  const std::span<const os::Fd> fds = std::span(pending_->frame.fds).subspan(first_fd, block.n_fds());
+  TENON_ASSIGN(*out, reach_devices(block, fds, content, streams_, {options_.open, options_.cuda_keep_open}));
+  return Status::ok();
+}
+
 Result<std::unique_ptr<Message>> Connection::open_pending() {
   InFrame* const frame = &pending_->frame;
   // Whatever is no message ends the connection: after it nothing of what the peer says can be counted on.
@@ -303,14 +330,15 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     return status;
   };
   if (!frame->fds_status.is_ok()) received_.lose(frame->fds_status);
-  if (frame->kind < kMessage || frame->kind > kTokens) return end(corrupt("a frame of no known kind"));
+  if (frame->kind < kMessage || frame->kind > kLargeDevices) return end(corrupt("a frame of no known kind"));
   const bool leased = frame->kind >= kLeased;
-  const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased;
+  const bool on_devices = frame->kind == kDevices || frame->kind == kLargeDevices;
+  const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased || frame->kind == kLargeDevices;
   std::vector<std::byte> large;
   Result<std::span<const std::byte>> found = find_bytes(*frame, in_memfd, &large);
   if (!found.is_ok()) {
     Status status = std::move(found).status();
-    if (frame->kind == kLargeLeased && status.code() != Code::kCorrupt) {
+    if (in_memfd && leased && status.code() != Code::kCorrupt) {
       Status taken = take_unread_leases();
       if (taken.code() == Code::kCorrupt) {
         status = std::move(taken);
@@ -334,7 +362,19 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     return std::unique_ptr<Message>();
   }
   borrowing_.renew();
-  Result<DescriptorContent> decoded = tensor::decode_descriptor(bytes, frame->fds_announced - first_fd, options_.limits);
+  DeviceBlock devices;
+  const size_t first_device_fd = first_fd;
+  if (on_devices) {
+    size_t used = 0;
+    Result<DeviceBlock> block = decode_device_block(bytes, &used);
+    if (!block.is_ok()) return end(std::move(block).status());
+    devices = std::move(block).value();
+    if (devices.n_fds() > frame->fds_announced - first_fd) return end(corrupt("a device block with more fds than came"));
+    bytes = bytes.subspan(used);
+    first_fd += devices.n_fds();
+  }
+  Result<DescriptorContent> decoded =
+      tensor::decode_descriptor(bytes, frame->fds_announced - first_fd, options_.limits, devices.segments.size());
   if (!decoded.is_ok()) return end(std::move(decoded).status());
   DescriptorContent content = std::move(decoded).value();
   if (leased && content.storages.size() != pending_->leases.size()) return end(corrupt("a lease block of another number of storages"));
@@ -342,6 +382,15 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   if (!frame->fds_status.is_ok()) return frame->fds_status;
   std::vector<tensor::Resolved> resolved;
   TENON_TRY(received_.resolve(content, &resolved));
+  std::vector<share::CudaReach> reached;
+  if (on_devices) {
+    Status taken = take_devices(devices, first_device_fd, content, &reached);
+    if (taken.code() == Code::kCorrupt) return end(std::move(taken));
+    TENON_TRY(std::move(taken));
+  }
+  for (size_t i = 0; i < resolved.size(); ++i) {
+    if (content.segments[i].reach == Reach::kDevice) resolved[i].device = &reached[content.segments[i].fd_index];
+  }
   return tensor::unpack(std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
 }
 

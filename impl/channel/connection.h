@@ -15,6 +15,7 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "channel/borrowing.h"
+#include "channel/devices.h"
 #include "channel/frames.h"
 #include "channel/lending.h"
 #include "channel/numbering.h"
@@ -35,7 +36,9 @@ struct ConnectionOptions {
   share::OpenOptions open;
   tensor::DescriptorLimits limits;
   Peers peers = Peers::kAny;
-  gid_t group = 0;  // with kGroup
+  gid_t group = 0;              // with kGroup
+  bool cuda_let_write = false;  // a device's read-only storages are lent, too, though whoever gets them can write them
+  bool cuda_keep_open = false;  // as in share::CudaOpenOptions
 };
 
 class Connection {
@@ -45,6 +48,9 @@ class Connection {
   void adopt_socket() noexcept { owned_ = os::Fd(socket_); }
   int socket() const noexcept { return socket_; }
   const os::Peer& peer() const noexcept { return peer_; }
+
+  // In which stream memory of that device is used here, in messages from now on: the default stream until then.
+  void set_stream(int32_t device, cuda::Stream stream) { streams_.set(device, stream); }
 
   // Null message: only finish what an earlier call left.
   Status send(const tensor::Message* message, const os::Wait& wait);
@@ -58,6 +64,8 @@ class Connection {
   Result<std::span<const std::byte>> find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const;
   Status take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used, uint64_t* token_fds);
   Status take_unread_leases();
+  Status take_devices(const DeviceBlock& block, size_t first_fd, const tensor::DescriptorContent& content,
+                      std::vector<share::CudaReach>* out) const;
   memory::Drained is_drained() noexcept;
   Result<std::unique_ptr<tensor::Message>> open_pending();
 
@@ -67,6 +75,7 @@ class Connection {
   os::Peer peer_;
   uint64_t generation_;
   FrameSocket frames_;
+  DeviceStreams streams_;
 
   std::mutex send_mutex_;
   std::vector<uint64_t>

@@ -73,14 +73,14 @@ void Lending::name_forgotten(LeaseBlock* block) const {
   }
 }
 
-Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
+Status Lending::prepare(const tensor::Packed& packed, Grant* grant, bool always) {
   std::span<memory::Leased* const> objects = packed.leased;
   std::vector<memory::Leased*> some;  // if they are not all
   if (std::find(objects.begin(), objects.end(), nullptr) != objects.end()) {
     std::copy_if(objects.begin(), objects.end(), std::back_inserter(some), [](const memory::Leased* each) { return each != nullptr; });
     objects = some;
   }
-  if (objects.empty()) return Status::ok();
+  if (objects.empty() && !always) return Status::ok();
   TENON_TRY(find_ledger());
   std::vector<uint32_t>& slots = grant->block_.slots;
   slots.resize(objects.size());
@@ -106,7 +106,7 @@ Status Lending::prepare(const tensor::Packed& packed, Grant* grant) {
   name_forgotten(&block);
   for (const auto& token : grant->tokens_.inherited) grant->told_.emplace(token->id, token);
   told_.reserve(told_.size() + grant->told_.size());
-  if (!some.empty()) slots = spread(packed.leased, slots);
+  if (slots.size() != packed.leased.size()) slots = spread(packed.leased, slots);
   return status;
 }
 

@@ -53,7 +53,8 @@ class Lending {
     Ref<memory::Ledger> ledger_;
     std::unordered_map<uint64_t, std::weak_ptr<memory::Token>> told_;
   };
-  Status prepare(const tensor::Packed& packed, Grant* grant);
+  // `always`: the message has a lease block even if nothing in it needs a lease.
+  Status prepare(const tensor::Packed& packed, Grant* grant, bool always = false);
   // A new token, if the borrower wants one, and which of those handed on are not needed any more: a block without leases. Else the grant is
   // not needed().
   Status prepare_renewal(Grant* grant);

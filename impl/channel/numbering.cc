@@ -71,7 +71,7 @@ Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, si
   }
   for (const SegmentRecord& record : content.segments) {
     if (record.reach == Reach::kProc) return corrupt("a segment that is reached through /proc, in a connection");
-    if (record.reach == Reach::kKnown) continue;
+    if (record.reach == Reach::kKnown || record.reach == Reach::kDevice) continue;
     if (record.id == 0) return corrupt("a segment without a number");
     const size_t at = first_fd + record.fd_index;
     // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier try.
@@ -89,6 +89,10 @@ Status ReceivedNumbers::resolve(const DescriptorContent& content, std::vector<te
   const std::vector<uint64_t> needed = tensor::needed_nbytes(content);
   out->reserve(content.segments.size());
   for (size_t i = 0; i < content.segments.size(); ++i) {
+    if (content.segments[i].reach == Reach::kDevice) {
+      out->emplace_back();  // not of this table: a handle of it comes with every message
+      continue;
+    }
     const auto found = entries_.find(content.segments[i].id);
     if (found == entries_.end()) {
       if (lost_.is_ok()) return corrupt("a segment that never crossed this connection");

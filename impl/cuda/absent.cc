@@ -3,6 +3,7 @@
 #include "cuda/device.h"
 #include "cuda/event.h"
 #include "cuda/host_copy.h"
+#include "cuda/host_register.h"
 #include "cuda/ipc.h"
 #include "cuda/memory.h"
 #include "cuda/pool.h"
@@ -26,6 +27,12 @@ Result<Pieces> find_pieces(DevicePointer /*pointer*/, uint64_t /*nbytes*/, int32
 Result<std::vector<os::Fd>> export_pieces(const Pieces& /*pieces*/) { return available(); }
 Result<FabricHandle> export_fabric(DevicePointer /*piece*/) { return available(); }
 Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> /*pieces*/, int32_t /*device*/, bool /*read_only*/) {
+  return available();
+}
+Result<PieceMapping> PieceMapping::create(uint64_t /*nbytes*/, int32_t /*device*/, Handles /*handles*/) { return available(); }
+Result<PieceMapping> PieceMapping::reserve(uint64_t /*nbytes*/) { return available(); }
+Status PieceMapping::give_access(int32_t /*device*/, bool /*read_only*/) {
+  nbytes_ = 0;  // here there never is anything
   return available();
 }
 PieceMapping::~PieceMapping() { mapped_ = 0; }  // here there never is anything
@@ -53,7 +60,11 @@ HostCopy::~HostCopy() = default;
 void HostCopy::swap(HostCopy* /*other*/) noexcept {}
 Status HostCopy::wait_for(Stream /*stream*/) { return available(); }
 Status HostCopy::to_host(DevicePointer /*from*/, uint64_t /*nbytes*/, const Take& /*take*/) { return available(); }
+Status HostCopy::gather(std::span<const Range> /*ranges*/, const TakeRange& /*take*/) { return available(); }
 Status HostCopy::to_device(DevicePointer /*to*/, uint64_t /*nbytes*/, const Give& /*give*/) { return available(); }
 Status HostCopy::finish() { return available(); }
+Status register_host(std::byte* /*base*/, uint64_t /*nbytes*/, int32_t /*device*/, bool /*read_only*/) { return available(); }
+void unregister_host(std::byte* /*base*/, int32_t /*device*/) noexcept {}
+Result<DevicePointer> device_pointer(std::byte* /*base*/, int32_t /*device*/, bool /*read_only*/) { return available(); }
 
 }  // namespace tenon::cuda

@@ -65,7 +65,20 @@ class Library final : public FunctionSource {
   PFN_cuGetProcAddress_v11030 get_ = nullptr;
 };
 
-// What the driver refuses at its start it refuses for this whole process, whatever the error.
+// What passes: daemons that are still starting, a device that another process has for itself, memory that was short. Whether the driver
+// then starts at a second try is its own affair, and one that only a try tells. A child of fork of a process that used it gets
+// NOT_INITIALIZED for ever.
+bool may_pass(CUresult result) noexcept {
+  switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_SYSTEM_NOT_READY: return true;
+    case CUDA_ERROR_NOT_INITIALIZED: return !has_forked();
+    default: return false;
+  }
+}
+
+// UNSUPPORTED whatever the error, also where the next call may get another answer.
 Status refused(const Driver& driver, CUresult result, const char* function) {
   std::string what = "CUDA cannot be used here: ";
   if (result == CUDA_ERROR_NOT_INITIALIZED && has_forked()) what += "this may be a child of fork of a process that used it: ";
@@ -77,7 +90,23 @@ Status refused(const Driver& driver, CUresult result, const char* function) {
   return status;
 }
 
-Status open(Driver* driver) {
+// The driver's own first calls.
+Status start_driver(const Driver& driver, bool* passes) {
+  int count = 0;
+  const char* function = "cuInit";
+  CUresult result = driver.cuInit(0);
+  if (result == CUDA_SUCCESS) {
+    function = "cuDeviceGetCount";
+    result = driver.cuDeviceGetCount(&count);
+  }
+  if (result == CUDA_SUCCESS && count == 0) result = CUDA_ERROR_NO_DEVICE;
+  if (result == CUDA_SUCCESS) return Status::ok();
+  *passes = may_pass(result);
+  return refused(driver, result, function);
+}
+
+// `passes` becomes true if what is wrong may be right at the next call.
+Status open(Driver* driver, bool* passes) {
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
@@ -94,14 +123,11 @@ Status open(Driver* driver) {
         .with("driver_version", driver->version);
   }
   TENON_TRY(fill(driver, functions));
-  if (const CUresult result = driver->cuInit(0); result != CUDA_SUCCESS) return refused(*driver, result, "cuInit");
-  int count = 0;
-  if (const CUresult result = driver->cuDeviceGetCount(&count); result != CUDA_SUCCESS) return refused(*driver, result, "cuDeviceGetCount");
-  if (count == 0) return refused(*driver, CUDA_ERROR_NO_DEVICE, "cuDeviceGetCount");
-  return Status::ok();
+  return start_driver(*driver, passes);
 }
 
-// Whatever ends it, an exception for want of memory too: nobody waits for ever, and after that one the next call begins anew.
+// Whatever ends it, an exception for want of memory too: nobody waits for ever, and after that one, and what passes, the next call begins
+// anew.
 class Ending {
  public:
   explicit Ending(std::atomic<uint64_t>* word) noexcept : word_(word) {}
@@ -136,7 +162,10 @@ Result<const Driver*> driver() {
       if (!start.word.compare_exchange_strong(word, here, std::memory_order_acquire)) continue;
       Ending ending(&start.word);
       start.driver = Driver{};
-      start.failure = open(&start.driver);
+      bool passes = false;
+      Status failure = open(&start.driver, &passes);
+      if (passes) return failure;
+      start.failure = std::move(failure);
       ending.done(here + 1);
     } else if (word == here) {
       start.word.wait(word, std::memory_order_acquire);

@@ -35,8 +35,9 @@ struct Driver {
 std::string version_text(int version);
 
 // Opens the library and starts the driver (cuInit) at the first call in this process; no context is made. What comes of it is kept: the one
-// table, never closed, or UNSUPPORTED with the reason. A child of fork of a process that had begun it gets UNSUPPORTED too, before the
-// driver is called: the driver cannot be used there, and what it does then is not defined.
+// table, never closed, or UNSUPPORTED with the reason; but where that is one that passes the next call asks again. A child of fork of a
+// process that had begun it gets UNSUPPORTED too, before the driver is called: the driver cannot be used there, and what it does then is
+// not defined.
 Result<const Driver*> driver();
 
 }  // namespace tenon::cuda

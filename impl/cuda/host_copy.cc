@@ -77,12 +77,17 @@ Status HostCopy::wait_for(Stream stream) {
   return event.wait_in(stream_, device_);
 }
 
-Status HostCopy::copy(uint64_t to, uint64_t from, uint64_t nbytes, Piece* piece) {
+Status HostCopy::begin(uint64_t to, uint64_t from, uint64_t nbytes) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
   TENON_CUDA(*cu, cu->cuMemcpyAsync(to, from, nbytes, static_cast<CUstream>(stream_)),
              format("copying %llu bytes between the host and CUDA device %d", static_cast<unsigned long long>(nbytes), device_));
+  return Status::ok();
+}
+
+Status HostCopy::copy(uint64_t to, uint64_t from, uint64_t nbytes, Piece* piece) {
+  TENON_TRY(begin(to, from, nbytes));
   return piece->copied.record(stream_);
 }
 
@@ -106,6 +111,29 @@ Status HostCopy::to_host_inside(DevicePointer from, uint64_t nbytes, const Take&
 Status HostCopy::to_host(DevicePointer from, uint64_t nbytes, const Take& take) {
   Status status = to_host_inside(from, nbytes, take);
   // What is under way would be written into a piece that is used again.
+  if (!status.is_ok()) (void)finish();
+  return status;
+}
+
+Status HostCopy::gather_inside(std::span<const Range> ranges, const TakeRange& take) {
+  Piece& piece = pieces_.front();
+  uint64_t at = 0;
+  for (const Range& range : ranges) {
+    TENON_TRY(begin(reinterpret_cast<uintptr_t>(piece.bytes) + at, range.from, range.nbytes));
+    at += range.nbytes;
+  }
+  TENON_TRY(piece.copied.record(stream_));
+  TENON_TRY(piece.copied.synchronize({}));
+  at = 0;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    TENON_TRY(take(i, {piece.bytes + at, ranges[i].nbytes}));
+    at += ranges[i].nbytes;
+  }
+  return Status::ok();
+}
+
+Status HostCopy::gather(std::span<const Range> ranges, const TakeRange& take) {
+  Status status = gather_inside(ranges, take);
   if (!status.is_ok()) (void)finish();
   return status;
 }

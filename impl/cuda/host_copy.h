@@ -42,6 +42,13 @@ class HostCopy {
   // `take` gets the bytes, piece by piece and in order, each good until it returns. All have been read when this returns.
   using Take = std::function<Status(std::span<const std::byte> piece)>;
   Status to_host(DevicePointer from, uint64_t nbytes, const Take& take);
+  // Many, which together have at most kPieceNbytes: side by side in one piece, and one wait for them all.
+  struct Range {
+    DevicePointer from;
+    uint64_t nbytes;
+  };
+  using TakeRange = std::function<Status(size_t which, std::span<const std::byte> bytes)>;
+  Status gather(std::span<const Range> ranges, const TakeRange& take);
   // `give` fills one piece after the other. The bytes are there after finish().
   using Give = std::function<Status(std::span<std::byte> piece)>;
   Status to_device(DevicePointer to, uint64_t nbytes, const Give& give);
@@ -56,8 +63,11 @@ class HostCopy {
 
   void swap(HostCopy* other) noexcept;
   Status make();
+  Status begin(uint64_t to, uint64_t from, uint64_t nbytes);
+  // That, and a mark for who waits for the piece.
   Status copy(uint64_t to, uint64_t from, uint64_t nbytes, Piece* piece);
   Status to_host_inside(DevicePointer from, uint64_t nbytes, const Take& take);
+  Status gather_inside(std::span<const Range> ranges, const TakeRange& take);
 
   int32_t device_ = 0;
   void* context_ = nullptr;

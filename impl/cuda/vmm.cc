@@ -37,6 +37,12 @@ class PieceReference {
                format("opening fd %d as device memory", piece.fd));
     return Status::ok();
   }
+  Status create(uint64_t nbytes, const CUmemAllocationProp& prop) {
+    TENON_CUDA(cu_, cu_.cuMemCreate(&handle_, nbytes, &prop, 0),
+               format("%llu bytes of memory of CUDA device %d, with handles for other processes", static_cast<unsigned long long>(nbytes),
+                      prop.location.id));
+    return Status::ok();
+  }
   CUmemGenericAllocationHandle get() const noexcept { return handle_; }
 
  private:
@@ -98,6 +104,29 @@ Result<FabricHandle> export_fabric(DevicePointer piece_base) {
   return bytes;
 }
 
+// In the current context.
+Result<PieceMapping> PieceMapping::reserve(uint64_t nbytes) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  PieceMapping mapping;
+  CUdeviceptr base = 0;
+  TENON_CUDA(*cu, cu->cuMemAddressReserve(&base, nbytes, 0, 0, 0),
+             format("reserving %llu bytes of device addresses", static_cast<unsigned long long>(nbytes)));
+  mapping.base_ = base;
+  mapping.nbytes_ = nbytes;
+  return mapping;
+}
+
+Status PieceMapping::give_access(int32_t device, bool read_only) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  TENON_CUDA(*cu, cu->cuMemSetAccess(base_, nbytes_, &access, 1),
+             format("%s access of CUDA device %d to mapped memory", read_only ? "read-only" : "read and write", device));
+  return Status::ok();
+}
+
 Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int32_t device, bool read_only) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kVmm));
@@ -108,25 +137,41 @@ Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int3
     if (!checked_add(nbytes, piece.nbytes, &nbytes))
       return Status(Code::kInvalidArgument, "pieces of device memory of more than 2^64 bytes");
   }
-  PieceMapping mapping;
-  CUdeviceptr base = 0;
-  TENON_CUDA(*cu, cu->cuMemAddressReserve(&base, nbytes, 0, 0, 0),
-             format("reserving %llu bytes of device addresses", static_cast<unsigned long long>(nbytes)));
-  mapping.base_ = base;
-  mapping.nbytes_ = nbytes;
+  TENON_ASSIGN(PieceMapping mapping, reserve(nbytes));
   for (const PieceHandle& piece : pieces) {
     PieceReference memory(*cu);
     TENON_TRY(memory.import(piece));
-    TENON_CUDA(*cu, cu->cuMemMap(base + mapping.mapped_, piece.nbytes, 0, memory.get(), 0),
+    TENON_CUDA(*cu, cu->cuMemMap(mapping.base_ + mapping.mapped_, piece.nbytes, 0, memory.get(), 0),
                format("mapping a piece of device memory of %llu bytes", static_cast<unsigned long long>(piece.nbytes)));
     mapping.mapped_ += piece.nbytes;
   }
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = device;
-  access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  TENON_CUDA(*cu, cu->cuMemSetAccess(base, nbytes, &access, 1),
-             format("%s access of CUDA device %d to mapped memory", read_only ? "read-only" : "read and write", device));
+  TENON_TRY(mapping.give_access(device, read_only));
+  return mapping;
+}
+
+Result<PieceMapping> PieceMapping::create(uint64_t nbytes, int32_t device, Handles handles) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  TENON_TRY(cu->has(Part::kVmm));
+  InContext scope(*cu);
+  TENON_TRY(scope.enter_primary(device));
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.location.id = device;
+  prop.requestedHandleTypes = handles == Handles::kFd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_FABRIC;
+  size_t granularity = 0;
+  TENON_CUDA(*cu, cu->cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+             format("how memory of CUDA device %d is mapped", device));
+  uint64_t rounded = 0;
+  if (granularity == 0 || !checked_round_up(nbytes, granularity, &rounded))
+    return Status(Code::kInvalidArgument, "more than 2^64 bytes of device memory");
+  PieceReference memory(*cu);
+  TENON_TRY(memory.create(rounded, prop));
+  TENON_ASSIGN(PieceMapping mapping, reserve(rounded));
+  TENON_CUDA(*cu, cu->cuMemMap(mapping.base_, rounded, 0, memory.get(), 0),
+             format("mapping %llu bytes of device memory", static_cast<unsigned long long>(rounded)));
+  mapping.mapped_ = rounded;
+  TENON_TRY(mapping.give_access(device, false));
   return mapping;
 }
 

@@ -43,6 +43,9 @@ class PieceMapping {
   PieceMapping() noexcept = default;
   // UNSUPPORTED: read-only, and the device knows no such access.
   static Result<PieceMapping> map(std::span<const PieceHandle> pieces, int32_t device, bool read_only);
+  // New memory in one piece, rounded up to what the device gives, and of which handles of that kind can be had. UNSUPPORTED: not there.
+  enum class Handles : uint8_t { kFd, kFabric };
+  static Result<PieceMapping> create(uint64_t nbytes, int32_t device, Handles handles);
   PieceMapping(PieceMapping&& other) noexcept
       : base_(std::exchange(other.base_, 0)), nbytes_(std::exchange(other.nbytes_, 0)), mapped_(std::exchange(other.mapped_, 0)) {}
   PieceMapping& operator=(PieceMapping&& other) noexcept {
@@ -59,6 +62,9 @@ class PieceMapping {
   uint64_t nbytes() const noexcept { return nbytes_; }
 
  private:
+  static Result<PieceMapping> reserve(uint64_t nbytes);
+  Status give_access(int32_t device, bool read_only);
+
   DevicePointer base_ = 0;
   uint64_t nbytes_ = 0;  // of addresses
   uint64_t mapped_ = 0;  // of them, from the base on

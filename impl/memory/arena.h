@@ -48,6 +48,11 @@ Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out);
 // has gone; in a child of fork for good, for no block of the parent's goes there.
 bool counts_segment(const ArenaSegment* home) noexcept;
 
+// Makes what pages a segment lacks exist, so that it can be given to a device, which takes one whole. Of a user's arena none are made: how
+// much of its capacity has memory is for its user to say. RESOURCE_EXHAUSTED, before a page is made; UNSUPPORTED in a child of fork that
+// would have to make some of its parent's.
+Status reserve_whole(Segment* segment);
+
 enum class Lent { kNever, kLeased, kUnleased };
 void free_block(Block&& block, Lent lent) noexcept;
 

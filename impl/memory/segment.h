@@ -90,6 +90,8 @@ class Segment : public Counted {
   // A child of fork inherits mappings and fds, but not the right to hand out or take back blocks.
   bool made_by_this_process() const noexcept { return own_ && generation_ == fork_generation(); }
   uint64_t nbytes() const noexcept { return nbytes_; }
+  // Own: how much of it, from the front, has pages.
+  uint64_t reserved_nbytes() const noexcept { return reserved_nbytes_.load(std::memory_order_relaxed); }
   // What memory is taken in: reserve() in multiples of this keeps huge pages whole.
   uint64_t unit_nbytes() const noexcept;
   // What it got. Reads /proc/self/smaps if it was asked for anything.

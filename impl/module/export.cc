@@ -51,6 +51,7 @@ class Exporter {
     for (size_t i = 0; i < keys.storages().size(); ++i) {
       TENON_TRY(write_storage("data/" + std::to_string(i), *keys.storages()[i]));
     }
+    TENON_TRY(write_gathered());
     return writer_->add("data.pkl", pickle);
   }
 
@@ -84,6 +85,7 @@ class Exporter {
     const ValueRef root = value::Value::tuple(resolved_->constants);
     TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
     for (const auto& [key, storage] : storages) TENON_TRY(write_storage("constants/" + key, *storage));
+    TENON_TRY(write_gathered());
     return writer_->add("constants.pkl", pickle);
   }
 
@@ -110,8 +112,12 @@ class Exporter {
   }
 
  private:
+  // write_gathered() follows the last one.
   Status write_storage(const std::string& name, const StorageValue& storage) {
-    if (storage.is_meta() || storage.nbytes() == 0) return writer_->add(name, {});
+    const bool is_none = storage.is_meta() || storage.nbytes() == 0;
+    if (!is_none && storage.is_on_device() && storage.nbytes() <= ZipWriter::kCrcAheadUpTo) return gather(name, storage);
+    TENON_TRY(write_gathered());
+    if (is_none) return writer_->add(name, {});
     if (storage.is_on_device()) return write_device_storage(name, storage);
     const std::byte* const data = storage.data();
     const bool mapped = std::any_of(mapped_.begin(), mapped_.end(), [&](const CodeSet* code) { return code->is_mapped(data); });
@@ -121,14 +127,37 @@ class Exporter {
   // In pieces that go from the pinned buffer to the file: the same bytes as those of a storage of the CPU's.
   Status write_device_storage(const std::string& name, const StorageValue& storage) {
     TENON_ASSIGN(cuda::HostCopy* const copy, copy_from(storage.bytes()->device().id));
-    const cuda::DevicePointer from = reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
-    static_assert(ZipWriter::kCrcAheadUpTo <= cuda::HostCopy::kPieceNbytes);
-    if (storage.nbytes() <= ZipWriter::kCrcAheadUpTo) {
-      return copy->to_host(from, storage.nbytes(), [&](std::span<const std::byte> all) { return writer_->add(name, all); });
-    }
     TENON_TRY(writer_->begin(name, storage.nbytes()));
-    TENON_TRY(copy->to_host(from, storage.nbytes(), [&](std::span<const std::byte> piece) { return writer_->append(piece); }));
+    TENON_TRY(
+        copy->to_host(pointer_of(storage), storage.nbytes(), [&](std::span<const std::byte> piece) { return writer_->append(piece); }));
     return writer_->end();
+  }
+
+  // Small ones that follow each other on one device are read together, for the host's wait for one takes longer than its copy. The module
+  // keeps their bytes.
+  Status gather(const std::string& name, const StorageValue& storage) {
+    static_assert(ZipWriter::kCrcAheadUpTo <= cuda::HostCopy::kPieceNbytes);
+    const int32_t device = storage.bytes()->device().id;
+    if (device != gathered_device_ || storage.nbytes() > cuda::HostCopy::kPieceNbytes - gathered_nbytes_) TENON_TRY(write_gathered());
+    gathered_device_ = device;
+    gathered_names_.push_back(name);
+    gathered_.push_back({pointer_of(storage), storage.nbytes()});
+    gathered_nbytes_ += storage.nbytes();
+    return Status::ok();
+  }
+
+  Status write_gathered() {
+    if (gathered_.empty()) return Status::ok();
+    TENON_ASSIGN(cuda::HostCopy* const copy, copy_from(gathered_device_));
+    TENON_TRY(copy->gather(gathered_, [&](size_t i, std::span<const std::byte> bytes) { return writer_->add(gathered_names_[i], bytes); }));
+    gathered_names_.clear();
+    gathered_.clear();
+    gathered_nbytes_ = 0;
+    return Status::ok();
+  }
+
+  static cuda::DevicePointer pointer_of(const StorageValue& storage) noexcept {
+    return reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
   }
 
   Result<cuda::HostCopy*> copy_from(int32_t device) {
@@ -145,7 +174,11 @@ class Exporter {
   bool keep_device_;
   cuda::Stream stream_;
   std::map<int32_t, cuda::HostCopy> copies_;  // by device
-  std::vector<const CodeSet*> mapped_;        // code of archives whose file is mapped
+  std::vector<std::string> gathered_names_;   // of records that are still to be written
+  std::vector<cuda::HostCopy::Range> gathered_;
+  uint64_t gathered_nbytes_ = 0;
+  int32_t gathered_device_ = 0;
+  std::vector<const CodeSet*> mapped_;  // code of archives whose file is mapped
 };
 
 bool has(const std::vector<ExtraFile>& files, const std::string& name) {

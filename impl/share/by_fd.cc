@@ -37,7 +37,9 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
         .with("option", std::string("tenon_storage_new_from"));
   }
   if (storage.device_memory() != nullptr) {
-    return Status(Code::kUnsupported, format("the storage is on CUDA device %d, whose memory has no fd and no name", storage.device().id))
+    return Status(Code::kUnsupported, format("the storage is on CUDA device %d, whose memory has no fd and no name: lend it over a "
+                                             "connection, or by a handle of its own",
+                                             storage.device().id))
         .with("option", std::string("tenon_share_cuda"));
   }
   if (storage.mode() == Mode::kShared) {
@@ -54,6 +56,12 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
   if (storage.mode() == Mode::kFrozen && storage.segment() && !storage.segment()->frozen()) {
     return refuse("the storage is not frozen yet", "tenon_storage_freeze");
   }
+  return Access::kReadOnly;
+}
+
+Result<Access> check_lend_device(const Storage& storage, Access wanted) {
+  if (!storage.is_read_only()) return wanted;
+  if (wanted == Access::kWritable) return refuse("the storage is read-only", "a writable one");
   return Access::kReadOnly;
 }
 

@@ -28,6 +28,8 @@ struct Lend {
 
 // Whether this storage may be lent with this access, and which access that comes to.
 Result<Access> check_lend(const Storage& storage, Access wanted);
+// Likewise, of a storage on a device, as far as it can be told without the driver.
+Result<Access> check_lend_device(const Storage& storage, Access wanted);
 // Lend. Without a lease nobody tells when the borrower is done: from here on the block is never used for another storage.
 Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease);
 

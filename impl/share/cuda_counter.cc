@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <new>
 #include <thread>
+#include <unordered_map>
 
 #include "base/fork.h"
 #include "base/immortal.h"
@@ -16,9 +18,19 @@
 #include "share/names.h"
 
 namespace tenon::share {
+
+// Of another process, as a rule, and whole: as long as it is mapped no other file has its inode.
+struct CudaCounterFile {
+  std::string path;
+  uint64_t device;
+  uint64_t inode;
+  os::Mapping mapping;
+};
+
 namespace {
 
 using memory::Segment;
+using SharedFile = std::shared_ptr<const CudaCounterFile>;
 
 using Counter = std::atomic<int64_t>;
 static_assert(sizeof(Counter) == 8 && Counter::is_always_lock_free);
@@ -62,6 +74,14 @@ bool take_next(Ref<Segment>* file, uint32_t* slot) noexcept {
 
 Status refuse(const Filename& name, Code code, const std::string& why) { return refuse_name(name.path(), code, why); }
 
+Result<Filename> check_counter(std::string_view name, uint64_t slot) {
+  TENON_ASSIGN(Filename file, parse_filename(name));
+  if (file.directory != kSharedMemory) return refuse(file, Code::kInvalidArgument, "is not in /dev/shm, where counter files are");
+  if (slot < kCudaCounters) return file;
+  return refuse(file, Code::kInvalidArgument,
+                format("has %u counters, and none at %llu", kCudaCounters, static_cast<unsigned long long>(slot)));
+}
+
 // What PyTorch made says no more than that it did.
 bool is_counter_file(const Filename& name, const FilenameHead& head) noexcept {
   if (head.magic == kFilenameMagic) return name.leaf.starts_with(kPrefix);
@@ -78,6 +98,69 @@ Result<os::Fd> open_file(const Filename& name) {
     if (opened.status().code() != Code::kWouldBlock || tries == kLookTries) return name_error(name.path(), opened.status());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // somebody looks whether it is dead
   }
+}
+
+// Null: there is no such file.
+Result<SharedFile> map_file(const Filename& name) {
+  TENON_ASSIGN(const os::Fd fd, open_file(name));
+  if (!fd.is_open()) return SharedFile();
+  TENON_ASSIGN(const os::NameInfo info, os::look_at_file(fd.get()));
+  if (info.kind != os::NameInfo::Kind::kFile || info.nbytes != kFileNbytes)
+    return refuse(name, Code::kCorrupt, "is no counter file: it has another size");
+  TENON_ASSIGN(const FilenameHead head, read_head(fd.get()));
+  if (!is_counter_file(name, head)) return refuse(name, Code::kCorrupt, "is no counter file: neither Tenon nor PyTorch made it as one");
+  TENON_ASSIGN(os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFileNbytes));
+  return std::make_shared<const CudaCounterFile>(CudaCounterFile{name.path(), info.device, info.inode, std::move(mapping)});
+}
+
+// Those of which a counter is held, by the text of their names. A child of fork holds none, and never comes by this lock.
+struct Held {
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>()(text); }
+  };
+  std::mutex mutex;
+  std::unordered_map<std::string, std::weak_ptr<const CudaCounterFile>, Hash, std::equal_to<>> files;
+};
+Held& held() noexcept { return immortal<Held>(); }
+
+// Null: there is none, or the name leads to another file by now.
+SharedFile find_held(std::string_view name) {
+  SharedFile file;
+  {
+    Held& all = held();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (const auto found = all.files.find(name); found != all.files.end()) file = found->second.lock();
+  }
+  if (!file) return {};
+  Result<os::NameInfo> there = os::look_at_path(file->path);
+  return there.is_ok() && there.value().inode == file->inode && there.value().device == file->device ? file : nullptr;
+}
+
+void add_held(std::string_view name, const SharedFile& file) {
+  Held& all = held();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::erase_if(all.files, [](const auto& entry) { return entry.second.expired(); });
+  all.files.insert_or_assign(std::string(name), file);
+}
+
+Status take_down(const CudaCounterFile& file, uint64_t slot) {
+  Counter& counter = counter_at(file.mapping.base(), static_cast<uint32_t>(slot));
+  // The file can have been cut short since it was looked at, and then the step would be a SIGBUS. Whoever cuts it between this look and the
+  // step has aimed at us.
+  int64_t now = 0;
+  if (os::copy_from_mapping(&counter, &now, sizeof now).code() == Code::kCorrupt) {
+    return refuse_name(file.path, Code::kCorrupt, "was cut short");
+  }
+  now = counter.load(std::memory_order_relaxed);
+  do {
+    if (now <= 0) {
+      return refuse_name(file.path, Code::kCorrupt,
+                         format("has a counter at %llu that was released before", static_cast<unsigned long long>(slot)));
+    }
+    // Release: what this process read of the memory was before.
+  } while (!counter.compare_exchange_weak(now, now - 1, std::memory_order_release, std::memory_order_relaxed));
+  return Status::ok();
 }
 
 }  // namespace
@@ -113,28 +196,31 @@ void end_cuda_counter_file() noexcept {
 }
 
 Status release_cuda_counter(std::string_view name, uint64_t slot) {
-  TENON_ASSIGN(const Filename file, parse_filename(name));
-  if (file.directory != kSharedMemory) return refuse(file, Code::kInvalidArgument, "is not in /dev/shm, where counter files are");
-  if (slot >= kCudaCounters) {
-    return refuse(file, Code::kInvalidArgument,
-                  format("has %u counters, and none at %llu", kCudaCounters, static_cast<unsigned long long>(slot)));
+  TENON_ASSIGN(const Filename filename, check_counter(name, slot));
+  TENON_ASSIGN(const SharedFile file, map_file(filename));
+  return file ? take_down(*file, slot) : Status::ok();
+}
+
+CudaCounterHold::CudaCounterHold(std::string_view name, uint64_t slot) : slot_(slot) {
+  if (slot < kCudaCounters) file_ = find_held(name);
+  if (file_) return;
+  Result<Filename> filename = check_counter(name, slot);
+  if (!filename.is_ok()) return;
+  Result<SharedFile> file = map_file(filename.value());
+  if (file.is_ok()) {
+    file_ = std::move(file).value();
+    if (file_) add_held(name, file_);
+  } else if (file.status().code() != Code::kCorrupt) {
+    name_ = name;
   }
-  TENON_ASSIGN(const os::Fd fd, open_file(file));
-  if (!fd.is_open()) return Status::ok();
-  TENON_ASSIGN(const os::NameInfo info, os::look_at_file(fd.get()));
-  if (info.kind != os::NameInfo::Kind::kFile || info.nbytes != kFileNbytes)
-    return refuse(file, Code::kCorrupt, "is no counter file: it has another size");
-  TENON_ASSIGN(const FilenameHead head, read_head(fd.get()));
-  if (!is_counter_file(file, head)) return refuse(file, Code::kCorrupt, "is no counter file: neither Tenon nor PyTorch made it as one");
-  TENON_ASSIGN(const os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFileNbytes));
-  Counter& counter = counter_at(mapping.base(), static_cast<uint32_t>(slot));
-  int64_t now = counter.load(std::memory_order_relaxed);
-  do {
-    if (now <= 0)
-      return refuse(file, Code::kCorrupt, format("has a counter at %llu that was released before", static_cast<unsigned long long>(slot)));
-    // Release: what this process read of the memory was before.
-  } while (!counter.compare_exchange_weak(now, now - 1, std::memory_order_release, std::memory_order_relaxed));
-  return Status::ok();
+}
+
+CudaCounterHold::~CudaCounterHold() {
+  if (file_) {
+    (void)take_down(*file_, slot_);
+  } else if (!name_.empty()) {
+    (void)release_cuda_counter(name_, slot_);
+  }
 }
 
 }  // namespace tenon::share

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "memory/segment.h"
+#include "os/mapping.h"
 
 namespace tenon::share {
 
@@ -46,9 +48,31 @@ class CudaCounter {
 // No counter is handed out from the file that is in use now any more: it goes with those that are held.
 void end_cuda_counter_file() noexcept;
 
-// What a receiver does at the end: once for each message. No such file is success, since its maker is gone. INVALID_ARGUMENT for a name
-// that is none in /dev/shm, or a slot beyond the file; CORRUPT for what is no counter file, or a counter that is not above 0. Only a file
-// of the very size that both sides make is written, so that a name from a stranger does not lead to somebody's tensor by a slip.
+// What a receiver does at the end: once for each message, by the file that has the name then. No such file is success, since its maker is
+// gone. INVALID_ARGUMENT for a name that is none in /dev/shm, or a slot beyond the file; CORRUPT for what is no counter file, or a counter
+// that is not above 0. Only a file of the very size that both sides make is written, so that a name from a stranger does not lead to
+// somebody's tensor by a slip.
 Status release_cuda_counter(std::string_view name, uint64_t slot);
+
+struct CudaCounterFile;
+
+// A message's counter, on its receiver's side: goes down when this goes. The file is looked for when the message is opened, is checked as
+// above, and stays mapped once for all of its counters that are held. So letting go is a step in memory, and neither opens a file nor
+// closes one, which would wake every process that watches /dev/shm.
+//
+// A sender that takes the name away, ends or is killed takes nothing from the mapping: then the step is one that nobody sees. The file that
+// has its name next is never taken for it. What is gone or no counter file when the message is opened is let be for good.
+class CudaCounterHold {
+ public:
+  CudaCounterHold(std::string_view name, uint64_t slot);
+  CudaCounterHold(const CudaCounterHold&) = delete;
+  CudaCounterHold& operator=(const CudaCounterHold&) = delete;
+  ~CudaCounterHold();
+
+ private:
+  std::shared_ptr<const CudaCounterFile> file_;
+  std::string name_;  // the file could not be opened for want of something: it is tried again at the end
+  uint64_t slot_;
+};
 
 }  // namespace tenon::share

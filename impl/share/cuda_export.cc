@@ -162,12 +162,14 @@ Status cannot_travel(const cuda::Allocation& allocation, CudaTransport wanted) {
   for (const CudaTransport each : kAll) {
     if (can_travel(allocation, each)) ways += std::string(ways.empty() ? "" : ", ") + name_of(each);
   }
-  return Status(Code::kUnsupported,
-                format("the device memory at 0x%llx, which is %s, cannot be lent%s%s; the driver knows %s%s",
-                       static_cast<unsigned long long>(allocation.base), kind_of(allocation), wanted == CudaTransport::kNone ? "" : " by ",
-                       wanted == CudaTransport::kNone ? "" : name_of(wanted), ways.empty() ? "no way for it" : "for it: ",
-                       ways.empty() && !allocation.is_managed && allocation.context != nullptr ? " (CUDA IPC is off where there is MIG)"
-                                                                                               : ways.c_str()));
+  std::string what = format("the device memory at 0x%llx, which is %s, cannot be lent", static_cast<unsigned long long>(allocation.base),
+                            kind_of(allocation));
+  if (wanted != CudaTransport::kNone) what += std::string(" by ") + name_of(wanted);
+  if (!ways.empty()) return Status(Code::kUnsupported, what + "; the driver knows for it: " + ways);
+  what += "; the driver knows no way for it";
+  if (!allocation.is_managed && allocation.context != nullptr) what += " (CUDA IPC is off where there is MIG)";
+  return Status(Code::kUnsupported, what + ": copy it into pinned host memory, and lend that")
+      .with("option", std::string("tenon_storage_pin"));
 }
 
 }  // namespace

@@ -95,6 +95,21 @@ Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
   return mapping;
 }
 
+Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping* mapping, CudaTransport wanted) {
+  const CudaTransport came_by = mapping != nullptr ? mapping->exported()->route.transport : CudaTransport::kIpc;
+  if (came_by == CudaTransport::kIpc) {
+    return Status(
+        Code::kUnsupported,
+        "memory that came from another process by a CUDA IPC handle cannot be lent on: only the process that made it can; copy it "
+        "first");
+  }
+  if (wanted != CudaTransport::kNone && wanted != came_by) {
+    return Status(Code::kUnsupported, format("memory that came from another process by %s can be lent on so, and not by %s",
+                                             name_of(came_by), name_of(wanted)));
+  }
+  return mapping->exported();
+}
+
 void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
   Ref<CudaMapping> oldest;  // closed without the lock
   Warm& all = warm();

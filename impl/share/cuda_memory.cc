@@ -6,6 +6,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "share/cuda_lent.h"
 
 namespace tenon::share {
 namespace {
@@ -61,6 +62,7 @@ const bool g_fork_hooks = [] {
   register_fork_hooks(1, {[]() noexcept { limbo().lock(); }, []() noexcept { limbo().unlock(); },
                           []() noexcept {
                             limbo().abandon();
+                            abandon_lent_cuda();
                             limbo().unlock();
                           }});
   return true;
@@ -130,12 +132,35 @@ void CudaMemory::end(std::unique_ptr<storage::DeviceMemory> self) noexcept {
   collect_some_cuda();
 }
 
+CudaMemory* cuda_memory(const storage::Storage& storage) noexcept {
+  return storage.device().type == storage::kCuda ? static_cast<CudaMemory*>(storage.device_memory()) : nullptr;
+}
+
+namespace {
+
+class NoCuda final : public CudaMemory {
+ public:
+  explicit NoCuda(int32_t device) : CudaMemory(device) {}
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport /*wanted*/, cuda::DevicePointer /*pointer*/,
+                                                    uint64_t /*nbytes*/) override {
+    return Status(Code::kInternal, "an empty storage's memory is lent");
+  }
+};
+
+}  // namespace
+
+Ref<storage::Storage> empty_cuda(int32_t device) {
+  return storage::Storage::on_device(std::make_unique<NoCuda>(device), nullptr, 0, false);
+}
+
 void collect_some_cuda() noexcept {
+  end_lent_cuda(false);
   for (int i = 0; i < kSome && limbo().look_at_one(); ++i) {
   }
 }
 
 uint64_t collect_cuda() noexcept {
+  end_lent_cuda(true);
   for (uint64_t left = limbo().size(); left > 0 && limbo().look_at_one(); --left) {
   }
   return limbo().size();

@@ -12,6 +12,7 @@
 #include "share/cuda_export.h"
 #include "share/cuda_message.h"
 #include "storage/device_memory.h"
+#include "storage/storage.h"
 
 namespace tenon::share {
 
@@ -45,6 +46,16 @@ class CudaMemory : public storage::DeviceMemory {
   std::vector<std::shared_ptr<const CudaExport>> exported_;
   std::vector<cuda::Event> passing_;  // of the streams, from the storage's end on
 };
+
+// Null: the storage is not on a CUDA device.
+CudaMemory* cuda_memory(const storage::Storage& storage) noexcept;
+inline std::byte* as_data(cuda::DevicePointer pointer) noexcept {
+  return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer));  // NOLINT(performance-no-int-to-ptr): what a device's is here
+}
+inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept { return reinterpret_cast<uintptr_t>(data); }
+
+// An empty storage, which is on a device all the same.
+Ref<storage::Storage> empty_cuda(int32_t device);
 
 // Looks at what waits: at a few, as every share and open does, or at all. How many still do.
 void collect_some_cuda() noexcept;

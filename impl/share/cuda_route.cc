@@ -139,4 +139,12 @@ Result<std::vector<std::byte>> encode_cuda_route(const CudaRoute& route, bool re
   return bytes;
 }
 
+Result<std::vector<std::byte>> encode_cuda_handle(const CudaRoute& route, bool read_only, CudaForm form) {
+  if (route.transport == CudaTransport::kIpc) return encode_cuda_memory_handle(route.data, form);
+  TENON_ASSIGN(std::vector<std::byte> bytes, encode_cuda_route(route, read_only && route.transport != CudaTransport::kPool));
+  if (bytes.size() > kMostCudaRouteNbytes)
+    return Status(Code::kUnsupported, "the storage lies in pieces of device memory of too many sizes");
+  return bytes;
+}
+
 }  // namespace tenon::share

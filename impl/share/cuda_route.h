@@ -51,5 +51,8 @@ bool is_cuda_route(std::span<const std::byte> bytes) noexcept;
 Result<CudaRoute> decode_cuda_route(std::span<const std::byte> bytes);
 // UNSUPPORTED: pieces of more different sizes than have room.
 Result<std::vector<std::byte>> encode_cuda_route(const CudaRoute& route, bool read_only);
+// The bytes of a handle: PyTorch's of an IPC handle, else Tenon's own. A pool's memory is always written by whoever has it. UNSUPPORTED:
+// they have no room in the C header's struct.
+Result<std::vector<std::byte>> encode_cuda_handle(const CudaRoute& route, bool read_only, CudaForm form = CudaForm::kA);
 
 }  // namespace tenon::share

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "memory/lease.h"
+
 namespace tenon::storage {
 
 // In DLPack's numbers.
@@ -27,6 +29,8 @@ class DeviceMemory {
   const std::string& name() const noexcept { return name_; }  // as PyTorch writes it
   // The storage has gone. The memory goes when nobody uses it any more, in a stream or in another process: now, or later.
   virtual void end(std::unique_ptr<DeviceMemory> self) noexcept = 0;
+  // The lease that it came under; null: none.
+  virtual const memory::Lease* lease() const noexcept { return nullptr; }
 
  private:
   Device device_;

@@ -10,6 +10,7 @@
 #include "memory/arena_wait.h"
 #include "os/limits.h"
 #include "os/memfd.h"
+#include "storage/host_access.h"
 
 namespace tenon::storage {
 namespace {
@@ -23,11 +24,6 @@ Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
   return Status(Code::kInvalidArgument, format("bytes %llu to %llu + %llu lie outside the storage of %llu bytes",
                                                static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset),
                                                static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(total)));
-}
-
-Status of_device() {
-  return Status(Code::kUnsupported,
-                "the storage's bytes are on a device and not the CPU's: they are read and written by work of that device");
 }
 
 void count_copy(uint64_t nbytes) noexcept { storage_totals().copied_nbytes.fetch_add(nbytes, std::memory_order_relaxed); }
@@ -88,6 +84,7 @@ void Storage::dispose() noexcept {
     private_ = nullptr;
   }
   if (kind_ == Kind::kDevice) {
+    const memory::GivingBack::Pause pause;  // the driver is asked, and the memory's owner may be told
     DeviceMemory* const memory = device_.get();
     memory->end(std::move(device_));
   }
@@ -113,7 +110,7 @@ void Storage::end_own(uint8_t marks) noexcept {
 
 const memory::Lease* Storage::lease() const noexcept {
   if (kind_ == Kind::kOpened && lease_.stands()) return &lease_;
-  return nullptr;
+  return kind_ == Kind::kDevice ? device_->lease() : nullptr;
 }
 
 memory::Leased* Storage::leased() {
@@ -307,7 +304,7 @@ bool Storage::same_memory(const Storage& other) const noexcept {
 
 Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
-  if (kind_ == Kind::kDevice) return of_device();
+  TENON_TRY(check_host(device()));
   if (nbytes == 0) return Status::ok();  // whatever the access: an empty storage takes the same steps as any other
   const bool filling = mode_ == Mode::kFrozen && segment_ && segment_->own();
   if (read_only_ && !filling) return data_mut().status();
@@ -324,7 +321,7 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
 
 Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
-  if (kind_ == Kind::kDevice) return of_device();
+  TENON_TRY(check_host(device()));
   if (nbytes == 0) return Status::ok();
   if (!segment_ || segment_->sealed()) {
     std::memcpy(data, data_ + offset, nbytes);

@@ -165,12 +165,19 @@ Status check_limits(const Sections& sections, const DescriptorLimits& limits) {
   return Status::ok();
 }
 
-Status check_segment(const wire::Segment& record, size_t i, uint64_t n_fds) {
+// How many things have come by which segments are reached.
+struct Came {
+  uint64_t fds = 0;
+  uint64_t devices = 0;
+};
+
+Status check_segment(const wire::Segment& record, size_t i, const Came& came) {
   const auto reach = static_cast<Reach>(record.reach);
-  if (reach != Reach::kFd && reach != Reach::kKnown && reach != Reach::kProc) {
+  if (reach != Reach::kFd && reach != Reach::kKnown && reach != Reach::kProc && (reach != Reach::kDevice || came.devices == 0)) {
     return corrupt("segment.reach", format("segment %zu is reached in an unknown way: %u", i, record.reach));
   }
-  if (record.nbytes == 0 || record.nbytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+  // Empty storages of a device are somewhere, too.
+  if ((record.nbytes == 0 && reach != Reach::kDevice) || record.nbytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return corrupt("segment.nbytes", format("segment %zu cannot have %llu bytes", i, wide(record.nbytes)));
   }
   if (record.mode > wire::kModeFrozen) return corrupt("segment.mode", format("segment %zu has an unknown mode: %u", i, record.mode));
@@ -180,8 +187,11 @@ Status check_segment(const wire::Segment& record, size_t i, uint64_t n_fds) {
   if (record.mode != wire::kModeShared && record.access != wire::kAccessReadOnly) {
     return corrupt("segment.access", format("segment %zu is lent writable, which its mode %u does not allow", i, record.mode));
   }
-  if (reach == Reach::kFd ? record.fd_index >= n_fds : record.fd_index != 0) {
-    return corrupt("segment.fd_index", format("segment %zu names fd %u of %llu", i, record.fd_index, wide(n_fds)));
+  if (reach == Reach::kDevice && (record.fd_index >= came.devices || record.id != 0)) {
+    return corrupt("segment.device", format("segment %zu names device segment %u of %llu", i, record.fd_index, wide(came.devices)));
+  }
+  if (reach == Reach::kFd ? record.fd_index >= came.fds : record.fd_index != 0 && reach != Reach::kDevice) {
+    return corrupt("segment.fd_index", format("segment %zu names fd %u of %llu", i, record.fd_index, wide(came.fds)));
   }
   if (reach == Reach::kKnown && record.id == 0) return corrupt("segment.id", format("segment %zu is known by no id", i));
   const bool by_proc = reach == Reach::kProc;
@@ -197,14 +207,14 @@ bool has_duplicate(std::vector<uint64_t>* values) {
   return std::adjacent_find(values->begin(), values->end()) != values->end();
 }
 
-Status read_segments(const Sections& sections, uint64_t n_fds, DescriptorContent* out) {
+Status read_segments(const Sections& sections, const Came& came, DescriptorContent* out) {
   const size_t n = sections.count(wire::kSegments);
   out->segments.resize(n);
   std::vector<uint64_t> ids;
   std::vector<uint64_t> fds;
   for (size_t i = 0; i < n; ++i) {
     const auto record = load<wire::Segment>(sections.at(wire::kSegments, i));
-    TENON_TRY(check_segment(record, i, n_fds));
+    TENON_TRY(check_segment(record, i, came));
     SegmentRecord& segment = out->segments[i];
     segment.id = record.id;
     segment.reach = static_cast<Reach>(record.reach);
@@ -232,8 +242,9 @@ Status read_storages(const Sections& sections, DescriptorContent* out) {
   for (size_t i = 0; i < n; ++i) {
     const auto record = load<wire::Storage>(sections.at(wire::kStorages, i));
     if (record.reserved != 0) return corrupt("storage.reserved", format("storage %zu has reserved bytes that are not zero", i));
+    const bool on_device = record.segment < out->segments.size() && out->segments[record.segment].reach == Reach::kDevice;
     if (record.nbytes == 0) {
-      if (record.segment != kNoSegment || record.offset != 0) {
+      if ((record.segment != kNoSegment && !on_device) || record.offset != 0) {
         return corrupt("storage.segment", format("storage %zu is empty and yet has a place in segment %u", i, record.segment));
       }
     } else {
@@ -318,7 +329,8 @@ Status read_tensors(const Sections& sections, DescriptorContent* out) {
 
 }  // namespace
 
-Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits) {
+Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits,
+                                            uint64_t n_devices) {
   TENON_ASSIGN(const wire::Header header, read_header(bytes, limits));
   TENON_ASSIGN(const Sections sections, read_sections(bytes, header));
   TENON_TRY(check_limits(sections, limits));
@@ -328,7 +340,7 @@ Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, ui
   content.boot_id = header.boot_id;
   content.pid_namespace = header.pid_namespace;
   content.leased = (header.compat & wire::kCompatLeased) != 0;
-  TENON_TRY(read_segments(sections, n_fds, &content));
+  TENON_TRY(read_segments(sections, {n_fds, n_devices}, &content));
   TENON_TRY(read_storages(sections, &content));
   TENON_TRY(read_tensors(sections, &content));
   content.forgotten.resize(sections.count(wire::kForgotten));

@@ -16,9 +16,10 @@ namespace tenon::tensor {
 
 // How the opener comes to a segment.
 enum class Reach : uint16_t {
-  kFd = 1,     // fd number `fd_index` of those that travel with the bytes
-  kKnown = 2,  // crossed this connection before, under `id`
-  kProc = 3,   // /proc/<pid>/fd/<proc_fd> of the sender, checked by device, inode, size and nonce
+  kFd = 1,      // fd number `fd_index` of those that travel with the bytes
+  kKnown = 2,   // crossed this connection before, under `id`
+  kProc = 3,    // /proc/<pid>/fd/<proc_fd> of the sender, checked by device, inode, size and nonce
+  kDevice = 4,  // memory of a device: number `fd_index` of the device segments that a connection sends ahead of the descriptor
 };
 
 struct SegmentRecord {
@@ -80,8 +81,10 @@ struct DescriptorLimits {
 std::vector<std::byte> encode_descriptor(const DescriptorContent& content, size_t ahead = 0);
 
 // `bytes` must be private to this process: a peer that can still change them could pass the checks and then not keep to them.
-// `n_fds` is how many fds came with them. Everything is validated before the result exists: magic, versions, feature words, checksum,
-// section bounds, every index, every name, every layout against its storage, every storage against its segment.
-Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits);
+// `n_fds` is how many fds came with them, `n_devices` how many device segments. Everything is validated before the result exists: magic,
+// versions, feature words, checksum, section bounds, every index, every name, every layout against its storage, every storage against its
+// segment.
+Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, uint64_t n_fds, const DescriptorLimits& limits,
+                                            uint64_t n_devices = 0);
 
 }  // namespace tenon::tensor

@@ -36,7 +36,7 @@ wire::Header make_header(const DescriptorContent& content, uint64_t n_dims, uint
 // Fields that a segment's reach has no use for get the one value that the decoder accepts.
 void store_segments(std::byte* target, const DescriptorContent& content) noexcept {
   for (const SegmentRecord& segment : content.segments) {
-    const bool by_fd = segment.reach == Reach::kFd;
+    const bool by_fd = segment.reach == Reach::kFd || segment.reach == Reach::kDevice;
     const bool by_proc = segment.reach == Reach::kProc;
     wire::Segment record{};
     record.id = segment.id;

@@ -34,7 +34,10 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i] == nullptr) return Status(Code::kInvalidArgument, format("tensor %zu is NULL", i));
     Item item;
-    Result<memory::Access> granted = share::check_lend(*tensors[i]->storage(), access);
+    const storage::Storage& storage = *tensors[i]->storage();
+    // How a device's memory can be lent the driver says, when it is.
+    Result<memory::Access> granted =
+        storage.device_memory() != nullptr ? share::check_lend_device(storage, access) : share::check_lend(storage, access);
     if (!granted.is_ok()) {
       Status refused(granted.status().code(), format("tensor %zu: %s", i, granted.status().message().c_str()));
       for (const Detail& detail : granted.status().info()->details) refused = std::move(refused).with(detail.key, detail.value);

@@ -12,6 +12,7 @@
 #include "memory/ledger.h"
 #include "os/limits.h"
 #include "os/memfd.h"
+#include "share/cuda_memory.h"
 
 namespace tenon::tensor {
 namespace {
@@ -71,7 +72,58 @@ class Indexer {
   unsigned shift_ = 0;
 };
 
-Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases leases, Indexer* segments, Packed* packed) {
+void add_upstream(const Storage& storage, Packed* packed) {
+  memory::Holding* const holding = storage.lease() != nullptr ? storage.lease()->holding() : nullptr;
+  auto& upstream = packed->upstream;  // a handful at most
+  if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end()) upstream.push_back(holding);
+}
+
+// One segment for all storages to which one handle leads with one access.
+uint32_t find_device_segment(const DeviceSegment& wanted, Indexer* segments, Packed* packed) {
+  // No two have one: an address, the next one for read-only, and of empty storages the device, where no object lies.
+  const uintptr_t key = wanted.exported ? reinterpret_cast<uintptr_t>(wanted.exported.get()) + (wanted.read_only ? 1 : 0)
+                                        : static_cast<uintptr_t>(wanted.device) + 1;
+  const auto next = static_cast<uint32_t>(packed->segments.size());
+  const int64_t known =
+      segments->find_or_add(reinterpret_cast<const void*>(key), next);  // NOLINT(performance-no-int-to-ptr): only compared
+  if (known >= 0) return static_cast<uint32_t>(known);
+  SegmentRecord record;
+  record.reach = Reach::kDevice;
+  record.access = static_cast<uint32_t>(wanted.read_only ? memory::Access::kReadOnly : memory::Access::kWritable);
+  record.fd_index = static_cast<uint32_t>(packed->device_segments.size());
+  packed->device_segments.push_back(wanted);
+  packed->content.segments.push_back(record);
+  packed->segments.emplace_back();
+  packed->fds.push_back(-1);
+  return next;
+}
+
+Status add_device_storage(const Ref<Storage>& storage, memory::Access access, bool let_write, Indexer* segments, Packed* packed) {
+  StorageRecord record;
+  record.nbytes = storage->nbytes();
+  DeviceSegment segment;
+  segment.device = storage->device().id;
+  memory::Leased* leased = nullptr;
+  if (record.nbytes > 0) {
+    TENON_ASSIGN(Ref<share::CudaLent> lent, share::CudaLent::create(storage, access, let_write));
+    segment.exported = lent->exported();
+    segment.read_only = lent->is_read_only();
+    record.offset = lent->offset();
+    leased = lent.get();
+    packed->lent.push_back(std::move(lent));
+  }
+  record.segment = find_device_segment(segment, segments, packed);
+  uint64_t& reach = packed->content.segments[record.segment].nbytes;
+  reach = std::max(reach, record.offset + record.nbytes);
+  packed->content.storages.push_back(record);
+  packed->leased.push_back(leased);
+  add_upstream(*storage, packed);
+  return Status::ok();
+}
+
+Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases leases, bool let_write, Indexer* segments, Packed* packed) {
+  if (leases == Leases::kYes && storage->device_memory() != nullptr)
+    return add_device_storage(storage, access, let_write, segments, packed);
   TENON_ASSIGN(const share::Lend lend, share::lend(storage, access, leases == Leases::kYes));
   StorageRecord record;
   record.offset = lend.offset;
@@ -98,9 +150,7 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases le
   packed->content.storages.push_back(record);
   if (leases == Leases::kYes) {
     packed->leased.push_back(lend.fd >= 0 ? storage->leased() : nullptr);
-    memory::Holding* const holding = storage->lease() != nullptr ? storage->lease()->holding() : nullptr;
-    auto& upstream = packed->upstream;  // a handful at most
-    if (holding != nullptr && std::find(upstream.begin(), upstream.end(), holding) == upstream.end()) upstream.push_back(holding);
+    add_upstream(*storage, packed);
   }
   return Status::ok();
 }
@@ -130,11 +180,13 @@ void Packed::clear() noexcept {
   empty(&content.user);
   empty(&segments);
   empty(&fds);
+  empty(&device_segments);
+  empty(&lent);
   empty(&leased);
   empty(&upstream);
 }
 
-Status pack(const Message& message, Leases leases, Packed* packed) {
+Status pack(const Message& message, Leases leases, Packed* packed, bool let_write) {
   DescriptorContent& content = packed->content;
   // The tables on the heap are small change, but for very large messages, where malloc would bring the kernel's kill and not an error.
   if (const size_t count = message.items().size(); count >= kManyTensors) TENON_TRY(os::ask_headroom(count * kTableNbytes));
@@ -151,7 +203,7 @@ Status pack(const Message& message, Leases leases, Packed* packed) {
     const Tensor& tensor = *item.tensor;
     const auto next = static_cast<uint32_t>(content.storages.size());
     const int64_t known = storages.find_or_add(tensor.storage().get(), next);
-    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, leases, &segments, packed));
+    if (known < 0) TENON_TRY(add_storage(tensor.storage(), item.access, leases, let_write, &segments, packed));
     TensorRecord record;
     record.storage = known < 0 ? next : static_cast<uint32_t>(known);
     record.dtype = tensor.dtype();
@@ -219,6 +271,17 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
       continue;
     }
     const Resolved& from = resolved[record.segment];
+    if (from.device != nullptr) {
+      Ref<Storage> opened;
+      if (record.nbytes == 0) {
+        opened = share::empty_cuda(from.device->device);
+      } else {
+        TENON_ASSIGN(opened, share::open_leased_cuda(*from.device, record.offset, record.nbytes, &lease));
+      }
+      storages->push_back(std::move(opened));
+      lease = memory::Lease();
+      continue;
+    }
     if (may_be_home) TENON_TRY(come_home(from, record.offset, &lease));
     if (from.segment) {
       TENON_ASSIGN(Ref<Storage> opened, share::open_range(from.segment, record.offset, record.nbytes, &lease));

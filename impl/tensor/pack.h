@@ -11,16 +11,27 @@
 #include "memory/lease.h"
 #include "memory/segment.h"
 #include "share/by_fd.h"
+#include "share/cuda_lent.h"
 #include "tensor/descriptor.h"
 #include "tensor/message.h"
 
 namespace tenon::tensor {
 
-// A content whose segments all have Reach::kFd, and, index for index, what stands behind them.
+// A range of a device's memory, of which a message has storages.
+struct DeviceSegment {
+  int32_t device = 0;                                 // the ordinal
+  std::shared_ptr<const share::CudaExport> exported;  // null: of empty storages
+  bool read_only = false;
+};
+
+// A content whose segments all have Reach::kFd or kDevice, and, index for index, what stands behind the first kind.
 struct Packed {
   DescriptorContent content;
   std::vector<Ref<memory::Segment>> segments;  // keeps the fds open
   std::vector<int> fds;                        // borrowed from them
+  // By fd_index, what stands behind the others, and what leases of them keep.
+  std::vector<DeviceSegment> device_segments;
+  std::vector<Ref<share::CudaLent>> lent;
   // For each storage, what a lease of it keeps: null, none is needed. Empty if it was packed without leases. The message's storages keep
   // it, and what follows, until it has leases.
   std::vector<memory::Leased*> leased;
@@ -33,12 +44,14 @@ struct Packed {
 // Lends every storage of the message. `packed` is empty before. With leases: blocks come back when their leases end, and the caller grants
 // one for each of `leased`; without, they are retired.
 enum class Leases { kNo, kYes };
-Status pack(const Message& message, Leases leases, Packed* packed);
+// `let_write`: a device's read-only storages, too, though whoever gets them can write them. Without leases a device's are refused.
+Status pack(const Message& message, Leases leases, Packed* packed, bool let_write = false);
 
-// What the opener has for one segment record: a mapping to share, or, for private opens, an fd to read from.
+// What the opener has for one segment record: a mapping to share, an fd to read from for private opens, or a device's memory (borrowed).
 struct Resolved {
   Ref<memory::Segment> segment;
   int fd = -1;
+  const share::CudaReach* device = nullptr;
 };
 
 // The highest byte that the content uses of each segment.

@@ -8,10 +8,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <dlpack/dlpack.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <array>
 #include <string>
@@ -142,6 +139,12 @@ class Tensors {
     BENCH_CU(fake_.mem_free(base_));
   }
 
+  tenon_message* message() const {
+    tenon_message* made = nullptr;
+    BENCH_OK(tenon_message_new(&made, &err));
+    BENCH_OK(tenon_message_add(made, tensors_.data(), nullptr, tensors_.size(), nullptr, &err));
+    return made;
+  }
   void share(size_t i, tenon_cuda_handle* out) const {
     out->struct_size = sizeof *out;
     BENCH_OK(tenon_share_cuda(tenon_tensor_storage(tensors_[i]), nullptr, nullptr, out, &err));
@@ -192,23 +195,9 @@ tenon_storage* open(const tenon_cuda_handle& handle) {
 
 // ---- one at a time
 
-// The system calls of whoever takes a counter down (docs/format/cuda.md), PyTorch among them; it was taken down already.
-void look_at_counter(const tenon_cuda_handle& handle) {
-  constexpr size_t kNbytes = 80064;
-  const int fd = shm_open(handle.counter, O_RDWR | O_CLOEXEC, 0);
-  BENCH_CHECK(fd >= 0);
-  struct stat info{};
-  BENCH_CHECK(fstat(fd, &info) == 0 && info.st_size == static_cast<off_t>(kNbytes));
-  void* const file = mmap(nullptr, kNbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  BENCH_CHECK(file != MAP_FAILED);
-  bench::touch(static_cast<char*>(file) + 64 + 8 * handle.slot);
-  BENCH_CHECK(munmap(file, kNbytes) == 0 && close(fd) == 0);
-}
-
 void receive_batches(const Fake& fake, int socket, size_t rounds) {
   bench::Row opening = row_of("open of known device memory");
-  bench::Row letting_go{
-      "release of opened device memory, fake driver", "us", "the same calls of the driver; the counter's file mapped", {}, {}, {}};
+  bench::Row letting_go = row_of("release of opened device memory");
   tenon_storage* first = nullptr;
   Handles handles;
   for (size_t round = 0; round < bench::total_rounds(rounds); ++round) {
@@ -246,7 +235,6 @@ void receive_batches(const Fake& fake, int socket, size_t rounds) {
             BENCH_CU(fake.event_record(event, nullptr));
             BENCH_CU(fake.event_query(event));
             BENCH_CU(fake.event_destroy(event));
-            look_at_counter(handles[i]);
           }
         });
     BENCH_CHECK(tenon_cuda_collect() == 0);
@@ -295,10 +283,18 @@ void send_batches(const Fake& fake, int socket, size_t rounds) {
 
 constexpr size_t kMany = 20'000;
 
-void receive_many(const Fake& fake, int socket, size_t rounds) {
+tenon_connection* connect(int socket) {
+  tenon_connection* connection = nullptr;
+  BENCH_OK(tenon_connection_new(socket, nullptr, &connection, &err));
+  return connection;
+}
+
+void receive_many(const Fake& fake, int socket, int wire, size_t rounds) {
   bench::Row opens{"opens of the driver for 20000 x 3 KiB in 64 MiB, fake driver", "opens", "", {"ours", "at_most", 1}, {}, {}};
+  tenon_connection* const connection = connect(wire);
   for (size_t round = 0; round < rounds; ++round) {
-    const uint64_t before = fake.calls("cuIpcOpenMemHandle", getpid());
+    uint64_t before = fake.calls("cuIpcOpenMemHandle", getpid());
+    const auto count = [&] { opens.ours.push_back(static_cast<double>(fake.calls("cuIpcOpenMemHandle", getpid()) - before)); };
     std::vector<tenon_storage*> storages;
     Handles handles;
     while (storages.size() < kMany) {
@@ -306,37 +302,65 @@ void receive_many(const Fake& fake, int socket, size_t rounds) {
       for (const tenon_cuda_handle& handle : handles) storages.push_back(open(handle));
     }
     bench::put_byte(socket);
-    opens.ours.push_back(static_cast<double>(fake.calls("cuIpcOpenMemHandle", getpid()) - before));
+    count();
     bench::get_byte(socket);
     for (tenon_storage* storage : storages) tenon_storage_release(storage);
     while (tenon_cuda_collect() != 0) {
     }
     bench::put_byte(socket);
+    before = fake.calls("cuIpcOpenMemHandle", getpid());
+    tenon_message* message = nullptr;
+    BENCH_OK(tenon_recv(connection, nullptr, &message, &err));
+    bench::put_byte(socket);
+    count();
+    bench::get_byte(socket);
+    tenon_message_release(message);
+    while (tenon_cuda_collect() != 0) {
+    }
+    bench::put_byte(socket);
   }
+  tenon_connection_release(connection);
   bench::print(opens);
 }
 
-void send_many(const Fake& fake, int socket, size_t rounds) {
-  bench::Row lent{"20000 x 3 KiB in 64 MiB wrapped, shared and opened, fake driver", "ms", "", {}, {}, {}};
-  bench::Row back{"20000 x 3 KiB in 64 MiB released and given back, fake driver", "ms", "", {}, {}, {}};
+// `lend` is over when the receiver has them all. How long that took, and until they were released and all were back.
+std::pair<double, double> time_lending(const Fake& fake, int socket, const std::function<void(const Tensors&)>& lend) {
+  const int64_t begin = bench::now_ns();
+  int64_t middle = 0;
+  {
+    const Tensors tensors(fake, kMany, 3 << 10, size_t{64} << 20);
+    lend(tensors);
+    bench::get_byte(socket);
+    middle = bench::now_ns();
+    bench::put_byte(socket);
+    bench::get_byte(socket);
+  }
+  return {static_cast<double>(middle - begin) / 1e6, static_cast<double>(bench::now_ns() - middle) / 1e6};
+}
+
+void send_many(const Fake& fake, int socket, int wire, size_t rounds) {
+  bench::Row lent{"20000 x 3 KiB in 64 MiB wrapped, lent in a message and opened, fake driver", "ms", "by as many handles", {}, {}, {}};
+  bench::Row back{"20000 x 3 KiB in 64 MiB released and given back, fake driver", "ms", "by as many counters", {}, {}, {}};
+  tenon_connection* const connection = connect(wire);
   for (size_t round = 0; round < rounds; ++round) {
-    int64_t begin = bench::now_ns();
-    int64_t middle = 0;
-    {
-      const Tensors tensors(fake, kMany, 3 << 10, size_t{64} << 20);
+    const auto by_handles = time_lending(fake, socket, [&](const Tensors& tensors) {
       Handles handles(kMany);
       for (size_t i = 0; i < kMany; i += kBatch) {
         for (size_t j = i; j < i + kBatch; ++j) tensors.share(j, &handles[j]);
         send_handles(socket, handles, i, i + kBatch);
       }
-      bench::get_byte(socket);
-      middle = bench::now_ns();
-      lent.ours.push_back(static_cast<double>(middle - begin) / 1e6);
-      bench::put_byte(socket);
-      bench::get_byte(socket);
-    }
-    back.ours.push_back(static_cast<double>(bench::now_ns() - middle) / 1e6);
+    });
+    const auto in_message = time_lending(fake, socket, [&](const Tensors& tensors) {
+      tenon_message* const message = tensors.message();
+      BENCH_OK(tenon_send(connection, message, nullptr, &err));
+      tenon_message_release(message);
+    });
+    lent.ours.push_back(in_message.first);
+    lent.theirs.push_back(by_handles.first);
+    back.ours.push_back(in_message.second);
+    back.theirs.push_back(by_handles.second);
   }
+  tenon_connection_release(connection);
   bench::print(lent);
   bench::print(back);
 }
@@ -396,9 +420,10 @@ int main(int argc, char** argv) {
       path, [&](const Fake& fake, int socket) { send_batches(fake, socket, rounds); },
       [&](const Fake& fake, int socket) { receive_batches(fake, socket, rounds); });
   const size_t many = smoke ? 1 : 10;
+  const Sockets wire;
   run(
-      path, [&](const Fake& fake, int socket) { send_many(fake, socket, many); },
-      [&](const Fake& fake, int socket) { receive_many(fake, socket, many); });
+      path, [&](const Fake& fake, int socket) { send_many(fake, socket, wire.here, many); },
+      [&](const Fake& fake, int socket) { receive_many(fake, socket, wire.there, many); });
   return 0;
 }
 

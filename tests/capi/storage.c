@@ -31,6 +31,7 @@ static void every_kind(void) {
       CHECK((uintptr_t)data % 64 == 0);
       CHECK(tenon_storage_nbytes(storage) == sizes[n]);
       CHECK(tenon_storage_device(storage).type == 1 && tenon_storage_device(storage).id == 0);
+      CHECK(tenon_device_check_host(tenon_storage_device(storage), NULL) == TENON_OK);
       CHECK(tenon_storage_mode(storage) == (kinds[k].shared ? kinds[k].mode : TENON_MODE_SHARED));
       CHECK(tenon_storage_is_shared(storage) == kinds[k].shared);
       CHECK(tenon_storage_is_read_only(storage) == kinds[k].read_only);
@@ -264,6 +265,7 @@ static void null_is_allowed(void) {
   CHECK(tenon_storage_data(NULL) == NULL);
   CHECK(tenon_storage_nbytes(NULL) == 0);
   CHECK(tenon_storage_device(NULL).type == 0 && tenon_storage_device(NULL).id == 0);
+  CHECK(tenon_device_check_host(tenon_storage_device(NULL), NULL) == TENON_OK);
   CHECK(tenon_storage_mode(NULL) == TENON_MODE_SHARED);
   CHECK(tenon_storage_is_read_only(NULL) == 0);
   CHECK(tenon_storage_is_shared(NULL) == 0);
@@ -271,6 +273,14 @@ static void null_is_allowed(void) {
   CHECK(tenon_storage_same_memory(NULL, NULL) == 0);
   CHECK(tenon_storage_id(NULL) == 0);
   CHECK(tenon_storage_use_count(NULL) == 0);
+}
+
+static void of_a_device(void) {
+  const tenon_device cuda = {2, 3};
+  FAILS_RAW(TENON_UNSUPPORTED, TENON_UNSUPPORTED, tenon_device_check_host(cuda, ERR));
+  CHECK(strstr(tenon_error_message(check_error), "(2, 3)") != NULL);
+  tenon_error_release(check_error);
+  check_error = NULL;
 }
 
 static void bad_new(void) {
@@ -363,6 +373,7 @@ int main(void) {
   RUN(identities);
   RUN(counting);
   RUN(null_is_allowed);
+  RUN(of_a_device);
   RUN(bad_new);
   RUN(bad_access);
   return 0;

@@ -57,6 +57,15 @@ def test_everything() -> None:
     assert f"user bytes: {report['user']}\n" in text
 
 
+def test_on_devices() -> None:
+    report = read_json("inspect", GOLDEN / "on_devices.bin")
+    on_device = [segment for segment in report["segments"] if segment["reach"] == "device"]
+    assert on_device
+    text = run("inspect", GOLDEN / "on_devices.bin").stdout
+    for segment in on_device:
+        assert f"device segment {segment['device_segment']} of its message" in text
+
+
 def test_bad_bytes() -> None:
     good = (GOLDEN / "one_tensor.bin").read_bytes()
     flipped = bytearray(good)

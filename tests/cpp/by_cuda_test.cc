@@ -260,6 +260,28 @@ TEST(Cuda, ToAnArchiveAndBack) {
   EXPECT_EQ(foreign.freed, 1);
 }
 
+TEST(Cuda, ReadOnlyOverAConnection) {
+  NEEDS_DRIVER();
+  Foreign foreign;
+  foreign.managed.flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+  tenon::Tensor tensor = tenon::from_dlpack(&foreign.managed);
+  const auto sent = [&](bool let_write) {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    tenon::Connection from = tenon::Connection::make(ends[0], {.adopt_socket = true, .cuda_let_write = let_write});
+    tenon::Connection to = tenon::Connection::make(ends[1], {.adopt_socket = true});
+    const tenon::Result<void> done = from.try_send(tenon::Message::of({{"weight", tensor}}));
+    // In one process it is the same storage.
+    if (done) EXPECT_EQ(to.recv()["weight"].storage().id(), tensor.storage().id());
+    return done.code();
+  };
+  EXPECT_EQ(sent(false), tenon::Code::kPermission);
+  EXPECT_EQ(sent(true), tenon::Code::kOk);
+  tensor.close();
+  EXPECT_EQ(tenon::cuda_collect(), 0U);
+  EXPECT_EQ(foreign.freed, 1);
+}
+
 // What goes from process to process.
 struct Packet {
   std::uint32_t transport;

@@ -12,13 +12,17 @@ using cuda_test::in_child;
 using cuda_test::start;
 using cuda_test::wait_for;
 
-void expect_unsupported(const std::string& part, const char* error) {
-  EXPECT_EQ(tenon_cuda_available(nullptr), TENON_UNSUPPORTED);
+void expect_unsupported_once(const std::string& part, const char* error) {
   tenon_error* err = nullptr;
   EXPECT_EQ(tenon_cuda_available(&err), TENON_UNSUPPORTED);
   EXPECT_NE(std::string(tenon_error_message(err)).find(part), std::string::npos) << tenon_error_message(err);
   EXPECT_STREQ(tenon_error_detail(err, "cuda_error"), error);
   tenon_error_release(err);
+}
+
+void expect_unsupported(const std::string& part, const char* error) {
+  EXPECT_EQ(tenon_cuda_available(nullptr), TENON_UNSUPPORTED);
+  expect_unsupported_once(part, error);
 }
 
 TEST(Available, Yes) {
@@ -38,6 +42,26 @@ TEST(Available, No) {
   if (!cuda_test::on_the_fake()) return;  // of one version, and with its devices
   in_child({"FAKE_CUDA_WORLD"}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
   in_child({"FAKE_CUDA_DRIVER=11030"}, [] { expect_unsupported("11.4 or newer", nullptr); });
+}
+
+// What passes is asked for again: the daemons that were not ready, a device that was another process's, memory that was short.
+TEST(Available, AfterARefusalThatPasses) {
+  NEEDS_THE_FAKE("its calls do not fail when told to");
+  const auto passes = [](const std::string& where, const char* error) {
+    in_child({"FAKE_CUDA_FAIL=" + where + "=" + error}, [&] {
+      expect_unsupported_once(where.substr(0, where.find(':')), error);
+      tenon_error* err = nullptr;
+      EXPECT_EQ(tenon_cuda_available(&err), TENON_OK) << error << ": " << tenon_error_message(err);
+      EXPECT_COUNT(2U, fake_cuda_calls, "cuInit", getpid());
+    });
+  };
+  for (const char* const error : {"802", "46", "2"}) {
+    passes("cuInit:1", error);
+    passes("cuDeviceGetCount:1", error);
+  }
+  // What does not pass is kept, though the fake would not say it again.
+  in_child({"FAKE_CUDA_FAIL=cuInit:1=803"}, [] { expect_unsupported("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "803"); });
+  in_child({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=100"}, [] { expect_unsupported("CUDA_ERROR_NO_DEVICE", "100"); });
 }
 
 TEST(Available, NothingElseOpensTheDriver) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -94,8 +95,22 @@ TEST(Driver, AnOlderOneIsRefusedByVersion) {
 TEST(Driver, ItsOwnRefusalIsKept) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   expect_refused({"FAKE_CUDA_FAIL=cuInit:1=803"}, {"cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803: "}, "803");
-  expect_refused({"FAKE_CUDA_FAIL=cuInit:1=2"}, {"cuInit: CUDA_ERROR_OUT_OF_MEMORY"}, "2");
+  expect_refused({"FAKE_CUDA_FAIL=cuInit:1=201"}, {"cuInit: CUDA_ERROR_INVALID_CONTEXT"}, "201");
   expect_refused({"FAKE_CUDA_FAIL=cuDeviceGetCount:1=999"}, {"cuDeviceGetCount: CUDA_ERROR_UNKNOWN"}, "999");
+}
+
+// Each of those who wait for the first one's answer asks for itself then.
+TEST(Driver, ManyThreadsAskAgainAfterARefusalThatPasses) {
+  NEEDS_THE_FAKE("its calls do not fail when told to");
+  in_child({"FAKE_CUDA_FAIL=cuInit:1=802", "FAKE_CUDA_LATENCY=cuDeviceGetCount=50000"}, [] {
+    std::atomic<int> refused{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) threads.emplace_back([&refused] { refused += driver().is_ok() ? 0 : 1; });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(refused, 1);
+    EXPECT_TRUE(available().is_ok());
+    EXPECT_COUNT(2U, fake_cuda_calls, "cuInit", getpid());
+  });
 }
 
 TEST(Driver, WithoutADeviceIsRefused) {

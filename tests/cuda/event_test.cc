@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "gate.h"
 #include "share_kit.h"
 
 namespace cuda_test {
@@ -65,33 +66,7 @@ CUstream new_stream() {
   return stream;
 }
 
-// Work of a stream that ends when it is told to, so that nothing here depends on how long anything takes.
-class Gate {
- public:
-  Gate() { EXPECT_EQ(pipe(ends_), 0); }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  ~Gate() {
-    close(ends_[0]);
-    close(ends_[1]);
-  }
-  void stand_in(CUstream stream) {
-    auto* const launch = reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
-    ASSERT_NE(launch, nullptr);
-    const auto stay = [](void* self) {
-      char byte = 0;
-      EXPECT_EQ(read(static_cast<Gate*>(self)->ends_[0], &byte, 1), 1);
-    };
-    EXPECT_EQ(launch(stream, stay, this), CUDA_SUCCESS);
-  }
-  void open() { EXPECT_EQ(write(ends_[1], "g", 1), 1); }
-
- private:
-  int ends_[2] = {-1, -1};
-};
-
-uint64_t events_here() { return LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, getpid()); }
-uint64_t imports_here() { return LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, getpid()); }
+uint64_t events_here() { return COUNT(fake_cuda_live, FAKE_CUDA_EVENT, getpid()); }
 
 // The receiver's copy is given to its stream before the sender's fill is let go: nothing but the event holds it back.
 TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
@@ -131,7 +106,7 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         EXPECT_EQ(byte_at(pointer_of(storage)), 1);
         line.say('o');
         EventPointer event = open_event(line.receive_as<IpcBytes>());
-        EXPECT_EQ(imports_here(), 1U);
+        EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, getpid());
         EXPECT_FALSE(is_complete(event));
         EXPECT_EQ(synchronize(event, 0), TENON_WOULD_BLOCK);
         EXPECT_EQ(synchronize(event, 1'000'000), TENON_TIMEOUT);
@@ -144,9 +119,9 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         OK(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr));
         EXPECT_TRUE(is_complete(event));
         // The driver would burn a processor in it.
-        EXPECT_EQ(LEDGER(fake_cuda_calls)("cuEventSynchronize", getpid()), 0U);
+        EXPECT_COUNT(0U, fake_cuda_calls, "cuEventSynchronize", getpid());
         event = nullptr;
-        EXPECT_EQ(imports_here(), 0U);
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, getpid());
         CU(cuStreamDestroy(stream));
         storage = nullptr;
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
@@ -219,7 +194,7 @@ TEST(CudaEvent, TheHostAsksAndWaits) {
     // It goes on in one that no cancel ends, and in one that only the time would.
     std::thread waits([&] { EXPECT_EQ(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr), TENON_OK); });
     std::thread looks([&] { EXPECT_EQ(synchronize(event, int64_t{3600} * 1'000'000'000, cancel.get()), TENON_OK); });
-    EXPECT_TRUE(soon([] { return LEDGER(fake_cuda_calls)("cuEventSynchronize", getpid()) == 1; }));
+    EXPECT_TRUE(soon([] { return !on_the_fake() || LEDGER(fake_cuda_calls)("cuEventSynchronize", getpid()) == 1; }));
     gate.open();
     waits.join();
     looks.join();
@@ -231,7 +206,7 @@ TEST(CudaEvent, TheHostAsksAndWaits) {
     event = nullptr;
     EXPECT_EQ(events_here(), before);
     CU(cuStreamDestroy(stream));
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 
@@ -308,18 +283,20 @@ void expect_driver_error(tenon_status got, tenon_error* error, tenon_status want
   EXPECT_STREQ(tenon_error_detail(error, "cuda_error_name"), name) << tenon_error_message(error);
 }
 
-TEST(CudaEvent, ARecordIsOfTheEventsContext) {
+void expect_another_context(const EventPointer& event, CUstream stream) {
+  tenon_error* error = nullptr;
+  const tenon_status status = tenon_cuda_event_record(event.get(), stream, &error);
+  EXPECT_NE(strstr(tenon_error_message(error), "another context than the event's"), nullptr) << tenon_error_message(error);
+  expect_driver_error(status, error, TENON_INVALID_ARGUMENT, "400", "CUDA_ERROR_INVALID_HANDLE");
+}
+
+TEST(CudaEvent, ARecordIsOfTheEventsDevice) {
+  NEEDS_THE_FAKE("it wants two devices");
   in_child({"FAKE_CUDA_DEVICES=gpu=64,gpu=64"}, [] {
     use_device(1);
     CUstream of_other_device = new_stream();
     EventPointer event = new_event();
-    const auto refused = [&](CUstream stream) {
-      tenon_error* error = nullptr;
-      const tenon_status status = tenon_cuda_event_record(event.get(), stream, &error);
-      EXPECT_NE(strstr(tenon_error_message(error), "another context than the event's"), nullptr) << tenon_error_message(error);
-      expect_driver_error(status, error, TENON_INVALID_ARGUMENT, "400", "CUDA_ERROR_INVALID_HANDLE");
-    };
-    refused(of_other_device);
+    expect_another_context(event, of_other_device);
     OK(tenon_cuda_event_wait(event.get(), of_other_device, nullptr));
     // The default stream is that of the event's device, whatever is current.
     OK(tenon_cuda_event_record(event.get(), nullptr, nullptr));
@@ -331,19 +308,26 @@ TEST(CudaEvent, ARecordIsOfTheEventsContext) {
     const EventPointer on_it = new_event(0, 1);
     OK(tenon_cuda_event_record(on_it.get(), of_other_device, nullptr));
     CU(cuStreamDestroy(of_other_device));
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
+  });
+}
 
-    // A second context of the event's own device.
+// A second context of the event's own device.
+TEST(CudaEvent, ARecordIsOfTheEventsContext) {
+  in_child({}, [] {
+    use_device();
+    const EventPointer event = new_event();
     using Create = CUresult(CUcontext*, unsigned, CUdevice);
     using Destroy = CUresult(CUcontext);
     CUcontext second = nullptr;
     ASSERT_EQ(reinterpret_cast<Create*>(dlsym(library(), "cuCtxCreate_v2"))(&second, 0, 0), CUDA_SUCCESS);
     CUstream of_second = new_stream();
-    refused(of_second);
-    refused(nullptr);
+    expect_another_context(event, of_second);
+    expect_another_context(event, nullptr);
     OK(tenon_cuda_event_wait(event.get(), of_second, nullptr));
     CU(cuStreamDestroy(of_second));
     ASSERT_EQ(reinterpret_cast<Destroy*>(dlsym(library(), "cuCtxDestroy_v2"))(second), CUDA_SUCCESS);
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 
@@ -365,12 +349,16 @@ TEST(CudaEvent, HandlesThatLeadNowhere) {
     EXPECT_EQ(tenon_cuda_event_ipc_handle(of_this_process.get(), handle.data(), &error), TENON_INVALID_ARGUMENT);
     EXPECT_STREQ(tenon_error_detail(error, "option"), "TENON_CUDA_EVENT_INTERPROCESS");
     tenon_error_release(error);
-    for (const int32_t device : {-1, 1}) {
+    for (const int32_t device : {-1, 999}) {
       const tenon_cuda_event_options how = options(0, device);
       EXPECT_EQ(tenon_cuda_event_new(&how, &untouched, nullptr), TENON_INVALID_ARGUMENT);
       EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), &how, &untouched, nullptr), TENON_INVALID_ARGUMENT);
     }
   });
+}
+
+TEST(CudaEvent, WithoutIpcHandlesItIsOfThisProcess) {
+  NEEDS_THE_FAKE("its devices have what they have");
   in_child({"FAKE_CUDA_IPC=0"}, [] {
     const tenon_cuda_event_options how = options(TENON_CUDA_EVENT_INTERPROCESS);
     tenon_cuda_event* event = nullptr;
@@ -386,7 +374,7 @@ TEST(CudaEvent, ItGoesWithItsLastReference) {
     tenon_cuda_event* const event = new_event().release();
     EXPECT_EQ(tenon_cuda_event_retain(event), event);
     tenon_cuda_event_release(event);
-    EXPECT_EQ(events_here(), before + 1);
+    EXPECT_COUNT(before + 1, fake_cuda_live, FAKE_CUDA_EVENT, getpid());
     tenon_cuda_event_release(event);
     EXPECT_EQ(events_here(), before);
   });
@@ -410,11 +398,12 @@ TEST(CudaEvent, ByManyThreads) {
     std::thread third(use);
     other.join();
     third.join();
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 
 TEST(CudaEvent, AFailedDriverCallIsToldAndLeavesNothing) {
+  NEEDS_THE_FAKE("its calls do not fail when told to");
   in_two(
       {},
       [](Line& line) {
@@ -451,7 +440,7 @@ TEST(CudaEvent, AFailedDriverCallIsToldAndLeavesNothing) {
         EXPECT_EQ(handle, IpcBytes{});
         event = nullptr;
         EXPECT_EQ(events_here(), before);
-        EXPECT_EQ(imports_here(), 0U);
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_EVENT_IMPORT, getpid());
         event = open_event(sent);
         EXPECT_TRUE(is_complete(event));
         event = nullptr;
@@ -482,7 +471,7 @@ TEST(CudaEvent, AChildOfForkReleasesItAndNoMore) {
     EXPECT_EQ(wait_for(child), 0);
     EXPECT_TRUE(is_complete(event));
     event = nullptr;
-    EXPECT_EQ(LEDGER(fake_cuda_faults)(0), 0U);
+    EXPECT_COUNT(0U, fake_cuda_faults, 0);
   });
 }
 

@@ -98,7 +98,8 @@ Function* ledger(Function*, const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 #define LEDGER(function) ::cuda_test::ledger(static_cast<decltype(&function)>(nullptr), #function)
-// What only the fake counts: EXPECT_COUNT(expected, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0).
+// What only the fake counts: EXPECT_COUNT(expected, fake_cuda_live, FAKE_CUDA_IPC_OPEN, 0). COUNT is 0 on a real driver.
+#define COUNT(function, ...) (::cuda_test::on_the_fake() ? LEDGER(function)(__VA_ARGS__) : 0U)
 #define EXPECT_COUNT(expected, function, ...) \
   if (::cuda_test::on_the_fake()) EXPECT_EQ(LEDGER(function)(__VA_ARGS__), expected)
 

@@ -27,7 +27,12 @@ using namespace tenon::share;  // NOLINT(google-build-using-namespace)
 using storage::Storage;
 
 inline const cuda::Driver& driver() {
-  static const cuda::Driver* const it = cuda::driver().value();
+  static const cuda::Driver* const it = [] {
+    Result<const cuda::Driver*> found = cuda::driver();
+    if (found.is_ok()) return found.value();
+    std::fprintf(stderr, "pid %d has no driver: %s\n", getpid(), found.status().message().c_str());
+    std::abort();
+  }();
   return *it;
 }
 #define CU(call) ASSERT_EQ(::cuda_test::driver().call, CUDA_SUCCESS)
@@ -191,6 +196,16 @@ inline Ref<Storage> open(const CudaHandle& handle, CUstream stream = nullptr) {
   return storage.is_ok() ? std::move(storage).value() : Ref<Storage>();
 }
 
+// Nothing is left, and no rule was broken.
+inline void expect_nothing_left() {
+  EXPECT_EQ(collect_cuda(), 0U);
+  for (const fake_cuda_kind kind : {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_ALLOCATION, FAKE_CUDA_VMM_HANDLE,
+                                    FAKE_CUDA_RESERVATION, FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
+    EXPECT_COUNT(0U, fake_cuda_live, kind, 0) << kind;
+  }
+  EXPECT_COUNT(0U, fake_cuda_faults, 0);
+}
+
 // Sender and receiver, each a process of one world. The receiver may have variables of its own.
 inline void in_two(const std::vector<std::string>& environment, const std::function<void(Line&)>& sender,
                    const std::function<void(Line&)>& receiver, const std::vector<std::string>& of_receiver = {}) {
@@ -204,13 +219,7 @@ inline void in_two(const std::vector<std::string>& environment, const std::funct
     line.become(0);
     sender(line);
     EXPECT_EQ(wait_for(other), 0);
-    // Nothing is left, and no rule was broken.
-    EXPECT_EQ(collect_cuda(), 0U);
-    for (const fake_cuda_kind kind : {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_ALLOCATION, FAKE_CUDA_VMM_HANDLE,
-                                      FAKE_CUDA_RESERVATION, FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
-      EXPECT_COUNT(0U, fake_cuda_live, kind, 0) << kind;
-    }
-    EXPECT_COUNT(0U, fake_cuda_faults, 0);
+    expect_nothing_left();
   });
 }
 

@@ -28,7 +28,7 @@ cp "$root"/wrappers/python/tests/cuda_{kit,programs}.py "$top/wrappers/python/te
 strip --strip-debug -o "$to/libtenon.so.1" "$(readlink -f "$build/libtenon.so.1")"
 missing=()
 for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-13/libcuda.so.1 \
-  tests/cuda/cuda_{driver,error,available,fork,share,share_refused,torch,torch_segment,transport} tests/cpp/cpp_test cli/tenon; do
+  tests/cuda/cuda_{driver,error,available,fork,share,share_refused,torch,torch_segment,transport,event,archive,connection,arena,pinned} tests/cpp/cpp_test cli/tenon; do
   if [[ -f "$build/$name" ]]; then
     mkdir -p "$(dirname "$to/$name")"
     strip -o "$to/$name" "$build/$name"

@@ -205,9 +205,11 @@ program refused "device memory that is not lent" tests/cuda/cuda_share_refused
 program protocol "PyTorch's protocol, call by call" tests/cuda/cuda_torch
 program transport "memory that PyTorch's handle cannot lead to" tests/cuda/cuda_transport
 program segment "PyTorch's expandable segments, call by call" tests/cuda/cuda_torch_segment
-for name in event archive; do
-  skip_step "cuda_$name" "tests/cuda/${name}_test.cc" "it asks the fake's ledger throughout, and was not made for a real driver yet"
-done
+program event "events as objects" tests/cuda/cuda_event
+program archive "modules in device memory, written and read" tests/cuda/cuda_archive
+program connection "device memory in messages, under leases" tests/cuda/cuda_connection
+program arena "arenas of device memory" tests/cuda/cuda_arena
+program pinned "pinned host memory" tests/cuda/cuda_pinned
 TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*:CudaEvent.*'
 for wrapper in rust go; do
   if [[ -n "$fake" ]]; then

@@ -107,7 +107,8 @@ TEST(HostileLender, LeaseBlocks) {
       {"no descriptor", TENON_CORRUPT, [](Message* m) { m->descriptor.clear(); }},
       {"half a descriptor", TENON_CORRUPT, [](Message* m) { m->descriptor.resize(m->descriptor.size() / 2); }},
       {"kind 0", TENON_CORRUPT, [](Message* m) { m->kind = 0; }},
-      {"kind 6", TENON_CORRUPT, [](Message* m) { m->kind = 6; }},
+      {"kind 8", TENON_CORRUPT, [](Message* m) { m->kind = 8; }},
+      {"kind 6 without a device block", TENON_INCOMPATIBLE, [](Message* m) { m->kind = 6; }},
       {"leases in a frame of kind 1", TENON_CORRUPT, [](Message* m) { m->kind = 1; }},
       {"leases in a frame of tokens", TENON_CORRUPT, [](Message* m) { m->kind = kTokens; }},
   };

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import account
 from programs import Failed, NotApplicable, Program
 
-STRATEGIES = ("fd", "raw_fd", "bytes", "filename", "socket", "read_only", "arena", "arena_fd")
-ON_CONNECTION = {"fd": "tenon", "read_only": "tenon", "raw_fd": "raw", "arena": "tenon", "arena_fd": "raw"}
-IN_MESSAGE = ("fd", "bytes", "read_only", "arena")
+STRATEGIES = ["fd", "raw_fd", "bytes", "filename", "socket", "read_only", "arena", "arena_fd"]
+# Where there is CUDA: in place of those.
+ON_CUDA = ["cuda"]
+ON_CONNECTION = {"fd": "tenon", "read_only": "tenon", "raw_fd": "raw", "arena": "tenon", "arena_fd": "raw", "cuda": "tenon"}
+IN_MESSAGE = ("fd", "bytes", "read_only", "arena", "cuda")
 
 WITHOUT_TORCH = {
     "fd": "PyTorch has no Tenon connection; raw_fd is its way by fd",
@@ -19,6 +21,7 @@ WITHOUT_TORCH = {
     "socket": "PyTorch opens files only",
     "read_only": "PyTorch maps everything writable: the library refuses such a lend, and the kernel an fd",
     "arena": "PyTorch has no Tenon connection; arena_fd is its way into an arena",
+    "cuda": "PyTorch's runtime asks a driver for undocumented tables, which fake_cuda does not have: see tests/gpu and cuda_torch",
 }
 
 numbers = itertools.count(1)
@@ -66,7 +69,7 @@ def tensors_for(producer: Program, consumer: Program, strategy: str) -> list[Ten
     if producer.language.is_torch or consumer.language.is_torch:
         return TENSORS
     # An empty storage has no fd, and no name behind a socket; and nothing that could be read-only.
-    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename", "arena") else [])
+    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename", "arena", "cuda") else [])
 
 
 def not_applicable(producer: Program, consumer: Program, strategy: str) -> str:
@@ -250,6 +253,8 @@ def fork(producer: Program, consumer: Program) -> None:
         consumer.ask("settle")
         before = account.Snapshot(consumer.pid).still().still()
         for lend in lends:
+            if lend.strategy == "cuda":
+                raise NotApplicable("the driver does not work in a child of fork")
             compare(consumer, f"what the child reads ({lend.strategy})", consumer.ask("fork", lend.key)[0], lend.bytes)
             lend.write(producer, consumer, 77)
         account.until(f"{consumer.name} is not as before", lambda: account.Snapshot(consumer.pid).difference(before))

@@ -1,7 +1,9 @@
-"""usage: matrix.py [LANGUAGE...]
+"""usage: matrix.py [--cuda] [LANGUAGE...]
 
 Runs every producer with every consumer by every strategy, and the variants (README.md). TENON_BUILD_DIR/matrix/LANGUAGE.json names the
 programs; the report is TENON_BUILD_DIR/matrix/report.md and report.json. Exit code 1 if a cell failed, has no outcome or no reason.
+
+--cuda: the strategies that need CUDA, and those alone, on the driver that tests/fake_cuda plays; the report is in matrix/cuda.
 """
 
 from __future__ import annotations
@@ -142,6 +144,7 @@ def read_languages(names: list[str], environment: dict[str, str]) -> list[Langua
 
 def main() -> None:
     begin = time.monotonic()
+    names, on_cuda = [word for word in sys.argv[1:] if word != "--cuda"], "--cuda" in sys.argv
     # Managers outlive who started them: they become children of this process, and are seen to end.
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
@@ -150,6 +153,12 @@ def main() -> None:
         temporary, managers, sockets = (Path(folder, name) for name in ("tmp", "managers", "sockets"))
         for path in (temporary, managers, sockets):
             path.mkdir(mode=0o700)
+        if on_cuda:
+            cells.STRATEGIES[:] = cells.ON_CUDA
+            os.environ["FAKE_CUDA_WORLD"] = str(Path(folder, "world"))
+            Path(folder, "world").mkdir(mode=0o700)
+            driver = str(build / "tests" / "fake_cuda" / "driver-13")
+            os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [driver, os.environ.get("LD_LIBRARY_PATH", "")]))
         prefix = f"{Path(directory).name}-"
         environment = {
             **os.environ,
@@ -160,7 +169,7 @@ def main() -> None:
             "TMPDIR": str(temporary),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        languages = read_languages(sys.argv[1:] or LANGUAGES, environment)
+        languages = read_languages(names or LANGUAGES, environment)
         matrix = Matrix(languages, environment, sockets, account.Names(prefix, Path(directory), [temporary, managers]))
         try:
             matrix.run()
@@ -169,7 +178,7 @@ def main() -> None:
         pairs = len(matrix.present) ** 2
         versions = "".join(f" {language.name} is PyTorch {language.version}." for language in matrix.present if language.version)
         head = f"{len(matrix.present)} of {len(languages)} languages, {pairs} pairs, in {time.monotonic() - begin:.1f} s.{versions}"
-        print(matrix.report.write(build / "matrix", head))
+        print(matrix.report.write(build / "matrix" / ("cuda" if on_cuda else ""), head))
     failures = matrix.report.failures()
     if failures:
         sys.exit("FAIL\n  " + "\n  ".join(failures))

@@ -35,6 +35,13 @@ print(runpy.run_path(str(pathlib.Path(importlib.util.find_spec("torch").origin).
 """
 
 
+def with_places(environment: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+    """A language's own variables over those of the run, but where libraries are looked for in both."""
+    both = {**environment, **own}
+    places = [each["LD_LIBRARY_PATH"] for each in (own, environment) if each.get("LD_LIBRARY_PATH")]
+    return {**both, "LD_LIBRARY_PATH": ":".join(places)} if places else both
+
+
 class Absent(Exception):
     """Why a language cannot be had on this machine."""
 
@@ -83,7 +90,7 @@ class Language:
         command = self.how.get("build")
         if not command:
             return
-        environment = {**environment, **self.how.get("environment", {})}
+        environment = with_places(environment, self.how.get("environment", {}))
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         print(done.stdout, end="")
         if done.returncode == NO_TOOLCHAIN:
@@ -101,7 +108,7 @@ class Program:
         self.path = folder / f"{language.name}-{role}.sock"
         self.log = (folder / f"{language.name}-{role}.log").open("w+b")
         command = language.how[role.split("-")[0]]
-        environment = {**environment, **language.how.get("environment", {})}
+        environment = with_places(environment, language.how.get("environment", {}))
         try:
             self.process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, bufsize=0

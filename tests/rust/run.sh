@@ -36,7 +36,7 @@ case "$1" in
     ;;
   cuda)
     # On the driver that the environment names (tests/cuda).
-    with_cargo test -p libtenon --features libtenon/half,libtenon/ndarray --test by_cuda --test cuda_event
+    with_cargo test -p libtenon --features libtenon/half,libtenon/ndarray --test by_cuda --test cuda_arena --test cuda_event --test cuda_pinned
     ;;
   clippy)
     cargo clippy --version >/dev/null 2>&1 || skip "there is no cargo-clippy"

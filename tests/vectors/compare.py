@@ -1,8 +1,9 @@
-"""usage: compare.py LANGUAGE...
+"""usage: compare.py [--cuda] LANGUAGE...
 
 The last step: every language has executed the same cases. Reads TENON_BUILD_DIR/vectors/LANGUAGE.txt, which run.py wrote. Fails if a
 case was executed in one language and is missing in another, if a skip has no reason or every language skips a case, if a case failed, or
-if a language is missing; one whose toolchain this machine lacks is named and left out.
+if a language is missing; one whose toolchain this machine lacks is named and left out. A case whose requirement nobody found may be
+skipped by all of them, but not by some. --cuda: the same for the cases that require CUDA and LANGUAGE.cuda.txt, where nobody may.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Output:
                 self.problems.append(f"no such line: {line!r}")
 
 
-def compare(outputs: dict[str, Output | None], cases: list[str]) -> list[str]:
-    """What is wrong; nothing if all is well."""
+def compare(outputs: dict[str, Output | None], cases: list[str], *, met: bool = False) -> list[str]:
+    """What is wrong; nothing if all is well. met: what cases require is there."""
     wrong = [f"{language}: no output" for language, output in outputs.items() if output is None]
     present = {language: output for language, output in outputs.items() if output is not None and not output.absent}
     if not present:
@@ -54,9 +55,13 @@ def compare(outputs: dict[str, Output | None], cases: list[str]) -> list[str]:
         wrong += [f"{language}: {problem}" for problem in output.problems]
         wrong += [f"{language}: {name} was not executed" for name in sorted(everywhere - output.executed - set(output.skipped))]
         wrong += [f"{language}: {name} is no case" for name in sorted((output.executed | set(output.skipped)) - set(cases))]
+    executed = set[str]().union(*(output.executed for output in present.values()))
+    unmet = {language: {name for name, why in o.skipped.items() if why.startswith(prepare.UNMET)} for language, o in present.items()}
+    for language, names in unmet.items():
+        wrong += [f"{language}: {name} is skipped, and others find what it requires" for name in sorted(names & executed)]
     if present:
-        nowhere = set(cases).difference(*(output.executed for output in present.values()))
-        wrong += [f"{name}: executed by no language" for name in sorted(nowhere) if not any(name in o.executed for o in present.values())]
+        nowhere = set(cases) - executed - (set() if met else set[str]().union(*unmet.values()))
+        wrong += [f"{name}: executed by no language" for name in sorted(nowhere)]
     return wrong
 
 
@@ -80,12 +85,13 @@ def table(outputs: dict[str, Output | None], cases: list[str]) -> str:
 def main() -> None:
     folder = Path(os.environ["TENON_BUILD_DIR"], "vectors")
     outputs: dict[str, Output | None] = {}
-    for language in sys.argv[1:]:
-        path = folder / f"{language}.txt"
+    cuda = "--cuda" in sys.argv
+    for language in (word for word in sys.argv[1:] if not word.startswith("--")):
+        path = folder / f"{language}{'.cuda' if cuda else ''}.txt"
         outputs[language] = Output(path.read_text()) if path.exists() else None
-    cases = [case["id"] for case in prepare.committed()]
+    cases = [case["id"] for case in prepare.committed("cuda" if cuda else "")]
     print(table(outputs, cases))
-    wrong = compare(outputs, cases)
+    wrong = compare(outputs, cases, met=cuda)
     if wrong:
         sys.exit("FAIL\n  " + "\n  ".join(wrong))
 

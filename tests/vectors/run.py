@@ -1,7 +1,10 @@
-"""usage: run.py LANGUAGE [--doctored]
+"""usage: run.py LANGUAGE [--cuda] [--doctored]
 
 Prepares the cases, runs the runner of a language (TENON_BUILD_DIR/vectors/LANGUAGE.json names it) and keeps what it printed in
 TENON_BUILD_DIR/vectors/LANGUAGE.txt. Fails if a case failed, was not executed once, or if the runner left something behind.
+
+--cuda: the cases that require CUDA, on the driver that tests/fake_cuda plays, where none of them is skipped for the lack of one; what was
+printed is in LANGUAGE.cuda.txt.
 
 --doctored: one expected value of each case is made wrong, and the runner must notice every one of them.
 """
@@ -85,9 +88,19 @@ def build(how: dict[str, Any], environment: dict[str, str]) -> str | None:
     return None
 
 
-def judge(lines: list[str], ids: list[str], code: int) -> list[str]:
-    """What is wrong with a runner's output, apart from the cases that it says failed."""
+def on_fake_cuda(environment: dict[str, str], folder: str) -> dict[str, str]:
+    """The environment of a program that finds tests/fake_cuda's driver, with an empty world."""
+    world = Path(folder, "world")
+    world.mkdir()
+    places = [str(Path(os.environ["TENON_BUILD_DIR"], "tests", "fake_cuda", "driver-13")), environment.get("LD_LIBRARY_PATH", "")]
+    return {**environment, "LD_LIBRARY_PATH": ":".join(filter(None, places)), "FAKE_CUDA_WORLD": str(world)}
+
+
+def judge(lines: list[str], cases: list[dict[str, Any]], code: int, *, met: bool = False) -> list[str]:
+    """What is wrong with a runner's output, apart from the cases that it says failed. met: what cases require is there."""
     wrong = []
+    ids = [case["id"] for case in cases]
+    requiring = {case["id"] for case in cases if "requires" in case and not met}
     seen: list[str] = []
     failed = False
     for line in lines:
@@ -100,6 +113,8 @@ def judge(lines: list[str], ids: list[str], code: int) -> list[str]:
         seen.append(name)
         if word != "ok" and not reason.strip():
             wrong.append(f"{name}: {word} without a reason")
+        if word == "skip" and reason.startswith(prepare.UNMET) and name not in requiring:
+            wrong.append(f"{name}: skipped, though it has what it requires: {reason}")
     wrong += [f"{name}: printed {seen.count(name)} times" for name in sorted(set(seen)) if seen.count(name) > 1]
     wrong += [f"{name}: no such case" for name in seen if name not in ids]
     wrong += [f"{name}: not executed" for name in ids if name not in seen]
@@ -109,17 +124,14 @@ def judge(lines: list[str], ids: list[str], code: int) -> list[str]:
 
 
 def main() -> None:
-    arguments = sys.argv[1:]
-    doctored = "--doctored" in arguments
-    if doctored:
-        arguments.remove("--doctored")
-    (language,) = arguments
+    doctored, cuda = "--doctored" in sys.argv, "--cuda" in sys.argv
+    (language,) = (word for word in sys.argv[1:] if not word.startswith("--"))
     how = command_of(language)
-    kept = Path(os.environ["TENON_BUILD_DIR"], "vectors", f"{language}.txt")
+    kept = Path(os.environ["TENON_BUILD_DIR"], "vectors", f"{language}{'.cuda' if cuda else ''}.txt")
     if not doctored:
         kept.unlink(missing_ok=True)
     environment = {**os.environ, **how.get("environment", {})}
-    cases = prepare.committed()
+    cases = prepare.committed("cuda" if cuda else "")
     if doctored:
         cases = [doctor(case, number) for number, case in enumerate(cases)]
 
@@ -137,6 +149,8 @@ def main() -> None:
         tempfile.TemporaryDirectory(dir="/dev/shm", prefix="tenon-vectors-") as shared,
         prepare.prepared(Path(folder), Path(shared), cases) as ready,
     ):
+        if cuda:
+            environment = on_fake_cuda(environment, folder)
         done = subprocess.run(
             [*how["run"], folder], env=environment, pass_fds=ready.held, stdout=subprocess.PIPE, text=True, check=False, timeout=SECONDS
         )
@@ -145,7 +159,7 @@ def main() -> None:
         if not doctored:
             kept.write_text(done.stdout)
         lines = done.stdout.splitlines()
-        wrong = judge(lines, [case["id"] for case in cases], done.returncode)
+        wrong = judge(lines, cases, done.returncode, met=cuda)
         wrong += [] if doctored else ready.left()
     results = {line.split(" ")[1]: line for line in lines if line.count(" ")}
     if doctored:
@@ -156,7 +170,8 @@ def main() -> None:
         if line.startswith("skip "):
             print(line)
     counts = {word: sum(line.startswith(f"{word} ") for line in lines) for word in ("ok", "FAIL", "skip")}
-    print(f"{language}{' (doctored)' if doctored else ''}: {counts['ok']} ok, {counts['FAIL']} failed, {counts['skip']} skipped")
+    what = f"{language}{' on fake_cuda' if cuda else ''}{' (doctored)' if doctored else ''}"
+    print(f"{what}: {counts['ok']} ok, {counts['FAIL']} failed, {counts['skip']} skipped")
     if wrong:
         fail(f"{language}:\n  " + "\n  ".join(wrong))
 

@@ -15,6 +15,11 @@ HERE = Path(__file__).parent
 IDS = [case["id"] for case in prepare.committed()]
 GOOD = "".join(f"ok {name}\n" for name in IDS)
 LAST = IDS[-1]
+CUDA = [case["id"] for case in prepare.committed("cuda")]
+ON_CUDA = "".join(f"ok {name}\n" for name in CUDA)
+NO_CUDA = GOOD
+for _name in CUDA:
+    NO_CUDA = NO_CUDA.replace(f"ok {_name}\n", f"skip {_name} requires cuda: no driver\n")
 
 # name: (output of language a, output of language b, what is said of it; "" if nothing)
 COMPARED: dict[str, tuple[str | None, str | None, str]] = {
@@ -32,6 +37,14 @@ COMPARED: dict[str, tuple[str | None, str | None, str]] = {
     "a case twice": (GOOD, GOOD + f"ok {LAST}\n", "twice"),
     "an unknown line": (GOOD, GOOD + "fine thanks\n", "no such line"),
     "no language": ("# skipped: x\n", "# skipped: y\n", "no language was executed"),
+    "no CUDA": (NO_CUDA, NO_CUDA, ""),
+    "CUDA for one only": (GOOD, NO_CUDA, "others find what it requires"),
+}
+# The same for --cuda.
+COMPARED_ON_CUDA: dict[str, tuple[str | None, str | None, str]] = {
+    "alike": (ON_CUDA, ON_CUDA, ""),
+    "CUDA for nobody": (ON_CUDA.replace("ok", "skip").replace("\n", " requires cuda: no driver\n"),) * 2 + ("by no language",),
+    "a case is missing": (ON_CUDA, ON_CUDA.replace(f"ok {CUDA[0]}\n", ""), "was not executed"),
 }
 
 # A runner that does all right but for what is appended; and what run.py says of it.
@@ -57,7 +70,15 @@ JUDGED = {
         "c = next(c for c in cases if c['kind'] == 'named_file'); f = open(c['path'], 'r+b'); f.write(b'9'); f.close()",
         "has other bytes",
     ),
+    "a skip for what is not required": ("lines[0] = lines[0].replace('ok', 'skip') + ' requires cuda: no driver'", "has what it requires"),
     "a file is gone": ("c = next(c for c in cases if c['kind'] == 'named_file'); os.unlink(c['path'])", "is gone"),
+}
+# And with --cuda, where all that is required is there.
+JUDGED_ON_CUDA = {
+    "all right": ("", ""),
+    "no driver is found": ("lines = [line.replace('ok', 'skip') + ' requires cuda: no driver' for line in lines]", "has what it requires"),
+    "no place of the driver": ("code = int('driver-13' not in os.environ['LD_LIBRARY_PATH'])", ""),
+    "no empty world": ("code = len(os.listdir(os.environ['FAKE_CUDA_WORLD']))", ""),
 }
 
 
@@ -86,19 +107,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         vectors = Path(folder, "vectors")
         vectors.mkdir()
-        for name, (first, second, wanted) in COMPARED.items():
-            for language, text in (("a", first), ("b", second)):
-                path = vectors / f"{language}.txt"
-                path.unlink(missing_ok=True)
-                if text is not None:
-                    path.write_text(text)
-            good = check(f"compare.py, {name}", *run("compare.py", folder, "a", "b"), wanted) and good
-        for name, (change, wanted) in JUDGED.items():
-            runner = Path(folder, "runner.py")
-            runner.write_text(f"{RUNNER}{change}\nprint('\\n'.join(lines))\nsys.exit(code)\n")
-            (vectors / "a.json").write_text(f'{{"run": ["{sys.executable}", "-B", "{runner}"]}}')
-            good = check(f"run.py, {name}", *run("run.py", folder, "a"), wanted) and good
-    print(f"{len(COMPARED)} outputs compared, {len(JUDGED)} runners judged")
+        for table, suffix, options in ((COMPARED, "", []), (COMPARED_ON_CUDA, ".cuda", ["--cuda"])):
+            for name, (first, second, wanted) in table.items():
+                for language, text in (("a", first), ("b", second)):
+                    path = vectors / f"{language}{suffix}.txt"
+                    path.unlink(missing_ok=True)
+                    if text is not None:
+                        path.write_text(text)
+                good = check(f"compare.py{suffix}, {name}", *run("compare.py", folder, *options, "a", "b"), wanted) and good
+        for judged, options in ((JUDGED, []), (JUDGED_ON_CUDA, ["--cuda"])):
+            for name, (change, wanted) in judged.items():
+                runner = Path(folder, "runner.py")
+                runner.write_text(f"{RUNNER}{change}\nprint('\\n'.join(lines))\nsys.exit(code)\n")
+                (vectors / "a.json").write_text(f'{{"run": ["{sys.executable}", "-B", "{runner}"]}}')
+                good = check(f"run.py{''.join(options)}, {name}", *run("run.py", folder, *options, "a"), wanted) and good
+    print(f"{len(COMPARED) + len(COMPARED_ON_CUDA)} outputs compared, {len(JUDGED) + len(JUDGED_ON_CUDA)} runners judged")
     sys.exit(not good)
 
 

@@ -12,7 +12,8 @@ import (
 )
 
 // CUDAAvailable tells whether this process can use CUDA: nil, or an error for ErrUnsupported with the reason. The first call starts CUDA's
-// driver, and can take a tenth of a second and more; what came of it is kept until the process ends. No context is made.
+// driver, and can take a tenth of a second and more; what came of it is kept until the process ends, but for refusals that
+// can pass. No context is made.
 func CUDAAvailable() error {
 	var failure *C.tenon_error
 	if status := C.tenon_cuda_available(&failure); status != C.TENON_OK {
@@ -231,9 +232,12 @@ func CUDACollect() uint64 {
 
 // forHost refuses bytes of a device: an address there is none for a slice.
 func forHost(device C.tenon_device) error {
-	if device._type == 1 || device._type == 0 { // none: nothing is there
+	if device._type == 1 { // the CPU, of which there are thousands to be read without a call each
 		return nil
 	}
-	return &Error{Code: ErrUnsupported, Message: fmt.Sprintf(
-		"the bytes are on device (%d, %d), not the CPU's: only work of that device reads and writes them", device._type, device.id)}
+	var failure *C.tenon_error
+	if status := C.tenon_device_check_host(device, &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
 }

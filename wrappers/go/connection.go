@@ -22,6 +22,8 @@ type ConnectionOptions struct {
 	MaxSegments     uint64      // most segments that the peer may have open here through this connection; 0: 65,536
 	SameUser        bool        // refuse a peer that is neither of this process's user nor root; by default any peer is good
 	Group           *uint32     // the same, but the members of that gid are let in too
+	CUDALetWrite    bool        // send read-only storages on a CUDA device too, though their receiver can write them: else that is ErrPermission
+	CUDAKeepOpen    bool        // as OpenCUDAOptions.KeepOpen, for device memory that is received
 }
 
 // Peer is who is at the other end of a connection, as the kernel told it when the socket was connected; for a socketpair, who made it.
@@ -111,6 +113,12 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 			given.flags |= C.TENON_CONNECTION_GROUP
 			given.group = C.uint32_t(*options.Group)
 		}
+		if options.CUDALetWrite {
+			given.flags |= C.TENON_CONNECTION_CUDA_LET_WRITE
+		}
+		if options.CUDAKeepOpen {
+			given.flags |= C.TENON_CONNECTION_CUDA_KEEP_OPEN
+		}
 	}
 	if int(C.int(socket)) != socket {
 		socket = -1
@@ -166,6 +174,22 @@ func (c *Connection) Peer() (Peer, error) {
 		return Peer{}, takeError(status, failure)
 	}
 	return Peer{PID: int32(out.pid), UID: uint32(out.uid), GID: uint32(out.gid)}, nil
+}
+
+// SetStream names the stream, a number as in ShareCUDA, in which memory of a CUDA device is used here; without this call it is the default
+// one. What was given to it before a send is done before work of the receiver's begins; what is given to it after a receive waits for the
+// sender's, and what was received counts as used in it. It must be there until the connection, and what was received meanwhile, was closed.
+func (c *Connection) SetStream(device int32, stream uintptr) error {
+	connection, err := c.begin()
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	var failure *C.tenon_error
+	if status := C.tenon_go_connection_set_stream(connection, C.int32_t(device), C.uintptr_t(stream), &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
 }
 
 // Send sends a message, whole or not at all, in order. What is lent stays valid for the peer after everything here was closed. If ctx ends first the

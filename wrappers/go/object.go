@@ -22,9 +22,10 @@ const (
 	kindValue
 	kindModule
 	kindCUDAEvent
+	kindCUDAArena
 )
 
-var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module", "CUDAEvent"}
+var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module", "CUDAEvent", "CUDAArena"}
 
 // reference is one counted reference of the C library's, to be given back once.
 type reference struct {
@@ -54,6 +55,8 @@ func (r reference) giveBack() {
 		C.tenon_module_release((*C.tenon_module)(r.pointer))
 	case kindCUDAEvent:
 		C.tenon_cuda_event_release((*C.tenon_cuda_event)(r.pointer))
+	case kindCUDAArena:
+		C.tenon_cuda_arena_release((*C.tenon_cuda_arena)(r.pointer))
 	}
 }
 

@@ -129,6 +129,17 @@ static inline tenon_status tenon_go_cuda_event_synchronize(const tenon_cuda_even
   return tenon_cuda_event_synchronize(event, &wait, err);
 }
 
+static inline tenon_status tenon_go_connection_set_stream(tenon_connection* connection, int32_t device, uintptr_t stream,
+                                                          tenon_error** err) {
+  return tenon_connection_set_stream(connection, device, (void*)stream, err);
+}
+
+static inline tenon_status tenon_go_cuda_arena_allocate(tenon_cuda_arena* arena, uint64_t nbytes, int64_t timeout_ns, tenon_cancel* cancel,
+                                                        tenon_storage** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_cuda_arena_allocate(arena, nbytes, &wait, out, err);
+}
+
 /* The head of DLPack's two structs, as far as the deleter: all that is needed to give one back. Held by DLPack's ABI for ever. */
 struct tenon_go_dlpack_versioned {
   uint32_t major, minor;

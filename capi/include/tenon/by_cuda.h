@@ -29,7 +29,8 @@ TENON_BEGIN_DECLS
  * Tell whether this process can use CUDA, and if not, why. The library is one for machines with and without a GPU: it looks for NVIDIA's
  * driver (11.4 or newer) when a function of this header is called first, starts it (cuInit) and counts its devices, which can take a
  * tenth of a second and more. No context is made, and no memory of a device is taken. What came of it is kept until the process ends:
- * later calls cost next to nothing, and a driver that was installed meanwhile is not seen.
+ * later calls cost next to nothing, and a driver that was installed meanwhile is not seen. But a refusal that can pass (the system's
+ * daemons are not ready yet, another process has the device for itself, memory is short) is not kept: the next call asks again.
  * @param[out] err  optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_UNSUPPORTED: the library was built without CUDA, there is no driver or an older one (details "path",
  *         "driver_version"), it has no device or refused to start (details "cuda_error", "cuda_error_name"), or this process is a child

@@ -15,9 +15,11 @@ TENON_BEGIN_DECLS
 typedef struct tenon_connection tenon_connection;
 
 enum {
-  TENON_CONNECTION_ADOPT_SOCKET = 1, /**< the socket is the library's once tenon_connection_new succeeds */
-  TENON_CONNECTION_SAME_USER = 2,    /**< refuse a peer that is not of this process's (effective) user, or root */
-  TENON_CONNECTION_GROUP = 4         /**< the same, but the members of options.group are let in too */
+  TENON_CONNECTION_ADOPT_SOCKET = 1,   /**< the socket is the library's once tenon_connection_new succeeds */
+  TENON_CONNECTION_SAME_USER = 2,      /**< refuse a peer that is not of this process's (effective) user, or root */
+  TENON_CONNECTION_GROUP = 4,          /**< the same, but the members of options.group are let in too */
+  TENON_CONNECTION_CUDA_LET_WRITE = 8, /**< send read-only storages on a CUDA device too, though their receiver can write them */
+  TENON_CONNECTION_CUDA_KEEP_OPEN = 16 /**< as TENON_CUDA_KEEP_OPEN, for device memory that is received */
 };
 
 /** Limits and options of one connection. NULL, where one is taken, means all zero. */
@@ -83,6 +85,22 @@ TENON_API int tenon_connection_fd(const tenon_connection *connection) TENON_NOEX
 TENON_API tenon_status tenon_connection_peer(const tenon_connection *connection, tenon_peer *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
+ * Name the stream in which memory of a CUDA device is used here. Tensors on devices travel in messages as others do, by the driver's
+ * handles and under leases: a receiver that is killed, and a message that nobody reads, give the memory back. What was given to the stream
+ * before a send is done before work of the receiver's begins; what is given to it after a receive waits for the sender's, and what was
+ * received counts as used in it until its storage goes. Neither call waits for the device, but a send when 1,000 events are on the way.
+ * @param[in]  connection  borrowed.
+ * @param[in]  device      ordinal in this process's numbering.
+ * @param[in]  stream      borrowed until the connection's release, and the last release of what was received meanwhile; a CUstream or
+ *                         cudaStream_t. NULL: the default stream, as without this call.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread; messages that are being sent or received meanwhile have the one or the other.
+ */
+TENON_API tenon_status tenon_connection_set_stream(tenon_connection *connection, int32_t device, void *stream,
+                                                   tenon_error **err) TENON_NOEXCEPT;
+
+/**
  * Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
  * TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
  * where this one stopped, be it with the same message (sent once all the same), with another (kept too, and sent after it) or
@@ -93,8 +111,9 @@ TENON_API tenon_status tenon_connection_peer(const tenon_connection *connection,
  * @param[in]  wait        borrowed; NULL: wait for ever.
  * @param[out] err         optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE" with
- *         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork),
- *         the four of an ended wait, TENON_IO.
+ *         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork; memory of
+ *         a device that cannot travel), TENON_PERMISSION (a read-only storage on a device, without
+ *         TENON_CONNECTION_CUDA_LET_WRITE), the four of an ended wait, TENON_IO, others as the device's driver says.
  * @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.
  */
 TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_message *message, const tenon_wait *wait,
@@ -110,7 +129,8 @@ TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_mess
  *         TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE": the kernel dropped fds that found no place; that message, and
  *         later ones that need the same segments, cannot be opened; mappings; memory), TENON_CORRUPT (what came is no
  *         message: the connection is of no more use), TENON_INCOMPATIBLE, TENON_PERMISSION, TENON_UNSUPPORTED (in a child
- *         of fork), the four of an ended wait, TENON_IO.
+ *         of fork; memory of a device that cannot be opened so), TENON_NOT_FOUND (of a device that this process does not see), the
+ *         four of an ended wait, TENON_IO, others as the device's driver says.
  * @since 0.1. Any thread; receives queue behind each other, a send and a receive run at the same time.
  */
 TENON_API tenon_status tenon_recv(tenon_connection *connection, const tenon_wait *wait, tenon_message **out,

@@ -145,6 +145,16 @@ TENON_API uint64_t tenon_storage_nbytes(const tenon_storage *storage) TENON_NOEX
 TENON_API tenon_device tenon_storage_device(const tenon_storage *storage) TENON_NOEXCEPT;
 
 /**
+ * Ask, before an address of that device is followed on the host, whether the host can: what a wrapper calls that gives bytes out as a
+ * slice, a span or a buffer.
+ * @param[in]  device  as tenon_storage_device gives it, or tenon_tensor_view.device.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK for the CPU, and for {0, 0}, where nothing is; TENON_UNSUPPORTED: only work of the device reads and writes the bytes.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_status tenon_device_check_host(tenon_device device, tenon_error **err) TENON_NOEXCEPT;
+
+/**
  * The mode: the one chosen at birth, or, for an opened storage, the one that the segment's seals enforce.
  * @param[in] storage  borrowed; NULL is allowed.
  * @return TENON_MODE_*; TENON_MODE_SHARED for private memory and for NULL.

@@ -50,7 +50,9 @@
 #include <tenon/by_fd.h>
 #include <tenon/by_filename.h>
 #include <tenon/connection.h>
+#include <tenon/cuda_arena.h>
 #include <tenon/cuda_event.h>
+#include <tenon/cuda_pinned.h>
 #include <tenon/descriptor.h>
 #include <tenon/dlpack.h>
 #include <tenon/dtype.h>

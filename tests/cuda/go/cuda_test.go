@@ -3,7 +3,6 @@ package cuda
 import (
 	"bytes"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -20,10 +19,17 @@ func must[T any](value T, err error) T {
 // tensorOn gives device memory as a tensor and a storage, if there is a driver.
 func tensorOn(t *testing.T) (Foreign, *tenon.Tensor, *tenon.Storage) {
 	t.Helper()
-	if os.Getenv("TENON_TEST_HAS_CUDA") == "" {
-		t.Skip("there is no driver but where tests/cuda says so")
-	}
-	foreign := NewForeign()
+	needsDriver(t)
+	return taken(NewForeign())
+}
+
+func readOnlyTensorOn(t *testing.T) (Foreign, *tenon.Tensor, *tenon.Storage) {
+	t.Helper()
+	needsDriver(t)
+	return taken(NewReadOnlyForeign())
+}
+
+func taken(foreign Foreign) (Foreign, *tenon.Tensor, *tenon.Storage) {
 	tensor := must(tenon.FromDLPack(foreign.Managed()))
 	return foreign, tensor, must(tensor.Storage())
 }

@@ -48,7 +48,7 @@ static void delete(struct managed* self) {
 }
 
 // [4, 8] float32, 64 bytes into an allocation of 1024 that is all 0x5a.
-static struct foreign* make(void) {
+static struct foreign* make(uint64_t flags) {
   struct foreign* foreign = calloc(1, sizeof *foreign);
   uint64_t memory = 0;
   if (use_device() != 0 || CU("cuMemAlloc_v2", uint64_t*, size_t)(&memory, 1024) != 0 ||
@@ -56,7 +56,7 @@ static struct foreign* make(void) {
     abort();
   foreign->shape[0] = 4;
   foreign->shape[1] = 8;
-  foreign->managed = (struct managed){1, 0, foreign, delete, 0, (void*)(uintptr_t)memory, 2, 0, 2, 2, 32, 1, foreign->shape, NULL, 64};
+  foreign->managed = (struct managed){1, 0, foreign, delete, flags, (void*)(uintptr_t)memory, 2, 0, 2, 2, 32, 1, foreign->shape, NULL, 64};
   return foreign;
 }
 
@@ -75,7 +75,10 @@ import "unsafe"
 type Foreign struct{ c *C.struct_foreign }
 
 // NewForeign makes one, with all bytes 0x5a. Its head, not its memory, is never freed.
-func NewForeign() Foreign { return Foreign{C.make()} }
+func NewForeign() Foreign { return Foreign{C.make(0)} }
+
+// NewReadOnlyForeign makes one that DLPack's flags say is read-only.
+func NewReadOnlyForeign() Foreign { return Foreign{C.make(1)} }
 
 // Managed is its DLManagedTensorVersioned.
 func (f Foreign) Managed() unsafe.Pointer { return unsafe.Pointer(&f.c.managed) }

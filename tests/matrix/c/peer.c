@@ -7,9 +7,10 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "wire.h"
 
-enum { SLOTS = 4096 };
+enum { SLOTS = 4096, CUDA_DEVICE = 2 /* as DLPack numbers it */ };
 
 struct held {
   long key;
@@ -100,6 +101,18 @@ static void keep_connection(const char *number, const char *kind, int socket) {
   connections[i] = made;
 }
 
+/* A device's bytes as the host's: all of the storage is copied there, or back. */
+static void stage(tenon_tensor *tensor, tenon_tensor_view *view, unsigned char **staged, int back) {
+  tenon_storage *storage = tenon_tensor_storage(tensor);
+  const uint64_t nbytes = tenon_storage_nbytes(storage), device = (uint64_t)(uintptr_t)tenon_storage_data(storage);
+  if (view->device.type != CUDA_DEVICE || nbytes == 0) return;
+  if (!back) {
+    if ((*staged = (unsigned char *)malloc(nbytes)) == NULL) abort();
+    view->data = view->data_mut = *staged + ((uint64_t)(uintptr_t)view->data - device);
+  }
+  if (device_copy(*staged, device, nbytes, back) != 0) abort();
+}
+
 /* The elements in logical order: out of the tensor into `packed`, or the other way round. */
 static void move_elements(const tenon_tensor_view *view, unsigned char *packed, int into_tensor) {
   const uint64_t itemsize = view->dtype.bits / 8U;
@@ -119,12 +132,14 @@ static void move_elements(const tenon_tensor_view *view, unsigned char *packed, 
 }
 
 static unsigned char *content(tenon_tensor *tensor, tenon_tensor_view *view) {
-  unsigned char *packed;
+  unsigned char *packed, *staged = NULL;
   view->struct_size = sizeof(*view);
   if (tenon_tensor_get_view(tensor, view, NULL) != TENON_OK) abort();
   packed = (unsigned char *)malloc(view->nbytes + 1);
   if (packed == NULL) abort();
+  stage(tensor, view, &staged, 0);
   move_elements(view, packed, 0);
+  free(staged);
   return packed;
 }
 
@@ -137,14 +152,18 @@ static void put_content(tenon_tensor *tensor) {
 
 static void do_write(const struct held *held, unsigned seed) {
   tenon_tensor_view view;
-  unsigned char *packed;
+  unsigned char *packed, *staged = NULL;
   tenon_error *error = NULL;
   void *data;
   uint64_t i;
   if (failed(tenon_tensor_data_mut(held->tensor, &data, &error), &error)) return;
   packed = content(held->tensor, &view);
   for (i = 0; i < view.nbytes; i++) packed[i] = wire_pattern(seed, i);
+  if (tenon_tensor_get_view(held->tensor, &view, NULL) != TENON_OK) abort();
+  stage(held->tensor, &view, &staged, 0);
   move_elements(&view, packed, 1);
+  if (staged != NULL) stage(held->tensor, &view, &staged, 1);
+  free(staged);
   free(packed);
 }
 
@@ -205,7 +224,26 @@ static int is_arena(const char *strategy) { return strcmp(strategy, "arena") == 
 static int is_fd(const char *strategy) { return strcmp(strategy, "raw_fd") == 0 || strcmp(strategy, "arena_fd") == 0; }
 
 static int is_sent(const char *strategy) {
-  return strcmp(strategy, "fd") == 0 || strcmp(strategy, "read_only") == 0 || strcmp(strategy, "arena") == 0;
+  return strcmp(strategy, "fd") == 0 || strcmp(strategy, "read_only") == 0 || strcmp(strategy, "arena") == 0 ||
+         strcmp(strategy, "cuda") == 0;
+}
+
+/* As in an arena of the host: what is lent does not begin where it does. */
+static tenon_status make_device_storage(unsigned char *data, uint64_t nbytes, tenon_storage **storage, tenon_error **error) {
+  tenon_cuda_arena_options megabyte;
+  tenon_cuda_arena *arena = NULL;
+  tenon_storage *neighbour = NULL;
+  tenon_status status;
+  memset(&megabyte, 0, sizeof(megabyte));
+  megabyte.struct_size = sizeof(megabyte);
+  megabyte.capacity_nbytes = 1 << 20;
+  status = tenon_cuda_arena_new(&megabyte, &arena, error);
+  if (status == TENON_OK) status = tenon_cuda_arena_allocate(arena, 100, NULL, &neighbour, error);
+  if (status == TENON_OK) status = tenon_cuda_arena_allocate(arena, nbytes, NULL, storage, error);
+  if (status == TENON_OK && device_copy(data, (uint64_t)(uintptr_t)tenon_storage_data(*storage), nbytes, 1) != 0) abort();
+  tenon_storage_release(neighbour);
+  tenon_cuda_arena_release(arena);
+  return status;
 }
 
 /* A storage that holds pattern(seed). */
@@ -217,7 +255,9 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
   uint64_t i;
   if (data == NULL) abort();
   for (i = 0; i < nbytes; i++) data[i] = wire_pattern(seed, i);
-  if (strcmp(strategy, "filename") == 0) {
+  if (strcmp(strategy, "cuda") == 0) {
+    status = make_device_storage(data, nbytes, &storage, &error);
+  } else if (strcmp(strategy, "filename") == 0) {
     tenon_filename_options options;
     memset(&options, 0, sizeof(options));
     options.struct_size = sizeof(options);
@@ -419,6 +459,7 @@ static void do_open(const char **words) {
 static void do_settle(void) {
   tenon_stats stats;
   tenon_storage_trim();
+  tenon_cuda_collect();
   stats.struct_size = sizeof(stats);
   if (tenon_stats_get(&stats, NULL) != TENON_OK) abort();
   wire_put(answer, "%llu %llu %llu", (unsigned long long)stats.storages, (unsigned long long)stats.segments,

@@ -16,6 +16,7 @@
 #include <vector>
 
 extern "C" {
+#include "../c/device.h"
 #include "../c/wire.h"
 }
 
@@ -117,30 +118,66 @@ void for_each_element(const tenon::TensorView& view, const std::function<void(st
   }
 }
 
+void copy_device(const tenon::Storage& storage, void* host, bool to_device) {
+  const auto device = reinterpret_cast<std::uintptr_t>(tenon_storage_data(storage.get()));
+  if (device_copy(host, device, storage.nbytes(), to_device ? 1 : 0) != 0) throw std::runtime_error("the driver does not copy");
+}
+
+// The bytes of a tensor's storage where the host reaches them: a device's are copied there, and back if they were written.
+class Bytewise {
+ public:
+  explicit Bytewise(const tenon::Tensor& tensor) : storage_(tensor.storage()), staged_(tensor.device().is_cpu() ? 0 : storage_.nbytes()) {
+    if (!staged_.empty()) copy_device(storage_, staged_.data(), false);
+  }
+  // Of an address in the storage.
+  std::byte* at(const void* address) {
+    if (staged_.empty()) return const_cast<std::byte*>(static_cast<const std::byte*>(address));
+    return staged_.data() + (static_cast<const std::byte*>(address) - static_cast<const std::byte*>(tenon_storage_data(storage_.get())));
+  }
+  void write_back() {
+    if (!staged_.empty()) copy_device(storage_, staged_.data(), true);
+  }
+
+ private:
+  tenon::Storage storage_;
+  Bytes staged_;
+};
+
 Bytes content_of(const tenon::Tensor& tensor) {
   const tenon::TensorView view = tensor.view();
+  Bytewise bytes(tensor);
   Bytes packed(view.nbytes());
-  for_each_element(view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) {
-    std::memcpy(&packed[at], static_cast<const std::byte*>(view.data()) + place, size);
-  });
+  for_each_element(
+      view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) { std::memcpy(&packed[at], bytes.at(view.data()) + place, size); });
   return packed;
 }
 
 void write_content(tenon::Tensor& tensor, const Bytes& packed) {
   tenon::TensorView view = tensor.view();
-  auto* data = static_cast<std::byte*>(view.data_mut());
+  Bytewise bytes(tensor);
+  std::byte* const data = bytes.at(view.data_mut());
   for_each_element(view, [&](std::ptrdiff_t place, std::size_t at, std::size_t size) { std::memcpy(data + place, &packed[at], size); });
+  bytes.write_back();
 }
 
 // ---- commands
 
+bool is_message(const std::string& strategy) {
+  return strategy == "fd" || strategy == "read_only" || strategy == "bytes" || strategy == "arena" || strategy == "cuda";
+}
+
 std::string do_lend(const Words& words) {
   const std::string &key = words.at(1), &strategy = words.at(2);
-  const Bytes bytes = pattern(static_cast<unsigned>(std::stoul(words.at(5))), std::stoull(words.at(4)));
+  Bytes bytes = pattern(static_cast<unsigned>(std::stoul(words.at(5))), std::stoull(words.at(4)));
   tenon::Storage storage;
   if (strategy == "filename") {
     storage = tenon::make_filename(bytes.size(), {.prefix = std::getenv("TENON_MATRIX_PREFIX")});
     storage.write(bytes);
+  } else if (strategy == "cuda") {
+    tenon::CudaArena arena = tenon::CudaArena::make({.capacity_nbytes = 1U << 20});
+    const tenon::Storage neighbour = arena.allocate(100);
+    storage = arena.allocate(bytes.size());
+    copy_device(storage, bytes.data(), true);
   } else if (strategy == "arena" || strategy == "arena_fd") {
     // What is lent does not begin where the arena does.
     const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = 1U << 20});
@@ -152,7 +189,7 @@ std::string do_lend(const Words& words) {
   Held made{tenon::Tensor::over(storage, numbers_of(words.at(7)), dtype_of(words.at(6)),
                                 {.strides = numbers_of(words.at(8)), .offset = std::stoull(words.at(9))})};
   std::string handle;
-  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes" || strategy == "arena") {
+  if (is_message(strategy)) {
     const std::string name = "t" + key;
     tenon::Message message = tenon::Message::of({{name, made.tensor}});
     message.set_user_bytes(std::as_bytes(std::span(name)));
@@ -198,7 +235,7 @@ std::string do_open(const Words& words) {
   const std::string& strategy = words.at(2);
   tenon::Tensor tensor;
   std::string name = "-", user = "-";
-  if (strategy == "fd" || strategy == "read_only" || strategy == "bytes" || strategy == "arena") {
+  if (is_message(strategy)) {
     const tenon::Message message =
         strategy == "bytes" ? tenon::open_descriptor(bytes_of(words.at(8))) : found(links, words.at(3)).connection.recv(kTenSeconds);
     if (message.size() != 1) throw std::runtime_error("not one tensor");
@@ -262,6 +299,7 @@ std::string do_wait(const Words& words) {
 
 std::string do_settle() {
   tenon::trim();
+  tenon::cuda_collect();
   const tenon::Stats stats = tenon::stats();
   return std::to_string(stats.storages) + " " + std::to_string(stats.segments) + " " + std::to_string(stats.segment_fds);
 }

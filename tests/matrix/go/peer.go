@@ -1,5 +1,9 @@
 package main
 
+// #cgo LDFLAGS: -ldl
+// #include "../c/device.h"
+import "C"
+
 import (
 	"encoding/hex"
 	"fmt"
@@ -7,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"libtenon/tenon"
 )
@@ -82,13 +87,49 @@ func parts(tensor *tenon.Tensor) (storage *tenon.Storage, spec tenon.Spec, size 
 	return storage, spec, int(spec.DType.Bits()) / 8 * int(spec.DType.Lanes()), err
 }
 
+// addressOf is where a storage on a device begins: the data of a DLPack tensor over all of it.
+func addressOf(storage *tenon.Storage) (C.uint64_t, error) {
+	whole, err := tenon.NewTensor(storage, tenon.Spec{DType: tenon.Uint8, Sizes: []int64{int64(storage.NBytes())}})
+	if err != nil {
+		return 0, err
+	}
+	defer whole.Close()
+	managed, err := whole.ToDLPack()
+	if err != nil {
+		return 0, err
+	}
+	defer tenon.DeleteDLPack(managed)
+	return C.device_data(managed), nil
+}
+
+// copyDevice copies all of a storage on a device, from there or to it.
+func copyDevice(storage *tenon.Storage, data []byte, toDevice C.int) error {
+	if len(data) == 0 {
+		return nil
+	}
+	address, err := addressOf(storage)
+	if err == nil && C.device_copy(unsafe.Pointer(&data[0]), address, C.size_t(len(data)), toDevice) != 0 {
+		err = fmt.Errorf("the driver does not copy")
+	}
+	return err
+}
+
+// bytesOf are the bytes of a storage where the host reads them: a copy of a device's.
+func bytesOf(storage *tenon.Storage) ([]byte, error) {
+	if storage.Device().Type == 1 {
+		return storage.ReadOnlyBytes()
+	}
+	data := make([]byte, storage.NBytes())
+	return data, copyDevice(storage, data, 0)
+}
+
 func content(tensor *tenon.Tensor) (string, error) {
 	storage, spec, size, err := parts(tensor)
 	if err != nil {
 		return "", err
 	}
 	defer storage.Close()
-	data, err := storage.ReadOnlyBytes()
+	data, err := bytesOf(storage)
 	if err != nil {
 		return "", err
 	}
@@ -113,10 +154,19 @@ func (p *peer) write(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "", storage.WithBytes(func(bytes []byte) error {
+	put := func(bytes []byte) error {
 		each(spec, size, func(at int) { data = data[copy(bytes[at:at+size], data):] })
 		return nil
-	})
+	}
+	if storage.Device().Type == 1 {
+		return "", storage.WithBytes(put)
+	}
+	staged, err := bytesOf(storage)
+	if err != nil {
+		return "", err
+	}
+	_ = put(staged)
+	return "", copyDevice(storage, staged, 1)
 }
 
 func numbers(word string) ([]int64, error) {
@@ -198,6 +248,8 @@ func (p *peer) lend(words []string) (string, error) {
 
 func filled(data []byte, strategy string) (*tenon.Storage, error) {
 	switch strategy {
+	case "cuda":
+		return onDevice(data)
 	case "arena", "arena_fd":
 		return inArena(data)
 	case "read_only":
@@ -227,13 +279,34 @@ func inArena(data []byte) (*tenon.Storage, error) {
 	return tenon.NewStorageFrom(data, &tenon.StorageOptions{Arena: arena})
 }
 
+// onDevice makes a storage in an arena of device 0, not where that begins.
+func onDevice(data []byte) (*tenon.Storage, error) {
+	arena, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Capacity: 1 << 20})
+	if err != nil {
+		return nil, err
+	}
+	defer arena.Close()
+	ctx, cancel := soon()
+	defer cancel()
+	neighbour, err := arena.Allocate(ctx, 100)
+	if err != nil {
+		return nil, err
+	}
+	defer neighbour.Close()
+	storage, err := arena.Allocate(ctx, uint64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	return storage, copyDevice(storage, data, 1)
+}
+
 // handOver lends by a strategy, and gives the words of the handle.
 func (p *peer) handOver(held *kept, storage *tenon.Storage, key, strategy, name string) (string, error) {
 	ctx, cancel := soon()
 	defer cancel()
 	var options tenon.FilenameOptions
 	switch strategy {
-	case "fd", "read_only", "bytes", "arena":
+	case "fd", "read_only", "bytes", "arena", "cuda":
 		message, err := tenon.NewMessage()
 		if err != nil {
 			return "", err
@@ -283,7 +356,7 @@ func (p *peer) open(words []string) (string, error) {
 	var tensor *tenon.Tensor
 	tensorName, user := "-", "-"
 	switch strategy {
-	case "fd", "read_only", "bytes", "arena":
+	case "fd", "read_only", "bytes", "arena", "cuda":
 		message, err := p.message(strategy, name, handle)
 		if err != nil {
 			return "", err

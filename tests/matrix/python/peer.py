@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import sys
@@ -16,8 +17,23 @@ import server
 # What is lent from an arena does not begin where it does.
 ARENA_NBYTES, NEIGHBOUR_NBYTES = 1 << 20, 100
 
+IN_MESSAGE = ("fd", "read_only", "bytes", "arena", "cuda")
+
 CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 DTYPES = {name: code for code, name in CODES.items()}
+
+
+def copy_device(host: ctypes.Array[ctypes.c_char], storage: tenon.Storage, *, to_device: bool) -> None:
+    """All of a storage on CUDA device 0, by the driver that Tenon found and started."""
+    if storage.nbytes == 0:
+        return
+    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    with tenon.Tensor.over(storage, (storage.nbytes,), "uint8") as whole:
+        device, nbytes = ctypes.c_uint64(whole.__cuda_array_interface__["data"][0]), ctypes.c_size_t(storage.nbytes)
+    done = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or driver.cuCtxSetCurrent(context)
+    done = done or (driver.cuMemcpyHtoD_v2(device, host, nbytes) if to_device else driver.cuMemcpyDtoH_v2(host, device, nbytes))
+    if done:
+        raise server.Refused("OTHER", f"the driver does not copy: {done}")
 
 
 class Held:
@@ -43,8 +59,18 @@ def dtype_word(name: str) -> str:
     return f"{DTYPES[kind]}:{name.removeprefix(kind)}:1"
 
 
+def on_device(tensor: tenon.Tensor) -> bool:
+    return tensor.storage.device != "cpu"
+
+
 def elements(tensor: tenon.Tensor) -> np.ndarray:  # type: ignore[type-arg]
     """The elements as unsigned numbers: the same bytes, whatever numpy knows of the dtype."""
+    if on_device(tensor):
+        copy = ctypes.create_string_buffer(tensor.storage.nbytes)
+        copy_device(copy, tensor.storage, to_device=False)
+        dtype = np.dtype(f"uint{8 * tensor.itemsize}")
+        strides = [stride * tensor.itemsize for stride in tensor.strides]
+        return np.ndarray(tensor.shape, dtype, copy, tensor.offset * tensor.itemsize, strides)
     return tensor.view(dtype=f"uint{8 * tensor.itemsize}", strides=tensor.strides, shape=tensor.shape, offset=tensor.offset).numpy()
 
 
@@ -69,6 +95,8 @@ class Peer(server.Server):
             tensor.storage.write(data)
         target = elements(tensor)
         target[...] = np.frombuffer(data, target.dtype).reshape(target.shape)
+        if on_device(tensor):
+            copy_device(target.base, tensor.storage, to_device=True)
         return ""
 
     def do_drop(self, key: str) -> str:
@@ -86,6 +114,7 @@ class Peer(server.Server):
     def do_settle(self) -> str:
         super().do_settle()
         tenon.trim()
+        tenon.cuda_collect()
         stats = tenon.stats()
         return f"{stats.storages} {stats.segments} {stats.segment_fds}"
 
@@ -96,6 +125,10 @@ class Peer(server.Server):
         if strategy == "filename":
             storage = tenon.Storage.new_filename(len(data), tenon.Filename(prefix=os.environ["TENON_MATRIX_PREFIX"]))
             storage.write(data)
+        elif strategy == "cuda":
+            with tenon.CudaArena(ARENA_NBYTES) as arena, arena.allocate(NEIGHBOUR_NBYTES):
+                storage = arena.allocate(len(data))
+            copy_device(ctypes.create_string_buffer(data, len(data)), storage, to_device=True)
         elif strategy in ("arena", "arena_fd"):
             with tenon.Arena(ARENA_NBYTES) as arena, arena.storage(NEIGHBOUR_NBYTES):
                 storage = tenon.Storage.new_from(data, arena=arena)
@@ -109,7 +142,7 @@ class Peer(server.Server):
 
     def lend(self, held: Held, key: str, strategy: str, number: str) -> str:
         storage, name = held.tensor.storage, f"t{key}"
-        if strategy in ("fd", "read_only", "bytes", "arena"):
+        if strategy in IN_MESSAGE:
             with tenon.Message([held.tensor], [name], name.encode()) as message:
                 if strategy == "bytes":
                     held.descriptor = tenon.Descriptor(message, bytes_only=True)
@@ -130,7 +163,7 @@ class Peer(server.Server):
 
     def do_open(self, key: str, strategy: str, number: str, dtype: str, sizes: str, strides: str, offset: str, *handle: str) -> str:
         name, user = None, b""
-        if strategy in ("fd", "read_only", "bytes", "arena"):
+        if strategy in IN_MESSAGE:
             if strategy == "bytes":
                 message = tenon.open_descriptor(bytes.fromhex(handle[0]))
             else:

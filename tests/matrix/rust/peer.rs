@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::env;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
 
 use tenon::{
-    Access, ArenaOptions, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut,
-    StorageOptions, Tensor, TensorSpec, Wait,
+    Access, ArenaOptions, Connection, CudaArenaOptions, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions,
+    Storage, StorageMut, StorageOptions, Tensor, TensorSpec, Wait,
 };
 
+use crate::device;
 use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of, Outcome, Refused};
 use crate::raw;
 
@@ -33,13 +35,14 @@ pub struct Peer {
 impl Peer {
     pub fn act(&mut self, words: &[&str]) -> Outcome {
         match *words {
-            ["read", key] => Ok(hex_of(&content(&self.held(key)?.tensor))),
+            ["read", key] => Ok(hex_of(&content(&self.held(key)?.tensor)?)),
             ["write", key, seed] => self.write(key, number(seed)?),
             ["wait", end] => self.wait(end),
             ["close", end] => done(self.ends.remove(end)),
             ["drop", key] => done(self.kept.remove(key)),
             ["settle"] => {
                 tenon::trim();
+                tenon::cuda_collect();
                 let stats = tenon::stats()?;
                 Ok(format!("{} {} {}", stats.storages, stats.segments, stats.segment_fds))
             }
@@ -107,7 +110,16 @@ impl Peer {
 
     fn write(&self, key: &str, seed: usize) -> Outcome {
         let tensor = self.held(key)?.tensor.writable()?;
-        let (places, storage) = (places(&tensor), tensor.storage_mut());
+        let places = places(&tensor);
+        if device::has(&tensor.storage()) {
+            let mut bytes = device::read(&tensor.storage())?;
+            for (place, byte) in places.iter().zip(pattern(seed, places.len())) {
+                bytes[*place] = byte;
+            }
+            device::write(&tensor.storage(), &bytes)?;
+            return Ok(String::new());
+        }
+        let storage = tensor.storage_mut();
         for (place, byte) in places.iter().zip(pattern(seed, places.len())) {
             storage.cells()[*place].set(byte);
         }
@@ -122,6 +134,13 @@ impl Peer {
                 let storage = StorageMut::new_filename(&FilenameOptions::new().prefix(prefix), data.len() as u64)?;
                 storage.write(0, data)?;
                 storage.into()
+            }
+            "cuda" => {
+                let arena = CudaArenaOptions::new().capacity(1 << 20).create()?;
+                let _neighbour = arena.allocate(100, Duration::ZERO)?;
+                let storage = arena.allocate(data.len() as u64, Duration::ZERO)?;
+                device::write(&storage, data)?;
+                storage
             }
             "arena" | "arena_fd" => {
                 // What is lent does not begin where the arena does.
@@ -140,7 +159,7 @@ impl Peer {
             Ok(message)
         };
         let handle = match strategy {
-            "fd" | "read_only" | "arena" => {
+            "fd" | "read_only" | "arena" | "cuda" => {
                 self.connection(end)?.send(&message()?, raw::WAIT)?;
                 String::new()
             }
@@ -170,7 +189,7 @@ impl Peer {
 
     fn open(&mut self, key: &str, strategy: &str, end: &str, shape: [&str; 4], handle: &[&str]) -> Outcome {
         let message = match (strategy, handle) {
-            ("fd" | "read_only" | "arena", []) => Some(self.connection(end)?.recv(raw::WAIT)?),
+            ("fd" | "read_only" | "arena" | "cuda", []) => Some(self.connection(end)?.recv(raw::WAIT)?),
             ("bytes", [bytes]) => Some(Descriptor::open(&bytes_of(bytes)?, &[], Access::Auto, OpenOptions::new())?),
             _ => None,
         };
@@ -202,7 +221,7 @@ impl Peer {
             word_of(tensor.strides()),
             tensor.offset(),
             u8::from(tensor.is_read_only()),
-            hex_of(&content(&tensor)),
+            hex_of(&content(&tensor)?),
         );
         self.kept.insert(key.into(), Held { tensor, _descriptor: None });
         Ok(says)
@@ -233,8 +252,12 @@ fn places(tensor: &Tensor) -> Vec<usize> {
     starts.iter().flat_map(|start| (0..nbytes).map(move |byte| (start * nbytes + byte) as usize)).collect()
 }
 
-fn content(tensor: &Tensor) -> Vec<u8> {
+fn content(tensor: &Tensor) -> Outcome<Vec<u8>> {
     let storage = tensor.storage();
+    if device::has(&storage) {
+        let bytes = device::read(&storage)?;
+        return Ok(places(tensor).iter().map(|place| bytes[*place]).collect());
+    }
     let cells = storage.cells();
-    places(tensor).iter().map(|place| cells[*place].get()).collect()
+    Ok(places(tensor).iter().map(|place| cells[*place].get()).collect())
 }

@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -169,6 +173,120 @@ TEST(CudaCounter, NamesAndSlotsAreChecked) {
     EXPECT_EQ(release_cuda_counter(name, 0).code(), Code::kInvalidArgument) << name;
   }
   EXPECT_FALSE(counter.is_released());
+}
+
+size_t mappings_of(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find(name) != std::string::npos ? 1 : 0;
+  return count;
+}
+
+TEST(CudaCounterHold, LetsGoOnceAndOfOneMappingForAll) {
+  const File file(torch_name(), kNbytes, 3, 7);
+  {
+    const CudaCounterHold first(file.name(), 7);
+    {
+      const CudaCounterHold second(file.name(), 7);
+      EXPECT_EQ(mappings_of(file.name()), 1U);
+      EXPECT_EQ(file.counter(7), 3);
+    }
+    EXPECT_EQ(file.counter(7), 2);
+    EXPECT_EQ(mappings_of(file.name()), 1U);
+  }
+  EXPECT_EQ(file.counter(7), 1);
+  EXPECT_EQ(mappings_of(file.name()), 0U);
+}
+
+// Who watches the directory hears of the first opening and of the last end.
+TEST(CudaCounterHold, MakesNoSoundAsLongAsOneIsHeld) {
+  const File file(torch_name(), kNbytes, 3, 0);
+  const int watch = inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(watch, 0);
+  ASSERT_GE(inotify_add_watch(watch, ("/dev/shm" + file.name()).c_str(), IN_OPEN | IN_CLOSE), 0);
+  char events[4096];
+  {
+    const CudaCounterHold kept(file.name(), 0);
+    EXPECT_GT(read(watch, events, sizeof events), 0);
+    {
+      const CudaCounterHold passing(file.name(), 0);
+    }
+    EXPECT_EQ(read(watch, events, sizeof events), -1);
+  }
+  EXPECT_GT(read(watch, events, sizeof events), 0);
+  EXPECT_EQ(file.counter(0), 1);
+  close(watch);
+}
+
+TEST(CudaCounterHold, ANewFileOfTheNameIsNotTakenForTheOldOne) {
+  const std::string name = torch_name();
+  auto old = std::make_unique<File>(name, kNbytes, 2, 4);
+  auto hold = std::make_unique<CudaCounterHold>(name, 4);
+  const int old_file = shm_open(name.c_str(), O_RDWR, 0);
+  ASSERT_GE(old_file, 0);
+  old = nullptr;
+  const CudaCounterHold none(name, 4);  // there is no file
+  const File made_since(name, kNbytes, 2, 4);
+  {
+    const CudaCounterHold of_the_new_one(name, 4);
+  }
+  EXPECT_EQ(made_since.counter(4), 1);
+  hold = nullptr;
+  EXPECT_EQ(made_since.counter(4), 1);
+  int64_t value = -1;
+  EXPECT_EQ(pread(old_file, &value, sizeof value, 64 + 8 * 4), static_cast<ssize_t>(sizeof value));
+  EXPECT_EQ(value, 1);
+  close(old_file);
+}
+
+TEST(CudaCounterHold, WhatWasNoCounterFileAtFirstIsNeverWritten) {
+  const std::string missing = torch_name();
+  auto none = std::make_unique<CudaCounterHold>(missing, 0);
+  const File made_since(missing, kNbytes, 1, 0);
+  none = nullptr;
+  EXPECT_EQ(made_since.counter(0), 1);
+  const File small(torch_name(), 4096, 0, 0);
+  auto too_small = std::make_unique<CudaCounterHold>(small.name(), 0);
+  EXPECT_EQ(mappings_of(small.name()), 0U);
+  too_small = nullptr;
+  const File strange("/someones_file_" + std::to_string(getpid()), kNbytes, 5, 3);
+  {
+    const CudaCounterHold of_somebody(strange.name(), 3);
+  }
+  EXPECT_EQ(strange.counter(3), 5);
+  {
+    const CudaCounterHold beyond(made_since.name(), kCudaCounters);
+  }
+  const std::string link = torch_name();
+  ASSERT_EQ(symlink(("/dev/shm" + made_since.name()).c_str(), ("/dev/shm" + link).c_str()), 0);
+  {
+    const CudaCounterHold by_a_link(link, 0);
+  }
+  EXPECT_EQ(made_since.counter(0), 1);
+  EXPECT_EQ(shm_unlink(link.c_str()), 0);
+}
+
+TEST(CudaCounterHold, AFileThatIsCutShortIsLetBe) {
+  const File file(torch_name(), kNbytes, 1, 9999);
+  {
+    const CudaCounterHold hold(file.name(), 9999);
+    ASSERT_EQ(truncate(("/dev/shm" + file.name()).c_str(), 64), 0);
+  }
+  EXPECT_EQ(release_cuda_counter(file.name(), 9999).code(), Code::kCorrupt);
+}
+
+// No fd for it at first: a limit, and nothing that the sender would have to keep its memory for.
+TEST(CudaCounterHold, WhatCouldNotBeOpenedIsTriedAgainAtTheEnd) {
+  const File file(torch_name(), kNbytes, 1, 1);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  auto hold = std::make_unique<CudaCounterHold>(file.name(), 1);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(mappings_of(file.name()), 0U);
+  hold = nullptr;
+  EXPECT_EQ(file.counter(1), 0);
 }
 
 // Its maker is killed: the next one who looks takes the file away.

@@ -21,6 +21,7 @@ struct Golden {
   const char* file;
   DescriptorContent content;
   uint64_t n_fds;
+  uint64_t n_devices = 0;
 };
 
 DescriptorContent empty_storage() {
@@ -60,6 +61,7 @@ std::vector<Golden> golden_files() {
       {"only_user_bytes.bin", only_user_bytes(), 0},
       {"every_dtype.bin", every_dtype(), 1},
       {"everything.bin", everything(), 2},
+      {"on_devices.bin", on_devices(), 1, 3},
   };
 }
 
@@ -96,9 +98,9 @@ TEST(DescriptorGolden, EncoderWritesTheCommittedBytes) {
 TEST(DescriptorGolden, DecoderReadsTheCommittedBytes) {
   for (const Golden& golden : golden_files()) {
     const Bytes bytes = read_file(folder() / golden.file);
-    Result<DescriptorContent> decoded = decode_descriptor(bytes, golden.n_fds, {});
+    Result<DescriptorContent> decoded = decode_descriptor(bytes, golden.n_fds, {}, golden.n_devices);
     ASSERT_TRUE(decoded.is_ok()) << golden.file << ": " << decoded.status().message();
-    EXPECT_EQ(unsound(decoded.value(), golden.n_fds), "");
+    EXPECT_EQ(unsound(decoded.value(), golden.n_fds, golden.n_devices), "");
     EXPECT_EQ(encode_descriptor(decoded.value()), bytes);
   }
 }

@@ -35,6 +35,7 @@ namespace {
 using namespace test;
 
 constexpr uint64_t kFds = 2;
+constexpr uint64_t kDevices = 3;
 
 // An error costs a message and a few details.
 constexpr size_t kErrorNbytes = 4096;
@@ -48,7 +49,7 @@ struct Outcome {
 Outcome decode_checked(const Bytes& bytes) {
   const Bytes exact(bytes);
   allocated = 0;
-  Result<DescriptorContent> result = decode_descriptor(exact, kFds, {});
+  Result<DescriptorContent> result = decode_descriptor(exact, kFds, {}, kDevices);
   EXPECT_LE(allocated.load(), 3 * bytes.size() + kErrorNbytes);
   if (!result.is_ok()) {
     const Code code = result.status().code();
@@ -59,15 +60,17 @@ Outcome decode_checked(const Bytes& bytes) {
     EXPECT_TRUE(has_field) << result.status().message();
     return {false, code};
   }
-  EXPECT_EQ(unsound(result.value(), kFds), "");
+  EXPECT_EQ(unsound(result.value(), kFds, kDevices), "");
   const Bytes again = encode_descriptor(result.value());
-  Result<DescriptorContent> second = decode_descriptor(again, kFds, {});
+  Result<DescriptorContent> second = decode_descriptor(again, kFds, {}, kDevices);
   EXPECT_TRUE(second.is_ok()) << second.status().message();
   EXPECT_TRUE(second.is_ok() && encode_descriptor(second.value()) == again);
   return {true, Code::kOk};
 }
 
-std::vector<Bytes> samples() { return {encode_descriptor({}), encode_descriptor(one_tensor()), encode_descriptor(everything())}; }
+std::vector<Bytes> samples() {
+  return {encode_descriptor({}), encode_descriptor(one_tensor()), encode_descriptor(everything()), encode_descriptor(on_devices())};
+}
 
 TEST(DescriptorHostile, EveryBitFlippedIsRefused) {
   for (const Bytes& good : samples()) {

@@ -136,6 +136,29 @@ inline DescriptorContent everything() {
   return content;
 }
 
+inline SegmentRecord device_segment(uint64_t nbytes, uint32_t index = 0) {
+  SegmentRecord segment = fd_segment(nbytes, index);
+  segment.reach = Reach::kDevice;
+  return segment;
+}
+
+// Memory of devices, and the host's with it. Needs one fd and three device segments.
+inline DescriptorContent on_devices() {
+  DescriptorContent content;
+  content.sender_pid = 4711;
+  content.segments = {device_segment(4096, 2), fd_segment(4096), device_segment(0, 0), device_segment(uint64_t{1} << 40, 1)};
+  content.segments[1].id = 1;
+  content.segments[3].access = TENON_ACCESS_READ_ONLY;
+  content.storages = {{0, 64, 24}, {1, 0, 4096}, {2, 0, 0}, {3, (uint64_t{1} << 40) - 512, 512}, {0, 0, 0}, {kNoSegment, 0, 0}};
+  add_tensor(&content, 0, kFloat32, {2, 3}, {3, 1}, 0, "weight");
+  add_tensor(&content, 1, kFloat32, {1024}, {1}, 0, "host");
+  add_tensor(&content, 2, kFloat32, {0, 7}, {7, 1}, 0, "empty on a device");
+  add_tensor(&content, 3, {TENON_DTYPE_BFLOAT, 16, 1}, {256}, {1}, 0, "last");
+  add_tensor(&content, 4, kFloat32, {0}, {1});
+  add_tensor(&content, 5, kFloat32, {0}, {1}, 0, "empty");
+  return content;
+}
+
 // Any sound content. `n_fds` gets how many fds it needs.
 inline DescriptorContent random_content(std::mt19937_64* random, uint64_t* n_fds) {
   const auto below = [&](uint64_t n) { return (*random)() % n; };
@@ -202,9 +225,11 @@ inline DescriptorContent random_content(std::mt19937_64* random, uint64_t* n_fds
 }
 
 // "" or what is wrong. Written apart from the decoder and in 128 bits, so that no overflow can hide.
-inline std::string unsound(const DescriptorContent& content, uint64_t n_fds) {
+inline std::string unsound(const DescriptorContent& content, uint64_t n_fds, uint64_t n_devices = 0) {
   for (const SegmentRecord& segment : content.segments) {
     if (segment.reach == Reach::kFd && segment.fd_index >= n_fds) return "fd";
+    if (segment.reach == Reach::kDevice && (segment.fd_index >= n_devices || segment.id != 0)) return "device";
+    if (segment.reach != Reach::kDevice && segment.nbytes == 0) return "segment without bytes";
     if (segment.mode != TENON_MODE_SHARED && segment.access == TENON_ACCESS_WRITABLE) return "access";
   }
   for (const StorageRecord& storage : content.storages) {
@@ -212,6 +237,7 @@ inline std::string unsound(const DescriptorContent& content, uint64_t n_fds) {
       if (storage.nbytes != 0) return "empty storage";
     } else {
       if (storage.segment >= content.segments.size()) return "segment index";
+      if (storage.nbytes == 0 && content.segments[storage.segment].reach != Reach::kDevice) return "empty storage of the host";
       if (static_cast<Wide>(storage.offset) + storage.nbytes > content.segments[storage.segment].nbytes) return "storage range";
     }
   }

@@ -31,8 +31,8 @@ void expect_error(const Status& status, Code code, const std::string& field) {
 }
 
 // `content` is encoded as it stands; the decoder must refuse it and name `field`.
-void expect_refused(const DescriptorContent& content, const std::string& field, uint64_t n_fds = 2) {
-  expect_error(decode_descriptor(encode_descriptor(content), n_fds, {}).status(), Code::kCorrupt, field);
+void expect_refused(const DescriptorContent& content, const std::string& field, uint64_t n_fds = 2, uint64_t n_devices = 0) {
+  expect_error(decode_descriptor(encode_descriptor(content), n_fds, {}, n_devices).status(), Code::kCorrupt, field);
 }
 
 void expect_same(const DescriptorContent& a, const DescriptorContent& b) {
@@ -66,9 +66,9 @@ void expect_same(const DescriptorContent& a, const DescriptorContent& b) {
   }
 }
 
-void expect_round_trip(const DescriptorContent& content, uint64_t n_fds) {
+void expect_round_trip(const DescriptorContent& content, uint64_t n_fds, uint64_t n_devices = 0) {
   const Bytes bytes = encode_descriptor(content);
-  const Result<DescriptorContent> decoded = decode_descriptor(bytes, n_fds, {});
+  const Result<DescriptorContent> decoded = decode_descriptor(bytes, n_fds, {}, n_devices);
   ASSERT_TRUE(decoded.is_ok()) << decoded.status().message();
   Result<DescriptorContent> again = decoded;
   expect_same(content, again.value());
@@ -78,6 +78,7 @@ void expect_round_trip(const DescriptorContent& content, uint64_t n_fds) {
 TEST(DescriptorRoundTrip, Nothing) { expect_round_trip({}, 0); }
 TEST(DescriptorRoundTrip, OneTensor) { expect_round_trip(one_tensor(), 1); }
 TEST(DescriptorRoundTrip, Everything) { expect_round_trip(everything(), 2); }
+TEST(DescriptorRoundTrip, OnDevices) { expect_round_trip(on_devices(), 1, 3); }
 
 TEST(DescriptorRoundTrip, RandomContents) {
   std::mt19937_64 random(3);
@@ -206,7 +207,7 @@ TEST(DescriptorSegments, WrongOnesAreRefused) {
     return content;
   };
   expect_refused(change([](auto& s) { s[0].reach = static_cast<Reach>(0); }), "segment.reach");
-  expect_refused(change([](auto& s) { s[0].reach = static_cast<Reach>(4); }), "segment.reach");
+  expect_refused(change([](auto& s) { s[0].reach = static_cast<Reach>(5); }), "segment.reach");
   expect_refused(change([](auto& s) { s[0].mode = 3; }), "segment.mode");
   expect_refused(change([](auto& s) { s[0].access = TENON_ACCESS_AUTO; }), "segment.access");
   expect_refused(change([](auto& s) { s[0].access = 3; }), "segment.access");
@@ -227,6 +228,66 @@ TEST(DescriptorSegments, WrongOnesAreRefused) {
 
 TEST(DescriptorSegments, FdsThatNoSegmentNamesAreAllowed) {
   EXPECT_TRUE(decode_descriptor(encode_descriptor(one_tensor()), 9, {}).is_ok());
+}
+
+// Device segments are a connection's: wherever else a descriptor comes from, there are none.
+TEST(DescriptorDevices, NoneCameSoNoneIsReached) {
+  expect_refused(on_devices(), "segment.reach", 1, 0);
+  DescriptorContent content;
+  content.segments = {device_segment(0)};
+  expect_refused(content, "segment.reach", 1, 0);
+  EXPECT_TRUE(decode_descriptor(encode_descriptor(content), 0, {}, 1).is_ok());
+}
+
+TEST(DescriptorDevices, WrongSegmentsAreRefused) {
+  const auto change = [](void (*edit)(SegmentRecord&)) {
+    DescriptorContent content = on_devices();
+    edit(content.segments[0]);
+    return content;
+  };
+  expect_refused(on_devices(), "segment.device", 1, 2);
+  expect_refused(change([](SegmentRecord& s) { s.fd_index = 3; }), "segment.device", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.fd_index = UINT32_MAX; }), "segment.device", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.id = 2; }), "segment.device", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.mode = 3; }), "segment.mode", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.access = TENON_ACCESS_AUTO; }), "segment.access", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.mode = TENON_MODE_FROZEN; }), "segment.access", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.nbytes = uint64_t{1} << 63; }), "segment.nbytes", 1, 3);
+  expect_refused(change([](SegmentRecord& s) { s.nbytes = 0; }), "storage.range", 1, 3);
+  // What only files have.
+  const Bytes good = encode_descriptor(on_devices());
+  const auto refused = [&](size_t field, int32_t value, const char* name) {
+    Bytes bytes = good;
+    put<int32_t>(&bytes, record_at(bytes, wire::kSegments) + field, value);
+    fix_sum(&bytes);
+    expect_error(decode_descriptor(bytes, 1, {}, 3).status(), Code::kCorrupt, name);
+  };
+  refused(52, 1, "segment.proc");
+  refused(56, 0, "segment.proc");
+  refused(68, 1, "segment.reserved");
+}
+
+// Two ranges of one handle are one device segment, but nothing is harmed by two: unlike an fd, a handle is nobody's to take.
+TEST(DescriptorDevices, TwoSegmentsMayNameOne) {
+  DescriptorContent content = on_devices();
+  content.segments[0].fd_index = 1;
+  EXPECT_TRUE(decode_descriptor(encode_descriptor(content), 1, {}, 3).is_ok());
+}
+
+TEST(DescriptorDevices, StoragesOfThem) {
+  const auto change = [](StorageRecord storage) {
+    DescriptorContent content = on_devices();
+    content.storages.push_back(storage);
+    return content;
+  };
+  EXPECT_TRUE(decode_descriptor(encode_descriptor(change({0, 0, 4096})), 1, {}, 3).is_ok());
+  EXPECT_TRUE(decode_descriptor(encode_descriptor(change({0, 0, 0})), 1, {}, 3).is_ok());
+  expect_refused(change({0, 1, 4096}), "storage.range", 1, 3);
+  expect_refused(change({0, 0xffffffffffffffff, 2}), "storage.range", 1, 3);
+  expect_refused(change({2, 0, 1}), "storage.range", 1, 3);
+  expect_refused(change({0, 1, 0}), "storage.segment", 1, 3);
+  expect_refused(change({1, 0, 0}), "storage.segment", 1, 3);
+  expect_refused(change({4, 0, 0}), "storage.segment", 1, 3);
 }
 
 TEST(DescriptorStorages, WrongOnesAreRefused) {

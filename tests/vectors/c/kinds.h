@@ -20,6 +20,13 @@ int run_descriptor(const struct test_case *test);
 int run_arena(const struct test_case *test);
 int run_lease(const struct test_case *test);
 
+/* cuda.c */
+int run_cuda_counter(const struct test_case *test);
+int run_cuda_open(const struct test_case *test);
+int run_cuda_share(const struct test_case *test);
+int run_cuda_event(const struct test_case *test);
+int run_cuda_module(const struct test_case *test);
+
 /* files.c */
 int run_named_file(const struct test_case *test);
 int run_new_named_file(const struct test_case *test);

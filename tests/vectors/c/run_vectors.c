@@ -124,6 +124,12 @@ static const struct {
     {"arena", "status details stats", run_arena},
     {"lease", "blocks_lent bytes_lent leases nbytes", run_lease},
     {"new_named_file", "status details bytes mask", run_new_named_file},
+    {"cuda_counter", "status details", run_cuda_counter},
+    {"cuda_open", "status details", run_cuda_open},
+    {"cuda_share", "status details transport device nbytes offset memory memory_nbytes counter counter_nbytes fds event_required",
+     run_cuda_share},
+    {"cuda_event", "status details complete", run_cuda_event},
+    {"cuda_module", "status details names_device data", run_cuda_module},
 };
 
 /* Every expectation is one that the kind has. */
@@ -153,6 +159,20 @@ static int run(const struct test_case *test) {
   return wrong("unknown kind %s", kind);
 }
 
+/* 0: this machine has what the case requires; 1, and a reason: it lacks it; 2, and a reason: nobody knows what that is. */
+static int lacks(const struct test_case *test) {
+  const char *
+    requires
+  = case_find(test, "requires");
+  tenon_error *error = NULL;
+  if (requires == NULL) return 0;
+  if (strcmp(requires, "cuda") != 0) return 2 * wrong("unknown requirement %s", requires);
+  if (tenon_cuda_available(&error) == TENON_OK) return 0;
+  wrong("requires cuda: %s", tenon_error_message(error));
+  tenon_error_release(error);
+  return 1;
+}
+
 int main(int argc, char **argv) {
   struct test_case test;
   size_t nbytes = 0;
@@ -167,11 +187,14 @@ int main(int argc, char **argv) {
   }
   while (case_next(&at, &test)) {
     char id[256];
-    int result;
+    int result, missing;
     snprintf(id, sizeof(id), "%s", case_text(&test, "id"));
-    result = run(&test);
+    missing = lacks(&test);
+    result = missing != 0 ? missing - 1 : run(&test);
     release_kept();
-    if (result != 0) {
+    if (missing == 1) {
+      printf("skip %s %s\n", id, wrong_reason());
+    } else if (result != 0) {
       failed = 1;
       printf("FAIL %s %s\n", id, wrong_reason());
     } else {

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <tenon/tenon.hpp>
 
 #include "case.h"
@@ -295,6 +296,14 @@ const std::map<std::string, Kind> kKinds = {
     {"lease", {run_lease, {"blocks_lent", "bytes_lent", "leases", "nbytes"}}},
     {"named_file", {run_named_file, {"status", "details", "nbytes", "data", "read_only", "sealed", "mode", "count"}}},
     {"new_named_file", {run_new_named_file, {"status", "details", "bytes", "mask"}}},
+    {"cuda_counter", {run_cuda_counter, {"status", "details"}}},
+    {"cuda_open", {run_cuda_open, {"status", "details"}}},
+    {"cuda_share",
+     {run_cuda_share,
+      {"status", "details", "transport", "device", "nbytes", "offset", "memory", "memory_nbytes", "counter", "counter_nbytes", "fds",
+       "event_required"}}},
+    {"cuda_event", {run_cuda_event, {"status", "details", "complete"}}},
+    {"cuda_module", {run_cuda_module, {"status", "details", "names_device", "data"}}},
 };
 
 void run(const Case& test) {
@@ -328,7 +337,11 @@ int main(int argc, char** argv) {
   while (test.read(file)) {
     std::string verdict = "ok " + test.text("id");
     try {
-      run(test);
+      if (const std::optional<std::string> why = missing(test)) {
+        verdict = "skip " + test.text("id") + " " + one_line(*why);
+      } else {
+        run(test);
+      }
     } catch (const std::exception& error) {
       failed = true;
       verdict = "FAIL " + test.text("id") + " " + one_line(error.what());

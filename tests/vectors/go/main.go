@@ -140,15 +140,20 @@ func optionsOf(c anything) *tenon.OpenOptions {
 var kinds = map[string]func(c, expect anything){
 	"status": runStatus, "dtype": runDType, "layout": runLayout, "message": runMessage, "encode": runEncode, "descriptor": runDescriptor,
 	"named_file": runNamedFile, "new_named_file": runNewNamedFile, "arena": runArena, "lease": runLease,
+	"cuda_counter": runCUDACounter, "cuda_open": runCUDAOpen, "cuda_share": runCUDAShare, "cuda_event": runCUDAEvent,
+	"cuda_module": runCUDAModule,
 }
 
-// executed runs one case, and says how it went.
-func executed(c anything) (reason string) {
+// executed runs one case, and says how it went: the word and, but for "ok", the reason.
+func executed(c anything) (word, reason string) {
 	defer func() {
 		if failure, ok := recover().(wrong); ok {
-			reason = string(failure)
+			word, reason = "FAIL", string(failure)
 		}
 	}()
+	if why := missing(c); why != "" {
+		return "skip", why
+	}
 	run, ok := kinds[get(c, "kind", "")]
 	if !ok {
 		fail("unknown kind %q", get(c, "kind", ""))
@@ -161,13 +166,14 @@ func executed(c anything) (reason string) {
 	run(c, expect)
 	// Only a success looks at all of it.
 	known := []string{"status", "details", "numel", "nbytes", "strides", "contiguous", "count", "find", "bytes", "mask", "tensors", "user",
-		"data", "read_only", "sealed", "mode", "stats"}
+		"data", "read_only", "sealed", "mode", "stats", "transport", "device", "offset", "memory", "memory_nbytes", "counter",
+		"counter_nbytes", "fds", "event_required", "complete", "names_device"}
 	for key := range expect.keys {
 		if !expect.read[key] && (get(expect, "status", "OK") == "OK" || !slices.Contains(known, key)) {
 			fail("unknown expectation %q", key)
 		}
 	}
-	return ""
+	return "ok", ""
 }
 
 func main() {
@@ -185,12 +191,9 @@ func main() {
 	for _, each := range cases {
 		c := newAnything(each)
 		id := get(c, "id", "")
-		if reason := executed(c); reason == "" {
-			fmt.Println("ok", id)
-		} else {
-			failed = true
-			fmt.Println("FAIL", id, strings.Join(strings.Fields(reason), " "))
-		}
+		word, reason := executed(c)
+		failed = failed || word == "FAIL"
+		fmt.Println(strings.TrimSpace(fmt.Sprintln(word, id, strings.Join(strings.Fields(reason), " "))))
 	}
 	tenon.Trim()
 	tenon.FilenameLeave()

@@ -7,55 +7,14 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import cuda
 import tenon
+from case import Case, Skip, Wrong, known, missing, outcome, same
 from tenon import _dtype, error
 from tenon._native import ffi, lib
 from tenon.arena import PAGES
-
-Case = dict[str, Any]
-
-
-class Wrong(Exception):
-    """The case does not come out as it should."""
-
-
-class Skip(Exception):
-    """The case cannot be expressed in Python."""
-
-
-def same(what: str, got: Any, wanted: Any) -> None:
-    if got != wanted:
-        raise Wrong(f"{what} is {got!r:.200}, not {wanted!r:.200}")
-
-
-def known(expect: Case, *keys: str) -> None:
-    unknown = set(expect) - set(keys)
-    if unknown:
-        raise Wrong(f"unknown expectation {sorted(unknown)}")
-
-
-def outcome(expect: Case, act: Callable[[], Any]) -> Any:
-    """What act returns, or None if it failed as it should."""
-    try:
-        result = act()
-    except tenon.TenonError as caught:
-        same("status", caught.code, expect["status"])
-        text = str(caught)
-        if not text or "\n" in text:
-            raise Wrong(f"no message of one line: {text!r}") from None
-        for key, value in expect.get("details", {}).items():
-            same(f"detail {key}", caught.details.get(key), value)
-        return None
-    except ValueError as caught:
-        # InvalidArgument is one too: what the package refuses before it asks the library.
-        same(f"status ({caught})", "INVALID_ARGUMENT", expect["status"])
-        return None
-    same("status", "OK", expect["status"])
-    return result
 
 
 def masked(data: bytes, mask: list[list[int]]) -> bytes:
@@ -311,6 +270,7 @@ def run_lease(case: Case) -> None:
 
 
 KINDS = {
+    **cuda.KINDS,
     "arena": run_arena,
     "lease": run_lease,
     "status": run_status,
@@ -330,13 +290,15 @@ def main() -> int:
         try:
             if case["kind"] not in KINDS:
                 raise Wrong(f"unknown kind {case['kind']}")
+            if why := missing(case):
+                raise Skip(why)
             KINDS[case["kind"]](case)
             line = f"ok {case['id']}"
-        except Skip as why:
-            line = f"skip {case['id']} {why}"
-        except Exception as why:
+        except Skip as reason:
+            line = f"skip {case['id']} {reason}"
+        except Exception as reason:
             failed = True
-            line = f"FAIL {case['id']} {type(why).__name__}: {' '.join(str(why).split())}"
+            line = f"FAIL {case['id']} {type(reason).__name__}: {' '.join(str(reason).split())}"
         print(line, flush=True)
     return int(failed)
 

@@ -48,7 +48,7 @@ pub(crate) fn run_arena(case: &Value) -> Outcome {
     options = match case["mode"].as_str() {
         None | Some("SHARED") => options,
         Some("LENDER_WRITES") => options.lender_writes(),
-        _ => return Err(Not::Skip("an ArenaOptions of Rust's has no frozen mode")),
+        _ => return Err(Not::Skip("an ArenaOptions of Rust's has no frozen mode".into())),
     };
     options = options.pages(match case["pages"].as_str() {
         None | Some("AUTO") => Pages::Auto,

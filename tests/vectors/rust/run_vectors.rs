@@ -1,6 +1,7 @@
 //! usage: run_vectors FOLDER: executes the cases of FOLDER/cases.json with the Rust wrapper (tests/vectors/README.md).
 
 mod arenas;
+mod cuda;
 
 use std::ffi::CStr;
 use std::fs;
@@ -18,7 +19,7 @@ use tenon::{
 /// Why a case is not ok.
 enum Not {
     Wrong(String),
-    Skip(&'static str),
+    Skip(String),
 }
 
 type Outcome<T = ()> = Result<T, Not>;
@@ -96,7 +97,7 @@ fn name_of(value: &Value, repeat: usize) -> Outcome<Option<String>> {
     if value.is_null() {
         return Ok(None);
     }
-    String::from_utf8(hex(value)?.repeat(repeat)).map(Some).map_err(|_| Not::Skip("a &str of Rust's cannot hold invalid UTF-8"))
+    String::from_utf8(hex(value)?.repeat(repeat)).map(Some).map_err(|_| Not::Skip("a &str of Rust's cannot hold invalid UTF-8".into()))
 }
 
 fn times(value: &Value) -> usize {
@@ -341,6 +342,9 @@ fn run_new_named_file(case: &Value) -> Outcome {
 }
 
 fn run(case: &Value) -> Outcome {
+    if let Some(why) = cuda::missing(case)? {
+        return Err(Not::Skip(why));
+    }
     match text(&case["kind"])? {
         "status" => run_status(case),
         "dtype" => run_dtype(case),
@@ -352,6 +356,11 @@ fn run(case: &Value) -> Outcome {
         "arena" => arenas::run_arena(case),
         "lease" => arenas::run_lease(case),
         "new_named_file" => run_new_named_file(case),
+        "cuda_counter" => cuda::run_cuda_counter(case),
+        "cuda_open" => cuda::run_cuda_open(case),
+        "cuda_share" => cuda::run_cuda_share(case),
+        "cuda_event" => cuda::run_cuda_event(case),
+        "cuda_module" => cuda::run_cuda_module(case),
         kind => wrong(format!("unknown kind {kind}")),
     }
 }

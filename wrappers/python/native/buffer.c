@@ -37,12 +37,11 @@ static int buffer_error(const char *text) {
   return -1;
 }
 
-/* Whoever has a buffer follows its pointer. The library says why not, in the words of every other read. */
+/* Whoever has a buffer follows its pointer. */
 int check_on_cpu(const tenon_storage *storage) {
-  if (tenon_storage_device(storage).type == 1) return 0;
   tenon_error *error = NULL;
-  char unused;
-  const tenon_status status = tenon_storage_read(storage, 0, &unused, 0, &error);
+  const tenon_status status = tenon_device_check_host(tenon_storage_device(storage), &error);
+  if (status == TENON_OK) return 0;
   raise_status(status, error);
   return -1;
 }

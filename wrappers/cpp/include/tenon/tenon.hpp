@@ -1,9 +1,10 @@
 // Tenon for C++20: lends tensors between processes without copying them, and reads and writes the module archives of PyTorch. Header-only,
 // over the C header; link with libtenon.
 //
-//  1. Objects. Each owns one reference and gives it back at its end. Storage, Tensor, Arena, Value, Module and CudaEvent are counted: a
-//     copy is one more reference to the same thing. The others move only. A default-made or moved-from one is empty: fallible calls on it
-//     fail with Code::kInvalidArgument, the others give 0 or nothing. close() gives the reference back early, and twice is fine.
+//  1. Objects. Each owns one reference and gives it back at its end. Storage, Tensor, Arena, Value, Module, CudaArena and CudaEvent are
+//     counted: a copy is one more reference to the same thing. The others move only. A default-made or moved-from one is empty: fallible
+//     calls on it fail with Code::kInvalidArgument, the others give 0 or nothing. close() gives the reference back early, and twice is
+//     fine.
 //  2. Errors. A call that can fail has two forms: `x`, which throws tenon::Error (the classes after its code, such as tenon::Timeout,
 //     derive from it), and `try_x`, which returns a tenon::Result. Without exceptions (-fno-exceptions, or TENON_NO_EXCEPTIONS defined)
 //     there is only the second. Either carries the code, the message and all details of the C library. When the C++ runtime itself has
@@ -31,6 +32,7 @@
 #include <tenon/cpp/by_fd.hpp>
 #include <tenon/cpp/by_filename.hpp>
 #include <tenon/cpp/connection.hpp>
+#include <tenon/cpp/cuda_arena.hpp>
 #include <tenon/cpp/cuda_event.hpp>
 #include <tenon/cpp/descriptor.hpp>
 #include <tenon/cpp/dlpack.hpp>

@@ -26,6 +26,7 @@ from tenon.by_filename import (
     sweep,
 )
 from tenon.connection import Connection, Peer, pair
+from tenon.cuda_arena import CudaArena, CudaArenaStats
 from tenon.cuda_event import CudaEvent
 from tenon.descriptor import Descriptor, open_descriptor
 from tenon.dlpack import from_dlpack
@@ -66,6 +67,8 @@ __all__ = [
     "Cancelled",
     "Connection",
     "Corrupt",
+    "CudaArena",
+    "CudaArenaStats",
     "CudaEvent",
     "CudaHandle",
     "Descriptor",

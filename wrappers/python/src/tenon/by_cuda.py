@@ -54,7 +54,7 @@ def cuda_available() -> bool:
     """Whether this process can use CUDA.
 
     Never in a child of fork of a process that had started CUDA's driver. The first call starts the driver, and can take a tenth of a second
-    and more; what came of it is kept until the process ends. No context is made.
+    and more; what came of it is kept until the process ends, but for refusals that can pass. No context is made.
     """
     try:
         require_cuda()

@@ -6,6 +6,7 @@ from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import ffi, lib
 from tenon._options import ACCESSES, number_of, open_flags, small, unsigned
+from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import call
 from tenon.message import Message
 from tenon.wait import Cancel, run
@@ -14,11 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket as _socket
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, SupportsIndex
 
     from typing_extensions import Buffer
 
     from tenon._options import Access
+    from tenon.by_cuda import Stream
     from tenon.message import Tensors
 
 
@@ -58,12 +60,16 @@ class Connection(Managed):
         max_segments: int = 0,
         same_user: bool = False,
         group: int | None = None,
+        cuda_let_write: bool = False,
+        cuda_keep_open: bool = False,
     ) -> None:
         """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it is closed with the connection.
 
         The options from access to allow_unsealed say how to open what is received. A limit of 0 is the library's default.
         same_user: PermissionDenied if the peer is neither of this process's user nor root. group: the same, but members of that gid are let
         in too. By default any peer is good: whoever made the socket has decided.
+        cuda_let_write: send read-only storages on a CUDA device too, though their receiver can write them; else that is PermissionDenied.
+        cuda_keep_open: as open_cuda's keep_open, for device memory that is received.
         """
         self._cdata = self._socket = None
         options = ffi.new("tenon_connection_options *")
@@ -79,6 +85,10 @@ class Connection(Managed):
         if group is not None:
             options.flags |= lib.TENON_CONNECTION_GROUP
             options.group = small(group, "group")
+        if cuda_let_write:
+            options.flags |= lib.TENON_CONNECTION_CUDA_LET_WRITE
+        if cuda_keep_open:
+            options.flags |= lib.TENON_CONNECTION_CUDA_KEEP_OPEN
         out = ffi.new("tenon_connection **")
         call(lib.tenon_connection_new, socket if isinstance(socket, int) else socket.fileno(), options, out)
         self._cdata = ffi.gc(out[0], lib.tenon_connection_release)
@@ -104,6 +114,15 @@ class Connection(Managed):
         out.struct_size = ffi.sizeof("tenon_peer")
         call(lib.tenon_connection_peer, self._own(), out)
         return Peer(out.pid, out.uid, out.gid)
+
+    def set_stream(self, device: SupportsIndex, stream: Stream = None) -> None:
+        """Name the stream in which memory of a CUDA device is used here; without this call it is the default one.
+
+        A stream is what share_cuda takes. What was given to it before a send is done before work of the receiver's begins; what is given to
+        it after a receive waits for the sender's, and what was received counts as used in it. It has to be there until the connection is
+        closed, and what was received meanwhile has gone.
+        """
+        call(lib.tenon_connection_set_stream, self._own(), ordinal(device), stream_pointer(stream))
 
     def send(
         self,

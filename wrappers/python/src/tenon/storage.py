@@ -137,6 +137,11 @@ class Storage(Closing, StorageBase):
         return bool(lib.tenon_storage_is_sealed(self._own()))
 
     @property
+    def is_pinned(self) -> bool:
+        """Whether this process has pinned the segment in which the bytes lie."""
+        return bool(lib.tenon_storage_is_pinned(self._own()))
+
+    @property
     def use_count(self) -> int:
         """Strong references at this moment, for tests and debugging."""
         own = self._own()
@@ -229,6 +234,17 @@ class Storage(Closing, StorageBase):
         from tenon.by_cuda import record_stream
 
         record_stream(self, stream)
+
+    def pin(self, device: int = 0) -> int:
+        """Let a CUDA device reach the bytes of a shared storage; gives the address by which it does, 0 for no bytes.
+
+        The whole segment is registered with the driver, once in this process, until it goes: isolated=True gives a storage its own, and an
+        arena is reserved up to its capacity first. What it was given is PyTorch's pinned memory too: a tensor over it is_pinned(), and
+        copies with non_blocking=True run beside the host, for as long as the storage is kept. Each process pins for itself.
+        """
+        out = ffi.new("void **")
+        call(lib.tenon_storage_pin, self._own(), device, out)
+        return int(ffi.cast("uintptr_t", out[0]))
 
     def __len__(self) -> int:
         return self.nbytes

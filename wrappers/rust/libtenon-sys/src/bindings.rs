@@ -1673,6 +1673,10 @@ pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_31 = 1;
 pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_31 = 2;
 ///the same, but the members of options.group are let in too
 pub const TENON_CONNECTION_GROUP: _bindgen_ty_31 = 4;
+///send read-only storages on a CUDA device too, though their receiver can write them
+pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_31 = 8;
+///as TENON_CUDA_KEEP_OPEN, for device memory that is received
+pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_31 = 16;
 pub type _bindgen_ty_31 = ::core::ffi::c_uint;
 ///Limits and options of one connection. NULL, where one is taken, means all zero.
 #[repr(C)]
@@ -1766,6 +1770,105 @@ const _: () = {
     [
         "Offset of field: tenon_peer::reserved",
     ][::core::mem::offset_of!(tenon_peer, reserved) - 20usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_arena {
+    _unused: [u8; 0],
+}
+///How an arena on a device is made.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_arena_options {
+    ///sizeof(tenon_cuda_arena_options), set by the caller
+    pub struct_size: usize,
+    ///ordinal in this process's numbering
+    pub device: i32,
+    /**TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC: how it is to be lent; 0: IPC where the device
+has it, for PyTorch opens that, else FD*/
+    pub transport: tenon_cuda_transport,
+    ///bytes, all of which are taken at once; rounded up to what the device gives
+    pub capacity_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_arena_options",
+    ][::core::mem::size_of::<tenon_cuda_arena_options>() - 24usize];
+    [
+        "Alignment of tenon_cuda_arena_options",
+    ][::core::mem::align_of::<tenon_cuda_arena_options>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::device",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, device) - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::transport",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, transport) - 12usize];
+    [
+        "Offset of field: tenon_cuda_arena_options::capacity_nbytes",
+    ][::core::mem::offset_of!(tenon_cuda_arena_options, capacity_nbytes) - 16usize];
+};
+///What an arena on a device holds. All figures are of one moment.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_cuda_arena_stats {
+    ///sizeof(tenon_cuda_arena_stats), set by the caller
+    pub struct_size: usize,
+    ///ordinal
+    pub device: i32,
+    ///how it is lent
+    pub transport: tenon_cuda_transport,
+    ///what it can hold
+    pub bytes_capacity: u64,
+    ///in storages, or kept by a stream or a receiver
+    pub bytes_used: u64,
+    ///nobody's
+    pub bytes_free: u64,
+    ///the longest free piece
+    pub bytes_largest_free: u64,
+    ///the most that was used at once
+    pub bytes_peak: u64,
+    ///storages, or what is kept of them
+    pub blocks_used: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_cuda_arena_stats",
+    ][::core::mem::size_of::<tenon_cuda_arena_stats>() - 64usize];
+    [
+        "Alignment of tenon_cuda_arena_stats",
+    ][::core::mem::align_of::<tenon_cuda_arena_stats>() - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::device",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, device) - 8usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::transport",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, transport) - 12usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_capacity",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_capacity) - 16usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_used",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_used) - 24usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_free",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_free) - 32usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_largest_free",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_largest_free) - 40usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::bytes_peak",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, bytes_peak) - 48usize];
+    [
+        "Offset of field: tenon_cuda_arena_stats::blocks_used",
+    ][::core::mem::offset_of!(tenon_cuda_arena_stats, blocks_used) - 56usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2099,6 +2202,16 @@ extern "C" {
  @return {1, 0} for the CPU, {2, N} for CUDA device N in this process's numbering; {0, 0} for NULL.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_device(storage: *const tenon_storage) -> tenon_device;
+    /**Ask, before an address of that device is followed on the host, whether the host can: what a wrapper calls that gives bytes out as a
+ slice, a span or a buffer.
+ @param[in]  device  as tenon_storage_device gives it, or tenon_tensor_view.device.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK for the CPU, and for {0, 0}, where nothing is; TENON_UNSUPPORTED: only work of the device reads and writes the bytes.
+ @since 0.1. Any thread.*/
+    pub fn tenon_device_check_host(
+        device: tenon_device,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**The mode: the one chosen at birth, or, for an opened storage, the one that the segment's seals enforce.
  @param[in] storage  borrowed; NULL is allowed.
  @return TENON_MODE_*; TENON_MODE_SHARED for private memory and for NULL.
@@ -3402,7 +3515,8 @@ extern "C" {
     /**Tell whether this process can use CUDA, and if not, why. The library is one for machines with and without a GPU: it looks for NVIDIA's
  driver (11.4 or newer) when a function of this header is called first, starts it (cuInit) and counts its devices, which can take a
  tenth of a second and more. No context is made, and no memory of a device is taken. What came of it is kept until the process ends:
- later calls cost next to nothing, and a driver that was installed meanwhile is not seen.
+ later calls cost next to nothing, and a driver that was installed meanwhile is not seen. But a refusal that can pass (the system's
+ daemons are not ready yet, another process has the device for itself, memory is short) is not kept: the next call asks again.
  @param[out] err  optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_UNSUPPORTED: the library was built without CUDA, there is no driver or an older one (details "path",
          "driver_version"), it has no device or refused to start (details "cuda_error", "cuda_error_name"), or this process is a child
@@ -3786,6 +3900,23 @@ extern "C" {
         out: *mut tenon_peer,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Name the stream in which memory of a CUDA device is used here. Tensors on devices travel in messages as others do, by the driver's
+ handles and under leases: a receiver that is killed, and a message that nobody reads, give the memory back. What was given to the stream
+ before a send is done before work of the receiver's begins; what is given to it after a receive waits for the sender's, and what was
+ received counts as used in it until its storage goes. Neither call waits for the device, but a send when 1,000 events are on the way.
+ @param[in]  connection  borrowed.
+ @param[in]  device      ordinal in this process's numbering.
+ @param[in]  stream      borrowed until the connection's release, and the last release of what was received meanwhile; a CUstream or
+                         cudaStream_t. NULL: the default stream, as without this call.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread; messages that are being sent or received meanwhile have the one or the other.*/
+    pub fn tenon_connection_set_stream(
+        connection: *mut tenon_connection,
+        device: i32,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
  TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
  where this one stopped, be it with the same message (sent once all the same), with another (kept too, and sent after it) or
@@ -3796,8 +3927,9 @@ extern "C" {
  @param[in]  wait        borrowed; NULL: wait for ever.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE" with
-         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork),
-         the four of an ended wait, TENON_IO.
+         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork; memory of
+         a device that cannot travel), TENON_PERMISSION (a read-only storage on a device, without
+         TENON_CONNECTION_CUDA_LET_WRITE), the four of an ended wait, TENON_IO, others as the device's driver says.
  @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.*/
     pub fn tenon_send(
         connection: *mut tenon_connection,
@@ -3814,7 +3946,8 @@ extern "C" {
          TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE": the kernel dropped fds that found no place; that message, and
          later ones that need the same segments, cannot be opened; mappings; memory), TENON_CORRUPT (what came is no
          message: the connection is of no more use), TENON_INCOMPATIBLE, TENON_PERMISSION, TENON_UNSUPPORTED (in a child
-         of fork), the four of an ended wait, TENON_IO.
+         of fork; memory of a device that cannot be opened so), TENON_NOT_FOUND (of a device that this process does not see), the
+         four of an ended wait, TENON_IO, others as the device's driver says.
  @since 0.1. Any thread; receives queue behind each other, a send and a receive run at the same time.*/
     pub fn tenon_recv(
         connection: *mut tenon_connection,
@@ -3826,6 +3959,58 @@ extern "C" {
  @param[in] connection  consumed; NULL is allowed. No other call may be using it.
  @since 0.1. Any thread.*/
     pub fn tenon_connection_release(connection: *mut tenon_connection);
+    /**Make an arena on a device.
+ @param[in]  options  borrowed.
+ @param[out] out      new reference, release with tenon_cuda_arena_release; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (no options, no capacity, no such device, another transport), TENON_UNSUPPORTED (no CUDA, or the
+         device has no such way to lend), TENON_RESOURCE_EXHAUSTED (device memory), others as the driver says (details "cuda_error",
+         "cuda_error_name").
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_arena_new(
+        options: *const tenon_cuda_arena_options,
+        out: *mut *mut tenon_cuda_arena,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Take one more reference.
+ @param[in] arena  borrowed; NULL is allowed.
+ @return `arena`, to be released too.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_arena_retain(
+        arena: *mut tenon_cuda_arena,
+    ) -> *mut tenon_cuda_arena;
+    /**Give one reference back. Its memory goes when the last storage in it has gone and nobody keeps it any more.
+ @param[in] arena  consumed; NULL is allowed.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_arena_release(arena: *mut tenon_cuda_arena);
+    /**A storage in an arena, at a multiple of 256 bytes of the device. If there is no room it is looked for what was given back meanwhile, and
+ then waited for as `wait` says, looking again every millisecond.
+ @param[in]  arena   borrowed; the storage keeps it.
+ @param[in]  nbytes  bytes; their content is what it happens to be. 0: an empty storage, which takes no room.
+ @param[in]  wait    borrowed for the call; NULL: not at all.
+ @param[out] out     new reference, release with tenon_storage_release; untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (full: details "limit" = "arena", "limit_value", "wanted", "in_use",
+         "holders"; memory), TENON_UNSUPPORTED (in a child of fork), the four of an ended wait, with the same details.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_arena_allocate(
+        arena: *mut tenon_cuda_arena,
+        nbytes: u64,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**What it holds. Looks for what was given back first, as tenon_cuda_collect does, but closes nothing that is kept open.
+ @param[in]     arena  borrowed.
+ @param[in,out] out    the caller's; out->struct_size says how much may be written; untouched on failure.
+ @param[out]    err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread.*/
+    pub fn tenon_cuda_arena_stats_get(
+        arena: *const tenon_cuda_arena,
+        out: *mut tenon_cuda_arena_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Make an event. Until it is recorded it is complete.
  @param[in]  options  borrowed; NULL: defaults.
  @param[out] out      new reference, release with tenon_cuda_event_release; untouched on failure.
@@ -3931,6 +4116,32 @@ extern "C" {
         out: *mut u8,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Let a CUDA device reach the bytes of a shared storage, and say by which address. The memory of the whole segment is registered with the
+ driver and can no longer be swapped: that of a TENON_STORAGE_ISOLATED storage, or of one over 8 MiB, is its own; others share segments of
+ 64 MiB, which get all of their memory now. An arena has to be reserved up to its capacity before (tenon_arena_reserve). Pinning again is
+ cheap and gives the same address; for another device it may be another one.
+ @param[in]  storage  borrowed. Not private, and not on a device. A TENON_MODE_FROZEN one is pinned when it is frozen. What is read-only
+                      here the device may only read, if it can be kept to that.
+ @param[in]  device   ordinal in this process's numbering.
+ @param[out] out      borrowed from the storage: where the device finds its first byte, nearly always tenon_storage_data; NULL for
+                      an empty one; untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a device's storage), TENON_PERMISSION (not frozen yet),
+         TENON_UNSUPPORTED (no CUDA here, private memory, read-only memory for a device that cannot be kept from writing it, a
+         child of fork), TENON_RESOURCE_EXHAUSTED (detail "limit": "memory of the segment" if not all of it has memory, or what was
+         met in making that), others as the driver says (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread. Waits for no device.*/
+    pub fn tenon_storage_pin(
+        storage: *mut tenon_storage,
+        device: i32,
+        out: *mut *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Whether this process has pinned the segment in which the storage lies, for this storage or for another one.
+ @param[in] storage  borrowed; NULL is allowed.
+ @return 1 if so, else 0; 0 for an empty storage, which has no memory, and in a child of fork of the process that did.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_is_pinned(storage: *const tenon_storage) -> ::core::ffi::c_int;
     /**Encode a message. The descriptor keeps the tensors and the fds alive until its release.
  @param[in]  message  borrowed.
  @param[in]  options  borrowed; NULL: defaults.

@@ -18,7 +18,7 @@ use crate::text::{c_string, put, taken};
 /// Whether this process can use CUDA: `Ok`, or [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) with the reason.
 ///
 /// Never in a child of fork of a process that had started CUDA's driver. The first call starts the driver, and can take a tenth of a second
-/// and more; what came of it is kept until the process ends. No context is made.
+/// and more; what came of it is kept until the process ends, but for refusals that can pass. No context is made.
 pub fn cuda_available() -> Result<()> {
     // SAFETY: any thread (by_cuda.h).
     check(|err| unsafe { sys::tenon_cuda_available(err) })
@@ -44,7 +44,7 @@ pub enum CudaTransport {
 }
 
 impl CudaTransport {
-    fn raw(self) -> sys::tenon_cuda_transport {
+    pub(crate) fn raw(self) -> sys::tenon_cuda_transport {
         match self {
             CudaTransport::NoMemory => sys::TENON_CUDA_NO_MEMORY,
             CudaTransport::Ipc => sys::TENON_CUDA_IPC,
@@ -55,7 +55,7 @@ impl CudaTransport {
         }
     }
 
-    fn from_raw(raw: sys::tenon_cuda_transport) -> CudaTransport {
+    pub(crate) fn from_raw(raw: sys::tenon_cuda_transport) -> CudaTransport {
         match raw {
             sys::TENON_CUDA_NO_MEMORY => CudaTransport::NoMemory,
             sys::TENON_CUDA_IPC => CudaTransport::Ipc,

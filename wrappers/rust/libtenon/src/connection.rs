@@ -1,5 +1,6 @@
 //! Connections: one end of a socket that carries messages, and remembers which segments crossed.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
@@ -74,6 +75,17 @@ impl ConnectionOptions {
         ConnectionOptions { group: gid, flags: self.flags | sys::TENON_CONNECTION_GROUP, ..self }
     }
 
+    /// Send read-only storages on a CUDA device too, though their receiver can write them; else that is
+    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission).
+    pub fn cuda_let_write(self) -> Self {
+        ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_CUDA_LET_WRITE, ..self }
+    }
+
+    /// As [`CudaOptions::keep_open`](crate::CudaOptions::keep_open), for device memory that is received.
+    pub fn cuda_keep_open(self) -> Self {
+        ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_CUDA_KEEP_OPEN, ..self }
+    }
+
     /// Put a connection on a socket, as [`Connection::new`] does.
     pub fn connect(&self, socket: impl Into<OwnedFd>) -> Result<Connection> {
         let socket = socket.into();
@@ -143,6 +155,18 @@ impl Connection {
         // SAFETY: out is ours, and of the size that it says.
         check(|err| unsafe { sys::tenon_connection_peer(self.raw.as_ptr(), &mut out, err) })?;
         Ok(Peer { pid: out.pid, uid: out.uid, gid: out.gid })
+    }
+
+    /// Name the stream in which memory of a CUDA device is used here; without this it is the default one. What was given to it before a send
+    /// is done before work of the receiver's begins; what is given to it after a receive waits for the sender's, and what was received
+    /// counts as used in it.
+    ///
+    /// # Safety
+    /// `stream` is a CUDA stream (`CUstream` or `cudaStream_t`) of this process, NULL for the default one, or 0x2 for that of the calling
+    /// thread. It is there until the connection, and what was received meanwhile, has gone.
+    pub unsafe fn set_stream(&self, device: i32, stream: *mut c_void) -> Result<()> {
+        // SAFETY: self keeps the connection; the caller's promise.
+        check(|err| unsafe { sys::tenon_connection_set_stream(self.raw.as_ptr(), device, stream, err) })
     }
 
     /// Send a message: delivered whole or not at all, in order. If the wait ends first the message may be half sent: the connection keeps

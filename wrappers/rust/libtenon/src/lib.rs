@@ -12,7 +12,9 @@ mod cell;
 #[cfg(doctest)]
 mod compile_fail;
 mod connection;
+mod cuda_arena;
 mod cuda_event;
+mod cuda_pinned;
 mod descriptor;
 mod dlpack;
 mod dtype;
@@ -49,6 +51,7 @@ pub use by_fd::{Access, FdHandle, OpenOptions};
 pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
 pub use cell::{ReadCell, SharedCell};
 pub use connection::{Connection, ConnectionOptions, Peer};
+pub use cuda_arena::{CudaArena, CudaArenaOptions, CudaArenaStats};
 pub use cuda_event::{CudaEvent, CudaEventOptions};
 pub use descriptor::Descriptor;
 pub use dlpack::{DlpackLegacyTensor, DlpackTensor};

@@ -2,14 +2,16 @@
 //! no slice shows it; that is tested where a driver is, which tests/cuda says.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::os::unix::net::UnixStream;
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use tenon::sys::dlpack::{DLDataType, DLDevice, DLManagedTensorVersioned, DLPackVersion, DLTensor};
 use tenon::{
-    cuda_available, cuda_collect, export_module_to, import_bytes, release_cuda_counter, CudaForm, CudaHandle, CudaOptions, CudaTransport,
-    DlpackTensor, ErrorKind, ExportOptions, ImportOptions, Module, Storage, StorageMut, Tensor,
+    cuda_available, cuda_collect, export_module_to, import_bytes, release_cuda_counter, Connection, ConnectionOptions, CudaForm,
+    CudaHandle, CudaOptions, CudaTransport, DlpackTensor, ErrorKind, ExportOptions, ImportOptions, Message, Module, Storage, StorageMut,
+    Tensor, Wait,
 };
 
 #[test]
@@ -103,9 +105,15 @@ struct Foreign {
 }
 
 const OFFSET: u64 = 64;
+/// As DLPack counts flags.
+const READ_ONLY: u64 = 1;
 
 /// A tensor of another framework, [4, 8] float32, 64 bytes into an allocation, and how often that was freed.
 fn foreign() -> (Tensor, &'static AtomicU32) {
+    foreign_with(0)
+}
+
+fn foreign_with(flags: u64) -> (Tensor, &'static AtomicU32) {
     use_device();
     let mut memory = 0u64;
     assert_eq!(cu!(c"cuMemAlloc_v2"(*mut u64, usize) &mut memory, 1024), 0);
@@ -116,7 +124,7 @@ fn foreign() -> (Tensor, &'static AtomicU32) {
             version: DLPackVersion { major: 1, minor: 0 },
             manager_ctx: null_mut(),
             deleter: Some(delete),
-            flags: 0,
+            flags,
             dl_tensor: DLTensor {
                 data: memory as *mut c_void,
                 device: DLDevice { device_type: 2, device_id: 0 },
@@ -202,6 +210,28 @@ fn to_an_archive_and_back() {
     assert_eq!(there.device(), (2, 0));
     assert_eq!(byte_at(there.view().as_ptr()), 0x5a);
     assert_eq!(read(ImportOptions::new().on_device(7)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn read_only_over_a_connection() {
+    let Some(_guard) = driver() else { return };
+    let (tensor, freed) = foreign_with(READ_ONLY);
+    let sent = |options: ConnectionOptions| -> tenon::Result<()> {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (from, to) = (options.connect(one).unwrap(), Connection::new(other).unwrap());
+        let mut message = Message::new().unwrap();
+        message.add("weight", &tensor).unwrap();
+        from.send(&message, Wait::FOREVER)?;
+        let weight = to.recv(Wait::FOREVER)?.find("weight").unwrap();
+        // In one process it is the same storage.
+        assert_eq!(weight.storage().id(), tensor.storage().id());
+        Ok(())
+    };
+    assert_eq!(sent(ConnectionOptions::new()).unwrap_err().kind(), ErrorKind::Permission);
+    sent(ConnectionOptions::new().cuda_let_write()).unwrap();
+    drop(tensor);
+    assert_eq!(cuda_collect(), 0);
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
 #[test]

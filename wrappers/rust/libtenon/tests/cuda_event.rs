@@ -1,73 +1,17 @@
 //! Events of CUDA streams: recorded, asked, waited for, and opened in another process; tested where a driver is, which tests/cuda says.
 
 mod common;
+#[path = "common/cuda.rs"]
+mod cuda;
 
-use std::ffi::{c_char, c_int, c_void, CStr};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::ptr::null_mut;
-use std::sync::mpsc::{channel, Receiver, Sender};
 use std::thread::spawn;
 use std::time::Duration;
 
+use cuda::{has_driver, Busy};
 use tenon::{cuda_available, Cancel, CudaEvent, CudaEventOptions, ErrorKind, Wait};
-
-fn has_driver() -> bool {
-    std::env::var_os("TENON_TEST_HAS_CUDA").is_some()
-}
-
-extern "C" {
-    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
-    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
-}
-
-/// A function of CUDA's driver.
-fn found(name: &CStr) -> *mut c_void {
-    // SAFETY: both texts end with NUL.
-    let function = unsafe { dlsym(dlopen(c"libcuda.so.1".as_ptr(), 2), name.as_ptr()) };
-    assert!(!function.is_null(), "{name:?}");
-    function
-}
-
-macro_rules! cu {
-    ($name:literal ($($type:ty),*) $($argument:expr),*) => {
-        // SAFETY: so cuda.h declares it, and the pointers among the arguments are good for the call.
-        assert_eq!(unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(found($name))($($argument),*) }, 0)
-    };
-}
-
-/// A stream whose work is under way until it is let go, so that nothing depends on how long anything takes.
-struct Busy {
-    stream: *mut c_void,
-    go: Sender<()>,
-}
-
-impl Busy {
-    fn new() -> Busy {
-        unsafe extern "C" fn stay(receiver: *mut c_void) {
-            // SAFETY: the box that was given to the stream, once.
-            unsafe { Box::from_raw(receiver.cast::<Receiver<()>>()) }.recv().unwrap();
-        }
-        let (mut context, mut stream) = (null_mut(), null_mut());
-        cu!(c"cuInit"(u32) 0);
-        cu!(c"cuDevicePrimaryCtxRetain"(*mut *mut c_void, c_int) &mut context, 0);
-        cu!(c"cuCtxSetCurrent"(*mut c_void) context);
-        cu!(c"cuStreamCreate"(*mut *mut c_void, u32) &mut stream, 1);
-        let (go, stays) = channel::<()>();
-        let stays = Box::into_raw(Box::new(stays)).cast();
-        cu!(c"cuLaunchHostFunc"(*mut c_void, unsafe extern "C" fn(*mut c_void), *mut c_void) stream, stay, stays);
-        Busy { stream, go }
-    }
-
-    fn recorded_in(&self, event: &CudaEvent) {
-        // SAFETY: a stream of this process.
-        unsafe { event.record(self.stream) }.unwrap();
-    }
-
-    fn let_go(self) {
-        self.go.send(()).unwrap();
-    }
-}
 
 #[test]
 fn without_a_device() {
@@ -87,7 +31,8 @@ fn asked_and_waited_for() {
     let event = CudaEvent::new(CudaEventOptions::new()).unwrap();
     assert!(event.query().unwrap());
     let busy = Busy::new();
-    busy.recorded_in(&event);
+    // SAFETY: a stream of this process.
+    unsafe { event.record(busy.stream) }.unwrap();
     assert!(!event.query().unwrap());
     assert_eq!(event.synchronize(Wait::NOT).unwrap_err().kind(), ErrorKind::WouldBlock);
     assert_eq!(event.synchronize(Duration::from_millis(2)).unwrap_err().kind(), ErrorKind::Timeout);
@@ -156,7 +101,8 @@ fn opened_in_another_process() {
     let handle = event.ipc_handle().unwrap();
     assert_eq!(event.ipc_handle().unwrap(), handle);
     let busy = Busy::new();
-    busy.recorded_in(&event);
+    // SAFETY: a stream of this process.
+    unsafe { event.record(busy.stream) }.unwrap();
     let text: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut other = common::command("other_process").env("TENON_TEST_EVENT", text).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();

@@ -21,7 +21,7 @@ TENON_CPP_BEGIN
 
 /// Whether this process can use CUDA: true, or Code::kUnsupported with the reason. Never in a child of fork of a process that had started
 /// CUDA's driver. The first call starts the driver, and can take a tenth of a second and more; what came of it is kept until the process
-/// ends. No context is made.
+/// ends, but for refusals that can pass. No context is made.
 inline Result<void> try_cuda_available() { return detail::call(tenon_cuda_available); }
 
 /// By which way a handle leads to the memory. PyTorch opens kIpc only.

@@ -21,6 +21,8 @@ struct ConnectionOptions {
   std::uint64_t max_segments = 0;                     ///< most segments that the peer may have open here
   bool same_user = false;                             ///< refuse a peer that is neither of this process's user nor root
   std::optional<std::uint32_t> group = std::nullopt;  ///< the same, but members of that gid are let in too
+  bool cuda_let_write = false;  ///< send read-only storages on a CUDA device too, though their receiver can write them
+  bool cuda_keep_open = false;  ///< as OpenCudaOptions::keep_open, for device memory that is received
 };
 
 /// Who is at the other end of a connection, as of the moment when the socket was connected; tenon/connection.h says more.
@@ -37,7 +39,9 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     c.struct_size = sizeof c;
     c.flags = (options.adopt_socket ? std::uint32_t{TENON_CONNECTION_ADOPT_SOCKET} : 0U) |
               (options.same_user ? std::uint32_t{TENON_CONNECTION_SAME_USER} : 0U) |
-              (options.group ? std::uint32_t{TENON_CONNECTION_GROUP} : 0U);
+              (options.group ? std::uint32_t{TENON_CONNECTION_GROUP} : 0U) |
+              (options.cuda_let_write ? std::uint32_t{TENON_CONNECTION_CUDA_LET_WRITE} : 0U) |
+              (options.cuda_keep_open ? std::uint32_t{TENON_CONNECTION_CUDA_KEEP_OPEN} : 0U);
     c.group = options.group.value_or(0);
     c.open_access = static_cast<tenon_access>(options.open.access);
     c.open_flags = detail::open_flags(options.open);
@@ -57,6 +61,14 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     const Result<void> called = detail::call([&](tenon_error** err) { return tenon_connection_peer(get(), &out, err); });
     if (!called) return called.error();
     return out;
+  }
+
+  /// Name the stream, a CUstream or a cudaStream_t, in which memory of a CUDA device is used here; null: the default one, as without this
+  /// call. What was given to it before a send is done before work of the receiver's begins; what is given to it after a receive waits for
+  /// the sender's, and what was received counts as used in it. It is borrowed until the connection's end, and the last release of what was
+  /// received meanwhile.
+  Result<void> try_set_stream(std::int32_t device, void* stream) {
+    return detail::call([&](tenon_error** err) { return tenon_connection_set_stream(get(), device, stream, err); });
   }
 
   /// Send a message; delivered whole or not at all, in order. If the wait ends first (kWouldBlock, kTimeout, kInterrupted, kCancelled) it
@@ -86,6 +98,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   // Each throws what its try_ form returns.
   static Connection make(int socket, const ConnectionOptions& options = {}) { return try_make(socket, options).value(); }
   Peer peer() const { return try_peer().value(); }
+  void set_stream(std::int32_t device, void* stream) { try_set_stream(device, stream).value(); }
   void send(const Message& message, const Wait& wait = {}) { try_send(message, wait).value(); }
   void flush(const Wait& wait = {}) { try_flush(wait).value(); }
   Message recv(const Wait& wait = {}) { return try_recv(wait).value(); }

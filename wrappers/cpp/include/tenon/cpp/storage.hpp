@@ -3,6 +3,7 @@
 #define TENON_CPP_STORAGE_HPP
 
 #include <tenon/by_cuda.h>
+#include <tenon/cuda_pinned.h>
 #include <tenon/storage.h>
 #include <tenon/cpp/arena.hpp>
 #include <tenon/cpp/error.hpp>
@@ -55,9 +56,8 @@ inline Device device_of(const tenon_storage* storage) noexcept {
 
 // An address of a device is none for a span; an empty object has none.
 inline Result<void> for_host(const Device& device) {
-  if (device == Device{} || device.is_cpu()) return {};
-  return Error(Code::kUnsupported, "the bytes are on device (" + std::to_string(device.type) + ", " + std::to_string(device.id) +
-                                       "), not the CPU's: only work of that device reads and writes them");
+  if (device.is_cpu()) return {};  // of which there are thousands to be read without a call each
+  return call([&](tenon_error** err) { return tenon_device_check_host({device.type, device.id}, err); });
 }
 
 inline tenon_storage_options c_options(const StorageOptions& options) noexcept {
@@ -182,6 +182,18 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     return detail::call([&](tenon_error** err) { return tenon_storage_record_stream(get(), stream, err); });
   }
 
+  /// Let a CUDA device reach the bytes, which are shared memory of the host, and give the address by which it does; again, the same one.
+  /// The whole segment is registered with the driver until it goes: see tenon/cuda_pinned.h.
+  Result<void*> try_pin(std::int32_t device = 0) const {
+    void* out = nullptr;
+    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_storage_pin(get(), device, &out, err); });
+    if (!called) return called.error();
+    return out;
+  }
+
+  /// Whether this process has pinned the segment in which the bytes lie.
+  bool is_pinned() const noexcept { return tenon_storage_is_pinned(get()) != 0; }
+
 #ifndef TENON_NO_EXCEPTIONS
   // Each throws what its try_ form returns.
   static Storage make(std::uint64_t nbytes, const StorageOptions& options = {}) { return try_make(nbytes, options).value(); }
@@ -202,6 +214,7 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   void read(std::span<std::byte> room, std::uint64_t offset = 0) const { try_read(room, offset).value(); }
   void freeze() { try_freeze().value(); }
   void record_stream(void* stream) const { try_record_stream(stream).value(); }
+  void* pin(std::int32_t device = 0) const { return try_pin(device).value(); }
 #endif
 
  private:

@@ -35,7 +35,11 @@ pub fn command(role: &str) -> Command {
 
 /// The end that `start` gave.
 pub fn inherited() -> Connection {
-    Connection::new(std::io::stdin().as_fd().try_clone_to_owned().unwrap()).unwrap()
+    Connection::new(inherited_socket()).unwrap()
+}
+
+pub fn inherited_socket() -> OwnedFd {
+    std::io::stdin().as_fd().try_clone_to_owned().unwrap()
 }
 
 pub fn ends_well(mut child: Child) {

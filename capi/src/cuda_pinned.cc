@@ -1,0 +1,26 @@
+#include <tenon/cuda_pinned.h>
+
+#include "boundary.h"
+#include "handles.h"
+#include "share/cuda_pinned.h"
+
+using namespace tenon::capi;
+using tenon::Status;
+namespace share = tenon::share;
+
+extern "C" {
+
+tenon_status tenon_storage_pin(tenon_storage* storage, int32_t device, void** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
+    TENON_TRY(check_argument(device >= 0, "the device is negative"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(*out, share::pin_cuda(*object(storage), device));
+    return Status::ok();
+  });
+}
+
+int tenon_storage_is_pinned(const tenon_storage* storage) noexcept {
+  return storage != nullptr && share::is_pinned_cuda(*object(storage)) ? 1 : 0;
+}
+}

@@ -1,0 +1,216 @@
+#include "share/cuda_lent.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/immortal.h"
+#include "memory/ledger.h"
+#include "share/cuda_memory.h"
+#include "share/cuda_received.h"
+#include "share/cuda_way.h"
+
+namespace tenon::share {
+namespace {
+
+using storage::Storage;
+
+// What this process has lent under leases, to be known again when it comes home: the driver opens nothing in the process that made it, and
+// a lease of a process on itself would keep tokens that must go (docs/format/lease.md, "Coming home"). A child of fork never gets here: the
+// driver refuses it before.
+struct Lent {
+  using Name = std::vector<std::byte>;  // of a way: no other has it
+  using Range = std::pair<cuda::DevicePointer, uint64_t>;
+  std::mutex mutex;
+  std::map<Name, std::weak_ptr<const CudaExport>> ways;
+  std::map<cuda::IpcHandle, std::weak_ptr<const CudaEvent>> events;
+  std::multimap<Range, CudaLent*> ranges;
+  size_t crowded = 64;  // of ways: what has ended is looked for
+};
+Lent& lent() noexcept { return immortal<Lent>(); }
+
+std::atomic<CudaLent*> g_ended{nullptr};
+std::atomic<uint64_t> g_count{0};  // of all, so that who lends no device memory never looks
+
+Lent::Name name_of_way(const CudaRoute& route) {
+  if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kFabric) return {route.data.begin(), route.data.end()};
+  const auto bytes = std::as_bytes(std::span(route.nonce));
+  return {bytes.begin(), bytes.end()};
+}
+
+void remember(const std::shared_ptr<const CudaExport>& exported, const Lent::Range& range, CudaLent* one) {
+  Lent& all = lent();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (all.ways.size() >= all.crowded) {
+    std::erase_if(all.ways, [](const auto& entry) { return entry.second.expired(); });
+    all.crowded = std::max<size_t>(64, 2 * all.ways.size());
+  }
+  all.ways[name_of_way(exported->route)] = exported;
+  all.ranges.emplace(range, one);
+}
+
+// Where it leads, if it is a way to memory of this process; null if not. A name can be repeated by who was told of it, files cannot.
+std::shared_ptr<const CudaExport> find_own(const CudaRoute& route) {
+  Lent& all = lent();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = all.ways.find(name_of_way(route));
+  if (found == all.ways.end()) return nullptr;
+  std::shared_ptr<const CudaExport> own = found->second.lock();
+  return own && own->route.has_same_files(route) ? own : nullptr;
+}
+
+// Who came by one way asks for what was lent by it, and for nothing that others were lent: an address can be guessed.
+Ref<Storage> find_lent(const CudaExport& own, const Lent::Range& range) {
+  const Lent::Name name = name_of_way(own.route);
+  Lent& all = lent();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto [first, last] = all.ranges.equal_range(range);
+  const auto found = std::find_if(first, last, [&](const auto& entry) { return name_of_way(entry.second->exported()->route) == name; });
+  return found != last ? found->second->storage() : Ref<Storage>();
+}
+
+// Memory of another process that came under a lease.
+class BorrowedCuda final : public CudaReceived<memory::Lease> {
+ public:
+  using CudaReceived::CudaReceived;
+  void keep_lease(memory::Lease* lease) noexcept { kept_.swap(*lease); }
+  const memory::Lease* lease() const noexcept override { return kept_.stands() ? &kept_ : nullptr; }
+};
+
+bool knows_read_only(CudaTransport transport) noexcept { return transport == CudaTransport::kFd || transport == CudaTransport::kFabric; }
+
+}  // namespace
+
+Result<Ref<CudaLent>> CudaLent::create(const Ref<Storage>& storage, memory::Access wanted, bool let_write) {
+  CudaMemory* const memory = cuda_memory(*storage);
+  if (storage->is_read_only() && !let_write) {
+    return Status(Code::kPermission, "the storage is read-only, and whoever device memory is lent to can write it")
+        .with("option", std::string("TENON_CONNECTION_CUDA_LET_WRITE"));
+  }
+  const cuda::DevicePointer pointer = share::as_pointer(storage->data());
+  TENON_ASSIGN(std::shared_ptr<const CudaExport> exported, memory->lend_by(CudaTransport::kNone, pointer, storage->nbytes()));
+  const CudaTransport transport = exported->route.transport;
+  const bool read_only = (wanted == memory::Access::kReadOnly || storage->is_read_only()) && knows_read_only(transport);
+  if (wanted == memory::Access::kReadOnly && !read_only && !let_write) {
+    return Status(Code::kUnsupported, format("device memory cannot be lent read-only by %s", name_of(transport)))
+        .with("option", std::string("TENON_CONNECTION_CUDA_LET_WRITE"));
+  }
+  memory->keep(exported);
+  memory->forget_released();
+  auto made = Ref<CudaLent>::adopt(new CudaLent(storage, std::move(exported), read_only));
+  remember(made->exported_, {pointer, storage->nbytes()}, made.get());
+  return made;
+}
+
+CudaLent::CudaLent(Ref<Storage> storage, std::shared_ptr<const CudaExport> exported, bool read_only) noexcept
+    : storage_(std::move(storage)), exported_(std::move(exported)), read_only_(read_only) {
+  g_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void CudaLent::dispose() noexcept {
+  g_count.fetch_sub(1, std::memory_order_relaxed);
+  {
+    Lent& all = lent();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto [first, last] = all.ranges.equal_range({as_pointer(), storage_->nbytes()});
+    const auto found = std::find_if(first, last, [&](const auto& entry) { return entry.second == this; });
+    if (found != last) all.ranges.erase(found);
+  }
+  event_ = nullptr;
+  exported_ = nullptr;
+  storage_ = nullptr;
+}
+
+void CudaLent::lease_ended() noexcept {
+  next_ended_ = g_ended.load(std::memory_order_relaxed);
+  while (!g_ended.compare_exchange_weak(next_ended_, this, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+void end_lent_cuda(bool ask_kernel) noexcept {
+  if (g_count.load(std::memory_order_relaxed) == 0) return;
+  if (ask_kernel) (void)memory::settle_ledgers();
+  (void)memory::drain_ledgers();
+  for (CudaLent* each = g_ended.exchange(nullptr, std::memory_order_acquire); each != nullptr;) {
+    CudaLent* const next = each->next_ended_;
+    each->release();
+    each = next;
+  }
+}
+
+void abandon_lent_cuda() noexcept {
+  g_ended.store(nullptr, std::memory_order_relaxed);
+  g_count.store(0, std::memory_order_relaxed);
+}
+
+Result<std::shared_ptr<const CudaEvent>> mark_lent_cuda(cuda::Stream stream, int32_t device) {
+  TENON_ASSIGN(CudaEvent event, CudaEvent::record(stream, device));
+  if (!event) {
+    TENON_TRY(cuda::synchronize(stream, device));
+    return std::shared_ptr<const CudaEvent>();
+  }
+  auto marked = std::make_shared<const CudaEvent>(std::move(event));
+  Lent& all = lent();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.events[marked->handle()] = marked;  // as many as there are events, and they are used again
+  return marked;
+}
+
+Status wait_for_lender(const cuda::IpcHandle& event, cuda::Stream stream, int32_t device) {
+  std::shared_ptr<const CudaEvent> own;
+  {
+    Lent& all = lent();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (const auto found = all.events.find(event); found != all.events.end()) own = found->second.lock();
+  }
+  return own ? own->wait_in(stream, device) : cuda::wait_for_event(event, stream, device);
+}
+
+Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds, int32_t device, bool read_only) {
+  TENON_ASSIGN(CudaWay way, decode_cuda_way(handle));
+  // It is reached through another process, for which a connection has no use: its lender can send the fds.
+  if (way.segment) return Status(Code::kCorrupt, "a segment of PyTorch's in a connection").with("field", std::string("devices"));
+  TENON_ASSIGN(CudaRoute route, route_of(std::move(way), fds, read_only));
+  CudaReach reach;
+  reach.device = device;
+  if (memory::has_leases()) {  // what comes home was lent before it came here
+    if (std::shared_ptr<const CudaExport> own = find_own(route)) {
+      reach.base = own->base;
+      reach.own = std::move(own);
+      return reach;
+    }
+  }
+  TENON_ASSIGN(reach.mapping, map_cuda(std::move(route), device));
+  reach.base = reach.mapping->base();
+  return reach;
+}
+
+Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
+  Ref<Storage> storage;
+  if (!reach.mapping) {
+    if (reach.own) storage = find_lent(*reach.own, {reach.base + offset, nbytes});
+  } else if (!range_inside(offset, nbytes, reach.mapping->nbytes())) {
+    return Status(Code::kInvalidArgument, format("%llu bytes at %llu leave the device memory that was lent, which has %llu",
+                                                 static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(offset),
+                                                 static_cast<unsigned long long>(reach.mapping->nbytes())))
+        .with("field", std::string("offset"));
+  } else {
+    storage = reach.mapping->find(offset, nbytes);
+  }
+  if (!storage) {
+    if (!reach.mapping) return Status(Code::kInvalidArgument, "device memory of this process came back, and is not lent any more");
+    auto memory = std::make_unique<BorrowedCuda>(reach.device, reach.mapping, offset, nbytes);
+    memory->keep_lease(lease);
+    storage = Storage::on_device(std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
+    storage = reach.mapping->intern(offset, std::move(storage));
+  }
+  cuda_memory(*storage)->use_in(reach.stream);
+  *lease = memory::Lease();
+  return storage;
+}
+
+}  // namespace tenon::share

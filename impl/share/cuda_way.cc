@@ -1,0 +1,83 @@
+#include "share/cuda_way.h"
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "os/open_file.h"
+#include "os/process.h"
+#include "share/cuda_export.h"
+
+namespace tenon::share {
+namespace {
+
+// The fds of PyTorch's expandable segment are fetched from the process that it names.
+Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment) {
+  const os::Fd producer = os::open_pidfd(segment.pid);
+  if (!producer.is_open()) {
+    return Status(Code::kPeerGone, format("the process %d, which has the memory of a CUDA handle, cannot be found: it has ended, or is in "
+                                          "another PID namespace, or the kernel is older than 5.3",
+                                          segment.pid));
+  }
+  CudaRoute route;
+  route.transport = CudaTransport::kFd;
+  for (const int32_t number : segment.fds) {
+    TENON_ASSIGN(os::Fd fd, os::fetch_fd(producer, number));
+    route.add_fd(std::make_shared<const os::Fd>(std::move(fd)));
+    route.sizes.push_back(segment.page_nbytes);
+  }
+  // What names it here. Whether another one of that name is the same is seen by the files.
+  const std::array<int32_t, 3> name{segment.pid, segment.fds.front(), segment.fds.back()};
+  std::memcpy(route.nonce.data(), name.data(), sizeof name);
+  return route;
+}
+
+Status add_fds(std::span<const int> fds, CudaRoute* route) {
+  size_t expected = 0;
+  if (route->transport == CudaTransport::kFd) expected = route->sizes.size();
+  if (route->transport == CudaTransport::kPool) expected = 1;
+  if (fds.size() != expected) {
+    return Status(Code::kInvalidArgument, format("the CUDA handle came with %zu fds, and %zu belong to it", fds.size(), expected));
+  }
+  for (const int number : fds) {
+    TENON_ASSIGN(os::Fd fd, os::duplicate(number));
+    route->add_fd(std::make_shared<const os::Fd>(std::move(fd)));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<CudaWay> decode_cuda_way(std::span<const std::byte> bytes) {
+  CudaWay way;
+  if (is_cuda_route(bytes)) {
+    TENON_ASSIGN(way.route, decode_cuda_route(bytes));
+    return way;
+  }
+  TENON_ASSIGN(CudaMemoryHandle memory, decode_cuda_memory_handle(bytes));
+  if (memory.type == CudaMemoryHandle::Type::kSegment) {
+    way.segment = std::move(memory);
+  } else {
+    way.route.transport = CudaTransport::kIpc;
+    way.route.data = memory.ipc;
+  }
+  return way;
+}
+
+Result<CudaRoute> route_of(CudaWay way, std::span<const int> fds, bool read_only) {
+  CudaRoute route = std::move(way.route);
+  if (way.segment) {
+    TENON_ASSIGN(route, route_of_segment(*way.segment));
+  } else if (route.transport != CudaTransport::kIpc) {
+    TENON_TRY(add_fds(fds, &route));
+  }
+  if (!read_only) return route;
+  if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kPool) {
+    return Status(Code::kUnsupported, format("device memory cannot be opened read-only by %s", name_of(route.transport)));
+  }
+  route.read_only = true;
+  return route;
+}
+
+}  // namespace tenon::share

@@ -1,0 +1,57 @@
+// What the tests with a CUDA driver share: the driver, and work of a stream that ends when it is told to.
+#pragma once
+
+#include "kit.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#define NEEDS_DRIVER() \
+  if (std::getenv("TENON_TEST_HAS_CUDA") == nullptr) GTEST_SKIP() << "there is no driver but where tests/cuda says so"
+
+namespace cuda_kit {
+
+// A function of CUDA's driver.
+template <class Function>
+Function* driver(const char* name) {
+  void* found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
+  if (found == nullptr) std::abort();
+  return reinterpret_cast<Function*>(found);
+}
+
+// A stream whose work is under way until it is let go, so that nothing depends on how long anything takes.
+class Busy {
+ public:
+  Busy() {
+    void* context = nullptr;
+    EXPECT_EQ(pipe(ends_), 0);
+    EXPECT_EQ(driver<int(unsigned)>("cuInit")(0), 0);
+    EXPECT_EQ(driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0), 0);
+    EXPECT_EQ(driver<int(void*)>("cuCtxSetCurrent")(context), 0);
+    EXPECT_EQ(driver<int(void**, unsigned)>("cuStreamCreate")(&stream_, 1), 0);
+    void (*const stay)(void*) = [](void* self) {
+      char byte = 0;
+      EXPECT_EQ(read(static_cast<Busy*>(self)->ends_[0], &byte, 1), 1);
+    };
+    EXPECT_EQ(driver<int(void*, void (*)(void*), void*)>("cuLaunchHostFunc")(stream_, stay, this), 0);
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+  ~Busy() {
+    EXPECT_EQ(driver<int(void*)>("cuStreamDestroy_v2")(stream_), 0);
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  void* stream() const { return stream_; }
+  void let_go() {
+    EXPECT_EQ(write(ends_[1], "g", 1), 1);
+    EXPECT_EQ(driver<int(void*)>("cuStreamSynchronize")(stream_), 0);
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+  void* stream_ = nullptr;
+};
+
+}  // namespace cuda_kit

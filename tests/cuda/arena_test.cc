@@ -1,0 +1,299 @@
+// Arenas of device memory: one handle for many storages, and blocks that come back.
+#include <thread>
+
+#include "connected_kit.h"
+#include "gate.h"
+#include "share/cuda_arena.h"
+
+namespace cuda_test {
+namespace {
+
+Ref<CudaArena> arena_of(uint64_t nbytes, CudaTransport transport = CudaTransport::kNone) {
+  Result<Ref<CudaArena>> made = CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
+  EXPECT_TRUE(made.is_ok()) << made.status().message();
+  return made.is_ok() ? std::move(made).value() : Ref<CudaArena>();
+}
+Ref<Storage> allocate(CudaArena& arena, uint64_t nbytes, const os::Wait& wait = {.timeout_ns = 0}) {
+  Result<Ref<Storage>> made = arena.allocate(nbytes, wait);
+  EXPECT_TRUE(made.is_ok()) << made.status().message();
+  return made.is_ok() ? std::move(made).value() : Ref<Storage>();
+}
+bool comes_back(const CudaArena& arena) {
+  return soon([&] {
+    (void)collect_cuda();
+    return arena.stats().used_nbytes == 0;
+  });
+}
+
+TEST(CudaArena, BlocksAreAlignedAndComeBack) {
+  in_child({}, [] {
+    use_device();
+    {
+      const Ref<CudaArena> arena = arena_of(1 << 20);
+      EXPECT_EQ(arena->stats().transport, CudaTransport::kIpc);
+      std::vector<Ref<Storage>> storages;
+      for (uint64_t i = 1; i <= 100; ++i) {
+        storages.push_back(allocate(*arena, i * 7));
+        EXPECT_EQ(pointer_of(storages.back()) % 256, 0U);
+        fill(pointer_of(storages.back()), static_cast<unsigned char>(i), i * 7);
+      }
+      for (uint64_t i = 1; i <= 100; ++i) {
+        EXPECT_EQ(byte_at(pointer_of(storages[i - 1])), static_cast<int>(i));
+        EXPECT_EQ(byte_at(pointer_of(storages[i - 1]) + i * 7 - 1), static_cast<int>(i));
+      }
+      EXPECT_EQ(arena->stats().used_blocks, 100U);
+      EXPECT_EQ(allocate(*arena, 0)->nbytes(), 0U);
+      EXPECT_EQ(arena->stats().used_blocks, 100U);
+      const uint64_t peak = arena->stats().used_nbytes;
+      storages.clear();
+      EXPECT_EQ(arena->stats().used_nbytes, 0U);
+      EXPECT_EQ(arena->stats().peak_nbytes, peak);
+      EXPECT_EQ(arena->stats().largest_free_nbytes, uint64_t{1} << 20);
+      EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, getpid());
+      // What is no power of two, nor a class of sizes, fits in whole.
+      const Ref<CudaArena> odd = arena_of(1000 * 256);
+      EXPECT_EQ(allocate(*odd, 1000 * 256)->nbytes(), 1000U * 256);
+      EXPECT_EQ(allocate(*odd, 999 * 256)->nbytes(), 999U * 256);
+    }
+    expect_nothing_left();
+  });
+}
+
+// Whatever is allocated and given back in whichever order, no two storages overlap and all of it is there again.
+TEST(CudaArena, NoTwoOverlap) {
+  in_child({}, [] {
+    const Ref<CudaArena> arena = arena_of(1 << 20);
+    std::vector<Ref<Storage>> held;
+    uint64_t random = 12345;
+    const auto next = [&](uint64_t below) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      return (random >> 33) % below;
+    };
+    int full = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      if (!held.empty() && next(2) == 0) {
+        std::swap(held[next(held.size())], held.back());
+        held.pop_back();
+        continue;
+      }
+      Result<Ref<Storage>> made = arena->allocate(1 + next(next(8) == 0 ? 200'000 : 5'000), {.timeout_ns = 0});
+      if (!made.is_ok()) {
+        ++full;
+        held.clear();
+        continue;
+      }
+      const CUdeviceptr begin = pointer_of(made.value());
+      const CUdeviceptr end = begin + made.value()->nbytes();
+      for (const Ref<Storage>& each : held) {
+        ASSERT_TRUE(end <= pointer_of(each) || pointer_of(each) + each->nbytes() <= begin);
+      }
+      held.push_back(std::move(made).value());
+    }
+    EXPECT_GT(full, 0);
+    held.clear();
+    EXPECT_EQ(arena->stats().used_nbytes, 0U);
+  });
+}
+
+// 20,000 tensors of 64 MiB: one handle, one open, one event; and a second message needs none of the first two.
+void many_tensors(CudaTransport transport) {
+  static constexpr uint64_t kMany = 20'000;
+  in_two_connected(
+      [transport](Line& line, Connection& connection) {
+        use_device();
+        const Ref<CudaArena> arena = arena_of(uint64_t{64} << 20, transport);
+        ASSERT_TRUE(arena);
+        EXPECT_EQ(arena->stats().transport, transport);
+        std::vector<Ref<Storage>> storages;
+        for (uint64_t i = 0; i < kMany; ++i) storages.push_back(allocate(*arena, 3072));
+        fill(pointer_of(storages[0]), 3, 1);
+        fill(pointer_of(storages[kMany - 1]), 4, 1);
+        send(connection, storages);
+        send(connection, storages);
+        EXPECT_COUNT(1U, fake_cuda_calls, transport == CudaTransport::kIpc ? "cuIpcGetMemHandle" : "cuMemExportToShareableHandle",
+                     getpid());
+        storages.clear();
+        line.expect('o');
+        (void)collect_cuda();
+        EXPECT_EQ(arena->stats().used_blocks, kMany);
+        line.say('r');
+        EXPECT_TRUE(comes_back(*arena));
+        line.expect('d');
+      },
+      [transport](Line& line, Connection& connection) {
+        use_device();
+        std::vector<Ref<Storage>> first = receive(connection);
+        std::vector<Ref<Storage>> second = receive(connection);
+        ASSERT_EQ(first.size(), kMany);
+        EXPECT_COUNT(1U, fake_cuda_calls, transport == CudaTransport::kIpc ? "cuIpcOpenMemHandle" : "cuMemImportFromShareableHandle",
+                     getpid());
+        EXPECT_EQ(first[7].get(), second[7].get());
+        EXPECT_EQ(byte_at(pointer_of(first[0])), 3);
+        EXPECT_EQ(byte_at(pointer_of(first[kMany - 1])), 4);
+        line.say('o');
+        line.expect('r');
+        first.clear();
+        second.clear();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+TEST(CudaArena, ManyTensorsByOneIpcHandle) { many_tensors(CudaTransport::kIpc); }
+TEST(CudaArena, ManyTensorsByOneFd) { many_tensors(CudaTransport::kFd); }
+
+// PyTorch's way: each handle has its counter, all lead to one allocation.
+TEST(CudaArena, LentByHandlesToo) {
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        const Ref<CudaArena> arena = arena_of(1 << 20);
+        for (unsigned char i = 1; i <= 10; ++i) {
+          const Ref<Storage> storage = allocate(*arena, 1000);
+          fill(pointer_of(storage), i, 1000);
+          const CudaHandle handle = share(storage);
+          EXPECT_EQ(handle.transport, CudaTransport::kIpc);
+          line.send(handle);
+        }
+        EXPECT_EQ(arena->stats().used_blocks, 10U);
+        EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcGetMemHandle", getpid());
+        line.say('r');
+        line.expect('d');
+        EXPECT_TRUE(comes_back(*arena));
+      },
+      [](Line& line) {
+        use_device();
+        {
+          std::vector<Ref<Storage>> storages;
+          for (int i = 1; i <= 10; ++i) {
+            storages.push_back(open(line.receive()));
+            EXPECT_EQ(byte_at(pointer_of(storages.back()) + 999), i);
+          }
+          EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcOpenMemHandle", getpid());
+          line.expect('r');
+        }
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
+TEST(CudaArena, AFullOneSaysWhoHasIt) {
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        use_device();
+        const Ref<CudaArena> arena = arena_of(1 << 20);
+        send(connection, {allocate(*arena, 1 << 20)});
+        line.expect('o');
+        const Status full = arena->allocate(256, {.timeout_ns = 0}).status();
+        EXPECT_EQ(full.code(), Code::kResourceExhausted);
+        ASSERT_NE(full.info(), nullptr);
+        std::string holders;
+        for (const Detail& each : full.info()->details) {
+          if (each.key == "holders") holders = each.value;
+        }
+        EXPECT_NE(holders.find("1 lease"), std::string::npos) << holders;
+        EXPECT_EQ(arena->allocate((1 << 20) + 1, {.timeout_ns = -1}).status().code(), Code::kResourceExhausted);
+        EXPECT_EQ(arena->allocate(UINT64_MAX, {.timeout_ns = -1}).status().code(), Code::kResourceExhausted);
+        EXPECT_EQ(arena->allocate(256, {.timeout_ns = 5'000'000}).status().code(), Code::kTimeout);
+        line.say('r');
+        const Ref<Storage> next = allocate(*arena, 1 << 19, {.timeout_ns = 10'000'000'000});
+        EXPECT_TRUE(next);
+        line.expect('d');
+      },
+      [](Line& line, Connection& connection) {
+        use_device();
+        std::vector<Ref<Storage>> storages = receive(connection);
+        line.say('o');
+        line.expect('r');
+        storages.clear();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
+// Somebody who waits gets what a killed borrower had.
+TEST(CudaArena, AKilledBorrowerMakesRoom) {
+  NEEDS_THE_FAKE("no driver promises what becomes of the memory of a process that was killed");
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        use_device();
+        const Ref<CudaArena> arena = arena_of(1 << 20, CudaTransport::kFd);
+        const uint64_t all = arena->stats().capacity_nbytes;
+        send(connection, {allocate(*arena, all)});
+        line.expect('o');
+        line.say('k');
+        EXPECT_TRUE(allocate(*arena, all, {.timeout_ns = 10'000'000'000}));
+      },
+      [](Line& line, Connection& connection) {
+        use_device();
+        const std::vector<Ref<Storage>> storages = receive(connection);
+        line.say('o');
+        line.expect('k');
+        raise(SIGKILL);
+      });
+}
+
+// A block is nobody's before the stream in which it was used has passed.
+TEST(CudaArena, AStreamKeepsABlock) {
+  in_child({}, [] {
+    use_device();
+    const Ref<CudaArena> arena = arena_of(1 << 20);
+    Ref<Storage> storage = allocate(*arena, 1 << 20);
+    ASSERT_TRUE(record_stream(*storage, nullptr).is_ok());
+    Gate gate;
+    gate.stand_in(nullptr);
+    storage = nullptr;
+    EXPECT_EQ(arena->allocate(256, {.timeout_ns = 2'000'000}).status().code(), Code::kTimeout);
+    std::thread later([&] {
+      usleep(20000);
+      gate.open();
+    });
+    EXPECT_TRUE(allocate(*arena, 256, {.timeout_ns = 10'000'000'000}));
+    later.join();
+  });
+}
+
+TEST(CudaArena, WhatCannotBeIsRefused) {
+  in_child({}, [] {
+    EXPECT_EQ(CudaArena::create({.device = 0, .transport = CudaTransport::kPool, .capacity_nbytes = 256}).status().code(),
+              Code::kInvalidArgument);
+    EXPECT_EQ(CudaArena::create({.device = 0}).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(CudaArena::create({.device = 99, .capacity_nbytes = 256}).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(CudaArena::create({.device = 0, .capacity_nbytes = UINT64_MAX}).status().code(), Code::kInvalidArgument);
+    EXPECT_FALSE(CudaArena::create({.device = 0, .capacity_nbytes = uint64_t{1} << 60}).is_ok());
+    EXPECT_FALSE(CudaArena::create({.device = 0, .transport = CudaTransport::kFd, .capacity_nbytes = uint64_t{1} << 60}).is_ok());
+    expect_nothing_left();
+  });
+}
+
+// A child of fork has its parent's, and takes nothing of it and gives nothing back.
+TEST(CudaArena, AChildOfForkLeavesItAlone) {
+  in_child({}, [] {
+    Ref<CudaArena> arena = arena_of(1 << 20);
+    Ref<Storage> storage = allocate(*arena, 1 << 20);
+    const pid_t child = start([&] {
+      EXPECT_EQ(arena->allocate(256, {.timeout_ns = 0}).status().code(), Code::kUnsupported);
+      storage = nullptr;
+      EXPECT_EQ(arena->allocate(256, {.timeout_ns = 0}).status().code(), Code::kUnsupported);
+      arena = nullptr;
+    });
+    EXPECT_EQ(wait_for(child), 0);
+    EXPECT_EQ(arena->allocate(256, {.timeout_ns = 0}).status().code(), Code::kResourceExhausted);
+    storage = nullptr;
+    EXPECT_TRUE(allocate(*arena, 1 << 20));
+  });
+}
+
+TEST(CudaArena, WhereThereIsMigItGoesByFd) {
+  NEEDS_THE_FAKE("it has the devices that it is told to have");
+  in_child({"FAKE_CUDA_DEVICES=mig=64"}, [] {
+    const Ref<CudaArena> arena = arena_of(1 << 20);
+    ASSERT_TRUE(arena);
+    EXPECT_EQ(arena->stats().transport, CudaTransport::kFd);
+    EXPECT_EQ(CudaArena::create({.device = 0, .transport = CudaTransport::kIpc, .capacity_nbytes = 256}).status().code(),
+              Code::kUnsupported);
+  });
+}
+
+}  // namespace
+}  // namespace cuda_test
