@@ -37,7 +37,7 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
     if (given.max_segments != 0) how.limits.max_segments = given.max_segments;
-    TENON_ASSIGN(std::unique_ptr<Connection> connection, Connection::create(socket, how));
+    TENON_ASSIGN(Connection::Owned connection, Connection::create(socket, how));
     if ((given.flags & TENON_CONNECTION_ADOPT_SOCKET) != 0) connection->adopt_socket();
     *out = handle<tenon_connection>(connection.release());
     return Status::ok();
@@ -88,5 +88,7 @@ tenon_status tenon_recv(tenon_connection* connection, const tenon_wait* wait, te
   });
 }
 
-void tenon_connection_release(tenon_connection* connection) noexcept { delete object(connection); }
+void tenon_connection_release(tenon_connection* connection) noexcept {
+  if (connection != nullptr) Connection::End()(object(connection));
+}
 }

@@ -103,11 +103,23 @@ Connection::Connection(int socket, SocketType type, const ConnectionOptions& opt
                                                                       : static_cast<uint32_t>(options_.limits.max_segments + 1));
 }
 
-Result<std::unique_ptr<Connection>> Connection::create(int socket, const ConnectionOptions& options) {
+Result<Connection::Owned> Connection::create(int socket, const ConnectionOptions& options) {
   TENON_ASSIGN(const SocketType type, check_socket(socket));
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket));
   if (options.peers != Peers::kAny) TENON_TRY(check_peer(socket, peer, options));
-  return std::unique_ptr<Connection>(new Connection(socket, type, options, peer));
+  return Owned(new Connection(socket, type, options, peer));
+}
+
+// A lock that cannot be had in a child of fork is one that a thread of the parent's had, and what it keeps in order may be torn: so all of
+// it stays where it is, in this child's copy.
+void Connection::End::operator()(Connection* connection) const noexcept {
+  if (!connection->check_process().is_ok()) {
+    connection->owned_.reset();
+    const std::unique_lock<std::mutex> sending(connection->send_mutex_, std::try_to_lock);
+    const std::unique_lock<std::mutex> receiving(connection->recv_mutex_, std::try_to_lock);
+    if (!sending.owns_lock() || !receiving.owns_lock() || connection->streams_.in_use()) return;
+  }
+  delete connection;
 }
 
 Status Connection::check_process() const {

@@ -43,7 +43,13 @@ struct ConnectionOptions {
 
 class Connection {
  public:
-  static Result<std::unique_ptr<Connection>> create(int socket, const ConnectionOptions& options);
+  // In a child of fork it may be as a thread left it that was using it: then nothing of it is touched but its socket.
+  struct End {
+    void operator()(Connection* connection) const noexcept;
+  };
+  using Owned = std::unique_ptr<Connection, End>;
+
+  static Result<Owned> create(int socket, const ConnectionOptions& options);
   // The socket is closed with the connection from now on.
   void adopt_socket() noexcept { owned_ = os::Fd(socket_); }
   int socket() const noexcept { return socket_; }

@@ -69,6 +69,7 @@ cuda::Stream DeviceStreams::of(int32_t device) const {
   const auto found = streams_.find(device);
   return found == streams_.end() ? nullptr : found->second;
 }
+bool DeviceStreams::in_use() const noexcept { return !std::unique_lock<std::mutex>(mutex_, std::try_to_lock).owns_lock(); }
 
 Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams, std::vector<int>* fds) {
   share::collect_some_cuda();

@@ -24,6 +24,7 @@ class DeviceStreams {
  public:
   void set(int32_t device, cuda::Stream stream);
   cuda::Stream of(int32_t device) const;
+  bool in_use() const noexcept;  // by a thread, at this moment
 
  private:
   mutable std::mutex mutex_;

@@ -27,7 +27,7 @@ class Socket {
       if (end >= 0) close(std::exchange(end, -1));
     }
   }
-  std::unique_ptr<Connection> connect(int side, const ConnectionOptions& options = {}) { return adopt(take(side), options); }
+  Connection::Owned connect(int side, const ConnectionOptions& options = {}) { return adopt(take(side), options); }
   // For who writes to it by hand.
   int take(int side) {
     const int mine = std::exchange(ends_[side], -1);
@@ -36,11 +36,11 @@ class Socket {
   }
   std::array<int, 2> take_both() { return {std::exchange(ends_[0], -1), std::exchange(ends_[1], -1)}; }
   // Both ends are this process's.
-  std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> connect_both() {
+  std::pair<Connection::Owned, Connection::Owned> connect_both() {
     return {adopt(std::exchange(ends_[0], -1), {}), adopt(std::exchange(ends_[1], -1), {})};
   }
-  static std::unique_ptr<Connection> adopt(int fd, const ConnectionOptions& options) {
-    Result<std::unique_ptr<Connection>> made = Connection::create(fd, options);
+  static Connection::Owned adopt(int fd, const ConnectionOptions& options) {
+    Result<Connection::Owned> made = Connection::create(fd, options);
     EXPECT_TRUE(made.is_ok()) << made.status().message();
     made.value()->adopt_socket();
     return std::move(made).value();
@@ -94,12 +94,12 @@ inline void in_two_connected(const std::function<void(Line&, Connection&)>& send
     Socket ends;
     const pid_t other = start([&] {
       line.become(1);
-      const std::unique_ptr<Connection> connection = ends.connect(1, of_receiver);
+      const Connection::Owned connection = ends.connect(1, of_receiver);
       receiver(line, *connection);
     });
     line.become(0);
     {
-      const std::unique_ptr<Connection> connection = ends.connect(0, of_sender);
+      const Connection::Owned connection = ends.connect(0, of_sender);
       sender(line, *connection);
     }
     const int ended = wait_for(other);

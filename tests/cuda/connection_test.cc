@@ -142,7 +142,7 @@ TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
     const pid_t last = start([&] {
       down.become(1);
       first.drop();
-      const std::unique_ptr<Connection> from = second.connect(1);
+      const Connection::Owned from = second.connect(1);
       use_device();
       std::vector<Ref<Storage>> storages = receive(*from);
       down.say('o');
@@ -153,8 +153,8 @@ TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
     });
     const pid_t middle = start([&] {
       up.become(1);
-      const std::unique_ptr<Connection> from = first.connect(1);
-      const std::unique_ptr<Connection> to = second.connect(0);
+      const Connection::Owned from = first.connect(1);
+      const Connection::Owned to = second.connect(0);
       use_device();
       send(*to, receive(*from));
       up.say('o');
@@ -164,7 +164,7 @@ TEST(CudaConnection, WhatIsLentOnOutlivesWhoLentIt) {
     up.become(0);
     down.become(0);
     second.drop();
-    const std::unique_ptr<Connection> to = first.connect(0);
+    const Connection::Owned to = first.connect(0);
     use_device();
     {
       Mapped memory({1});

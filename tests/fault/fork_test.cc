@@ -133,5 +133,41 @@ TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
   });
 }
 
+// The child takes apart what threads of the parent's had in their hands.
+TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
+  SKIP_UNDER_SANITIZERS("gcc's run-time does not survive a fork of a process with threads");
+  IN_CHILD([] {
+    std::atomic<bool> stop{false};
+    const Pair pair(SOCK_STREAM);
+    std::thread sender([&] {
+      const tenon_wait wait = wait_ns(10'000'000'000);
+      while (!stop.load(std::memory_order_relaxed)) {
+        std::vector<tenon_storage*> several;
+        for (uint64_t i = 0; i < 20; ++i) several.push_back(new_storage(kNbytes, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+        tenon_message* message = new_message(several);
+        CHECK_OK(tenon_send(pair.left, message, &wait, err));
+        tenon_message_release(message);
+      }
+    });
+    std::thread receiver([&] {
+      const tenon_wait wait = wait_ns(200'000'000);
+      tenon_message* got = nullptr;
+      while (tenon_recv(pair.right, &wait, &got, nullptr) == TENON_OK) tenon_message_release(got);
+    });
+    for (int round = 0; round < 1000; ++round) {
+      const pid_t child = spawn([&] {
+        alarm(10);
+        tenon_connection_release(pair.left);
+        tenon_connection_release(pair.right);
+      });
+      const int status = join(child);
+      if (!CHECK_SAYING(status == 0, "round " + std::to_string(round) + ": " + how_it_ended(status))) break;
+    }
+    stop = true;
+    sender.join();
+    receiver.join();
+  });
+}
+
 }  // namespace
 }  // namespace fault

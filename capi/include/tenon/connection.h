@@ -139,7 +139,8 @@ TENON_API tenon_status tenon_recv(tenon_connection *connection, const tenon_wait
 /**
  * Give a connection back. A message half sent is never finished: the peer gets TENON_PEER_GONE. What was received stays valid.
  * @param[in] connection  consumed; NULL is allowed. No other call may be using it.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread. In a child of fork: if a thread of the parent's was using it at that moment, the child closes its copy of an
+ * adopted socket and keeps the rest until it ends.
  */
 TENON_API void tenon_connection_release(tenon_connection *connection) TENON_NOEXCEPT;
 

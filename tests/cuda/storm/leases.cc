@@ -85,7 +85,7 @@ void begin() {
 
 class Peer {
  public:
-  Peer(const Round& round, std::unique_ptr<Connection> from, std::unique_ptr<Connection> to)
+  Peer(const Round& round, Connection::Owned from, Connection::Owned to)
       : round_(round), from_(std::move(from)), to_(std::move(to)), random_{round.seed} {}
 
   void check(const Held& held) {
@@ -221,8 +221,8 @@ class Peer {
 
  private:
   Round round_;
-  std::unique_ptr<Connection> from_;
-  std::unique_ptr<Connection> to_;
+  Connection::Owned from_;
+  Connection::Owned to_;
   Random random_;
   std::vector<Held> held_;
   std::vector<std::pair<CUdeviceptr, uint64_t>> given_back_;
@@ -233,8 +233,8 @@ class Peer {
 pid_t spawn(const Round& round, int who, std::array<Socket, kPeers>* sockets) {
   return start([&, who] {
     // Socket i goes from peer i to the next.
-    std::unique_ptr<Connection> to = (*sockets)[static_cast<size_t>(who)].connect(0);
-    std::unique_ptr<Connection> from = (*sockets)[static_cast<size_t>((who + kPeers - 1) % kPeers)].connect(1);
+    Connection::Owned to = (*sockets)[static_cast<size_t>(who)].connect(0);
+    Connection::Owned from = (*sockets)[static_cast<size_t>((who + kPeers - 1) % kPeers)].connect(1);
     for (Socket& each : *sockets) each.drop();
     Round own = round;
     own.seed = round.seed * kPeers + static_cast<uint64_t>(who) + 1;
