@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -37,7 +38,7 @@ class Counting final : public memory::Leased {
     ++ended;
     release();
   }
-  int ended = 0;
+  std::atomic<int> ended{0};  // by the library's thread too
 
  private:
   void dispose() noexcept override {}
@@ -257,7 +258,7 @@ TEST(CudaConnectionHostile, WhatIsWrongIsSaidAndGivenBack) {
       use_device();
       for (size_t i = 0; i < std::size(kCases); ++i) {
         SCOPED_TRACE(kCases[i].what);
-        const std::unique_ptr<Connection> connection = sockets[i].connect(1);
+        const Connection::Owned connection = sockets[i].connect(1);
         line.expect('1');
         for (const bool first : {true, false}) {
           Result<std::vector<Ref<Storage>>> got = try_receive(*connection);
@@ -325,7 +326,7 @@ TEST(CudaConnectionHostile, WhatOthersWereLentDoesNotComeHome) {
       Socket socket;
       std::array<int, 2> ends = socket.take_both();
       Peer peer(ends[0]);
-      const std::unique_ptr<Connection> connection = Socket::adopt(ends[1], {});
+      const Connection::Owned connection = Socket::adopt(ends[1], {});
       Frame frame(*exported);
       frame.content.segments[0].nbytes = offset + nbytes;
       frame.content.storages[0] = {0, offset, nbytes};
