@@ -3957,7 +3957,8 @@ extern "C" {
     ) -> tenon_status;
     /**Give a connection back. A message half sent is never finished: the peer gets TENON_PEER_GONE. What was received stays valid.
  @param[in] connection  consumed; NULL is allowed. No other call may be using it.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread. In a child of fork: if a thread of the parent's was using it at that moment, the child closes its copy of an
+ adopted socket and keeps the rest until it ends.*/
     pub fn tenon_connection_release(connection: *mut tenon_connection);
     /**Make an arena on a device.
  @param[in]  options  borrowed.
