@@ -1,5 +1,6 @@
 #include "cuda/error.h"
 
+#include <cstdlib>
 #include <utility>
 
 namespace tenon::cuda {
@@ -65,6 +66,37 @@ Status result_status(const Driver& driver, CUresult result, const std::string& w
                       .with("cuda_error_name", std::string(name));
   if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));
   return status;
+}
+
+CUresult result_of(const Status& status) {
+  if (status.is_ok()) return CUDA_SUCCESS;
+  for (const Detail& detail : status.info()->details) {
+    if (detail.key == "cuda_error") return static_cast<CUresult>(std::atoi(detail.value.c_str()));
+  }
+  return CUDA_SUCCESS;
+}
+
+bool ends_work(CUresult result) noexcept {
+  switch (result) {
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: return true;
+    default: return false;
+  }
 }
 
 }  // namespace tenon::cuda

@@ -345,8 +345,8 @@ TEST(CudaShare, CallsOfTheDriver) {
           const uint64_t before = LEDGER(fake_cuda_all_calls)(getpid());
           for (const CudaHandle& handle : handles) storages.push_back(open(handle));
           const uint64_t after = LEDGER(fake_cuda_all_calls)(getpid());
-          // The current context, and the event: opened, waited for, let go.
-          EXPECT_EQ(after - before, (kTimes - 2) * 4U);
+          // The current context twice, and the event: opened, waited for, let go.
+          EXPECT_EQ(after - before, (kTimes - 2) * 5U);
           storages.resize(2);
           EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
           line.say('d');
