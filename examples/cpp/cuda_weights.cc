@@ -38,13 +38,14 @@ void show(const tenon::Message& weights) {
   }
 }
 
-void work(int end) try {
+int work(int end) try {
   auto lender = tenon::Connection::make(end);
   for (tenon::Message weights;;) {
     weights = lender.recv();  // those that it replaces go back to the lender
     show(weights);
   }
 } catch (const tenon::PeerGone&) {
+  return 0;
 }
 
 void lend(tenon::Connection& worker, const std::string& file) {
@@ -62,10 +63,7 @@ int main(int argc, char** argv) try {
     std::cerr << "usage: cuda_weights FILE...\n";
     return 2;
   }
-  if (std::string_view(argv[1]) == "--worker") {
-    work(STDIN_FILENO);
-    return 0;
-  }
+  if (std::string_view(argv[1]) == "--worker") return work(STDIN_FILENO);
   if (const auto available = tenon::try_cuda_available(); !available) {
     std::cerr << "cuda_weights: " << available.error().what() << "\n";
     return 77;
