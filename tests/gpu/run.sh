@@ -210,6 +210,7 @@ program archive "modules in device memory, written and read" tests/cuda/cuda_arc
 program connection "device memory in messages, under leases" tests/cuda/cuda_connection
 program arena "arenas of device memory" tests/cuda/cuda_arena
 program pinned "pinned host memory" tests/cuda/cuda_pinned
+program example "an archive's weights lent to a worker, in C" examples/c/cuda_weights "$root/tests/golden/module/2.2.0/net.pt"
 TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*:CudaEvent.*'
 for wrapper in rust go; do
   if [[ -n "$fake" ]]; then
