@@ -15,4 +15,7 @@ namespace tenon::cuda {
 // else IO, also for a device or context that is lost to this process (ECC, illegal address, a failed kernel): no other way leads on there.
 Status result_status(const Driver& driver, CUresult result, const std::string& what);
 
+// The same, and UNSUPPORTED: where it is known that this error means no more than that the device or the memory has no such way.
+Status unsupported_status(const Driver& driver, CUresult result, const std::string& what);
+
 }  // namespace tenon::cuda
