@@ -17,7 +17,7 @@ import pytest
 import tenon
 from cuda_kit import IPC_OPEN, Array, Gate, check, collected, cuda, new_stream, nothing_left, over, read, use_device
 
-CAPACITY = 1 << 20
+CAPACITY = 2 << 20
 
 
 class TorchStream:

@@ -1,0 +1,152 @@
+// What holds of every connection holds where device memory travels, too: callbacks may call it, and limits count what they name.
+#include "connected_kit.h"
+#include "details.h"
+#include "memory/ledger.h"
+
+namespace cuda_test {
+namespace {
+
+// Who hangs is ended, and the test fails.
+constexpr unsigned kSeconds = 20;
+
+// A storage whose owner does something with the connection when he gets it back.
+struct Owned {
+  Memory memory{kNbytes};
+  std::function<void()> then;
+  Ref<Storage> wrap() {
+    const auto let_go = [](void* context) {
+      auto* const self = static_cast<Owned*>(context);
+      free_memory(&self->memory);
+      self->then();
+    };
+    Result<Ref<Storage>> storage = wrap_cuda(memory.data(), kNbytes, 0, let_go, this, false);
+    EXPECT_TRUE(storage.is_ok()) << storage.status().message();
+    return std::move(storage).value();
+  }
+};
+
+TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        Owned owned;
+        int told = 0;
+        owned.then = [&] {
+          ++told;
+          send(connection, {});
+        };
+        send(connection, {owned.wrap()});
+        line.expect('r');
+        EXPECT_EQ(told, 0);
+        Memory more(kNbytes);
+        send(connection, {wrap(&more)});
+        EXPECT_EQ(told, 1);
+        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && more.freed == 1; }));
+        line.say('d');
+      },
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        EXPECT_EQ(receive(connection).size(), 1U);
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('r');
+        EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);  // the owner's message has nothing in it
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.expect('d');
+      });
+}
+
+TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        Owned owned;
+        int told = 0;
+        size_t received = 0;
+        owned.then = [&] {
+          ++told;
+          received += receive(connection).size();
+        };
+        send(connection, {owned.wrap()});
+        line.expect('r');
+        EXPECT_EQ(told, 0);
+        received += receive(connection).size();
+        EXPECT_EQ(told, 1);
+        EXPECT_EQ(received, 1U);
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      },
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        EXPECT_EQ(receive(connection).size(), 1U);
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        Memory memory(kNbytes);
+        send(connection, {wrap(&memory)});
+        send(connection, {});
+        line.say('r');
+        line.expect('d');
+        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.freed == 1; }));
+      });
+}
+
+// A process that sends one message over each of its connections gets back what it lent, too.
+TEST(CudaConnectionRules, TheFirstMessageOfAConnectionLooksToo) {
+  in_child({}, [] {
+    alarm(kSeconds);
+    use_device();
+    Memory memory(kNbytes);
+    {
+      Socket ends;
+      const auto [here, there] = ends.connect_both();
+      send(*here, {wrap(&memory)});
+    }
+    EXPECT_EQ(memory.freed, 0);
+    Memory other(kNbytes);
+    Socket ends;
+    const auto [here, there] = ends.connect_both();
+    (void)memory::settle_ledgers();
+    send(*here, {wrap(&other)});
+    EXPECT_EQ(memory.freed, 1);
+    EXPECT_EQ(receive(*there).size(), 1U);
+    EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && other.freed == 1; }));
+  });
+}
+
+// The fds that lead to pieces of device memory are no segments, and neither are the tokens.
+TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
+  ConnectionOptions one_segment;
+  one_segment.limits.max_segments = 1;
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        use_device();
+        Mapped mapped({1, 1, 1, 1, 1, 1});
+        {
+          const Ref<Storage> first = mapped.wrap(0, 6 * kPage);
+          send(connection, {first});
+          line.expect('o');
+          Memory second(kNbytes);
+          send(connection, {first, wrap(&second)});
+          line.expect('o');
+          EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && second.freed == 1; }));
+        }
+        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && mapped.gone == 1; }));
+      },
+      [](Line& line, Connection& connection) {
+        use_device();
+        EXPECT_EQ(receive(connection).size(), 1U);
+        line.say('o');
+        const Status refused = try_receive(connection).status();
+        EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.message();
+        EXPECT_EQ(detail(refused, "limit"), "max_segments");
+        EXPECT_EQ(detail(refused, "limit_value"), "1");
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('o');
+      },
+      {}, one_segment);
+}
+
+}  // namespace
+}  // namespace cuda_test
