@@ -84,9 +84,9 @@ if [[ ! -f "$root/packed" ]]; then
   fi
 fi
 
-# find_python MODULE...: sets `found` and `found_path`, the PYTHONPATH with which it has them all; `lacks` if there is none.
+# find_python MODULES [CHECK]: sets `found` and `found_path`, the PYTHONPATH with which it has them all; `lacks` if there is none.
 find_python() {
-  local modules="$1" python path said
+  local modules="$1" check="${2:-pass}" python path said
   found="" found_path="" lacks=""
   for python in "${TENON_TORCH:-}" "${TENON_PYTHON:-}" "$root/build/venv/bin/python3" "$(command -v python3 || true)" /opt/conda/bin/python \
     /opt/venv/bin/python /usr/local/bin/python3 /usr/bin/python3 "${TENON_TORCH_NEWEST:-}" "$(command -v python3.14 || true)" \
@@ -94,7 +94,7 @@ find_python() {
     [[ -n "$python" && -x "$python" ]] || continue
     # What this Python has itself goes first: what was packed is of one version of it.
     for path in ${package:+"$package"} "" ${package:+"$package:$package/../python_more"}; do
-      if said="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules" 2>&1)"; then
+      if said="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules; $check" 2>&1)"; then
         found="$python" found_path="$path"
         return 0
       fi
@@ -180,14 +180,26 @@ lack_step() {
   if [[ -n "$strict" ]]; then fail_step "$@"; else skip_step "$@"; fi
 }
 
-# lack_torch NAME TITLE: no Python has PyTorch and Tenon; but one that has PyTorch has to have Tenon too.
-lack_torch() {
-  local why="$lacks"
-  if find_python "torch"; then
-    fail_step "$1" "$2" "$found has PyTorch, but not Tenon: $why"
-  else
-    lack_step "$1" "$2" "$lacks"
+# find_torch: as find_python, one whose PyTorch has CUDA; `torch_lacks_tenon` if there is such a PyTorch, but Tenon beside none.
+torch_searched="" torch_found="" torch_found_path="" torch_lacks="" torch_lacks_tenon=""
+find_torch() {
+  local check="assert torch.cuda.is_available(), 'its PyTorch has no CUDA here'"
+  if [[ -z "$torch_searched" ]]; then
+    torch_searched=yes
+    if find_python "torch, tenon" "$check"; then
+      torch_found="$found" torch_found_path="$found_path"
+    else
+      torch_lacks="$lacks"
+      if find_python "torch" "$check"; then torch_lacks_tenon="$found has PyTorch, but not Tenon: $torch_lacks"; fi
+    fi
   fi
+  found="$torch_found" found_path="$torch_found_path" lacks="$torch_lacks"
+  [[ -n "$found" ]]
+}
+
+# lack_torch NAME TITLE: what has PyTorch has to have Tenon too.
+lack_torch() {
+  if [[ -n "$torch_lacks_tenon" ]]; then fail_step "$@" "$torch_lacks_tenon"; else lack_step "$@" "$torch_lacks"; fi
 }
 
 # program NAME TITLE FILE ARGUMENT...: a program of the build, if it is there.
@@ -276,9 +288,9 @@ if find_python "tenon"; then
 else
   lack_step tenon "Tenon to Tenon from Python" "$lacks"
 fi
-if [[ -n "$fake" ]]; then
+if [[ "$fake" == 13 || (-n "$fake" && -z "${TENON_TORCH:-}") ]]; then
   skip_step torch "PyTorch and Tenon, both ways" "PyTorch does not run on the fake driver"
-elif find_python "torch, tenon"; then
+elif is_wanted torch && find_torch; then
   PYTHONPATH="$found_path" step torch "PyTorch and Tenon, both ways, with $found" "$found" -B "$here/torch_suite.py" "${more[@]}"
 else
   lack_torch torch "PyTorch and Tenon, both ways"
@@ -299,7 +311,7 @@ else
   for name in share torch kernel; do
     step "sanitizer-${name/torch/protocol}" "compute-sanitizer: cuda_$name" "${check[@]}" "$build/tests/cuda/cuda_$name"
   done
-  if find_python "torch, tenon"; then
+  if is_wanted sanitizer-torch && find_torch; then
     PYTHONPATH="$found_path" step sanitizer-torch "compute-sanitizer: PyTorch, simple and views" "${check[@]}" \
       "$found" -B "$here/torch_suite.py" --quick simple views
   else
@@ -308,7 +320,7 @@ else
   unset TENON_TEST_PATIENCE
 fi
 
-if [[ -n "$fake" ]] || ! find_python "torch, tenon"; then more+=(--raw); fi
+if [[ -n "$fake" ]] || ! is_wanted bench || ! find_torch; then more+=(--raw); fi
 if [[ "${more[*]}" != *--raw* ]] || find_python "tenon"; then
   PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" "$found" -B "$here/bench.py" "${more[@]}"
   if [[ -f "$work/bench.log" ]]; then cat "$work/bench.log"; fi
