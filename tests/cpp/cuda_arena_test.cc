@@ -159,7 +159,7 @@ TEST(CudaArena, SentToAnotherProcess) {
     EXPECT_TRUE(soon([&] { return arena.stats().bytes_used == 0; }));
   }
   arena.close();
-  EXPECT_EQ(tenon::cuda_collect(), 0U);
+  EXPECT_EQ(cuda_kit::left(), 0U);
 }
 
 }  // namespace

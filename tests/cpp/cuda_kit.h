@@ -5,7 +5,9 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #define NEEDS_DRIVER() \
   if (std::getenv("TENON_TEST_HAS_CUDA") == nullptr) GTEST_SKIP() << "there is no driver but where tests/cuda says so"
@@ -22,6 +24,13 @@ Function* driver(const char* name) {
 
 // Whether that is the one of tests/fake_cuda.
 inline bool on_the_fake() { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live") != nullptr; }
+
+// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it is told otherwise; those of a device
+// take their time.
+inline std::uint64_t left() {
+  for (int i = 0; i < 5000 && !on_the_fake() && tenon::cuda_collect() != 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return tenon::cuda_collect();
+}
 
 // A real driver loads the code of a fill or a copy with the first of its kind, which can wait for all that is under way: for ever, where
 // that waits for this process. So these are the first.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"libtenon/tenon"
 )
@@ -43,6 +44,9 @@ func expect(t *testing.T, what string, err error, code tenon.Code) {
 
 func waiting(t *testing.T, foreign Foreign, storages uint64, freed int) {
 	t.Helper()
+	for patience := patient(t); storages == 0 && !OnTheFake() && tenon.CUDACollect() != 0 && patience.Err() == nil; {
+		time.Sleep(time.Millisecond)
+	}
 	if count := tenon.CUDACollect(); count != storages || foreign.Freed() != freed {
 		t.Fatalf("%d storages wait, not %d; freed %d times, not %d", count, storages, foreign.Freed(), freed)
 	}

@@ -44,6 +44,8 @@ static uintptr_t new_stream(void) {
 
 static int synchronize(uintptr_t stream) { return CU("cuStreamSynchronize", void*)((void*)stream); }
 
+static int on_the_fake(void) { return look_for("fake_cuda_live") != NULL; }
+
 // Whether this process has memory of another's open so often, where it is counted: by the driver of tests/fake_cuda.
 static int is_opened(uint64_t times) {
   void* live = look_for("fake_cuda_live");
@@ -63,6 +65,10 @@ func AddressOf(tensor *tenon.Tensor) (uintptr, error) {
 	defer tenon.DeleteDLPack(managed)
 	return uintptr(C.data_of((*C.struct_head)(managed))), nil
 }
+
+// OnTheFake says whether the driver is the one of tests/fake_cuda. Its streams have passed when a call returns, unless it is told otherwise;
+// those of a device take their time.
+func OnTheFake() bool { return C.on_the_fake() != 0 }
 
 // NewStream makes a stream that lasts until the process ends.
 func NewStream() uintptr { return uintptr(C.new_stream()) }

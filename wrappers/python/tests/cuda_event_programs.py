@@ -23,6 +23,7 @@ from cuda_kit import (
     Gate,
     Receiver,
     check,
+    collected,
     cuda,
     give,
     live,
@@ -87,7 +88,7 @@ def orders_after() -> None:
         assert event.query() is True
         give(room.raw)
         del tensor
-    assert tenon.cuda_collect() == 0
+    assert collected()
 
 
 # ---- programs

@@ -1,6 +1,11 @@
 //! Whether CUDA can be used: one answer, with a reason if it is no. Device memory, lent and opened in one process, is the same memory, and
 //! no slice shows it; that is tested where a driver is, which tests/cuda says.
 
+mod common;
+#[macro_use]
+#[path = "common/cuda.rs"]
+mod cuda;
+
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::os::unix::net::UnixStream;
 use std::ptr::{null_mut, NonNull};
@@ -180,7 +185,7 @@ fn lent_and_opened_in_one_process_it_is_the_same_storage() {
     // SAFETY: the default stream.
     unsafe { opened.record_stream(null_mut()) }.unwrap();
     drop((opened, tensor));
-    assert_eq!(cuda_collect(), 0);
+    assert_eq!(cuda::left(), 0);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
@@ -230,7 +235,7 @@ fn read_only_over_a_connection() {
     assert_eq!(sent(ConnectionOptions::new()).unwrap_err().kind(), ErrorKind::Permission);
     sent(ConnectionOptions::new().cuda_let_write()).unwrap();
     drop(tensor);
-    assert_eq!(cuda_collect(), 0);
+    assert_eq!(cuda::left(), 0);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
@@ -245,7 +250,7 @@ fn a_message_is_taken_back_unopened() {
     assert_eq!(cuda_collect(), 1);
     assert_eq!(freed.load(Ordering::SeqCst), 0);
     handle.release_counter().unwrap();
-    assert_eq!(cuda_collect(), 0);
+    assert_eq!(cuda::left(), 0);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
     assert_eq!(handle.release_counter().unwrap_err().kind(), ErrorKind::Corrupt);
 }
@@ -265,7 +270,7 @@ fn what_is_refused() {
     assert_eq!(open(&segment, CudaOptions::new()).unwrap_err().kind(), ErrorKind::Unsupported);
     handle.release_counter().unwrap();
     drop(tensor);
-    assert_eq!(cuda_collect(), 0);
+    assert_eq!(cuda::left(), 0);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
@@ -305,6 +310,6 @@ fn no_slice_shows_it() {
     // The address itself is there for work of the device.
     assert_eq!(byte_at(tensor.view().as_ptr()), 0x5a);
     drop((storage, writable, tensor));
-    assert_eq!(cuda_collect(), 0);
+    assert_eq!(cuda::left(), 0);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }

@@ -33,6 +33,15 @@ macro_rules! cu {
     };
 }
 
+/// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it is told otherwise; those of a device take
+/// their time.
+pub fn left() -> u64 {
+    if look_for(c"fake_cuda_live").is_none() {
+        crate::common::soon(|| tenon::cuda_collect() == 0);
+    }
+    tenon::cuda_collect()
+}
+
 /// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for all that is under way: for ever, where that
 /// waits for this process. So these are the first.
 fn load_code() {
