@@ -5,7 +5,9 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #define NEEDS_DRIVER() \
   if (std::getenv("TENON_TEST_HAS_CUDA") == nullptr) GTEST_SKIP() << "there is no driver but where tests/cuda says so"
@@ -20,6 +22,28 @@ Function* driver(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
+// Whether that is the one of tests/fake_cuda.
+inline bool on_the_fake() { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live") != nullptr; }
+
+// How much is still lent or borrowed. The fake's streams have passed when a call returns, unless it is told otherwise; those of a device
+// take their time.
+inline std::uint64_t left() {
+  for (int i = 0; i < 5000 && !on_the_fake() && tenon::cuda_collect() != 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return tenon::cuda_collect();
+}
+
+// A real driver loads the code of a fill or a copy with the first of its kind, which can wait for all that is under way: for ever, where
+// that waits for this process. So these are the first.
+inline void load_code() {
+  std::uint64_t room = 0;
+  EXPECT_EQ(driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&room, 4096), 0);
+  const auto fill = driver<int(std::uint64_t, unsigned char, std::size_t)>("cuMemsetD8_v2");
+  EXPECT_EQ(fill(room, 0, 2000), 0);
+  EXPECT_EQ(fill(room + 1, 0, 1), 0);
+  EXPECT_EQ(driver<int(std::uint64_t, std::uint64_t, std::size_t)>("cuMemcpy")(room + 2048, room, 2000), 0);
+  EXPECT_EQ(driver<int(std::uint64_t)>("cuMemFree_v2")(room), 0);
+}
+
 // A stream whose work is under way until it is let go, so that nothing depends on how long anything takes.
 class Busy {
  public:
@@ -30,6 +54,7 @@ class Busy {
     EXPECT_EQ(driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, 0), 0);
     EXPECT_EQ(driver<int(void*)>("cuCtxSetCurrent")(context), 0);
     EXPECT_EQ(driver<int(void**, unsigned)>("cuStreamCreate")(&stream_, 1), 0);
+    load_code();
     void (*const stay)(void*) = [](void* self) {
       char byte = 0;
       EXPECT_EQ(read(static_cast<Busy*>(self)->ends_[0], &byte, 1), 1);

@@ -213,7 +213,6 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
 
 // Somebody who waits gets what a killed borrower had.
 TEST(CudaArena, AKilledBorrowerMakesRoom) {
-  NEEDS_THE_FAKE("no driver promises what becomes of the memory of a process that was killed");
   in_two_connected(
       [](Line& line, Connection& connection) {
         use_device();

@@ -337,11 +337,18 @@ TEST(CudaEvent, HandlesThatLeadNowhere) {
     IpcBytes handle = handle_of(event);
     auto* untouched = reinterpret_cast<tenon_cuda_event*>(&handle);
     tenon_error* error = nullptr;
-    EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &untouched, &error), TENON_INVALID_ARGUMENT);
-    EXPECT_NE(strstr(tenon_error_message(error), "the process that made it cannot"), nullptr) << tenon_error_message(error);
+    // cuda.h names no error for either case, so of a real driver none is expected but that there is one.
+    const auto is_refused = [](tenon_status got) {
+      EXPECT_NE(got, TENON_OK);
+      if (on_the_fake()) EXPECT_EQ(got, TENON_INVALID_ARGUMENT);
+    };
+    is_refused(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &untouched, &error));
+    if (on_the_fake()) {
+      EXPECT_NE(strstr(tenon_error_message(error), "the process that made it cannot"), nullptr) << tenon_error_message(error);
+    }
     tenon_error_release(error);
     handle[9] ^= 1U;
-    EXPECT_EQ(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &untouched, nullptr), TENON_INVALID_ARGUMENT);
+    is_refused(tenon_cuda_event_from_ipc_handle(handle.data(), nullptr, &untouched, nullptr));
     EXPECT_EQ(untouched, reinterpret_cast<tenon_cuda_event*>(&handle));
 
     const EventPointer of_this_process = new_event();

@@ -15,6 +15,7 @@ class Gate {
     close(ends_[1]);
   }
   void stand_in(CUstream stream) {
+    load_code();
     auto* const launch = reinterpret_cast<PFN_cuLaunchHostFunc_v10000>(dlsym(library(), "cuLaunchHostFunc"));
     ASSERT_NE(launch, nullptr);
     const auto stay = [](void* self) {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,16 +44,6 @@ inline int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Forks; the child's failures are the test's.
-inline pid_t start(const std::function<void()>& body) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child != 0) return child;
-  body();
-  std::fflush(nullptr);
-  std::exit(::testing::Test::HasFailure() ? 1 : 0);
-}
-
 // Whether the driver that a process here finds is the one of tests/fake_cuda. A child looks: some tests ask whether this process has opened
 // it.
 inline bool on_the_fake() {
@@ -68,6 +59,23 @@ inline bool on_the_fake() {
 }
 #define NEEDS_THE_FAKE(why) \
   if (!::cuda_test::on_the_fake()) GTEST_SKIP() << "not on a real driver: " << (why)
+
+// nullptr: this process has not opened it.
+inline void* library() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD); }
+
+// Forks; the child's failures are the test's.
+inline pid_t start(const std::function<void()>& body) {
+  std::fflush(nullptr);
+  const bool is_inherited = library() != nullptr;
+  const pid_t child = fork();
+  if (child != 0) return child;
+  body();
+  std::fflush(nullptr);
+  const int status = ::testing::Test::HasFailure() ? 1 : 0;
+  // What a real driver does at the exit of a child of fork of the process that started it nobody promises.
+  if (is_inherited && !on_the_fake()) std::_Exit(status);
+  std::exit(status);
+}
 
 // In a child with a world, and with these variables; "NAME" alone takes one away.
 inline void in_child(const std::vector<std::string>& environment, const std::function<void()>& body) {
@@ -88,9 +96,6 @@ inline void in_child(const std::vector<std::string>& environment, const std::fun
   EXPECT_EQ(wait_for(child), 0);
 }
 
-// nullptr: this process has not opened it.
-inline void* library() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD); }
-
 template <typename Function>
 Function* ledger(Function*, const char* name) {
   void* found = library() != nullptr ? dlsym(library(), name) : nullptr;
@@ -102,6 +107,26 @@ Function* ledger(Function*, const char* name) {
 #define COUNT(function, ...) (::cuda_test::on_the_fake() ? LEDGER(function)(__VA_ARGS__) : 0U)
 #define EXPECT_COUNT(expected, function, ...) \
   if (::cuda_test::on_the_fake()) EXPECT_EQ(LEDGER(function)(__VA_ARGS__), expected)
+
+// What a driver's devices have is asked in a child, since this process has not started it.
+inline bool child_finds(const std::function<bool()>& what) {
+  const World world;
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
+    std::_Exit(what() ? 0 : 1);
+  }
+  return wait_for(child) == 0;
+}
+// For what a real device may lack, and the fake has unless it is told otherwise.
+#define NEEDS_OF_A_REAL_DEVICE(found, why) \
+  if (!::cuda_test::on_the_fake() && !::cuda_test::child_finds(found)) GTEST_SKIP() << "not on this device: " << (why)
+
+// How much longer than usual to be patient: compute-sanitizer takes its time.
+inline int patience() {
+  const char* const times = std::getenv("TENON_TEST_PATIENCE");
+  return times != nullptr ? std::max(std::atoi(times), 1) : 1;
+}
 
 // The version that the environment asks of the fake.
 inline int expected_version() {

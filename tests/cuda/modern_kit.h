@@ -58,6 +58,29 @@ class Mapped {
   std::vector<CUmemGenericAllocationHandle> pieces_;
 };
 
+// By trying: no attribute says either.
+inline bool keeps_read_only() {
+  use_device();
+  const Mapped memory({1});
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
+  return driver().cuMemSetAccess(memory.base(), kPage, &access, 1) == CUDA_SUCCESS;
+}
+inline bool has_fabric() {
+  use_device();
+  int supported = 0;
+  constexpr auto kSupported = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
+  if (driver().cuDeviceGetAttribute(&supported, kSupported, 0) != CUDA_SUCCESS || supported == 0) return false;
+  // A device that has it may not be allowed to use it.
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  CUmemGenericAllocationHandle piece = 0;
+  return driver().cuMemCreate(&piece, kPage, &prop, 0) == CUDA_SUCCESS;
+}
+
 inline CUmemoryPool make_pool(CUmemAllocationHandleType type = kByFd) {
   CUmemPoolProps props{};
   props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;

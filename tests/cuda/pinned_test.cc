@@ -219,6 +219,12 @@ TEST(CudaPinned, WhereThereIsMig) {
 }
 
 TEST(CudaPinned, WhoMayOnlyReadPinsToRead) {
+  const auto registers_to_read = [] {
+    int supported = 0;
+    constexpr auto kSupported = CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED;
+    return driver().cuDeviceGetAttribute(&supported, kSupported, 0) == CUDA_SUCCESS && supported != 0;
+  };
+  NEEDS_OF_A_REAL_DEVICE(registers_to_read, "it cannot be kept from writing to what it registers");
   Ends ends;
   in_two(
       {},

@@ -56,6 +56,7 @@ TEST(CudaShareRefused, ReadOnlyMemoryIsLentToWriteOnlyWhenAsked) {
     ASSERT_TRUE(handle.is_ok());
     EXPECT_EQ(open(handle.value()).get(), storage.get());
     storage = nullptr;
+    EXPECT_EQ(left(), 0U);
     EXPECT_EQ(memory.freed, 1);
   });
 }
@@ -101,7 +102,7 @@ TEST(CudaShareRefused, AChildOfForkIsTold) {
       EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kUnsupported);
       EXPECT_EQ(share_cuda(storage, nullptr, {}).status().code(), Code::kUnsupported);
       storage = nullptr;  // its parent's, who has it still
-      EXPECT_EQ(collect_cuda(), 0U);
+      EXPECT_EQ(left(), 0U);
     });
     EXPECT_EQ(wait_for(child), 0);
     EXPECT_EQ(byte_at(pointer_of(storage)), 7);

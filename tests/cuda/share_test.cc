@@ -14,7 +14,7 @@ TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
     EXPECT_EQ(storage->device(), (storage::Device{storage::kCuda, 0}));
     EXPECT_EQ(byte_at(pointer_of(storage) + kNbytes - 1), 7);
     storage = nullptr;
-    EXPECT_EQ(collect_cuda(), 0U);
+    EXPECT_EQ(left(), 0U);
     line.say('d');
   });
 }
@@ -70,7 +70,7 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
         EXPECT_EQ(memory.freed, 0);
         line.say('k');
         line.expect('d');
-        EXPECT_EQ(collect_cuda(), 0U);
+        EXPECT_EQ(left(), 0U);
         EXPECT_EQ(memory.freed, 1);
       },
       [](Line& line) {
@@ -114,7 +114,7 @@ TEST(CudaShare, WhatIsKeptOpenIsNotOpenedAgain) {
         }
         line.expect('d');
         storage = nullptr;
-        EXPECT_EQ(collect_cuda(), 0U);
+        EXPECT_EQ(left(), 0U);
       },
       [](Line& line) {
         use_device();
@@ -123,7 +123,7 @@ TEST(CudaShare, WhatIsKeptOpenIsNotOpenedAgain) {
           ASSERT_TRUE(storage.is_ok());
           EXPECT_EQ(byte_at(pointer_of(storage.value())), 8);
           storage = Ref<Storage>();
-          EXPECT_EQ(collect_cuda(), 0U);
+          EXPECT_EQ(left(), 0U);
           EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
           line.say('n');
         }
@@ -152,7 +152,7 @@ TEST(CudaShare, OneHandleIsOpenedOnceForAllThatIsInIt) {
         EXPECT_COUNT(1U, fake_cuda_calls, "cuIpcGetMemHandle", getpid());
         line.expect('d');
         storages.clear();
-        EXPECT_EQ(collect_cuda(), 0U);
+        EXPECT_EQ(left(), 0U);
         EXPECT_EQ(memory.freed, static_cast<int>(kMany));
         CU(cuMemFree(memory.pointer));
       },
@@ -184,7 +184,7 @@ TEST(CudaShare, TheSameBytesAreOneStorage) {
         EXPECT_EQ(collect_cuda(), 1U);
         line.say('k');
         line.expect('d');
-        EXPECT_EQ(collect_cuda(), 0U);
+        EXPECT_EQ(left(), 0U);
       },
       [](Line& line) {
         Ref<Storage> first = open(line.receive());
@@ -369,7 +369,7 @@ TEST(CudaShare, CallsOfTheDriver) {
         }
         line.expect('e');
         storages.clear();
-        EXPECT_EQ(collect_cuda(), 0U);
+        EXPECT_EQ(left(), 0U);
         CU(cuMemFree(memory.pointer));
       },
       [](Line& line) {

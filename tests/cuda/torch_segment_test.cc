@@ -1,5 +1,6 @@
 // PyTorch's expandable segments: memory whose pieces its receiver fetches as fds out of the process that made them.
 #include <fcntl.h>
+#include <sys/prctl.h>
 
 #include "modern_kit.h"
 #include "os/open_file.h"
@@ -20,6 +21,8 @@ void put(std::vector<std::byte>* bytes, const Value& value) {
 // The producer: pieces of one page each, and their fds, which stay open as long as the pieces are there.
 struct Segment {
   explicit Segment(uint64_t pages) : memory(std::vector<uint64_t>(pages, 1)) {
+    // Where Yama keeps processes from all but their children (ptrace_scope=1): its receiver is none.
+    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     for (const CUmemGenericAllocationHandle piece : memory.pieces()) {
       int fd = -1;
       EXPECT_EQ(driver().cuMemExportToShareableHandle(&fd, piece, kByFd, 0), CUDA_SUCCESS);

@@ -125,7 +125,8 @@ static CUresult register_memory(void* pointer, size_t size, unsigned int flags) 
   constexpr unsigned kKnown =
       CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   if (pointer == nullptr || size == 0 || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  // "On a system with attribute CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED = 0 [...] will result in".
+  // "Using this flag with a current context associated with a device that does not have this attribute set will cause cuMemHostRegister to
+  // error with CUDA_ERROR_NOT_SUPPORTED."
   if ((flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0 && !config().read_only_access) return CUDA_ERROR_NOT_SUPPORTED;
   const auto from = reinterpret_cast<uintptr_t>(pointer);
   const Seen seen = look(from, from + size);

@@ -53,6 +53,21 @@ CUmemoryPool make_pool(CUmemAllocationHandleType type) {
 
 }  // namespace
 
+// A real device's fault ends the context, and so all that its process would look at afterwards.
+PEER(writes_without_access) {
+  const Started started;
+  CUmemAllocationProp prop = properties(0);
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr pointer = 0;
+  OK(cu.cuMemCreate(&handle, kSize, &prop, 0));
+  OK(cu.cuMemAddressReserve(&pointer, kSize, 0, 0, 0));
+  OK(cu.cuMemMap(pointer, kSize, 0, handle, 0));
+  // "calling cuMemMap does not make the address accessible"
+  CHECK(cu.cuMemsetD8(pointer, 1, kSize) != CUDA_SUCCESS || cu.cuCtxSynchronize() != CUDA_SUCCESS);
+}
+
+TEST(mapped_is_not_accessible) { Peer peer("writes_without_access"); }
+
 TEST(vmm) {
   const Started started;
   CUmemAllocationProp prop = properties(0);
@@ -68,8 +83,7 @@ TEST(vmm) {
   OK(cu.cuMemAddressReserve(&pointer, kSize, 0, 0, 0));
   OK(cu.cuMemMap(pointer, kSize, 0, handle, 0));
   // "cuMemMap can only create mappings on VA range reservations that are not currently mapped."
-  EQUAL(cu.cuMemMap(pointer, kSize, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
-  CHECK(cu.cuMemsetD8(pointer, 1, kSize) != CUDA_SUCCESS);
+  REFUSED(cu.cuMemMap(pointer, kSize, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
   const CUmemAccessDesc desc = access(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   OK(cu.cuMemSetAccess(pointer, kSize, &desc, 1));
   OK(cu.cuMemsetD8(pointer, 1, kSize));
@@ -87,8 +101,8 @@ TEST(vmm) {
   OK(cu.cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(pointer + granularity)));
   EQUAL(again, handle);
   OK(cu.cuMemRelease(again));
-  CHECK(cu.cuMemAddressFree(pointer, kSize) != CUDA_SUCCESS);
-  EQUAL(cu.cuMemUnmap(pointer, kSize - granularity), CUDA_ERROR_INVALID_VALUE);
+  if (cu.fake) CHECK(cu.cuMemAddressFree(pointer, kSize) != CUDA_SUCCESS);
+  REFUSED(cu.cuMemUnmap(pointer, kSize - granularity), CUDA_ERROR_INVALID_VALUE);
   unmap(pointer);
   if (cu.fake) EQUAL(cu.fake_cuda_bytes(0), 0U);
 }
@@ -130,7 +144,7 @@ TEST(vmm_by_fd) {
   EQUAL(types, static_cast<unsigned long long>(kFd));
   OK(cu.cuMemsetD8(pointer, 7, kSize));
   int fd = -1;
-  EQUAL(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_WIN32, 0), CUDA_ERROR_INVALID_VALUE);
+  REFUSED(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_WIN32, 0), CUDA_ERROR_INVALID_VALUE);
   OK(cu.cuMemExportToShareableHandle(&fd, handle, kFd, 0));
   Peer peer("imports");
   // Everything here goes before the message is read: the fd keeps the memory.
@@ -162,18 +176,31 @@ FAKE_TEST(vmm_by_unread_message, "") {
   EQUAL(cu.fake_cuda_bytes(0), 0U);
 }
 
-FAKE_TEST(fabric, "FAKE_CUDA_FABRIC=1") {
+RULES_TEST(fabric, false, "FAKE_CUDA_FABRIC=1") {
   const Started started;
   CUmemAllocationProp prop = properties(CU_MEM_HANDLE_TYPE_FABRIC);
   CUmemGenericAllocationHandle handle = 0;
   if (cu.version < 12030) {
-    EQUAL(cu.cuMemCreate(&handle, kSize, &prop, 0), CUDA_ERROR_INVALID_VALUE);
+    REFUSED(cu.cuMemCreate(&handle, kSize, &prop, 0), CUDA_ERROR_INVALID_VALUE);
     return;
   }
-  OK(cu.cuMemCreate(&handle, kSize, &prop, 0));
+  if (!cu.fake) {
+    int supported = 0;
+    constexpr auto kSupported = CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
+    if (cu.cuDeviceGetAttribute(&supported, kSupported, started.device) != CUDA_SUCCESS || supported == 0) {
+      lacking = "it has no fabric";
+      return;
+    }
+  }
+  const CUresult made = cu.cuMemCreate(&handle, kSize, &prop, 0);
+  if (!cu.fake && made == CUDA_ERROR_NOT_PERMITTED) {
+    lacking = "this process may not use its fabric";
+    return;
+  }
+  EQUAL(made, CUDA_SUCCESS);
   CUmemFabricHandle name{};
   int fd = -1;
-  EQUAL(cu.cuMemExportToShareableHandle(&fd, handle, kFd, 0), CUDA_ERROR_INVALID_VALUE);
+  REFUSED(cu.cuMemExportToShareableHandle(&fd, handle, kFd, 0), CUDA_ERROR_INVALID_VALUE);
   OK(cu.cuMemExportToShareableHandle(&name, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0));
   CUmemGenericAllocationHandle other = 0;
   OK(cu.cuMemImportFromShareableHandle(&other, &name, CU_MEM_HANDLE_TYPE_FABRIC));
@@ -181,7 +208,7 @@ FAKE_TEST(fabric, "FAKE_CUDA_FABRIC=1") {
   name.data[5] = static_cast<unsigned char>(name.data[5] ^ 1);
   CHECK(cu.cuMemImportFromShareableHandle(&other, &name, CU_MEM_HANDLE_TYPE_FABRIC) != CUDA_SUCCESS);
   OK(cu.cuMemRelease(handle));
-  EQUAL(cu.fake_cuda_bytes(0), 0U);
+  if (cu.fake) EQUAL(cu.fake_cuda_bytes(0), 0U);
 }
 
 FAKE_TEST(no_fabric, "") {
@@ -205,7 +232,7 @@ PEER(imports_pool) {
   EQUAL(first_byte(pointer), 7);
   // "an imported pool cannot be re-exported"
   CHECK(cu.cuMemPoolExportToShareableHandle(&fd, pool, kFd, 0) != CUDA_SUCCESS);
-  CHECK(cu.cuMemPoolExportPointer(&data, pointer) != CUDA_SUCCESS);
+  if (cu.fake) CHECK(cu.cuMemPoolExportPointer(&data, pointer) != CUDA_SUCCESS);
   parent.send(1);
   parent.receive<int>();
   OK(cu.cuMemFree(pointer));

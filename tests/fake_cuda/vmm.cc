@@ -242,7 +242,8 @@ FAKE_CUDA_EXPORT CUresult cuMemAddressFree(CUdeviceptr base, size_t size) {
   FAKE_CUDA_ENTER(cuMemAddressFree)
   const std::lock_guard<std::mutex> guard(process().mutex);
   const auto found = reservations().find(base);
-  // "pointer and size must match those returned in the original cuMemAddressReserve call", and nothing may be mapped there.
+  // "The size must match what was given to memAddressReserve and the ptr given must match what was returned from memAddressReserve.", and
+  // nothing may be mapped there.
   if (found == reservations().end() || found->second.size != size || !found->second.mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
   {
     World::Lock lock(world());

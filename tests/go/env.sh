@@ -28,7 +28,8 @@ flock 9
 go_libdir="$(dirname "$(find "$go_prefix" -name libtenon.so)")"
 flock -u 9
 exec 9>&-
-export PKG_CONFIG_PATH="$go_libdir/pkgconfig" LD_LIBRARY_PATH="$go_libdir"
+go_library_path="${LD_LIBRARY_PATH:-}"  # as the caller had it: where a driver of CUDA is, for one
+export go_library_path PKG_CONFIG_PATH="$go_libdir/pkgconfig" LD_LIBRARY_PATH="$go_libdir"
 
 # Go's cache does not see what pkg-config says, nor C headers outside of the package: without a word about them it would take what another
 # build, or an older header, left there. The compiler's -D has no meaning to these packages, but is part of the key.

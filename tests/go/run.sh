@@ -55,9 +55,10 @@ case_minimum() {
 # With the strictest check of what Go memory C gets to see.
 case_test() { GOEXPERIMENT=cgocheck2 tests; }
 
-# On the driver that tests/cuda names, which env.sh took out of LD_LIBRARY_PATH: with the wrapper's tests of it, those that need C's memory.
+# On the driver that the caller's LD_LIBRARY_PATH leads to, as tests/cuda and tests/gpu have it: with the wrapper's tests of it, those that
+# need C's memory.
 case_cuda() {
-  export LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$TENON_BUILD_DIR/tests/fake_cuda/driver-13"
+  export LD_LIBRARY_PATH="$LD_LIBRARY_PATH${go_library_path:+:$go_library_path}"
   cd "$wrapper"
   go test -count=1 -timeout 400s -run CUDA .
   cd "$TENON_SOURCE_DIR/tests/cuda/go"

@@ -10,13 +10,17 @@ Each row is a median in microseconds. Without PyTorch its column is empty.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
+import socket
 import statistics
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
-from sides import ON_THE_FAKE, Borrower, new_side, timed
+import tenon
+from sides import ON_THE_FAKE, PATIENCE_S, SPAWN, Borrower, IpcHandle, check, cuda, new_side, timed
 from torch_suite import torch_lacks
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -26,10 +30,18 @@ def median(times: list[float]) -> float:
     return statistics.median(times)
 
 
-def known(name: str, memory: str, count: int, sizes: int) -> tuple[float, float]:
+def tensors_of(side: Any, memory: str, count: int) -> list[Any]:
+    """Of 1 KiB, in one allocation: raw memory too, as PyTorch's allocator does it by itself."""
+    if memory == "torch":
+        return [side.make(bytes(KIB)) for _ in range(count)]
+    whole = side.make(bytes(KIB * count))
+    return [tenon.from_dlpack(whole[n * KIB : (n + 1) * KIB]) for n in range(count)]
+
+
+def known(name: str, memory: str, count: int) -> tuple[float, float]:
     """Share and open of tensors of memory that both know."""
     side, borrower = new_side(name, memory), Borrower(name, memory)
-    tensors = [side.make(bytes(sizes)) for _ in range(count)]
+    tensors = tensors_of(side, memory, count)
     messages: list[Any] = []
     # Once before, so that handles and mappings are there.
     borrower.ask("hold", [side.lend(tensors[0])])
@@ -38,6 +50,24 @@ def known(name: str, memory: str, count: int, sizes: int) -> tuple[float, float]
     borrower.end()
     side.settle_once()
     return median(shares), median(opened)
+
+
+def bare_share(count: int) -> float:
+    """What a share asks of the driver where nothing is remembered: the memory's handle, and a record of an event that is there."""
+    side = new_side("tenon", "raw")
+    tensor = side.make(bytes(KIB))
+    pointer = ctypes.c_uint64(side.pointer(tensor))
+    event, handle = ctypes.c_void_p(), IpcHandle()
+    check(cuda.cuEventCreate(ctypes.byref(event), ctypes.c_uint(4 | 2)))  # interprocess, without times
+
+    def share(_: int) -> None:
+        check(cuda.cuIpcGetMemHandle(ctypes.byref(handle), pointer))
+        check(cuda.cuEventRecord(event, None))
+
+    share(0)
+    times = timed(range(count), share)
+    check(cuda.cuEventDestroy_v2(event))
+    return median(times)
 
 
 def new_allocation(memory: str, rounds: int) -> tuple[float, float]:
@@ -61,7 +91,7 @@ def round_trip(name: str, memory: str, count: int) -> float:
     side, borrower = new_side(name, memory), Borrower(name, memory)
     if name == "torch":
         import torch.multiprocessing  # noqa: F401  (teaches pickling about tensors)
-    tensors = [side.make(bytes(KIB)) for _ in range(count)]
+    tensors = tensors_of(side, memory, count)
 
     def go(tensor: Any) -> None:
         borrower.ask("there", tensor) if name == "torch" else borrower.ask("cycles", [side.lend(tensor)])
@@ -69,6 +99,74 @@ def round_trip(name: str, memory: str, count: int) -> float:
     go(tensors[0])
     times = timed(tensors, go)
     borrower.end()
+    return median(times)
+
+
+def takes(line: socket.socket, memory: str) -> None:
+    """The other end of a connection: takes what comes, says so and lets go, until an empty message comes."""
+    new_side("tenon", memory)
+    with tenon.Connection(line.detach(), adopt=True) as connection:
+        while len(connection.recv()) > 0:
+            connection.send()
+            tenon.cuda_collect()
+
+
+def over_a_connection(memory: str, things: list[Any], tensor_of: Callable[[Any], Any]) -> float:
+    """A tensor of 1 KiB in a message under a lease, until its receiver says that it is there."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    receiver = SPAWN.Process(target=takes, args=(there, memory), daemon=True)
+    receiver.start()
+    there.close()
+    with tenon.Connection(here, adopt=True) as connection:
+
+        def go(thing: Any) -> None:
+            connection.send([tensor_of(thing)])
+            connection.recv()
+
+        go(things[0])
+        times = timed(things, go)
+        connection.send()
+        receiver.join(PATIENCE_S)
+    assert receiver.exitcode == 0, f"the receiver ended with {receiver.exitcode}"
+    return median(times)
+
+
+def connected(memory: str, count: int) -> tuple[float, float]:
+    """Tensors that are there, and blocks that are taken out of an arena for each message."""
+    side = new_side("tenon", memory)
+    tensors = tensors_of(side, memory, count)
+    there = over_a_connection(memory, tensors, lambda tensor: tensor)
+    with tenon.CudaArena(MIB) as arena:
+        blocks = over_a_connection(memory, tensors, lambda _: tenon.Tensor.over(arena.allocate(KIB, timeout=PATIENCE_S), KIB, "uint8"))
+    del tensors
+    side.settle()
+    return there, blocks
+
+
+def gets(queue: Any, answers: Any) -> None:
+    while queue.get() is not None:
+        answers.put(True)
+
+
+def torch_queue(count: int) -> float:
+    """As users of PyTorch send a tensor: by its own queue."""
+    import torch.multiprocessing
+
+    context = torch.multiprocessing.get_context("spawn")
+    queue, answers = context.Queue(), context.Queue()
+    receiver = context.Process(target=gets, args=(queue, answers), daemon=True)
+    receiver.start()
+    side = new_side("torch", "torch")
+    tensors = tensors_of(side, "torch", count)
+
+    def go(tensor: Any) -> None:
+        queue.put(tensor)
+        answers.get(timeout=PATIENCE_S)
+
+    go(tensors[0])
+    times = timed(tensors, go)
+    queue.put(None)
+    receiver.join(PATIENCE_S)
     return median(times)
 
 
@@ -81,14 +179,19 @@ def main() -> int:
     lacks = "--raw was said" if arguments.raw else torch_lacks()
     memory = "raw" if lacks else "torch"
     rows: list[tuple[str, float, str, float | None]] = []
-    ours = known("tenon", memory, count, KIB)
-    theirs = (None, None) if lacks else known("torch", memory, count, KIB)
+    ours = known("tenon", memory, count)
+    theirs = (None, None) if lacks else known("torch", memory, count)
     rows.append(("share a tensor of a known allocation", ours[0], "PyTorch", theirs[0]))
+    rows.append(("the same", ours[0], "cuIpcGetMemHandle, cuEventRecord", bare_share(count)))
     rows.append(("open a tensor of a known allocation", ours[1], "PyTorch", theirs[1]))
     ours_new, bare = new_allocation(memory, rounds)
     rows.append(("open and give back a new allocation of 32 MiB", ours_new, "cuIpcOpenMemHandle, cuIpcCloseMemHandle", bare))
     trips = round_trip("tenon", memory, count), None if lacks else round_trip("torch", memory, count)
     rows.append(("send 1 KiB until it is there, through a pipe", trips[0], "PyTorch", trips[1]))
+    there, blocks = connected(memory, count)
+    queued = None if lacks else torch_queue(count)
+    rows.append(("send 1 KiB until it is there, over a connection", there, "torch.multiprocessing.Queue", queued))
+    rows.append(("take 1 KiB of an arena, and send it so", blocks, "", None))
     if lacks:
         print(f"PyTorch's column is empty: {lacks}")
     if ON_THE_FAKE:

@@ -85,7 +85,7 @@ def deadlock(case: Case) -> None:
     queue = SPAWN.Queue(1)
     actor = SPAWN.Process(target=act, args=(queue, case.borrow, case.memory), daemon=True)
     actor.start()
-    for n in range(20):
+    for n in range(min(100, case.count // 100)):
         state = {name: case.lend.make(bytes([n, m]) * 300) for m, name in enumerate(("weight", "bias", "scale"))}
         # A state is kept until its successor is on its way, no longer.
         sent = {name: case.lend.lend(tensor) for name, tensor in state.items()}
@@ -133,7 +133,7 @@ def mixed_types(case: Case) -> None:
     """Of every type, and one on the CPU between them."""
     borrower = case.start()
     bits = bytes(n % 2 for n in range(240))
-    for name in ITEMSIZES:
+    for name in list(ITEMSIZES) * 3:
         tensor = view_as(case.lend, case.lend.make(bits), name, (2, 120 // ITEMSIZES[name]))
         message = case.lend.lend(tensor)
         assert message.dtype == name
@@ -248,7 +248,12 @@ def forms(case: Case) -> None:
         letters = "A" + "C" * (version >= (2, 6)) + "D" * (version >= (2, 8)) + "E" * (version >= (2, 13))
     borrower = case.start()
     for letter in letters:
-        assert borrower.ask("open", letter, case.lend.lend(case.lend.make(DATA), letter)) == DATA, letter
+        try:
+            assert borrower.ask("open", letter, case.lend.lend(case.lend.make(DATA), letter)) == DATA, letter
+        except AssertionError as error:
+            if "future version" not in str(error):
+                raise
+            raise Skip(f"form {letter} is of a later PyTorch than {torch.__version__}, which opened those before it") from None
         assert borrower.ask("close", letter)
     borrower.end()
 

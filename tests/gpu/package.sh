@@ -16,8 +16,12 @@ skip() {
 }
 
 [[ -f "$library" ]] || skip "there is no $build/libtenon.so.1"
+# Tests run side by side, and the first one makes it.
+mkdir -p "$build/gpu"
+exec 9>"$build/gpu/lock"
+flock 9
 stamp="$folder/made"
-if [[ -f "$stamp" && -z "$(find "$library" "$wrapper/src" "$wrapper/native" "$root/capi/include" -newer "$stamp" -type f -name '*.[choips]*' -print -quit)" ]]; then
+if [[ -f "$stamp" && -z "$(find "$library" "$wrapper/src" "$wrapper/native" "$root/capi/include" "${BASH_SOURCE[0]}" -newer "$stamp" -type f -name '*.[choips]*' -print -quit)" ]]; then
   exit 0
 fi
 command -v "${CC:-cc}" >/dev/null || skip "no C compiler"
@@ -45,7 +49,7 @@ rm -f "$source"
 
 "$python" - "$folder/../python_more" <<'END'
 import importlib.util, pathlib, shutil, sys
-for name in ("_cffi_backend", "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+for name in ("_cffi_backend", "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments"):
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         continue

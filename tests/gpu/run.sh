@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# usage: tests/gpu/run.sh [--build DIR] [--fake] [--quick] [--out DIR] [STEP...]
+# usage: tests/gpu/run.sh [--build DIR] [--fake | --hidden] [--quick] [--strict] [--out DIR] [STEP...]
 #        tests/gpu/run.sh [--build DIR] --pack FILE [--with DIR]
 #
 # Tests Tenon on a machine with an NVIDIA GPU and its driver; docs/gpu.md. Nothing is installed and nothing is fetched. --build: where
 # Tenon is built, build/dev unless told. --fake: on the driver of tests/fake_cuda, to see that the suite works; it says nothing of CUDA.
-# --quick: fewer rounds. --out: the logs and the table, results.md, stay there. --pack: makes an archive (.tar.gz, at most 64 MB) to be
-# carried to such a machine and unpacked, which has this program in tests/gpu; --with adds Python packages that lie in DIR.
+# --hidden: on the one of them that the suite takes for a real driver. --quick: fewer rounds. --strict: a step for which a program of the
+# build or a Python is missing has failed. --out: the logs stay there, and the table is added to its results.md. --pack: makes an archive
+# (.tar.gz, at most 64 MB) to be carried to such a machine and unpacked, which has this program in tests/gpu; --with adds Python packages
+# that lie in DIR.
 #
-# TENON_TORCH, python3 and usual places are searched for a Python with PyTorch, COMPUTE_SANITIZER, PATH and /usr/local/cuda for
-# compute-sanitizer. 1: something failed. 77: nothing could be run.
+# One GPU is used, the first unless CUDA_VISIBLE_DEVICES names another. TENON_TORCH, python3 and usual places are searched for a Python with
+# PyTorch, COMPUTE_SANITIZER, PATH and /usr/local/cuda for compute-sanitizer. 1: something failed. 77: nothing could be run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 root="$(cd "$here/../.." && pwd)"
-build="$root/build/dev" pack="" with="" fake="" quick="" out=""
+build="$root/build/dev" pack="" with="" fake="" quick="" strict="" out=""
 wanted=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
@@ -25,10 +27,12 @@ while [[ $# -gt 0 ]]; do
       printf -v "${1#--}" '%s' "$2"
       shift
       ;;
-    --fake) fake=yes ;;
+    --fake) fake=13 ;;
+    --hidden) fake=hidden ;;
     --quick) quick=yes ;;
+    --strict) strict=yes ;;
     --help | -h)
-      sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+      sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
       exit 0
       ;;
     -*)
@@ -58,7 +62,12 @@ mkdir -p "$work"
 work="$(cd "$work" && pwd)"
 export PYTHONDONTWRITEBYTECODE=1
 driver_path="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-if [[ -n "$fake" ]]; then driver_path="$build/tests/fake_cuda/driver-13:$driver_path"; fi
+if [[ -n "$fake" ]]; then
+  driver_path="$build/tests/fake_cuda/driver-$fake:$driver_path"
+else
+  # What is tested is one GPU, and some tests name a second one that is not there.
+  export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}"
+fi
 export LD_LIBRARY_PATH="$driver_path"
 more=()
 if [[ -n "$quick" ]]; then
@@ -75,16 +84,17 @@ if [[ ! -f "$root/packed" ]]; then
   fi
 fi
 
-# find_python MODULE...: sets `found` and `found_path`, the PYTHONPATH with which it has them all; `lacks` if there is none.
+# find_python MODULES [CHECK]: sets `found` and `found_path`, the PYTHONPATH with which it has them all; `lacks` if there is none.
 find_python() {
-  local modules="$1" python path said
+  local modules="$1" check="${2:-pass}" python path said
   found="" found_path="" lacks=""
   for python in "${TENON_TORCH:-}" "${TENON_PYTHON:-}" "$root/build/venv/bin/python3" "$(command -v python3 || true)" /opt/conda/bin/python \
-    /opt/venv/bin/python /usr/local/bin/python3 /usr/bin/python3 "${TENON_TORCH_NEWEST:-}"; do
+    /opt/venv/bin/python /usr/local/bin/python3 /usr/bin/python3 "${TENON_TORCH_NEWEST:-}" "$(command -v python3.14 || true)" \
+    "$(command -v python3.13 || true)" "$(command -v python3.12 || true)" "$(command -v python3.11 || true)"; do
     [[ -n "$python" && -x "$python" ]] || continue
     # What this Python has itself goes first: what was packed is of one version of it.
     for path in ${package:+"$package"} "" ${package:+"$package:$package/../python_more"}; do
-      if said="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules" 2>&1)"; then
+      if said="$(cd / && PYTHONPATH="$path" "$python" -c "import $modules; $check" 2>&1)"; then
         found="$python" found_path="$path"
         return 0
       fi
@@ -133,7 +143,7 @@ step() {
   mkdir -p "$FAKE_CUDA_WORLD"
   timeout -k 10 "$limit" "$@" </dev/null >"$log" 2>&1 || rc=$?
   rm -rf "$FAKE_CUDA_WORLD"
-  ok="$(count '^(\[       OK \]|ok  |passed )' "$log")"
+  ok="$(count '^(\[       OK \]|ok  |passed |test result: ok)' "$log")"
   bad="$(count '^(\[  FAILED  \] .*ms\)|FAIL )|^FAILED ' "$log")"
   left="$(count '^(\[  SKIPPED \] .*ms\)|skip +[a-z]|skipped [a-z])' "$log")"
   # Why something was left out is the reader's business, and so is where something went wrong.
@@ -158,6 +168,40 @@ skip_step() {
   record "$1" skipped 0 0 0 0 "$3"
 }
 
+# fail_step NAME TITLE WHY
+fail_step() {
+  is_wanted "$1" || return 0
+  echo "== ${label}$1: $2"
+  record "$1" FAILED 0 0 0 0 "$3"
+}
+
+# lack_step NAME TITLE WHY: what it needs should have been there.
+lack_step() {
+  if [[ -n "$strict" ]]; then fail_step "$@"; else skip_step "$@"; fi
+}
+
+# find_torch: as find_python, one whose PyTorch has CUDA; `torch_lacks_tenon` if there is such a PyTorch, but Tenon beside none.
+torch_searched="" torch_found="" torch_found_path="" torch_lacks="" torch_lacks_tenon=""
+find_torch() {
+  local check="assert torch.cuda.is_available(), 'its PyTorch has no CUDA here'"
+  if [[ -z "$torch_searched" ]]; then
+    torch_searched=yes
+    if find_python "torch, tenon" "$check"; then
+      torch_found="$found" torch_found_path="$found_path"
+    else
+      torch_lacks="$lacks"
+      if find_python "torch" "$check"; then torch_lacks_tenon="$found has PyTorch, but not Tenon: $torch_lacks"; fi
+    fi
+  fi
+  found="$torch_found" found_path="$torch_found_path" lacks="$torch_lacks"
+  [[ -n "$found" ]]
+}
+
+# lack_torch NAME TITLE: what has PyTorch has to have Tenon too.
+lack_torch() {
+  if [[ -n "$torch_lacks_tenon" ]]; then fail_step "$@" "$torch_lacks_tenon"; else lack_step "$@" "$torch_lacks"; fi
+}
+
 # program NAME TITLE FILE ARGUMENT...: a program of the build, if it is there.
 program() {
   local name="$1" title="$2" file="$3"
@@ -165,7 +209,7 @@ program() {
   if [[ -x "$build/$file" ]]; then
     step "$name" "$title" "$build/$file" "$@"
   else
-    skip_step "$name" "$title" "there is no $file in the build"
+    lack_step "$name" "$title" "there is no $file in the build"
   fi
 }
 
@@ -186,7 +230,7 @@ if [[ -z "$fake" && "$said" == *"the fake"* ]]; then
 fi
 doctor="$(answer "$build/cli/tenon" doctor | grep -E '\bCUDA\b' | head -n 1 | tr -s ' ' || true)"
 machine="$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null | paste -sd ';' || true)"
-if [[ -n "$fake" ]]; then machine="FAKE: tests/fake_cuda plays the driver, no GPU is used"; fi
+if [[ -n "$fake" ]]; then machine="FAKE: tests/fake_cuda plays the driver ($fake), no GPU is used"; fi
 echo "machine: ${machine:-nvidia-smi says nothing}"
 echo "driver:  ${said:-no answer}"
 echo "tenon:   ${doctor:-tenon doctor says nothing}"
@@ -202,23 +246,30 @@ program available "whether CUDA can be used, as a user asks" tests/cuda/cuda_ava
 program fork "children of fork" tests/cuda/cuda_fork
 program share "device memory lent between processes" tests/cuda/cuda_share
 program refused "device memory that is not lent" tests/cuda/cuda_share_refused
+program back "when device memory goes back" tests/cuda/cuda_give_back
 program protocol "PyTorch's protocol, call by call" tests/cuda/cuda_torch
 program transport "memory that PyTorch's handle cannot lead to" tests/cuda/cuda_transport
+program pieces "memory that was mapped piece by piece" tests/cuda/cuda_pieces
 program segment "PyTorch's expandable segments, call by call" tests/cuda/cuda_torch_segment
 program event "events as objects" tests/cuda/cuda_event
 program archive "modules in device memory, written and read" tests/cuda/cuda_archive
 program connection "device memory in messages, under leases" tests/cuda/cuda_connection
+program hostile "messages that no library would send" tests/cuda/cuda_connection_hostile
+program turns "what a connection does with device memory" tests/cuda/cuda_connection_rules
 program arena "arenas of device memory" tests/cuda/cuda_arena
+program arena-memory "of what an arena is made" tests/cuda/cuda_arena_memory
 program pinned "pinned host memory" tests/cuda/cuda_pinned
 program example "an archive's weights lent to a worker, in C" examples/c/cuda_weights "$root/tests/golden/module/2.2.0/net.pt"
-TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*:CudaEvent.*'
+program kernel "a kernel on memory that was lent" tests/cuda/cuda_kernel
+TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*:CudaArena.*:CudaEvent.*:CudaPinned.*'
 for wrapper in rust go; do
-  if [[ -n "$fake" ]]; then
+  if [[ "$fake" == 13 ]]; then
     skip_step "$wrapper" "the $wrapper wrapper" "ctest has it on the fake driver, as cuda.$wrapper"
   elif [[ ! -x "$root/tests/$wrapper/run.sh" ]] || ! command -v "${wrapper/rust/cargo}" >/dev/null; then
     skip_step "$wrapper" "the $wrapper wrapper" "its tests are built by ${wrapper/rust/cargo}, in a checkout"
   else
-    TENON_TEST_HAS_CUDA=1 TENON_BUILD_DIR="$build" step "$wrapper" "the $wrapper wrapper" "$root/tests/$wrapper/run.sh" cuda
+    TENON_TEST_HAS_CUDA=1 TENON_SOURCE_DIR="$root" TENON_BUILD_DIR="$build" step "$wrapper" "the $wrapper wrapper" \
+      "$root/tests/$wrapper/run.sh" cuda
   fi
 done
 
@@ -226,26 +277,28 @@ if find_python "tenon, pytest, numpy"; then
   # shellcheck disable=SC2016  # expanded by the inner shell
   PYTHONPATH="$found_path" step python "the Python wrapper, with $found" bash -c '
     rc=0
-    for name in lends waits items empties refuses_the_host interface streams recorded errors; do
-      if "$0" -B "$1" "$name"; then echo "passed $name"; else echo "FAILED $name"; rc=1; fi
+    for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,recorded,archives,errors} \
+      _arena:{sends,comes_home,full,refused} _event:{orders,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
+      file="$1/cuda${each%:*}_programs.py" name="${each#*:}"
+      if "$0" -B "$file" "$name"; then echo "passed ${file##*/} $name"; else echo "FAILED ${file##*/} $name"; rc=1; fi
     done
-    exit "$rc"' "$found" "$root/wrappers/python/tests/cuda_programs.py"
+    exit "$rc"' "$found" "$root/wrappers/python/tests"
 else
-  skip_step python "the Python wrapper" "$lacks"
+  lack_step python "the Python wrapper" "$lacks"
 fi
 
 limit=3600
 if find_python "tenon"; then
   PYTHONPATH="$found_path" step tenon "Tenon to Tenon from Python, with $found" "$found" -B "$here/torch_suite.py" --raw "${more[@]}"
 else
-  skip_step tenon "Tenon to Tenon from Python" "$lacks"
+  lack_step tenon "Tenon to Tenon from Python" "$lacks"
 fi
-if [[ -n "$fake" ]]; then
+if [[ "$fake" == 13 || (-n "$fake" && -z "${TENON_TORCH:-}") ]]; then
   skip_step torch "PyTorch and Tenon, both ways" "PyTorch does not run on the fake driver"
-elif find_python "torch, tenon"; then
+elif is_wanted torch && find_torch; then
   PYTHONPATH="$found_path" step torch "PyTorch and Tenon, both ways, with $found" "$found" -B "$here/torch_suite.py" "${more[@]}"
 else
-  skip_step torch "PyTorch and Tenon, both ways" "$lacks"
+  lack_torch torch "PyTorch and Tenon, both ways"
 fi
 
 sanitizer="${COMPUTE_SANITIZER:-$(command -v compute-sanitizer || true)}"
@@ -259,22 +312,25 @@ elif [[ -z "$sanitizer" ]]; then
 else
   # Errors of the API are wanted in these tests; those of memory are not.
   check=("$sanitizer" --tool memcheck --report-api-errors no --target-processes all --error-exitcode 9)
-  step sanitizer-share "compute-sanitizer: cuda_share" "${check[@]}" "$build/tests/cuda/cuda_share"
-  step sanitizer-protocol "compute-sanitizer: cuda_torch" "${check[@]}" "$build/tests/cuda/cuda_torch"
-  if find_python "torch, tenon"; then
+  export TENON_TEST_PATIENCE=20
+  for name in share torch kernel; do
+    step "sanitizer-${name/torch/protocol}" "compute-sanitizer: cuda_$name" "${check[@]}" "$build/tests/cuda/cuda_$name"
+  done
+  if is_wanted sanitizer-torch && find_torch; then
     PYTHONPATH="$found_path" step sanitizer-torch "compute-sanitizer: PyTorch, simple and views" "${check[@]}" \
       "$found" -B "$here/torch_suite.py" --quick simple views
   else
-    skip_step sanitizer-torch "compute-sanitizer: PyTorch" "$lacks"
+    lack_torch sanitizer-torch "compute-sanitizer: PyTorch"
   fi
+  unset TENON_TEST_PATIENCE
 fi
 
-if [[ -n "$fake" ]] || ! find_python "torch, tenon"; then more+=(--raw); fi
+if [[ -n "$fake" ]] || ! is_wanted bench || ! find_torch; then more+=(--raw); fi
 if [[ "${more[*]}" != *--raw* ]] || find_python "tenon"; then
   PYTHONPATH="$found_path" step bench "time of a share and an open, with $found" "$found" -B "$here/bench.py" "${more[@]}"
   if [[ -f "$work/bench.log" ]]; then cat "$work/bench.log"; fi
 else
-  skip_step bench "time of a share and an open" "$lacks"
+  lack_step bench "time of a share and an open" "$lacks"
 fi
 
 # ---- the table
@@ -297,6 +353,6 @@ fi
   printf '%s\n' "${table[@]}"
   echo
   echo "${label}$total steps: $passed passed, $failed FAILED, $skipped skipped"
-} | tee "$work/results.md"
+} | tee -a "$work/results.md"
 if [[ $failed -gt 0 ]]; then exit 1; fi
 if [[ $passed == 0 ]]; then exit 77; fi

@@ -24,10 +24,10 @@ for kit in (HERE, HERE.parents[1] / "wrappers" / "python" / "tests"):
         sys.path.insert(0, str(kit))
 
 import tenon  # noqa: E402
-from cuda_kit import ON_THE_FAKE, Array, bytes_at, check, collected, cuda, take_time, use_device  # noqa: E402
+from cuda_kit import ON_THE_FAKE, PATIENCE, Array, bytes_at, check, collected, cuda, take_time, use_device  # noqa: E402
 
 SPAWN = multiprocessing.get_context("spawn")
-PATIENCE_S = 60
+PATIENCE_S = 60 * PATIENCE
 
 
 class Skip(Exception):
@@ -340,7 +340,7 @@ class Borrower:
 
 def soon(condition: Any, what: str) -> None:
     """Memory comes back by itself, but not for ever."""
-    for _ in range(5000):
+    for _ in range(5000 * PATIENCE):
         if condition():
             return
         time.sleep(0.001)

@@ -63,7 +63,7 @@ func TestAnEventIsAskedAndWaitedFor(t *testing.T) {
 
 func TestWhatEventsRefuse(t *testing.T) {
 	needsDriver(t)
-	_, err := tenon.NewCUDAEvent(&tenon.CUDAEventOptions{Device: 7})
+	_, err := tenon.NewCUDAEvent(&tenon.CUDAEventOptions{Device: 999})
 	expect(t, "device", err, tenon.ErrInvalidArgument)
 	alone := must(tenon.NewCUDAEvent(nil))
 	defer alone.Close()

@@ -1,4 +1,7 @@
-"""Programs that test_cuda_arena.py runs on the driver of tests/fake_cuda, each a process: python cuda_arena_programs.py PROGRAM."""
+"""Programs that test_cuda_arena.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one.
+
+Each is a process: python cuda_arena_programs.py PROGRAM.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from typing import Any
 
 import pytest
 import tenon
-from cuda_kit import IPC_OPEN, Array, Gate, check, collected, cuda, new_stream, nothing_left, over, read, use_device
+from cuda_kit import IPC_OPEN, Array, Gate, check, collected, cuda, is_live, new_stream, nothing_left, over, read, use_device
 
 CAPACITY = 2 << 20
 
@@ -45,8 +48,8 @@ def given_back(arena: tenon.CudaArena) -> bool:
     return False
 
 
-def opened() -> int:
-    return int(cuda.fake_cuda_live(IPC_OPEN, os.getpid()))
+def is_opened(times: int) -> bool:
+    return is_live(times, IPC_OPEN, os.getpid())
 
 
 # ---- the other process
@@ -66,12 +69,12 @@ def receives() -> None:
         connection.send()
         check(cuda.cuStreamSynchronize(ctypes.c_void_p(stream)))
         assert room.raw == b"\7\x08", room.raw
-        assert opened() == 1
+        assert is_opened(1)
         del tensors
         gc.collect()
-        assert opened() == 1
+        assert is_opened(1)
         assert collected()
-        assert opened() == 0
+        assert is_opened(0)
 
 
 # ---- programs
@@ -162,7 +165,7 @@ def full() -> None:
 
 
 def refused() -> None:
-    for device in (-1, 7):
+    for device in (-1, 999):
         with pytest.raises(tenon.InvalidArgument):
             tenon.CudaArena(CAPACITY, device=device)
     with pytest.raises(tenon.InvalidArgument):

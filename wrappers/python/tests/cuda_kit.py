@@ -1,4 +1,4 @@
-"""What the programs of cuda_programs.py and tests/gpu have in common: device memory of the driver, and a second process.
+"""What the programs of cuda_*programs.py and tests/gpu have in common: device memory of the driver, and a second process.
 
 The driver is the one that tests/fake_cuda plays, or a real one, which has no ledger to be asked.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import pickle
 import subprocess
 import sys
@@ -21,6 +22,18 @@ ON_THE_FAKE = hasattr(cuda, "fake_cuda_live")
 if ON_THE_FAKE:
     cuda.fake_cuda_live.restype = cuda.fake_cuda_faults.restype = cuda.fake_cuda_calls.restype = ctypes.c_uint64
 ALLOCATION, IPC_OPEN, EVENT, EVENT_IMPORT = 2, 3, 11, 12
+# How much longer than usual to be patient: compute-sanitizer takes its time.
+PATIENCE = max(int(os.environ.get("TENON_TEST_PATIENCE", "1")), 1)
+
+
+def live(kind: int, pid: int = 0) -> int:
+    """Objects of that kind, of a process or (0) of all; 0 on a driver that does not count them."""
+    return int(cuda.fake_cuda_live(kind, pid)) if ON_THE_FAKE else 0
+
+
+def is_live(expected: int, kind: int, pid: int = 0) -> bool:
+    """Whether there are so many; on a driver that does not count them that is taken for true."""
+    return not ON_THE_FAKE or live(kind, pid) == expected
 
 
 def check(result: int) -> None:
@@ -41,6 +54,27 @@ def new_stream() -> int:
     return stream.value
 
 
+code_is_loaded = False
+
+
+def load_code() -> None:
+    """The first fill and copy.
+
+    A real driver loads the code of each with the first of its kind, which can wait for all that is under way: for ever, where that waits
+    for this process.
+    """
+    global code_is_loaded
+    if code_is_loaded:
+        return
+    room = ctypes.c_uint64()
+    check(cuda.cuMemAlloc_v2(ctypes.byref(room), ctypes.c_size_t(8192)))
+    for offset, nbytes in ((0, 4000), (1, 1)):
+        check(cuda.cuMemsetD8_v2(ctypes.c_uint64(room.value + offset), ctypes.c_ubyte(0), ctypes.c_size_t(nbytes)))
+    check(cuda.cuMemcpy(ctypes.c_uint64(room.value + 4096), room, ctypes.c_size_t(4000)))
+    check(cuda.cuMemFree_v2(room))
+    code_is_loaded = True
+
+
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -48,6 +82,7 @@ class Gate:
     """Work of a stream that ends when it is told to, so that nothing depends on how long anything takes."""
 
     def __init__(self, stream: int) -> None:
+        load_code()
         self._opened = threading.Event()
         self._stay = HostFunction(self._wait)
         check(cuda.cuLaunchHostFunc(ctypes.c_void_p(stream), self._stay, None))
@@ -61,6 +96,7 @@ class Gate:
 
 def take_time(stream: int = 0, us: int = 200_000) -> None:
     """What the stream is given from now on comes that much later, on every driver: the function of the host that it waits for sleeps."""
+    load_code()
     usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
     check(cuda.cuLaunchHostFunc(ctypes.c_void_p(stream), usleep, ctypes.c_void_p(us)))
 
@@ -181,7 +217,7 @@ def give(value: object) -> None:
 
 def collected() -> bool:
     """Streams and receivers are waited for, but not for ever."""
-    for _ in range(5000):
+    for _ in range(5000 * PATIENCE):
         if tenon.cuda_collect() == 0:
             return True
         time.sleep(0.001)

@@ -1,4 +1,7 @@
-"""Programs that test_cuda_pinned.py runs on the driver of tests/fake_cuda, each a process: python cuda_pinned_programs.py PROGRAM."""
+"""Programs that test_cuda_pinned.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one.
+
+Each is a process: python cuda_pinned_programs.py PROGRAM.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import sys
 
 import pytest
 import tenon
-from cuda_kit import DATA, ON_THE_FAKE, Array, Receiver, bytes_at, check, cuda, give, new_stream, nothing_left, take, use_device
+from cuda_kit import DATA, ON_THE_FAKE, Array, Receiver, bytes_at, check, cuda, give, live, new_stream, nothing_left, take, use_device
 
 REGISTRATION = 14
 
@@ -23,7 +26,7 @@ def copy(to: int, source: int) -> None:
 
 
 def registrations() -> int:
-    return int(cuda.fake_cuda_live(REGISTRATION, os.getpid())) if ON_THE_FAKE else 0
+    return live(REGISTRATION, os.getpid())
 
 
 # ---- the other process
@@ -72,8 +75,8 @@ def lends() -> None:
 
 def errors() -> None:
     storage = tenon.Storage.new(len(DATA), isolated=True)
-    with pytest.raises(tenon.InvalidArgument, match="CUDA device 7"):
-        storage.pin(7)
+    with pytest.raises(tenon.InvalidArgument, match="CUDA device 999"):
+        storage.pin(999)
     with pytest.raises(TypeError):
         storage.pin("0")  # type: ignore[arg-type]
     with tenon.Arena() as arena, arena.storage(64) as small, pytest.raises(tenon.ResourceExhausted, match="ISOLATED") as refused:

@@ -28,6 +28,7 @@ from cuda_kit import (
     collected,
     cuda,
     give,
+    is_live,
     new_stream,
     nothing_left,
     over,
@@ -378,7 +379,7 @@ def archives() -> None:
     tenon.export_module(host, wanted)
     for stream in (None, new_stream()):
         there = tenon.import_module(wanted, tensors="device", device=0)
-        assert cuda.fake_cuda_live(ALLOCATION, 0) == 1
+        assert is_live(1, ALLOCATION)
         assert there["w"].device == "cuda:0" and read(there["w"]) == np.arange(1000, dtype=np.float32).tobytes()
         again, kept = io.BytesIO(), io.BytesIO()
         tenon.export_module(there, again, stream=stream)
@@ -387,13 +388,13 @@ def archives() -> None:
         assert b"cuda:0" in kept.getvalue()
         del there
         gc.collect()
-        assert cuda.fake_cuda_live(ALLOCATION, 0) == 0
+        assert is_live(0, ALLOCATION)
     back = tenon.import_module(kept)
     assert back["w"].device == "cpu" and any("CUDA" in line for line in back.warnings)
-    with pytest.raises(tenon.InvalidArgument, match="device 7"):
-        tenon.import_module(kept, tensors="device", device=7)
+    with pytest.raises(tenon.InvalidArgument, match="device 999"):
+        tenon.import_module(kept, tensors="device", device=999)
     with pytest.raises(tenon.InvalidArgument):
-        tenon.import_module(kept, device=7)
+        tenon.import_module(kept, device=999)
     with pytest.raises(TypeError, match="stream"):
         tenon.export_module(host, io.BytesIO(), stream="0")  # type: ignore[arg-type]
     nothing_left()
@@ -421,7 +422,7 @@ def errors() -> None:
     def but(**more: Any) -> tenon.CudaHandle:
         return tenon.CudaHandle(**{**{name: getattr(handle, name) for name in type(handle).__slots__}, **more})
 
-    for device in (-1, 7):
+    for device in (-1, 999):
         with pytest.raises(tenon.InvalidArgument):
             tenon.open_cuda(handle, device=device)
     with pytest.raises(ValueError):

@@ -1,6 +1,7 @@
-"""Programs that test_cuda_transport.py runs on the driver of tests/fake_cuda, each a process: python cuda_transport_programs.py PROGRAM.
+"""Programs that test_cuda_transport.py runs on the driver of tests/fake_cuda, and tests/gpu on a real one.
 
-The memory is a pool's, to which a handle with an fd leads: both go over a socket.
+Each is a process: python cuda_transport_programs.py PROGRAM. The memory is a pool's, to which a handle with an fd leads: both go over a
+socket.
 """
 
 from __future__ import annotations
