@@ -256,6 +256,7 @@ def run(producer: Program, consumer: Program, strategy: str, names: account.Name
     if reason:
         raise NotApplicable(reason)
     tensors = tensors_for(producer, consumer, strategy)
+    waited = {program: waiting(program) for program in (producer, consumer)}  # of a cell that failed
     with Pair(producer, consumer) as pair:
         exchange(pair, strategy, tensors[:1])
     producer.begin("settle")
@@ -267,21 +268,16 @@ def run(producer: Program, consumer: Program, strategy: str, names: account.Name
     with Pair(producer, consumer) as pair:
         exchange(pair, strategy, tensors)
     for program, snapshot in before:
-        program.ask("settle")
-        nothing_waits(program)
+        account.until(f"{program.name} waits for device memory", lambda p=program: max(0, waiting(p) - waited[p]))  # type: ignore[misc]
         account.until(f"{program.name} is not as before", lambda p=program, s=snapshot: account.Snapshot(p.pid).difference(s))  # type: ignore[misc]
     account.until("names are left", lambda: names.of_tenon() - own)
 
 
-def nothing_waits(program: Program) -> None:
-    """Device memory has come back, but for what was lent by a counter to those that were killed."""
-
-    def waits() -> int:
-        words = program.ask("settle")
-        same(f"{program.name}: how many words settle says", len(words), 4)
-        return 0 if words[3] == "-" else int(words[3]) - program.lost
-
-    account.until(f"{program.name} waits for device memory, beside what is lost", waits)
+def waiting(program: Program) -> int:
+    """How many storages' device memory has not come back."""
+    words = program.ask("settle")
+    same(f"{program.name}: how many words settle says", len(words), 4)
+    return 0 if words[3] == "-" else int(words[3])
 
 
 def strategies_for(producer: Program, consumer: Program) -> Iterator[str]:
@@ -319,8 +315,8 @@ def after_the_end(survivor: Program, other: Program, lends: list[Lend], connecti
 
 
 def holds_nothing(program: Program) -> None:
-    """No shared memory is held, once it has settled."""
-    nothing_waits(program)
+    """No shared memory is held, once it has settled; and no device memory, but what was lent by a counter to those that were killed."""
+    account.until(f"{program.name} waits for device memory, beside what is lost", lambda: waiting(program) - program.lost)
     account.until(f"{program.name} still holds", lambda: account.Snapshot(program.pid).holdings(program.counters))
 
 
