@@ -246,10 +246,10 @@ program available "whether CUDA can be used, as a user asks" tests/cuda/cuda_ava
 program fork "children of fork" tests/cuda/cuda_fork
 program share "device memory lent between processes" tests/cuda/cuda_share
 program refused "device memory that is not lent" tests/cuda/cuda_share_refused
-program back "when device memory goes back" tests/cuda/cuda_give_back
+program back "when device memory goes back, and when not" tests/cuda/cuda_give_back
 program protocol "PyTorch's protocol, call by call" tests/cuda/cuda_torch
 program transport "memory that PyTorch's handle cannot lead to" tests/cuda/cuda_transport
-program pieces "memory that was mapped piece by piece" tests/cuda/cuda_pieces
+program pieces "what the driver says of memory that cannot be lent" tests/cuda/cuda_pieces
 program segment "PyTorch's expandable segments, call by call" tests/cuda/cuda_torch_segment
 program event "events as objects" tests/cuda/cuda_event
 program archive "modules in device memory, written and read" tests/cuda/cuda_archive
