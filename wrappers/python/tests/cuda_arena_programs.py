@@ -173,6 +173,10 @@ def refused() -> None:
         tenon.CudaArena(-1)
     with tenon.CudaArena(CAPACITY) as arena, pytest.raises(ValueError):
         arena.allocate(-1)
+    with tenon.CudaArena(CAPACITY) as arena:
+        for make in (tenon.empty, tenon.Storage.new):
+            with pytest.raises(TypeError, match=r"arena is a tenon\.Arena, not CudaArena"):
+                make(16, arena=arena)  # type: ignore[arg-type]
     left, right = tenon.pair()
     with left, right:
         left.set_stream(0)
