@@ -252,7 +252,8 @@ def interface() -> None:
     }
     for dtype, typestr in (("bool", "|b1"), ("int64", "<i8"), ("complex64", "<c8"), ("float64", "<f8")):
         assert tensor.view(dtype=dtype).__cuda_array_interface__["typestr"] == typestr
-    for dtype in ("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2"):
+    # What numpy lacks, or has as something else.
+    for dtype in ("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2", "int4", "uint4", "complex32", "float128", "float32x2"):
         assert not hasattr(tensor.view(dtype=dtype), "__cuda_array_interface__")
     assert not hasattr(tenon.Tensor.over(tensor.storage, 4, "complex64").view(dtype="bfloat16"), "__cuda_array_interface__")
     constant = tenon.from_dlpack(Array(DATA, read_only=True))
@@ -312,7 +313,7 @@ def streams() -> None:
         assert collected() and array.freed == 1
         array = Array(DATA)
     with tenon.from_dlpack(array) as tensor:
-        for wrong in ("1", 1.5, object(), TorchLike(None)):  # type: ignore[arg-type]
+        for wrong in ("1", 1.5, True, object(), TorchLike(None)):  # type: ignore[arg-type]
             with pytest.raises(TypeError):
                 tensor.storage.record_stream(wrong)  # type: ignore[arg-type]
         for bad in (-1, 1 << 64, Protocol(stream, 1)):
@@ -325,6 +326,13 @@ def streams() -> None:
         for bad in (0, -2):
             with pytest.raises(tenon.InvalidArgument, match="ambiguous"):
                 tensor.__dlpack__(stream=bad)
+        for wrong in ("x", 1.5, True, TorchLike(stream)):
+            with pytest.raises(TypeError):
+                tensor.__dlpack__(stream=wrong)
+        with pytest.raises(BufferError, match="copies nothing") as caught:
+            tensor.__dlpack__(stream=1, copy=True)
+        assert isinstance(caught.value, tenon.Unsupported)
+        del caught
         assert tensor.__dlpack__(stream=1, dl_device=(2, 0)) is not None
         for device in ((1, 0), (2, 1)):
             with pytest.raises(BufferError, match="CUDA device 0"):

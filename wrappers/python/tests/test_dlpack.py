@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tenon
+from tenon._native import lib
 
 
 def test_round_trip_through_numpy() -> None:
@@ -101,12 +102,27 @@ def test_read_only_is_never_handed_out_unsaid() -> None:
 def test_keywords() -> None:
     tensor = tenon.zeros(3)
     assert tensor.__dlpack_device__() == (1, 0)
-    tensor.__dlpack__(stream=5, dl_device=(1, 0), copy=False)
+    tensor.__dlpack__(stream=None, dl_device=(1, 0), copy=False)
+    for stream in (-1, 0, 1, 5, "x", True):
+        with pytest.raises(ValueError, match="CPU"):
+            tensor.__dlpack__(stream=stream)
     with pytest.raises(BufferError):
         tensor.__dlpack__(dl_device=(2, 0))
     copied = tenon.from_dlpack(Offers(tensor.__dlpack__(max_version=(1, 0), copy=True)))
     copied.numpy()[0] = 1
     assert tensor.tolist() == [0, 0, 0]
+
+
+def test_bits_that_dlpack_has_not_are_never_lost() -> None:
+    plain = tenon.zeros(2, "complex64")
+    ways: tuple[dict[str, Any], ...] = ({}, {"max_version": (1, 0)}, {"copy": True})
+    for flag in (lib.TENON_TENSOR_CONJ, lib.TENON_TENSOR_NEG):
+        tensor = tenon.Tensor._new(plain.storage, plain._dtype_number, (2,), None, 0, flag)
+        assert tensor.is_conj or tensor.is_neg
+        for more in ways:
+            with pytest.raises(BufferError, match="conjugate") as caught:
+                tensor.__dlpack__(**more)
+            assert isinstance(caught.value, tenon.Unsupported) and caught.value.code == "UNSUPPORTED"
 
 
 def test_other_devices_are_refused() -> None:
