@@ -19,10 +19,10 @@ static void drop_legacy(PyObject *capsule) {
   if (managed->deleter != NULL) managed->deleter(managed);
 }
 
-/* to_dlpack(versioned, is_copied) */
+/* to_dlpack(versioned, is_copied, lets_write); lets_write: a versioned one does not say that the bytes are read-only */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
-  int versioned, is_copied;
-  if (!PyArg_ParseTuple(args, "pp:to_dlpack", &versioned, &is_copied)) return NULL;
+  int versioned, is_copied, lets_write = 0;
+  if (!PyArg_ParseTuple(args, "pp|p:to_dlpack", &versioned, &is_copied, &lets_write)) return NULL;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   if (tensor == NULL) return raise_closed("tensor");
   tenon_error *error = NULL;
@@ -31,6 +31,7 @@ PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
     const tenon_status status = tenon_tensor_to_dlpack(tensor, &managed, &error);
     if (status != TENON_OK) return raise_status(status, error);
     if (is_copied) managed->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+    if (lets_write) managed->flags &= ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
     PyObject *capsule = PyCapsule_New(managed, VERSIONED, drop_versioned);
     if (capsule == NULL) managed->deleter(managed);
     return capsule;
