@@ -1,4 +1,4 @@
-"""Programs that test_cuda_multiprocessing.py runs on the driver of tests/fake_cuda: python cuda_multiprocessing_programs.py PROGRAM METHOD."""
+"""Programs that test_cuda_multiprocessing.py runs on the driver of tests/fake_cuda, each a process: they take PROGRAM and METHOD."""
 
 from __future__ import annotations
 

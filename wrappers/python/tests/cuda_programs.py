@@ -13,6 +13,8 @@ import pickle
 import re
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +25,7 @@ from cuda_kit import (
     ALLOCATION,
     DATA,
     Array,
+    Gate,
     Receiver,
     check,
     collected,
@@ -373,6 +376,64 @@ def recorded() -> None:
         assert not array.freed and tenon.cuda_collect() == 1
         assert collected() and array.freed == 1
     nothing_left()
+
+
+def waits_without_the_gil() -> None:
+    """A last release waits for the device, and that for a function of the host that is written in Python."""
+    use_device()
+    stream = new_stream()
+
+    def closed(tensor: tenon.Tensor) -> None:
+        tensor.close()
+
+    def storage_closed(tensor: tenon.Tensor) -> None:
+        storage = tensor.storage
+        tensor.close()
+        storage.close()
+
+    def capsule(tensor: tenon.Tensor) -> None:
+        last = tensor.__dlpack__(stream=-1)
+        tensor.close()
+        del last
+
+    def left_behind(tensor: tenon.Tensor) -> None:
+        own = [tensor._retained()]
+        tensor.close()
+        # The interpreter drops it while the exception is on its way.
+        with pytest.raises(ZeroDivisionError, match="division by zero"):
+            print(tenon.Tensor._adopt(own.pop()), 1 / 0)
+
+    def pinned(_: tenon.Tensor) -> None:
+        with tenon.Storage.new(100, isolated=True) as storage:
+            storage.pin()
+        tenon.trim()
+
+    for release in (closed, storage_closed, capsule, left_behind, pinned):
+        arena = tenon.CudaArena(1 << 20)
+        tensor = over(arena.allocate(1000))
+        arena.close()
+        gc.collect()
+        waited = "cuMemHostUnregister" if release is pinned else "cuMemFree"
+        before = calls(waited)
+        gate = Gate(stream)
+        opener = threading.Thread(target=open_when, args=(gate, waited, before))
+        opener.start()
+        release(tensor)
+        opener.join()
+        assert calls(waited) == before + 1, release
+        del tensor
+        gc.collect()
+    nothing_left()
+
+
+def calls(function: str) -> int:
+    return int(cuda.fake_cuda_calls(function.encode(), os.getpid()))
+
+
+def open_when(gate: Gate, function: str, before: int) -> None:
+    while calls(function) == before:
+        time.sleep(0.001)
+    gate.open()
 
 
 def archives() -> None:
