@@ -480,6 +480,8 @@ def pinned(case: Case) -> None:
     device.copy_(host, non_blocking=True)
     torch.cuda.synchronize()
     assert device.cpu().eq(9).all()
+    theirs = torch.arange(5).pin_memory()
+    assert tenon.from_dlpack(theirs).device == "cpu" and tenon.from_dlpack(theirs).tolist() == [0, 1, 2, 3, 4]
     del host
     storage.close()
     tenon.trim()

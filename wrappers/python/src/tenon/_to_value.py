@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenon._native import ffi, lib
-from tenon._options import CPU
+from tenon._options import CPU, CUDA_HOST
 from tenon._text import encoded
 from tenon.dlpack import from_dlpack
 from tenon.error import TenonError, Unsupported, call, make
@@ -42,7 +42,7 @@ def _shared(source: Any) -> Tensor | None:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError):
         # A framework's own refusal: numpy's of memory that it may not write, of other byte orders and of types that others added to it.
-        if int(source.__dlpack_device__()[0]) != CPU:
+        if int(source.__dlpack_device__()[0]) not in (CPU, CUDA_HOST):
             # numpy reaches no device, and its complaint would hide this one.
             raise
         return None
