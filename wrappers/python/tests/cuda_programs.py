@@ -26,6 +26,7 @@ from cuda_kit import (
     DATA,
     Array,
     Gate,
+    Gate,
     Receiver,
     check,
     collected,
@@ -357,6 +358,39 @@ class Offers:
         assert stream == 1
         capsule, self.capsule = self.capsule, None
         return capsule
+
+
+def ordered() -> None:
+    """A consumer's stream comes after those in which the bytes were used: by DLPack, by the interface, and as it is told."""
+    use_device()
+    used, other = new_stream(), new_stream()
+    array = Array(bytes(len(DATA)))
+    tensor = tenon.from_dlpack(array)
+    tensor.storage.record_stream(used)
+    for byte, (reader, how) in enumerate(((other, "dlpack"), (0, "interface"), (other, "told")), 1):
+        gate = Gate(used)
+        fill = (ctypes.c_uint64(array.pointer), ctypes.c_ubyte(byte), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(used))
+        check(cuda.cuMemsetD8Async(*fill))
+        capsule = None
+        if how == "dlpack":
+            capsule = tensor.__dlpack__(stream=other)
+        elif how == "interface":
+            assert tensor.__cuda_array_interface__["stream"] == 1
+        else:
+            tensor.storage.order_stream(other)
+        room = ctypes.create_string_buffer(len(DATA))
+        check(cuda.cuMemcpyDtoHAsync_v2(room, ctypes.c_uint64(array.pointer), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(reader)))
+        gate.open()
+        check(cuda.cuStreamSynchronize(ctypes.c_void_p(reader)))
+        assert room.raw == bytes([byte]) * len(DATA), how
+        del capsule
+    with tenon.zeros(4) as host, pytest.raises(tenon.InvalidArgument):
+        host.storage.order_stream()
+    tensor.close()
+    del tensor
+    gc.collect()
+    assert collected() and array.freed == 1
+    nothing_left()
 
 
 def recorded() -> None:

@@ -79,6 +79,7 @@ def test_a_tensor_on_the_cpu_has_nothing_of_cuda() -> None:
         "refuses_the_host",
         "interface",
         "streams",
+        "ordered",
         "recorded",
         "waits_without_the_gil",
         "archives",

@@ -334,6 +334,11 @@ def record_stream(storage: Storage, stream: Stream = None) -> None:
     call(lib.tenon_storage_record_stream, storage._own(), stream_pointer(stream))
 
 
+def order_stream(storage: Storage, stream: Stream = None) -> None:
+    """See Storage.order_stream."""
+    call(lib.tenon_storage_order_stream, storage._own(), stream_pointer(stream))
+
+
 def cuda_collect() -> int:
     """Give device memory back that nobody uses any more, and close what was only kept open. Returns how many storages' memory waits on."""
     return int(lib.tenon_cuda_collect())

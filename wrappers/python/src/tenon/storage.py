@@ -231,6 +231,13 @@ class Storage(Closing, StorageBase):
 
         record_stream(self, stream)
 
+    def order_stream(self, stream: Stream = None) -> None:
+        """Let what is given to that CUDA stream from now on come after what was given until now to the streams in which the bytes are used:
+        that of the call that opened them or of the connection, and those that were recorded. For whoever uses them in yet another stream."""
+        from tenon.by_cuda import order_stream
+
+        order_stream(self, stream)
+
     def pin(self, device: int = 0) -> int:
         """Let a CUDA device reach the bytes of a shared storage; gives the address by which it does, 0 for no bytes.
 

@@ -245,13 +245,14 @@ class Tensor(Closing, TensorBase):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """For Numba, CuPy and others, version 3; only a tensor on a CUDA device has it, and only if numpy knows its dtype.
 
-        The consumer is told to wait for the default stream. A tensor that was opened with another stream is ordered in that one alone.
+        The consumer is told to wait for the default stream, which comes after the streams in which the storage is used (Storage.order_stream).
         """
         device, number = self._device_numbers, self._dtype_number
         typestr = _TYPESTRS.get(number)
         if device[0] != CUDA or typestr is None or self.is_conj or self.is_neg:
             raise AttributeError(f"a tensor of {self.dtype} on {device_name(device)} has no __cuda_array_interface__")
         size = self.itemsize
+        self.storage.order_stream(1)
         return {
             "shape": self.shape,
             "strides": None if self.is_contiguous else tuple(step * size for step in self.strides),
@@ -275,8 +276,8 @@ class Tensor(Closing, TensorBase):
         """As the array API standard has it. stream, for CUDA: None or 1 the default one, 2 that of the calling thread, above 2 a pointer,
         -1 none.
 
-        A tensor has no stream of its own, so the consumer's is not made to wait for anything: the bytes are ordered in the stream in which
-        they were opened or written, and whoever reads them in another one orders the two. The storage counts as used in the consumer's.
+        The consumer's stream comes after those in which the storage is used (Storage.order_stream), and the storage counts as used in it, too:
+        it has to be there until the storage's last reference has gone.
 
         What cannot be is a BufferError, as the standard has it, and a tensor on the CPU takes no stream.
         """
@@ -303,6 +304,7 @@ class Tensor(Closing, TensorBase):
                 "the tensor is read-only, and DLPack before version 1.0 cannot say so: ask with max_version=(1, 0), or with copy=True"
             )
         if device[0] == CUDA and used >= 0:
+            self.storage.order_stream(used)
             self.storage.record_stream(used)
         return self._to_dlpack(versioned, False)
 
