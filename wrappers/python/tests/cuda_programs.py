@@ -26,7 +26,6 @@ from cuda_kit import (
     DATA,
     Array,
     Gate,
-    Gate,
     Receiver,
     check,
     collected,

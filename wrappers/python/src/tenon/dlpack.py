@@ -21,8 +21,9 @@ MAX_VERSION = (1, 3)
 def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
     """Take a tensor from another framework, without a copy. Its storage is private: copy it with clone to lend it.
 
-    Pinned memory of the host is the CPU's. One on a CUDA device stays there, and its storage can be lent with share_cuda. stream: in which it will be used next. The framework
-    makes that one wait for its own work, and if it is named the storage counts as used in it, as by Storage.record_stream.
+    Pinned memory of the host is the CPU's. One on a CUDA device stays there, and its storage can be lent with share_cuda. stream: in which
+    it will be used next. The framework makes that one wait for its own work, and if it is named the storage counts as used in it, as by
+    Storage.record_stream.
     """
     device = source.__dlpack_device__()
     kind = int(device[0])

@@ -232,8 +232,10 @@ class Storage(Closing, StorageBase):
         record_stream(self, stream)
 
     def order_stream(self, stream: Stream = None) -> None:
-        """Let what is given to that CUDA stream from now on come after what was given until now to the streams in which the bytes are used:
-        that of the call that opened them or of the connection, and those that were recorded. For whoever uses them in yet another stream."""
+        """Let what is given to that CUDA stream from now on come after what was given until now to the streams in which the bytes are used.
+
+        Those are the stream of the call that opened them or of the connection, and what was recorded. For who uses them in yet another.
+        """
         from tenon.by_cuda import order_stream
 
         order_stream(self, stream)

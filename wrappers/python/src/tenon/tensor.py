@@ -245,7 +245,7 @@ class Tensor(Closing, TensorBase):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """For Numba, CuPy and others, version 3; only a tensor on a CUDA device has it, and only if numpy knows its dtype.
 
-        The consumer is told to wait for the default stream, which comes after the streams in which the storage is used (Storage.order_stream).
+        The consumer is told to wait for the default stream, which comes after those in which the storage is used (Storage.order_stream).
         """
         device, number = self._device_numbers, self._dtype_number
         typestr = _TYPESTRS.get(number)
@@ -276,8 +276,8 @@ class Tensor(Closing, TensorBase):
         """As the array API standard has it. stream, for CUDA: None or 1 the default one, 2 that of the calling thread, above 2 a pointer,
         -1 none.
 
-        The consumer's stream comes after those in which the storage is used (Storage.order_stream), and the storage counts as used in it, too:
-        it has to be there until the storage's last reference has gone.
+        The consumer's stream comes after those in which the storage is used (Storage.order_stream), and the storage counts as used in it,
+        too: it has to be there until the storage's last reference has gone.
 
         What cannot be is a BufferError, as the standard has it, and a tensor on the CPU takes no stream.
         """
