@@ -209,6 +209,7 @@ Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, u
     auto memory = std::make_unique<BorrowedCuda>(reach.device, reach.mapping, offset, nbytes);
     memory->keep_lease(lease);
     storage = Storage::on_device(std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
+    const CudaCollectLater later;  // another thread may have been quicker, and this one goes; a receiver has its turn
     storage = reach.mapping->intern(offset, std::move(storage));
   }
   cuda_memory(*storage)->use_in(reach.stream);

@@ -159,7 +159,15 @@ Ref<storage::Storage> empty_cuda(int32_t device) {
   return storage::Storage::on_device(std::make_unique<NoCuda>(device), nullptr, 0, false);
 }
 
+namespace {
+thread_local int t_later = 0;
+}  // namespace
+
+CudaCollectLater::CudaCollectLater() noexcept { ++t_later; }
+CudaCollectLater::~CudaCollectLater() { --t_later; }
+
 void collect_some_cuda() noexcept {
+  if (t_later != 0) return;
   end_lent_cuda(false);
   for (uint64_t left = std::min<uint64_t>(kSome, limbo().size()); left > 0 && limbo().look_at_one(); --left) {
   }

@@ -57,6 +57,15 @@ inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept { return r
 // An empty storage, which is on a device all the same.
 Ref<storage::Storage> empty_cuda(int32_t device);
 
+// As long as it lives this thread's collect_some_cuda() does nothing, for owners' functions would run where locks are held.
+class CudaCollectLater {
+ public:
+  CudaCollectLater() noexcept;
+  CudaCollectLater(const CudaCollectLater&) = delete;
+  CudaCollectLater& operator=(const CudaCollectLater&) = delete;
+  ~CudaCollectLater();
+};
+
 // Looks at what waits: at a few, as every share and open does, or at all. How many still do.
 void collect_some_cuda() noexcept;
 uint64_t collect_cuda() noexcept;
