@@ -37,6 +37,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
           send(connection, {});
         };
         send(connection, {owned.wrap()});
+        line.say('g');
         line.expect('r');
         EXPECT_EQ(told, 0);
         Memory more(kNbytes);
@@ -48,7 +49,10 @@ TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
       [](Line& line, Connection& connection) {
         alarm(kSeconds);
         use_device();
-        EXPECT_EQ(receive(connection).size(), 1U);
+        std::vector<Ref<Storage>> kept = receive(connection);
+        EXPECT_EQ(kept.size(), 1U);
+        line.expect('g');  // until then the call that sent it could find it given back
+        kept.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         line.say('r');
         EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);  // the owner's message has nothing in it
@@ -70,6 +74,7 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
           received += receive(connection).size();
         };
         send(connection, {owned.wrap()});
+        line.say('g');
         line.expect('r');
         EXPECT_EQ(told, 0);
         received += receive(connection).size();
@@ -81,7 +86,10 @@ TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
       [](Line& line, Connection& connection) {
         alarm(kSeconds);
         use_device();
-        EXPECT_EQ(receive(connection).size(), 1U);
+        std::vector<Ref<Storage>> kept = receive(connection);
+        EXPECT_EQ(kept.size(), 1U);
+        line.expect('g');  // until then the call that sent it could find it given back
+        kept.clear();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         Memory memory(kNbytes);
         send(connection, {wrap(&memory)});
