@@ -279,7 +279,8 @@ FAKE_CUDA_BOTH(cuStreamGetFlags, _ptsz, (CUstream handle, unsigned int* out), ge
 FAKE_CUDA_BOTH(cuStreamGetId, _ptsz, (CUstream handle, unsigned long long* out), get_id, handle, out)
 FAKE_CUDA_BOTH(cuLaunchHostFunc, _ptsz, (CUstream handle, CUhostFn function, void* data), launch, handle, function, data)
 
-// "Sets the calling thread's stream capture interaction mode to the value contained in *mode". Nothing is captured here, so no call is refused.
+// "Sets the calling thread's stream capture interaction mode to the value contained in *mode". Nothing is captured here, so no call is
+// refused.
 FAKE_CUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   FAKE_CUDA_ENTER(cuThreadExchangeStreamCaptureMode)
   thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;

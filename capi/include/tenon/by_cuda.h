@@ -22,8 +22,8 @@ TENON_BEGIN_DECLS
  *
  * A stream is a CUstream or a cudaStream_t; NULL is the default stream, 0x2 that of the calling thread. No function here waits for a
  * device, but as tenon_share_cuda says; the last release of memory that was opened by FD or FABRIC can, in the driver. Memory is opened in
- * the device's primary context, which CUDA's runtime uses. A child of fork of a process that used CUDA has the storages of its parent and can do nothing with
- * them but release them.
+ * the device's primary context, which CUDA's runtime uses. A child of fork of a process that used CUDA has the storages of its parent and
+ * can do nothing with them but release them.
  */
 
 /**

@@ -182,8 +182,8 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     return detail::call([&](tenon_error** err) { return tenon_storage_record_stream(get(), stream, err); });
   }
 
-  /// Of a storage on a CUDA device: what is given to that stream from now on comes after what was given until now to the streams in which the
-  /// storage is used. For whoever uses it in yet another stream; the host does not wait, and the stream is not recorded.
+  /// Of a storage on a CUDA device: what is given to that stream from now on comes after what was given until now to the streams in which
+  /// the storage is used. For whoever uses it in yet another stream; the host does not wait, and the stream is not recorded.
   Result<void> try_order_stream(void* stream) const {
     return detail::call([&](tenon_error** err) { return tenon_storage_order_stream(get(), stream, err); });
   }
