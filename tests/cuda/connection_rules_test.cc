@@ -1,13 +1,20 @@
 // What holds of every connection holds where device memory travels, too: callbacks may call it, and limits count what they name.
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include "connected_kit.h"
 #include "details.h"
 #include "memory/ledger.h"
+#include "os/process.h"
 
 namespace cuda_test {
 namespace {
 
 // Who hangs is ended, and the test fails.
 constexpr unsigned kSeconds = 20;
+constexpr int kNoNamespace = 77;
 
 // A storage whose owner does something with the connection when he gets it back.
 struct Owned {
@@ -154,6 +161,60 @@ TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
         line.say('o');
       },
       {}, one_segment);
+}
+
+// Neither may it trace its sender, nor does it know it: what comes with a message is enough.
+TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes a PID namespace";
+  in_child({}, [] {
+    alarm(kSeconds);
+    Line line;
+    Socket ends;
+    const pid_t sender = getpid();
+    const pid_t other = start([&] {
+      if (unshare(CLONE_NEWPID) != 0) std::_Exit(kNoNamespace);
+      const pid_t inner = start([&] {
+        line.become(1);
+        const Connection::Owned connection = ends.connect(1);
+        __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+        __user_cap_data_struct none[2] = {};
+        ASSERT_EQ(syscall(SYS_capset, &header, none), 0);
+        EXPECT_EQ(getpid(), 1);
+        EXPECT_FALSE(os::open_pidfd(sender).is_open());
+        use_device();
+        {
+          const std::vector<Ref<Storage>> storages = receive(*connection);
+          ASSERT_EQ(storages.size(), 1U);
+          EXPECT_EQ(byte_at(pointer_of(storages[0])), 7);
+          EXPECT_EQ(byte_at(pointer_of(storages[0]) + 3 * kPage - 1), 7);
+        }
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.expect('d');
+      });
+      ends.drop();
+      std::_Exit(wait_for(inner));
+    });
+    line.become(0);
+    int ended = 0;
+    {
+      const Connection::Owned connection = ends.connect(0);
+      use_device();
+      ASSERT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
+      Mapped memory({1, 2});
+      fill(memory.base(), 7, memory.nbytes());
+      send(*connection, {memory.wrap(0, memory.nbytes())});
+      EXPECT_TRUE(soon([&] {
+        (void)collect_cuda();
+        siginfo_t info{};
+        return memory.gone == 1 || waitid(P_PID, static_cast<id_t>(other), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+      }));
+      line.say('d');
+      ended = wait_for(other);
+      EXPECT_TRUE(memory.gone == 1 || ended == kNoNamespace);
+    }
+    EXPECT_TRUE(ended == 0 || ended == kNoNamespace) << ended;
+    if (ended == 0) expect_nothing_left();
+  });
 }
 
 }  // namespace

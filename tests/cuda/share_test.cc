@@ -244,6 +244,27 @@ TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
          {"CUDA_VISIBLE_DEVICES=1,0"});
 }
 
+// Machines are updated one process at a time: containers have drivers of their own.
+TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
+  NEEDS_THE_FAKE("it is of one version");
+  const std::string newest = "FAKE_CUDA_DRIVER=" + std::to_string(expected_version());
+  const std::string oldest = "FAKE_CUDA_DRIVER=11040";
+  for (const bool newer_lends : {true, false}) {
+    in_two({newer_lends ? newest : oldest}, lend_one,
+           [](Line& line) {
+             use_device();
+             Ref<Storage> storage = open(line.receive());
+             line.say('o');
+             line.expect('r');
+             EXPECT_EQ(byte_at(pointer_of(storage)), 7);
+             storage = nullptr;
+             EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+             line.say('d');
+           },
+           {newer_lends ? oldest : newest});
+  }
+}
+
 // Who hands a handle on can change what it says of the device, and PyTorch's tuple has a number only.
 TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
   NEEDS_THE_FAKE("it wants two devices");
