@@ -90,7 +90,7 @@ bool StreamMark::has_passed() noexcept {
       state_ = State::kUnset;
     }
   } catch (...) {
-    // As above.
+    // No memory for an error's words: as in set().
   }
   return false;
 }
