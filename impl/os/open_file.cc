@@ -38,7 +38,10 @@ Status refused(int error, int number) {
 }
 
 // Two threads would take each other's numbers for another file's.
-std::mutex& asking() noexcept { return immortal<std::mutex>(); }
+struct Asking {
+  std::mutex mutex;
+};
+std::mutex& asking() noexcept { return immortal<Asking>().mutex; }
 
 const bool g_fork_hooks = [] {
   (void)asking();

@@ -33,7 +33,10 @@ class PinnedTail final : public memory::SegmentTail {
 
 // Held by who registers, so that it is once for each segment. Taken when the driver is known to work in this process, of which no child of
 // fork can say that: none ever waits for it.
-std::mutex& registering() noexcept { return immortal<std::mutex>(); }
+struct Registering {
+  std::mutex mutex;
+};
+std::mutex& registering() noexcept { return immortal<Registering>().mutex; }
 
 Status check(const Storage& storage) {
   if (storage.is_private()) {
