@@ -189,9 +189,9 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
       [](Line& line, Connection& connection) {
         use_device();
         Mapped memory({1});
-        const Ref<Storage> storage = memory.wrap(512, kNbytes);
+        Ref<Storage> storage = memory.wrap(512, kNbytes);
         send(connection, {storage});
-        const std::vector<Ref<Storage>> back = receive(connection);
+        std::vector<Ref<Storage>> back = receive(connection);
         line.say('h');
         ASSERT_EQ(back.size(), 1U);
         EXPECT_EQ(back[0].get(), storage.get());
@@ -201,6 +201,9 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
           (void)collect_cuda();
           return storage->strong_count() == 2;
         }));
+        back.clear();
+        storage = nullptr;
+        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.gone == 1; }));
       },
       [](Line& line, Connection& connection) {
         use_device();
