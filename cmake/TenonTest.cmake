@@ -1,5 +1,5 @@
 # The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label, its kind; what is called example.* has
-# the label examples too.
+# the label examples too, and example.*.cuda_* the label cuda.
 #
 #   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [INTERNAL | FOLDER <folder>] [UNPRIVILEGED] [TIMEOUT <s>]
 #                   [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
@@ -73,6 +73,9 @@ function(tenon_add_test name)
   set(labels "${arg_LABEL}")
   if(name MATCHES "^example\\.")
     list(APPEND labels examples)
+  endif()
+  if(name MATCHES "^example\\..*\\.cuda_")
+    list(APPEND labels cuda)
   endif()
   # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
   set_tests_properties(${tests} PROPERTIES

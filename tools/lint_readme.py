@@ -1,9 +1,10 @@
-"""Every code block of a Markdown page that says where it comes from is that file, word for word.
+"""Every code block of a Markdown page that says where it comes from is that file, word for word, or lines of it.
 
-usage: lint_readme.py [--root FOLDER] PAGE...
+usage: lint_readme.py [--root FOLDER] PAGE... [--some PAGE...]
 
-A block is announced by a line `<!-- file: PATH -->`, PATH from the top of the repository. Every block of C or Python must be announced:
-the files are examples, which are run as tests, so no page shows code that was never run.
+A block is announced by a line `<!-- file: PATH -->` or, if it is some lines of that file one after the other, indented less perhaps,
+`<!-- part of: PATH -->`; PATH from the top of the repository. Every block of C, Python and so on must be announced: the files are examples
+and tests, which are run, so no page shows code that was never run. The pages after --some may have others, too.
 """
 
 from __future__ import annotations
@@ -13,17 +14,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKED = ("c", "cpp", "python", "rust", "go")
+WHOLE, PART = "<!-- file: ", "<!-- part of: "
 
 
-def problems_of(page: Path, root: Path) -> list[str]:
+def is_part(block: list[str], lines: list[str]) -> bool:
+    for at in range(len(lines) - len(block) + 1 if block else 0):
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        if [indent + each if each else "" for each in block] == lines[at : at + len(block)]:
+            return True
+    return False
+
+
+def problems_of(page: Path, root: Path, all_announced: bool) -> list[str]:
     problems: list[str] = []
     lines = page.read_text(encoding="utf-8").splitlines()
     source: str | None = None
+    announced = WHOLE
     at = 0
     while at < len(lines):
         line = lines[at]
-        if line.startswith("<!-- file: ") and line.endswith(" -->"):
-            source = line[len("<!-- file: ") : -len(" -->")]
+        if line.startswith((WHOLE, PART)) and line.endswith(" -->"):
+            announced = WHOLE if line.startswith(WHOLE) else PART
+            source = line[len(announced) : -len(" -->")]
         elif line.startswith("```") and len(line) > 3:
             end = lines.index("```", at + 1) if "```" in lines[at + 1 :] else len(lines)
             where = f"{page.name}:{at + 1}"
@@ -31,9 +43,13 @@ def problems_of(page: Path, root: Path) -> list[str]:
                 file = root / source
                 if not file.is_file():
                     problems.append(f"{where}: {source} does not exist")
-                elif file.read_text(encoding="utf-8").splitlines() != lines[at + 1 : end]:
-                    problems.append(f"{where}: the block differs from {source}")
-            elif line[3:] in CHECKED:
+                else:
+                    block, whole = lines[at + 1 : end], file.read_text(encoding="utf-8").splitlines()
+                    if announced == PART and not is_part(block, whole):
+                        problems.append(f"{where}: the block is no part of {source}")
+                    elif announced == WHOLE and block != whole:
+                        problems.append(f"{where}: the block differs from {source}")
+            elif all_announced and line[3:] in CHECKED:
                 problems.append(f"{where}: a block of {line[3:]} that does not say which file it is")
             source = None
             at = end
@@ -48,7 +64,10 @@ def main() -> int:
     root = ROOT
     if pages[:1] == ["--root"]:
         root, pages = Path(pages[1]), pages[2:]
-    problems = [problem for page in pages for problem in problems_of(Path(page), root)]
+    some = pages.index("--some") if "--some" in pages else len(pages)
+    problems = [
+        problem for at, page in enumerate(pages) if page != "--some" for problem in problems_of(Path(page), root, all_announced=at < some)
+    ]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -21,11 +21,12 @@ constexpr size_t kCounterRoom = sizeof(tenon_cuda_handle::counter);
 constexpr size_t kMostMemoryNbytes = size_t{1} << 20;  // a segment of 5 TB in pieces of 20 MiB
 static_assert(sizeof(tenon_cuda_handle::uuid) == sizeof(cuda::Uuid) && sizeof(tenon_cuda_handle::event) == sizeof(cuda::IpcHandle));
 
-Result<tenon_cuda_options> read_options(const tenon_cuda_options* options) {
+Result<tenon_cuda_options> read_options(const tenon_cuda_options* options, uint32_t flags) {
   tenon_cuda_options given{};
   TENON_TRY(read_struct(options, "tenon_cuda_options", &given));
   TENON_TRY(check_flags(given.flags, TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN,
                         "tenon_cuda_options"));
+  TENON_TRY(check_argument((given.flags & ~flags) == 0, "a flag of tenon_cuda_options is for the other of share and open"));
   TENON_TRY(check_argument(given.transport <= TENON_CUDA_POOL, "transport is none of TENON_CUDA_*"));
   TENON_TRY(check_argument(given.form <= TENON_CUDA_FORM_E, "form is none of TENON_CUDA_FORM_*"));
   const bool on_device = (given.flags & TENON_CUDA_ON_DEVICE) != 0;
@@ -106,7 +107,7 @@ tenon_status tenon_share_cuda(tenon_storage* storage, void* stream, const tenon_
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_cuda_handle"));
-    TENON_ASSIGN(const tenon_cuda_options wanted, read_options(options));
+    TENON_ASSIGN(const tenon_cuda_options wanted, read_options(options, TENON_CUDA_LET_WRITE));
     share::CudaShareOptions how;
     how.transport = static_cast<share::CudaTransport>(wanted.transport);
     how.form = static_cast<share::CudaForm>(wanted.form);
@@ -121,7 +122,8 @@ tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream, c
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const share::CudaHandle given, read_handle(handle_in));
-    TENON_ASSIGN(const tenon_cuda_options wanted, read_options(options));
+    TENON_ASSIGN(const tenon_cuda_options wanted,
+                 read_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN));
     share::CudaOpenOptions how;
     if ((wanted.flags & TENON_CUDA_ON_DEVICE) != 0) how.device = wanted.device;
     how.keep_open = (wanted.flags & TENON_CUDA_KEEP_OPEN) != 0;
@@ -143,6 +145,13 @@ tenon_status tenon_storage_record_stream(tenon_storage* storage, void* stream, t
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     return share::record_stream(*object(storage), stream);
+  });
+}
+
+tenon_status tenon_storage_order_stream(tenon_storage* storage, void* stream, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
+    return share::order_stream(*object(storage), stream);
   });
 }
 

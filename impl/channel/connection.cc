@@ -9,6 +9,8 @@
 #include "os/host.h"
 #include "os/limits.h"
 #include "os/memfd.h"
+#include "share/cuda_memory.h"
+#include "share/cuda_route.h"
 #include "tensor/portable.h"
 
 namespace tenon::channel {
@@ -31,6 +33,19 @@ constexpr uint16_t kLargeDevices = 7;  // all of it in a memfd
 // A kind of message, in a memfd.
 constexpr uint16_t large_kind(uint16_t kind) noexcept { return static_cast<uint16_t>(kind + 1); }
 static_assert(large_kind(kMessage) == kLargeMessage && large_kind(kLeased) == kLargeLeased && large_kind(kDevices) == kLargeDevices);
+
+// Fds in front of a message's segments. Of tokens, and the memfd of a large message, no more than come in one packet: those are open here
+// anyway before anything can be refused. Of the handles of devices as many as the segments of the descriptor can have that are theirs, but
+// no more than a receiver takes that was told nothing.
+constexpr uint64_t kFdsAhead = kMaxFdsPerPacket;
+constexpr uint64_t kMostHandleFds = 65536;
+
+uint32_t accepted_fds(uint16_t kind, uint64_t max_segments) noexcept {
+  const bool on_devices = kind == kDevices || kind == kLargeDevices;
+  const uint64_t segments = std::min<uint64_t>(max_segments, UINT32_MAX - kFdsAhead - kMostHandleFds);
+  const uint64_t of_handles = on_devices ? std::min(segments * share::kMostCudaFds, kMostHandleFds) : 0;
+  return static_cast<uint32_t>(segments + kFdsAhead + of_handles);
+}
 
 // Between two messages. No honest peer has so many for a receiver that takes them.
 constexpr size_t kMostTokenFrames = 1024;
@@ -88,6 +103,25 @@ Status check_peer(int socket, const os::Peer& peer, const ConnectionOptions& opt
 
 }  // namespace
 
+// Looks for device memory that came back, without a turn of the connection: its owner's functions run then, and may use the connection.
+// Before the turn of a connection that has had such memory, and after the one in which it first came.
+class Connection::Collecting {
+ public:
+  explicit Collecting(const Connection& connection) noexcept
+      : on_devices_(connection.on_devices_), known_(on_devices_.load(std::memory_order_relaxed)) {
+    if (known_) share::collect_some_cuda();
+  }
+  Collecting(const Collecting&) = delete;
+  Collecting& operator=(const Collecting&) = delete;
+  ~Collecting() {
+    if (!known_ && on_devices_.load(std::memory_order_relaxed)) share::collect_some_cuda();
+  }
+
+ private:
+  const std::atomic<bool>& on_devices_;
+  const bool known_;
+};
+
 Connection::Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer)
     : socket_(socket),
       options_(options),
@@ -97,10 +131,9 @@ Connection::Connection(int socket, SocketType type, const ConnectionOptions& opt
       lending_(
           {peer.pid, peer.uid}, [](void* context) noexcept { return static_cast<Connection*>(context)->send_renewal(); }, this),
       received_(options.open, options.limits.max_segments) {
-  // One more: the memfd of a large message. What is over it is closed as it comes, and the frame delivered without.
+  // What is over it is closed as it comes, and the frame delivered without.
   frames_.set_max_fds(UINT32_MAX);
-  frames_.set_accepted_fds(options_.limits.max_segments >= UINT32_MAX ? UINT32_MAX
-                                                                      : static_cast<uint32_t>(options_.limits.max_segments + 1));
+  frames_.set_accepted_fds(&accepted_fds, options_.limits.max_segments);
 }
 
 Result<Connection::Owned> Connection::create(int socket, const ConnectionOptions& options) {
@@ -139,6 +172,7 @@ Status Connection::enqueue(const Message& message) {
   std::vector<int> device_fds;
   std::optional<DeviceBlock> devices;
   if (on_devices) {
+    on_devices_.store(true, std::memory_order_relaxed);
     TENON_ASSIGN(devices, make_device_block(packed, streams_, &device_fds));
   }
   Lending::Grant grant;
@@ -225,6 +259,7 @@ bool Connection::send_renewal() noexcept {
 
 Status Connection::send(const Message* message, const os::Wait& wait) {
   TENON_TRY(check_process());
+  const Collecting collecting(*this);
   std::unique_lock<std::mutex> lock(send_mutex_, std::defer_lock);
   TENON_TRY(take_turn(&lock, wait));
   os::Waiter waiter(wait);
@@ -263,6 +298,8 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
 
 Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   TENON_TRY(check_process());
+  const Collecting collecting(*this);
+  std::vector<Ref<storage::Storage>> unwanted;  // released when the turn is over, for the end of one looks for others
   std::unique_lock<std::mutex> lock(recv_mutex_, std::defer_lock);
   TENON_TRY(take_turn(&lock, wait));
   if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
@@ -279,6 +316,7 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
     }
     // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
     Result<std::unique_ptr<Message>> message = open_pending();
+    unwanted = std::move(pending_->storages);
     pending_.reset();
     if (guard_.is_wanted() && frames_.has_nothing()) guard_.drained();
     if (!message.is_ok() || message.value()) return message;
@@ -377,6 +415,7 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   DeviceBlock devices;
   const size_t first_device_fd = first_fd;
   if (on_devices) {
+    on_devices_.store(true, std::memory_order_relaxed);
     size_t used = 0;
     Result<DeviceBlock> block = decode_device_block(bytes, &used);
     if (!block.is_ok()) return end(std::move(block).status());
@@ -390,20 +429,23 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
   if (!decoded.is_ok()) return end(std::move(decoded).status());
   DescriptorContent content = std::move(decoded).value();
   if (leased && content.storages.size() != pending_->leases.size()) return end(corrupt("a lease block of another number of storages"));
-  TENON_TRY(received_.add(content, frame, first_fd));
+  // From here on the numbers of its segments are known, and what else fails is of this message alone.
+  const auto end_if_corrupt = [&](Status status) -> Status {
+    return status.code() == Code::kCorrupt ? end(std::move(status)) : std::move(status);
+  };
+  TENON_TRY(end_if_corrupt(received_.add(content, frame, first_fd)));
   if (!frame->fds_status.is_ok()) return frame->fds_status;
   std::vector<tensor::Resolved> resolved;
-  TENON_TRY(received_.resolve(content, &resolved));
+  TENON_TRY(end_if_corrupt(received_.resolve(content, &resolved)));
   std::vector<share::CudaReach> reached;
-  if (on_devices) {
-    Status taken = take_devices(devices, first_device_fd, content, &reached);
-    if (taken.code() == Code::kCorrupt) return end(std::move(taken));
-    TENON_TRY(std::move(taken));
-  }
+  if (on_devices) TENON_TRY(end_if_corrupt(take_devices(devices, first_device_fd, content, &reached)));
   for (size_t i = 0; i < resolved.size(); ++i) {
     if (content.segments[i].reach == Reach::kDevice) resolved[i].device = &reached[content.segments[i].fd_index];
   }
-  return tensor::unpack(std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
+  Result<std::unique_ptr<Message>> message =
+      tensor::unpack(std::move(content), resolved, pending_->leases, options_.open, &pending_->storages);
+  if (!message.is_ok()) return end_if_corrupt(std::move(message).status());
+  return message;
 }
 
 }  // namespace tenon::channel

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,7 @@ class Connection {
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
  private:
+  class Collecting;
   Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer);
   Status check_process() const;
   bool send_renewal() noexcept;
@@ -82,6 +84,7 @@ class Connection {
   uint64_t generation_;
   FrameSocket frames_;
   DeviceStreams streams_;
+  std::atomic<bool> on_devices_{false};  // memory of a device went or came
 
   std::mutex send_mutex_;
   std::vector<uint64_t>

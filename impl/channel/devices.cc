@@ -72,7 +72,6 @@ cuda::Stream DeviceStreams::of(int32_t device) const {
 bool DeviceStreams::in_use() const noexcept { return !std::unique_lock<std::mutex>(mutex_, std::try_to_lock).owns_lock(); }
 
 Result<DeviceBlock> make_device_block(const tensor::Packed& packed, const DeviceStreams& streams, std::vector<int>* fds) {
-  share::collect_some_cuda();
   DeviceBlock block;
   std::unordered_map<int32_t, Used> used;  // by ordinal
   block.segments.reserve(packed.device_segments.size());
@@ -107,7 +106,6 @@ Result<std::vector<CudaReach>> reach_devices(const DeviceBlock& block, std::span
   if (options.open.is_private()) {
     return Status(Code::kUnsupported, "memory of a device came, and there are no private openings of it");
   }
-  share::collect_some_cuda();
   TENON_ASSIGN(const std::vector<Opened> devices, open_devices(block, streams));
   const std::vector<bool> read_only = find_read_only(block, content, options.open.access);
   std::vector<CudaReach> reached;

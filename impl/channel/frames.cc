@@ -247,7 +247,7 @@ Status FrameSocket::claim_fds() {
   if (came > announced || (came < announced && !batch_.fds.cut())) {
     return stop(corrupt(format("%zu fds announced and %zu sent", announced, came)));
   }
-  if (header_.frame_fds > accepted_fds_) fds_lost_ = true;
+  if (!accepts(header_.kind, header_.frame_fds)) fds_lost_ = true;
   if (fds_lost_) {
     batch_.fds.clear();
   } else {
@@ -338,11 +338,12 @@ Status FrameSocket::stop(Status why) {
 }
 
 Status FrameSocket::loss() const {
-  if (frame_.fds_announced > accepted_fds_) {
+  if (!accepts(frame_.kind, frame_.fds_announced)) {
     return Status(Code::kResourceExhausted,
-                  format("the peer sends %u segments at once, and at most %u are accepted", frame_.fds_announced, accepted_fds_ - 1))
+                  format("the peer sends %u fds at once, more than those of %llu segments and what goes with them", frame_.fds_announced,
+                         static_cast<unsigned long long>(max_segments_)))
         .with("limit", std::string("max_segments"))
-        .with("limit_value", uint64_t{accepted_fds_ - 1})
+        .with("limit_value", max_segments_)
         .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
   }
   Status status = Status(Code::kResourceExhausted, format("%zu of %u fds found no place in this process and were dropped",

@@ -63,8 +63,13 @@ class FrameSocket {
   // Most fds that a received frame may announce; more is CORRUPT. They are all open here before the frame is whole, so this bounds what a
   // peer can take.
   void set_max_fds(uint32_t most) noexcept { max_fds_ = most; }
-  // A frame with more fds than that is delivered without any, and says so in its fds_status; they are closed as they come.
-  void set_accepted_fds(uint32_t most) noexcept { accepted_fds_ = most; }
+  // A frame with more fds than that is delivered without any, and says so in its fds_status; they are closed as they come. What is accepted
+  // depends on the kind, and on how many segments its receiver takes, which is the limit that the status names.
+  using AcceptedFds = uint32_t (*)(uint16_t kind, uint64_t max_segments) noexcept;
+  void set_accepted_fds(AcceptedFds accepted, uint64_t max_segments) noexcept {
+    accepted_fds_ = accepted;
+    max_segments_ = max_segments;
+  }
 
  private:
   struct Header {
@@ -95,6 +100,7 @@ class FrameSocket {
   Status stop(Status why);
   void put_away(os::ReceivedFds& fds, size_t nbytes);
   Status loss() const;
+  bool accepts(uint16_t kind, uint32_t fds) const noexcept { return accepted_fds_ == nullptr || fds <= accepted_fds_(kind, max_segments_); }
   size_t buffered() const noexcept { return end_ - begin_; }
 
   int fd_;
@@ -123,7 +129,8 @@ class FrameSocket {
   bool tells_waits_ = false;  // costs a poll for each wait: a recvmsg that waits by itself cannot say when it no longer does
   std::atomic<bool> waits_{false};
   uint32_t max_fds_ = 65536;
-  uint32_t accepted_fds_ = UINT32_MAX;
+  AcceptedFds accepted_fds_ = nullptr;  // any number
+  uint64_t max_segments_ = 0;
   Status stopped_;  // why nothing more can be received
 };
 

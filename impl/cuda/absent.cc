@@ -7,6 +7,7 @@
 #include "cuda/ipc.h"
 #include "cuda/memory.h"
 #include "cuda/pool.h"
+#include "cuda/stream_mark.h"
 #include "cuda/vmm.h"
 
 namespace tenon::cuda {
@@ -54,6 +55,10 @@ Result<IpcHandle> Event::ipc_handle() const { return available(); }
 void Event::reset() noexcept {}
 Status wait_for_event(const IpcHandle& /*handle*/, Stream /*stream*/, int32_t /*device*/) { return available(); }
 Result<void*> find_context(Stream /*stream*/, int32_t /*device*/) { return available(); }
+StreamMark::StreamMark(Stream stream, int32_t device) noexcept : stream_(stream), device_(device) {}
+void StreamMark::set() noexcept {}
+bool StreamMark::has_passed() noexcept { return true; }
+Status StreamMark::let_wait(Stream /*stream*/, int32_t /*device*/) const { return available(); }
 Status synchronize(Stream /*stream*/, int32_t /*device*/) { return available(); }
 Result<HostCopy> HostCopy::create(int32_t /*device*/) { return available(); }
 HostCopy::~HostCopy() = default;

@@ -15,10 +15,10 @@ struct Primaries {
   std::vector<CUcontext> contexts;  // by ordinal
 };
 
+}  // namespace
+
 // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are pointers to nothing.
 bool is_default(Stream stream) noexcept { return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD; }
-
-}  // namespace
 
 Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal) {
   if (ordinal < 0) return Status(Code::kInvalidArgument, format("there is no CUDA device %d", ordinal));
@@ -58,22 +58,25 @@ Status InContext::enter_primary(int32_t ordinal) {
   return enter(context);
 }
 
+Result<CUcontext> context_of(const Driver& cu, Stream stream, int32_t ordinal, CUcontext current) {
+  CUcontext context = nullptr;
+  if (!is_default(stream)) {
+    TENON_CUDA(cu, cu.cuStreamGetCtx(static_cast<CUstream>(stream), &context), "the context of a CUDA stream");
+    return context;
+  }
+  TENON_ASSIGN(context, primary_context(cu, ordinal));
+  if (current == nullptr || current == context) return context;
+  CUdevice of_current = 0;
+  CUdevice wanted = 0;
+  TENON_CUDA(cu, cu.cuCtxGetDevice(&of_current), "the device of the current CUDA context");
+  TENON_CUDA(cu, cu.cuDeviceGet(&wanted, ordinal), format("CUDA device %d", ordinal));
+  return of_current == wanted ? current : context;
+}
+
 Result<CUcontext> InContext::enter(Stream stream, int32_t ordinal) {
   CUcontext current = nullptr;
-  CUcontext context = nullptr;
   TENON_CUDA(cu_, cu_.cuCtxGetCurrent(&current), "the current CUDA context");
-  if (!is_default(stream)) {
-    TENON_CUDA(cu_, cu_.cuStreamGetCtx(static_cast<CUstream>(stream), &context), "the context of a CUDA stream");
-  } else {
-    TENON_ASSIGN(context, primary_context(cu_, ordinal));
-    if (current != nullptr && current != context) {
-      CUdevice of_current = 0;
-      CUdevice wanted = 0;
-      TENON_CUDA(cu_, cu_.cuCtxGetDevice(&of_current), "the device of the current CUDA context");
-      TENON_CUDA(cu_, cu_.cuDeviceGet(&wanted, ordinal), format("CUDA device %d", ordinal));
-      if (of_current == wanted) context = current;
-    }
-  }
+  TENON_ASSIGN(CUcontext context, context_of(cu_, stream, ordinal, current));
   TENON_TRY(enter(context, current));
   return context;
 }

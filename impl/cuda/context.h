@@ -15,6 +15,10 @@ namespace tenon::cuda {
 // long as the process lives.
 Result<CUcontext> primary_context(const Driver& cu, int32_t ordinal);
 
+bool is_default(Stream stream) noexcept;
+// Of the stream; a default stream is of the current context if that is on the device, else of the device's primary one.
+Result<CUcontext> context_of(const Driver& cu, Stream stream, int32_t ordinal, CUcontext current);
+
 // That context is the thread's current one as long as this lives.
 class InContext {
  public:
@@ -24,7 +28,7 @@ class InContext {
   ~InContext();
   Status enter(CUcontext context);
   Status enter_primary(int32_t ordinal);
-  // That of the stream; a default stream is of the current context if that is on the device, else of the device's primary one.
+  // That of the stream, as context_of() has it.
   Result<CUcontext> enter(Stream stream, int32_t ordinal);
 
  private:

@@ -65,13 +65,17 @@ class Library final : public FunctionSource {
   PFN_cuGetProcAddress_v11030 get_ = nullptr;
 };
 
-// What passes: daemons that are still starting, a device that another process has for itself, memory that was short. Whether the driver
-// then starts at a second try is its own affair, and one that only a try tells. A child of fork of a process that used it gets
-// NOT_INITIALIZED for ever.
+// What passes: daemons that are still starting, those of MPS too, or that have no room for another client; a device that another process
+// has for itself; memory that was short. Whether the driver then starts at a second try is its own affair, and one that only a try tells. A
+// child of fork of a process that used it gets NOT_INITIALIZED for ever.
 bool may_pass(CUresult result) noexcept {
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_MPS_CONNECTION_FAILED:
+    case CUDA_ERROR_MPS_SERVER_NOT_READY:
+    case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED:
+    case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED:
     case CUDA_ERROR_SYSTEM_NOT_READY: return true;
     case CUDA_ERROR_NOT_INITIALIZED: return !has_forked();
     default: return false;

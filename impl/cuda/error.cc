@@ -1,5 +1,6 @@
 #include "cuda/error.h"
 
+#include <cstdlib>
 #include <utility>
 
 namespace tenon::cuda {
@@ -16,6 +17,8 @@ Meaning meaning_of(CUresult result) {
     case CUDA_ERROR_TOO_MANY_PEERS: return {Code::kResourceExhausted, "peer devices"};
     // Another process has it for itself.
     case CUDA_ERROR_DEVICE_UNAVAILABLE: return {Code::kResourceExhausted, "compute mode of the device"};
+    case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: return {Code::kResourceExhausted, "clients of MPS"};
+    case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED: return {Code::kResourceExhausted, "device connections of MPS"};
     case CUDA_ERROR_NOT_PERMITTED: return {Code::kPermission};
     case CUDA_ERROR_NOT_INITIALIZED:
     case CUDA_ERROR_STUB_LIBRARY:
@@ -52,19 +55,61 @@ Meaning meaning_of(CUresult result) {
 
 }  // namespace
 
-Status result_status(const Driver& driver, CUresult result, const std::string& what) {
+namespace {
+
+Status error_status(const Driver& driver, CUresult result, const std::string& what, const Meaning& meaning) {
   const int number = static_cast<int>(result);
   const char* name = nullptr;
   const char* text = nullptr;
   // An error of a newer driver than it is asked of has no name.
   if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) name = "CUDA_ERROR_?";
   if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == nullptr) text = "no such error is known to the driver";
-  const Meaning meaning = meaning_of(result);
   Status status = Status(meaning.code, format("%s: %s (%d: %s)", what.c_str(), name, number, text))
                       .with("cuda_error", number)
                       .with("cuda_error_name", std::string(name));
   if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));
   return status;
+}
+
+}  // namespace
+
+Status result_status(const Driver& driver, CUresult result, const std::string& what) {
+  return error_status(driver, result, what, meaning_of(result));
+}
+
+Status unsupported_status(const Driver& driver, CUresult result, const std::string& what) {
+  return error_status(driver, result, what, {Code::kUnsupported});
+}
+
+CUresult result_of(const Status& status) {
+  if (status.is_ok()) return CUDA_SUCCESS;
+  for (const Detail& detail : status.info()->details) {
+    if (detail.key == "cuda_error") return static_cast<CUresult>(std::atoi(detail.value.c_str()));
+  }
+  return CUDA_SUCCESS;
+}
+
+bool ends_work(CUresult result) noexcept {
+  switch (result) {
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: return true;
+    default: return false;
+  }
 }
 
 }  // namespace tenon::cuda

@@ -169,8 +169,9 @@ Status wait_for_event(const IpcHandle& handle, Stream stream, int32_t device) {
 
 Result<void*> find_context(Stream stream, int32_t device) {
   TENON_ASSIGN(const Driver* const cu, driver());
-  InContext scope(*cu);
-  TENON_ASSIGN(CUcontext context, scope.enter(stream, device));
+  CUcontext current = nullptr;
+  TENON_CUDA(*cu, cu->cuCtxGetCurrent(&current), "the current CUDA context");
+  TENON_ASSIGN(CUcontext context, context_of(*cu, stream, device, current));
   return static_cast<void*>(context);
 }
 

@@ -7,6 +7,25 @@
 
 namespace tenon::cuda {
 
+namespace {
+
+// The attributes' range is "not necessarily the size of the mapped region", and cuMemGetAddressRange tells of the allocation. Not of memory
+// that is mapped piece by piece, of which it tells one piece.
+void refine(const Driver& cu, DevicePointer pointer, Allocation* found) {
+  if (found->context == nullptr && found->pool == nullptr) return;
+  InContext scope(cu);
+  const Status entered =
+      found->context != nullptr ? scope.enter(static_cast<CUcontext>(found->context)) : scope.enter_primary(found->device);
+  CUdeviceptr base = 0;
+  size_t nbytes = 0;
+  if (!entered.is_ok() || cu.cuMemGetAddressRange(&base, &nbytes, pointer) != CUDA_SUCCESS) return;
+  if (pointer < base || pointer - base >= nbytes) return;
+  found->base = base;
+  found->nbytes = nbytes;
+}
+
+}  // namespace
+
 Result<Allocation> find_allocation(DevicePointer pointer) {
   TENON_ASSIGN(const Driver* const cu, driver());
   CUmemorytype type{};
@@ -58,6 +77,7 @@ Result<Allocation> find_allocation(DevicePointer pointer) {
   found.pool = pool;
   found.has_fd_handle = (handle_types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
   found.has_fabric_handle = (handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0;
+  refine(*cu, pointer, &found);
   return found;
 }
 

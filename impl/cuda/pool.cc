@@ -21,8 +21,8 @@ Result<os::Fd> export_pool(const Allocation& allocation) {
   const CUresult result = cu->cuMemPoolExportToShareableHandle(&fd, raw(allocation.pool), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   // The driver has no question whether a pool can be exported; this is its answer to the try.
   if (result == CUDA_ERROR_INVALID_VALUE) {
-    return Status(
-        Code::kUnsupported,
+    return unsupported_status(
+        *cu, result,
         format("the memory pool in which 0x%llx lies cannot be lent: it was made without a handle type, as a device's own pool is, "
                "or came from another process",
                static_cast<unsigned long long>(allocation.base)));

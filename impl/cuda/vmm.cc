@@ -37,18 +37,26 @@ class PieceReference {
                format("opening fd %d as device memory", piece.fd));
     return Status::ok();
   }
-  Status create(uint64_t nbytes, const CUmemAllocationProp& prop) {
-    TENON_CUDA(cu_, cu_.cuMemCreate(&handle_, nbytes, &prop, 0),
-               format("%llu bytes of memory of CUDA device %d, with handles for other processes", static_cast<unsigned long long>(nbytes),
-                      prop.location.id));
-    return Status::ok();
-  }
+  CUresult create(uint64_t nbytes, const CUmemAllocationProp& prop) { return cu_.cuMemCreate(&handle_, nbytes, &prop, 0); }
   CUmemGenericAllocationHandle get() const noexcept { return handle_; }
 
  private:
   const Driver& cu_;
   CUmemGenericAllocationHandle handle_ = 0;
 };
+
+// What cuMemGetAddressRange's answer means: NOT_FOUND is documented for an address without memory, and drivers give INVALID_VALUE too. Any
+// other error is of something else, and says nothing of the memory.
+Status not_mapped(const Driver& cu, CUresult result, DevicePointer at) {
+  const auto address = static_cast<unsigned long long>(at);
+  const std::string hole = format("no device memory is mapped at 0x%llx, in the midst of what is to be lent", address);
+  switch (result) {
+    case CUDA_SUCCESS: return Status(Code::kUnsupported, hole);  // it told of memory elsewhere
+    case CUDA_ERROR_NOT_FOUND:
+    case CUDA_ERROR_INVALID_VALUE: return unsupported_status(cu, result, hole);
+    default: return result_status(cu, result, format("asking what is mapped at 0x%llx", address));
+  }
+}
 
 }  // namespace
 
@@ -62,10 +70,7 @@ Result<Pieces> find_pieces(DevicePointer pointer, uint64_t nbytes, int32_t devic
     CUdeviceptr base = 0;
     size_t size = 0;
     const CUresult result = cu->cuMemGetAddressRange(&base, &size, at);
-    if (result != CUDA_SUCCESS || base > at || at - base >= size) {
-      return Status(Code::kUnsupported, format("no device memory is mapped at 0x%llx, in the midst of what is to be lent",
-                                               static_cast<unsigned long long>(at)));
-    }
+    if (result != CUDA_SUCCESS || base > at || at - base >= size) return not_mapped(*cu, result, at);
     if (found.sizes.empty()) found.base = base;
     found.sizes.push_back(size);
     at = base + size;
@@ -149,6 +154,19 @@ Result<PieceMapping> PieceMapping::map(std::span<const PieceHandle> pieces, int3
   return mapping;
 }
 
+namespace {
+
+// A driver below 12.3 does not know the fabric's handle type, and takes it for a wrong argument; a newer one wants the machine's permission
+// for it. Nothing else of what create() asks for can be either.
+Status not_made(const Driver& cu, CUresult result, PieceMapping::Handles handles, const std::string& what) {
+  const bool no_fabric =
+      handles == PieceMapping::Handles::kFabric && (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_PERMITTED);
+  if (no_fabric) return unsupported_status(cu, result, what + ", which go through a fabric: there is none here that this process may use");
+  return result_status(cu, result, what);
+}
+
+}  // namespace
+
 Result<PieceMapping> PieceMapping::create(uint64_t nbytes, int32_t device, Handles handles) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kVmm));
@@ -160,13 +178,19 @@ Result<PieceMapping> PieceMapping::create(uint64_t nbytes, int32_t device, Handl
   prop.location.id = device;
   prop.requestedHandleTypes = handles == Handles::kFd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_FABRIC;
   size_t granularity = 0;
-  TENON_CUDA(*cu, cu->cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-             format("how memory of CUDA device %d is mapped", device));
+  if (const CUresult asked = cu->cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+      asked != CUDA_SUCCESS) {
+    return not_made(*cu, asked, handles, format("how memory of CUDA device %d is mapped", device));
+  }
   uint64_t rounded = 0;
   if (granularity == 0 || !checked_round_up(nbytes, granularity, &rounded))
     return Status(Code::kInvalidArgument, "more than 2^64 bytes of device memory");
   PieceReference memory(*cu);
-  TENON_TRY(memory.create(rounded, prop));
+  if (const CUresult made = memory.create(rounded, prop); made != CUDA_SUCCESS) {
+    return not_made(*cu, made, handles,
+                    format("%llu bytes of memory of CUDA device %d, with handles for other processes",
+                           static_cast<unsigned long long>(rounded), device));
+  }
   TENON_ASSIGN(PieceMapping mapping, reserve(rounded));
   TENON_CUDA(*cu, cu->cuMemMap(mapping.base_, rounded, 0, memory.get(), 0),
              format("mapping %llu bytes of device memory", static_cast<unsigned long long>(rounded)));

@@ -6,6 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "os/memfd.h"
 
 namespace tenon::os {
 namespace {
@@ -15,6 +20,7 @@ constexpr long SYS_pidfd_getfd = 438;
 #endif
 constexpr int kDupfdQuery = 1024 + 3;  // F_DUPFD_QUERY, Linux 6.10
 constexpr int kKcmpFile = 0;           // KCMP_FILE, where a seccomp filter does not forbid it
+constexpr int kMostAttempts = 8;       // of one who is disturbed
 
 Status refused(int error, int number) {
   const auto fail = [&](Code code, const char* why) {
@@ -31,6 +37,48 @@ Status refused(int error, int number) {
   }
 }
 
+// Two threads would take each other's numbers for another file's.
+std::mutex& asking() noexcept { return immortal<std::mutex>(); }
+
+const bool g_fork_hooks = [] {
+  (void)asking();
+  register_fork_hooks(31, {[]() noexcept { asking().lock(); }, []() noexcept { asking().unlock(); }, []() noexcept { asking().unlock(); }});
+  return true;
+}();
+
+enum class Told : uint8_t { kSame, kOther, kDisturbed };
+
+// Numbers written through the one and read through the other. Who does not have the file guesses 16 of 1 to 64.
+Told compare_signals(int one, int other, const Nonce& numbers) noexcept {
+  for (const uint8_t byte : numbers) {
+    const int number = 1 + byte % 64;
+    if (::fcntl(one, F_SETSIG, number) != 0) return Told::kOther;
+    if (::fcntl(other, F_GETSIG) == number) continue;
+    return ::fcntl(one, F_GETSIG) == number ? Told::kOther : Told::kDisturbed;
+  }
+  return Told::kSame;
+}
+
+// For kernels before 6.10 under a filter without kcmp, as containers have it: the number of the signal that tells of input (F_SETSIG) is
+// kept with the open file and not with the fd, and any file but an O_PATH one has it. It means nothing while O_ASYNC is not set, so nobody
+// misses it meanwhile; where it is set the file is left alone. A peer that holds both files could copy the numbers from one to the other,
+// but one that holds the file that it wants to be taken for could have sent that. Another process that asks about the same file at the
+// same time disturbs: then it is asked again, and at the worst the answer is that they are two, which costs an import and no more.
+bool has_same_signal(int one, int other) noexcept {
+  const std::lock_guard<std::mutex> lock(asking());
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const int flags = ::fcntl(one, F_GETFL);
+    const int before = ::fcntl(one, F_GETSIG);
+    if (flags < 0 || (flags & (O_ASYNC | O_PATH)) != 0 || before < 0 || ::fcntl(other, F_GETSIG) < 0) return false;
+    Result<Nonce> numbers = random_nonce();
+    if (!numbers.is_ok()) return false;
+    const Told told = compare_signals(one, other, numbers.value());
+    (void)::fcntl(one, F_SETSIG, before);
+    if (told != Told::kDisturbed) return told == Told::kSame;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<Fd> fetch_fd(const Fd& pidfd, int number) {
@@ -43,7 +91,9 @@ bool is_same_open_file(int one, int other) noexcept {
   const int told = ::fcntl(one, kDupfdQuery, other);
   if (told >= 0) return told == 1;
   const pid_t self = ::getpid();
-  return ::syscall(SYS_kcmp, self, self, kKcmpFile, one, other) == 0;
+  const long order = ::syscall(SYS_kcmp, self, self, kKcmpFile, one, other);
+  if (order >= 0) return order == 0;
+  return has_same_signal(one, other);
 }
 
 }  // namespace tenon::os

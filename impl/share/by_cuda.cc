@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "cuda/memory.h"
+#include "cuda/vmm.h"
 #include "share/cuda_export.h"
 #include "share/cuda_mapping.h"
 #include "share/cuda_memory.h"
@@ -53,9 +54,8 @@ Status wait_for_sender(const CudaHandle& handle, cuda::Stream stream, int32_t de
   return handle.has_event ? cuda::wait_for_event(handle.event, stream, device) : Status::ok();
 }
 
-Ref<Storage> make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandle& handle, cuda::DevicePointer pointer,
+Ref<Storage> make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandle& handle, cuda::DevicePointer pointer, bool read_only,
                            cuda::Stream stream) {
-  const bool read_only = mapping && mapping->is_read_only();
   auto memory = std::make_unique<CudaReceived<CudaCounterHold>>(device, std::move(mapping), handle.offset, handle.nbytes, handle.counter,
                                                                 handle.slot);
   memory->use_in(stream);
@@ -70,16 +70,28 @@ Ref<Storage> found(const CudaHandle& handle, cuda::Stream stream, Ref<Storage> s
 }
 
 // The driver opens neither memory nor event in the process that made them.
-Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& handle, cuda::Stream stream, int32_t device) {
+Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& handle, cuda::Stream stream, int32_t device, bool read_only) {
   if (message.nbytes() != handle.nbytes)
     return Status(Code::kInvalidArgument, "the CUDA handle is this process's own, but of another number of bytes")
         .with("field", std::string("nbytes"));
+  if (read_only && !message.is_read_only()) {
+    return Status(Code::kUnsupported, "the CUDA handle is this process's own, and leads to the memory itself, which it can write")
+        .with("option", std::string("TENON_CUDA_READ_ONLY"));
+  }
   // Then nothing keeps the memory but the storage, which may be going.
   if (message.counter().is_released())
     return Status(Code::kInvalidArgument, "the CUDA handle was opened before: each is for one receiver, who opens it once");
   if (message.event()) TENON_TRY(message.event().wait_in(stream, device));
   if (Ref<Storage> storage = message.storage()) return found(handle, stream, std::move(storage));
-  return make_received(device, {}, handle, as_pointer(message.data()), stream);
+  return make_received(device, {}, handle, as_pointer(message.data()), message.is_read_only(), stream);
+}
+
+// Memory that is mapped piece by piece can go on behind what the driver tells of one address.
+bool lies_in(const cuda::Allocation& allocation, cuda::DevicePointer pointer, uint64_t nbytes) {
+  if (range_inside(pointer - allocation.base, nbytes, allocation.nbytes)) return true;
+  const bool in_pieces = allocation.context == nullptr && allocation.pool == nullptr && !allocation.is_managed;
+  uint64_t end = 0;
+  return in_pieces && checked_add(pointer, nbytes, &end) && cuda::find_pieces(pointer, nbytes, allocation.device).is_ok();
 }
 
 }  // namespace
@@ -93,7 +105,7 @@ Result<Ref<Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device,
     if (allocation.device != device) {
       return Status(Code::kInvalidArgument, format("the memory is on CUDA device %d and not on %d", allocation.device, device));
     }
-    if (!range_inside(as_pointer(data) - allocation.base, nbytes, allocation.nbytes)) {
+    if (!lies_in(allocation, as_pointer(data), nbytes)) {
       return Status(
           Code::kInvalidArgument,
           format("%llu bytes leave their allocation, which has %llu and began %llu before", static_cast<unsigned long long>(nbytes),
@@ -154,7 +166,7 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
   }
   TENON_ASSIGN(CudaWay way, decode_cuda_way(handle.memory));
   if (const std::shared_ptr<CudaMessage> message = CudaMessage::find(handle.counter, handle.slot)) {
-    return open_own(*message, handle, stream, device.ordinal);
+    return open_own(*message, handle, stream, device.ordinal, options.read_only);
   }
   TENON_ASSIGN(CudaRoute route, route_of(std::move(way), handle.fds, options.read_only));
   TENON_ASSIGN(Ref<CudaMapping> mapping, map_cuda(std::move(route), device.ordinal));
@@ -169,8 +181,16 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
   if (options.keep_open) keep_cuda_warm(mapping);
   if (Ref<Storage> storage = mapping->find(handle.offset, handle.nbytes)) return found(handle, stream, std::move(storage));
   const cuda::DevicePointer pointer = mapping->base() + handle.offset;
-  Ref<Storage> storage = make_received(device.ordinal, mapping, handle, pointer, stream);
-  return mapping->intern(handle.offset, std::move(storage));
+  Ref<Storage> received = make_received(device.ordinal, mapping, handle, pointer, mapping->is_read_only(), stream);
+  const Storage* const mine = received.get();
+  Ref<Storage> storage = mapping->intern(handle.offset, std::move(received));
+  if (storage.get() != mine) cuda_memory(*storage)->use_in(stream);  // another thread was quicker
+  return storage;
+}
+
+Status order_stream(const Storage& storage, cuda::Stream stream) {
+  CudaMemory* const memory = cuda_memory(storage);
+  return memory == nullptr ? no_cuda_storage() : memory->order(stream);
 }
 
 Status record_stream(const Storage& storage, cuda::Stream stream) {

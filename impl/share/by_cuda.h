@@ -56,6 +56,9 @@ struct CudaOpenOptions {
 // What is given to the stream from now on waits for the sender's. It counts as used in that stream until the storage goes.
 Result<Ref<storage::Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, const CudaOpenOptions& options);
 
+// What is given to that stream from now on comes after what was given until now to the streams in which the storage is used.
+Status order_stream(const storage::Storage& storage, cuda::Stream stream);
+
 // The memory is not given back before what is given to that stream until the storage goes has passed.
 Status record_stream(const storage::Storage& storage, cuda::Stream stream);
 

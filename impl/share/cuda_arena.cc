@@ -17,7 +17,16 @@ namespace {
 constexpr int64_t kFirstPauseNs = 20'000;
 constexpr int64_t kLongestPauseNs = 1'000'000;
 
+// The driver makes small allocations out of blocks of that size, and an IPC handle leads to the whole block: what is less would lend its
+// neighbours, too.
+constexpr uint64_t kIpcBlockNbytes = uint64_t{2} << 20;
+
 unsigned long long number(uint64_t value) noexcept { return value; }
+
+Status no_capacity() {
+  return Status(Code::kInvalidArgument, "an arena on a device needs a capacity that is more than 0 and can be rounded up")
+      .with("field", std::string("capacity_nbytes"));
+}
 
 }  // namespace
 
@@ -36,17 +45,20 @@ class CudaBlock final : public CudaMemory {
   CudaArena::Place place_;
 };
 
-CudaArena::CudaArena(const CudaArenaOptions& options, uint64_t capacity_nbytes) noexcept : options_(options), space_(capacity_nbytes) {
-  options_.capacity_nbytes = capacity_nbytes;
-}
+CudaArena::CudaArena(const CudaArenaOptions& options) noexcept : options_(options), space_(0) {}
 
 Status CudaArena::take_memory(CudaTransport transport) {
+  uint64_t capacity = 0;
   if (transport == CudaTransport::kIpc) {
-    TENON_ASSIGN(allocated_, cuda::allocate(options_.device, options_.capacity_nbytes));
+    if (!checked_round_up(options_.capacity_nbytes, kIpcBlockNbytes, &capacity)) return no_capacity();
+    TENON_ASSIGN(allocated_, cuda::allocate(options_.device, capacity));
   } else {
     const auto handles = transport == CudaTransport::kFd ? cuda::PieceMapping::Handles::kFd : cuda::PieceMapping::Handles::kFabric;
     TENON_ASSIGN(mapped_, cuda::PieceMapping::create(options_.capacity_nbytes, options_.device, handles));
+    capacity = mapped_.nbytes();
   }
+  options_.capacity_nbytes = capacity;
+  space_ = memory::Space(capacity);
   TENON_ASSIGN(memory_, cuda::find_allocation(allocated_ != 0 ? allocated_ : mapped_.base()));
   options_.transport = transport;
   return Status::ok();
@@ -56,22 +68,20 @@ Result<Ref<CudaArena>> CudaArena::create(const CudaArenaOptions& options) {
   if (options.transport == CudaTransport::kPool)
     return Status(Code::kInvalidArgument, "an arena's memory is lent by an IPC handle, by fds or by the fabric, and not with a pool");
   TENON_TRY(cuda::find_device(options.device).status());
-  uint64_t capacity = 0;
-  if (options.capacity_nbytes == 0 || !checked_round_up(options.capacity_nbytes, kCudaBlockAlignment, &capacity)) {
-    return Status(Code::kInvalidArgument, "an arena on a device needs a capacity").with("field", std::string("capacity_nbytes"));
-  }
-  auto arena = Ref<CudaArena>::adopt(new CudaArena(options, capacity));
-  if (options.transport != CudaTransport::kNone) {
-    TENON_TRY(arena->take_memory(options.transport));
-  } else {
-    TENON_TRY(arena->take_memory(CudaTransport::kIpc));
-    if (!arena->memory_.has_ipc_handle) {  // where there is MIG, for one
-      arena = Ref<CudaArena>::adopt(new CudaArena(options, capacity));
-      TENON_TRY(arena->take_memory(CudaTransport::kFd));
-    }
-  }
+  if (options.capacity_nbytes == 0) return no_capacity();
+  const bool any = options.transport == CudaTransport::kNone;
+  auto arena = Ref<CudaArena>::adopt(new CudaArena(options));
+  TENON_TRY(arena->take_memory(any ? CudaTransport::kIpc : options.transport));
   // That it can be lent is known now, and not when the first tensor is to go.
-  TENON_TRY(arena->exported(arena->options_.transport).status());
+  Status lent = arena->exported(arena->options_.transport).status();
+  // Where there is MIG, for one. Elsewhere, as on a device that computes in secret, the memory counts as IPC-capable until it is tried.
+  if (any && lent.code() == Code::kUnsupported) {
+    arena = nullptr;  // its memory first
+    arena = Ref<CudaArena>::adopt(new CudaArena(options));
+    TENON_TRY(arena->take_memory(CudaTransport::kFd));
+    lent = arena->exported(CudaTransport::kFd).status();
+  }
+  TENON_TRY(std::move(lent));
   return arena;
 }
 
@@ -81,8 +91,15 @@ void CudaArena::dispose() noexcept {
   if (allocated_ != 0) cuda::free_memory(allocated_, options_.device);
 }
 
+// Before its lock, which a thread of the parent's may have had at the moment of the fork.
+Status CudaArena::check_process() const {
+  if (generation_ == fork_generation()) return Status::ok();
+  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
+}
+
 Result<std::shared_ptr<const CudaExport>> CudaArena::exported(CudaTransport wanted) {
   if (wanted == CudaTransport::kNone) wanted = options_.transport;
+  TENON_TRY(check_process());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!exported_ || exported_->route.transport != wanted) {
     TENON_ASSIGN(exported_, export_cuda(memory_, memory_.base, memory_.nbytes, wanted));
@@ -156,8 +173,7 @@ Status CudaArena::full(uint64_t nbytes) const {
 }
 
 Result<Ref<Storage>> CudaArena::allocate(uint64_t nbytes, const os::Wait& wait) {
-  if (generation_ != fork_generation())
-    return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
+  TENON_TRY(check_process());
   Place place;
   if (nbytes == 0) return empty_cuda(options_.device);
   // Larger than all of it: no wait helps. This before the class is made of it, which would not fit in 64 bits.
@@ -178,11 +194,17 @@ Result<Ref<Storage>> CudaArena::allocate(uint64_t nbytes, const os::Wait& wait) 
 }
 
 CudaArenaStats CudaArena::stats() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
   CudaArenaStats out;
   out.device = options_.device;
   out.transport = options_.transport;
-  out.capacity_nbytes = space_.nbytes();
+  out.capacity_nbytes = options_.capacity_nbytes;
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  if (check_process().is_ok()) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    out.used_nbytes = out.peak_nbytes = out.capacity_nbytes;
+    return out;
+  }
   out.used_nbytes = used_nbytes_;
   out.free_nbytes = space_.nbytes() - used_nbytes_;
   out.largest_free_nbytes = std::max(space_.largest_free(), space_.nbytes() - space_.front());

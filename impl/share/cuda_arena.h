@@ -46,6 +46,7 @@ class CudaArena final : public Counted {
   static Result<Ref<CudaArena>> create(const CudaArenaOptions& options);
   // Bytes as they happen to be. RESOURCE_EXHAUSTED with limit "arena" if it is full, after the wait's end whatever that came to.
   Result<Ref<storage::Storage>> allocate(uint64_t nbytes, const os::Wait& wait);
+  // In a child of fork as of the fork, or everything counts as used where a thread was changing it at that moment.
   CudaArenaStats stats() const;
 
  private:
@@ -54,7 +55,8 @@ class CudaArena final : public Counted {
     uint64_t offset = 0;
     uint64_t class_nbytes = 0;
   };
-  CudaArena(const CudaArenaOptions& options, uint64_t capacity_nbytes) noexcept;
+  explicit CudaArena(const CudaArenaOptions& options) noexcept;
+  Status check_process() const;
   void dispose() noexcept override;
   Status take_memory(CudaTransport transport);
   bool take(uint64_t nbytes, Place* out);

@@ -55,22 +55,28 @@ CudaEvent::~CudaEvent() {
 
 Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
   TENON_ASSIGN(void* const context, cuda::find_context(stream, device));
-  Idle idle;
-  bool may_make = false;
-  if (!take_idle(context, &idle, &may_make)) {
-    if (!may_make) return CudaEvent();
-    Result<cuda::Event> made = cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
-    // The driver's own bound is lower than ours, or this device has no such events: the stream is waited for, and says what is wrong if
-    // something else is.
-    if (!made.is_ok()) {
-      unmake();
-      return CudaEvent();
+  for (;;) {
+    Idle idle;
+    bool may_make = false;
+    const bool is_new = !take_idle(context, &idle, &may_make);
+    if (is_new) {
+      if (!may_make) return CudaEvent();
+      Result<cuda::Event> made = cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
+      // The driver's own bound is lower than ours, or this device has no such events: the stream is waited for, and says what is wrong if
+      // something else is.
+      if (!made.is_ok()) {
+        unmake();
+        return CudaEvent();
+      }
+      idle.event = std::move(made).value();
     }
-    idle.event = std::move(made).value();
+    Status status = idle.event.record(stream);
+    if (status.is_ok()) return CudaEvent(std::move(idle.event), idle.handle);
+    // It is not kept for others: one that lay there can be of a context that is gone, and whose place another one has.
+    idle.event = cuda::Event();
+    unmake();
+    if (is_new) return status;
   }
-  CudaEvent event(std::move(idle.event), idle.handle);
-  TENON_TRY(event.event_.record(stream));
-  return event;
 }
 
 }  // namespace tenon::share

@@ -51,12 +51,6 @@ struct Known {
 };
 Known& known() noexcept { return immortal<Known>(); }
 
-Status check_fds(size_t count) {
-  if (count <= kMostCudaFds) return Status::ok();
-  return Status(Code::kUnsupported,
-                format("the storage lies in %zu pieces of device memory, each with an fd; a message carries %zu fds", count, kMostCudaFds));
-}
-
 Result<Exported> by_ipc(const cuda::Allocation& allocation) {
   {
     const std::lock_guard<std::mutex> lock(known().mutex);
@@ -107,7 +101,7 @@ Status fill_fabric(const cuda::Pieces& pieces, CudaExport* out) {
 }
 
 Status fill_fds(const cuda::Pieces& pieces, CudaExport* out) {
-  TENON_TRY(check_fds(pieces.sizes.size()));
+  TENON_TRY(check_cuda_fds(pieces.sizes.size()));
   TENON_ASSIGN(std::vector<os::Fd> fds, cuda::export_pieces(pieces));
   TENON_ASSIGN(out->route.nonce, os::random_nonce());
   for (os::Fd& fd : fds) out->route.add_fd(std::make_shared<const os::Fd>(std::move(fd)));
@@ -141,8 +135,9 @@ Result<Exported> by_range(const cuda::Allocation& allocation, const cuda::Pieces
 bool can_travel(const cuda::Allocation& allocation, CudaTransport transport) noexcept {
   switch (transport) {
     case CudaTransport::kIpc: return allocation.has_ipc_handle;
-    case CudaTransport::kFd: return allocation.has_fd_handle;
-    case CudaTransport::kFabric: return allocation.has_fabric_handle;
+    // A pool's memory has its pool's types, and no handle of its own.
+    case CudaTransport::kFd: return allocation.has_fd_handle && allocation.pool == nullptr;
+    case CudaTransport::kFabric: return allocation.has_fabric_handle && allocation.pool == nullptr;
     case CudaTransport::kPool: return allocation.pool != nullptr;
     default: return false;
   }
@@ -173,6 +168,12 @@ Status cannot_travel(const cuda::Allocation& allocation, CudaTransport wanted) {
 }
 
 }  // namespace
+
+Status check_cuda_fds(size_t count) {
+  if (count <= kMostCudaFds) return Status::ok();
+  return Status(Code::kUnsupported,
+                format("the storage lies in %zu pieces of device memory, each with an fd; a message carries %zu fds", count, kMostCudaFds));
+}
 
 const char* name_of(CudaTransport transport) noexcept {
   switch (transport) {

@@ -21,6 +21,9 @@ struct CudaExport {
 Result<std::shared_ptr<const CudaExport>> export_cuda(const cuda::Allocation& allocation, cuda::DevicePointer pointer, uint64_t nbytes,
                                                       CudaTransport wanted);
 
+// UNSUPPORTED: so many fds are more than a message carries.
+Status check_cuda_fds(size_t count);
+
 const char* name_of(CudaTransport transport) noexcept;
 
 }  // namespace tenon::share

@@ -39,7 +39,10 @@ std::atomic<uint64_t> g_count{0};  // of all, so that who lends no device memory
 Lent::Name name_of_way(const CudaRoute& route) {
   if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kFabric) return {route.data.begin(), route.data.end()};
   const auto bytes = std::as_bytes(std::span(route.nonce));
-  return {bytes.begin(), bytes.end()};
+  Lent::Name name(bytes.begin(), bytes.end());
+  // All of a pool's allocations have its nonce.
+  if (route.transport == CudaTransport::kPool) name.insert(name.end(), route.data.begin(), route.data.end());
+  return name;
 }
 
 void remember(const std::shared_ptr<const CudaExport>& exported, const Lent::Range& range, CudaLent* one) {
@@ -206,6 +209,7 @@ Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, u
     auto memory = std::make_unique<BorrowedCuda>(reach.device, reach.mapping, offset, nbytes);
     memory->keep_lease(lease);
     storage = Storage::on_device(std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
+    const CudaCollectLater later;  // another thread may have been quicker, and this one goes; a receiver has its turn
     storage = reach.mapping->intern(offset, std::move(storage));
   }
   cuda_memory(*storage)->use_in(reach.stream);

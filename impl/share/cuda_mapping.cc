@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 
 #include "base/fork.h"
 #include "base/immortal.h"
@@ -72,6 +73,8 @@ void CudaMapping::dispose() noexcept {
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.mappings.find(key_);
     if (found != all.mappings.end() && found->second == this) all.mappings.erase(found);
+    // An allocation of a pool that was opened twice is gone with the first of the two, so nobody may open it before this one is closed.
+    if (exported_->route.transport == CudaTransport::kPool) opened_ = CudaOpened();
   }
   // Somebody may have opened it again by now: the driver counts.
   opened_ = CudaOpened();
@@ -80,23 +83,36 @@ void CudaMapping::dispose() noexcept {
 
 Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
   TENON_ASSIGN(CudaMapping::Key key, key_of(route, device));
-  Ref<CudaMapping> there;  // its end, if that comes here, wants the lock
+  // The end of either, if that comes here, wants the lock.
+  Ref<CudaMapping> there;
+  Ref<CudaMapping> mapping;
   Table& all = table();
   // Held while the driver opens it, for two that open it together are to open it once.
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  if (const auto found = all.mappings.find(key); found != all.mappings.end() && found->second->try_retain()) {
-    there = Ref<CudaMapping>::adopt(found->second);
-    // What names the memory can be repeated by who was told of it; the files behind its fds cannot.
-    if (there->exported_->route.has_same_files(route)) return there;
+  std::unique_lock<std::mutex> lock(all.mutex);
+  for (;;) {
+    const auto found = all.mappings.find(key);
+    if (found == all.mappings.end()) break;
+    if (found->second->try_retain()) {
+      there = Ref<CudaMapping>::adopt(found->second);
+      // What names the memory can be repeated by who was told of it; the files behind its fds cannot.
+      if (there->exported_->route.has_same_files(route)) return there;
+      break;
+    }
+    if (route.transport != CudaTransport::kPool) break;
+    // It is about to be closed: see dispose().
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
   }
   TENON_ASSIGN(CudaOpened opened, CudaOpened::open(route, device));
-  auto mapping = Ref<CudaMapping>::adopt(new CudaMapping(key, std::move(opened), std::move(route)));
+  mapping = Ref<CudaMapping>::adopt(new CudaMapping(key, std::move(opened), std::move(route)));
   all.mappings[std::move(key)] = mapping.get();
   return mapping;
 }
 
-Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping* mapping, CudaTransport wanted) {
-  const CudaTransport came_by = mapping != nullptr ? mapping->exported()->route.transport : CudaTransport::kIpc;
+Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, CudaTransport wanted) {
+  const CudaRoute& route = mapping.exported()->route;
+  const CudaTransport came_by = route.transport;
   if (came_by == CudaTransport::kIpc) {
     return Status(
         Code::kUnsupported,
@@ -107,7 +123,8 @@ Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping* mapping, Cu
     return Status(Code::kUnsupported, format("memory that came from another process by %s can be lent on so, and not by %s",
                                              name_of(came_by), name_of(wanted)));
   }
-  return mapping->exported();
+  TENON_TRY(check_cuda_fds(route.fds.size()));
+  return mapping.exported();
 }
 
 void keep_cuda_warm(const Ref<CudaMapping>& mapping) {

@@ -49,9 +49,9 @@ class CudaMapping final : public Counted {
 
 Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device);
 
-// What leads yet another process to memory that came from elsewhere: the way by which it came, unless that was an IPC handle, or this
-// process's own that it has forgotten (null). `wanted` as in export_cuda(). UNSUPPORTED.
-Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping* mapping, CudaTransport wanted);
+// What leads yet another process to memory that came from elsewhere: the way by which it came, unless that was an IPC handle. `wanted` as
+// in export_cuda(). UNSUPPORTED, also of a segment of PyTorch's with more fds than a message carries.
+Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, CudaTransport wanted);
 
 // It stays open when its last user has gone, for who opens it again: the 64 that were asked for last, until close_warm_cuda().
 void keep_cuda_warm(const Ref<CudaMapping>& mapping);

@@ -73,8 +73,16 @@ const bool g_fork_hooks = [] {
 CudaMemory::CudaMemory(int32_t device) : DeviceMemory({storage::kCuda, device}), generation_(fork_generation()) {}
 
 void CudaMemory::use_in(cuda::Stream stream) {
+  cuda::StreamMark mark(stream, device().id);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);
+  const auto same = [&](const cuda::StreamMark& each) { return each.is_of(mark); };
+  if (std::none_of(streams_.begin(), streams_.end(), same)) streams_.push_back(std::move(mark));
+}
+
+Status CudaMemory::order(cuda::Stream stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const cuda::StreamMark& each : streams_) TENON_TRY(each.let_wait(stream, device().id));
+  return Status::ok();
 }
 
 void CudaMemory::keep(const std::shared_ptr<const CudaExport>& exported) {
@@ -92,29 +100,27 @@ void CudaMemory::forget_released() {
   drop_released();
 }
 
-// From both ends: of many that a storage was sent in, the first come back first, and in its limbo they come in any order.
+// All in turn, and a few that stand each time: some receivers keep what they were sent, and hold nobody else's event or counter up.
 void CudaMemory::drop_released() noexcept {
-  while (!sent_.empty() && sent_.front()->counter().is_released()) sent_.pop_front();
-  while (!sent_.empty() && sent_.back()->counter().is_released()) sent_.pop_back();
-}
-
-void CudaMemory::mark_streams() noexcept {
-  for (cuda::Stream stream : std::exchange(streams_, {})) {
-    // A stream that cannot be marked is of a device or a context that is lost, where no work goes on.
-    Result<void*> context = cuda::find_context(stream, device().id);
-    if (!context.is_ok()) continue;
-    Result<cuda::Event> event = cuda::Event::create(context.value(), cuda::Event::Reach::kThisProcess, nullptr);
-    if (event.is_ok() && event.value().record(stream).is_ok()) passing_.push_back(std::move(event).value());
+  for (int stands = 0; stands < kSome && !sent_.empty();) {
+    if (next_sent_ >= sent_.size()) next_sent_ = 0;
+    std::shared_ptr<CudaMessage>& one = sent_[next_sent_];
+    if (one->counter().is_released()) {
+      std::swap(one, sent_.back());
+      sent_.pop_back();
+    } else {
+      ++next_sent_;
+      ++stands;
+    }
   }
 }
 
 bool CudaMemory::is_unused() noexcept {
   drop_released();
   if (!sent_.empty()) return false;
-  while (!passing_.empty()) {
-    Result<bool> complete = passing_.back().is_complete();
-    if (complete.is_ok() && !complete.value()) return false;
-    passing_.pop_back();
+  while (!streams_.empty()) {
+    if (!streams_.back().has_passed()) return false;
+    streams_.pop_back();
   }
   return true;
 }
@@ -126,7 +132,7 @@ void CudaMemory::end(std::unique_ptr<storage::DeviceMemory> self) noexcept {
     return;
   }
   memory->storage_gone();
-  memory->mark_streams();
+  for (cuda::StreamMark& each : memory->streams_) each.set();
   if (!memory->is_unused()) limbo().add(std::move(memory));
   memory = nullptr;
   collect_some_cuda();
@@ -153,9 +159,17 @@ Ref<storage::Storage> empty_cuda(int32_t device) {
   return storage::Storage::on_device(std::make_unique<NoCuda>(device), nullptr, 0, false);
 }
 
+namespace {
+thread_local int t_later = 0;
+}  // namespace
+
+CudaCollectLater::CudaCollectLater() noexcept { ++t_later; }
+CudaCollectLater::~CudaCollectLater() { --t_later; }
+
 void collect_some_cuda() noexcept {
+  if (t_later != 0) return;
   end_lent_cuda(false);
-  for (int i = 0; i < kSome && limbo().look_at_one(); ++i) {
+  for (uint64_t left = std::min<uint64_t>(kSome, limbo().size()); left > 0 && limbo().look_at_one(); --left) {
   }
 }
 

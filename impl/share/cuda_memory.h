@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "cuda/event.h"
+#include "cuda/stream_mark.h"
 #include "share/cuda_export.h"
 #include "share/cuda_message.h"
 #include "storage/device_memory.h"
@@ -21,8 +20,10 @@ class CudaMemory : public storage::DeviceMemory {
   explicit CudaMemory(int32_t device);
   void end(std::unique_ptr<storage::DeviceMemory> self) noexcept final;
 
-  // What is given to that stream until the storage goes uses it.
+  // What is given to that stream until the storage goes uses it. Said by the thread that uses it, where it is a default stream.
   void use_in(cuda::Stream stream);
+  // What is given to that stream from now on comes after what was given until now to those in which it is used.
+  Status order(cuda::Stream stream);
   void add(std::shared_ptr<CudaMessage> message);
   // Their events and counters are used again.
   void forget_released();
@@ -34,17 +35,16 @@ class CudaMemory : public storage::DeviceMemory {
  private:
   friend class CudaLimbo;
   virtual void storage_gone() noexcept {}
-  void mark_streams() noexcept;
   void drop_released() noexcept;
-  // Nothing is waited for any more. Costs no more than what has come to an end since the last time, and one question.
+  // Nothing is waited for any more. Costs no more than what has come to an end since the last time, and a few questions.
   bool is_unused() noexcept;
 
   uint64_t generation_;
   std::mutex mutex_;
-  std::vector<cuda::Stream> streams_;
-  std::deque<std::shared_ptr<CudaMessage>> sent_;
+  std::vector<cuda::StreamMark> streams_;  // marked when the storage ends
+  std::vector<std::shared_ptr<CudaMessage>> sent_;
+  size_t next_sent_ = 0;  // to be looked at
   std::vector<std::shared_ptr<const CudaExport>> exported_;
-  std::vector<cuda::Event> passing_;  // of the streams, from the storage's end on
 };
 
 // Null: the storage is not on a CUDA device.
@@ -56,6 +56,15 @@ inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept { return r
 
 // An empty storage, which is on a device all the same.
 Ref<storage::Storage> empty_cuda(int32_t device);
+
+// As long as it lives this thread's collect_some_cuda() does nothing, for owners' functions would run where locks are held.
+class CudaCollectLater {
+ public:
+  CudaCollectLater() noexcept;
+  CudaCollectLater(const CudaCollectLater&) = delete;
+  CudaCollectLater& operator=(const CudaCollectLater&) = delete;
+  ~CudaCollectLater();
+};
 
 // Looks at what waits: at a few, as every share and open does, or at all. How many still do.
 void collect_some_cuda() noexcept;

@@ -26,7 +26,8 @@ CudaMessage::CudaMessage(CudaCounter counter, CudaEvent event, const Ref<storage
       key_(key_of(counter_.name(), counter_.slot())),
       storage_(storage.get()),
       data_(const_cast<std::byte*>(storage->data())),
-      nbytes_(storage->nbytes()) {}
+      nbytes_(storage->nbytes()),
+      is_read_only_(storage->is_read_only()) {}
 
 Result<std::shared_ptr<CudaMessage>> CudaMessage::create(CudaEvent event, const Ref<storage::Storage>& storage) {
   TENON_ASSIGN(CudaCounter counter, CudaCounter::create());

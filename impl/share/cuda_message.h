@@ -30,6 +30,7 @@ class CudaMessage {
   // Where it is, also when the storage has gone: as long as the counter stands the memory does.
   std::byte* data() const noexcept { return data_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
+  bool is_read_only() const noexcept { return is_read_only_; }
   Ref<storage::Storage> storage() const noexcept { return storage_.lock(); }
 
  private:
@@ -40,6 +41,7 @@ class CudaMessage {
   Weak<storage::Storage> storage_;
   std::byte* data_;
   uint64_t nbytes_;
+  bool is_read_only_;
 };
 
 }  // namespace tenon::share

@@ -44,8 +44,16 @@ Result<Ref<cuda::ImportedPool>> find_pool(const CudaRoute& route, int32_t device
 
 Status CudaOpened::measure() {
   TENON_ASSIGN(const cuda::Allocation found, cuda::find_allocation(base_));
-  nbytes_ = found.nbytes;
-  return Status::ok();
+  nbytes_ = found.base + found.nbytes - base_;
+  return check_device(found);
+}
+
+// Who hands a handle on can have changed what it says, and a number means another device where devices are counted in another order.
+Status CudaOpened::check_device(const cuda::Allocation& found) const {
+  if (found.device == device_) return Status::ok();
+  return Status(Code::kInvalidArgument, format("the memory is on CUDA device %d, and the handle says %d", found.device, device_))
+      .with("field", std::string("device"))
+      .with("option", std::string("TENON_CUDA_ON_DEVICE"));
 }
 
 Status CudaOpened::open_pieces(const CudaRoute& route) {
@@ -62,6 +70,12 @@ Status CudaOpened::open_pieces(const CudaRoute& route) {
   TENON_ASSIGN(pieces_, cuda::PieceMapping::map(pieces, device_, route.read_only));
   base_ = pieces_.base();
   nbytes_ = pieces_.nbytes();
+  cuda::DevicePointer at = base_;
+  for (const uint64_t nbytes : route.sizes) {
+    TENON_ASSIGN(const cuda::Allocation piece, cuda::find_allocation(at));
+    TENON_TRY(check_device(piece));
+    at += nbytes;
+  }
   return Status::ok();
 }
 

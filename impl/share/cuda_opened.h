@@ -41,6 +41,8 @@ class CudaOpened {
   Status open_pool(const CudaRoute& route);
   // The size is what the driver says, not what came.
   Status measure();
+  // INVALID_ARGUMENT: it is another device's than was said.
+  Status check_device(const cuda::Allocation& found) const;
 
   CudaTransport transport_ = CudaTransport::kNone;
   int32_t device_ = 0;

@@ -14,12 +14,14 @@ namespace tenon::share {
 template <typename Kept>
 class CudaReceived : public CudaMemory {
  public:
-  // Null mapping: it is this process's own, which it has forgotten since it sent it to itself.
+  // Null mapping: it is this process's own, whose storage had gone when it came back.
   template <typename... Given>
   CudaReceived(int32_t device, Ref<CudaMapping> mapping, uint64_t offset, uint64_t nbytes, Given&&... given)
       : CudaMemory(device), kept_(std::forward<Given>(given)...), mapping_(std::move(mapping)), offset_(offset), nbytes_(nbytes) {}
-  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer /*pointer*/, uint64_t /*nbytes*/) override {
-    return lend_on(mapping_.get(), wanted);
+  Result<std::shared_ptr<const CudaExport>> lend_by(CudaTransport wanted, cuda::DevicePointer pointer, uint64_t nbytes) override {
+    if (mapping_) return lend_on(*mapping_, wanted);
+    TENON_ASSIGN(const cuda::Allocation own, cuda::find_allocation(pointer));
+    return export_cuda(own, pointer, nbytes, wanted);
   }
 
  protected:

@@ -35,9 +35,13 @@ Status find_extent(std::span<const int64_t> sizes, std::span<const int64_t> stri
 
 Result<Ref<Tensor>> take(const DLTensor& from, bool read_only, void (*release)(void*), void* context) {
   const bool on_cuda = from.device.device_type == kDLCUDA;
-  if (from.device.device_type != kDLCPU && !on_cuda) {
-    return Status(Code::kUnsupported, format("the DLPack tensor is on device type %d, and only the CPU (1) and CUDA (2) are supported",
-                                             static_cast<int>(from.device.device_type)));
+  // Pinned memory is the host's: PyTorch says so of every CPU tensor that is pinned.
+  if (from.device.device_type != kDLCPU && from.device.device_type != kDLCUDAHost && !on_cuda) {
+    return Status(
+        Code::kUnsupported,
+        format("the DLPack tensor is on device type %d, and only the CPU (1), CUDA (2) and CUDA's pinned memory of the host (3) are "
+               "supported",
+               static_cast<int>(from.device.device_type)));
   }
   const auto wrap = [&](void* data, uint64_t nbytes, void (*then)(void*), void* with) -> Result<Ref<Storage>> {
     if (on_cuda) return share::wrap_cuda(static_cast<std::byte*>(data), nbytes, from.device.device_id, then, with, read_only);

@@ -47,6 +47,7 @@ struct Fake {
     FIND(event_query, cuEventQuery);
     FIND(open_event, cuIpcOpenEventHandle);
     FIND(wait_event, cuStreamWaitEvent);
+    FIND(exchange, cuThreadExchangeStreamCaptureMode);
     FIND(calls, fake_cuda_calls);
     FIND(all_calls, fake_cuda_all_calls);
 #undef FIND
@@ -68,6 +69,7 @@ struct Fake {
   CUresult (*event_query)(CUevent) = nullptr;
   CUresult (*open_event)(CUevent*, CUipcEventHandle) = nullptr;
   CUresult (*wait_event)(CUstream, CUevent, unsigned) = nullptr;
+  CUresult (*exchange)(CUstreamCaptureMode*) = nullptr;
   uint64_t (*calls)(const char*, int32_t) = nullptr;
   uint64_t (*all_calls)(int32_t) = nullptr;
 
@@ -75,12 +77,17 @@ struct Fake {
     CUcontext current = nullptr;
     BENCH_CU(get_current(&current));
   }
+  void exchange_mode() const {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    BENCH_CU(exchange(&mode));
+  }
 };
 
 // Runs both, and both make the same calls.
 void time_both(const Fake& fake, size_t times, bench::Row* row, const std::function<void()>& ours, const std::function<void()>& theirs) {
-  static constexpr std::array<const char*, 7> kFunctions = {"cuCtxGetCurrent", "cuEventCreate",        "cuEventDestroy",   "cuEventRecord",
-                                                            "cuEventQuery",    "cuIpcOpenEventHandle", "cuStreamWaitEvent"};
+  static constexpr std::array<const char*, 8> kFunctions = {
+      "cuCtxGetCurrent", "cuEventCreate",        "cuEventDestroy",    "cuEventRecord",
+      "cuEventQuery",    "cuIpcOpenEventHandle", "cuStreamWaitEvent", "cuThreadExchangeStreamCaptureMode"};
   const auto count = [&] {
     std::array<uint64_t, kFunctions.size() + 1> counts{};
     for (size_t i = 0; i < kFunctions.size(); ++i) counts[i] = fake.calls(kFunctions[i], getpid());
@@ -217,6 +224,7 @@ void receive_batches(const Fake& fake, int socket, size_t rounds) {
             std::memcpy(&bytes, handles[i].event, sizeof bytes);
             CUevent event = nullptr;
             fake.ask_context();
+            fake.ask_context();
             BENCH_CU(fake.open_event(&event, bytes));
             BENCH_CU(fake.wait_event(nullptr, event, 0));
             BENCH_CU(fake.event_destroy(event));
@@ -230,7 +238,10 @@ void receive_batches(const Fake& fake, int socket, size_t rounds) {
         [&] {
           for (size_t i = 0; i < kBatch; ++i) {
             CUevent event = nullptr;
-            for (int asked = 0; asked < 5; ++asked) fake.ask_context();
+            for (int asked = 0; asked < 4; ++asked) {
+              fake.ask_context();
+              fake.exchange_mode();
+            }
             BENCH_CU(fake.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
             BENCH_CU(fake.event_record(event, nullptr));
             BENCH_CU(fake.event_query(event));

@@ -110,6 +110,33 @@ static void in(void) {
   tenon_tensor_release(tensor);
 }
 
+/* What PyTorch makes of a CPU tensor in pinned memory: the host's, for which no driver is needed. */
+static void pinned_in(void) {
+  DLManagedTensorVersioned managed = versioned(), *out = NULL;
+  DLManagedTensor old = legacy();
+  tenon_tensor *tensor = NULL;
+  void *data = NULL;
+  deleted = 0;
+  managed.dl_tensor.device.device_type = kDLCUDAHost;
+  managed.dl_tensor.device.device_id = 1;
+  old.dl_tensor.device.device_type = kDLCUDAHost;
+  OK(tenon_tensor_from_dlpack(&managed, &tensor, ERR));
+  CHECK(tenon_tensor_data(tensor) == values && tenon_tensor_numel(tensor) == 24);
+  OK(tenon_tensor_data_mut(tensor, &data, ERR));
+  CHECK(data == values);
+  OK(tenon_tensor_to_dlpack(tensor, &out, ERR));
+  CHECK(out->dl_tensor.device.device_type == kDLCPU && out->dl_tensor.device.device_id == 0);
+  out->deleter(out);
+  tenon_tensor_release(tensor);
+  CHECK(deleted == 1);
+  OK(tenon_tensor_from_dlpack_legacy(&old, &tensor, ERR));
+  CHECK(tenon_tensor_data(tensor) == values);
+  tenon_tensor_release(tensor);
+  CHECK(deleted == 2);
+  managed.dl_tensor.device.device_type = kDLCUDAManaged;
+  FAILS(TENON_UNSUPPORTED, tenon_tensor_from_dlpack(&managed, &tensor, ERR));
+}
+
 static void layouts_in(void) {
   DLManagedTensorVersioned managed = versioned();
   int64_t reversed[] = {-6, -1}, transposed[] = {1, 6}, turned[] = {6, 4};
@@ -369,6 +396,7 @@ static void bad_out(void) {
 int main(void) {
   check_begin(60);
   RUN(in);
+  RUN(pinned_in);
   RUN(layouts_in);
   RUN(read_only);
   RUN(bad_in);

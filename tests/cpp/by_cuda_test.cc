@@ -122,6 +122,7 @@ TEST(Cuda, OnlyDeviceMemoryIsLentSo) {
   EXPECT_TRUE(storage.device().is_cpu());
   EXPECT_EQ(tenon::try_share_cuda(storage, nullptr).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(storage.try_record_stream(nullptr).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(storage.try_order_stream(nullptr).code(), tenon::Code::kInvalidArgument);
   EXPECT_EQ(tenon::Storage().device(), tenon::Device{});
   const tenon::Storage none;
   EXPECT_EQ(none.try_bytes()->size(), 0U);
@@ -154,6 +155,7 @@ TEST(Cuda, LentAndOpenedInOneProcessItIsTheSameStorage) {
   {
     const tenon::Storage opened = tenon::open_cuda(handle, nullptr);
     EXPECT_EQ(opened, tensor.storage());
+    opened.order_stream(nullptr);
     opened.record_stream(nullptr);
   }
   tensor.close();

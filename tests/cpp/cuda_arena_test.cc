@@ -13,7 +13,7 @@ namespace {
 using cuda_kit::Busy;
 using cuda_kit::driver;
 
-constexpr std::uint64_t kCapacity = 1 << 20;
+constexpr std::uint64_t kCapacity = 2 << 20;
 
 tenon::Tensor tensor_of(const tenon::Storage& storage) {
   return tenon::Tensor::over(storage, {static_cast<std::int64_t>(storage.nbytes())}, tenon::kDtypeOf<std::uint8_t>);

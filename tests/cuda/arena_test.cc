@@ -29,7 +29,7 @@ TEST(CudaArena, BlocksAreAlignedAndComeBack) {
   in_child({}, [] {
     use_device();
     {
-      const Ref<CudaArena> arena = arena_of(1 << 20);
+      const Ref<CudaArena> arena = arena_of(2 << 20);
       EXPECT_EQ(arena->stats().transport, CudaTransport::kIpc);
       std::vector<Ref<Storage>> storages;
       for (uint64_t i = 1; i <= 100; ++i) {
@@ -48,12 +48,12 @@ TEST(CudaArena, BlocksAreAlignedAndComeBack) {
       storages.clear();
       EXPECT_EQ(arena->stats().used_nbytes, 0U);
       EXPECT_EQ(arena->stats().peak_nbytes, peak);
-      EXPECT_EQ(arena->stats().largest_free_nbytes, uint64_t{1} << 20);
+      EXPECT_EQ(arena->stats().largest_free_nbytes, uint64_t{2} << 20);
       EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, getpid());
       // What is no power of two, nor a class of sizes, fits in whole.
-      const Ref<CudaArena> odd = arena_of(1000 * 256);
-      EXPECT_EQ(allocate(*odd, 1000 * 256)->nbytes(), 1000U * 256);
-      EXPECT_EQ(allocate(*odd, 999 * 256)->nbytes(), 999U * 256);
+      const Ref<CudaArena> odd = arena_of(uint64_t{34} << 20);
+      EXPECT_EQ(allocate(*odd, uint64_t{34} << 20)->nbytes(), uint64_t{34} << 20);
+      EXPECT_EQ(allocate(*odd, (uint64_t{34} << 20) - 256)->nbytes(), (uint64_t{34} << 20) - 256);
     }
     expect_nothing_left();
   });
@@ -62,7 +62,7 @@ TEST(CudaArena, BlocksAreAlignedAndComeBack) {
 // Whatever is allocated and given back in whichever order, no two storages overlap and all of it is there again.
 TEST(CudaArena, NoTwoOverlap) {
   in_child({}, [] {
-    const Ref<CudaArena> arena = arena_of(1 << 20);
+    const Ref<CudaArena> arena = arena_of(2 << 20);
     std::vector<Ref<Storage>> held;
     uint64_t random = 12345;
     const auto next = [&](uint64_t below) {
@@ -147,7 +147,7 @@ TEST(CudaArena, LentByHandlesToo) {
       {},
       [](Line& line) {
         use_device();
-        const Ref<CudaArena> arena = arena_of(1 << 20);
+        const Ref<CudaArena> arena = arena_of(2 << 20);
         for (unsigned char i = 1; i <= 10; ++i) {
           const Ref<Storage> storage = allocate(*arena, 1000);
           fill(pointer_of(storage), i, 1000);
@@ -181,8 +181,8 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
   in_two_connected(
       [](Line& line, Connection& connection) {
         use_device();
-        const Ref<CudaArena> arena = arena_of(1 << 20);
-        send(connection, {allocate(*arena, 1 << 20)});
+        const Ref<CudaArena> arena = arena_of(2 << 20);
+        send(connection, {allocate(*arena, 2 << 20)});
         line.expect('o');
         const Status full = arena->allocate(256, {.timeout_ns = 0}).status();
         EXPECT_EQ(full.code(), Code::kResourceExhausted);
@@ -192,11 +192,11 @@ TEST(CudaArena, AFullOneSaysWhoHasIt) {
           if (each.key == "holders") holders = each.value;
         }
         EXPECT_NE(holders.find("1 lease"), std::string::npos) << holders;
-        EXPECT_EQ(arena->allocate((1 << 20) + 1, {.timeout_ns = -1}).status().code(), Code::kResourceExhausted);
+        EXPECT_EQ(arena->allocate((2 << 20) + 1, {.timeout_ns = -1}).status().code(), Code::kResourceExhausted);
         EXPECT_EQ(arena->allocate(UINT64_MAX, {.timeout_ns = -1}).status().code(), Code::kResourceExhausted);
         EXPECT_EQ(arena->allocate(256, {.timeout_ns = 5'000'000}).status().code(), Code::kTimeout);
         line.say('r');
-        const Ref<Storage> next = allocate(*arena, 1 << 19, {.timeout_ns = 10'000'000'000});
+        const Ref<Storage> next = allocate(*arena, 1 << 20, {.timeout_ns = 10'000'000'000});
         EXPECT_TRUE(next);
         line.expect('d');
       },
@@ -216,7 +216,7 @@ TEST(CudaArena, AKilledBorrowerMakesRoom) {
   in_two_connected(
       [](Line& line, Connection& connection) {
         use_device();
-        const Ref<CudaArena> arena = arena_of(1 << 20, CudaTransport::kFd);
+        const Ref<CudaArena> arena = arena_of(2 << 20, CudaTransport::kFd);
         const uint64_t all = arena->stats().capacity_nbytes;
         send(connection, {allocate(*arena, all)});
         line.expect('o');
@@ -236,8 +236,8 @@ TEST(CudaArena, AKilledBorrowerMakesRoom) {
 TEST(CudaArena, AStreamKeepsABlock) {
   in_child({}, [] {
     use_device();
-    const Ref<CudaArena> arena = arena_of(1 << 20);
-    Ref<Storage> storage = allocate(*arena, 1 << 20);
+    const Ref<CudaArena> arena = arena_of(2 << 20);
+    Ref<Storage> storage = allocate(*arena, 2 << 20);
     ASSERT_TRUE(record_stream(*storage, nullptr).is_ok());
     Gate gate;
     gate.stand_in(nullptr);
@@ -268,8 +268,8 @@ TEST(CudaArena, WhatCannotBeIsRefused) {
 // A child of fork has its parent's, and takes nothing of it and gives nothing back.
 TEST(CudaArena, AChildOfForkLeavesItAlone) {
   in_child({}, [] {
-    Ref<CudaArena> arena = arena_of(1 << 20);
-    Ref<Storage> storage = allocate(*arena, 1 << 20);
+    Ref<CudaArena> arena = arena_of(2 << 20);
+    Ref<Storage> storage = allocate(*arena, 2 << 20);
     const pid_t child = start([&] {
       EXPECT_EQ(arena->allocate(256, {.timeout_ns = 0}).status().code(), Code::kUnsupported);
       storage = nullptr;
@@ -279,14 +279,14 @@ TEST(CudaArena, AChildOfForkLeavesItAlone) {
     EXPECT_EQ(wait_for(child), 0);
     EXPECT_EQ(arena->allocate(256, {.timeout_ns = 0}).status().code(), Code::kResourceExhausted);
     storage = nullptr;
-    EXPECT_TRUE(allocate(*arena, 1 << 20));
+    EXPECT_TRUE(allocate(*arena, 2 << 20));
   });
 }
 
 TEST(CudaArena, WhereThereIsMigItGoesByFd) {
   NEEDS_THE_FAKE("it has the devices that it is told to have");
   in_child({"FAKE_CUDA_DEVICES=mig=64"}, [] {
-    const Ref<CudaArena> arena = arena_of(1 << 20);
+    const Ref<CudaArena> arena = arena_of(2 << 20);
     ASSERT_TRUE(arena);
     EXPECT_EQ(arena->stats().transport, CudaTransport::kFd);
     EXPECT_EQ(CudaArena::create({.device = 0, .transport = CudaTransport::kIpc, .capacity_nbytes = 256}).status().code(),

@@ -55,7 +55,7 @@ TEST(Available, AfterARefusalThatPasses) {
       EXPECT_COUNT(2U, fake_cuda_calls, "cuInit", getpid());
     });
   };
-  for (const char* const error : {"802", "46", "2"}) {
+  for (const char* const error : {"802", "46", "2", "805", "807", "808", "809"}) {
     passes("cuInit:1", error);
     passes("cuDeviceGetCount:1", error);
   }

@@ -218,6 +218,48 @@ TEST(CudaConnection, WhatComesHomeIsTheSameStorage) {
       });
 }
 
+// All of a pool's memory comes with one fd: it is told apart all the same.
+TEST(CudaConnection, TwoOfAPoolComeHomeAsWhatTheyAre) {
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        use_device();
+        const CUmemoryPool pool = make_pool();
+        CUdeviceptr pointers[2] = {allocate_from(pool, kNbytes), allocate_from(pool, kNbytes)};
+        {
+          std::vector<Ref<Storage>> storages;
+          for (const CUdeviceptr pointer : pointers) {
+            auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer));
+            storages.push_back(wrap_cuda(data, kNbytes, 0, nullptr, nullptr, false).value());
+            fill(pointer, pointer == pointers[0] ? 3 : 4, kNbytes);
+            send(connection, {storages.back()});
+          }
+          for (const Ref<Storage>& each : storages) {
+            const std::vector<Ref<Storage>> back = receive(connection);
+            ASSERT_EQ(back.size(), 1U);
+            EXPECT_EQ(back[0].get(), each.get());
+          }
+          EXPECT_COUNT(0U, fake_cuda_calls, "cuMemPoolImportFromShareableHandle", getpid());
+        }
+        line.say('r');
+        line.expect('d');
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        for (const CUdeviceptr pointer : pointers) CU(cuMemFreeAsync(pointer, nullptr));
+        CU(cuMemPoolDestroy(pool));
+      },
+      [](Line& line, Connection& connection) {
+        use_device();
+        std::vector<Ref<Storage>> kept;
+        for (int i = 0; i < 2; ++i) kept.push_back(receive(connection).at(0));
+        EXPECT_EQ(byte_at(pointer_of(kept[0])), 3);
+        EXPECT_EQ(byte_at(pointer_of(kept[1])), 4);
+        for (const Ref<Storage>& each : kept) send(connection, {each});
+        line.expect('r');
+        kept.clear();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
 TEST(CudaConnection, AProcessLendsToItself) {
   in_child({}, [] {
     use_device();

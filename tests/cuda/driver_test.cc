@@ -113,6 +113,26 @@ TEST(Driver, ManyThreadsAskAgainAfterARefusalThatPasses) {
   });
 }
 
+// MPS: a server that starts again, one that has no room for another client.
+TEST(Driver, WhatMpsRefusesForNowIsAskedAgain) {
+  NEEDS_THE_FAKE("its calls do not fail when told to");
+  const auto passes = [](const char* error, const char* name) {
+    in_child({std::string("FAKE_CUDA_FAIL=cuInit:1=") + error}, [&] {
+      const Status status = available();
+      EXPECT_EQ(status.code(), Code::kUnsupported);
+      EXPECT_EQ(detail(status, "cuda_error"), error);
+      EXPECT_EQ(detail(status, "cuda_error_name"), name);
+      EXPECT_TRUE(available().is_ok()) << name;
+    });
+  };
+  passes("805", "CUDA_ERROR_MPS_CONNECTION_FAILED");
+  passes("807", "CUDA_ERROR_MPS_SERVER_NOT_READY");
+  passes("808", "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED");
+  passes("809", "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED");
+  // "To continue using CUDA, the process must be terminated and relaunched."
+  expect_refused({"FAKE_CUDA_FAIL=cuInit:1=810"}, {"CUDA_ERROR_MPS_CLIENT_TERMINATED"}, "810");
+}
+
 TEST(Driver, WithoutADeviceIsRefused) {
   if (on_the_fake()) expect_refused({"FAKE_CUDA_WORLD"}, {"CUDA cannot be used here: cuInit: CUDA_ERROR_NO_DEVICE"}, "100");
   expect_refused({"CUDA_VISIBLE_DEVICES="}, {"CUDA_ERROR_NO_DEVICE"}, "100");

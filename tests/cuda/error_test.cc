@@ -34,6 +34,8 @@ TEST(Error, HasTheCodeThatSaysWhatToDo) {
     } cases[] = {
         {CUDA_ERROR_OUT_OF_MEMORY, Code::kResourceExhausted, "device memory"},
         {CUDA_ERROR_DEVICE_UNAVAILABLE, Code::kResourceExhausted, "compute mode of the device"},
+        {CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, Code::kResourceExhausted, "clients of MPS"},
+        {CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, Code::kResourceExhausted, "device connections of MPS"},
         {CUDA_ERROR_NOT_PERMITTED, Code::kPermission, ""},
         {CUDA_ERROR_NOT_SUPPORTED, Code::kUnsupported, ""},
         {CUDA_ERROR_NO_DEVICE, Code::kUnsupported, ""},

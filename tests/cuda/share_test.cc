@@ -244,6 +244,66 @@ TEST(CudaShare, TheDeviceIsFoundByItsUuid) {
          {"CUDA_VISIBLE_DEVICES=1,0"});
 }
 
+// Machines are updated one process at a time: containers have drivers of their own.
+TEST(CudaShare, APeerOfAnotherDriverOpensIt) {
+  NEEDS_THE_FAKE("it is of one version");
+  const std::string newest = "FAKE_CUDA_DRIVER=" + std::to_string(expected_version());
+  const std::string oldest = "FAKE_CUDA_DRIVER=11040";
+  for (const bool newer_lends : {true, false}) {
+    in_two({newer_lends ? newest : oldest}, lend_one,
+           [](Line& line) {
+             use_device();
+             Ref<Storage> storage = open(line.receive());
+             line.say('o');
+             line.expect('r');
+             EXPECT_EQ(byte_at(pointer_of(storage)), 7);
+             storage = nullptr;
+             EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+             line.say('d');
+           },
+           {newer_lends ? oldest : newest});
+  }
+}
+
+// Who hands a handle on can change what it says of the device, and PyTorch's tuple has a number only.
+TEST(CudaShare, AHandleOfAnotherDevicesMemoryIsRefused) {
+  NEEDS_THE_FAKE("it wants two devices");
+  in_two(
+      {"FAKE_CUDA_DEVICES=gpu=64,gpu=64"},
+      [](Line& line) {
+        use_device(1);
+        Memory memory(kNbytes);
+        fill(memory.pointer, 7, kNbytes);
+        Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 1, free_memory, &memory, false).value();
+        line.send(share(storage));
+        line.expect('d');
+        storage = nullptr;
+        EXPECT_EQ(collect_cuda(), 0U);
+      },
+      [](Line& line) {
+        CudaHandle handle = line.receive();
+        const CudaHandle good = handle;
+        handle.uuid = cuda::find_device(0).value().uuid;
+        const Status refused = open_cuda(handle, nullptr, {}).status();
+        EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+        EXPECT_NE(refused.message().find("on CUDA device 1"), std::string::npos) << refused.message();
+        handle.has_uuid = false;
+        handle.device = 0;
+        EXPECT_EQ(open_cuda(handle, nullptr, {}).status().code(), Code::kInvalidArgument);
+        EXPECT_EQ(open_cuda(good, nullptr, {.device = 0}).status().code(), Code::kInvalidArgument);
+        EXPECT_COUNT(0U, fake_cuda_live, FAKE_CUDA_IPC_OPEN, getpid());
+        handle.device = 1;  // without the UUID it is the number that says it
+        Ref<Storage> storage = open(handle);
+        ASSERT_TRUE(storage);
+        EXPECT_EQ(storage->device().id, 1);
+        use_device(1);
+        EXPECT_EQ(byte_at(pointer_of(storage)), 7);
+        storage = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
 TEST(CudaShare, WithoutAnEventTheLenderWaitsForItsStream) {
   NEEDS_THE_FAKE("it has no limit of events to be set");
   in_two(
@@ -345,8 +405,8 @@ TEST(CudaShare, CallsOfTheDriver) {
           const uint64_t before = LEDGER(fake_cuda_all_calls)(getpid());
           for (const CudaHandle& handle : handles) storages.push_back(open(handle));
           const uint64_t after = LEDGER(fake_cuda_all_calls)(getpid());
-          // The current context, and the event: opened, waited for, let go.
-          EXPECT_EQ(after - before, (kTimes - 2) * 4U);
+          // The current context twice, and the event: opened, waited for, let go.
+          EXPECT_EQ(after - before, (kTimes - 2) * 5U);
           storages.resize(2);
           EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
           line.say('d');

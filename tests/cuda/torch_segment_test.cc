@@ -165,5 +165,24 @@ TEST(CudaTorchSegment, WhatCannotBeFetchedIsToldApart) {
       });
 }
 
+// More pieces than a message carries fds: it is opened here, and not lent on to whom it would never reach.
+TEST(CudaTorchSegment, OneOfTooManyPiecesIsNotLentOn) {
+  in_child({}, [] {
+    use_device();
+    {
+      TorchFile file;
+      const Segment segment(kMostCudaFds + 1);
+      Ref<Storage> storage = open(segment.share("\2e", 0, kMostCudaFds + 1, &file, 0));
+      const Status refused = share_cuda(storage, nullptr, {}).status();
+      EXPECT_EQ(refused.code(), Code::kUnsupported);
+      EXPECT_NE(refused.message().find("254 pieces"), std::string::npos) << refused.message();
+      storage = nullptr;
+      EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+      EXPECT_EQ(file.counter(0), 0);
+    }
+    expect_nothing_left();
+  });
+}
+
 }  // namespace
 }  // namespace cuda_test

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "memory.h"
+#include "pool.h"
 #include "vmm.h"
 
 namespace fake_cuda {
@@ -35,9 +36,9 @@ CUresult of_range(void* data, CUpointer_attribute attribute, CUdeviceptr pointer
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(data, range.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(data, range.size);
     case CU_POINTER_ATTRIBUTE_MAPPED: return give(data, 1U);
-    // "a bitmask of the allowed handle types for an allocation that may be passed to cuMemExportToShareableHandle": none but VMM memory
-    // may.
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return give(data, uint64_t{0});
+    // "a bitmask of the allowed handle types for an allocation that may be passed to cuMemExportToShareableHandle": a pool's memory has its
+    // pool's, though that call refuses it.
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return give(data, uint64_t{types_of_pool(range.pool)});
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return give(data, static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(data, range.pool);
     default: return CUDA_ERROR_INVALID_VALUE;

@@ -129,6 +129,11 @@ CUresult check_type(unsigned type) {
 
 }  // namespace
 
+unsigned types_of_pool(CUmemoryPool handle) {
+  const Pool* const pool = find(handle);
+  return pool == nullptr ? 0 : pool->handle_types;
+}
+
 void drop_pool_range(const Range& range) {
   {
     const std::lock_guard<std::mutex> guard(process().mutex);

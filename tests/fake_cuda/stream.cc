@@ -278,3 +278,13 @@ FAKE_CUDA_BOTH(cuStreamGetCtx_v2, _ptsz, (CUstream handle, CUcontext* out, CUgre
 FAKE_CUDA_BOTH(cuStreamGetFlags, _ptsz, (CUstream handle, unsigned int* out), get_flags, handle, out)
 FAKE_CUDA_BOTH(cuStreamGetId, _ptsz, (CUstream handle, unsigned long long* out), get_id, handle, out)
 FAKE_CUDA_BOTH(cuLaunchHostFunc, _ptsz, (CUstream handle, CUhostFn function, void* data), launch, handle, function, data)
+
+// "Sets the calling thread's stream capture interaction mode to the value contained in *mode". Nothing is captured here, so no call is
+// refused.
+FAKE_CUDA_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  FAKE_CUDA_ENTER(cuThreadExchangeStreamCaptureMode)
+  thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, current);
+  return CUDA_SUCCESS;
+}

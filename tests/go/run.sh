@@ -129,4 +129,10 @@ case_module_example() {
   "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/examples/modules_test.py" "$1" "$work/$1"
 }
 
+case_cuda_weights() {
+  cd "$examples"
+  go build -o "$work/cuda_weights" ./cuda_weights
+  "${TENON_PYTHON:-python3}" -B "$TENON_SOURCE_DIR/tests/examples/cuda_weights_test.py" "$work/cuda_weights"
+}
+
 "case_${1:?}" "${@:2}"

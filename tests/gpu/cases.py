@@ -1,7 +1,8 @@
 """The cases of torch_suite.py. Each is a function of the lender, who is this process, and of what starts a borrower, another process.
 
 What they look at is what the tests of PyTorch's multiprocessing look at for CUDA: simple, memory allocation, deadlock, send many, mixed
-types, events as importer and exporter, empty, small tensors; and views, the forms of the memory handle and CuPy beside that.
+types, events as importer and exporter, empty, small tensors; and views, the forms of the memory handle and CuPy beside that. The last ones
+are of Tenon's Python package: multiprocessing, PyTorch's streams, bits and element types, __cuda_array_interface__, pinned memory.
 """
 
 from __future__ import annotations
@@ -299,6 +300,198 @@ def cupy(case: Case) -> None:
     borrower.end()
 
 
+def cupy_borrows(case: Case) -> None:
+    """What another process lends is CuPy's array, by both of its ways, without a copy."""
+    if case.lend.name != "tenon" or case.borrow != "tenon":
+        raise Skip("for Tenon on both sides")
+    try:
+        import cupy as cp
+    except ImportError:
+        raise Skip("no CuPy here") from None
+    line, there = SPAWN.Pipe()
+    lender = SPAWN.Process(target=lend_and_end, args=(there, case.lend.name, case.memory), daemon=True)
+    lender.start()
+    assert line.poll(PATIENCE_S)
+    message = line.recv()
+    tensor = case.lend.borrow(message)
+    for array in (cp.asarray(tensor), cp.from_dlpack(tensor)):
+        assert array.data.ptr == case.lend.pointer(tensor) and array.dtype == cp.uint8
+        assert array.tobytes() == DATA
+    part = cp.asarray(tensor.view((50, 80))[1:, ::2])
+    assert part.get().tobytes() == b"".join(DATA[row * 80 : row * 80 + 80 : 2] for row in range(1, 50))
+    del tensor
+    assert array.tobytes() == DATA
+    del array, part
+    assert case.lend.settle()
+    line.send("end")
+    lender.join(PATIENCE_S)
+    assert lender.exitcode == 0
+
+
+def only_in_torch(case: Case) -> Any:
+    """PyTorch, for a case of Tenon and PyTorch in one process."""
+    if case.memory != "torch" or case.lend.name != "tenon" or case.borrow != "tenon":
+        raise Skip("for Tenon on both sides, beside PyTorch")
+    import torch
+
+    return torch
+
+
+def multiprocessing(case: Case) -> None:
+    """Tensors in multiprocessing's own pipe, among those of the host, are the memory that is here."""
+    if case.lend.name != "tenon" or case.borrow != "tenon":
+        raise Skip("for Tenon on both sides")
+    borrower = case.start()
+    before = case.lend.allocated()
+    for turn in range(3):
+        tensor = case.lend.make(DATA[turn:])
+        assert borrower.ask("tensor", tensor) == DATA[turn:]
+        del tensor
+    assert borrower.ask("cpu", tenon.zeros(2)) == [0.0, 0.0]
+    case.all_back(before, "what went through a pipe")
+    borrower.end()
+
+
+def side_streams(case: Case) -> None:
+    """What PyTorch's current stream was given comes first, whichever it is; nothing but the names of the streams orders the work."""
+    torch = only_in_torch(case)
+    from tenon.torch import from_torch, to_torch
+
+    borrower = case.start()
+    side, other = torch.cuda.Stream(), torch.cuda.Stream()
+    nbytes = 1 << 20
+    source = torch.zeros(nbytes, dtype=torch.uint8, device="cuda")
+    with torch.cuda.stream(other):
+        source.clone().fill_(0)  # a kernel's first launch can wait for all that is under way
+    torch.cuda.synchronize()
+
+    def sent(tensor: Any, stream: Any) -> Message:
+        handle = tensor.storage.share_cuda(stream=stream)
+        return Message(handle.torch_tuple(), handle.uuid, "uint8", tuple(tensor.shape), tuple(tensor.strides), tensor.offset)
+
+    # Lent in the stream in which PyTorch has written.
+    with torch.cuda.stream(side):
+        take_time(side.cuda_stream)
+        source.fill_(7)
+        assert not side.query(), "the work was over at once"
+        message = sent(from_torch(source), side)
+    assert borrower.ask("open", 1, message) == b"\7" * nbytes
+    assert borrower.ask("close", 1)
+    # Taken for another stream, which PyTorch makes wait.
+    with torch.cuda.stream(side):
+        take_time(side.cuda_stream)
+        source.fill_(8)
+        taken = tenon.from_dlpack(source, stream=other)
+    with torch.cuda.stream(other):
+        seen = to_torch(taken).clone()
+    other.synchronize()
+    assert seen.cpu().eq(8).all()
+    # Tenon's memory, written by PyTorch in a side stream, which goes on when all here have let go.
+    with tenon.CudaArena(nbytes) as arena:
+        mine = tenon.Tensor.over(arena.allocate(nbytes), nbytes, "uint8")
+        with torch.cuda.stream(side):
+            there = to_torch(mine)
+            assert there.data_ptr() == case.lend.pointer(mine)
+            take_time(side.cuda_stream)
+            there.fill_(9)
+            message = sent(mine, side)
+            del there
+        mine.close()
+        assert borrower.ask("open", 2, message) == b"\t" * nbytes
+        assert borrower.ask("close", 2)
+        soon(lambda: arena.stats().bytes_used == 0, "the arena's block did not come back")
+        mine = tenon.Tensor.over(arena.allocate(nbytes), nbytes, "uint8")
+        with torch.cuda.stream(side):
+            take_time(side.cuda_stream)
+            to_torch(mine).fill_(5)
+        mine.close()
+        assert arena.stats().bytes_used > 0, "memory that a stream uses is free"
+        soon(lambda: arena.stats().bytes_used == 0, "the arena's block did not come back")
+    del taken, source, seen
+    borrower.end()
+
+
+def bits_and_types(case: Case) -> None:
+    """What DLPack, or this PyTorch's, has not: the conjugate and the negative bit, bool, float8."""
+    torch = only_in_torch(case)
+    from tenon.torch import from_torch, to_torch
+
+    x = torch.tensor([1 + 2j, 3 - 1j], device="cuda")
+    for tensor in (x, x.conj(), x.conj().imag, torch._neg_view(x.conj())):
+        for take in (from_torch, tenon.from_dlpack):
+            back = to_torch(take(tensor))
+            assert back.data_ptr() == tensor.data_ptr() and back.is_conj() == tensor.is_conj() and back.is_neg() == tensor.is_neg()
+            assert torch.equal(back, tensor)
+    raw = torch.arange(64, device="cuda").remainder(2).to(torch.uint8)
+    for name in ("bool", "complex32", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
+        if hasattr(torch, name):
+            tensor = raw.view(getattr(torch, name))
+            for take in (from_torch, tenon.from_dlpack):
+                back = to_torch(take(tensor))
+                assert back.dtype == tensor.dtype and back.data_ptr() == tensor.data_ptr(), name
+                assert torch.equal(back.view(torch.uint8), raw), name
+    if torch.cuda.device_count() > 1:
+        far = torch.arange(8, device="cuda:1")
+        assert torch.cuda.current_device() == 0
+        for take in (from_torch, tenon.from_dlpack):
+            taken = take(far)
+            assert taken.device == "cuda:1" and torch.equal(to_torch(taken), far)
+        del taken, far
+
+
+def interface(case: Case) -> None:
+    """PyTorch takes a tensor by __cuda_array_interface__ as it lies, and keeps it."""
+    torch = only_in_torch(case)
+    before = case.lend.allocated()
+    whole = case.lend.make(DATA)
+    numbers = whole.view((50, 20), "int32")
+    seen = torch.as_tensor(numbers, device="cuda")
+    assert seen.data_ptr() == case.lend.pointer(whole) and seen.dtype == torch.int32 and tuple(seen.shape) == (50, 20)
+    assert torch_bytes(seen) == DATA
+    part = torch.as_tensor(numbers[1:, ::2], device="cuda")
+    assert part.data_ptr() == seen.data_ptr() + 80 and tuple(part.stride()) == (20, 2) and torch.equal(part, seen[1:, ::2])
+    assert not hasattr(whole.view(dtype="bfloat16"), "__cuda_array_interface__")
+    whole.close()
+    numbers.close()
+    assert torch_bytes(seen) == DATA
+    del seen, part, whole, numbers
+    case.all_back(before, "what PyTorch took by __cuda_array_interface__")
+
+
+def pinned(case: Case) -> None:
+    """Shared host memory that was pinned is PyTorch's pinned memory too, and copies to it run beside the host."""
+    torch = only_in_torch(case)
+    from tenon.torch import to_torch
+
+    nbytes = 1 << 20
+    storage = tenon.Storage.new(nbytes, isolated=True)
+    host = to_torch(tenon.Tensor.over(storage, nbytes, "uint8"))
+    assert not storage.is_pinned and not host.is_pinned()
+    assert storage.pin() and storage.is_pinned
+    assert host.is_pinned()
+    device = torch.full((nbytes,), 7, dtype=torch.uint8, device="cuda")
+    host.copy_(device, non_blocking=True)
+    torch.cuda.synchronize()
+    assert bytes(storage.data) == b"\7" * nbytes
+    device.fill_(8)
+    over = torch.cuda.Event()
+    take_time(torch.cuda.current_stream().cuda_stream)
+    host.copy_(device, non_blocking=True)
+    over.record()
+    assert not over.query(), "the copy was waited for"
+    over.synchronize()
+    assert bytes(storage.data) == b"\x08" * nbytes
+    host.fill_(9)
+    device.copy_(host, non_blocking=True)
+    torch.cuda.synchronize()
+    assert device.cpu().eq(9).all()
+    theirs = torch.arange(5).pin_memory()
+    assert tenon.from_dlpack(theirs).device == "cpu" and tenon.from_dlpack(theirs).tolist() == [0, 1, 2, 3, 4]
+    del host
+    storage.close()
+    tenon.trim()
+
+
 CASES = {
     each.__name__: each
     for each in (
@@ -315,6 +508,12 @@ CASES = {
         forms,
         ends_first,
         cupy,
+        cupy_borrows,
+        multiprocessing,
+        side_streams,
+        bits_and_types,
+        interface,
+        pinned,
     )
 }
 

@@ -13,7 +13,8 @@ stage="$(mktemp -d "${TMPDIR:-/tmp}/tenon-gpu-XXXXXX")"
 trap 'rm -rf "$stage"' EXIT
 top="$stage/tenon-gpu"
 to="$top/build/dev"
-mkdir -p "$top/tests/gpu" "$top/wrappers/python/tests" "$to/gpu"
+archive=tests/golden/module/2.2.0
+mkdir -p "$top/tests/gpu" "$top/wrappers/python/tests" "$top/$archive" "$to/gpu"
 
 "$here/package.sh" "$build" "${TENON_PYTHON:-$root/build/venv/bin/python3}" "$build/gpu/python" || {
   echo "tests/gpu/run.sh --pack: the Python package was not made, so the archive would lack most of the suite" >&2
@@ -40,14 +41,15 @@ for version in 3.11 3.12 3.13 3.14; do
   if [[ -f "$to/gpu/python_more/$backend" ]]; then have+=("$version"); else lack+=("$version"); fi
 done
 cp "$here"/*.sh "$here"/*.py "$top/tests/gpu/"
+cp "$root/$archive/net.pt" "$top/$archive/"
 cp "$root"/wrappers/python/tests/cuda_kit.py "$root"/wrappers/python/tests/cuda_*programs.py "$top/wrappers/python/tests/"
 
 # Libraries keep the names that a loader looks for.
 strip --strip-debug -o "$to/libtenon.so.1" "$(readlink -f "$build/libtenon.so.1")"
 missing=()
-for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-{13,hidden}/libcuda.so.1 \
-  tests/cuda/cuda_{driver,error,available,fork,share,share_refused,torch,torch_segment,transport} \
-  tests/cuda/cuda_{event,archive,connection,connection_hostile,arena,pinned,kernel} tests/cpp/cpp_test cli/tenon; do
+for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-{13,hidden}/libcuda.so.1 examples/c/cuda_weights \
+  tests/cuda/cuda_{driver,error,available,fork,share,share_refused,give_back,torch,torch_segment,transport,pieces} \
+  tests/cuda/cuda_{event,archive,connection,connection_hostile,connection_rules,arena,arena_memory,pinned,kernel} tests/cpp/cpp_test cli/tenon; do
   if [[ -f "$build/$name" ]]; then
     mkdir -p "$(dirname "$to/$name")"
     strip -o "$to/$name" "$build/$name"

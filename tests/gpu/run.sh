@@ -246,15 +246,20 @@ program available "whether CUDA can be used, as a user asks" tests/cuda/cuda_ava
 program fork "children of fork" tests/cuda/cuda_fork
 program share "device memory lent between processes" tests/cuda/cuda_share
 program refused "device memory that is not lent" tests/cuda/cuda_share_refused
+program back "when device memory goes back, and when not" tests/cuda/cuda_give_back
 program protocol "PyTorch's protocol, call by call" tests/cuda/cuda_torch
 program transport "memory that PyTorch's handle cannot lead to" tests/cuda/cuda_transport
+program pieces "what the driver says of memory that cannot be lent" tests/cuda/cuda_pieces
 program segment "PyTorch's expandable segments, call by call" tests/cuda/cuda_torch_segment
 program event "events as objects" tests/cuda/cuda_event
 program archive "modules in device memory, written and read" tests/cuda/cuda_archive
 program connection "device memory in messages, under leases" tests/cuda/cuda_connection
 program hostile "messages that no library would send" tests/cuda/cuda_connection_hostile
+program turns "what a connection does with device memory" tests/cuda/cuda_connection_rules
 program arena "arenas of device memory" tests/cuda/cuda_arena
+program arena-memory "of what an arena is made" tests/cuda/cuda_arena_memory
 program pinned "pinned host memory" tests/cuda/cuda_pinned
+program example "an archive's weights lent to a worker, in C" examples/c/cuda_weights "$root/tests/golden/module/2.2.0/net.pt"
 program kernel "a kernel on memory that was lent" tests/cuda/cuda_kernel
 TENON_TEST_HAS_CUDA=1 program cpp "the C++ wrapper" tests/cpp/cpp_test '--gtest_filter=Cuda.*:CudaArena.*:CudaEvent.*:CudaPinned.*'
 for wrapper in rust go; do
@@ -272,7 +277,7 @@ if find_python "tenon, pytest, numpy"; then
   # shellcheck disable=SC2016  # expanded by the inner shell
   PYTHONPATH="$found_path" step python "the Python wrapper, with $found" bash -c '
     rc=0
-    for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,recorded,archives,errors} \
+    for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,ordered,recorded,archives,errors} \
       _arena:{sends,comes_home,full,refused} _event:{orders,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
       file="$1/cuda${each%:*}_programs.py" name="${each#*:}"
       if "$0" -B "$file" "$name"; then echo "passed ${file##*/} $name"; else echo "FAILED ${file##*/} $name"; rc=1; fi

@@ -191,6 +191,26 @@ TEST(Life, MessageOfTooManySegmentsIsRefused) {
   });
 }
 
+// The tokens of the leases, and the memfd of a large message, are no segments.
+TEST(Life, MessageOfAsManySegmentsAsAreAcceptedIsTaken) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(4 * kMiB);
+    Agent borrower;
+    const Link link(&borrower, {.max_segments = 1});
+    std::vector<tenon_storage*> many;
+    for (size_t i = 0; i < 2000; ++i) many.push_back(new_in(arena, 64, i));
+    for (const size_t count : {size_t{1}, many.size()}) {
+      lend(link.here, {many.begin(), many.begin() + static_cast<std::ptrdiff_t>(count)});
+      const Done got = borrower.receive(link.there);
+      CHECK_SAYING(got.ok(), got.outcome.text());
+      borrower.release(got.object);
+    }
+    for (tenon_storage* each : many) tenon_storage_release(each);
+    CHECK_COMES_BACK(arena, 4 * kMiB);
+    tenon_arena_release(arena);
+  });
+}
+
 TEST(Life, LenderIsKilled) {
   for (const tenon_mode mode : kBoth) {
     IN_CHILD([mode] {

@@ -28,13 +28,16 @@ class Planted(unittest.TestCase):
 class Readme(Planted):
     ANNOUNCED = "<!-- file: one.c -->\n```c\nint x;\n```\n"
 
-    def lint(self, text: str) -> tuple[int, str]:
+    def lint(self, text: str, *flags: str) -> tuple[int, str]:
         self.write("one.c", "int x;\n")
+        self.write("two.go", "func f() {\n\tif y {\n\t\tx := 1\n\n\t\ty = 2\n\t}\n}\n")
         self.write("README.md", text)
-        return run("lint_readme.py", "--root", str(self.root), str(self.root / "README.md"))
+        return run("lint_readme.py", "--root", str(self.root), *flags, str(self.root / "README.md"))
 
     def test_clean(self) -> None:
         self.assertEqual(self.lint("# Title\n\n" + self.ANNOUNCED + "\n```sh\nls\n```\n"), (0, ""))
+        self.assertEqual(self.lint("<!-- part of: two.go -->\n```go\nif y {\n\tx := 1\n\n\ty = 2\n```\n"), (0, ""))
+        self.assertEqual(self.lint("```go\nx := 1\n```\n", "--some"), (0, ""))
 
     def test_violations(self) -> None:
         for text, words in [
@@ -42,6 +45,9 @@ class Readme(Planted):
             (self.ANNOUNCED.replace("one.c", "two.c"), "two.c does not exist"),
             ("```c\nint x;\n```\n", "does not say which file it is"),
             (self.ANNOUNCED.replace("-->\n", "-->\nProse between.\n"), "does not say which file it is"),
+            ("<!-- part of: two.go -->\n```go\nx := 1\nx = 2\n```\n", "the block is no part of two.go"),
+            ("<!-- part of: two.go -->\n```go\n```\n", "the block is no part of two.go"),
+            ("<!-- file: two.go -->\n```go\nif y {\n```\n", "the block differs from two.go"),
         ]:
             with self.subTest(words):
                 rc, out = self.lint(text)

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 SHM = Path("/dev/shm")
@@ -98,10 +98,11 @@ class Snapshot:
             parts += [f"{what}: -{count} {name}" for name, count in (then - now).items()]
         return "; ".join(parts)
 
-    def holdings(self) -> str:
-        """What shared memory is held; the empty files by which others notice our end (bells) are no memory."""
+    def holdings(self, but: Iterable[Path] = ()) -> str:
+        """What shared memory is held, but for these files; the empty ones by which others notice our end (bells) are no memory."""
         held = [f"fd {name}" for name in self.fds if shared(name) and "/.tenon-bell-" not in name and not os.path.isdir(name)]
-        return "; ".join(held + [f"mapping {name}" for name in self.mappings])
+        held += [f"mapping {name}" for name in self.mappings]
+        return "; ".join(text for text in held if not any(str(path) in text for path in but))
 
 
 class Names:

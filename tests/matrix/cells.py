@@ -11,8 +11,18 @@ from programs import Failed, NotApplicable, Program
 
 STRATEGIES = ["fd", "raw_fd", "bytes", "filename", "socket", "read_only", "arena", "arena_fd"]
 # Where there is CUDA: in place of those.
-ON_CUDA = ["cuda"]
-ON_CONNECTION = {"fd": "tenon", "read_only": "tenon", "raw_fd": "raw", "arena": "tenon", "arena_fd": "raw", "cuda": "tenon"}
+ON_CUDA = ["cuda", "cuda_handle", "cuda_fd"]
+# Those whose memory goes back by a counter, and by which way each leads to it.
+BY_COUNTER = {"cuda_handle": "ipc", "cuda_fd": "fd"}
+ON_CONNECTION = {
+    "fd": "tenon",
+    "read_only": "tenon",
+    "raw_fd": "raw",
+    "arena": "tenon",
+    "arena_fd": "raw",
+    "cuda": "tenon",
+    "cuda_fd": "raw",
+}
 IN_MESSAGE = ("fd", "bytes", "read_only", "arena", "cuda")
 
 WITHOUT_TORCH = {
@@ -21,8 +31,19 @@ WITHOUT_TORCH = {
     "socket": "PyTorch opens files only",
     "read_only": "PyTorch maps everything writable: the library refuses such a lend, and the kernel an fd",
     "arena": "PyTorch has no Tenon connection; arena_fd is its way into an arena",
-    "cuda": "PyTorch's runtime asks a driver for undocumented tables, which fake_cuda does not have: see tests/gpu and cuda_torch",
+    **dict.fromkeys(
+        ON_CUDA, "PyTorch's runtime asks a driver for undocumented tables, which fake_cuda does not have: see tests/gpu and cuda_torch"
+    ),
 }
+
+# What a program has in its environment on CUDA. What is lent from a producer's device 1 is on a consumer's device 2: the UUID tells it, and
+# no number does. A producer's stream takes its time: who does not wait for it finds other bytes.
+DEVICES = {"FAKE_CUDA_DEVICES": "gpu=256,gpu=256,gpu=256"}
+CUDA_ENVIRONMENT = {
+    "produce": {**DEVICES, "FAKE_CUDA_LATENCY": "stream=2000"},
+    "consume": {**DEVICES, "CUDA_VISIBLE_DEVICES": "0,2,1"},
+}
+LENT_FROM, LENT_TO = "1", "2:2"
 
 numbers = itertools.count(1)
 
@@ -69,7 +90,7 @@ def tensors_for(producer: Program, consumer: Program, strategy: str) -> list[Ten
     if producer.language.is_torch or consumer.language.is_torch:
         return TENSORS
     # An empty storage has no fd, and no name behind a socket; and nothing that could be read-only.
-    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename", "arena", "cuda") else [])
+    return TENSORS + NOT_FOR_TORCH + (NO_BYTES if strategy in ("fd", "bytes", "filename", "arena", *ON_CUDA) else [])
 
 
 def not_applicable(producer: Program, consumer: Program, strategy: str) -> str:
@@ -133,6 +154,41 @@ class Pair:
         return number
 
 
+class Counter:
+    """That of a CUDA handle, read from its file: 1 until the receiver has let go, 0 from then on."""
+
+    # PyTorch's: a head, and so many counters (docs/format/cuda.md).
+    HEAD, NBYTES = 64, 64 + 8 * 10_000
+
+    def __init__(self, name: str, slot: str) -> None:
+        self.path, self.slot = account.SHM / name.removeprefix("/"), int(slot)
+
+    def value(self) -> int:
+        data = self.path.read_bytes()
+        same(f"bytes of {self.path}", len(data), self.NBYTES)
+        return int.from_bytes(data[self.HEAD + 8 * self.slot :][:8], "little", signed=True)
+
+
+def read_cuda_handle(strategy: str, words: list[str], tensor: Tensor) -> Counter | None:
+    """What its producer says of what is lent; None: an empty storage has no counter."""
+    transport, device, uuid, nbytes, _, counter, slot, event_required, event, memory, fds = words
+    same("device", device, LENT_FROM)
+    same("bytes of the UUID", len(uuid), 2 * 16)
+    same("nbytes", nbytes, str(tensor.nbytes))
+    if tensor.nbytes == 0:
+        same("what leads to no bytes", [transport, counter, event_required, event, memory, fds], ["none", "-", "0", "-", "-", "0"])
+        return None
+    same("transport", transport, BY_COUNTER[strategy])
+    same("fds", fds, str(int(strategy == "cuda_fd")))
+    same("event_required", event_required, "1")
+    same("bytes of the event", len(event), 2 * 64)
+    if counter == "-":
+        raise Failed("counter is '-', not a name")
+    found = Counter(counter, slot)
+    same(f"the counter of what is lent ({counter} {slot})", found.value(), 1)
+    return found
+
+
 class Lend:
     """One tensor that is lent and opened, held by both until drop()."""
 
@@ -144,10 +200,14 @@ class Lend:
         number = "-" if connection is None else connection
         producer.begin("lend", self.key, strategy, number, tensor.nbytes, seed, *tensor.words)
         handle = producer.end()
+        self.counter = read_cuda_handle(strategy, handle, tensor) if strategy in BY_COUNTER else None
+        if self.counter is not None:
+            producer.counters.add(self.counter.path)
         told = ["-"] * 4 if strategy in IN_MESSAGE else tensor.words
         says = consumer.ask("open", self.key, strategy, number, *told, *handle)
         name = f"t{self.key}" if strategy in IN_MESSAGE else "-"
-        same(f"{consumer.name}: what open says", says[:-1], [*tensor.words, str(int(strategy == "read_only")), name, name])
+        device = LENT_TO if strategy in ON_CUDA else "1:0"
+        same(f"{consumer.name}: what open says", says[:-1], [*tensor.words, str(int(strategy == "read_only")), device, name, name])
         compare(consumer, "what was lent", says[-1], self.bytes)
 
     def write(self, writer: Program, reader: Program, seed: int) -> None:
@@ -163,7 +223,12 @@ class Lend:
         compare(program, what, program.ask("read", self.key)[0], self.bytes)
 
     def drop(self) -> None:
+        counter = self.counter
+        if counter is not None:
+            same("the counter of what is held", counter.value(), 1)
         self.consumer.ask("drop", self.key)
+        if counter is not None:
+            account.until(f"{self.consumer.name} has not let go by the counter {counter.path} {counter.slot}", counter.value)
         self.producer.ask("drop", self.key)
 
 
@@ -191,6 +256,7 @@ def run(producer: Program, consumer: Program, strategy: str, names: account.Name
     if reason:
         raise NotApplicable(reason)
     tensors = tensors_for(producer, consumer, strategy)
+    waited = {program: waiting(program) for program in (producer, consumer)}  # of a cell that failed
     with Pair(producer, consumer) as pair:
         exchange(pair, strategy, tensors[:1])
     producer.begin("settle")
@@ -202,9 +268,16 @@ def run(producer: Program, consumer: Program, strategy: str, names: account.Name
     with Pair(producer, consumer) as pair:
         exchange(pair, strategy, tensors)
     for program, snapshot in before:
-        program.ask("settle")
+        account.until(f"{program.name} waits for device memory", lambda p=program: max(0, waiting(p) - waited[p]))  # type: ignore[misc]
         account.until(f"{program.name} is not as before", lambda p=program, s=snapshot: account.Snapshot(p.pid).difference(s))  # type: ignore[misc]
     account.until("names are left", lambda: names.of_tenon() - own)
+
+
+def waiting(program: Program) -> int:
+    """How many storages' device memory has not come back."""
+    words = program.ask("settle")
+    same(f"{program.name}: how many words settle says", len(words), 4)
+    return 0 if words[3] == "-" else int(words[3])
 
 
 def strategies_for(producer: Program, consumer: Program) -> Iterator[str]:
@@ -236,14 +309,15 @@ def after_the_end(survivor: Program, other: Program, lends: list[Lend], connecti
             lend.bytes = lend.tensor.written(99)
         lend.check(survivor, "what it wrote by itself")
         survivor.ask("drop", lend.key)
+        survivor.lost += survivor is lend.producer and lend.counter is not None
     for connection in connections:
         survivor.ask("close", connection)
 
 
 def holds_nothing(program: Program) -> None:
-    """No shared memory is held, once it has settled."""
-    program.ask("settle")
-    account.until(f"{program.name} still holds", lambda: account.Snapshot(program.pid).holdings())
+    """No shared memory is held, once it has settled; and no device memory, but what was lent by a counter to those that were killed."""
+    account.until(f"{program.name} waits for device memory, beside what is lost", lambda: waiting(program) - program.lost)
+    account.until(f"{program.name} still holds", lambda: account.Snapshot(program.pid).holdings(program.counters))
 
 
 def fork(producer: Program, consumer: Program) -> None:
@@ -253,7 +327,7 @@ def fork(producer: Program, consumer: Program) -> None:
         consumer.ask("settle")
         before = account.Snapshot(consumer.pid).still().still()
         for lend in lends:
-            if lend.strategy == "cuda":
+            if lend.strategy in ON_CUDA:
                 raise NotApplicable("the driver does not work in a child of fork")
             compare(consumer, f"what the child reads ({lend.strategy})", consumer.ask("fork", lend.key)[0], lend.bytes)
             lend.write(producer, consumer, 77)

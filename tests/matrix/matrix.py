@@ -29,7 +29,11 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 class Matrix:
-    def __init__(self, languages: list[Language], environment: dict[str, str], folder: Path, names: account.Names) -> None:
+    def __init__(
+        self, languages: list[Language], environment: dict[str, str], folder: Path, names: account.Names, own: dict[str, dict[str, str]]
+    ) -> None:
+        """own: what the programs of a role have in their environment beside."""
+        self.own = own
         self.languages, self.environment, self.folder, self.names = languages, environment, folder, names
         self.report = Report([language.name for language in languages], [*cells.STRATEGIES, FORK, PRODUCER_KILLED, CONSUMER_KILLED])
         self.present = [language for language in languages if not language.absent]
@@ -46,7 +50,8 @@ class Matrix:
                         self.report.put(part, producer.name, consumer.name, ABSENT, f"{absent[0].name}: {absent[0].absent}")
 
     def start(self, role: str) -> dict[str, Program]:
-        programs = {language.name: Program(language, role, self.environment, self.folder) for language in self.present}
+        environment = {**self.environment, **self.own.get(role.split("-")[0], {})}
+        programs = {language.name: Program(language, role, environment, self.folder) for language in self.present}
         self.all += programs.values()
         self.names.torch_pids |= {program.pid for program in programs.values() if program.language.is_torch}
         return programs
@@ -123,6 +128,7 @@ class Matrix:
 
         account.until("processes are left", processes)
         account.until("names are left", self.names.all)
+        account.until("files of counters are left", lambda: [path for program in self.all for path in program.counters if path.exists()])
 
     def close(self) -> None:
         """Whatever went wrong, nothing of ours stays."""
@@ -133,7 +139,8 @@ class Matrix:
                 os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-        for path in account.SHM.glob(f"{self.names.prefix}*"):
+        counters = {path for program in self.all for path in program.counters}
+        for path in {*account.SHM.glob(f"{self.names.prefix}*"), *counters}:
             path.unlink(missing_ok=True)
 
 
@@ -170,7 +177,8 @@ def main() -> None:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         languages = read_languages(names or LANGUAGES, environment)
-        matrix = Matrix(languages, environment, sockets, account.Names(prefix, Path(directory), [temporary, managers]))
+        names_of_run = account.Names(prefix, Path(directory), [temporary, managers])
+        matrix = Matrix(languages, environment, sockets, names_of_run, cells.CUDA_ENVIRONMENT if on_cuda else {})
         try:
             matrix.run()
         finally:

@@ -118,6 +118,9 @@ class Program:
         self.pid = self.process.pid
         self.rest = b""
         self.ready = False
+        # Its files of counters, from which it lends device memory until it ends; and how much was lent so to those that were killed.
+        self.counters: set[Path] = set()
+        self.lost = 0
 
     def _line(self) -> str:
         assert self.process.stdout is not None

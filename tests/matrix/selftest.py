@@ -21,6 +21,18 @@ def wrap(name, before=lambda *words: None, after=lambda answer: answer):
         return after(old(self, *words))
     setattr(Peer, name, new)
 """
+# On CUDA: what a wrapper would be like that loses something of a handle on its way in, or out.
+OPENS_WITHOUT = """
+import tenon
+def without(handle, **fields):
+    return tenon.CudaHandle(**{**{name: getattr(handle, name) for name in handle.__slots__}, **(fields if handle.memory else {})})
+def opens_without(**fields):
+    old = tenon.open_cuda
+    tenon.open_cuda = lambda handle, **options: old(without(handle, **fields), **options)
+def shares_without(**fields):
+    old = tenon.Storage.share_cuda
+    tenon.Storage.share_cuda = lambda self, **options: without(old(self, **options), **fields)
+"""
 FAULTS: dict[str, tuple[str, str]] = {
     "nothing": ("", ""),
     "other_bytes_arrive": (
@@ -73,46 +85,99 @@ Peer.do_write = lambda self, key, seed: "" if self.kept[key].tensor.read_only el
     ),
     "an_error_without_text": (
         "bad consume answers 'error",
-        "Peer.answer = lambda self, words, old=Peer.answer: ' '.join(old(self, words).split()[:2])",
+        """
+old = Peer.answer
+def answer(self, words):
+    said = old(self, words)
+    return " ".join(said.split()[:2]) if said.startswith("error") else said
+Peer.answer = answer
+""",
     ),
     "the_end_is_not_noticed": ("and not PEER_GONE", "Peer.do_wait = lambda self, number: ''"),
     "the_end_is_disorderly": ("ended with 3", "atexit.register(lambda: os._exit(3))"),
     "a_program_dies": ("bad consume ended with -6", "if role == 'consume': wrap('do_read', lambda *words: os.abort())"),
     "no_reason": ("bad consume answers 'skip", "def do_fork(self, key): raise server.Skip('')\nPeer.do_fork = do_fork"),
 }
+ON_CUDA: dict[str, tuple[str, str]] = {
+    "nothing": ("", ""),
+    "no_memory": ("has bytes and no memory handle", "opens_without(memory=b'')"),
+    "no_uuid": ("'2:1', '-', '-'], not [", "opens_without(uuid=None)"),
+    "no_uuid_and_no_device": ("'2:0', '-', '-'], not [", "opens_without(uuid=None, device=0)"),
+    "no_nbytes": ("the elements leave the storage of 0 bytes", "opens_without(nbytes=0)"),
+    "no_offset": ("what bad consume wrote differs from byte 0", "opens_without(offset=0)"),
+    "no_counter": ("bad consume has not let go by the counter", "opens_without(counter='')"),
+    "no_slot": ("bad consume has not let go by the counter", "opens_without(slot=0)"),
+    "no_event": ("opening the IPC handle of a CUDA event", "opens_without(event=bytes(64))"),
+    # So slow that no other process is slower.
+    "no_event_required": (
+        "cuda_handle: bad to bad: bad consume: what was lent differs from byte 0",
+        """
+os.environ["FAKE_CUDA_LATENCY"] = "stream=500000" if role != "consume" else ""
+def lend(key, strategy, *words):
+    if strategy == "cuda": raise server.Refused("OTHER", "what is slow and right is left out")
+wrap("do_lend", lend)
+opens_without(event_required=False)
+""",
+    ),
+    "no_fds": ("cuda_fd: bad to bad: bad consume: INVALID_ARGUMENT", "opens_without(fds=())"),
+    "lends_no_transport": ("transport is 'none', not 'fd'", "shares_without(transport='none')"),
+    "lends_no_device": ("device is '0', not '1'", "shares_without(device=0)"),
+    "lends_no_uuid": ("bytes of the UUID is 1, not 32", "shares_without(uuid=None)"),
+    "lends_no_nbytes": ("nbytes is '0', not '24'", "shares_without(nbytes=0)"),
+    "lends_no_offset": ("what bad consume wrote differs from byte 0", "shares_without(offset=0)"),
+    "lends_no_counter": ("counter is '-'", "shares_without(counter='')"),
+    "lends_no_slot": ("the counter of what is lent (", "shares_without(slot=0)"),
+    "lends_no_event": ("opening the IPC handle of a CUDA event", "shares_without(event=bytes(64))"),
+    "lends_no_event_required": ("event_required is '0', not '1'", "shares_without(event_required=False)"),
+    "lends_no_memory": ("has bytes and no memory handle", "shares_without(memory=b'')"),
+    "lends_no_fds": ("fds is '0', not '1'", "shares_without(fds=())"),
+    "what_is_opened_is_kept": (
+        "bad produce waits for device memory, beside what is lost",
+        "if role == 'consume': Peer.do_drop = lambda self, key: ''",
+    ),
+}
+
+
+def noticed(name: str, wanted: str, fault: str, on_cuda: bool) -> bool:
+    build = Path(os.environ["TENON_BUILD_DIR"])
+    with tempfile.TemporaryDirectory() as folder:
+        matrix = Path(folder, "matrix")
+        matrix.mkdir()
+        for each in ("tenon-manager", "tests"):
+            Path(folder, each).symlink_to(build / each)
+        program = Path(folder, "peer.py")
+        modules = "import atexit, ctypes, os, subprocess, sys, tempfile"
+        places = f"sys.path[:0] = {[str(HERE / 'python'), str(HERE)]!r}"
+        spoilt = f"{OPENS_WITHOUT if on_cuda else ''}{fault}"
+        program.write_text(
+            f"{modules}\n{places}\nrole = sys.argv[1]\nimport server\nfrom peer import Peer\n{WRAP}{spoilt}\nPeer().serve()\n"
+        )
+        python = [sys.executable, "-B", str(program)]
+        (matrix / "bad.json").write_text(json.dumps({"produce": [*python, "produce"], "consume": [*python, "consume"]}))
+        done = subprocess.run(
+            [sys.executable, "-B", str(HERE / "matrix.py"), *(["--cuda"] if on_cuda else []), "bad"],
+            env={**os.environ, "TENON_BUILD_DIR": folder, "TENON_MATRIX_PATIENCE": "0.2" if wanted else "20"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        report = matrix / ("cuda" if on_cuda else "")
+        good = done.returncode == 0 if not wanted else done.returncode == 1 and wanted in done.stdout
+        good = good and (report / "report.json").exists() and (report / "report.md").exists()
+    print(f"{'ok' if good else 'FAIL'} {name}{' (cuda)' if on_cuda else ''}", flush=True)
+    if not good:
+        print(f"exit code {done.returncode}, expected {wanted or 'success'!r}\n{textwrap.indent(done.stdout[-3000:], '  ')}")
+    return good
 
 
 def main() -> None:
-    good = True
-    build = Path(os.environ["TENON_BUILD_DIR"])
-    for name, (wanted, fault) in FAULTS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            matrix = Path(folder, "matrix")
-            matrix.mkdir()
-            Path(folder, "tenon-manager").symlink_to(build / "tenon-manager")
-            program = Path(folder, "peer.py")
-            modules = "import atexit, ctypes, os, subprocess, sys, tempfile"
-            places = f"sys.path[:0] = {[str(HERE / 'python'), str(HERE)]!r}"
-            source = f"{modules}\n{places}\nrole = sys.argv[1]\nimport server\nfrom peer import Peer\n{WRAP}"
-            program.write_text(f"{source}{fault}\nPeer().serve()\n")
-            python = [sys.executable, "-B", str(program)]
-            (matrix / "bad.json").write_text(json.dumps({"produce": [*python, "produce"], "consume": [*python, "consume"]}))
-            done = subprocess.run(
-                [sys.executable, "-B", str(HERE / "matrix.py"), "bad"],
-                env={**os.environ, "TENON_BUILD_DIR": folder, "TENON_MATRIX_PATIENCE": "0.2" if wanted else "20"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-                timeout=120,
-            )
-            noticed = done.returncode == 0 if not wanted else done.returncode == 1 and wanted in done.stdout
-            report = (matrix / "report.json").exists() and (matrix / "report.md").exists()
-            print(f"{'ok' if noticed and report else 'FAIL'} {name}", flush=True)
-            if not noticed or not report:
-                good = False
-                print(f"exit code {done.returncode}, expected {wanted or 'success'!r}\n{textwrap.indent(done.stdout[-3000:], '  ')}")
-    sys.exit(not good)
+    good = [noticed(name, wanted, fault, False) for name, (wanted, fault) in FAULTS.items()]
+    # Where the build has a driver that plays CUDA's.
+    if (Path(os.environ["TENON_BUILD_DIR"]) / "tests" / "fake_cuda" / "driver-13").exists():
+        good += [noticed(name, wanted, fault, True) for name, (wanted, fault) in ON_CUDA.items()]
+    sys.exit(not all(good))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 Words = list[str]
 WAIT_SECONDS = 10.0
+MOST_FDS = 253  # the kernel's
 
 
 class Refused(Exception):
@@ -41,15 +42,26 @@ def hexadecimal(data: bytes) -> str:
     return data.hex() or "-"
 
 
+def unhexed(word: str) -> bytes:
+    return b"" if word == "-" else bytes.fromhex(word)
+
+
 def send_fd(sock: socket.socket, fd: int) -> None:
     socket.send_fds(sock, [b"*"], [fd])
 
 
-def receive_fd(sock: socket.socket) -> int:
+def receive_fds(sock: socket.socket) -> list[int]:
     sock.settimeout(WAIT_SECONDS)
-    data, fds, _, _ = socket.recv_fds(sock, 1, 1)
-    if data != b"*" or len(fds) != 1:
-        raise Refused("CORRUPT", f"{data!r} and {len(fds)} fds came")
+    data, fds, _, _ = socket.recv_fds(sock, 1, MOST_FDS)
+    if data != b"*":
+        raise Refused("CORRUPT", f"{data!r} came")
+    return fds
+
+
+def receive_fd(sock: socket.socket) -> int:
+    fds = receive_fds(sock)
+    if len(fds) != 1:
+        raise Refused("CORRUPT", f"{len(fds)} fds came")
     return fds[0]
 
 
@@ -136,7 +148,7 @@ class Server:
 
     def do_settle(self) -> str:
         gc.collect()
-        return "- - -"
+        return "- - - -"
 
     def answer(self, words: Words) -> str:
         command: Callable[..., str] | None = getattr(self, f"do_{words[0]}", None)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: run.sh test|cuda|clippy|fmt|docs|msrv|bindings|miri|build PACKAGE|bench [--smoke]|example NAME TEXT...|module_example NAME|share_weights
+# usage: run.sh test|cuda|clippy|fmt|docs|msrv|bindings|miri|build PACKAGE|bench [--smoke]|example NAME TEXT...|module_example NAME|cuda_weights|share_weights
 #
 # One part of the Rust wrapper's tests, against the library in TENON_BUILD_DIR. Everything that cargo makes goes there too. Exits with 77,
 # and says why, where the tool is missing.
@@ -91,6 +91,10 @@ case "$1" in
   module_example)
     build_examples
     exec "${TENON_PYTHON:-python3}" -B "$source_dir/tests/examples/modules_test.py" "$2" "$CARGO_TARGET_DIR/debug/$2"
+    ;;
+  cuda_weights)
+    build_examples
+    exec "${TENON_PYTHON:-python3}" -B "$source_dir/tests/examples/cuda_weights_test.py" "$CARGO_TARGET_DIR/debug/cuda_weights"
     ;;
   share_weights)
     python="${TENON_PYTHON:-python3}"

@@ -223,6 +223,21 @@ func (s *Storage) RecordStream(stream uintptr) error {
 	return nil
 }
 
+// OrderStream lets what is given to that stream from now on come after what was given until now to the streams in which the storage is used:
+// for whoever uses it in yet another stream. The host does not wait, and the stream is not recorded.
+func (s *Storage) OrderStream(stream uintptr) error {
+	pointer, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	var failure *C.tenon_error
+	if status := C.tenon_go_order_stream(pointer, C.uintptr_t(stream), &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}
+
 // CUDACollect gives device memory back that nobody uses any more: it looks at all that was released here and still had a receiver or a
 // stream, and closes what was only kept open. It returns how many storages' memory waits on.
 func CUDACollect() uint64 {

@@ -32,6 +32,9 @@ func TestCUDAWithoutDeviceMemory(t *testing.T) {
 	if _, err := storage.ShareCUDA(0, nil); !errors.Is(err, tenon.ErrInvalidArgument) {
 		t.Error("share: ", err)
 	}
+	if err := storage.OrderStream(0); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Errorf("a stream after those of the host's memory: %v", err)
+	}
 	if err := storage.RecordStream(0); !errors.Is(err, tenon.ErrInvalidArgument) {
 		t.Error("record: ", err)
 	}

@@ -115,6 +115,10 @@ static inline tenon_status tenon_go_record_stream(tenon_storage* storage, uintpt
   return tenon_storage_record_stream(storage, (void*)stream, err);
 }
 
+static inline tenon_status tenon_go_order_stream(tenon_storage* storage, uintptr_t stream, tenon_error** err) {
+  return tenon_storage_order_stream(storage, (void*)stream, err);
+}
+
 static inline tenon_status tenon_go_cuda_event_record(tenon_cuda_event* event, uintptr_t stream, tenon_error** err) {
   return tenon_cuda_event_record(event, (void*)stream, err);
 }

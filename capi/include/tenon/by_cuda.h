@@ -21,8 +21,9 @@ TENON_BEGIN_DECLS
  * until this process ends, as they do in PyTorch.
  *
  * A stream is a CUstream or a cudaStream_t; NULL is the default stream, 0x2 that of the calling thread. No function here waits for a
- * device, but as tenon_share_cuda says. A child of fork of a process that used CUDA has the storages of its parent and can do nothing with
- * them but release them.
+ * device, but as tenon_share_cuda says; the last release of memory that was opened by FD or FABRIC can, in the driver. Memory is opened in
+ * the device's primary context, which CUDA's runtime uses. A child of fork of a process that used CUDA has the storages of its parent and
+ * can do nothing with them but release them.
  */
 
 /**
@@ -160,12 +161,27 @@ TENON_API tenon_status tenon_release_cuda_counter(const char *counter, uint64_t 
  * Say that work in that stream uses a storage: what was given to it until the storage's last release has passed before the memory is given
  * back. The host does not wait for it.
  * @param[in]  storage  borrowed; on a CUDA device.
- * @param[in]  stream   borrowed until the storage's last release: destroy it after that.
+ * @param[in]  stream   borrowed until the storage's last release: destroy it after that. A default stream is that of the calling thread and
+ *                      of its current context, whoever releases the storage.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_storage_record_stream(tenon_storage *storage, void *stream, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Let what is given to `stream` from now on come after what was given until now to the streams in which the storage is used here: that of
+ * the call that opened it or of the connection over which it came, and those of tenon_storage_record_stream. For whoever uses it in yet
+ * another stream, as DLPack's consumers do. The host does not wait. `stream` itself is not recorded.
+ * @param[in]  storage  borrowed; on a CUDA device.
+ * @param[in]  stream   borrowed for the call.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device, a stream that the driver does not know), TENON_UNSUPPORTED (no CUDA, a
+ *         child of fork), TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name"). On failure it may
+ *         come after some of them only.
+ * @since 0.1. Any thread.
+ */
+TENON_API tenon_status tenon_storage_order_stream(tenon_storage *storage, void *stream, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. What was only

@@ -13,7 +13,7 @@ import (
 	"libtenon/tenon"
 )
 
-const capacity = 1 << 20
+const capacity = 2 << 20
 
 func arenaOn(t *testing.T) *tenon.CUDAArena {
 	t.Helper()

@@ -67,6 +67,9 @@ func TestLentAndOpenedInOneProcessItIsTheSameStorage(t *testing.T) {
 		t.Error("another storage")
 	}
 	// That of the calling thread, which is no address.
+	if err := opened.OrderStream(2); err != nil {
+		t.Fatal(err)
+	}
 	if err := opened.RecordStream(2); err != nil {
 		t.Error(err)
 	}

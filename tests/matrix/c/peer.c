@@ -7,10 +7,11 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
+#include "cuda.h"
 #include "device.h"
 #include "wire.h"
 
-enum { SLOTS = 4096, CUDA_DEVICE = 2 /* as DLPack numbers it */ };
+enum { SLOTS = 4096 };
 
 struct held {
   long key;
@@ -110,7 +111,7 @@ static void stage(tenon_tensor *tensor, tenon_tensor_view *view, unsigned char *
     if ((*staged = (unsigned char *)malloc(nbytes)) == NULL) abort();
     view->data = view->data_mut = *staged + ((uint64_t)(uintptr_t)view->data - device);
   }
-  if (device_copy(*staged, device, nbytes, back) != 0) abort();
+  if (device_copy(view->device.id, *staged, device, nbytes, back) != 0) abort();
 }
 
 /* The elements in logical order: out of the tensor into `packed`, or the other way round. */
@@ -228,24 +229,6 @@ static int is_sent(const char *strategy) {
          strcmp(strategy, "cuda") == 0;
 }
 
-/* As in an arena of the host: what is lent does not begin where it does. */
-static tenon_status make_device_storage(unsigned char *data, uint64_t nbytes, tenon_storage **storage, tenon_error **error) {
-  tenon_cuda_arena_options megabyte;
-  tenon_cuda_arena *arena = NULL;
-  tenon_storage *neighbour = NULL;
-  tenon_status status;
-  memset(&megabyte, 0, sizeof(megabyte));
-  megabyte.struct_size = sizeof(megabyte);
-  megabyte.capacity_nbytes = 1 << 20;
-  status = tenon_cuda_arena_new(&megabyte, &arena, error);
-  if (status == TENON_OK) status = tenon_cuda_arena_allocate(arena, 100, NULL, &neighbour, error);
-  if (status == TENON_OK) status = tenon_cuda_arena_allocate(arena, nbytes, NULL, storage, error);
-  if (status == TENON_OK && device_copy(data, (uint64_t)(uintptr_t)tenon_storage_data(*storage), nbytes, 1) != 0) abort();
-  tenon_storage_release(neighbour);
-  tenon_cuda_arena_release(arena);
-  return status;
-}
-
 /* A storage that holds pattern(seed). */
 static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsigned seed) {
   tenon_storage *storage = NULL, *neighbour = NULL;
@@ -255,8 +238,8 @@ static tenon_storage *make_storage(const char *strategy, uint64_t nbytes, unsign
   uint64_t i;
   if (data == NULL) abort();
   for (i = 0; i < nbytes; i++) data[i] = wire_pattern(seed, i);
-  if (strcmp(strategy, "cuda") == 0) {
-    status = make_device_storage(data, nbytes, &storage, &error);
+  if (cuda_is(strategy)) {
+    status = cuda_make_storage(strategy, data, nbytes, &storage, &error);
   } else if (strcmp(strategy, "filename") == 0) {
     tenon_filename_options options;
     memset(&options, 0, sizeof(options));
@@ -341,6 +324,20 @@ static int lend_fd(tenon_storage *storage, int socket, int whole) {
   return 0;
 }
 
+/* connection: NULL if no fds go with it. */
+static int lend_cuda(tenon_storage *storage, const struct connection *connection) {
+  tenon_cuda_handle handle;
+  tenon_error *error = NULL;
+  handle.struct_size = sizeof(handle);
+  if (failed(tenon_share_cuda(storage, NULL, NULL, &handle, &error), &error)) return 1;
+  if (connection != NULL && wire_send_fds(connection->socket, handle.fds, handle.n_fds) != 0) {
+    say_failed("OTHER", strerror(errno));
+    return 1;
+  }
+  cuda_put_words(answer, &handle);
+  return 0;
+}
+
 /* lend K STRATEGY C NBYTES SEED DTYPE SIZES STRIDES OFFSET */
 static void do_lend(const char **words) {
   const char *strategy = words[2];
@@ -365,6 +362,8 @@ static void do_lend(const char **words) {
       const void *bytes = tenon_descriptor_bytes(descriptor, &nbytes);
       wire_put_hex(answer, bytes, nbytes);
     }
+  } else if (cuda_is(strategy)) {
+    wrong = lend_cuda(storage, connection);
   } else if (is_fd(strategy)) {
     wrong = lend_fd(storage, connection->socket, is_arena(strategy));
   } else {
@@ -396,12 +395,28 @@ static tenon_tensor *take_tensor(tenon_status status, tenon_message *message, te
   return tensor;
 }
 
+static tenon_status open_cuda(const struct connection *connection, const char **words, tenon_storage **storage, tenon_error **error) {
+  tenon_cuda_handle handle;
+  tenon_status status;
+  int fds[WIRE_FDS], n;
+  cuda_read_words(words, &handle);
+  n = connection == NULL ? 0 : wire_receive_fds(connection->socket, fds);
+  /* As many as came: another number than belong to the memory handle is the library's to refuse. */
+  handle.fds = fds;
+  handle.n_fds = (uint32_t)(n > 0 ? n : 0);
+  status = tenon_open_cuda(&handle, NULL, NULL, storage, error);
+  while (n > 0) close(fds[--n]);
+  return status;
+}
+
 static tenon_storage *open_storage(const char *strategy, const struct connection *connection, const char **handle) {
   tenon_open_options options = {sizeof(options), 0, strcmp(strategy, "socket") == 0 ? 0 : TENON_OPEN_ALLOW_UNSEALED};
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
   tenon_status status;
-  if (is_fd(strategy)) {
+  if (cuda_is(strategy)) {
+    status = open_cuda(connection, handle, &storage, &error);
+  } else if (is_fd(strategy)) {
     tenon_fd_handle fd = {sizeof(fd), -1, 0, 0, 0, 0};
     fd.fd = wire_receive_fd(connection->socket);
     fd.offset = strtoull(handle[0], NULL, 10);
@@ -450,20 +465,21 @@ static void do_open(const char **words) {
   hold(words[1], tensor, NULL);
   view.struct_size = sizeof(view);
   if (tenon_tensor_get_view(tensor, &view, NULL) != TENON_OK) abort();
-  wire_put(answer, "%u:%u:%u %s %s %llu %d %s %s ", (unsigned)view.dtype.code, (unsigned)view.dtype.bits, (unsigned)view.dtype.lanes,
+  wire_put(answer, "%u:%u:%u %s %s %llu %d %d:%d %s %s ", (unsigned)view.dtype.code, (unsigned)view.dtype.bits, (unsigned)view.dtype.lanes,
            wire_word(view.sizes, view.ndim, sizes), wire_word(view.strides, view.ndim, strides), (unsigned long long)view.offset,
-           tenon_storage_is_read_only(tenon_tensor_storage(tensor)), name, user);
+           tenon_storage_is_read_only(tenon_tensor_storage(tensor)), (int)view.device.type, (int)view.device.id, name, user);
   put_content(tensor);
 }
 
 static void do_settle(void) {
   tenon_stats stats;
+  uint64_t waiting;
   tenon_storage_trim();
-  tenon_cuda_collect();
+  waiting = tenon_cuda_collect();
   stats.struct_size = sizeof(stats);
   if (tenon_stats_get(&stats, NULL) != TENON_OK) abort();
-  wire_put(answer, "%llu %llu %llu", (unsigned long long)stats.storages, (unsigned long long)stats.segments,
-           (unsigned long long)stats.segment_fds);
+  wire_put(answer, "%llu %llu %llu %llu", (unsigned long long)stats.storages, (unsigned long long)stats.segments,
+           (unsigned long long)stats.segment_fds, (unsigned long long)waiting);
 }
 
 static void give_all_back(void) {

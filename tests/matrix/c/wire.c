@@ -112,44 +112,58 @@ struct packet {
   char byte;
   union {
     size_t align; /* CMSG_ALIGN rounds to it */
-    char room[CMSG_SPACE(sizeof(int))];
+    char room[CMSG_SPACE(WIRE_FDS * sizeof(int))];
   } control;
 };
 
-static void make_packet(struct packet *packet) {
+static void make_packet(struct packet *packet, size_t control) {
   memset(packet, 0, sizeof(*packet));
   packet->byte = '*';
   packet->part.iov_base = &packet->byte;
   packet->part.iov_len = 1;
   packet->message.msg_iov = &packet->part;
   packet->message.msg_iovlen = 1;
-  packet->message.msg_control = packet->control.room;
-  packet->message.msg_controllen = sizeof(packet->control.room);
+  packet->message.msg_control = control == 0 ? NULL : packet->control.room;
+  packet->message.msg_controllen = control;
 }
 
-int wire_send_fd(int socket, int fd) {
+int wire_send_fds(int socket, const int *fds, size_t n) {
   struct packet packet;
   struct cmsghdr *header;
-  make_packet(&packet);
-  header = CMSG_FIRSTHDR(&packet.message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(header), &fd, sizeof(int));
+  make_packet(&packet, n == 0 ? 0 : CMSG_SPACE(n * sizeof(int)));
+  if (n != 0) {
+    header = CMSG_FIRSTHDR(&packet.message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(n * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, n * sizeof(int));
+  }
   return sendmsg(socket, &packet.message, MSG_NOSIGNAL) == 1 ? 0 : -1;
 }
 
-int wire_receive_fd(int socket) {
+int wire_receive_fds(int socket, int *fds) {
   struct packet packet;
   struct cmsghdr *header;
-  int fd;
-  make_packet(&packet);
+  size_t n;
+  make_packet(&packet, sizeof(packet.control.room));
   if (!readable(socket) || recvmsg(socket, &packet.message, MSG_CMSG_CLOEXEC) != 1) return -1;
   header = CMSG_FIRSTHDR(&packet.message);
+  if (header == NULL) return 0;
   errno = EPROTO;
-  if (header == NULL || header->cmsg_type != SCM_RIGHTS) return -1;
-  memcpy(&fd, CMSG_DATA(header), sizeof(int));
-  return fd;
+  if (header->cmsg_type != SCM_RIGHTS) return -1;
+  n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  memcpy(fds, CMSG_DATA(header), n * sizeof(int));
+  return (int)n;
+}
+
+int wire_send_fd(int socket, int fd) { return wire_send_fds(socket, &fd, 1); }
+
+int wire_receive_fd(int socket) {
+  int fds[WIRE_FDS];
+  const int n = wire_receive_fds(socket, fds);
+  if (n == 1) return fds[0];
+  if (n >= 0) errno = EPROTO;
+  return -1;
 }
 
 int wire_wait(int socket) {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WIRE_WORDS = 16, WIRE_LINE = 1 << 18, WIRE_WAIT_SECONDS = 10, WIRE_NDIM = 8 };
+enum { WIRE_WORDS = 24, WIRE_LINE = 1 << 18, WIRE_WAIT_SECONDS = 10, WIRE_NDIM = 8, WIRE_FDS = 253 /* the kernel's most */ };
 
 /* Byte i of pattern(seed). */
 unsigned char wire_pattern(unsigned seed, uint64_t i);
@@ -25,6 +25,11 @@ unsigned char *wire_bytes(const char *hex, size_t *nbytes);
 int wire_listen(const char *path);
 int wire_accept(int listener);
 int wire_connect(const char *path);
+/* At most WIRE_FDS of them, and none will do, beside one byte. */
+int wire_send_fds(int socket, const int *fds, size_t n);
+/* How many came; room: WIRE_FDS. */
+int wire_receive_fds(int socket, int *fds);
+/* One. */
 int wire_send_fd(int socket, int fd);
 int wire_receive_fd(int socket);
 /* 1: a byte came, 0: the other end is gone, -1: neither. */

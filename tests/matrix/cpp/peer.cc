@@ -15,15 +15,10 @@
 #include <tenon/tenon.hpp>
 #include <vector>
 
-extern "C" {
-#include "../c/device.h"
-#include "../c/wire.h"
-}
+#include "cuda.h"
+#include "words.h"
 
 namespace {
-
-using Words = std::vector<std::string>;
-using Bytes = std::vector<std::byte>;
 
 const tenon::Wait kTenSeconds{.timeout = std::chrono::seconds(WIRE_WAIT_SECONDS)};
 
@@ -59,48 +54,6 @@ int checked(int fd) {
   return fd;
 }
 
-// ---- words
-
-std::vector<std::int64_t> numbers_of(const std::string& word, char separator = ',') {
-  std::vector<std::int64_t> numbers;
-  std::stringstream parts(word == "-" ? "" : word);
-  for (std::string part; std::getline(parts, part, separator);) numbers.push_back(std::stoll(part));
-  return numbers;
-}
-
-std::string word_of(std::span<const std::int64_t> numbers) {
-  std::string word;
-  for (const std::int64_t number : numbers) word += (word.empty() ? "" : ",") + std::to_string(number);
-  return word.empty() ? "-" : word;
-}
-
-tenon::Dtype dtype_of(const std::string& word) {
-  const std::vector<std::int64_t> parts = numbers_of(word, ':');
-  return {static_cast<unsigned>(parts.at(0)), static_cast<unsigned>(parts.at(1)), static_cast<unsigned>(parts.at(2))};
-}
-
-std::string hex_of(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const std::byte byte : bytes) {
-    hex += kDigits[std::to_integer<unsigned>(byte) >> 4];
-    hex += kDigits[std::to_integer<unsigned>(byte) & 15];
-  }
-  return hex.empty() ? "-" : hex;
-}
-
-Bytes bytes_of(const std::string& hex) {
-  Bytes bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  return bytes;
-}
-
-Bytes pattern(unsigned seed, std::uint64_t nbytes) {
-  Bytes bytes;
-  for (std::uint64_t i = 0; i < nbytes; ++i) bytes.push_back(static_cast<std::byte>(wire_pattern(seed, i)));
-  return bytes;
-}
-
 // ---- elements in logical order
 
 // each(place, packed): where an element lies in bytes from the first, and where it is in the packed bytes.
@@ -118,16 +71,11 @@ void for_each_element(const tenon::TensorView& view, const std::function<void(st
   }
 }
 
-void copy_device(const tenon::Storage& storage, void* host, bool to_device) {
-  const auto device = reinterpret_cast<std::uintptr_t>(tenon_storage_data(storage.get()));
-  if (device_copy(host, device, storage.nbytes(), to_device ? 1 : 0) != 0) throw std::runtime_error("the driver does not copy");
-}
-
 // The bytes of a tensor's storage where the host reaches them: a device's are copied there, and back if they were written.
 class Bytewise {
  public:
   explicit Bytewise(const tenon::Tensor& tensor) : storage_(tensor.storage()), staged_(tensor.device().is_cpu() ? 0 : storage_.nbytes()) {
-    if (!staged_.empty()) copy_device(storage_, staged_.data(), false);
+    if (!staged_.empty()) copy_device(storage_, staged_, false);
   }
   // Of an address in the storage.
   std::byte* at(const void* address) {
@@ -135,7 +83,7 @@ class Bytewise {
     return staged_.data() + (static_cast<const std::byte*>(address) - static_cast<const std::byte*>(tenon_storage_data(storage_.get())));
   }
   void write_back() {
-    if (!staged_.empty()) copy_device(storage_, staged_.data(), true);
+    if (!staged_.empty()) copy_device(storage_, staged_, true);
   }
 
  private:
@@ -173,11 +121,8 @@ std::string do_lend(const Words& words) {
   if (strategy == "filename") {
     storage = tenon::make_filename(bytes.size(), {.prefix = std::getenv("TENON_MATRIX_PREFIX")});
     storage.write(bytes);
-  } else if (strategy == "cuda") {
-    tenon::CudaArena arena = tenon::CudaArena::make({.capacity_nbytes = 1U << 20});
-    const tenon::Storage neighbour = arena.allocate(100);
-    storage = arena.allocate(bytes.size());
-    copy_device(storage, bytes.data(), true);
+  } else if (is_cuda(strategy)) {
+    storage = make_cuda_storage(strategy, bytes);
   } else if (strategy == "arena" || strategy == "arena_fd") {
     // What is lent does not begin where the arena does.
     const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = 1U << 20});
@@ -199,6 +144,8 @@ std::string do_lend(const Words& words) {
     } else {
       found(links, words.at(3)).connection.send(message, kTenSeconds);
     }
+  } else if (is_cuda(strategy)) {
+    handle = lend_cuda(storage, strategy == "cuda_fd" ? found(links, words.at(3)).socket : -1);
   } else if (strategy == "raw_fd" || strategy == "arena_fd") {
     const tenon::FdHandle shared = tenon::share_fd(storage);
     checked(wire_send_fd(found(links, words.at(3)).socket, shared.fd()));
@@ -220,6 +167,8 @@ std::string do_lend(const Words& words) {
 
 tenon::Storage open_storage(const Words& words) {
   const std::string& strategy = words.at(2);
+  if (is_cuda(strategy))
+    return open_cuda_handle({words.begin() + 8, words.end()}, strategy == "cuda_fd" ? found(links, words.at(3)).socket : -1);
   if (strategy == "raw_fd" || strategy == "arena_fd") {
     const tenon::FdHandle handle(checked(wire_receive_fd(found(links, words.at(3)).socket)), std::stoull(words.at(9)),
                                  std::stoull(words.at(8)));
@@ -251,7 +200,7 @@ std::string do_open(const Words& words) {
   std::ostringstream answer;
   answer << unsigned{view.dtype().code} << ":" << unsigned{view.dtype().bits} << ":" << unsigned{view.dtype().lanes} << " "
          << word_of(view.sizes()) << " " << word_of(view.strides()) << " " << view.offset() << " " << (tensor.is_read_only() ? 1 : 0) << " "
-         << name << " " << user << " " << hex_of(content_of(tensor));
+         << tensor.device().type << ":" << tensor.device().id << " " << name << " " << user << " " << hex_of(content_of(tensor));
   held.insert_or_assign(words.at(1), Held{std::move(tensor)});
   return answer.str();
 }
@@ -299,9 +248,10 @@ std::string do_wait(const Words& words) {
 
 std::string do_settle() {
   tenon::trim();
-  tenon::cuda_collect();
+  const std::uint64_t waiting = tenon::cuda_collect();
   const tenon::Stats stats = tenon::stats();
-  return std::to_string(stats.storages) + " " + std::to_string(stats.segments) + " " + std::to_string(stats.segment_fds);
+  return std::to_string(stats.storages) + " " + std::to_string(stats.segments) + " " + std::to_string(stats.segment_fds) + " " +
+         std::to_string(waiting);
 }
 
 std::string run(const Words& words) {

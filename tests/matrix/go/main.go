@@ -76,6 +76,7 @@ func (p *peer) settle([]string) (string, error) {
 		time.Sleep(time.Millisecond)
 	}
 	tenon.Trim()
+	waiting := tenon.CUDACollect()
 	stats, err := tenon.GetStats()
-	return fmt.Sprint(stats.Storages, " ", stats.Segments, " ", stats.SegmentFDs), err
+	return fmt.Sprint(stats.Storages, " ", stats.Segments, " ", stats.SegmentFDs, " ", waiting), err
 }

@@ -1,9 +1,5 @@
 package main
 
-// #cgo LDFLAGS: -ldl
-// #include "../c/device.h"
-import "C"
-
 import (
 	"encoding/hex"
 	"fmt"
@@ -11,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"libtenon/tenon"
 )
@@ -85,33 +80,6 @@ func parts(tensor *tenon.Tensor) (storage *tenon.Storage, spec tenon.Spec, size 
 		storage, err = tensor.Storage()
 	}
 	return storage, spec, int(spec.DType.Bits()) / 8 * int(spec.DType.Lanes()), err
-}
-
-// addressOf is where a storage on a device begins: the data of a DLPack tensor over all of it.
-func addressOf(storage *tenon.Storage) (C.uint64_t, error) {
-	whole, err := tenon.NewTensor(storage, tenon.Spec{DType: tenon.Uint8, Sizes: []int64{int64(storage.NBytes())}})
-	if err != nil {
-		return 0, err
-	}
-	defer whole.Close()
-	managed, err := whole.ToDLPack()
-	if err != nil {
-		return 0, err
-	}
-	defer tenon.DeleteDLPack(managed)
-	return C.device_data(managed), nil
-}
-
-// copyDevice copies all of a storage on a device, from there or to it.
-func copyDevice(storage *tenon.Storage, data []byte, toDevice C.int) error {
-	if len(data) == 0 {
-		return nil
-	}
-	address, err := addressOf(storage)
-	if err == nil && C.device_copy(unsafe.Pointer(&data[0]), address, C.size_t(len(data)), toDevice) != 0 {
-		err = fmt.Errorf("the driver does not copy")
-	}
-	return err
 }
 
 // bytesOf are the bytes of a storage where the host reads them: a copy of a device's.
@@ -248,8 +216,8 @@ func (p *peer) lend(words []string) (string, error) {
 
 func filled(data []byte, strategy string) (*tenon.Storage, error) {
 	switch strategy {
-	case "cuda":
-		return onDevice(data)
+	case "cuda", "cuda_handle", "cuda_fd":
+		return onDevice(data, strategy)
 	case "arena", "arena_fd":
 		return inArena(data)
 	case "read_only":
@@ -279,27 +247,6 @@ func inArena(data []byte) (*tenon.Storage, error) {
 	return tenon.NewStorageFrom(data, &tenon.StorageOptions{Arena: arena})
 }
 
-// onDevice makes a storage in an arena of device 0, not where that begins.
-func onDevice(data []byte) (*tenon.Storage, error) {
-	arena, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{Capacity: 1 << 20})
-	if err != nil {
-		return nil, err
-	}
-	defer arena.Close()
-	ctx, cancel := soon()
-	defer cancel()
-	neighbour, err := arena.Allocate(ctx, 100)
-	if err != nil {
-		return nil, err
-	}
-	defer neighbour.Close()
-	storage, err := arena.Allocate(ctx, uint64(len(data)))
-	if err != nil {
-		return nil, err
-	}
-	return storage, copyDevice(storage, data, 1)
-}
-
 // handOver lends by a strategy, and gives the words of the handle.
 func (p *peer) handOver(held *kept, storage *tenon.Storage, key, strategy, name string) (string, error) {
 	ctx, cancel := soon()
@@ -326,6 +273,8 @@ func (p *peer) handOver(held *kept, storage *tenon.Storage, key, strategy, name 
 			return "", err
 		}
 		return hex.EncodeToString(held.descriptor.Bytes()), nil
+	case "cuda_handle", "cuda_fd":
+		return lendCUDA(storage, p.sockets[name])
 	case "raw_fd", "arena_fd":
 		handle, err := storage.ShareFD(nil)
 		if err != nil {
@@ -385,8 +334,9 @@ func (p *peer) open(words []string) (string, error) {
 	defer storage.Close()
 	elements, err := content(tensor)
 	readOnly := map[bool]int{false: 0, true: 1}[storage.IsReadOnly()]
-	return fmt.Sprintf("%d:%d:%d %s %s %d %d %s %s %s", spec.DType.Code(), spec.DType.Bits(), spec.DType.Lanes(), wordOf(spec.Sizes),
-		wordOf(spec.Strides), spec.Offset, readOnly, tensorName, user, elements), err
+	device := storage.Device()
+	return fmt.Sprintf("%d:%d:%d %s %s %d %d %d:%d %s %s %s", spec.DType.Code(), spec.DType.Bits(), spec.DType.Lanes(), wordOf(spec.Sizes),
+		wordOf(spec.Strides), spec.Offset, readOnly, device.Type, device.ID, tensorName, user, elements), err
 }
 
 func (p *peer) message(strategy, name string, handle []string) (*tenon.Message, error) {
@@ -403,6 +353,9 @@ func (p *peer) message(strategy, name string, handle []string) (*tenon.Message, 
 }
 
 func (p *peer) storage(strategy, name string, handle []string) (*tenon.Storage, error) {
+	if strategy == "cuda_handle" || strategy == "cuda_fd" {
+		return openCUDA(handle, p.sockets[name])
+	}
 	var offset, nbytes uint64
 	place := handle[len(handle)-2:]
 	if strategy == "arena_fd" {

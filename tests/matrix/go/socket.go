@@ -132,15 +132,34 @@ func (p *peer) close(words []string) (string, error) {
 	return "", nil
 }
 
-func sendFD(raw, fd int) error {
+func sendFD(raw, fd int) error { return sendFDs(raw, []int{fd}) }
+
+// sendFDs sends them, none included, beside one byte.
+func sendFDs(raw int, fds []int) error {
+	var rights []byte
+	if len(fds) != 0 {
+		rights = syscall.UnixRights(fds...)
+	}
 	_, err := again(func() (int, error) {
-		return 0, syscall.Sendmsg(raw, []byte("*"), syscall.UnixRights(fd), nil, syscall.MSG_NOSIGNAL)
+		return 0, syscall.Sendmsg(raw, []byte("*"), rights, nil, syscall.MSG_NOSIGNAL)
 	})
 	return err
 }
 
 func receiveFD(raw int) (*os.File, error) {
-	room := make([]byte, syscall.CmsgSpace(4))
+	fds, err := receiveFDs(raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(fds) != 1 {
+		return nil, fmt.Errorf("%d fds came with a byte", len(fds))
+	}
+	return os.NewFile(uintptr(fds[0]), "segment"), nil
+}
+
+func receiveFDs(raw int) ([]int, error) {
+	const most = 253 // the kernel's
+	room := make([]byte, syscall.CmsgSpace(4*most))
 	var control int
 	n, err := again(func() (n int, err error) {
 		n, control, _, _, err = syscall.Recvmsg(raw, make([]byte, 1), room, syscall.MSG_CMSG_CLOEXEC)
@@ -150,13 +169,8 @@ func receiveFD(raw int) (*os.File, error) {
 		return nil, err
 	}
 	messages, err := syscall.ParseSocketControlMessage(room[:control])
-	if err != nil {
+	if err != nil || len(messages) == 0 {
 		return nil, err
 	}
-	for i := range messages {
-		if fds, err := syscall.ParseUnixRights(&messages[i]); err == nil && len(fds) == 1 {
-			return os.NewFile(uintptr(fds[0]), "segment"), nil
-		}
-	}
-	return nil, errors.New("a byte came without an fd")
+	return syscall.ParseUnixRights(&messages[0])
 }

@@ -12,28 +12,17 @@ import numpy as np
 import tenon
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+import cuda
 import server
 
 # What is lent from an arena does not begin where it does.
 ARENA_NBYTES, NEIGHBOUR_NBYTES = 1 << 20, 100
 
 IN_MESSAGE = ("fd", "read_only", "bytes", "arena", "cuda")
+BY_CUDA_HANDLE = ("cuda_handle", "cuda_fd")
 
 CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 DTYPES = {name: code for code, name in CODES.items()}
-
-
-def copy_device(host: ctypes.Array[ctypes.c_char], storage: tenon.Storage, *, to_device: bool) -> None:
-    """All of a storage on CUDA device 0, by the driver that Tenon found and started."""
-    if storage.nbytes == 0:
-        return
-    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
-    with tenon.Tensor.over(storage, (storage.nbytes,), "uint8") as whole:
-        device, nbytes = ctypes.c_uint64(whole.__cuda_array_interface__["data"][0]), ctypes.c_size_t(storage.nbytes)
-    done = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or driver.cuCtxSetCurrent(context)
-    done = done or (driver.cuMemcpyHtoD_v2(device, host, nbytes) if to_device else driver.cuMemcpyDtoH_v2(host, device, nbytes))
-    if done:
-        raise server.Refused("OTHER", f"the driver does not copy: {done}")
 
 
 class Held:
@@ -63,11 +52,15 @@ def on_device(tensor: tenon.Tensor) -> bool:
     return tensor.storage.device != "cpu"
 
 
+def device_word(tensor: tenon.Tensor) -> str:
+    return f"2:{cuda.number_of(tensor.storage)}" if on_device(tensor) else "1:0"
+
+
 def elements(tensor: tenon.Tensor) -> np.ndarray:  # type: ignore[type-arg]
     """The elements as unsigned numbers: the same bytes, whatever numpy knows of the dtype."""
     if on_device(tensor):
         copy = ctypes.create_string_buffer(tensor.storage.nbytes)
-        copy_device(copy, tensor.storage, to_device=False)
+        cuda.copy(copy, tensor.storage, to_device=False)
         dtype = np.dtype(f"uint{8 * tensor.itemsize}")
         strides = [stride * tensor.itemsize for stride in tensor.strides]
         return np.ndarray(tensor.shape, dtype, copy, tensor.offset * tensor.itemsize, strides)
@@ -96,7 +89,7 @@ class Peer(server.Server):
         target = elements(tensor)
         target[...] = np.frombuffer(data, target.dtype).reshape(target.shape)
         if on_device(tensor):
-            copy_device(target.base, tensor.storage, to_device=True)
+            cuda.copy(target.base, tensor.storage, to_device=True)
         return ""
 
     def do_drop(self, key: str) -> str:
@@ -114,9 +107,9 @@ class Peer(server.Server):
     def do_settle(self) -> str:
         super().do_settle()
         tenon.trim()
-        tenon.cuda_collect()
+        waiting = tenon.cuda_collect()
         stats = tenon.stats()
-        return f"{stats.storages} {stats.segments} {stats.segment_fds}"
+        return f"{stats.storages} {stats.segments} {stats.segment_fds} {waiting}"
 
     def do_lend(
         self, key: str, strategy: str, number: str, nbytes: str, seed: str, dtype: str, sizes: str, strides: str, offset: str
@@ -125,10 +118,8 @@ class Peer(server.Server):
         if strategy == "filename":
             storage = tenon.Storage.new_filename(len(data), tenon.Filename(prefix=os.environ["TENON_MATRIX_PREFIX"]))
             storage.write(data)
-        elif strategy == "cuda":
-            with tenon.CudaArena(ARENA_NBYTES) as arena, arena.allocate(NEIGHBOUR_NBYTES):
-                storage = arena.allocate(len(data))
-            copy_device(ctypes.create_string_buffer(data, len(data)), storage, to_device=True)
+        elif strategy.startswith("cuda"):
+            storage = cuda.make_storage(strategy, data)
         elif strategy in ("arena", "arena_fd"):
             with tenon.Arena(ARENA_NBYTES) as arena, arena.storage(NEIGHBOUR_NBYTES):
                 storage = tenon.Storage.new_from(data, arena=arena)
@@ -149,6 +140,8 @@ class Peer(server.Server):
                     return held.descriptor.bytes.hex()
                 self.connections[number].send(message, timeout=server.WAIT_SECONDS)
             return ""
+        if strategy in BY_CUDA_HANDLE:
+            return cuda.lend(storage, self.connections.get(number))
         if strategy in ("raw_fd", "arena_fd"):
             with storage.share_fd() as lent:
                 server.send_fd(self.connections[number], lent.fd)
@@ -171,7 +164,9 @@ class Peer(server.Server):
             with message:
                 (tensor,), (name,), user = message.tensors, message.names, message.user_bytes
         else:
-            if strategy in ("raw_fd", "arena_fd"):
+            if strategy in BY_CUDA_HANDLE:
+                storage = cuda.open_handle(handle, self.connections.get(number))
+            elif strategy in ("raw_fd", "arena_fd"):
                 fd = server.receive_fd(self.connections[number])
                 try:
                     storage = tenon.open_fd(fd, int(handle[1]), int(handle[0]), allow_unsealed=True)
@@ -187,7 +182,13 @@ class Peer(server.Server):
                 tensor = over(storage, dtype, sizes, strides, offset)
         self.kept[key] = Held(tensor)
         says = [dtype_word(tensor.dtype), server.word_of(tensor.shape), server.word_of(tensor.strides), tensor.offset]
-        says += [int(tensor.read_only), name or "-", user.decode() or "-", server.hexadecimal(self.content(self.kept[key]))]
+        says += [
+            int(tensor.read_only),
+            device_word(tensor),
+            name or "-",
+            user.decode() or "-",
+            server.hexadecimal(self.content(self.kept[key])),
+        ]
         return " ".join(map(str, says))
 
 

@@ -1,4 +1,4 @@
-//! Copies between the host and the memory of CUDA device 0, by the driver that Tenon found and started.
+//! Copies between the host and the memory of a CUDA device, by the driver that Tenon found and started.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::mem::transmute;
@@ -22,12 +22,12 @@ fn found(name: &CStr) -> Outcome<*mut c_void> {
     Ok(function)
 }
 
-fn make_current() -> Outcome<()> {
+fn make_current(storage: &Storage) -> Outcome<()> {
     let (retain, set) = (found(c"cuDevicePrimaryCtxRetain")?, found(c"cuCtxSetCurrent")?);
     let mut context = null_mut();
     // SAFETY: so cuda.h declares them.
     let done = unsafe {
-        transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>(retain)(&mut context, 0) == 0
+        transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int>(retain)(&mut context, storage.device().1) == 0
             && transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> c_int>(set)(context) == 0
     };
     if done {
@@ -47,7 +47,7 @@ pub fn read(storage: &Storage) -> Outcome<Vec<u8>> {
     if bytes.is_empty() {
         return Ok(bytes);
     }
-    make_current()?;
+    make_current(storage)?;
     let copy = found(c"cuMemcpyDtoH_v2")?;
     // SAFETY: so cuda.h declares it, and both sides have as many bytes.
     let done = unsafe {
@@ -64,12 +64,12 @@ pub fn read(storage: &Storage) -> Outcome<Vec<u8>> {
     }
 }
 
-/// As many as it has.
+/// As many as there are, to a storage that has no fewer.
 pub fn write(storage: &Storage, bytes: &[u8]) -> Outcome<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    make_current()?;
+    make_current(storage)?;
     let copy = found(c"cuMemcpyHtoD_v2")?;
     // SAFETY: as above.
     let done = unsafe {
@@ -77,6 +77,29 @@ pub fn write(storage: &Storage, bytes: &[u8]) -> Outcome<()> {
             storage.as_ptr() as u64,
             bytes.as_ptr().cast(),
             bytes.len(),
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        other(format!("the driver does not copy: {done}"))
+    }
+}
+
+/// So many bytes from one storage to another of its device, when the default stream has come so far: nobody waits for it.
+pub fn copy(to: &Storage, from: &Storage, nbytes: usize) -> Outcome<()> {
+    if nbytes == 0 {
+        return Ok(());
+    }
+    make_current(to)?;
+    let copy = found(c"cuMemcpyDtoDAsync_v2")?;
+    // SAFETY: so cuda.h declares it, and both sides have as many bytes.
+    let done = unsafe {
+        transmute::<*mut c_void, unsafe extern "C" fn(u64, u64, usize, *mut c_void) -> c_int>(copy)(
+            to.as_ptr() as u64,
+            from.as_ptr() as u64,
+            nbytes,
+            null_mut(),
         )
     };
     if done == 0 {

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::env;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
 
 use tenon::{
-    Access, ArenaOptions, Connection, CudaArenaOptions, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions,
-    Storage, StorageMut, StorageOptions, Tensor, TensorSpec, Wait,
+    Access, ArenaOptions, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut,
+    StorageOptions, Tensor, TensorSpec, Wait,
 };
 
+use crate::cuda;
 use crate::device;
 use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of, Outcome, Refused};
 use crate::raw;
@@ -42,9 +42,9 @@ impl Peer {
             ["drop", key] => done(self.kept.remove(key)),
             ["settle"] => {
                 tenon::trim();
-                tenon::cuda_collect();
+                let waiting = tenon::cuda_collect();
                 let stats = tenon::stats()?;
-                Ok(format!("{} {} {}", stats.storages, stats.segments, stats.segment_fds))
+                Ok(format!("{} {} {} {waiting}", stats.storages, stats.segments, stats.segment_fds))
             }
             ["quit"] => {
                 *self = Peer::default();
@@ -135,13 +135,7 @@ impl Peer {
                 storage.write(0, data)?;
                 storage.into()
             }
-            "cuda" => {
-                let arena = CudaArenaOptions::new().capacity(1 << 20).create()?;
-                let _neighbour = arena.allocate(100, Duration::ZERO)?;
-                let storage = arena.allocate(data.len() as u64, Duration::ZERO)?;
-                device::write(&storage, data)?;
-                storage
-            }
+            "cuda" | "cuda_handle" | "cuda_fd" => cuda::make_storage(strategy, data)?,
             "arena" | "arena_fd" => {
                 // What is lent does not begin where the arena does.
                 let arena = ArenaOptions::new().capacity(1 << 20).create()?;
@@ -169,6 +163,8 @@ impl Peer {
                 held._descriptor = Some(descriptor);
                 bytes
             }
+            "cuda_handle" => cuda::lend(&storage, None)?,
+            "cuda_fd" => cuda::lend(&storage, Some(self.socket(end)?))?,
             "raw_fd" | "arena_fd" => {
                 let handle = storage.share_fd()?;
                 let Some(fd) = handle.as_fd() else { return other("the storage has no fd") };
@@ -195,6 +191,8 @@ impl Peer {
         };
         let storage = match (strategy, handle) {
             _ if message.is_some() => None,
+            ("cuda_handle", words) => Some(cuda::open(words, None)?),
+            ("cuda_fd", words) => Some(cuda::open(words, Some(self.socket(end)?))?),
             ("raw_fd", [offset, nbytes]) | ("arena_fd", [offset, nbytes, _]) => {
                 let handle = FdHandle::new(raw::receive_fd(self.socket(end)?)?, number(offset)?, number(nbytes)?);
                 Some(handle.open(OpenOptions::new().allow_unsealed())?)
@@ -214,8 +212,9 @@ impl Peer {
         };
         let name = message.as_ref().and_then(|message| message.name(0)).unwrap_or("-").to_owned();
         let user = or_dash(message.as_ref().map_or_else(String::new, |message| String::from_utf8_lossy(message.user_bytes()).into_owned()));
+        let (device, id) = tensor.storage().device();
         let says = format!(
-            "{} {} {} {} {} {name} {user} {}",
+            "{} {} {} {} {} {device}:{id} {name} {user} {}",
             dtype_word(tensor.dtype()),
             word_of(tensor.sizes()),
             word_of(tensor.strides()),

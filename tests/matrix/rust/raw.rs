@@ -14,6 +14,7 @@ use rustix::net::{
 use crate::line::{other, Outcome, Refused};
 
 pub const WAIT: Duration = Duration::from_secs(10);
+const MOST_FDS: usize = 253;
 
 fn status<T>(status: &str, text: &str) -> Outcome<T> {
     Err(Refused::Error { status: status.into(), text: text.into() })
@@ -44,10 +45,16 @@ pub fn wait_for_a_byte(mut socket: &UnixStream) -> Outcome<()> {
 }
 
 pub fn send_fd(socket: &UnixStream, fd: BorrowedFd<'_>) -> Outcome<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    send_fds(socket, &[fd])
+}
+
+/// At most the kernel's 253, and none will do.
+pub fn send_fds(socket: &UnixStream, fds: &[BorrowedFd<'_>]) -> Outcome<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let fds = [fd];
-    control.push(SendAncillaryMessage::ScmRights(&fds));
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
     match sendmsg(socket, &[IoSlice::new(b"*")], &mut control, SendFlags::NOSIGNAL) {
         Ok(_) => Ok(()),
         Err(errno) => other(errno.to_string()),
@@ -55,8 +62,12 @@ pub fn send_fd(socket: &UnixStream, fd: BorrowedFd<'_>) -> Outcome<()> {
 }
 
 pub fn receive_fd(socket: &UnixStream) -> Outcome<OwnedFd> {
+    receive_fds(socket)?.pop().map_or_else(|| other("no fd came with the byte"), Ok)
+}
+
+pub fn receive_fds(socket: &UnixStream) -> Outcome<Vec<OwnedFd>> {
     wait_readable(socket)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {
@@ -64,12 +75,11 @@ pub fn receive_fd(socket: &UnixStream) -> Outcome<OwnedFd> {
         Ok(received) if received.bytes == 0 => return status("PEER_GONE", "the other end is closed"),
         Ok(_) => {}
     }
+    let mut all = Vec::new();
     for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
-            if let Some(fd) = fds.next() {
-                return Ok(fd);
-            }
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            all.extend(fds);
         }
     }
-    other("no fd came with the byte")
+    Ok(all)
 }

@@ -101,7 +101,7 @@ class Peer(server.Server):
             server.word_of(tensor.stride()),
             tensor.storage_offset() - start + int(offset),
         ]
-        return " ".join(map(str, [*says, 0, "-", "-", server.hexadecimal(self.content(tensor))]))
+        return " ".join(map(str, [*says, 0, "1:0", "-", "-", server.hexadecimal(self.content(tensor))]))
 
 
 if __name__ == "__main__":

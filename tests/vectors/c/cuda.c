@@ -122,11 +122,15 @@ int run_cuda_counter(const struct test_case *test) {
 int run_cuda_open(const struct test_case *test) {
   size_t nbytes;
   const unsigned char *memory = bytes_of_hex(case_text(test, "memory"), &nbytes);
+  tenon_cuda_options options;
   tenon_cuda_handle handle;
   tenon_storage *storage = NULL;
   tenon_error *error = NULL;
   tenon_status status;
+  memset(&options, 0, sizeof(options));
   memset(&handle, 0, sizeof(handle));
+  options.struct_size = sizeof(options);
+  options.flags = case_number_or(test, "read_only", 0) != 0 ? (uint32_t)TENON_CUDA_READ_ONLY : 0;
   handle.struct_size = sizeof(handle);
   handle.device = (int32_t)case_number(test, "device");
   handle.nbytes = (uint64_t)case_number(test, "nbytes");
@@ -135,7 +139,7 @@ int run_cuda_open(const struct test_case *test) {
   handle.memory_nbytes = (uint32_t)nbytes;
   handle.long_memory = memory;
   snprintf(handle.counter, sizeof(handle.counter), "%s", case_text(test, "counter"));
-  status = tenon_open_cuda(&handle, NULL, NULL, &storage, &error);
+  status = tenon_open_cuda(&handle, NULL, &options, &storage, &error);
   MUST(outcome(test, status, error));
   if (status != TENON_OK) return 0;
   keep_storage(storage);
@@ -186,8 +190,72 @@ int run_cuda_share(const struct test_case *test) {
   MUST(compare_handle(test, &handle));
   GIVE(tenon_open_cuda(&handle, NULL, NULL, &again, NULL));
   keep_storage(again);
+  if (handle.nbytes == 0) {
+    SAME("nbytes", tenon_storage_nbytes(again), 0);
+    return same_device(again, 2, handle.device);
+  }
   SAME("storage", tenon_storage_id(again), tenon_storage_id(storage));
   return 0;
+}
+
+static void release_arena(void *arena) { tenon_cuda_arena_release((tenon_cuda_arena *)arena); }
+
+static int same_figures(const struct test_case *test, const tenon_cuda_arena *arena) {
+  static const char prefix[] = "expect.stats.";
+  tenon_cuda_arena_stats now;
+  int at;
+  memset(&now, 0, sizeof(now));
+  now.struct_size = sizeof(now);
+  GIVE(tenon_cuda_arena_stats_get(arena, &now, NULL));
+  for (at = 0; at < test->n; at++) {
+    const char *name = test->keys[at] + strlen(prefix);
+    const long long wanted = atoll(test->values[at]);
+    if (strncmp(test->keys[at], prefix, strlen(prefix)) != 0) continue;
+#define FIGURE(member)                 \
+  if (strcmp(name, #member) == 0) {    \
+    SAME(#member, now.member, wanted); \
+    continue;                          \
+  }
+    FIGURE(device)
+    FIGURE(transport)
+    FIGURE(bytes_capacity)
+    FIGURE(bytes_used)
+    FIGURE(bytes_free)
+    FIGURE(bytes_largest_free)
+    FIGURE(bytes_peak)
+    FIGURE(blocks_used)
+#undef FIGURE
+    return wrong("unknown figure %s", name);
+  }
+  return 0;
+}
+
+int run_cuda_arena(const struct test_case *test) {
+  tenon_cuda_arena_options options;
+  tenon_cuda_arena *arena = NULL;
+  tenon_storage *storage = NULL;
+  tenon_error *error = NULL;
+  tenon_wait wait;
+  tenon_status status;
+  size_t n, i;
+  const int64_t *storages = case_numbers(test, "storages", &n);
+  memset(&options, 0, sizeof(options));
+  memset(&wait, 0, sizeof(wait));
+  options.struct_size = sizeof(options);
+  options.device = (int32_t)case_number_or(test, "device", 0);
+  options.transport = (tenon_cuda_transport)case_number_or(test, "transport", 0);
+  options.capacity_nbytes = (uint64_t)case_number(test, "capacity_nbytes");
+  wait.struct_size = sizeof(wait);
+  wait.timeout_ns = case_number_or(test, "timeout_ms", 0) * 1000000;
+  status = tenon_cuda_arena_new(&options, &arena, &error);
+  if (status != TENON_OK) return outcome(test, status, error);
+  keep(arena, release_arena);
+  for (i = 0; i < n && status == TENON_OK; i++) {
+    status = tenon_cuda_arena_allocate(arena, (uint64_t)storages[i], wait.timeout_ns > 0 ? &wait : NULL, &storage, &error);
+    if (status == TENON_OK) keep_storage(storage);
+  }
+  MUST(outcome(test, status, error));
+  return same_figures(test, arena);
 }
 
 int run_cuda_event(const struct test_case *test) {

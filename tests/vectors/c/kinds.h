@@ -26,6 +26,7 @@ int run_cuda_open(const struct test_case *test);
 int run_cuda_share(const struct test_case *test);
 int run_cuda_event(const struct test_case *test);
 int run_cuda_module(const struct test_case *test);
+int run_cuda_arena(const struct test_case *test);
 
 /* files.c */
 int run_named_file(const struct test_case *test);

@@ -130,6 +130,7 @@ static const struct {
      run_cuda_share},
     {"cuda_event", "status details complete", run_cuda_event},
     {"cuda_module", "status details names_device data", run_cuda_module},
+    {"cuda_arena", "status details stats", run_cuda_arena},
 };
 
 /* Every expectation is one that the kind has. */

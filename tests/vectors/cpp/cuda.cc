@@ -1,4 +1,6 @@
 // Device memory. It comes from an archive that is imported into it, for which no function of the driver is needed.
+#include <chrono>
+#include <map>
 #include <memory>
 #include <tenon/tenon.hpp>
 
@@ -85,7 +87,7 @@ void run_cuda_open(const Case& test) {
   handle.slot = static_cast<std::uint64_t>(test.number("slot"));
   handle.memory = bytes_of_hex(test.text("memory"));
   tenon::Storage storage;
-  if (!outcome(test, [&] { storage = tenon::open_cuda(handle, nullptr); })) return;
+  if (!outcome(test, [&] { storage = tenon::open_cuda(handle, nullptr, {.read_only = test.number_or("read_only", 0) != 0}); })) return;
   same("nbytes", static_cast<std::int64_t>(storage.nbytes()), test.number("nbytes"));
   same_device(storage, 2, handle.device);
 }
@@ -104,6 +106,10 @@ void run_cuda_share(const Case& test) {
   if (!shared) return;
   compare(test, handle);
   const tenon::Storage again = tenon::open_cuda(handle, nullptr);
+  if (handle.nbytes == 0) {
+    same<std::int64_t>("nbytes", static_cast<std::int64_t>(again.nbytes()), 0);
+    return same_device(again, 2, handle.device);
+  }
   if (again.id() != storage.id()) throw Wrong("opened is another storage");
 }
 
@@ -142,5 +148,36 @@ void run_cuda_module(const Case& test) {
     const tenon::Storage storage = storage_of(back, index++);
     same_device(storage, 1, 0);
     same("data", hex_of(storage.bytes()), data);
+  }
+}
+
+void run_cuda_arena(const Case& test) {
+  tenon::CudaArena arena;
+  std::vector<tenon::Storage> kept;
+  (void)outcome(test, [&] {
+    arena = tenon::CudaArena::make({.device = static_cast<std::int32_t>(test.number_or("device", 0)),
+                                    .transport = static_cast<tenon::CudaTransport>(test.number_or("transport", 0)),
+                                    .capacity_nbytes = static_cast<std::uint64_t>(test.number("capacity_nbytes"))});
+    tenon::Wait wait;
+    wait.timeout = std::chrono::milliseconds(test.number_or("timeout_ms", 0));
+    const std::vector<std::int64_t> sizes = test.numbers("storages").value();
+    for (const std::int64_t nbytes : sizes) kept.push_back(arena.allocate(static_cast<std::uint64_t>(nbytes), wait));
+  });
+  const std::string prefix = "expect.stats.";
+  for (const auto& [key, value] : test.lines()) {
+    if (!key.starts_with(prefix)) continue;
+    const tenon::CudaArenaStats now = arena.stats();
+    const auto number = [](auto figure) { return static_cast<std::int64_t>(figure); };
+    const std::map<std::string, std::int64_t> figures = {{"device", number(now.device)},
+                                                         {"transport", number(now.transport)},
+                                                         {"bytes_capacity", number(now.bytes_capacity)},
+                                                         {"bytes_used", number(now.bytes_used)},
+                                                         {"bytes_free", number(now.bytes_free)},
+                                                         {"bytes_largest_free", number(now.bytes_largest_free)},
+                                                         {"bytes_peak", number(now.bytes_peak)},
+                                                         {"blocks_used", number(now.blocks_used)}};
+    const auto found = figures.find(key.substr(prefix.size()));
+    if (found == figures.end()) throw Wrong("unknown figure " + key);
+    same<std::int64_t>(key, found->second, std::stoll(value));
   }
 }

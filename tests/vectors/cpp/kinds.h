@@ -20,3 +20,4 @@ void run_cuda_open(const Case& test);
 void run_cuda_share(const Case& test);
 void run_cuda_event(const Case& test);
 void run_cuda_module(const Case& test);
+void run_cuda_arena(const Case& test);

@@ -304,6 +304,7 @@ const std::map<std::string, Kind> kKinds = {
        "event_required"}}},
     {"cuda_event", {run_cuda_event, {"status", "details", "complete"}}},
     {"cuda_module", {run_cuda_module, {"status", "details", "names_device", "data"}}},
+    {"cuda_arena", {run_cuda_arena, {"status", "details", "stats"}}},
 };
 
 void run(const Case& test) {

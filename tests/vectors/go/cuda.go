@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"libtenon/tenon"
 )
@@ -70,7 +71,7 @@ func runCUDAOpen(c, expect anything) {
 		Device: get(c, "device", int32(0)), NBytes: get(c, "nbytes", uint64(0)), Offset: get(c, "offset", uint64(0)),
 		Counter: get(c, "counter", ""), Slot: get(c, "slot", uint64(0)), Memory: unhex(get(c, "memory", "")),
 	}
-	storage, err := tenon.OpenCUDA(handle, 0, nil)
+	storage, err := tenon.OpenCUDA(handle, 0, &tenon.OpenCUDAOptions{ReadOnly: get(c, "read_only", false)})
 	if outcome(expect, err) {
 		defer storage.Close()
 		same("nbytes", storage.NBytes(), handle.NBytes)
@@ -121,6 +122,11 @@ func runCUDAShare(c, expect anything) {
 	compareHandle(handle, expect)
 	again := must(tenon.OpenCUDA(handle, 0, nil))
 	defer again.Close()
+	if handle.NBytes == 0 {
+		same("nbytes", again.NBytes(), uint64(0))
+		same("device", again.Device(), tenon.Device{Type: 2, ID: handle.Device})
+		return
+	}
 	same("storage", again.ID(), storage.ID())
 }
 
@@ -179,5 +185,44 @@ func runCUDAModule(c, expect anything) {
 		same("data", hex.EncodeToString(must(onHost.ReadOnlyBytes())), data)
 		onDevice.Close()
 		onHost.Close()
+	}
+}
+
+func runCUDAArena(c, expect anything) {
+	arena, err := tenon.NewCUDAArena(&tenon.CUDAArenaOptions{
+		Device: get(c, "device", int32(0)), Transport: get(c, "transport", tenon.CUDANoMemory), Capacity: get(c, "capacity_nbytes", uint64(0)),
+	})
+	if err != nil {
+		outcome(expect, err)
+		return
+	}
+	defer arena.Close()
+	var ctx context.Context
+	if c.has("timeout_ms") {
+		soon, cancel := context.WithTimeout(context.Background(), time.Duration(get(c, "timeout_ms", int64(0)))*time.Millisecond)
+		defer cancel()
+		ctx = soon
+	}
+	for _, nbytes := range get(c, "storages", []uint64{}) {
+		if err != nil {
+			break
+		}
+		var storage *tenon.Storage
+		if storage, err = arena.Allocate(ctx, nbytes); err == nil {
+			defer storage.Close()
+		}
+	}
+	outcome(expect, err)
+	now := must(arena.Stats())
+	got := map[string]int64{
+		"device": int64(now.Device), "transport": int64(now.Transport), "bytes_capacity": int64(now.BytesCapacity),
+		"bytes_used": int64(now.BytesUsed), "bytes_free": int64(now.BytesFree), "bytes_largest_free": int64(now.BytesLargestFree),
+		"bytes_peak": int64(now.BytesPeak), "blocks_used": int64(now.BlocksUsed),
+	}
+	for key, value := range get(expect, "stats", map[string]int64{}) {
+		if _, ok := got[key]; !ok {
+			fail("unknown figure %q", key)
+		}
+		same(key, got[key], value)
 	}
 }

@@ -141,7 +141,7 @@ var kinds = map[string]func(c, expect anything){
 	"status": runStatus, "dtype": runDType, "layout": runLayout, "message": runMessage, "encode": runEncode, "descriptor": runDescriptor,
 	"named_file": runNamedFile, "new_named_file": runNewNamedFile, "arena": runArena, "lease": runLease,
 	"cuda_counter": runCUDACounter, "cuda_open": runCUDAOpen, "cuda_share": runCUDAShare, "cuda_event": runCUDAEvent,
-	"cuda_module": runCUDAModule,
+	"cuda_module": runCUDAModule, "cuda_arena": runCUDAArena,
 }
 
 // executed runs one case, and says how it went: the word and, but for "ok", the reason.

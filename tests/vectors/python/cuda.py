@@ -7,7 +7,7 @@ from typing import Any
 
 import tenon
 from case import Case, known, outcome, same
-from tenon._options import CUDA_TRANSPORT_NAMES, CUDA_TRANSPORTS
+from tenon._options import CUDA_TRANSPORT_NAMES
 
 
 def archive_of(module: tenon.Module, **options: Any) -> bytes:
@@ -43,17 +43,21 @@ def run_open(case: Case) -> None:
         b"",
         event_required=False,
     )
-    storage = outcome(case["expect"], lambda: tenon.open_cuda(handle))
+    storage = outcome(case["expect"], lambda: tenon.open_cuda(handle, read_only=case.get("read_only", False)))
     if storage is not None:
         with storage:
             same("nbytes", storage.nbytes, case["nbytes"])
             same("device", storage.device, f"cuda:{case['device']}")
 
 
+def number_of(transport: str) -> int:
+    return next(number for number, name in CUDA_TRANSPORT_NAMES.items() if name == transport)
+
+
 def compare(expect: Case, handle: tenon.CudaHandle) -> None:
     memory, counter = expect.get("memory", ""), expect["counter"]
     got = {
-        "transport": CUDA_TRANSPORTS[handle.transport],
+        "transport": number_of(handle.transport),
         "device": handle.device,
         "nbytes": handle.nbytes,
         "offset": handle.offset,
@@ -69,6 +73,10 @@ def compare(expect: Case, handle: tenon.CudaHandle) -> None:
     same("uuid is known", handle.uuid is not None, True)
 
 
+def transport_of(number: int) -> Any:
+    return "auto" if number == 0 else CUDA_TRANSPORT_NAMES.get(number, str(number))
+
+
 def run_share(case: Case) -> None:
     expect = case["expect"]
     known(
@@ -79,7 +87,7 @@ def run_share(case: Case) -> None:
     module = module_of(case)
     if case["on"] == "cuda":
         module = tenon.import_module(archive_of(module), tensors="device")
-    name: Any = "auto" if case["transport"] == 0 else CUDA_TRANSPORT_NAMES.get(case["transport"], str(case["transport"]))
+    name = transport_of(case["transport"])
     form: Any = "ABCDE"[case["form"]]
     with module[f"t{case['share']}"] as tensor, tensor.storage as storage:
 
@@ -92,7 +100,10 @@ def run_share(case: Case) -> None:
         if handle is not None:
             compare(expect, handle)
             with tenon.open_cuda(handle) as again:
-                same("storage", again.id, storage.id)
+                if handle.nbytes == 0:
+                    same("nbytes and device", (again.nbytes, again.device), (0, f"cuda:{handle.device}"))
+                else:
+                    same("storage", again.id, storage.id)
 
 
 def run_event(case: Case) -> None:
@@ -134,4 +145,33 @@ def run_module(case: Case) -> None:
         same("data", storage.read(0, storage.nbytes).hex(), data)
 
 
-KINDS = {"cuda_counter": run_counter, "cuda_open": run_open, "cuda_share": run_share, "cuda_event": run_event, "cuda_module": run_module}
+def run_arena(case: Case) -> None:
+    expect = case["expect"]
+    known(expect, "status", "details", "stats")
+    arenas: list[tenon.CudaArena] = []
+    kept: list[tenon.Storage] = []
+
+    def act() -> bool:
+        transport = transport_of(case.get("transport", 0))
+        arenas.append(tenon.CudaArena(case["capacity_nbytes"], device=case.get("device", 0), transport=transport))
+        kept.extend(arenas[0].allocate(nbytes, timeout=case.get("timeout_ms", 0) / 1000) for nbytes in case["storages"])
+        return True
+
+    outcome(expect, act)
+    for arena in arenas:
+        now = arena.stats()
+        got = {name: getattr(now, name) for name in type(now).__slots__}
+        got["transport"] = number_of(now.transport)
+        for key, value in expect.get("stats", {}).items():
+            same(key, got.get(key, "unknown"), value)
+        arena.close()
+
+
+KINDS = {
+    "cuda_counter": run_counter,
+    "cuda_open": run_open,
+    "cuda_share": run_share,
+    "cuda_event": run_event,
+    "cuda_module": run_module,
+    "cuda_arena": run_arena,
+}

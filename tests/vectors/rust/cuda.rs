@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tenon::{
-    cuda_available, export_module_to, import_bytes, release_cuda_counter, CudaEvent, CudaEventOptions, CudaForm, CudaHandle, CudaOptions,
-    CudaTransport, ExportOptions, ImportOptions, Module, Storage, StorageMut, TensorMut, TensorSpec,
+    cuda_available, export_module_to, import_bytes, release_cuda_counter, CudaArenaOptions, CudaEvent, CudaEventOptions, CudaForm,
+    CudaHandle, CudaOptions, CudaTransport, ExportOptions, ImportOptions, Module, Storage, StorageMut, TensorMut, TensorSpec,
 };
 
 use crate::{array, first_bytes, hex, hex_of, known, number, outcome, same, text, unsigned, wrong, Outcome};
@@ -63,8 +63,9 @@ pub(crate) fn run_cuda_open(case: &Value) -> Outcome {
         memory: hex(&case["memory"])?,
         ..CudaHandle::default()
     };
+    let options = if case["read_only"].as_bool() == Some(true) { CudaOptions::new().read_only() } else { CudaOptions::new() };
     // SAFETY: the default stream.
-    let opened = unsafe { handle.open(null_mut(), CudaOptions::new()) };
+    let opened = unsafe { handle.open(null_mut(), options) };
     let Some(storage) = outcome(&case["expect"], opened)? else { return Ok(()) };
     same("nbytes", storage.nbytes(), handle.nbytes)?;
     same("device", storage.device(), (2, handle.device))
@@ -79,6 +80,17 @@ fn transport_number(transport: CudaTransport) -> i64 {
         CudaTransport::Pool => 4,
         CudaTransport::Other(raw) => raw.into(),
         _ => -1,
+    }
+}
+
+fn transport_of(number: i64) -> CudaTransport {
+    match number {
+        0 => CudaTransport::NoMemory,
+        1 => CudaTransport::Ipc,
+        2 => CudaTransport::Fd,
+        3 => CudaTransport::Fabric,
+        4 => CudaTransport::Pool,
+        other => CudaTransport::Other(other as u32),
     }
 }
 
@@ -121,14 +133,7 @@ pub(crate) fn run_cuda_share(case: &Value) -> Outcome {
         module = import_bytes(archive_of(&module, &ExportOptions::new())?, &ImportOptions::new().on_device(0))?;
     }
     let storage = storage_of(&module, unsigned(&case["share"])?)?;
-    let transport = match number(&case["transport"])? {
-        0 => CudaTransport::NoMemory,
-        1 => CudaTransport::Ipc,
-        2 => CudaTransport::Fd,
-        3 => CudaTransport::Fabric,
-        4 => CudaTransport::Pool,
-        other => CudaTransport::Other(other as u32),
-    };
+    let transport = transport_of(number(&case["transport"])?);
     let forms = [CudaForm::A, CudaForm::B, CudaForm::C, CudaForm::D, CudaForm::E];
     let options = CudaOptions::new().transport(transport).form(forms[unsigned(&case["form"])? as usize]);
     let record = flag(&case["record"])?;
@@ -141,6 +146,10 @@ pub(crate) fn run_cuda_share(case: &Value) -> Outcome {
     compare(expect, &handle)?;
     // SAFETY: the default stream.
     let again = unsafe { handle.open(null_mut(), CudaOptions::new()) }?;
+    if handle.nbytes == 0 {
+        same("nbytes", again.nbytes(), 0)?;
+        return same("device", again.device(), (2, handle.device));
+    }
     same("storage", again.id(), storage.id())
 }
 
@@ -191,6 +200,44 @@ pub(crate) fn run_cuda_module(case: &Value) -> Outcome {
         same("device", on_device.device(), (2, device))?;
         same("device", on_host.device(), (1, 0))?;
         same("data", first_bytes(&on_host, 0, on_host.nbytes() as usize)?.as_str(), text(data)?)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn run_cuda_arena(case: &Value) -> Outcome {
+    let expect = &case["expect"];
+    known(expect, &["status", "details", "stats"])?;
+    let options = CudaArenaOptions::new()
+        .device(case["device"].as_i64().unwrap_or(0) as i32)
+        .transport(transport_of(case["transport"].as_i64().unwrap_or(0)))
+        .capacity(unsigned(&case["capacity_nbytes"])?);
+    let arena = match options.create() {
+        Ok(arena) => arena,
+        Err(error) => return outcome::<()>(expect, Err(error)).map(|_| ()),
+    };
+    let timeout = Duration::from_millis(case["timeout_ms"].as_u64().unwrap_or(0));
+    let mut kept = Vec::new();
+    let made = (|| {
+        for nbytes in array(&case["storages"]).into_iter().flatten().filter_map(Value::as_u64) {
+            kept.push(arena.allocate(nbytes, timeout)?);
+        }
+        Ok(())
+    })();
+    outcome(expect, made)?;
+    let now = arena.stats()?;
+    for (key, value) in expect["stats"].as_object().into_iter().flatten() {
+        let got = match key.as_str() {
+            "device" => now.device.into(),
+            "transport" => transport_number(now.transport),
+            "bytes_capacity" => now.bytes_capacity as i64,
+            "bytes_used" => now.bytes_used as i64,
+            "bytes_free" => now.bytes_free as i64,
+            "bytes_largest_free" => now.bytes_largest_free as i64,
+            "bytes_peak" => now.bytes_peak as i64,
+            "blocks_used" => now.blocks_used as i64,
+            _ => return wrong(format!("unknown figure {key}")),
+        };
+        same(key, got, number(value)?)?;
     }
     Ok(())
 }

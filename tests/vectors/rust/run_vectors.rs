@@ -361,6 +361,7 @@ fn run(case: &Value) -> Outcome {
         "cuda_share" => cuda::run_cuda_share(case),
         "cuda_event" => cuda::run_cuda_event(case),
         "cuda_module" => cuda::run_cuda_module(case),
+        "cuda_arena" => cuda::run_cuda_arena(case),
         kind => wrong(format!("unknown kind {kind}")),
     }
 }

@@ -115,7 +115,7 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
 void tensor_releasebuffer(PyObject *self, Py_buffer *view) {
   (void)self;
   TensorExport *keep = view->internal;
-  tenon_tensor_release(keep->tensor);
+  give_back_tensor(keep->tensor);
   PyMem_Free(keep);
   view->internal = NULL;
 }
@@ -137,7 +137,7 @@ int storage_getbuffer(PyObject *self, Py_buffer *view, int flags) {
 
 void storage_releasebuffer(PyObject *self, Py_buffer *view) {
   (void)self;
-  tenon_storage_release(view->internal);
+  give_back_storage(view->internal);
   view->internal = NULL;
 }
 

@@ -6,23 +6,29 @@
 #define VERSIONED "dltensor_versioned"
 #define LEGACY "dltensor"
 
+static void delete_versioned(void *managed) {
+  DLManagedTensorVersioned *it = managed;
+  if (it->deleter != NULL) it->deleter(it);
+}
+
+static void delete_legacy(void *managed) {
+  DLManagedTensor *it = managed;
+  if (it->deleter != NULL) it->deleter(it);
+}
+
 /* A capsule that nobody consumed. The deleters are libtenon's own and need no interpreter. */
 static void drop_versioned(PyObject *capsule) {
-  if (!PyCapsule_IsValid(capsule, VERSIONED)) return;
-  DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, VERSIONED);
-  if (managed->deleter != NULL) managed->deleter(managed);
+  if (PyCapsule_IsValid(capsule, VERSIONED)) give_back_managed(PyCapsule_GetPointer(capsule, VERSIONED), delete_versioned);
 }
 
 static void drop_legacy(PyObject *capsule) {
-  if (!PyCapsule_IsValid(capsule, LEGACY)) return;
-  DLManagedTensor *managed = PyCapsule_GetPointer(capsule, LEGACY);
-  if (managed->deleter != NULL) managed->deleter(managed);
+  if (PyCapsule_IsValid(capsule, LEGACY)) give_back_managed(PyCapsule_GetPointer(capsule, LEGACY), delete_legacy);
 }
 
-/* to_dlpack(versioned, is_copied) */
+/* to_dlpack(versioned, is_copied, lets_write); lets_write: a versioned one does not say that the bytes are read-only */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
-  int versioned, is_copied;
-  if (!PyArg_ParseTuple(args, "pp:to_dlpack", &versioned, &is_copied)) return NULL;
+  int versioned, is_copied, lets_write = 0;
+  if (!PyArg_ParseTuple(args, "pp|p:to_dlpack", &versioned, &is_copied, &lets_write)) return NULL;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   if (tensor == NULL) return raise_closed("tensor");
   tenon_error *error = NULL;
@@ -31,15 +37,16 @@ PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
     const tenon_status status = tenon_tensor_to_dlpack(tensor, &managed, &error);
     if (status != TENON_OK) return raise_status(status, error);
     if (is_copied) managed->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+    if (lets_write) managed->flags &= ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
     PyObject *capsule = PyCapsule_New(managed, VERSIONED, drop_versioned);
-    if (capsule == NULL) managed->deleter(managed);
+    if (capsule == NULL) give_back_managed(managed, delete_versioned);
     return capsule;
   }
   DLManagedTensor *managed = NULL;
   const tenon_status status = tenon_tensor_to_dlpack_legacy(tensor, &managed, &error);
   if (status != TENON_OK) return raise_status(status, error);
   PyObject *capsule = PyCapsule_New(managed, LEGACY, drop_legacy);
-  if (capsule == NULL) managed->deleter(managed);
+  if (capsule == NULL) give_back_managed(managed, delete_legacy);
   return capsule;
 }
 

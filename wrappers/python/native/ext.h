@@ -4,7 +4,8 @@
    capsules, and one call for all the tensors of a message. Written for the limited API of 3.11, so one build serves every later Python.
 
    Every object here owns one reference to a tenon object and nothing else; an exported buffer owns a reference of its own, so that
-   closing an object never pulls memory from under a view. No deleter that libtenon keeps touches Python, but release_held_buffer. */
+   closing an object never pulls memory from under a view. No deleter that libtenon keeps touches Python, but release_held_buffer and what
+   other frameworks hand in with DLPack. References are given back by give_back_tensor and give_back_storage alone. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -31,6 +32,11 @@ PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 void finish_dealloc(PyObject *self);
 extern PyTypeObject *tensor_type;
 extern PyTypeObject *storage_type;
+
+/* release.c. NULL: nothing. A pending exception stays, whatever runs. */
+void give_back_tensor(tenon_tensor *tensor);
+void give_back_storage(tenon_storage *storage);
+void give_back_managed(void *managed, void (*deleter)(void *managed));
 
 /* tensor.c and storage.c. A wrap takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);

@@ -47,7 +47,7 @@ typedef struct {
 } Batch;
 
 static void drop_batch(Batch *batch) {
-  for (Py_ssize_t i = 0; i < batch->n; ++i) tenon_tensor_release(batch->tensors[i]);
+  for (Py_ssize_t i = 0; i < batch->n; ++i) give_back_tensor(batch->tensors[i]);
   PyMem_Free(batch->tensors);
   PyMem_Free(batch->names);
 }

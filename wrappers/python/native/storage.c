@@ -4,7 +4,7 @@
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage) {
   PyObject *self = allocate(type);
   if (self == NULL) {
-    tenon_storage_release(storage);
+    give_back_storage(storage);
     return NULL;
   }
   ((StorageObject *)self)->storage = storage;
@@ -17,7 +17,7 @@ PyObject *device_of(const tenon_storage *storage) {
 }
 
 static void storage_dealloc(PyObject *self) {
-  tenon_storage_release(((StorageObject *)self)->storage);
+  give_back_storage(((StorageObject *)self)->storage);
   finish_dealloc(self);
 }
 
@@ -25,7 +25,7 @@ static PyObject *storage_close(PyObject *self, PyObject *unused) {
   (void)unused;
   tenon_storage *storage = ((StorageObject *)self)->storage;
   ((StorageObject *)self)->storage = NULL;
-  tenon_storage_release(storage);
+  give_back_storage(storage);
   Py_RETURN_NONE;
 }
 

@@ -4,7 +4,7 @@
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor) {
   PyObject *self = allocate(type);
   if (self == NULL) {
-    tenon_tensor_release(tensor);
+    give_back_tensor(tensor);
     return NULL;
   }
   ((TensorObject *)self)->tensor = tensor;
@@ -12,7 +12,7 @@ PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor) {
 }
 
 static void tensor_dealloc(PyObject *self) {
-  tenon_tensor_release(((TensorObject *)self)->tensor);
+  give_back_tensor(((TensorObject *)self)->tensor);
   finish_dealloc(self);
 }
 
@@ -20,7 +20,7 @@ static PyObject *tensor_close(PyObject *self, PyObject *unused) {
   (void)unused;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   ((TensorObject *)self)->tensor = NULL;
-  tenon_tensor_release(tensor);
+  give_back_tensor(tensor);
   Py_RETURN_NONE;
 }
 

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from typing import Any
 
 import pytest
 import tenon
 from cuda_kit import IPC_OPEN, Array, Gate, check, collected, cuda, is_live, new_stream, nothing_left, over, read, use_device
 
-CAPACITY = 1 << 20
+CAPACITY = 2 << 20
 
 
 class TorchStream:
@@ -164,6 +165,31 @@ def full() -> None:
     nothing_left()
 
 
+def keeps_its_streams() -> None:
+    """A stream whose object goes is destroyed, and what was received counts as used in it."""
+    use_device()
+    left, right = tenon.pair()
+    stream = TorchStream(new_stream())
+    gone = weakref.ref(stream)
+    left.set_stream(0, stream)
+    del stream
+    with left, right:
+        assert gone() is not None
+        with pytest.raises(TypeError):
+            left.set_stream(0, "1")  # type: ignore[arg-type]
+        assert gone() is not None
+    assert gone() is not None
+    left, right = tenon.pair()
+    assert gone() is None
+    stream = TorchStream(new_stream())
+    gone = weakref.ref(stream)
+    with left, right:
+        left.set_stream(0, stream)
+        del stream
+        left.set_stream(0)
+        assert gone() is None
+
+
 def refused() -> None:
     for device in (-1, 999):
         with pytest.raises(tenon.InvalidArgument):
@@ -176,6 +202,10 @@ def refused() -> None:
         tenon.CudaArena(-1)
     with tenon.CudaArena(CAPACITY) as arena, pytest.raises(ValueError):
         arena.allocate(-1)
+    with tenon.CudaArena(CAPACITY) as arena:
+        for make in (tenon.empty, tenon.Storage.new):
+            with pytest.raises(TypeError, match=r"arena is a tenon\.Arena, not CudaArena"):
+                make(16, arena=arena)  # type: ignore[arg-type]
     left, right = tenon.pair()
     with left, right:
         left.set_stream(0)
@@ -188,6 +218,7 @@ def refused() -> None:
                 left.set_stream(0, wrong)
     with pytest.raises(ValueError, match="Connection is already closed"):
         left.set_stream(0)
+    keeps_its_streams()
     nothing_left()
 
 

@@ -13,6 +13,8 @@ import pickle
 import re
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +25,7 @@ from cuda_kit import (
     ALLOCATION,
     DATA,
     Array,
+    Gate,
     Receiver,
     check,
     collected,
@@ -253,7 +256,8 @@ def interface() -> None:
     }
     for dtype, typestr in (("bool", "|b1"), ("int64", "<i8"), ("complex64", "<c8"), ("float64", "<f8")):
         assert tensor.view(dtype=dtype).__cuda_array_interface__["typestr"] == typestr
-    for dtype in ("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2"):
+    # What numpy lacks, or has as something else.
+    for dtype in ("bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2", "int4", "uint4", "complex32", "float128", "float32x2"):
         assert not hasattr(tensor.view(dtype=dtype), "__cuda_array_interface__")
     assert not hasattr(tenon.Tensor.over(tensor.storage, 4, "complex64").view(dtype="bfloat16"), "__cuda_array_interface__")
     constant = tenon.from_dlpack(Array(DATA, read_only=True))
@@ -313,7 +317,7 @@ def streams() -> None:
         assert collected() and array.freed == 1
         array = Array(DATA)
     with tenon.from_dlpack(array) as tensor:
-        for wrong in ("1", 1.5, object(), TorchLike(None)):  # type: ignore[arg-type]
+        for wrong in ("1", 1.5, True, object(), TorchLike(None)):  # type: ignore[arg-type]
             with pytest.raises(TypeError):
                 tensor.storage.record_stream(wrong)  # type: ignore[arg-type]
         for bad in (-1, 1 << 64, Protocol(stream, 1)):
@@ -326,6 +330,13 @@ def streams() -> None:
         for bad in (0, -2):
             with pytest.raises(tenon.InvalidArgument, match="ambiguous"):
                 tensor.__dlpack__(stream=bad)
+        for wrong in ("x", 1.5, True, TorchLike(stream)):
+            with pytest.raises(TypeError):
+                tensor.__dlpack__(stream=wrong)
+        with pytest.raises(BufferError, match="copies nothing") as caught:
+            tensor.__dlpack__(stream=1, copy=True)
+        assert isinstance(caught.value, tenon.Unsupported)
+        del caught
         assert tensor.__dlpack__(stream=1, dl_device=(2, 0)) is not None
         for device in ((1, 0), (2, 1)):
             with pytest.raises(BufferError, match="CUDA device 0"):
@@ -348,6 +359,39 @@ class Offers:
         return capsule
 
 
+def ordered() -> None:
+    """A consumer's stream comes after those in which the bytes were used: by DLPack, by the interface, and as it is told."""
+    use_device()
+    used, other = new_stream(), new_stream()
+    array = Array(bytes(len(DATA)))
+    tensor = tenon.from_dlpack(array)
+    tensor.storage.record_stream(used)
+    for byte, (reader, how) in enumerate(((other, "dlpack"), (0, "interface"), (other, "told")), 1):
+        gate = Gate(used)
+        fill = (ctypes.c_uint64(array.pointer), ctypes.c_ubyte(byte), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(used))
+        check(cuda.cuMemsetD8Async(*fill))
+        capsule = None
+        if how == "dlpack":
+            capsule = tensor.__dlpack__(stream=other)
+        elif how == "interface":
+            assert tensor.__cuda_array_interface__["stream"] == 1
+        else:
+            tensor.storage.order_stream(other)
+        room = ctypes.create_string_buffer(len(DATA))
+        check(cuda.cuMemcpyDtoHAsync_v2(room, ctypes.c_uint64(array.pointer), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(reader)))
+        gate.open()
+        check(cuda.cuStreamSynchronize(ctypes.c_void_p(reader)))
+        assert room.raw == bytes([byte]) * len(DATA), how
+        del capsule
+    with tenon.zeros(4) as host, pytest.raises(tenon.InvalidArgument):
+        host.storage.order_stream()
+    tensor.close()
+    del tensor
+    gc.collect()
+    assert collected() and array.freed == 1
+    nothing_left()
+
+
 def recorded() -> None:
     """Work that is under way keeps the memory."""
     use_device()
@@ -366,6 +410,64 @@ def recorded() -> None:
         assert not array.freed and tenon.cuda_collect() == 1
         assert collected() and array.freed == 1
     nothing_left()
+
+
+def waits_without_the_gil() -> None:
+    """A last release waits for the device, and that for a function of the host that is written in Python."""
+    use_device()
+    stream = new_stream()
+
+    def closed(tensor: tenon.Tensor) -> None:
+        tensor.close()
+
+    def storage_closed(tensor: tenon.Tensor) -> None:
+        storage = tensor.storage
+        tensor.close()
+        storage.close()
+
+    def capsule(tensor: tenon.Tensor) -> None:
+        last = tensor.__dlpack__(stream=-1)
+        tensor.close()
+        del last
+
+    def left_behind(tensor: tenon.Tensor) -> None:
+        own = [tensor._retained()]
+        tensor.close()
+        # The interpreter drops it while the exception is on its way.
+        with pytest.raises(ZeroDivisionError, match="division by zero"):
+            print(tenon.Tensor._adopt(own.pop()), 1 / 0)
+
+    def pinned(_: tenon.Tensor) -> None:
+        with tenon.Storage.new(100, isolated=True) as storage:
+            storage.pin()
+        tenon.trim()
+
+    for release in (closed, storage_closed, capsule, left_behind, pinned):
+        arena = tenon.CudaArena(1 << 20)
+        tensor = over(arena.allocate(1000))
+        arena.close()
+        gc.collect()
+        waited = "cuMemHostUnregister" if release is pinned else "cuMemFree"
+        before = calls(waited)
+        gate = Gate(stream)
+        opener = threading.Thread(target=open_when, args=(gate, waited, before))
+        opener.start()
+        release(tensor)
+        opener.join()
+        assert calls(waited) == before + 1, release
+        del tensor
+        gc.collect()
+    nothing_left()
+
+
+def calls(function: str) -> int:
+    return int(cuda.fake_cuda_calls(function.encode(), os.getpid()))
+
+
+def open_when(gate: Gate, function: str, before: int) -> None:
+    while calls(function) == before:
+        time.sleep(0.001)
+    gate.open()
 
 
 def archives() -> None:

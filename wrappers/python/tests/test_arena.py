@@ -4,6 +4,7 @@ import gc
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -275,3 +276,34 @@ def test_repr() -> None:
     with tenon.Arena(MIB) as arena:
         assert repr(arena) == f"<tenon.Arena of {MIB} bytes: 0 live, 0 lent>"
         assert "bytes_capacity=" in repr(arena.stats())
+
+
+class NotAnArena:
+    def _own(self) -> int:
+        return 1
+
+
+def test_another_object_is_no_arena() -> None:
+    """Its address would be taken for an arena's."""
+    others: list[Any] = [object(), 1, "arena", tenon.Cancel(), tenon.Storage.new(8), tenon.zeros(1), NotAnArena()]
+    makers: list[Callable[..., object]] = [
+        lambda **more: tenon.empty(16, **more),
+        lambda **more: tenon.zeros(16, **more),
+        lambda **more: tenon.from_numpy(np.zeros(3), **more),
+        lambda **more: tenon.zeros(3).clone(**more),
+        lambda **more: tenon.Storage.new(16, **more),
+        lambda **more: tenon.Storage.new_from(b"abc", **more),
+    ]
+    for other in others:
+        for make in makers:
+            for timeout in (0, 1):
+                with pytest.raises(TypeError, match=r"arena is a tenon\.Arena, not "):
+                    make(arena=other, timeout=timeout)
+        with pytest.raises(TypeError, match=r"arena is a tenon\.Arena"):
+            tenon.import_module(b"", arena=other)
+    with tenon.Arena(1 << 20) as arena:
+        for other in (object(), 1, arena):
+            with pytest.raises(TypeError, match=r"cancel is a tenon\.Cancel, not "):
+                tenon.empty(16, arena=arena, timeout=1, cancel=other)
+    with pytest.raises(ValueError, match="Arena is already closed"):
+        tenon.empty(16, arena=arena)

@@ -70,7 +70,21 @@ def test_a_tensor_on_the_cpu_has_nothing_of_cuda() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", ["lends", "waits", "items", "empties", "refuses_the_host", "interface", "streams", "recorded", "archives", "errors"]
+    "program",
+    [
+        "lends",
+        "waits",
+        "items",
+        "empties",
+        "refuses_the_host",
+        "interface",
+        "streams",
+        "ordered",
+        "recorded",
+        "waits_without_the_gil",
+        "archives",
+        "errors",
+    ],
 )
 def test_on_a_device(driver: Path, tmp_path: Path, program: str) -> None:
     run(driver, FAKE_CUDA_WORLD=str(tmp_path / "probe"))

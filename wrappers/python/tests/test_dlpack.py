@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 from typing import Any
 
 import numpy as np
 import pytest
 import tenon
+from tenon._native import lib
 
 
 def test_round_trip_through_numpy() -> None:
@@ -101,12 +103,65 @@ def test_read_only_is_never_handed_out_unsaid() -> None:
 def test_keywords() -> None:
     tensor = tenon.zeros(3)
     assert tensor.__dlpack_device__() == (1, 0)
-    tensor.__dlpack__(stream=5, dl_device=(1, 0), copy=False)
+    tensor.__dlpack__(stream=None, dl_device=(1, 0), copy=False)
+    for stream in (-1, 0, 1, 5, "x", True):
+        with pytest.raises(ValueError, match="CPU"):
+            tensor.__dlpack__(stream=stream)
     with pytest.raises(BufferError):
         tensor.__dlpack__(dl_device=(2, 0))
     copied = tenon.from_dlpack(Offers(tensor.__dlpack__(max_version=(1, 0), copy=True)))
     copied.numpy()[0] = 1
     assert tensor.tolist() == [0, 0, 0]
+
+
+def test_bits_that_dlpack_has_not_are_never_lost() -> None:
+    plain = tenon.zeros(2, "complex64")
+    ways: tuple[dict[str, Any], ...] = ({}, {"max_version": (1, 0)}, {"copy": True})
+    for flag in (lib.TENON_TENSOR_CONJ, lib.TENON_TENSOR_NEG):
+        tensor = tenon.Tensor._new(plain.storage, plain._dtype_number, (2,), None, 0, flag)
+        assert tensor.is_conj or tensor.is_neg
+        for more in ways:
+            with pytest.raises(BufferError, match="conjugate") as caught:
+                tensor.__dlpack__(**more)
+            assert isinstance(caught.value, tenon.Unsupported) and caught.value.code == "UNSUPPORTED"
+
+
+pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+class Pinned:
+    """As PyTorch's of pin_memory, and CuPy's: memory of the host, by the name that DLPack has for pinned memory."""
+
+    def __init__(self, tensor: tenon.Tensor, versioned: bool) -> None:
+        self.tensor, self.versioned = tensor, versioned
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 3, 0
+
+    def __dlpack__(self, *, max_version: tuple[int, int] | None = None) -> Any:
+        assert max_version is not None and max_version >= (1, 0)
+        capsule = self.tensor.__dlpack__(max_version=max_version if self.versioned else None)
+        # Before it stand the version, manager_ctx, deleter and flags, and in both forms the data pointer.
+        name, offset = (b"dltensor_versioned", 40) if self.versioned else (b"dltensor", 8)
+        kind = ctypes.c_int32.from_address(pointer_of(capsule, name) + offset)
+        assert kind.value == 1
+        kind.value = 3
+        return capsule
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_pinned_memory_is_the_hosts(versioned: bool) -> None:
+    tensor = tenon.from_numpy(np.arange(6, dtype=np.int32).reshape(2, 3))
+    taken = tenon.from_dlpack(Pinned(tensor, versioned))
+    assert taken.device == "cpu" and taken.__dlpack_device__() == (1, 0) and taken.tolist() == [[0, 1, 2], [3, 4, 5]]
+    taken.numpy()[0, 0] = 7
+    assert tensor[0, 0].item() == 7
+    with pytest.raises(tenon.InvalidArgument, match="stream"):
+        tenon.from_dlpack(Pinned(tensor, versioned), stream=1)
+    assert tenon.Value(Pinned(tensor[1:], versioned)).get().tolist() == [[3, 4, 5]]
+    empty = tenon.from_dlpack(Pinned(tensor[:0], versioned))
+    assert empty.device == "cpu" and empty.shape == (0, 3)
 
 
 def test_other_devices_are_refused() -> None:

@@ -54,3 +54,10 @@ class Managed(Closing):
         if cdata is None:
             raise ValueError(f"this {type(self).__name__} is already closed")
         return cdata
+
+
+def own_of(thing: Any, kind: type[Managed], what: str) -> Any:
+    """The cdata of an argument. Of another kind it would be read as what it is not: cffi looks at a pointer's type, a cast does not."""
+    if not isinstance(thing, kind):
+        raise TypeError(f"{what} is a tenon.{kind.__name__}, not {type(thing).__name__}")
+    return thing._own()

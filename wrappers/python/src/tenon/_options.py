@@ -37,6 +37,7 @@ CUDA_TRANSPORT_NAMES = {number: name for name, number in CUDA_TRANSPORTS.items()
 # As DLPack counts device types.
 CPU = 1
 CUDA = 2
+CUDA_HOST = 3  # host memory that was pinned, as frameworks call their own; to Tenon it is the CPU's
 
 
 def device_name(numbers: tuple[int, int]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tenon._native import ffi, lib
+from tenon._options import CPU, CUDA_HOST
 from tenon._text import encoded
 from tenon.dlpack import from_dlpack
-from tenon.error import TenonError, call
+from tenon.error import TenonError, Unsupported, call, make
 from tenon.tensor import Tensor, from_numpy
 from tenon.tensor_spec import TensorSpec, to_c
 from tenon.value import Device, Enum, NamedTuple, Object, Value
@@ -40,11 +41,17 @@ def _shared(source: Any) -> Tensor | None:
     except TenonError:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError):
-        # A framework's own refusal: numpy's of memory that it may not write, of other byte orders and of types that others added to it,
-        # PyTorch's of bool before 2.0.
+        # A framework's own refusal: numpy's of memory that it may not write, of other byte orders and of types that others added to it.
+        if int(source.__dlpack_device__()[0]) not in (CPU, CUDA_HOST):
+            # numpy reaches no device, and its complaint would hide this one.
+            raise
         return None
+    if all(step >= 0 for step in tensor.strides):
+        return tensor
     # A module has none that run backwards.
-    return tensor if all(step >= 0 for step in tensor.strides) else None
+    if tensor._device_numbers[0] != CPU:
+        raise make(Unsupported, f"a tensor on {tensor.device} with the negative strides {tensor.strides}: copy it in its framework")
+    return None
 
 
 def _with_grad(tensor: Tensor) -> Tensor:

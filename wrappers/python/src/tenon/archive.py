@@ -8,9 +8,11 @@ import os
 
 from tenon import _native_ext
 from tenon._frozen import Frozen
+from tenon._managed import own_of
 from tenon._native import ffi, lib
 from tenon._options import MODES, number_of, unsigned
 from tenon._text import encoded
+from tenon.arena import Arena
 from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import InvalidArgument, TenonError, call, make
 from tenon.module import Module
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Mode
-    from tenon.arena import Arena
     from tenon.by_cuda import Stream
     from tenon.by_fd import HasFileno
 
@@ -314,7 +315,7 @@ def import_module(
     options.struct_size = ffi.sizeof("tenon_import_options")
     options.tensors = number_of(_TENSORS, tensors, "tensors")
     options.check = number_of(_CHECKS, check, "check")
-    owner = None if arena is None else arena._own()
+    owner = None if arena is None else own_of(arena, Arena, "arena")
     if owner is not None:
         options.arena = owner
     options.mode = number_of(MODES, mode, "mode")

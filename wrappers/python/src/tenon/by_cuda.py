@@ -77,7 +77,7 @@ def _stream_number(stream: Any) -> int:
             raise make(InvalidArgument, f"__cuda_stream__ is of version {version}, and only 0 is known", option="stream")
     else:
         stream = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
-    if not hasattr(stream, "__index__"):
+    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
         raise TypeError(f"a stream is None, an int or an object with cuda_stream, ptr or __cuda_stream__, not {type(stream).__name__}")
     return unsigned(stream, "stream")
 
@@ -95,6 +95,8 @@ def consumer_stream(stream: Any) -> int:
     """A stream as __dlpack__ takes it for CUDA; -1: none."""
     if stream is None:
         return 0
+    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+        raise TypeError(f"a stream is None or an int here, not {type(stream).__name__}")
     number = int(stream.__index__())
     if number == 0 or number < -1:
         raise make(
@@ -330,6 +332,11 @@ def release_cuda_counter(counter: str, slot: int) -> None:
 def record_stream(storage: Storage, stream: Stream = None) -> None:
     """See Storage.record_stream."""
     call(lib.tenon_storage_record_stream, storage._own(), stream_pointer(stream))
+
+
+def order_stream(storage: Storage, stream: Stream = None) -> None:
+    """See Storage.order_stream."""
+    call(lib.tenon_storage_order_stream, storage._own(), stream_pointer(stream))
 
 
 def cuda_collect() -> int:

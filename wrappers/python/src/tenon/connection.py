@@ -43,8 +43,9 @@ class Peer(Frozen):
 class Connection(Managed):
     """One end of a connected AF_UNIX socket (stream or seqpacket). The other end must be a connection too."""
 
-    __slots__ = ("_socket",)
+    __slots__ = ("_socket", "_streams")
     _socket: Any
+    _streams: dict[int, Any]
 
     def __init__(
         self,
@@ -72,6 +73,7 @@ class Connection(Managed):
         cuda_keep_open: as open_cuda's keep_open, for device memory that is received.
         """
         self._cdata = self._socket = None
+        self._streams = {}
         options = ffi.new("tenon_connection_options *")
         options.struct_size = ffi.sizeof("tenon_connection_options")
         options.flags = lib.TENON_CONNECTION_ADOPT_SOCKET if adopt else 0
@@ -120,9 +122,12 @@ class Connection(Managed):
 
         A stream is what share_cuda takes. What was given to it before a send is done before work of the receiver's begins; what is given to
         it after a receive waits for the sender's, and what was received counts as used in it. It has to be there until the connection is
-        closed, and what was received meanwhile has gone.
+        closed, and what was received meanwhile has gone; an object is kept by this one, closed or not, until another stream is named.
         """
-        call(lib.tenon_connection_set_stream, self._own(), ordinal(device), stream_pointer(stream))
+        number = ordinal(device)
+        # First the library, which until then gives its work to the older one.
+        call(lib.tenon_connection_set_stream, self._own(), number, stream_pointer(stream))
+        self._streams[number] = stream
 
     def send(
         self,

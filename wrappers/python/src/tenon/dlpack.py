@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tenon._options import CPU, CUDA
+import sys
+
+from tenon._options import CPU, CUDA, CUDA_HOST
 from tenon.by_cuda import producer_stream
 from tenon.error import InvalidArgument, Unsupported, make
 from tenon.tensor import Tensor
@@ -19,16 +21,31 @@ MAX_VERSION = (1, 3)
 def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
     """Take a tensor from another framework, without a copy. Its storage is private: copy it with clone to lend it.
 
-    One on a CUDA device stays there, and its storage can be lent with share_cuda. stream: in which it will be used next; the framework
-    makes that one wait for its own work.
+    Pinned memory of the host is the CPU's. One on a CUDA device stays there, and its storage can be lent with share_cuda. stream: in which
+    it will be used next. The framework makes that one wait for its own work, and if it is named the storage counts as used in it, as by
+    Storage.record_stream.
     """
     device = source.__dlpack_device__()
     kind = int(device[0])
-    if kind not in (CPU, CUDA):
+    if kind not in (CPU, CUDA, CUDA_HOST):
         raise make(Unsupported, f"the tensor lies on DLPack device {kind}:{int(device[1])}; only the CPU and CUDA are supported")
-    if kind == CPU and stream is not None:
+    if kind != CUDA and stream is not None:
         raise make(InvalidArgument, "a stream is given, and the tensor lies on the CPU", option="stream")
-    more = {} if kind == CPU else {"stream": producer_stream(stream)}
+    more = {"stream": producer_stream(stream)} if kind == CUDA else {}
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, getattr(torch, "Tensor", ())):
+        from tenon._torch_dlpack import through_dlpack
+
+        tensor = through_dlpack(source, more)
+    else:
+        tensor = take(source, more)
+    if stream is not None and tensor.numel:
+        tensor.storage.record_stream(stream)
+    return tensor
+
+
+def take(source: Any, more: dict[str, int]) -> Tensor:
+    """What the framework hands out, as it is. more: what its __dlpack__ is told."""
     try:
         capsule = source.__dlpack__(max_version=MAX_VERSION, **more)
     except TypeError:

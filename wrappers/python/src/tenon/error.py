@@ -68,6 +68,10 @@ class Unsupported(TenonError, NotImplementedError):
     """This build, kernel or object cannot do it."""
 
 
+class UnsupportedBuffer(Unsupported, BufferError):
+    """The same of a way to hand the bytes out: what asks for DLPack or a buffer expects a BufferError."""
+
+
 class PeerGone(TenonError, ConnectionError):
     """The other process closed its end or died."""
 
@@ -172,6 +176,10 @@ def make(kind: type[TenonError], message: str, **details: str) -> TenonError:
     for status, (known, _) in _KINDS.items():
         if known is kind:
             return _make(status, message, details)
+    if kind is UnsupportedBuffer:
+        error = kind(message)
+        error.status, error.code, error.details = lib.TENON_UNSUPPORTED, "UNSUPPORTED", details
+        return error
     raise TypeError(kind)
 
 

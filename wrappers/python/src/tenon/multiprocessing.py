@@ -10,6 +10,12 @@ or after keep_seconds. A sender that was killed cannot be asked: the receiver ge
 A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user are served.
 
 That is the strategy "file_descriptor". Under "file_system" (set_sharing_strategy) messages hold names, and nobody has to be asked.
+
+Tensors on a CUDA device travel by handles (Storage.share_cuda), one for each storage of a message, which are made when the pickler comes to
+it; the fds that some of them need are fetched as above. What was given to the device's default stream until then is done before what the
+receiver gives to his: with a Queue, which pickles in a thread of its own, wait for other streams before put. As by every handle, the
+receiver can write, and has to let go before the sender ends; a message that nobody loads keeps the memory until then. Receivers that are
+children of fork of a process that used CUDA cannot open it: start them by spawn or forkserver.
 """
 
 from __future__ import annotations
@@ -26,6 +32,8 @@ from multiprocessing import process, spawn, util
 from tenon import _mp_family, _mp_serve, _strategy
 from tenon._mp_serve import ANSWER, MAGIC, REQUEST, Parcel, Segment, Server
 from tenon._native import lib
+from tenon._options import CUDA
+from tenon.by_cuda import CudaHandle, open_cuda, release_cuda_counter
 from tenon.by_fd import open_fd
 from tenon.by_filename import FilenameHandle, open_filename
 from tenon.error import Corrupt, InvalidArgument, Io, NotFound, PeerGone, PermissionDenied, ResourceExhausted, Timeout, Unsupported, make
@@ -34,6 +42,7 @@ from tenon.tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
     from tenon._options import Access, Mode
@@ -125,6 +134,8 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 # ---- the sender
 
+_DEVICE = "device"  # beside the ways in which a segment is accessed: an fd that leads to memory of a device
+
 
 class _Lender:
     """The serving side of one process, from its first pickled tensor on."""
@@ -140,6 +151,7 @@ class _Lender:
             listener.close()
             raise
         self.segments: weakref.WeakValueDictionary[tuple[int, int, str], Segment] = weakref.WeakValueDictionary()
+        self._device_fds = 0
         self.thread: threading.Thread | None = threading.Thread(target=self.server.run, name="tenon-lender", daemon=True)
         try:
             self.thread.start()
@@ -148,8 +160,13 @@ class _Lender:
             self.thread = None
 
     def segment(self, fd: int, access: str) -> Segment:
-        status = os.fstat(fd)
-        key = (status.st_dev, status.st_ino, access)
+        if access == _DEVICE:
+            # What the driver exports need not have an inode of its own: two of them are not known to be one.
+            self._device_fds += 1
+            key = (0, self._device_fds, access)
+        else:
+            status = os.fstat(fd)
+            key = (status.st_dev, status.st_ino, access)
         found = self.segments.get(key)
         if found is None:
             limit = _segment_limit()
@@ -232,8 +249,24 @@ def _outgoing() -> _Outgoing:
     return outgoing
 
 
+def _reduce_device(storage: Storage) -> tuple[Any, ...]:
+    # The pickler's memo is the reason that this is one handle, opened once, for all tensors over the storage.
+    handle = storage.share_cuda()
+    if not handle.fds:
+        return _open_cuda, (handle,)
+    try:
+        outgoing = _outgoing()
+        fds = [outgoing.number(fd, _DEVICE) for fd in handle.fds]
+    except BaseException:
+        release_cuda_counter(handle.counter, handle.slot)
+        raise
+    return _open_cuda, (handle.with_fds(()), outgoing, fds)
+
+
 def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     """What multiprocessing's pickler writes for a storage."""
+    if storage._device_numbers[0] == CUDA:
+        return _reduce_device(storage)
     if not storage.is_shared:
         raise make(
             Unsupported,
@@ -273,6 +306,18 @@ def _open_storage(incoming: _Incoming, number: int, offset: int, nbytes: int, ac
 
 def _open_named(handle: FilenameHandle) -> Storage:
     return open_filename(handle, allow_unsealed=True, decref=True, timeout=_fetch_seconds)
+
+
+def _open_cuda(handle: CudaHandle, incoming: _Incoming | None = None, fds: Sequence[int] = ()) -> Storage:
+    if incoming is not None:
+        handle = handle.with_fds([incoming.fd(number) for number in fds])
+    try:
+        return open_cuda(handle)
+    except (NotFound, Unsupported):
+        # A process that reaches no such device has not opened the handle before either, and nobody else has it.
+        if handle.counter:
+            release_cuda_counter(handle.counter, handle.slot)
+        raise
 
 
 def _make_tensor(storage: Storage, dtype: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int, flags: int) -> Tensor:

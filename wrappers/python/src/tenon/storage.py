@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tenon._managed import Closing
+from tenon._managed import Closing, own_of
 from tenon._native import ffi, lib
 from tenon._native_ext import StorageBase
 from tenon._options import MODE_NAMES, MODES, device_name, number_of, unsigned
+from tenon.arena import Arena, new_storage, new_storage_from
 from tenon.error import call
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from tenon._options import Access, CudaForm, CudaTransport, Mode
-    from tenon.arena import Arena
     from tenon.by_cuda import CudaHandle, Stream
     from tenon.by_fd import FdHandle
     from tenon.by_filename import Filename, FilenameHandle, Path
@@ -62,11 +62,9 @@ class Storage(Closing, StorageBase):
         flags, multiple = _flags(isolated, private, zeroed), unsigned(alignment, "alignment")
         if arena is None:
             return cls._new(size, number, flags, multiple, 0)
-        own = arena._own()
+        own = own_of(arena, Arena, "arena")
         if timeout == 0:
             return cls._new(size, number, flags, multiple, int(ffi.cast("uintptr_t", own)))
-        from tenon.arena import new_storage
-
         return cls._adopt(new_storage(own, size, number, flags, multiple, timeout, cancel))
 
     @classmethod
@@ -86,11 +84,9 @@ class Storage(Closing, StorageBase):
         number, flags, multiple = number_of(MODES, mode, "mode"), _flags(isolated, private, False), unsigned(alignment, "alignment")
         if arena is None:
             return cls._new_from(data, number, flags, multiple, 0)
-        own = arena._own()
+        own = own_of(arena, Arena, "arena")
         if timeout == 0:
             return cls._new_from(data, number, flags, multiple, int(ffi.cast("uintptr_t", own)))
-        from tenon.arena import new_storage_from
-
         return cls._adopt(new_storage_from(own, data, number, flags, multiple, timeout, cancel))
 
     @classmethod
@@ -234,6 +230,15 @@ class Storage(Closing, StorageBase):
         from tenon.by_cuda import record_stream
 
         record_stream(self, stream)
+
+    def order_stream(self, stream: Stream = None) -> None:
+        """Let what is given to that CUDA stream from now on come after what was given until now to the streams in which the bytes are used.
+
+        Those are the stream of the call that opened them or of the connection, and what was recorded. For who uses them in yet another.
+        """
+        from tenon.by_cuda import order_stream
+
+        order_stream(self, stream)
 
     def pin(self, device: int = 0) -> int:
         """Let a CUDA device reach the bytes of a shared storage; gives the address by which it does, 0 for no bytes.

@@ -9,6 +9,7 @@ from tenon._native_ext import TensorBase, packed_nbytes
 from tenon._options import CPU, CUDA, device_name, unsigned
 from tenon._shape import count_of, numbers, packed, pick
 from tenon.by_cuda import consumer_stream
+from tenon.error import InvalidArgument, UnsupportedBuffer, make
 from tenon.storage import Storage
 
 TYPE_CHECKING = False
@@ -28,13 +29,17 @@ if TYPE_CHECKING:
     Index = SupportsIndex | slice | tuple[Any, ...] | None
 
 
-# numpy's letters for DLPack's type codes.
-_KINDS: dict[int, str] = {
-    lib.TENON_DTYPE_INT: "i",
-    lib.TENON_DTYPE_UINT: "u",
-    lib.TENON_DTYPE_FLOAT: "f",
-    lib.TENON_DTYPE_COMPLEX: "c",
-    lib.TENON_DTYPE_BOOL: "b",
+# numpy's names, in this machine's order, of what numpy has: it knows no int4, no complex32, and by "f16" no float128.
+_TYPESTRS: dict[int, str] = {
+    _dtype.pack(code, bits): f"{'|' if bits == 8 else '<'}{kind}{bits // 8}"
+    for code, kind, sizes in (
+        (lib.TENON_DTYPE_INT, "i", (8, 16, 32, 64)),
+        (lib.TENON_DTYPE_UINT, "u", (8, 16, 32, 64)),
+        (lib.TENON_DTYPE_FLOAT, "f", (16, 32, 64)),
+        (lib.TENON_DTYPE_COMPLEX, "c", (64, 128)),
+        (lib.TENON_DTYPE_BOOL, "b", (8,)),
+    )
+    for bits in sizes
 }
 
 # Of the payload of a named file, after its header.
@@ -240,17 +245,18 @@ class Tensor(Closing, TensorBase):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """For Numba, CuPy and others, version 3; only a tensor on a CUDA device has it, and only if numpy knows its dtype.
 
-        The consumer is told to wait for the default stream. A tensor that was opened with another stream is ordered in that one alone.
+        The consumer is told to wait for the default stream, which comes after those in which the storage is used (Storage.order_stream).
         """
         device, number = self._device_numbers, self._dtype_number
-        kind = _KINDS.get(number & 0xFF)
-        if device[0] != CUDA or kind is None or number >> 16 != 1 or self.is_conj or self.is_neg:
+        typestr = _TYPESTRS.get(number)
+        if device[0] != CUDA or typestr is None or self.is_conj or self.is_neg:
             raise AttributeError(f"a tensor of {self.dtype} on {device_name(device)} has no __cuda_array_interface__")
         size = self.itemsize
+        self.storage.order_stream(1)
         return {
             "shape": self.shape,
             "strides": None if self.is_contiguous else tuple(step * size for step in self.strides),
-            "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
+            "typestr": typestr,
             "data": (self._address if self.numel else 0, self.read_only),
             "version": 3,
             "stream": 1,
@@ -270,24 +276,36 @@ class Tensor(Closing, TensorBase):
         """As the array API standard has it. stream, for CUDA: None or 1 the default one, 2 that of the calling thread, above 2 a pointer,
         -1 none.
 
-        A tensor has no stream of its own, so the consumer's is not made to wait for anything: the bytes are ordered in the stream in which
-        they were opened or written, and whoever reads them in another one orders the two. The storage counts as used in the consumer's.
+        The consumer's stream comes after those in which the storage is used (Storage.order_stream), and the storage counts as used in it,
+        too: it has to be there until the storage's last reference has gone.
+
+        What cannot be is a BufferError, as the standard has it, and a tensor on the CPU takes no stream.
         """
         device = self._device_numbers
+        if device[0] != CUDA and stream is not None:
+            raise make(InvalidArgument, f"stream {stream} is given, and the tensor lies on the CPU: only None goes there", option="stream")
+        used = consumer_stream(stream)
         if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != device:
             where = "the CPU" if device[0] == CPU else f"CUDA device {device[1]}"
             raise BufferError(f"the tensor lies on {where}, not on DLPack device {dl_device}")
+        if self.is_conj or self.is_neg:
+            raise make(UnsupportedBuffer, "DLPack has no conjugate and no negative bit, and one of the tensor's is set")
         versioned = max_version is not None and max_version[0] >= 1
         if copy:
+            if device[0] != CPU:
+                raise make(
+                    UnsupportedBuffer,
+                    f"the tensor lies on CUDA device {device[1]}, where Tenon copies nothing: take it as it is and copy that",
+                    option="copy",
+                )
             return self.clone(private=True)._to_dlpack(versioned, True)
         if not versioned and self.read_only:
             raise BufferError(
                 "the tensor is read-only, and DLPack before version 1.0 cannot say so: ask with max_version=(1, 0), or with copy=True"
             )
-        if device[0] == CUDA:
-            used = consumer_stream(stream)
-            if used >= 0:
-                self.storage.record_stream(used)
+        if device[0] == CUDA and used >= 0:
+            self.storage.order_stream(used)
+            self.storage.record_stream(used)
         return self._to_dlpack(versioned, False)
 
     def tobytes(self) -> bytes:

@@ -9,6 +9,7 @@ from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import lib
 from tenon._options import CPU
+from tenon._torch_dlpack import MATH_BITS, math_bits, over_device, with_math_bits
 from tenon.by_fd import FdHandle, open_fd
 from tenon.by_filename import FilenameHandle, filename_decref, open_filename
 from tenon.dlpack import from_dlpack
@@ -36,22 +37,13 @@ def _torch_dtype(name: str) -> Any:
     return dtype
 
 
-def _over_memory(tensor: Tensor) -> Any:
-    """A torch tensor over the storage's bytes, whatever their access says."""
+def _over_host(tensor: Tensor, dtype: Any) -> Any:
     import torch
 
-    dtype = _torch_dtype(tensor.dtype)
-    if any(step < 0 for step in tensor.strides):
-        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
-    if tensor._device_numbers[0] != CPU:
-        # PyTorch takes no device pointer but by DLPack, and names its current stream there.
-        return torch.from_dlpack(tensor)
     if not tensor.numel:
         return torch.empty(tensor.shape, dtype=dtype)
     data = tensor.storage.data
     size = tensor.itemsize
-    if not size:
-        raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
     import warnings
 
     with warnings.catch_warnings():
@@ -59,10 +51,18 @@ def _over_memory(tensor: Tensor) -> Any:
         warnings.simplefilter("ignore", UserWarning)
         flat = torch.frombuffer(data, dtype=torch.uint8)
     whole = flat[: flat.numel() // size * size].view(dtype)
-    result = torch.as_strided(whole, tensor.shape, tensor.strides, tensor.offset)
-    if tensor.is_conj:
-        result = torch.conj(result)
-    return torch._neg_view(result) if tensor.is_neg else result
+    return torch.as_strided(whole, tensor.shape, tensor.strides, tensor.offset)
+
+
+def _over_memory(tensor: Tensor) -> Any:
+    """A torch tensor over the storage's bytes, whatever their access says."""
+    dtype = _torch_dtype(tensor.dtype)
+    if any(step < 0 for step in tensor.strides):
+        raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
+    if not tensor.itemsize:
+        raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
+    result = _over_host(tensor, dtype) if tensor._device_numbers[0] == CPU else over_device(tensor, dtype)
+    return with_math_bits(result, tensor._flags)
 
 
 def _cow(tensor: Tensor) -> Tensor:
@@ -87,7 +87,8 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
     PyTorch has no read-only tensors and is killed (SIGSEGV) at the first write to read-only memory, so of a read-only tensor
     "error" raises, "cow" gives private memory that is copied page by page where it is written, and "unsafe" gives the bytes as they are.
 
-    A tensor on a CUDA device goes by DLPack, without "cow"; order PyTorch's current stream after that in which it was opened.
+    A tensor on a CUDA device goes by DLPack, and has no "cow": clone what "unsafe" gives. Order PyTorch's current stream after that in
+    which it was opened.
     """
     if writable not in ("error", _COW, _UNSAFE):
         raise ValueError(f'writable {writable!r} is not one of "error", "cow", "unsafe"')
@@ -97,6 +98,12 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
                 PermissionDenied,
                 "the tensor is read-only and PyTorch would be killed at its first write to it: use "
                 'to_torch(t, writable="cow") for private copy-on-write memory, or writable="unsafe" if nothing will ever write to it',
+                option="writable",
+            )
+        if writable == _COW and tensor._device_numbers[0] != CPU:
+            raise make(
+                Unsupported,
+                f'memory of {tensor.device} is not copied where it is written: use to_torch(t, writable="unsafe").clone()',
                 option="writable",
             )
         if writable == _COW:
@@ -186,10 +193,7 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         flags |= lib.TENON_TENSOR_REQUIRES_GRAD
     if type(tensor).__name__ == "Parameter":
         flags |= lib.TENON_TENSOR_IS_PARAMETER
-    if tensor.is_conj():
-        flags |= lib.TENON_TENSOR_CONJ
-    if tensor.is_neg():
-        flags |= lib.TENON_TENSOR_NEG
+    flags |= math_bits(tensor)
     tensor = tensor.detach()
     if tensor.device.type == "cuda":
         if share or copy:
@@ -204,7 +208,7 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         import torch
 
         packed = tensor.resolve_conj().resolve_neg().contiguous()
-        flags &= ~(lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG)
+        flags &= ~MATH_BITS
         storage = Storage.new_from(packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b"")
         return Tensor._new(storage, number, tuple(packed.shape), None, 0, flags)
     untyped = _untyped(tensor)

@@ -6,7 +6,7 @@ import sys
 from _thread import get_ident
 from time import monotonic_ns
 
-from tenon._managed import Managed
+from tenon._managed import Managed, own_of
 from tenon._native import ffi, lib
 from tenon.error import call, from_status
 
@@ -52,7 +52,7 @@ def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel |
     """
     wait = ffi.new("tenon_wait *")
     wait.struct_size = ffi.sizeof("tenon_wait")
-    guard = None if cancel is None else cancel._own()
+    guard = None if cancel is None else own_of(cancel, Cancel, "cancel")
     if guard is not None:
         wait.cancel = guard
     error = ffi.new("tenon_error **")

@@ -247,6 +247,36 @@ value = [t.tolist(), x.tolist(), x.storage.is_shared]
     assert value == [[[5, 0, 0], [0, 0, 0]], [7, 2, 3, 4, 5], False]
 
 
+def test_dlpack_has_less_than_torch(peer: Peer) -> None:
+    """The conjugate and the negative bit, and element types, of which every version lacks some there."""
+    value = peer.run("""
+import tenon
+from tenon.torch import to_torch
+x = torch.tensor([1 + 2j, 3 - 1j])
+bits = []
+for t in (x, x.conj(), x.conj().imag, torch._neg_view(x), torch._neg_view(x.conj())):
+    taken = tenon.from_dlpack(t)
+    back = to_torch(taken)
+    assert torch.equal(back, t), (back, t)
+    assert torch.equal(to_torch(tenon.Value(t).get()), t)
+    bits.append([taken.is_conj, taken.is_neg, back.is_conj(), back.is_neg()])
+    x[1] += 1j  # the same bytes
+    assert torch.equal(to_torch(taken), t)
+for name in ("bool", "complex32", "uint16", "uint32", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
+    dtype = getattr(torch, name, None)
+    if dtype is None:
+        continue
+    raw = torch.arange(24, dtype=torch.uint8).reshape(2, 12) % 2
+    t = raw.view(dtype)[1:]
+    taken = tenon.from_dlpack(t)
+    assert taken.dtype == name and str(to_torch(taken).dtype) == f"torch.{name}", name
+    raw += 1
+    assert torch.equal(to_torch(taken).view(torch.uint8), t.view(torch.uint8)), name
+value = bits
+""")
+    assert value == [[False] * 4, [True, False] * 2, [False, True] * 2, [False, True] * 2, [True] * 4]
+
+
 def test_the_lenders_death_takes_nothing(peer: Peer, line: tenon.Connection) -> None:
     pid = os.fork()
     if pid == 0:

@@ -3586,11 +3586,27 @@ extern "C" {
     /**Say that work in that stream uses a storage: what was given to it until the storage's last release has passed before the memory is given
  back. The host does not wait for it.
  @param[in]  storage  borrowed; on a CUDA device.
- @param[in]  stream   borrowed until the storage's last release: destroy it after that.
+ @param[in]  stream   borrowed until the storage's last release: destroy it after that. A default stream is that of the calling thread and
+                      of its current context, whoever releases the storage.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_record_stream(
+        storage: *mut tenon_storage,
+        stream: *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Let what is given to `stream` from now on come after what was given until now to the streams in which the storage is used here: that of
+ the call that opened it or of the connection over which it came, and those of tenon_storage_record_stream. For whoever uses it in yet
+ another stream, as DLPack's consumers do. The host does not wait. `stream` itself is not recorded.
+ @param[in]  storage  borrowed; on a CUDA device.
+ @param[in]  stream   borrowed for the call.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device, a stream that the driver does not know), TENON_UNSUPPORTED (no CUDA, a
+         child of fork), TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name"). On failure it may
+         come after some of them only.
+ @since 0.1. Any thread.*/
+    pub fn tenon_storage_order_stream(
         storage: *mut tenon_storage,
         stream: *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,

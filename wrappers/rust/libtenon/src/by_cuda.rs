@@ -287,6 +287,17 @@ impl Storage {
         // SAFETY: borrowed for the call; the caller's promise.
         check(|err| unsafe { sys::tenon_storage_record_stream(self.as_raw(), stream, err) })
     }
+
+    /// Let what is given to that stream from now on come after what was given until now to the streams in which the storage is used: for
+    /// whoever uses it in yet another stream. The host does not wait, and the stream is not recorded. [`ErrorKind::InvalidArgument`] if the
+    /// storage is not on a CUDA device.
+    ///
+    /// # Safety
+    /// `stream` is as [`share_cuda`](Self::share_cuda) asks, and the streams that were recorded are still there.
+    pub unsafe fn order_stream(&self, stream: *mut c_void) -> Result<()> {
+        // SAFETY: borrowed for the call; the caller's promise.
+        check(|err| unsafe { sys::tenon_storage_order_stream(self.as_raw(), stream, err) })
+    }
 }
 
 /// As [`CudaHandle::release_counter`], of a counter by name and place. It is fine if the file is gone with its sender.

@@ -42,6 +42,7 @@ fn only_device_memory_is_lent_so() {
     unsafe {
         assert_eq!(storage.share_cuda(null_mut(), CudaOptions::new()).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(storage.record_stream(null_mut()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(storage.order_stream(null_mut()).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
     assert_eq!(storage.cells().len(), 64);
 }
@@ -183,6 +184,7 @@ fn lent_and_opened_in_one_process_it_is_the_same_storage() {
     let opened = open(&handle, CudaOptions::new()).unwrap();
     assert_eq!(opened.id(), tensor.storage().id());
     // SAFETY: the default stream.
+    unsafe { opened.order_stream(null_mut()) }.unwrap();
     unsafe { opened.record_stream(null_mut()) }.unwrap();
     drop((opened, tensor));
     assert_eq!(cuda::left(), 0);

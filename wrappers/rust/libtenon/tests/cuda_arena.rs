@@ -17,7 +17,7 @@ use tenon::{
     Storage, Tensor, TensorSpec, Wait,
 };
 
-const CAPACITY: u64 = 1 << 20;
+const CAPACITY: u64 = 2 << 20;
 
 /// The device is this process's: one test at a time.
 fn driver() -> Option<MutexGuard<'static, ()>> {

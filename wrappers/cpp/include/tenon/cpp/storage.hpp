@@ -182,6 +182,12 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     return detail::call([&](tenon_error** err) { return tenon_storage_record_stream(get(), stream, err); });
   }
 
+  /// Of a storage on a CUDA device: what is given to that stream from now on comes after what was given until now to the streams in which
+  /// the storage is used. For whoever uses it in yet another stream; the host does not wait, and the stream is not recorded.
+  Result<void> try_order_stream(void* stream) const {
+    return detail::call([&](tenon_error** err) { return tenon_storage_order_stream(get(), stream, err); });
+  }
+
   /// Let a CUDA device reach the bytes, which are shared memory of the host, and give the address by which it does; again, the same one.
   /// The whole segment is registered with the driver until it goes: see tenon/cuda_pinned.h.
   Result<void*> try_pin(std::int32_t device = 0) const {
@@ -214,6 +220,7 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   void read(std::span<std::byte> room, std::uint64_t offset = 0) const { try_read(room, offset).value(); }
   void freeze() { try_freeze().value(); }
   void record_stream(void* stream) const { try_record_stream(stream).value(); }
+  void order_stream(void* stream) const { try_order_stream(stream).value(); }
   void* pin(std::int32_t device = 0) const { return try_pin(device).value(); }
 #endif
 

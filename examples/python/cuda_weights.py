@@ -1,0 +1,66 @@
+"""Weights on a GPU for another process: read from an archive into device memory and lent over a connection, then those of the next archive,
+as a trainer has them for its workers. usage: cuda_weights.py FILE...
+
+The worker has them where they are, without a copy. Without CUDA this prints why, and exits with 77, as a test that was skipped."""
+
+import io
+import multiprocessing
+import socket
+import sys
+
+import tenon
+
+
+def sum_of(tensor: tenon.Tensor) -> float:
+    """Device memory is not for the host to read: by an archive it gets there."""
+    module = tenon.Module("Weight")
+    module.add_buffer("weight", tensor)
+    archive = io.BytesIO()
+    tenon.export_module(module, archive)
+    return float(tenon.import_module(archive)["weight"].numpy().sum())
+
+
+def work(end: socket.socket) -> None:
+    lender = tenon.Connection(end)
+    try:
+        while True:
+            weights = lender.recv()  # those that it replaces go back to the lender
+            print(f"{weights.user_bytes.decode()}:")
+            for name, tensor in weights.items():
+                print(f"  {name}: {tensor.dtype} {list(tensor.shape)} on {tensor.device}, the sum is {sum_of(tensor)}")
+            # PyTorch gets them without a copy, too, and its model computes with them:
+            #   state = {name: tenon.torch.to_torch(tensor) for name, tensor in weights.items()}
+            #   model.load_state_dict(state, assign=True)
+    except tenon.PeerGone:
+        pass
+
+
+def lend(worker: tenon.Connection, file: str) -> None:
+    model = tenon.import_module(file, tensors="device")
+    weights = {name: each for name, each in model.tensors().items() if isinstance(each, tenon.Tensor)}
+    worker.send(weights, user_bytes=file.encode())
+
+
+def main(files: list[str]) -> int:
+    if not files:
+        sys.exit("usage: cuda_weights.py FILE...")
+    try:
+        tenon.require_cuda()
+    except tenon.Unsupported as error:
+        print("cuda_weights:", error, file=sys.stderr)
+        return 77
+    ours, theirs = socket.socketpair()
+    # Not by fork: CUDA's driver does not work in a child of a process that has used it.
+    worker = multiprocessing.get_context("spawn").Process(target=work, args=(theirs,))
+    worker.start()
+    theirs.close()
+    with tenon.Connection(ours, adopt=True) as connection:
+        for file in files:
+            lend(connection, file)
+    worker.join()  # what is lent is there as long as this process
+    print(tenon.cuda_collect(), "storages are still lent")
+    return int(worker.exitcode != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+// What holds of every connection holds where device memory travels, too: callbacks may call it, and limits count what they name.
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "connected_kit.h"
+#include "details.h"
+#include "memory/ledger.h"
+#include "os/process.h"
+
+namespace cuda_test {
+namespace {
+
+// Who hangs is ended, and the test fails.
+constexpr unsigned kSeconds = 20;
+constexpr int kNoNamespace = 77;
+
+// A storage whose owner does something with the connection when he gets it back.
+struct Owned {
+  Memory memory{kNbytes};
+  std::function<void()> then;
+  Ref<Storage> wrap() {
+    const auto let_go = [](void* context) {
+      auto* const self = static_cast<Owned*>(context);
+      free_memory(&self->memory);
+      self->then();
+    };
+    Result<Ref<Storage>> storage = wrap_cuda(memory.data(), kNbytes, 0, let_go, this, false);
+    EXPECT_TRUE(storage.is_ok()) << storage.status().message();
+    return std::move(storage).value();
+  }
+};
+
+TEST(CudaConnectionRules, AReleaseFunctionMaySend) {
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        Owned owned;
+        int told = 0;
+        owned.then = [&] {
+          ++told;
+          send(connection, {});
+        };
+        send(connection, {owned.wrap()});
+        line.say('g');
+        line.expect('r');
+        EXPECT_EQ(told, 0);
+        Memory more(kNbytes);
+        send(connection, {wrap(&more)});
+        EXPECT_EQ(told, 1);
+        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && more.freed == 1; }));
+        line.say('d');
+      },
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        std::vector<Ref<Storage>> kept = receive(connection);
+        EXPECT_EQ(kept.size(), 1U);
+        line.expect('g');  // until then the call that sent it could find it given back
+        kept.clear();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('r');
+        EXPECT_EQ(receive(connection).size() + receive(connection).size(), 1U);  // the owner's message has nothing in it
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.expect('d');
+      });
+}
+
+TEST(CudaConnectionRules, AReleaseFunctionMayReceive) {
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        Owned owned;
+        int told = 0;
+        size_t received = 0;
+        owned.then = [&] {
+          ++told;
+          received += receive(connection).size();
+        };
+        send(connection, {owned.wrap()});
+        line.say('g');
+        line.expect('r');
+        EXPECT_EQ(told, 0);
+        received += receive(connection).size();
+        EXPECT_EQ(told, 1);
+        EXPECT_EQ(received, 1U);
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      },
+      [](Line& line, Connection& connection) {
+        alarm(kSeconds);
+        use_device();
+        std::vector<Ref<Storage>> kept = receive(connection);
+        EXPECT_EQ(kept.size(), 1U);
+        line.expect('g');  // until then the call that sent it could find it given back
+        kept.clear();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        Memory memory(kNbytes);
+        send(connection, {wrap(&memory)});
+        send(connection, {});
+        line.say('r');
+        line.expect('d');
+        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && memory.freed == 1; }));
+      });
+}
+
+// A process that sends one message over each of its connections gets back what it lent, too.
+TEST(CudaConnectionRules, TheFirstMessageOfAConnectionLooksToo) {
+  in_child({}, [] {
+    alarm(kSeconds);
+    use_device();
+    Memory memory(kNbytes);
+    {
+      Socket ends;
+      const auto [here, there] = ends.connect_both();
+      send(*here, {wrap(&memory)});
+    }
+    EXPECT_EQ(memory.freed, 0);
+    Memory other(kNbytes);
+    Socket ends;
+    const auto [here, there] = ends.connect_both();
+    (void)memory::settle_ledgers();
+    send(*here, {wrap(&other)});
+    EXPECT_EQ(memory.freed, 1);
+    EXPECT_EQ(receive(*there).size(), 1U);
+    EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && other.freed == 1; }));
+  });
+}
+
+// The fds that lead to pieces of device memory are no segments, and neither are the tokens.
+TEST(CudaConnectionRules, OnlySegmentsCountAsSegments) {
+  ConnectionOptions one_segment;
+  one_segment.limits.max_segments = 1;
+  in_two_connected(
+      [](Line& line, Connection& connection) {
+        use_device();
+        Mapped mapped({1, 1, 1, 1, 1, 1});
+        {
+          const Ref<Storage> first = mapped.wrap(0, 6 * kPage);
+          send(connection, {first});
+          line.expect('o');
+          Memory second(kNbytes);
+          send(connection, {first, wrap(&second)});
+          line.expect('o');
+          EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && second.freed == 1; }));
+        }
+        EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && mapped.gone == 1; }));
+      },
+      [](Line& line, Connection& connection) {
+        use_device();
+        EXPECT_EQ(receive(connection).size(), 1U);
+        line.say('o');
+        const Status refused = try_receive(connection).status();
+        EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.message();
+        EXPECT_EQ(detail(refused, "limit"), "max_segments");
+        EXPECT_EQ(detail(refused, "limit_value"), "1");
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('o');
+      },
+      {}, one_segment);
+}
+
+// Neither may it trace its sender, nor does it know it: what comes with a message is enough.
+TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root makes a PID namespace";
+  in_child({}, [] {
+    alarm(kSeconds);
+    Line line;
+    Socket ends;
+    const pid_t sender = getpid();
+    const pid_t other = start([&] {
+      if (unshare(CLONE_NEWPID) != 0) std::_Exit(kNoNamespace);
+      const pid_t inner = start([&] {
+        line.become(1);
+        const Connection::Owned connection = ends.connect(1);
+        __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+        __user_cap_data_struct none[2] = {};
+        ASSERT_EQ(syscall(SYS_capset, &header, none), 0);
+        EXPECT_EQ(getpid(), 1);
+        EXPECT_FALSE(os::open_pidfd(sender).is_open());
+        use_device();
+        {
+          const std::vector<Ref<Storage>> storages = receive(*connection);
+          ASSERT_EQ(storages.size(), 1U);
+          EXPECT_EQ(byte_at(pointer_of(storages[0])), 7);
+          EXPECT_EQ(byte_at(pointer_of(storages[0]) + 3 * kPage - 1), 7);
+        }
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.expect('d');
+      });
+      ends.drop();
+      std::_Exit(wait_for(inner));
+    });
+    line.become(0);
+    int ended = 0;
+    {
+      const Connection::Owned connection = ends.connect(0);
+      use_device();
+      ASSERT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
+      Mapped memory({1, 2});
+      fill(memory.base(), 7, memory.nbytes());
+      send(*connection, {memory.wrap(0, memory.nbytes())});
+      EXPECT_TRUE(soon([&] {
+        (void)collect_cuda();
+        siginfo_t info{};
+        return memory.gone == 1 || waitid(P_PID, static_cast<id_t>(other), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+      }));
+      line.say('d');
+      ended = wait_for(other);
+      EXPECT_TRUE(memory.gone == 1 || ended == kNoNamespace);
+    }
+    EXPECT_TRUE(ended == 0 || ended == kNoNamespace) << ended;
+    if (ended == 0) expect_nothing_left();
+  });
+}
+
+}  // namespace
+}  // namespace cuda_test

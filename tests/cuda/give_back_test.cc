@@ -1,0 +1,321 @@
+// When device memory goes back to its owner, and when it does not: by whichever thread, whatever the driver answers.
+#include <thread>
+
+#include "gate.h"
+
+namespace cuda_test {
+namespace {
+
+// As a stream that takes its time, ended by its gate.
+struct Work {
+  Work() { EXPECT_EQ(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS); }
+  ~Work() { EXPECT_EQ(driver().cuStreamDestroy(stream), CUDA_SUCCESS); }
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  void begin() { gate.stand_in(stream); }
+  Gate gate;
+  CUstream stream = nullptr;
+};
+
+void in_one(const std::vector<std::string>& environment, const std::function<void()>& body) {
+  in_child(environment, [&] {
+    use_device();
+    body();
+    expect_nothing_left();
+  });
+}
+
+void fail(const char* function, uint64_t nth, CUresult code) { LEDGER(fake_cuda_fail)(function, nth, code); }
+
+// An answer that is none is no answer that the stream has passed.
+TEST(CudaGiveBack, NotWhenTheDriverDoesNotSay) {
+  NEEDS_THE_FAKE("it cannot be made to fail");
+  for (const CUresult code : {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_UNKNOWN}) {
+    for (const char* function : {"cuEventQuery", "cuEventRecord", "cuEventCreate"}) {
+      in_one({}, [&] {
+        Work work;
+        Memory memory(kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        work.begin();
+        EXPECT_TRUE(record_stream(*storage, work.stream).is_ok());
+        fail(function, 0, code);
+        storage = nullptr;
+        EXPECT_EQ(collect_cuda(), 1U) << function;
+        fail(function, 0, CUDA_SUCCESS);
+        EXPECT_EQ(collect_cuda(), 1U) << function;
+        EXPECT_EQ(memory.freed, 0) << function;
+        work.gate.open();
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; })) << function;
+        EXPECT_EQ(memory.freed, 1);
+        EXPECT_GT(LEDGER(fake_cuda_calls)("cuThreadExchangeStreamCaptureMode", getpid()), 0U);
+      });
+    }
+  }
+}
+
+// No event is left: then the stream is waited for.
+TEST(CudaGiveBack, AfterTheStreamWhereThereIsNoEvent) {
+  NEEDS_THE_FAKE("it cannot be made to fail");
+  in_one({}, [&] {
+    Work work;
+    Memory memory(kNbytes);
+    Ref<Storage> storage = wrap(&memory);
+    work.begin();
+    EXPECT_TRUE(record_stream(*storage, work.stream).is_ok());
+    fail("cuEventCreate", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    std::thread opener([&] {
+      usleep(20000);
+      EXPECT_EQ(memory.freed, 0);
+      work.gate.open();
+    });
+    storage = nullptr;
+    EXPECT_EQ(driver().cuStreamQuery(work.stream), CUDA_SUCCESS);
+    opener.join();
+    EXPECT_EQ(collect_cuda(), 0U);
+    EXPECT_EQ(memory.freed, 1);
+  });
+}
+
+// A stream that is lost has nothing under way.
+TEST(CudaGiveBack, WhenTheDeviceIsLost) {
+  NEEDS_THE_FAKE("it cannot be made to fail");
+  for (const char* function : {"cuEventQuery", "cuEventRecord"}) {
+    in_one({}, [&] {
+      Work work;
+      Memory memory(kNbytes);
+      Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, count_free, &memory, false).value();
+      work.begin();
+      EXPECT_TRUE(record_stream(*storage, work.stream).is_ok());
+      fail(function, 0, CUDA_ERROR_ILLEGAL_ADDRESS);
+      storage = nullptr;
+      EXPECT_EQ(collect_cuda(), 0U) << function;
+      EXPECT_EQ(memory.freed, 1);
+      fail(function, 0, CUDA_SUCCESS);
+      work.gate.open();
+      CU(cuMemFree(memory.pointer));
+    });
+  }
+}
+
+// A thread's default stream is its own, and whoever releases the storage has another one.
+TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
+  in_one({}, [] {
+    Memory memory(kNbytes);
+    fill(memory.pointer, 1, kNbytes);
+    Ref<Storage> storage = wrap(&memory);
+    Gate gate;
+    std::thread user([&] {
+      use_device();
+      gate.stand_in(CU_STREAM_PER_THREAD);
+      EXPECT_TRUE(record_stream(*storage, CU_STREAM_PER_THREAD).is_ok());
+    });
+    user.join();
+    storage = nullptr;
+    EXPECT_EQ(collect_cuda(), 1U);
+    EXPECT_EQ(memory.freed, 0);
+    gate.open();
+    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_EQ(memory.freed, 1);
+  });
+}
+
+// Likewise the default stream of a context, which need not be current when the storage is released.
+TEST(CudaGiveBack, AfterTheDefaultStreamOfTheContextThatWasCurrent) {
+  in_one({}, [] {
+    const auto create = reinterpret_cast<PFN_cuCtxCreate_v3020>(dlsym(library(), "cuCtxCreate_v2"));
+    const auto destroy = reinterpret_cast<PFN_cuCtxDestroy_v4000>(dlsym(library(), "cuCtxDestroy_v2"));
+    ASSERT_NE(create, nullptr);
+    ASSERT_NE(destroy, nullptr);
+    Memory memory(kNbytes);
+    Ref<Storage> storage = wrap(&memory);
+    Gate gate;
+    CUcontext own = nullptr;
+    ASSERT_EQ(create(&own, 0, 0), CUDA_SUCCESS);
+    gate.stand_in(nullptr);
+    EXPECT_TRUE(record_stream(*storage, nullptr).is_ok());
+    CU(cuCtxPopCurrent(&own));
+    storage = nullptr;
+    EXPECT_EQ(collect_cuda(), 1U);
+    EXPECT_EQ(memory.freed, 0);
+    gate.open();
+    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_EQ(memory.freed, 1);
+    EXPECT_EQ(destroy(own), CUDA_SUCCESS);
+  });
+}
+
+// Two threads open what is one storage here, each in a stream of its own. Which of them comes second is up to them, and so tried often.
+TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
+  constexpr int kRounds = 200;
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        for (int i = 0; i < kRounds; ++i) {
+          line.send(share(storage));
+          line.send(share(storage));
+          line.expect('d');
+        }
+        storage = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_EQ(memory.freed, 1);
+      },
+      [](Line& line) {
+        use_device();
+        Work works[2];
+        for (int i = 0; i < kRounds; ++i) {
+          const CudaHandle handles[2] = {line.receive(), line.receive()};
+          Ref<Storage> opened[2];
+          std::atomic<int> ready{0};
+          std::array<std::thread, 2> threads;
+          for (int n = 0; n < 2; ++n) {
+            works[n].begin();
+            threads[n] = std::thread([&, n] {
+              use_device();
+              ++ready;
+              while (ready.load() < 2) {
+              }
+              opened[n] = open(handles[n], works[n].stream);
+            });
+          }
+          for (std::thread& each : threads) each.join();
+          EXPECT_EQ(opened[0].get(), opened[1].get());
+          for (Ref<Storage>& each : opened) each = nullptr;
+          works[i % 2].gate.open();
+          CU(cuStreamSynchronize(works[i % 2].stream));
+          ASSERT_GT(collect_cuda(), 0U) << "round " << i;
+          works[1 - i % 2].gate.open();
+          ASSERT_TRUE(soon([] { return collect_cuda() == 0; }));
+          line.say('d');
+        }
+      });
+}
+
+// A receiver that keeps what it was sent holds nobody else's event: 1,000 are all there are.
+TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
+  constexpr int kRounds = 1500;
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        Ref<Storage> storage = wrap(&memory);
+        line.send(share(storage));
+        for (int i = 0; i < kRounds; ++i) {
+          const CudaHandle first = share(storage);
+          const CudaHandle second = share(storage);
+          ASSERT_TRUE(first.has_event && second.has_event) << i;
+          line.send(first);
+          line.send(second);
+          line.expect('n');
+        }
+        EXPECT_GT(16U, COUNT(fake_cuda_live, FAKE_CUDA_EVENT, getpid()));
+        line.say('e');
+        line.expect('d');
+        storage = nullptr;
+        EXPECT_EQ(collect_cuda(), 0U);
+      },
+      [](Line& line) {
+        use_device();
+        Ref<Storage> kept = open(line.receive());
+        for (int i = 0; i < kRounds; ++i) {
+          (void)open(line.receive());
+          (void)open(line.receive());
+          line.say('n');
+        }
+        line.expect('e');
+        kept = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
+// What another stream is given comes after those in which the storage is used.
+TEST(CudaGiveBack, AnotherStreamIsOrdered) {
+  in_one({}, [] {
+    Memory memory(kNbytes);
+    fill(memory.pointer, 1, kNbytes);
+    CU(cuStreamSynchronize(nullptr));
+    Ref<Storage> storage = wrap(&memory);
+    Work used;
+    Work other;
+    EXPECT_TRUE(record_stream(*storage, used.stream).is_ok());
+    used.begin();
+    fill(memory.pointer, 7, kNbytes, used.stream);
+    EXPECT_TRUE(order_stream(*storage, used.stream).is_ok());
+    EXPECT_TRUE(order_stream(*storage, other.stream).is_ok());
+    EXPECT_TRUE(order_stream(*storage, CU_STREAM_PER_THREAD).is_ok());
+    unsigned char bytes[2] = {0, 0};
+    CU(cuMemcpyAsync(reinterpret_cast<uintptr_t>(&bytes[0]), memory.pointer, 1, other.stream));
+    CU(cuMemcpyAsync(reinterpret_cast<uintptr_t>(&bytes[1]), memory.pointer, 1, CU_STREAM_PER_THREAD));
+    used.gate.open();
+    CU(cuStreamSynchronize(other.stream));
+    CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    EXPECT_EQ(bytes[0], 7);
+    EXPECT_EQ(bytes[1], 7);
+    storage = nullptr;
+    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    Result<Ref<Storage>> host = Storage::create({}, 16);
+    ASSERT_TRUE(host.is_ok());
+    EXPECT_EQ(order_stream(*host.value(), nullptr).code(), Code::kInvalidArgument);
+  });
+}
+
+// Its storage went while a handle of it was under way: it comes back as it was, and can be lent anew.
+TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
+  in_two(
+      {},
+      [](Line& line) {
+        use_device();
+        Memory memory(kNbytes);
+        fill(memory.pointer, 6, kNbytes);
+        Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
+        const CudaHandle mine = share(storage, nullptr, {.let_write = true});
+        storage = nullptr;
+        EXPECT_EQ(open_cuda(mine, nullptr, {.device = 0}).status().code(), Code::kOk);
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_EQ(memory.freed, 1);
+
+        Memory other(kNbytes);
+        fill(other.pointer, 6, kNbytes);
+        storage = wrap(&other);
+        const CudaHandle again = share(storage);
+        EXPECT_EQ(open_cuda(again, nullptr, {.read_only = true}).status().code(), Code::kUnsupported);
+        storage = nullptr;
+        storage = open(again);
+        ASSERT_TRUE(storage);
+        EXPECT_FALSE(storage->is_read_only());
+        line.send(share(storage));
+        line.expect('d');
+        storage = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        EXPECT_EQ(other.freed, 1);
+      },
+      [](Line& line) {
+        use_device();
+        Ref<Storage> storage = open(line.receive());
+        EXPECT_EQ(byte_at(pointer_of(storage)), 6);
+        storage = nullptr;
+        EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        line.say('d');
+      });
+}
+
+TEST(CudaGiveBack, ReadOnlyMemoryThatComesBackIsReadOnly) {
+  in_one({}, [] {
+    Memory memory(kNbytes);
+    Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
+    const CudaHandle handle = share(storage, nullptr, {.let_write = true});
+    storage = nullptr;
+    Result<Ref<Storage>> back = open_cuda(handle, nullptr, {.read_only = true});
+    ASSERT_TRUE(back.is_ok()) << back.status().message();
+    EXPECT_TRUE(back.value()->is_read_only());
+    back = Ref<Storage>();
+    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+  });
+}
+
+}  // namespace
+}  // namespace cuda_test

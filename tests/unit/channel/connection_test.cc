@@ -1,0 +1,91 @@
+// What ends a connection: bytes that are no message, wherever that is found out.
+#include "channel/connection.h"
+
+#include <functional>
+
+#include "frames_kit.h"
+#include "tensor/descriptor.h"
+
+namespace tenon::channel::frametest {
+namespace {
+
+using tensor::DescriptorContent;
+using tensor::Reach;
+
+class ConnectionEnds : public test::Guarded {};
+
+// One storage of one byte in one segment.
+DescriptorContent one_storage() {
+  DescriptorContent content;
+  tensor::SegmentRecord segment;
+  segment.reach = Reach::kFd;
+  segment.id = 1;
+  segment.access = static_cast<uint32_t>(memory::Access::kWritable);
+  segment.nbytes = 1;
+  content.segments.push_back(segment);
+  tensor::StorageRecord storage;
+  storage.segment = 0;
+  storage.nbytes = 1;
+  content.storages.push_back(storage);
+  return content;
+}
+
+void enqueue(FrameSocket* peer, const DescriptorContent& content, const std::vector<int>& fds) {
+  OutFrame frame;
+  frame.kind = 1;
+  frame.payload = tensor::encode_descriptor(content);
+  frame.fds = fds;
+  peer->enqueue(std::move(frame));
+}
+
+// A message that is as it should be comes behind it, and is not given out any more.
+void expect_end(const std::vector<int>& fds, const std::function<void(DescriptorContent*)>& change, const std::string& words) {
+  SCOPED_TRACE(words);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd ours(ends[0]);
+  Result<Connection::Owned> connection = Connection::create(ends[1], {});
+  ASSERT_TRUE(connection.is_ok()) << connection.status().message();
+  connection.value()->adopt_socket();
+  FrameSocket peer(ours.get(), SocketType::kSeqpacket);
+  DescriptorContent content = one_storage();
+  change(&content);
+  enqueue(&peer, content, fds);
+  enqueue(&peer, DescriptorContent(), {});
+  ASSERT_TRUE(flush_all(peer).is_ok());
+  const Wait now{.timeout_ns = 0};
+  const Status first = connection.value()->recv(now).status();
+  EXPECT_EQ(first.code(), Code::kCorrupt) << first.message();
+  EXPECT_NE(first.message().find(words), std::string::npos) << first.message();
+  for (int i = 0; i < 2; ++i) {
+    const Status next = connection.value()->recv(now).status();
+    EXPECT_EQ(next.code(), Code::kCorrupt) << next.message();
+    EXPECT_EQ(next.message(), first.message());
+  }
+}
+
+TEST_F(ConnectionEnds, AtASegmentThatCannotBe) {
+  const Fd file(::memfd_create("a file", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(file.get(), 4096), 0);
+  ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  expect_end({}, [](DescriptorContent* content) { content->segments[0].reach = Reach::kKnown; }, "never crossed this connection");
+  expect_end({file.get()}, [](DescriptorContent* content) { content->segments[0].id = 0; }, "without a number");
+  expect_end(
+      {},
+      [](DescriptorContent* content) {
+        content->segments[0].reach = Reach::kProc;
+        content->segments[0].pid = 1;
+        content->segments[0].proc_fd = 0;
+      },
+      "reached through /proc");
+  expect_end(
+      {file.get()},
+      [](DescriptorContent* content) {
+        content->segments[0].nbytes = 8192;
+        content->storages[0].nbytes = 8192;
+      },
+      "8192 are claimed");
+}
+
+}  // namespace
+}  // namespace tenon::channel::frametest

@@ -1,0 +1,75 @@
+"""DLPack between Tenon and PyTorch in one process, with what DLPack or this or that PyTorch's has not. Imports torch when used."""
+
+from __future__ import annotations
+
+from tenon import _dtype
+from tenon._native import lib
+from tenon.dlpack import take
+from tenon.tensor import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Element types that every PyTorch takes and gives by DLPack. Of the others some versions lack some: bool came with 2.0, the unsigned ones
+# and float8 later. They go as integers of their size, and are read as what they are on the other side.
+_IN_EVERY_DLPACK = frozenset(
+    {"uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+)
+MATH_BITS = lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG
+
+
+def _in_dlpack(number: int) -> str:
+    """The element type by which elements of another one go through DLPack."""
+    name, size = _dtype.name_of(number), _dtype.bits_of(number) // 8
+    if name in _IN_EVERY_DLPACK:
+        return name
+    return "uint8" if size == 1 else f"int{8 * size}"
+
+
+def math_bits(tensor: Any) -> int:
+    flags: int = lib.TENON_TENSOR_CONJ if tensor.is_conj() else 0
+    if tensor.is_neg():
+        flags |= lib.TENON_TENSOR_NEG
+    return flags
+
+
+def with_math_bits(tensor: Any, flags: int) -> Any:
+    """The same torch tensor with these bits turned over: both views undo themselves."""
+    import torch
+
+    if flags & lib.TENON_TENSOR_CONJ:
+        tensor = tensor.conj()
+    return torch._neg_view(tensor) if flags & lib.TENON_TENSOR_NEG else tensor
+
+
+def through_dlpack(tensor: Any, more: dict[str, int]) -> Tensor:
+    """tenon.from_dlpack of a torch tensor. DLPack has no conjugate and no negative bit: PyTorch refuses the one, and forgets the other."""
+    import contextlib
+
+    import torch
+
+    number, flags = _dtype.number_of(tensor.dtype), math_bits(tensor)
+    tensor = with_math_bits(tensor, flags)
+    name = _in_dlpack(number)
+    if tensor.dtype != getattr(torch, name):
+        tensor = tensor.view(getattr(torch, name))
+    # PyTorch exports from its current device alone, and orders that one's current stream.
+    with torch.cuda.device(tensor.device) if tensor.device.type == "cuda" else contextlib.nullcontext():
+        plain = take(tensor, more)
+    if plain._dtype_number == number and not flags:
+        return plain
+    return Tensor._new(plain.storage, number, plain.shape, plain.strides, plain.offset, flags)
+
+
+def over_device(tensor: Tensor, dtype: Any) -> Any:
+    """PyTorch takes no device pointer but by DLPack, and names its current stream there."""
+    import torch
+
+    number = _dtype.number_of(_in_dlpack(tensor._dtype_number))
+    plain = Tensor._new(tensor.storage, number, tensor.shape, tensor.strides, tensor.offset, 0)
+    if plain.read_only:
+        # Whoever comes here has been asked. A PyTorch from before DLPack 1.0 takes none that says so.
+        plain = Tensor._from_dlpack(plain._to_dlpack(True, False, True))
+    result = torch.from_dlpack(plain)
+    return result if result.dtype == dtype else result.view(dtype)
