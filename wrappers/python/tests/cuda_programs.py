@@ -448,8 +448,8 @@ def waits_without_the_gil() -> None:
         arena.close()
         gc.collect()
         waited = "cuMemHostUnregister" if release is pinned else "cuMemFree"
-        before = calls(waited)
         gate = Gate(stream)
+        before = calls(waited)
         opener = threading.Thread(target=open_when, args=(gate, waited, before))
         opener.start()
         release(tensor)
