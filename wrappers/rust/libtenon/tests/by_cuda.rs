@@ -185,6 +185,7 @@ fn lent_and_opened_in_one_process_it_is_the_same_storage() {
     assert_eq!(opened.id(), tensor.storage().id());
     // SAFETY: the default stream.
     unsafe { opened.order_stream(null_mut()) }.unwrap();
+    // SAFETY: likewise.
     unsafe { opened.record_stream(null_mut()) }.unwrap();
     drop((opened, tensor));
     assert_eq!(cuda::left(), 0);
