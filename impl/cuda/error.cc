@@ -53,10 +53,6 @@ Meaning meaning_of(CUresult result) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 Status error_status(const Driver& driver, CUresult result, const std::string& what, const Meaning& meaning) {
   const int number = static_cast<int>(result);
   const char* name = nullptr;
