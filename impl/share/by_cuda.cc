@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "cuda/available.h"
 #include "cuda/memory.h"
 #include "cuda/vmm.h"
 #include "share/cuda_export.h"
@@ -190,7 +191,9 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
 
 Status order_stream(const Storage& storage, cuda::Stream stream) {
   CudaMemory* const memory = cuda_memory(storage);
-  return memory == nullptr ? no_cuda_storage() : memory->order(stream);
+  if (memory == nullptr) return no_cuda_storage();
+  TENON_TRY(cuda::available());  // not in a child of fork, and that before any lock
+  return memory->order(stream);
 }
 
 Status record_stream(const Storage& storage, cuda::Stream stream) {

@@ -255,6 +255,11 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
     CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));
     EXPECT_EQ(bytes[0], 7);
     EXPECT_EQ(bytes[1], 7);
+    EXPECT_EQ(wait_for(start([&] {
+                const Code code = order_stream(*storage, nullptr).code();
+                std::_Exit(code == Code::kUnsupported ? 0 : 1);
+              })),
+              0);
     storage = nullptr;
     EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
     Result<Ref<Storage>> host = Storage::create({}, 16);
