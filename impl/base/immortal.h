@@ -1,4 +1,4 @@
-// The one object of a type that lives as long as the process.
+// The one object of a type that lives as long as the process. Two of one type would be the same object, so a mutex is in a type of its own.
 #pragma once
 
 #include <cstddef>

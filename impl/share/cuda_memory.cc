@@ -73,6 +73,8 @@ const bool g_fork_hooks = [] {
 CudaMemory::CudaMemory(int32_t device) : DeviceMemory({storage::kCuda, device}), generation_(fork_generation()) {}
 
 void CudaMemory::use_in(cuda::Stream stream) {
+  // In a child of fork nothing uses the memory, and a thread of the parent's may have had the lock.
+  if (generation_ != fork_generation()) return;
   cuda::StreamMark mark(stream, device().id);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto same = [&](const cuda::StreamMark& each) { return each.is_of(mark); };

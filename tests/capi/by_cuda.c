@@ -15,9 +15,59 @@ static void one_answer(void) {
   tenon_error_release(err);
 }
 
+/* Whatever needs a device fails as tenon_cuda_available does, with its reason: no driver, or a build without cuda.h
+ * (tests/packages/musl.sh). */
+#define FAILS_WITH(reason, call)                                                               \
+  do {                                                                                         \
+    FAILS_RAW(TENON_UNSUPPORTED, TENON_UNSUPPORTED, call);                                     \
+    if (strstr(tenon_error_message(check_error), reason) == NULL)                              \
+      check_fail_status(__FILE__, __LINE__, #call, TENON_UNSUPPORTED, check_got, check_error); \
+    tenon_error_release(check_error);                                                          \
+    check_error = NULL;                                                                        \
+  } while (0)
+
+static void one_reason(void) {
+  const uint8_t name[64] = {0};
+  char reason[512];
+  tenon_error *err = NULL;
+  tenon_cuda_handle handle;
+  tenon_cuda_arena_options arena_options;
+  tenon_storage *storage = NULL, *opened = PATTERN;
+  tenon_cuda_arena *arena = PATTERN;
+  tenon_cuda_event *event = PATTERN;
+  void *address = PATTERN;
+  if (tenon_cuda_available(&err) == TENON_OK) return;
+  snprintf(reason, sizeof(reason), "%s", tenon_error_message(err));
+  tenon_error_release(err);
+  memset(&handle, 0, sizeof(handle));
+  handle.struct_size = sizeof(handle);
+  FAILS_WITH(reason, tenon_open_cuda(&handle, NULL, NULL, &opened, ERR));
+  handle.nbytes = 4096;
+  handle.memory_nbytes = 66;
+  handle.memory[1] = 'c';
+  strcpy(handle.counter, "/torch_1_1_1");
+  FAILS_WITH(reason, tenon_open_cuda(&handle, NULL, NULL, &opened, ERR));
+  memset(&arena_options, 0, sizeof(arena_options));
+  arena_options.struct_size = sizeof(arena_options);
+  arena_options.capacity_nbytes = 4096;
+  FAILS_WITH(reason, tenon_cuda_arena_new(&arena_options, &arena, ERR));
+  FAILS_WITH(reason, tenon_cuda_event_new(NULL, &event, ERR));
+  FAILS_WITH(reason, tenon_cuda_event_from_ipc_handle(name, NULL, &event, ERR));
+  OK(tenon_storage_new(NULL, 64, &storage, ERR));
+  FAILS_WITH(reason, tenon_storage_pin(storage, 0, &address, ERR));
+  CHECK(opened == PATTERN && arena == PATTERN && event == PATTERN && address == PATTERN);
+  /* What is not on a device is told that first: the reason does not matter to it. */
+  FAILS(TENON_INVALID_ARGUMENT, tenon_share_cuda(storage, NULL, NULL, &handle, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_storage_record_stream(storage, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_storage_order_stream(storage, NULL, ERR));
+  CHECK_EQ(tenon_cuda_collect(), 0);
+  tenon_storage_release(storage);
+}
+
 int main(void) {
   check_begin(60);
   (void)tenon_cuda_available(NULL); /* what a driver keeps open is no leak */
   RUN(one_answer);
+  RUN(one_reason);
   return 0;
 }

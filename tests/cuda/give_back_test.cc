@@ -1,4 +1,8 @@
 // When device memory goes back to its owner, and when it does not: by whichever thread, whatever the driver answers.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "gate.h"
@@ -265,6 +269,27 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
     Result<Ref<Storage>> host = Storage::create({}, 16);
     ASSERT_TRUE(host.is_ok());
     EXPECT_EQ(order_stream(*host.value(), nullptr).code(), Code::kInvalidArgument);
+  });
+}
+
+// A thread may be in the middle of saying so when another forks: the child, which has no such thread, does not wait for it.
+TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
+  in_one({}, [] {
+    Memory memory(kNbytes);
+    Ref<Storage> storage = wrap(&memory);
+    std::atomic<bool> over = false;
+    std::thread busy([&] {
+      while (!over) EXPECT_TRUE(record_stream(*storage, nullptr).is_ok());
+    });
+    for (int i = 0; i < 300; ++i) {
+      const pid_t child = fork();
+      if (child == 0) std::_Exit(record_stream(*storage, nullptr).is_ok() ? 0 : 1);
+      EXPECT_EQ(wait_for(child), 0);
+    }
+    over = true;
+    busy.join();
+    storage = nullptr;
+    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
   });
 }
 

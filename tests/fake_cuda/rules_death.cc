@@ -1,5 +1,6 @@
 // What is left of a process: of one that forked, that ended, that was killed at any instruction.
 #include <dirent.h>
+#include <fcntl.h>
 
 #include <ctime>
 #include <random>
@@ -125,6 +126,31 @@ FAKE_TEST(killed_exporter, "") {
   OK(cu.cuIpcCloseMemHandle(pointer));
   EQUAL(cu.fake_cuda_bytes(0), 0U);
   EQUAL(cu.fake_cuda_faults(0), 0U);
+}
+
+// One that is killed while it starts lets the world's mutex go before its files: its slot looks free, and its lock on it stands a little
+// longer.
+FAKE_TEST(killed_while_it_starts, "") {
+  const std::string alive = std::string(std::getenv("FAKE_CUDA_WORLD")) + "/alive";
+  int ready[2] = {-1, -1};
+  CHECK(pipe(ready) == 0);
+  const pid_t dying = fork();
+  if (dying == 0) {
+    struct flock first = {};
+    first.l_type = F_WRLCK;
+    first.l_len = 2;
+    const int fd = open(alive.c_str(), O_RDWR | O_CREAT, 0666);
+    if (fcntl(fd, F_SETLK, &first) != 0 || write(ready[1], "r", 1) != 1) _exit(1);
+    pause();
+  }
+  close(ready[1]);
+  char byte = 0;
+  CHECK(read(ready[0], &byte, 1) == 1);
+  close(ready[0]);
+  const Started started;
+  kill(dying, SIGKILL);
+  waitpid(dying, nullptr, 0);
+  EQUAL(cu.fake_cuda_processes(), 1U);
 }
 
 // Does all that leaves something behind, over and over.

@@ -188,20 +188,24 @@ void World::reclaim() {
 }
 
 uint32_t World::join(int32_t pid) {
+  // One that is being killed between its lock and its slot lets the mutex go before its files: a slot may look free whose byte is still
+  // locked.
+  const auto take = [this](uint32_t slot) {
+    struct flock mine = {};
+    mine.l_type = F_WRLCK;
+    mine.l_whence = SEEK_SET;
+    mine.l_start = static_cast<off_t>(slot);
+    mine.l_len = 1;
+    return fcntl(alive_, F_SETLK, &mine) == 0;
+  };
   uint32_t slot = kNobody;
   for (uint32_t i = 0; i < kProcesses && slot == kNobody; ++i) {
-    if (file_->processes[i].pid == 0) slot = i;
+    if (file_->processes[i].pid == 0 && take(i)) slot = i;
   }
   for (uint32_t i = 0; i < kProcesses && slot == kNobody; ++i) {
-    if (file_->processes[i].alive == 0) slot = i;
+    if (file_->processes[i].alive == 0 && take(i)) slot = i;
   }
   if (slot == kNobody) return kNobody;
-  struct flock mine = {};
-  mine.l_type = F_WRLCK;
-  mine.l_whence = SEEK_SET;
-  mine.l_start = static_cast<off_t>(slot);
-  mine.l_len = 1;
-  if (fcntl(alive_, F_SETLK, &mine) != 0) return kNobody;
   ProcessSlot& process = file_->processes[slot];
   for (size_t i = 0; i < kFunctions; ++i) file_->calls_of_ended[i] += process.calls[i].exchange(0);
   process.pid = pid;

@@ -90,12 +90,13 @@ class Snapshot:
         return again
 
     def difference(self, before: Snapshot) -> str:
-        """What is here and was not before, and the reverse; "" if nothing."""
+        """What is here and was not before, and the reverse; "" if nothing. A directory that was open before may have been a look of the
+        library's thread, however long the machine let it wait."""
         parts = []
         for what in ("fds", "mappings", "children"):
             now, then = getattr(self, what), getattr(before, what)
             parts += [f"{what}: +{count} {name}" for name, count in (now - then).items()]
-            parts += [f"{what}: -{count} {name}" for name, count in (then - now).items()]
+            parts += [f"{what}: -{count} {name}" for name, count in (then - now).items() if what != "fds" or not os.path.isdir(name)]
         return "; ".join(parts)
 
     def holdings(self, but: Iterable[Path] = ()) -> str:

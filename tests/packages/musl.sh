@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: musl.sh
 #
-# Tenon for musl, in programs that need no dynamic loader. Zig, a package on PyPI, brings clang with musl and libc++. The archive and the manager
-# are built with it, then the examples in C and the tests of the C API, and all of them run; at last a C program with musl and one with this build's
-# libc lend to each other, and to PyTorch, in the matrix. Zig and what was compiled stay in TENON_BUILD_DIR/musl.
+# Tenon for musl, in programs that need no dynamic loader, and so cannot have CUDA: this is the whole library without cuda.h, too. Zig, a package
+# on PyPI, brings clang with musl and libc++. The archive and the manager are built with it, then the examples in C and the tests of the C API, and
+# all of them run; at last a C program with musl and one with this build's libc lend to each other, and to PyTorch, in the matrix. Zig and what was
+# compiled stay in TENON_BUILD_DIR/musl.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -31,7 +32,7 @@ if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 cp "$TENON_LIBDEFLATE_INCLUDE_DIR/libdeflate.h" "$kept/libdeflate"
 link=(-static -s)
 logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$kept/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
-  -DCMAKE_EXE_LINKER_FLAGS="${link[*]}" -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_EXAMPLES=OFF -DTENON_CCACHE=OFF \
+  -DCMAKE_EXE_LINKER_FLAGS="${link[*]}" -DTENON_CUDA_INCLUDE_DIR=OFF -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DTENON_BUILD_EXAMPLES=OFF -DTENON_CCACHE=OFF \
   -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR" \
   -DTENON_LIBDEFLATE_INCLUDE_DIR="$kept/libdeflate" -DTENON_LIBDEFLATE_LIBRARY="$TENON_LIBDEFLATE_LIBRARY"
 logged "$CMAKE" --build "$kept/build" --target tenon_internal tenon-manager
@@ -69,6 +70,9 @@ for source in "$TENON_SOURCE_DIR"/tests/capi/*.c; do
   logged "$kept/capi/$topic"
   echo "capi.$topic"
 done
+
+# No function says anything else than this (tests/capi/by_cuda.c).
+grep -qaF "this build of Tenon has no CUDA" "$kept/build/libtenon_internal.a" || fail "the library was built with CUDA"
 
 # matrix.py takes the programs, and tenon-manager, from a build's folder.
 peer="$kept/matrix/peer"

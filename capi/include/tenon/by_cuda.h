@@ -159,7 +159,7 @@ TENON_API tenon_status tenon_release_cuda_counter(const char *counter, uint64_t 
 
 /**
  * Say that work in that stream uses a storage: what was given to it until the storage's last release has passed before the memory is given
- * back. The host does not wait for it.
+ * back. The host does not wait for it. In a child of fork, where nothing is given to streams, it does nothing.
  * @param[in]  storage  borrowed; on a CUDA device.
  * @param[in]  stream   borrowed until the storage's last release: destroy it after that. A default stream is that of the calling thread and
  *                      of its current context, whoever releases the storage.

@@ -1,0 +1,132 @@
+"""The receiving side of _mp_serve: gets the fds of one message's segments from its sender."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+
+from tenon import _mp_serve
+from tenon._mp_serve import ANSWER, MAGIC, REQUEST, Parcel, Segment
+from tenon.error import Corrupt, Io, NotFound, PeerGone, PermissionDenied, ResourceExhausted, Timeout, make
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from tenon._mp_serve import Server
+
+
+def take(server: Server, key: bytes, pid: int) -> Parcel:
+    """What this process itself has sent."""
+    with server.lock:
+        parcel = server.parcels.pop(key, None)
+    if parcel is None:
+        _refuse(_mp_serve.UNKNOWN, 0, pid)
+    return parcel
+
+
+def fetch(address: bytes, key: bytes, pid: int, seconds: float) -> Parcel:
+    """What the process of that pid serves at the address, or the keeper that it left. Waits so long for one that does not answer."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            try:
+                return _ask(connection, address, key, pid, deadline)
+            except ConnectionRefusedError as error:
+                raise _gone(pid) from error
+            except (ConnectionResetError, BrokenPipeError, EOFError):
+                # The sender went away in the middle. If a keeper has taken over, it listens at the same address.
+                pass
+            except BlockingIOError:
+                # Its queue of callers is full.
+                pass
+            except TimeoutError as error:
+                raise _silent(pid) from error
+        if time.monotonic() >= deadline:
+            raise _silent(pid)
+        time.sleep(0.005)
+
+
+def _ask(connection: socket.socket, address: bytes, key: bytes, pid: int, deadline: float) -> Parcel:
+    connection.settimeout(max(deadline - time.monotonic(), 0.001))
+    connection.connect(address)
+    if _mp_serve.peer_uid(connection) != os.geteuid():
+        # After the sender's death anybody may take its name.
+        _refuse(_mp_serve.FOREIGN, 0, pid)
+    connection.send(REQUEST.pack(MAGIC, key), socket.MSG_NOSIGNAL)
+    parcel = Parcel()
+    total = 1
+    while len(parcel.segments) < total:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        packet, rights, flags, _ = connection.recvmsg(ANSWER.size, socket.CMSG_SPACE(_mp_serve.MAX_FDS * 4), socket.MSG_CMSG_CLOEXEC)
+        if not packet:
+            raise EOFError
+        before = len(parcel.segments)
+        for level, kind, data in rights:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                numbers = memoryview(data[: len(data) // 4 * 4]).cast("i")
+                parcel.segments.extend(Segment(fd) for fd in numbers)
+        if flags & socket.MSG_CTRUNC:
+            raise make(
+                ResourceExhausted,
+                "no room for the fds of the message's segments: raise the limit of open files (ulimit -n), or keep fewer open",
+                limit="RLIMIT_NOFILE",
+                limit_value=str(_soft_nofile()),
+            )
+        if len(packet) != ANSWER.size:
+            raise make(Corrupt, f"an answer of {len(packet)} bytes from the sender of the message", pid=str(pid))
+        magic, status, number, count = ANSWER.unpack(packet)
+        if magic != MAGIC or (status == _mp_serve.OK and (count != len(parcel.segments) - before or not count)):
+            raise make(Corrupt, "an answer from the sender of the message that is not of this protocol", pid=str(pid))
+        if status != _mp_serve.OK:
+            _refuse(status, number, pid)
+        total = number
+    try:
+        connection.send(_mp_serve.ACK, socket.MSG_NOSIGNAL)
+    except OSError:
+        # It need not be there any more.
+        pass
+    return parcel
+
+
+def _soft_nofile() -> int:
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _refuse(status: int, number: int, pid: int) -> NoReturn:
+    if status == _mp_serve.UNKNOWN:
+        raise make(
+            NotFound, f"the tensors of this message from process {pid} were fetched before: a message can be loaded once", pid=str(pid)
+        )
+    if status == _mp_serve.FOREIGN:
+        raise make(PermissionDenied, f"process {pid} belongs to another user: tensors are lent within one user's processes", pid=str(pid))
+    if status == _mp_serve.LIMIT:
+        limit = "RLIMIT_NOFILE" if number in (errno.EMFILE, errno.ETOOMANYREFS) else "fds in flight"
+        raise make(
+            ResourceExhausted,
+            f"process {pid} cannot send the fds of the message's segments: {os.strerror(number)}",
+            limit=limit,
+            errno=str(number),
+            pid=str(pid),
+        )
+    raise make(Io, f"process {pid} answered with status {status}", pid=str(pid))
+
+
+def _gone(pid: int) -> PeerGone:
+    error = make(
+        PeerGone,
+        f"process {pid}, which sent these tensors, is gone: it was killed, or it exited and its keeper's time was over",
+        pid=str(pid),
+    )
+    assert isinstance(error, PeerGone)
+    return error
+
+
+def _silent(pid: int) -> Timeout:
+    error = make(Timeout, f"process {pid}, which sent these tensors, does not answer: is it stopped?", pid=str(pid))
+    assert isinstance(error, Timeout)
+    return error
