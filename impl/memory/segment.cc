@@ -7,6 +7,8 @@
 #include "base/fork.h"
 #include "os/limits.h"
 #include "os/named_file.h"
+#include "os/poller.h"
+#include "os/service.h"
 
 namespace tenon::memory {
 namespace {
@@ -55,6 +57,33 @@ Segment::Segment() noexcept : serial_(g_next_serial.fetch_add(1, std::memory_ord
 
 void Segment::dispose() noexcept {
   if (auto hook = cache_hook_.load(std::memory_order_acquire); hook != nullptr) hook(this);
+  if (!os::on_service_thread() || !ends_apart()) end();
+}
+
+// The last lease of a segment ends on the library's thread, and other leases wait for that one: what can take its time gets a thread of its
+// own there. A child of fork of a process where one is at work has the mapping until it ends. False: nothing can, or no thread can be had.
+bool Segment::ends_apart() noexcept {
+  bool may_wait = false;
+  for (SegmentTail* tail = tails_.load(std::memory_order_acquire); tail != nullptr; tail = tail->next_) {
+    may_wait = may_wait || tail->may_wait();
+  }
+  if (!may_wait) return false;
+  weak_retain();
+  try {
+    const auto body = [](void* self) noexcept {
+      auto* const segment = static_cast<Segment*>(self);
+      segment->end();
+      segment->weak_release();
+    };
+    if (os::start_thread("tenon-end", os::Stack::kUsual, body, this).is_ok()) return true;
+  } catch (...) {
+    // No memory for it.
+  }
+  weak_release();
+  return false;
+}
+
+void Segment::end() noexcept {
   SegmentTail* const tails = tails_.exchange(nullptr, std::memory_order_acq_rel);
   for (SegmentTail* tail = tails; tail != nullptr; tail = tail->next_) tail->before_unmap(this);
   mapping_ = os::Mapping();

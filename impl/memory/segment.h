@@ -40,6 +40,8 @@ class SegmentTail {
   SegmentTail& operator=(const SegmentTail&) = delete;
   virtual ~SegmentTail() = default;
   virtual void before_unmap(Segment* segment) noexcept = 0;
+  // before_unmap() can take as long as somebody else's work does.
+  virtual bool may_wait() const noexcept { return false; }
   virtual void after_unmap() noexcept = 0;
   // A new fd of the segment's file, for a segment that keeps none. Not open: this tail knows of none.
   virtual Result<os::Fd> reopen() { return os::Fd(); }
@@ -139,6 +141,8 @@ class Segment : public Counted {
  private:
   Segment() noexcept;
   void dispose() noexcept override;
+  bool ends_apart() noexcept;
+  void end() noexcept;
   static Result<Ref<Segment>> create_with(Mode mode, uint64_t nbytes, const BackingRequest& request, std::unique_ptr<Backing> backing);
   Result<os::Fd> reopen() const;
 

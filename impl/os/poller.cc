@@ -200,7 +200,8 @@ void DirectoryWatch::read(const std::function<void(const char* leaf)>& each, boo
 namespace {
 
 struct Start {
-  void (*body)() noexcept;
+  void (*body)(void*) noexcept;
+  void* argument;
   std::array<char, 16> name;
 };
 
@@ -208,7 +209,7 @@ struct Start {
 void* run_thread(void* argument) {
   const std::unique_ptr<Start> start(static_cast<Start*>(argument));
   ::pthread_setname_np(::pthread_self(), start->name.data());
-  start->body();
+  start->body(start->argument);
   return nullptr;
 }
 
@@ -225,15 +226,16 @@ int create_detached(size_t stack_nbytes, Start* start) noexcept {
 
 }  // namespace
 
-Status start_thread(const char* name, void (*body)() noexcept) {
+Status start_thread(const char* name, Stack stack, void (*body)(void*) noexcept, void* argument) {
   auto start = std::make_unique<Start>();
   start->body = body;
+  start->argument = argument;
   std::strncpy(start->name.data(), name, start->name.size() - 1);
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = create_detached(TENON_SANITIZED ? 0 : kStackNbytes, start.get());
+  int error = create_detached(TENON_SANITIZED || stack == Stack::kUsual ? 0 : kStackNbytes, start.get());
   // A program with much thread-local memory finds no room for it in a small stack.
   if (error == EINVAL) error = create_detached(0, start.get());
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -52,7 +52,10 @@ class DirectoryWatch {
   Fd fd_;
 };
 
+// The small one is for what calls nobody else's code.
+enum class Stack : uint8_t { kSmall, kUsual };
+
 // A thread with every signal masked, detached, named `name` (at most 15 bytes).
-Status start_thread(const char* name, void (*body)() noexcept);
+Status start_thread(const char* name, Stack stack, void (*body)(void*) noexcept, void* argument);
 
 }  // namespace tenon::os

@@ -171,7 +171,10 @@ bool step(Poller* poller, int64_t timeout_ns) noexcept {
   return run_slice();
 }
 
-void run_thread() noexcept {
+thread_local bool t_is_service = false;
+
+void run_thread(void* /*none*/) noexcept {
+  t_is_service = true;
   State& all = state();
   Poller* const poller = all.poller.get();
   while (true) {
@@ -197,7 +200,7 @@ Status start(State* all) {
     all->poller = std::make_unique<Poller>(std::move(poller));
   }
   if (!all->no_thread) {
-    TENON_TRY(start_thread("tenon", &run_thread));
+    TENON_TRY(start_thread("tenon", Stack::kSmall, &run_thread, nullptr));
     all->running = true;
     return {};
   }
@@ -215,6 +218,8 @@ Status no_choice(const char* what) {
 }
 
 }  // namespace
+
+bool on_service_thread() noexcept { return t_is_service; }
 
 Status serve_fd(int fd, ServiceHandler handler) {
   State& all = state();

@@ -28,6 +28,9 @@ void call_later(void (*tick)() noexcept, int64_t after_ns) noexcept;
 // function is in the queue once; asked for while it runs, it is called again even if it returns false.
 Status add_work(bool (*slice)() noexcept);
 
+// Whether the caller is the library's thread, for which everybody here waits: it may wait for nobody.
+bool on_service_thread() noexcept;
+
 // No thread: the user polls service_fd() and calls poll_service(). INVALID_ARGUMENT if the thread runs already. A child of fork inherits
 // the choice.
 Status use_no_thread();

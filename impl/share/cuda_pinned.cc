@@ -24,6 +24,7 @@ class PinnedTail final : public memory::SegmentTail {
   void before_unmap(Segment* segment) noexcept override {
     if (is_of_this_process()) cuda::unregister_host(segment->base(), device_);
   }
+  bool may_wait() const noexcept override { return is_of_this_process(); }  // for what the device does there
   void after_unmap() noexcept override {}
 
  private:

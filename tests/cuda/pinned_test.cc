@@ -2,10 +2,12 @@
 #include <tenon/tenon.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <thread>
 
-#include "share_kit.h"
+#include "gate.h"
 
 namespace cuda_test {
 namespace {
@@ -343,6 +345,57 @@ TEST(CudaPinned, ABorrowerMakesNoneOfALendersArena) {
         EXPECT_NE(message_of(error).find("where it was made"), std::string::npos) << message_of(error);
         expect_registered(0, 0);
         line.say('d');
+      });
+}
+
+int threads_named(const std::string& name) {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string found;
+    std::getline(std::ifstream(task.path() / "comm"), found);
+    count += found == name ? 1 : 0;
+  }
+  return count;
+}
+
+// The library's thread finds that nobody has a lease any more, and ends the arena; but it does not wait for what the device has to do.
+TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
+  NEEDS_THE_FAKE("whether the driver waits there is the driver's affair");
+  Ends ends;
+  in_two(
+      {},
+      [&](Line& line) {
+        use_device();
+        constexpr uint64_t kCapacity = uint64_t{1} << 20;
+        ArenaPointer arena = new_arena(kCapacity);
+        OK(tenon_arena_reserve(arena.get(), kCapacity, nullptr));
+        StoragePointer storage = new_storage({.arena = arena.get()});
+        EXPECT_NE(pin(storage), nullptr);
+        CUstream stream = nullptr;
+        CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        Gate gate;
+        gate.stand_in(stream);
+        ends.send(storage);
+        line.expect('h');
+        ends.end();
+        storage = nullptr;
+        arena = nullptr;
+        expect_registered(1, 1);
+        line.say('e');
+        EXPECT_TRUE(soon([] { return threads_named("tenon-end") == 1; }));
+        EXPECT_EQ(threads_named("tenon"), 1);
+        expect_registered(1, 1);
+        gate.open();
+        EXPECT_TRUE(soon([] { return threads_named("tenon-end") == 0; }));
+        expect_registered(1, 0);
+        CU(cuStreamDestroy(stream));
+      },
+      [&](Line& line) {
+        StoragePointer storage = ends.receive();
+        line.say('h');
+        line.expect('e');
+        storage = nullptr;
+        ends.end();
       });
 }
 

@@ -59,7 +59,7 @@ TENON_API tenon_status tenon_lease_fd(int32_t *out, tenon_error **err) TENON_NOE
 
 /**
  * Do what is due: leases of borrowers that are gone, names, doorbells. Never blocks; about a millisecond at most, and the
- * fd stays readable if there is more.
+ * fd stays readable if there is more. But the end of memory that a device has pinned may wait for the device.
  * @param[out] err  optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (the process has a thread for it), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread; of calls at once one works and the others return.

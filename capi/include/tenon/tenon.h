@@ -29,7 +29,8 @@
  *     whatever other threads do in the library.
  * 10. Signals. No function may be called from a signal handler, but tenon_cancel_trigger, tenon_status_name and the version
  *     queries. The library installs no handler and never raises SIGPIPE. It starts one thread, with all signals masked, in a process that
- *     lends under leases (tenon_send) or lends or opens by name, and none in others, nor after tenon_lease_use_no_thread.
+ *     lends under leases (tenon_send) or lends or opens by name, and none in others, nor after tenon_lease_use_no_thread. Where that thread
+ *     ends memory that a device has pinned, another one does it, and is gone when the driver has let go.
  * 11. fds are close-on-exec. An fd in a handle is the caller's to close; an fd that a getter returns is borrowed.
  * 12. Callbacks run on the thread that made the last release, must not throw or longjmp, and may call Tenon.
  * 13. ABI. Within one TENON_ABI_VERSION functions and constants are only added and structs only grow at their end.

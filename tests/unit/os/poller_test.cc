@@ -317,24 +317,28 @@ TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
   EXPECT_EQ(limit_met("/proc/sys/user/max_inotify_watches", folder.path()), "RESOURCE_EXHAUSTED fs.inotify.max_user_watches");
 }
 
-// What a thread of start_thread saw of itself. It has no argument, so this is where it tells.
+// What a thread of start_thread saw of itself, told by the fd that is its argument.
 struct Seen {
   sigset_t mask;
   char name[32];
+  size_t stack_nbytes;
 };
-std::atomic<int> tell_fd{-1};
 
-void look_around() noexcept {
+void look_around(void* tell_fd) noexcept {
   Seen seen{};
+  pthread_attr_t attributes;
+  if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) std::abort();
+  ::pthread_attr_getstacksize(&attributes, &seen.stack_nbytes);
+  ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_BLOCK, nullptr, &seen.mask);
   ::pthread_getname_np(::pthread_self(), seen.name, sizeof seen.name);
-  if (::write(tell_fd, &seen, sizeof seen) != sizeof seen) std::abort();
+  if (::write(*static_cast<int*>(tell_fd), &seen, sizeof seen) != sizeof seen) std::abort();
 }
 
 TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
   auto [reader, writer] = make_sockets();
   ASSERT_EQ(::fcntl(reader.get(), F_SETFL, 0), 0);
-  tell_fd = writer.get();
+  int tell_fd = writer.get();
   sigset_t before, after;
   ::sigemptyset(&before);
   ::sigaddset(&before, SIGUSR2);
@@ -343,7 +347,7 @@ TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
   // The longest name, and one that has to be cut.
   for (const auto& [name, shown] :
        {std::pair{"tenon", "tenon"}, {"tenon-123456789", "tenon-123456789"}, {"tenon-1234567890", "tenon-123456789"}}) {
-    ASSERT_TRUE(start_thread(name, look_around).is_ok());
+    ASSERT_TRUE(start_thread(name, Stack::kSmall, look_around, &tell_fd).is_ok());
     Seen seen{};
     ASSERT_EQ(::read(reader.get(), &seen, sizeof seen), static_cast<ssize_t>(sizeof seen));
     EXPECT_STREQ(seen.name, shown);
@@ -352,6 +356,14 @@ TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
       EXPECT_EQ(::sigismember(&seen.mask, signal), 1) << signal;
     }
   }
+  size_t stack_nbytes[2] = {};
+  for (const Stack stack : {Stack::kSmall, Stack::kUsual}) {
+    ASSERT_TRUE(start_thread("tenon", stack, look_around, &tell_fd).is_ok());
+    Seen seen{};
+    ASSERT_EQ(::read(reader.get(), &seen, sizeof seen), static_cast<ssize_t>(sizeof seen));
+    stack_nbytes[static_cast<size_t>(stack)] = seen.stack_nbytes;
+  }
+  EXPECT_LE(stack_nbytes[0], stack_nbytes[1]);  // alike under a sanitizer
   ::pthread_sigmask(SIG_SETMASK, &old, &after);
   for (int signal = 1; signal <= 31; ++signal) EXPECT_EQ(::sigismember(&after, signal), signal == SIGUSR2 ? 1 : 0) << "the caller's own";
 }
@@ -361,7 +373,7 @@ TEST_F(ThreadTest, NoMoreThreadsIsAnError) {
     if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(54321) != 0 || ::setuid(54321) != 0)) ::_exit(70);
     const rlimit none{0, 0};
     if (::setrlimit(RLIMIT_NPROC, &none) != 0) ::_exit(71);
-    const Status status = start_thread("tenon", []() noexcept {});
+    const Status status = start_thread("tenon", Stack::kSmall, [](void*) noexcept {}, nullptr);
     ::_exit(status.code() == Code::kResourceExhausted && detail(status, "limit") == "threads" ? 0 : 1);
   });
   EXPECT_EQ(child.reap(), 0);
