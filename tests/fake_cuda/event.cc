@@ -62,7 +62,7 @@ CUresult record(bool per_thread, CUevent handle, CUstream stream_handle) {
   if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
   check_alive(*event);
   Object& object = event->shared();
-  object.recorder = world().self;
+  object.recorder = world().self.load();
   const uint64_t number = ++object.recorded;
   event->recorded = true;
   stream->submit([event, number] { come_true(event->shared(), number); }, Stream::When::at_its_end);

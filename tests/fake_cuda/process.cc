@@ -83,7 +83,9 @@ CUresult enter(Function function, bool needs_init) {
   name_now = name_of(function);
   ++calls_here[index];
   const State now = state;
-  if (now == State::initialised) ++world().file().processes[world().self].calls[index];
+  if (now == State::initialised) {
+    if (const uint32_t slot = world().self; slot != kNobody) ++world().file().processes[slot].calls[index];
+  }
   if (const CUresult failure = injected(name_now); failure != CUDA_SUCCESS) return failure;
   const auto& latencies = config().latency_us;
   if (!latencies.empty()) {

@@ -123,8 +123,8 @@ class World {
 
   Object& at(uint32_t index) { return file_->objects[index]; }
   WorldFile& file() { return *file_; }
-  // Of this process; kNobody until it joined.
-  uint32_t self = kNobody;
+  // Of this process; kNobody until it joined, and when it has left, which late threads see.
+  std::atomic<uint32_t> self{kNobody};
 
  private:
   World() = default;

@@ -3584,7 +3584,7 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Say that work in that stream uses a storage: what was given to it until the storage's last release has passed before the memory is given
- back. The host does not wait for it.
+ back. The host does not wait for it. In a child of fork, where nothing is given to streams, it does nothing.
  @param[in]  storage  borrowed; on a CUDA device.
  @param[in]  stream   borrowed until the storage's last release: destroy it after that. A default stream is that of the calling thread and
                       of its current context, whoever releases the storage.
@@ -4292,7 +4292,7 @@ extern "C" {
  @since 0.1. Any thread.*/
     pub fn tenon_lease_fd(out: *mut i32, err: *mut *mut tenon_error) -> tenon_status;
     /**Do what is due: leases of borrowers that are gone, names, doorbells. Never blocks; about a millisecond at most, and the
- fd stays readable if there is more.
+ fd stays readable if there is more. But the end of memory that a device has pinned may wait for the device.
  @param[out] err  optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (the process has a thread for it), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread; of calls at once one works and the others return.*/
