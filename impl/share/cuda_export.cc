@@ -162,7 +162,7 @@ Status cannot_travel(const cuda::Allocation& allocation, CudaTransport wanted) {
   if (wanted != CudaTransport::kNone) what += std::string(" by ") + name_of(wanted);
   if (!ways.empty()) return Status(Code::kUnsupported, what + "; the driver knows for it: " + ways);
   what += "; the driver knows no way for it";
-  if (!allocation.is_managed && allocation.context != nullptr) what += " (CUDA IPC is off where there is MIG)";
+  if (!allocation.is_managed && allocation.context != nullptr) what += " (CUDA IPC is off where there is MIG, and on some integrated GPUs)";
   return Status(Code::kUnsupported, what + ": copy it into pinned host memory, and lend that")
       .with("option", std::string("tenon_storage_pin"));
 }

@@ -206,18 +206,31 @@ void both_ways(const std::vector<std::string>& environment, const std::vector<st
 
 TEST(CudaPinned, WhatOneProcesssDeviceWritesTheOthersReads) { both_ways({}); }
 
-// Each of two instances is a device of its own, and none of their memory can be lent.
-TEST(CudaPinned, WhereThereIsMig) {
-  NEEDS_THE_FAKE("it has no MIG unless told so");
-  in_child({"FAKE_CUDA_DEVICES=mig=64,mig=64", "FAKE_CUDA_VMM=0", "FAKE_CUDA_POOLS=0"}, [] {
+void expect_no_way_to_lend(std::vector<std::string> environment) {
+  environment.insert(environment.end(), {"FAKE_CUDA_VMM=0", "FAKE_CUDA_POOLS=0"});
+  in_child(environment, [] {
     use_device();
     Memory memory(kNbytes);
     Ref<Storage> storage = wrap(&memory);
     const Status status = share_cuda(storage, nullptr, {}).status();
     EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("MIG): copy it into pinned host memory, and lend that"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("integrated GPUs): copy it into pinned host memory, and lend that"), std::string::npos)
+        << status.message();
   });
+}
+
+// Each of two instances is a device of its own, and none of their memory can be lent.
+TEST(CudaPinned, WhereThereIsMig) {
+  NEEDS_THE_FAKE("it has no MIG unless told so");
+  expect_no_way_to_lend({"FAKE_CUDA_DEVICES=mig=64,mig=64"});
   both_ways({"FAKE_CUDA_DEVICES=mig=64,mig=64"}, {"CUDA_VISIBLE_DEVICES=1"});
+}
+
+TEST(CudaPinned, WhereTheDeviceIsIntegrated) {
+  NEEDS_THE_FAKE("it is integrated when told so");
+  const std::vector<std::string> integrated = {"FAKE_CUDA_INTEGRATED=1", "FAKE_CUDA_IPC=0"};
+  expect_no_way_to_lend(integrated);
+  both_ways(integrated);
 }
 
 TEST(CudaPinned, WhoMayOnlyReadPinsToRead) {
