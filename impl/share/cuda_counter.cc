@@ -1,5 +1,6 @@
 #include "share/cuda_counter.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -19,9 +20,11 @@
 
 namespace tenon::share {
 
-// Of another process, as a rule, and whole.
+// Of another process, as a rule, and whole: as long as it is mapped no other file has its inode.
 struct CudaCounterFile {
   std::string path;
+  uint64_t device;
+  uint64_t inode;
   os::Mapping mapping;
 };
 
@@ -108,7 +111,7 @@ Result<SharedFile> map_file(const Filename& name) {
   TENON_ASSIGN(const FilenameHead head, read_head(fd.get()));
   if (!is_counter_file(name, head)) return refuse(name, Code::kCorrupt, "is no counter file: neither Tenon nor PyTorch made it as one");
   TENON_ASSIGN(os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFileNbytes));
-  return std::make_shared<const CudaCounterFile>(CudaCounterFile{name.path(), std::move(mapping)});
+  return std::make_shared<const CudaCounterFile>(CudaCounterFile{name.path(), info.device, info.inode, std::move(mapping)});
 }
 
 // Those of which a counter is held, by the text of their names. A child of fork holds none, and never comes by this lock.
@@ -122,13 +125,24 @@ struct Held {
 };
 Held& held() noexcept { return immortal<Held>(); }
 
-// Null: there is none. Names are random, so a file that has the name of one that is held is that one. Who puts another in its place could
-// step the counters of the one that is held as well.
+// No two files are ever given that name, for something in it is random: of Tenon's 128 bits, of PyTorch's the number in the middle, which a
+// few older versions lack. Who puts another file in its place could step the counters of the one that is held as well.
+bool is_given_once(std::string_view name) noexcept {
+  const std::string_view leaf = name.substr(name.rfind('/') + 1);
+  return leaf.starts_with(kPrefix) || std::count(leaf.begin(), leaf.end(), '_') >= 3;
+}
+
+// Null: there is none, or the name leads to another file by now.
 SharedFile find_held(std::string_view name) {
-  Held& all = held();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto found = all.files.find(name);
-  return found != all.files.end() ? found->second.lock() : nullptr;
+  SharedFile file;
+  {
+    Held& all = held();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (const auto found = all.files.find(name); found != all.files.end()) file = found->second.lock();
+  }
+  if (!file || is_given_once(name)) return file;
+  Result<os::NameInfo> there = os::look_at_path(file->path);
+  return there.is_ok() && there.value().inode == file->inode && there.value().device == file->device ? file : nullptr;
 }
 
 void add_held(std::string_view name, const SharedFile& file) {

@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -18,6 +19,8 @@
 namespace fake_cuda {
 namespace {
 
+constexpr int kYields = 100;
+constexpr useconds_t kPauseUs = 50;
 constexpr uint64_t kMagic = 0x66616b6563756461U + sizeof(WorldFile);
 
 }  // namespace
@@ -71,8 +74,18 @@ void World::initialise() {
   file_->magic = kMagic;
 }
 
+// Nobody sleeps in the mutex: of its sleepers the kernel wakes one when the owner dies, and if that one is killed before it has the mutex
+// the others sleep for ever.
 void World::lock() {
-  if (pthread_mutex_lock(&file_->mutex) == EOWNERDEAD) {
+  int result = 0;
+  for (int tries = 0; (result = pthread_mutex_trylock(&file_->mutex)) == EBUSY; ++tries) {
+    if (tries < kYields) {
+      sched_yield();
+    } else {
+      usleep(kPauseUs);
+    }
+  }
+  if (result == EOWNERDEAD) {
     repair();
     pthread_mutex_consistent(&file_->mutex);
   }

@@ -1,8 +1,9 @@
 // Device memory under leases while its borrowers and its lender are killed at any instruction.
 //
-// Three processes in a ring: the first lends blocks of an arena to the second, the second lends on to the third, the third sends some back
-// home. Each says with a block what must lie in it, and whoever has one looks again and again. One, two or all of them are killed at a
-// random moment; what lives lets go, and then the lender's arena has to be empty within a second, and the device when all have gone.
+// Three processes in a ring: the first lends blocks of an arena or of a pool to the second, the second lends on to the third, the third
+// sends some back home. Each says with a block what must lie in it, and whoever has one looks again and again. One, two or all of them are
+// killed at a random moment; what lives lets go, and then the lender has to have all blocks back within a second, and the device when all
+// have gone.
 //
 // By hand: cuda_lease_storm KILLS [SEED]; with --break the second process uses blocks that it has given back, which must be seen.
 #include <sys/mman.h>
@@ -76,12 +77,50 @@ uint64_t stamp_at(CUdeviceptr pointer) {
   return stamp;
 }
 
-// The fake can be short of room for another process until it has seen that those who were killed are gone, and says so (OUT_OF_MEMORY),
-// which passes.
-void begin() {
-  if (!soon([] { return cuda::driver().is_ok(); })) end(kBroken, "there is no driver");
-  use_device();
-}
+// Where the lender has its blocks from: an arena, or a pool that is asked for each.
+class Blocks {
+ public:
+  explicit Blocks(CudaTransport transport) {
+    if (transport == CudaTransport::kPool) {
+      pool_ = make_pool();
+    } else {
+      arena_ = CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = kArena}).value();
+    }
+  }
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+  ~Blocks() {
+    if (pool_ != nullptr) must(driver().cuMemPoolDestroy(pool_), "cuMemPoolDestroy");
+  }
+  uint64_t most_nbytes() const { return (arena_ ? arena_->stats().capacity_nbytes : kArena) / 6; }
+  uint64_t used() const { return arena_ ? arena_->stats().used_nbytes : in_pool_; }
+  // Null: there is no room.
+  Ref<Storage> allocate(uint64_t nbytes, int64_t timeout_ns) {
+    if (arena_) {
+      Result<Ref<Storage>> made = arena_->allocate(nbytes, {.timeout_ns = timeout_ns});
+      return made.is_ok() ? std::move(made).value() : nullptr;
+    }
+    if (in_pool_ >= 16) (void)collect_cuda();
+    if (in_pool_ >= 16) return nullptr;
+    ++in_pool_;
+    auto* const block = new Block{this, allocate_from(pool_, nbytes)};
+    return wrap_cuda(as_data(block->pointer), nbytes, 0, give_back, block, false).value();
+  }
+
+ private:
+  struct Block {
+    Blocks* from;
+    CUdeviceptr pointer;
+  };
+  static void give_back(void* context) {
+    const std::unique_ptr<Block> block(static_cast<Block*>(context));
+    must(driver().cuMemFreeAsync(block->pointer, nullptr), "cuMemFreeAsync");
+    --block->from->in_pool_;
+  }
+  Ref<CudaArena> arena_;
+  CUmemoryPool pool_ = nullptr;
+  uint64_t in_pool_ = 0;
+};
 
 class Peer {
  public:
@@ -157,15 +196,13 @@ class Peer {
   }
 
   void lend() {
-    begin();
-    const Ref<CudaArena> arena = CudaArena::create({.device = 0, .transport = round_.transport, .capacity_nbytes = kArena}).value();
-    const uint64_t capacity = arena->stats().capacity_nbytes;
+    use_device();
+    Blocks blocks(round_.transport);
     uint64_t number = round_.seed << 20;
     while (!round_.board->stop.load()) {
-      const uint64_t nbytes = 16 + random_.below(capacity / 6);
-      Result<Ref<Storage>> made = arena->allocate(nbytes, {.timeout_ns = random_.below(4) == 0 ? 200'000 : 0});
-      if (made.is_ok()) {
-        Held held{std::move(made).value(), ++number};
+      const uint64_t nbytes = 16 + random_.below(blocks.most_nbytes());
+      if (Ref<Storage> made = blocks.allocate(nbytes, random_.below(4) == 0 ? 200'000 : 0)) {
+        Held held{std::move(made), ++number};
         // Until they are there, for a lender that is killed has nobody who would write them.
         for (const uint64_t at : {uint64_t{0}, nbytes - sizeof number}) {
           must(driver().cuMemcpyAsync(pointer_of(held.storage) + at, reinterpret_cast<uintptr_t>(&number), sizeof number, nullptr),
@@ -192,8 +229,8 @@ class Peer {
     while (!gone_ && receive(&rest, 0)) rest = {};
     rest = {};
     // The others let go, or are gone.
-    for (int i = 0; arena->stats().used_nbytes != 0; ++i) {
-      if (i == 10'000) end(kNotGivenBack, "seconds after everybody let go the arena is not empty");
+    for (int i = 0; blocks.used() != 0; ++i) {
+      if (i == 10'000) end(kNotGivenBack, "seconds after everybody let go the lender does not have all blocks back");
       (void)collect_cuda();
       if (Held late; from_ && !gone_) (void)receive(&late, 0);
       usleep(100);
@@ -202,12 +239,12 @@ class Peer {
   }
 
   void borrow(bool first) {
-    begin();
+    use_device();
     while (!round_.board->stop.load() && !gone_) {
       Held held;
       if (receive(&held, 500'000)) {
         check(held);
-        if (random_.below(2) == 0 && round_.transport == CudaTransport::kFd) {
+        if (random_.below(2) == 0 && round_.transport != CudaTransport::kIpc) {
           (void)send(held);
           if (first) round_.board->lent_on.fetch_add(1, std::memory_order_relaxed);
         }
@@ -252,7 +289,8 @@ pid_t spawn(const Round& round, int who, std::array<Socket, kPeers>* sockets) {
 // How many were killed.
 int run_round(Board* board, Random* random, bool break_it) {
   board->stop.store(false);
-  const Round round{board, 1 + random->below(1 << 30), random->below(3) == 0 ? CudaTransport::kIpc : CudaTransport::kFd, break_it};
+  static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kFd, CudaTransport::kPool};
+  const Round round{board, 1 + random->below(1 << 30), kTransports[random->below(kTransports.size())], break_it};
   std::array<pid_t, kPeers> pids{};
   {
     std::array<Socket, kPeers> sockets;
@@ -318,8 +356,8 @@ int run(int kills, uint64_t seed, bool break_it) {
   if (wait_for(looker) != 0) return 1;
   const auto number = [](const std::atomic<uint64_t>& value) { return static_cast<unsigned long long>(value.load()); };
   std::printf(
-      "%d killed in %d rounds: %llu blocks lent, %llu lent on, %llu came home, looked at %llu times; %llu times the arena was full, "
-      "%llu lenders that lived to see it empty\n",
+      "%d killed in %d rounds: %llu blocks lent, %llu lent on, %llu came home, looked at %llu times; %llu times there was no room, "
+      "%llu lenders that lived to have all back\n",
       done, rounds, number(board->lent), number(board->lent_on), number(board->came_home), number(board->checked), number(board->full),
       number(board->emptied));
   // Of a few rounds, as under a sanitizer, it may be that none got so far as to send a block home.
