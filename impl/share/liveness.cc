@@ -185,6 +185,14 @@ Status look_at_regular(int directory, const NameInfo& seen, const LookOptions& o
     case Holding::kUnknown: report->why = "the kernel does not tell who holds it (no leases here)"; return Status::ok();
     case Holding::kNobody: break;
   }
+  // Read anew: whoever held it until a moment ago may have ended in order since, and said how long a message is to be kept.
+  if (kind_of(fd.get(), report->leaf, info.nbytes, &head) != report->kind) {
+    report->state = NameState::kLive;
+    report->why = "it changed while it was looked at";
+    os::drop_lease(fd.get());
+    return Status::ok();
+  }
+  report->count = head.count;
   judge(report, head, info, options);
   const bool may = report->kind == NameKind::kFile || options.torch;
   if (report->state == NameState::kDead && options.remove && may) remove(directory, info, report);

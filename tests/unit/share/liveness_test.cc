@@ -1,0 +1,85 @@
+#include "share/liveness.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+
+#include "unit/os/surroundings.h"
+
+namespace tenon::share {
+namespace {
+
+// A file of Tenon's with a message under way, held by an fd.
+class Held {
+ public:
+  explicit Held(const std::string& path) : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) {
+    EXPECT_GE(fd_, 0);
+    EXPECT_EQ(ftruncate(fd_, kFilenameHeaderNbytes + 100), 0);
+    write_at(offsetof(FilenameHeader, count), int32_t{1});
+    write_at(offsetof(FilenameHeader, magic), kFilenameMagic);
+    write_at(offsetof(FilenameHeader, in_flight), int32_t{1});
+    EXPECT_EQ(flock(fd_, LOCK_SH), 0);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { end(); }
+  void keep_until(int64_t ns) const { write_at(offsetof(FilenameHeader, keep_until_ns), ns); }
+  void end() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  template <typename Value>
+  void write_at(size_t offset, const Value& value) const {
+    EXPECT_EQ(pwrite(fd_, &value, sizeof value, static_cast<off_t>(offset)), static_cast<ssize_t>(sizeof value));
+  }
+  int fd_;
+};
+
+// What is read of a file before the kernel has said that nobody holds it is not the last that was written.
+TEST(Liveness, AHolderThatEndsInOrderWhileItIsLookedAt) {
+  const test::ScratchFolder folder;
+  const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  Held held(folder.path() + "/one");
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // in the midst of the look, which waits for the holder
+    held.keep_until(os::real_time_ns() + 30'000'000'000);
+    held.end();
+  });
+  Result<NameReport> report = look_at(directory, "one", {.remove = true, .patience = 20'000});
+  ends.join();
+  ASSERT_TRUE(report.is_ok()) << report.status().message();
+  EXPECT_EQ(report.value().state, NameState::kInFlight) << report.value().why;
+  EXPECT_FALSE(report.value().removed);
+  EXPECT_EQ(access((folder.path() + "/one").c_str(), F_OK), 0);
+  close(directory);
+}
+
+TEST(Liveness, AHolderThatIsGoneWithoutAWord) {
+  const test::ScratchFolder folder;
+  const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  {
+    const Held held(folder.path() + "/one");
+    Result<NameReport> report = look_at(directory, "one", {.remove = true});
+    ASSERT_TRUE(report.is_ok()) << report.status().message();
+    EXPECT_EQ(report.value().state, NameState::kLive) << report.value().why;
+  }
+  Result<NameReport> report = look_at(directory, "one", {.remove = true});
+  ASSERT_TRUE(report.is_ok()) << report.status().message();
+  EXPECT_EQ(report.value().state, NameState::kDead) << report.value().why;
+  EXPECT_TRUE(report.value().removed);
+  EXPECT_NE(access((folder.path() + "/one").c_str(), F_OK), 0);
+  close(directory);
+}
+
+}  // namespace
+}  // namespace tenon::share
