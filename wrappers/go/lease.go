@@ -73,7 +73,8 @@ func LeaseFD() (int, error) {
 	return int(out), nil
 }
 
-// LeasePoll does what is due, and never blocks: about a millisecond at most, and the fd stays readable if there is more. Without a thread only.
+// LeasePoll does what is due, and never blocks: about a millisecond at most, and the fd stays readable if there is more. But the end
+// of memory that a device has pinned may wait for the device. Without a thread only.
 func LeasePoll() error {
 	var failure *C.tenon_error
 	if status := C.tenon_lease_poll(&failure); status != C.TENON_OK {

@@ -59,5 +59,8 @@ def lease_fd() -> int:
 
 
 def lease_poll() -> None:
-    """Do what is due, and never block: about a millisecond at most, and the fd stays readable if there is more. Without a thread only."""
+    """Do what is due, and never block: about a millisecond at most, and the fd stays readable if there is more. Without a thread only.
+
+    But the end of memory that a device has pinned may wait for the device.
+    """
     call(lib.tenon_lease_poll)

@@ -85,6 +85,7 @@ pub fn lease_fd() -> Result<RawFd> {
 }
 
 /// Do what is due, and never block: about a millisecond at most, and the fd stays readable if there is more. Without a thread only.
+/// But the end of memory that a device has pinned may wait for the device.
 pub fn lease_poll() -> Result<()> {
     // SAFETY: any thread (lease.h).
     check(|err| unsafe { sys::tenon_lease_poll(err) })

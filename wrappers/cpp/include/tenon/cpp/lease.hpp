@@ -42,6 +42,7 @@ inline Result<int> try_lease_fd() {
 }
 
 /// Do what is due, and never block: about a millisecond at most, and the fd stays readable if there is more. Without a thread only.
+/// But the end of memory that a device has pinned may wait for the device.
 inline Result<void> try_lease_poll() { return detail::call(tenon_lease_poll); }
 
 #ifndef TENON_NO_EXCEPTIONS
