@@ -2,12 +2,11 @@
 #include <tenon/tenon.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <thread>
 
 #include "gate.h"
+#include "threads.h"
 
 namespace cuda_test {
 namespace {
@@ -361,16 +360,6 @@ TEST(CudaPinned, ABorrowerMakesNoneOfALendersArena) {
       });
 }
 
-int threads_named(const std::string& name) {
-  int count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string found;
-    std::getline(std::ifstream(task.path() / "comm"), found);
-    count += found == name ? 1 : 0;
-  }
-  return count;
-}
-
 // The library's thread finds that nobody has a lease any more, and ends the arena; but it does not wait for what the device has to do.
 TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
   NEEDS_THE_FAKE("whether the driver waits there is the driver's affair");
@@ -395,11 +384,11 @@ TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
         arena = nullptr;
         expect_registered(1, 1);
         line.say('e');
-        EXPECT_TRUE(soon([] { return threads_named("tenon-end") == 1; }));
-        EXPECT_EQ(threads_named("tenon"), 1);
+        EXPECT_TRUE(soon([] { return count_threads("tenon-end") == 1; }));
+        EXPECT_EQ(count_threads("tenon"), 1U);
         expect_registered(1, 1);
         gate.open();
-        EXPECT_TRUE(soon([] { return threads_named("tenon-end") == 0; }));
+        EXPECT_TRUE(soon([] { return count_threads("tenon-end") == 0; }));
         expect_registered(1, 0);
         CU(cuStreamDestroy(stream));
       },

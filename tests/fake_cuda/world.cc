@@ -23,6 +23,16 @@ constexpr int kYields = 100;
 constexpr useconds_t kPauseUs = 50;
 constexpr uint64_t kMagic = 0x66616b6563756461U + sizeof(WorldFile);
 
+// The byte of `alive` that a process has locked as long as it lives.
+struct flock byte_of(uint32_t slot, short type) {
+  struct flock byte = {};
+  byte.l_type = type;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = static_cast<off_t>(slot);
+  byte.l_len = 1;
+  return byte;
+}
+
 }  // namespace
 
 uint64_t now_ns() {
@@ -181,11 +191,7 @@ void World::release(uint32_t index) {
 bool World::alive(uint32_t slot) {
   if (slot == self) return true;
   if (slot == kNobody || file_->processes[slot].alive == 0) return false;
-  struct flock asked = {};
-  asked.l_type = F_WRLCK;
-  asked.l_whence = SEEK_SET;
-  asked.l_start = static_cast<off_t>(slot);
-  asked.l_len = 1;
+  struct flock asked = byte_of(slot, F_WRLCK);
   return fcntl(alive_, F_GETLK, &asked) == 0 && asked.l_type != F_UNLCK;
 }
 
@@ -204,11 +210,7 @@ uint32_t World::join(int32_t pid) {
   // One that is being killed between its lock and its slot lets the mutex go before its files: a slot may look free whose byte is still
   // locked.
   const auto take = [this](uint32_t slot) {
-    struct flock mine = {};
-    mine.l_type = F_WRLCK;
-    mine.l_whence = SEEK_SET;
-    mine.l_start = static_cast<off_t>(slot);
-    mine.l_len = 1;
+    const struct flock mine = byte_of(slot, F_WRLCK);
     return fcntl(alive_, F_SETLK, &mine) == 0;
   };
   uint32_t slot = kNobody;
@@ -241,11 +243,7 @@ void World::leave(uint32_t slot, bool killed) {
   }
   file_->processes[slot].alive = 0;
   if (slot == self) {
-    struct flock mine = {};
-    mine.l_type = F_UNLCK;
-    mine.l_whence = SEEK_SET;
-    mine.l_start = static_cast<off_t>(slot);
-    mine.l_len = 1;
+    const struct flock mine = byte_of(slot, F_UNLCK);
     fcntl(alive_, F_SETLK, &mine);
     self = kNobody;
   }

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "threads.h"
 #include "unit/os/guards.h"
 #include "unit/os/surroundings.h"
 
@@ -60,17 +61,6 @@ void put_byte(const Fd& fd) { ASSERT_EQ(::send(fd.get(), "x", 1, MSG_NOSIGNAL), 
 bool is_readable(int fd) {
   pollfd polled{fd, POLLIN, 0};
   return ::poll(&polled, 1, 0) == 1;
-}
-
-// How many threads of this process have the name.
-size_t count_threads(const std::string& name) {
-  size_t count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string found;
-    std::getline(std::ifstream(task.path() / "comm"), found);
-    count += found == name ? 1 : 0;
-  }
-  return count;
 }
 
 // Handlers, ticks and slices have no argument, so this is where they tell.
