@@ -151,6 +151,10 @@ void Connection::End::operator()(Connection* connection) const noexcept {
     const std::unique_lock<std::mutex> sending(connection->send_mutex_, std::try_to_lock);
     const std::unique_lock<std::mutex> receiving(connection->recv_mutex_, std::try_to_lock);
     if (!sending.owns_lock() || !receiving.owns_lock() || connection->streams_.in_use()) return;
+  } else {
+    // The library's thread may be in send_renewal(), called by a ledger that it has just replaced with another.
+    const std::lock_guard<std::mutex> sending(connection->send_mutex_);
+    connection->lending_.stop_renewals();
   }
   delete connection;
 }

@@ -94,7 +94,6 @@ class Connection {
   SentNumbers sent_;
 
   std::mutex recv_mutex_;
-  memory::UnreadGuard guard_{[](void* context) noexcept { return static_cast<Connection*>(context)->is_drained(); }, this};
   Borrowing borrowing_{&guard_};
   ReceivedNumbers received_;
   // Taken off the socket, and not yet given out: memory was short. A lease that was taken is kept, for given back it would be ended, and
@@ -107,6 +106,8 @@ class Connection {
   };
   std::optional<Pending> pending_;
   Status broken_;  // bytes came that are no message
+  // Last, so that it ends first: what it asks after is whole until then.
+  memory::UnreadGuard guard_{[](void* context) noexcept { return static_cast<Connection*>(context)->is_drained(); }, this};
 };
 
 }  // namespace tenon::channel

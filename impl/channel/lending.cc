@@ -25,12 +25,14 @@ Lending::Grant::~Grant() {
   if (ledger_) ledger_->take_back(block_.slots);
 }
 
+void Lending::stop_renewals() noexcept {
+  if (ledger_) ledger_->set_renewer(nullptr, nullptr);
+}
+
 // A token that never left is nobody's.
 Lending::~Lending() {
   // In a child of fork it is the parent's, and its locks are as the parent's threads had them.
-  if (!ledger_ || !ledger_->made_by_this_process()) return;
-  ledger_->set_renewer(nullptr, nullptr);
-  if (!ledger_->has_fds()) return;
+  if (!ledger_ || !ledger_->made_by_this_process() || !ledger_->has_fds()) return;
   (void)ledger_->take_fds();
   memory::settle_ledger(*ledger_);
 }

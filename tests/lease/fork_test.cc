@@ -145,6 +145,31 @@ TEST(Fork, AskingForTokensWithoutEnd) {
   });
 }
 
+// The library's thread may be making the new token when the connection ends: it is waited for, and never comes back to what is gone.
+TEST(Fork, TheConnectionEndsWhileATokenIsMade) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    Agent borrower;
+    tenon_storage* storage = new_in(arena, kMiB, 4);
+    for (int round = 0; round < 200; ++round) {
+      Link link(&borrower);
+      lend(link.here, {storage});
+      const Done got = borrower.receive(link.there);
+      REQUIRE(got.ok());
+      borrower.ask_renewal();
+      borrower.ring(1);
+      usleep(static_cast<useconds_t>(round % 20 * 10));
+      link.close_here();
+      borrower.release(got.object);
+      borrower.release(link.there);
+    }
+    tenon_storage_release(storage);
+    CHECK_COMES_BACK(arena, kMiB);
+    CHECK_EQ(leases_standing(), 0);
+    tenon_arena_release(arena);
+  });
+}
+
 // Everything is close-on-exec.
 TEST(Fork, AProgramThatTheBorrowerStartedHoldsNothing) {
   IN_CHILD([] {
