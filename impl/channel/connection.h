@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "base/counted.h"
@@ -59,7 +60,8 @@ class Connection {
   // In which stream memory of that device is used here, in messages from now on: the default stream until then.
   void set_stream(int32_t device, cuda::Stream stream) { streams_.set(device, stream); }
 
-  // Null message: only finish what an earlier call left.
+  // Null message: only finish what an earlier call left. A message whose send ended early is kept, and a call with it again goes on with
+  // that one, until this thread has heard that it is through: from such a call, or from a later one.
   Status send(const tensor::Message* message, const os::Wait& wait);
   Result<std::unique_ptr<tensor::Message>> recv(const os::Wait& wait);
 
@@ -69,11 +71,14 @@ class Connection {
   Status check_process() const;
   bool send_renewal() noexcept;
   Status enqueue(const tensor::Message& message);
+  Result<uint64_t> keep(const tensor::Message& message);
+  void forget_kept(uint64_t frame, const tensor::Message* message) noexcept;
   Result<std::span<const std::byte>> find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const;
   Status take_leases(std::span<const std::byte> bytes, size_t first_fd, size_t* used, uint64_t* token_fds);
   Status take_unread_leases();
   Status take_devices(const DeviceBlock& block, size_t first_fd, const tensor::DescriptorContent& content,
                       std::vector<share::CudaReach>* out) const;
+  bool has_nothing_to_read() const noexcept { return !pending_ && (!broken_.is_ok() || frames_.has_nothing()); }
   memory::Drained is_drained() noexcept;
   Result<std::unique_ptr<tensor::Message>> open_pending();
 
@@ -86,13 +91,21 @@ class Connection {
   DeviceStreams streams_;
   std::atomic<bool> on_devices_{false};  // memory of a device went or came
 
+  // Of each direction two: the turn is a caller's for as long as it waits, and only callers take it. The other is taken by the library's
+  // thread too, which tries and never waits for the peer; so a caller waits for it, and is not told that the connection is busy.
+  std::mutex send_turn_;
   std::mutex send_mutex_;
-  std::vector<uint64_t>
-      unfinished_;  // messages whose send ended early, until all is sent: calling with one of them again must not send it again
+  struct Kept {
+    uint64_t message;
+    uint64_t frame;  // of all frames which: it is through when so many are sent
+    std::thread::id sender;
+  };
+  std::vector<Kept> kept_;
   tensor::Packed scratch_;
   Lending lending_;
   SentNumbers sent_;
 
+  std::mutex recv_turn_;
   std::mutex recv_mutex_;
   Borrowing borrowing_{&guard_};
   ReceivedNumbers received_;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/room.h"
 #include "os/limits.h"
 #include "os/sender.h"
 
@@ -59,19 +60,34 @@ Result<SocketType> check_socket(int fd) {
 
 // ---- sending
 
-void FrameSocket::enqueue(OutFrame frame) {
+void FrameSocket::make_room() {
   if (next_ > 0 && queue_.size() == queue_.capacity()) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(next_));
     next_ = 0;
   }
+  tenon::make_room(&queue_, 1);
+}
+
+void FrameSocket::enqueue(OutFrame frame) {
+  make_room();
   queue_.push_back(std::move(frame));
 }
 
 Status FrameSocket::flush(os::Waiter& waiter) {
   if (idle()) return {};
-  if (unsendable_) return send_error(EPIPE);
-  TENON_TRY(waiter.check_cancel());
-  while (!idle()) {
+  if (!unsendable_) TENON_TRY(waiter.check_cancel());
+  for (;;) {
+    bool full = false;
+    TENON_TRY(hand_over(enqueued(), &full));
+    if (!full) return {};
+    TENON_TRY(waiter.until_ready(fd_, POLLOUT));
+  }
+}
+
+Status FrameSocket::hand_over(uint64_t count, bool* full) {
+  *full = false;
+  if (unsendable_ && next_sequence_ < count) return send_error(EPIPE);
+  while (next_sequence_ < count) {
     OutFrame& frame = queue_[next_];
     if (frame.payload.size() > kMaxFramePayload) return Status(Code::kInternal, format("a frame of %zu bytes", frame.payload.size()));
     const size_t fds_left = frame.fds.size() - fds_gone_;
@@ -102,8 +118,8 @@ Status FrameSocket::flush(os::Waiter& waiter) {
       sent = os::send_message(fd_, back.subspan(bytes_gone_ - front), {}, {});
     }
     if (sent.error == EAGAIN) {
-      TENON_TRY(waiter.until_ready(fd_, POLLOUT));
-      continue;
+      *full = true;
+      return {};
     }
     if (sent.error != 0) return send_error(sent.error);
 
@@ -319,7 +335,9 @@ Status FrameSocket::end_of_stream(bool with_fds) {
                   .with("fd", fd_));
 }
 
-bool FrameSocket::has_nothing() const noexcept { return buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0; }
+bool FrameSocket::has_nothing() const noexcept {
+  return !stopped_.is_ok() || (buffered() == 0 && fds_told_ == 0 && os::unread_nbytes(fd_) == 0);
+}
 
 // What arrived after the receiver had found nothing is on the socket until it says that it waits no more.
 bool FrameSocket::waits_with_nothing() const noexcept {

@@ -45,17 +45,23 @@ class FrameSocket {
   FrameSocket(const FrameSocket&) = delete;
   FrameSocket& operator=(const FrameSocket&) = delete;
 
-  // Put one frame behind what is pending. Does not touch the socket.
+  // Put one frame behind what is pending. Does not touch the socket. Throws nothing after make_room().
   void enqueue(OutFrame frame);
+  void make_room();
   bool idle() const noexcept { return next_ == queue_.size(); }  // nothing pending
+  // Frames, from the first: how many were put in, and how many of these are wholly with the kernel.
+  uint64_t enqueued() const noexcept { return next_sequence_ + (queue_.size() - next_); }
+  uint64_t sent() const noexcept { return next_sequence_; }
   // Hand what is pending to the kernel. On failure it stays pending, but after PEER_GONE nothing can be sent any more.
   // ETOOMANYREFS: RESOURCE_EXHAUSTED, and the next call tries again.
   Status flush(os::Waiter& waiter);
+  // Likewise, the first `count` frames of all, without a wait: `full` if the socket takes no more of them now.
+  Status hand_over(uint64_t count, bool* full);
 
   // The next whole frame. PEER_GONE at the end of the stream (message says whether in the middle of a frame); CORRUPT if the bytes are no
   // frame, and then for ever.
   Result<InFrame> recv(os::Waiter& waiter);
-  // Nothing that came is still to be received. Not beside recv().
+  // Nothing that came is still to be received, or will be. Not beside recv().
   bool has_nothing() const noexcept;
   // Likewise, beside a recv() that waits. False: it does not, or just did not. From tell_waits() on, which is not called beside recv().
   bool waits_with_nothing() const noexcept;

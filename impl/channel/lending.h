@@ -60,7 +60,8 @@ class Lending {
   Status prepare_renewal(Grant* grant);
   // The frame is in the queue. What it returns lives as long as the frame.
   CarriedTokens commit(Grant* grant) noexcept;
-  // Before it ends, with the lock that keeps the renewer out: a call of it may be changing which ledger there is. It is called no more then.
+  // Before it ends, with the lock that keeps the renewer out: a call of it may be changing which ledger there is. It is called no more
+  // then.
   void stop_renewals() noexcept;
 
  private:

@@ -1,5 +1,7 @@
 // What a lender lent comes back to it: A lends to B, B lends the same on to A. A keeps its block then, and no lease on itself, which would
 // never end if B died.
+#include <array>
+
 #include "lease/agent.h"
 
 LEASES_MAIN
@@ -111,6 +113,39 @@ TEST(Cycle, BorrowerDiesBeforeTheNextIsRead) {
     CHECK_COMES_BACK(arena, 2 * kMiB);
     tenon_arena_release(arena);
   });
+}
+
+// Bytes that are no message end the connection with something unread behind them, which nobody will ever read.
+TEST(Cycle, BorrowerDiesBehindGarbage) {
+  for (const uint16_t kind : {uint16_t{0}, uint16_t{99}}) {  // no frame at all, or one of no known kind
+    IN_CHILD([kind] {
+      tenon_arena* arena = new_arena(kMiB);
+      Agent b;
+      int ends[2];
+      REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+      tenon_connection* here = fault::new_connection(ends[0]);
+      const int there = b.connect(fcntl(ends[1], F_DUPFD_CLOEXEC, 0));
+      tenon_storage* storage = new_in(arena, kMiB, 5);
+      lend(here, {storage});
+      tenon_storage_release(storage);
+      CHECK(b.pass(there, b.receive(there).object).ok());
+      tenon_message_release(receive(here));
+      std::array<unsigned char, 32> frame{'T', 'N', 'N', 'F', 1};
+      frame[6] = static_cast<unsigned char>(kind);
+      frame[24] = kind == 0 ? 0 : 1;  // its number: the message before was 0
+      for (int i = 0; i < 2; ++i) REQUIRE(write(ends[1], frame.data(), frame.size()) == 32);
+      b.kill();
+      usleep(50'000);
+      CHECK_FULL(arena, kMiB);  // there is something to read
+      tenon_message* none = nullptr;
+      CHECK_EQ(try_receive(here, &none).status, TENON_CORRUPT);
+      CHECK_COMES_BACK(arena, kMiB);
+      CHECK_EQ(leases_standing(), 0);
+      tenon_connection_release(here);
+      close(ends[1]);
+      tenon_arena_release(arena);
+    });
+  }
 }
 
 TEST(Cycle, BorrowerGivesBackAndLives) {

@@ -10,6 +10,7 @@ import "C"
 import (
 	"context"
 	"os"
+	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -239,6 +240,9 @@ func (c *Connection) send(ctx context.Context, message *Message) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
+	// Both calls by one thread, which is how the library knows that they are one send.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	// Without a wait first: it needs no cancel, and mostly ends here.
 	if err := c.trySend(message); err != ErrWouldBlock {
 		return err

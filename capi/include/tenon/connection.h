@@ -104,7 +104,8 @@ TENON_API tenon_status tenon_connection_set_stream(tenon_connection *connection,
  * Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
  * TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
  * where this one stopped, be it with the same message (sent once all the same), with another (kept too, and sent after it) or
- * with NULL. Messages sent before the earlier ones are through wait in memory: let the socket drain.
+ * with NULL. The same message is sent anew once this call, or a later one of the same thread, has returned TENON_OK. Messages sent before
+ * the earlier ones are through wait in memory: let the socket drain.
  * @param[in]  connection  borrowed.
  * @param[in]  message     borrowed; what is lent stays valid for the peer after its release. NULL: only finish what an
  *                         earlier call left.
