@@ -41,10 +41,14 @@ class InContext {
 // parent's, and no driver.
 template <typename End>
 void end_in_primary(int32_t ordinal, const End& end) noexcept {
-  Result<const Driver*> found = driver();
-  if (!found.is_ok()) return;
-  InContext scope(*found.value());
-  if (scope.enter_primary(ordinal).is_ok()) end(*found.value());
+  try {
+    Result<const Driver*> found = driver();
+    if (!found.is_ok()) return;
+    InContext scope(*found.value());
+    if (scope.enter_primary(ordinal).is_ok()) end(*found.value());
+  } catch (...) {
+    // No memory for the words of an error, which nobody would hear.
+  }
 }
 
 }  // namespace tenon::cuda

@@ -55,18 +55,31 @@ Status wait_for_sender(const CudaHandle& handle, cuda::Stream stream, int32_t de
   return handle.has_event ? cuda::wait_for_event(handle.event, stream, device) : Status::ok();
 }
 
-Ref<Storage> make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandle& handle, cuda::DevicePointer pointer, bool read_only,
-                           cuda::Stream stream) {
-  auto memory = std::make_unique<CudaReceived<CudaCounterHold>>(device, std::move(mapping), handle.offset, handle.nbytes, handle.counter,
-                                                                handle.slot);
+// Memory of another process, or of a storage of this one that has gone. Its message is as good as before until it is kept.
+class ReceivedCuda final : public CudaReceived<CudaCounterHold> {
+ public:
+  using CudaReceived::CudaReceived;
+  void keep_message() noexcept { kept_.keep(); }
+};
+
+struct Received {
+  Ref<Storage> storage;
+  ReceivedCuda* memory;
+};
+
+Received make_received(int32_t device, Ref<CudaMapping> mapping, const CudaHandle& handle, cuda::DevicePointer pointer, bool read_only,
+                       cuda::Stream stream) {
+  auto memory = std::make_unique<ReceivedCuda>(device, std::move(mapping), handle.offset, handle.nbytes, handle.counter, handle.slot);
+  ReceivedCuda* const kept = memory.get();
   memory->use_in(stream);
-  return Storage::on_device(std::move(memory), as_data(pointer), handle.nbytes, read_only);
+  return {Storage::on_device(std::move(memory), as_data(pointer), handle.nbytes, read_only), kept};
 }
 
 // The storage is there already, and needs no message to be kept.
 Ref<Storage> found(const CudaHandle& handle, cuda::Stream stream, Ref<Storage> storage) {
+  CudaCounterHold message(handle.counter, handle.slot);
   cuda_memory(*storage)->use_in(stream);
-  const CudaCounterHold message(handle.counter, handle.slot);
+  message.keep();
   return storage;
 }
 
@@ -84,7 +97,9 @@ Result<Ref<Storage>> open_own(const CudaMessage& message, const CudaHandle& hand
     return Status(Code::kInvalidArgument, "the CUDA handle was opened before: each is for one receiver, who opens it once");
   if (message.event()) TENON_TRY(message.event().wait_in(stream, device));
   if (Ref<Storage> storage = message.storage()) return found(handle, stream, std::move(storage));
-  return make_received(device, {}, handle, as_pointer(message.data()), message.is_read_only(), stream);
+  Received received = make_received(device, {}, handle, as_pointer(message.data()), message.is_read_only(), stream);
+  received.memory->keep_message();
+  return std::move(received.storage);
 }
 
 // Memory that is mapped piece by piece can go on behind what the driver tells of one address.
@@ -182,10 +197,13 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
   if (options.keep_open) keep_cuda_warm(mapping);
   if (Ref<Storage> storage = mapping->find(handle.offset, handle.nbytes)) return found(handle, stream, std::move(storage));
   const cuda::DevicePointer pointer = mapping->base() + handle.offset;
-  Ref<Storage> received = make_received(device.ordinal, mapping, handle, pointer, mapping->is_read_only(), stream);
-  const Storage* const mine = received.get();
-  Ref<Storage> storage = mapping->intern(handle.offset, std::move(received));
-  if (storage.get() != mine) cuda_memory(*storage)->use_in(stream);  // another thread was quicker
+  const Received received = make_received(device.ordinal, mapping, handle, pointer, mapping->is_read_only(), stream);
+  const auto keep = [&]() noexcept { received.memory->keep_message(); };
+  Ref<Storage> storage = mapping->intern(handle.offset, received.storage, keep);
+  if (storage.get() != received.storage.get()) {  // another thread was quicker
+    cuda_memory(*storage)->use_in(stream);
+    keep();
+  }
   return storage;
 }
 

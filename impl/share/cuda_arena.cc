@@ -116,7 +116,10 @@ bool CudaArena::take(uint64_t nbytes, Place* out) {
   if (whole) class_nbytes = space_.nbytes();
   const auto find = [&] {
     memory::Space::Piece piece;
-    if (whole) return true;
+    if (whole) {
+      out->offset = space_.take_front(0, class_nbytes).offset;
+      return true;
+    }
     if (space_.take_free(class_nbytes, kCudaBlockAlignment, &piece)) {
       out->offset = piece.offset;
       return true;

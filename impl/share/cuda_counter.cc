@@ -223,11 +223,20 @@ CudaCounterHold::CudaCounterHold(std::string_view name, uint64_t slot) : slot_(s
   }
 }
 
-CudaCounterHold::~CudaCounterHold() {
+void CudaCounterHold::let_go() const {
   if (file_) {
     (void)take_down(*file_, slot_);
   } else if (!name_.empty()) {
     (void)release_cuda_counter(name_, slot_);
+  }
+}
+
+CudaCounterHold::~CudaCounterHold() {
+  if (!is_kept_) return;
+  try {
+    let_go();
+  } catch (...) {
+    // No memory for the words of an error, which nobody would hear; or to open the file, as there was none before.
   }
 }
 

@@ -56,8 +56,9 @@ Status release_cuda_counter(std::string_view name, uint64_t slot);
 
 struct CudaCounterFile;
 
-// A message's counter, on its receiver's side: goes down when this goes. The file is looked for when the message is opened, is checked as
-// above, and stays mapped once for all of its counters that are held. So letting go is a step in memory, and neither opens a file nor
+// A message's counter, on its receiver's side: once it is kept it goes down when this goes, and not before, for until then opening can fail
+// and leaves the message as good as it was. The file is looked for when the message is opened, is checked as above, and stays mapped once
+// for all of its counters that are held. So letting go is a step in memory, and neither opens a file nor
 // closes one, which would wake every process that watches /dev/shm.
 //
 // A sender that takes the name away, ends or is killed takes nothing from the mapping: then the step is one that nobody sees. The file that
@@ -68,8 +69,11 @@ class CudaCounterHold {
   CudaCounterHold(const CudaCounterHold&) = delete;
   CudaCounterHold& operator=(const CudaCounterHold&) = delete;
   ~CudaCounterHold();
+  void keep() noexcept { is_kept_ = true; }
 
  private:
+  void let_go() const;
+  bool is_kept_ = false;
   std::shared_ptr<const CudaCounterFile> file_;
   std::string name_;  // the file could not be opened for want of something: it is tried again at the end
   uint64_t slot_;

@@ -22,8 +22,8 @@ struct Pool {
 };
 Pool& pool() noexcept { return immortal<Pool>(); }
 
-// False: there are as many as there may be.
-bool take_idle(void* context, Idle* out, bool* may_make) noexcept {
+// False: none, and *may_make unless there are as many as there may be. There is room for each that was made: it comes back in a destructor.
+bool take_idle(void* context, Idle* out, bool* may_make) {
   Pool& all = pool();
   const std::lock_guard<std::mutex> lock(all.mutex);
   // From the end: with one context, which is the rule, the first that is looked at.
@@ -35,14 +35,28 @@ bool take_idle(void* context, Idle* out, bool* may_make) noexcept {
     return true;
   }
   *may_make = all.made < kCudaEvents;
-  if (*may_make) ++all.made;
+  if (!*may_make) return false;
+  if (all.idle.capacity() <= all.made) all.idle.reserve(std::max<size_t>(16, 2 * all.idle.capacity()));
+  ++all.made;
   return false;
 }
 
-void unmake() noexcept {
-  const std::lock_guard<std::mutex> lock(pool().mutex);
-  --pool().made;
-}
+// An event that was made, or is about to be: unless it is kept it is none of them any more.
+class Made {
+ public:
+  Made() noexcept = default;
+  Made(const Made&) = delete;
+  Made& operator=(const Made&) = delete;
+  ~Made() {
+    if (is_kept_) return;
+    const std::lock_guard<std::mutex> lock(pool().mutex);
+    --pool().made;
+  }
+  void keep() noexcept { is_kept_ = true; }
+
+ private:
+  bool is_kept_ = false;
+};
 
 }  // namespace
 
@@ -59,22 +73,21 @@ Result<CudaEvent> CudaEvent::record(cuda::Stream stream, int32_t device) {
     Idle idle;
     bool may_make = false;
     const bool is_new = !take_idle(context, &idle, &may_make);
+    if (is_new && !may_make) return CudaEvent();
+    Made made_one;
     if (is_new) {
-      if (!may_make) return CudaEvent();
       Result<cuda::Event> made = cuda::Event::create(context, cuda::Event::Reach::kInterprocess, &idle.handle);
       // The driver's own bound is lower than ours, or this device has no such events: the stream is waited for, and says what is wrong if
       // something else is.
-      if (!made.is_ok()) {
-        unmake();
-        return CudaEvent();
-      }
+      if (!made.is_ok()) return CudaEvent();
       idle.event = std::move(made).value();
     }
     Status status = idle.event.record(stream);
-    if (status.is_ok()) return CudaEvent(std::move(idle.event), idle.handle);
+    if (status.is_ok()) {
+      made_one.keep();
+      return CudaEvent(std::move(idle.event), idle.handle);
+    }
     // It is not kept for others: one that lay there can be of a context that is gone, and whose place another one has.
-    idle.event = cuda::Event();
-    unmake();
     if (is_new) return status;
   }
 }

@@ -193,6 +193,8 @@ Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const 
 }
 
 Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
+  // What goes here, because another thread was quicker or memory ended, goes in a receiver's turn.
+  const CudaCollectLater later;
   Ref<Storage> storage;
   if (!reach.mapping) {
     if (reach.own) storage = find_lent(*reach.own, {reach.base + offset, nbytes});
@@ -207,10 +209,13 @@ Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, u
   if (!storage) {
     if (!reach.mapping) return Status(Code::kInvalidArgument, "device memory of this process came back, and is not lent any more");
     auto memory = std::make_unique<BorrowedCuda>(reach.device, reach.mapping, offset, nbytes);
-    memory->keep_lease(lease);
-    storage = Storage::on_device(std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
-    const CudaCollectLater later;  // another thread may have been quicker, and this one goes; a receiver has its turn
-    storage = reach.mapping->intern(offset, std::move(storage));
+    BorrowedCuda* const borrowed = memory.get();
+    memory->use_in(reach.stream);
+    const Ref<Storage> received =
+        Storage::on_device(std::move(memory), as_data(reach.base + offset), nbytes, reach.mapping->is_read_only());
+    // The lease last: until nothing can fail any more it is the caller's, who may try again.
+    storage = reach.mapping->intern(offset, received, [&]() noexcept { borrowed->keep_lease(lease); });
+    if (storage.get() == received.get()) return storage;
   }
   cuda_memory(*storage)->use_in(reach.stream);
   *lease = memory::Lease();

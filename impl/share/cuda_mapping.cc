@@ -53,14 +53,6 @@ Ref<Storage> CudaMapping::find(uint64_t offset, uint64_t nbytes) {
   return found == storages_.end() ? Ref<Storage>() : found->second.lock();
 }
 
-Ref<Storage> CudaMapping::intern(uint64_t offset, Ref<Storage> storage) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Weak<Storage>& place = storages_[{offset, storage->nbytes()}];
-  if (Ref<Storage> before = place.lock()) return before;
-  place = Weak<Storage>(storage.get());
-  return storage;
-}
-
 void CudaMapping::forget(uint64_t offset, uint64_t nbytes) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = storages_.find({offset, nbytes});
@@ -128,6 +120,7 @@ Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, Cu
 }
 
 void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
+  if (mapping->exported()->route.transport == CudaTransport::kPool) return;
   Ref<CudaMapping> oldest;  // closed without the lock
   Warm& all = warm();
   const std::lock_guard<std::mutex> lock(all.mutex);

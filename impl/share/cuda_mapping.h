@@ -25,9 +25,19 @@ class CudaMapping final : public Counted {
   // By which it came, and by which it can be lent on, unless by an IPC handle: only the process that made the memory may give that.
   const std::shared_ptr<const CudaExport>& exported() const noexcept { return exported_; }
 
-  // One range of it is one storage. The storage that was put in before wins, if it is still there.
+  // One range of it is one storage. The storage that was put in before wins, if it is still there; else `settle` is called before anybody
+  // can find this one, and nothing fails after it.
   Ref<storage::Storage> find(uint64_t offset, uint64_t nbytes);
-  Ref<storage::Storage> intern(uint64_t offset, Ref<storage::Storage> storage);
+  template <typename Settle>
+  Ref<storage::Storage> intern(uint64_t offset, const Ref<storage::Storage>& storage, const Settle& settle) {
+    static_assert(noexcept(settle()));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Weak<storage::Storage>& place = storages_[{offset, storage->nbytes()}];
+    if (Ref<storage::Storage> before = place.lock()) return before;
+    place = Weak<storage::Storage>(storage.get());
+    settle();
+    return storage;
+  }
   // To be called when the storage of that range has gone.
   void forget(uint64_t offset, uint64_t nbytes) noexcept;
 
@@ -53,7 +63,8 @@ Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device);
 // in export_cuda(). UNSUPPORTED, also of a segment of PyTorch's with more fds than a message carries.
 Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, CudaTransport wanted);
 
-// It stays open when its last user has gone, for who opens it again: the 64 that were asked for last, until close_warm_cuda().
+// It stays open when its last user has gone, for who opens it again: the 64 that were asked for last, until close_warm_cuda(). Not a
+// pool's: an allocation that is open may not be opened once more, and its sender's next way there may have another name.
 void keep_cuda_warm(const Ref<CudaMapping>& mapping);
 void close_warm_cuda() noexcept;
 

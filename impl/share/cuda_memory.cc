@@ -1,7 +1,6 @@
 #include "share/cuda_memory.h"
 
 #include <algorithm>
-#include <list>
 #include <utility>
 
 #include "base/fork.h"
@@ -15,25 +14,30 @@ constexpr int kSome = 4;
 
 }  // namespace
 
-// What waits, in a row: the first is looked at, and goes to the end if it has to wait on.
+// What waits, in a row: the first is looked at, and goes to the end if it has to wait on. A row of the memory itself, since what a release
+// puts here must find room.
 class CudaLimbo {
  public:
-  void add(std::unique_ptr<CudaMemory> memory) {
+  void add(std::unique_ptr<CudaMemory> memory) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    waiting_.push_back(std::move(memory));
+    *end_ = memory.release();
+    end_ = &(*end_)->next_;
+    ++size_;
   }
   uint64_t size() noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return waiting_.size();
+    return size_;
   }
   // Without the lock while the driver is asked and the memory's owner is told. False: there is none.
   bool look_at_one() noexcept {
     std::unique_ptr<CudaMemory> one;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (waiting_.empty()) return false;
-      one = std::move(waiting_.front());
-      waiting_.pop_front();
+      if (first_ == nullptr) return false;
+      one.reset(first_);
+      first_ = std::exchange(one->next_, nullptr);
+      if (first_ == nullptr) end_ = &first_;
+      --size_;
     }
     if (!one->is_unused()) add(std::move(one));
     return true;
@@ -41,16 +45,24 @@ class CudaLimbo {
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
   // A child of fork: the memory is its parent's, and so is what has to be done for it. Its owners are not told, so nothing is freed here.
-  void abandon() noexcept { abandoned_.splice(abandoned_.end(), waiting_); }
-  void add_abandoned(std::unique_ptr<CudaMemory> memory) {
+  void abandon() noexcept {
+    *end_ = abandoned_;
+    abandoned_ = std::exchange(first_, nullptr);
+    end_ = &first_;
+    size_ = 0;
+  }
+  void add_abandoned(std::unique_ptr<CudaMemory> memory) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    abandoned_.push_back(std::move(memory));
+    memory->next_ = abandoned_;
+    abandoned_ = memory.release();
   }
 
  private:
   std::mutex mutex_;
-  std::list<std::unique_ptr<CudaMemory>> waiting_;
-  std::list<std::unique_ptr<CudaMemory>> abandoned_;
+  CudaMemory* first_ = nullptr;
+  CudaMemory** end_ = &first_;  // where the next one is put
+  uint64_t size_ = 0;
+  CudaMemory* abandoned_ = nullptr;
 };
 
 namespace {
@@ -162,7 +174,23 @@ Ref<storage::Storage> empty_cuda(int32_t device) {
 }
 
 namespace {
+
 thread_local int t_later = 0;
+thread_local int t_collecting = 0;
+constexpr int kMostNested = 8;  // of owners' functions that look for all, each inside another
+
+// While what is ready goes, one after the other.
+class CudaCollecting {
+ public:
+  CudaCollecting() noexcept { ++t_collecting; }
+  CudaCollecting(const CudaCollecting&) = delete;
+  CudaCollecting& operator=(const CudaCollecting&) = delete;
+  ~CudaCollecting() { --t_collecting; }
+
+ private:
+  const CudaCollectLater later_;
+};
+
 }  // namespace
 
 CudaCollectLater::CudaCollectLater() noexcept { ++t_later; }
@@ -170,14 +198,18 @@ CudaCollectLater::~CudaCollectLater() { --t_later; }
 
 void collect_some_cuda() noexcept {
   if (t_later != 0) return;
+  const CudaCollecting collecting;
   end_lent_cuda(false);
   for (uint64_t left = std::min<uint64_t>(kSome, limbo().size()); left > 0 && limbo().look_at_one(); --left) {
   }
 }
 
 uint64_t collect_cuda() noexcept {
-  end_lent_cuda(true);
-  for (uint64_t left = limbo().size(); left > 0 && limbo().look_at_one(); --left) {
+  if (t_collecting < kMostNested) {
+    const CudaCollecting collecting;
+    end_lent_cuda(true);
+    for (uint64_t left = limbo().size(); left > 0 && limbo().look_at_one(); --left) {
+    }
   }
   return limbo().size();
 }

@@ -45,6 +45,7 @@ class CudaMemory : public storage::DeviceMemory {
   std::vector<std::shared_ptr<CudaMessage>> sent_;
   size_t next_sent_ = 0;  // to be looked at
   std::vector<std::shared_ptr<const CudaExport>> exported_;
+  CudaMemory* next_ = nullptr;  // of those that wait
 };
 
 // Null: the storage is not on a CUDA device.
@@ -66,7 +67,9 @@ class CudaCollectLater {
   ~CudaCollectLater();
 };
 
-// Looks at what waits: at a few, as every share and open does, or at all. How many still do.
+// Looks at what waits: at a few, as every share and open does, or at all. How many still do. An owner's function that runs then, and
+// releases other memory of a device or looks for it itself, does not begin it all again: what is ready is taken in turn, not one inside
+// the other.
 void collect_some_cuda() noexcept;
 uint64_t collect_cuda() noexcept;
 

@@ -52,7 +52,13 @@ TEST(CudaArena, BlocksAreAlignedAndComeBack) {
       EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, getpid());
       // What is no power of two, nor a class of sizes, fits in whole.
       const Ref<CudaArena> odd = arena_of(uint64_t{34} << 20);
-      EXPECT_EQ(allocate(*odd, uint64_t{34} << 20)->nbytes(), uint64_t{34} << 20);
+      {
+        const Ref<Storage> all = allocate(*odd, uint64_t{34} << 20);
+        EXPECT_EQ(all->nbytes(), uint64_t{34} << 20);
+        EXPECT_EQ(odd->stats().free_nbytes, 0U);
+        EXPECT_EQ(odd->stats().largest_free_nbytes, 0U);
+        EXPECT_EQ(odd->allocate(1, {.timeout_ns = 0}).status().code(), Code::kResourceExhausted);
+      }
       EXPECT_EQ(allocate(*odd, (uint64_t{34} << 20) - 256)->nbytes(), (uint64_t{34} << 20) - 256);
     }
     expect_nothing_left();

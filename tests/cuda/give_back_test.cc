@@ -31,6 +31,44 @@ void in_one(const std::vector<std::string>& environment, const std::function<voi
 
 void fail(const char* function, uint64_t nth, CUresult code) { LEDGER(fake_cuda_fail)(function, nth, code); }
 
+// An owner's function may let go of other device memory, or look for what has come back: however much waits, it goes one after the other.
+void many_that_end_others(bool look_too) {
+  in_one({}, [look_too] {
+    struct Pair {
+      Ref<Storage> other;
+      bool look;
+      int* ended;
+    };
+    constexpr int kMany = 20'000;
+    Work work;
+    Memory memory(kNbytes);
+    int ended = 0;
+    std::deque<Pair> pairs;
+    std::vector<Ref<Storage>> storages;
+    const auto count = [](void* number) { ++*static_cast<int*>(number); };
+    const auto end_both = [](void* pair) {
+      Pair& it = *static_cast<Pair*>(pair);
+      it.other = nullptr;
+      ++*it.ended;
+      if (it.look) (void)collect_cuda();
+    };
+    for (int i = 0; i < kMany; ++i) {
+      pairs.push_back({wrap_cuda(memory.data(), kNbytes, 0, count, &ended, false).value(), look_too, &ended});
+      storages.push_back(wrap_cuda(memory.data(), kNbytes, 0, end_both, &pairs.back(), false).value());
+      EXPECT_TRUE(record_stream(*storages.back(), work.stream).is_ok());
+    }
+    work.begin();
+    storages.clear();
+    EXPECT_EQ(ended, 0);
+    work.gate.open();
+    EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+    EXPECT_EQ(ended, 2 * kMany);
+    CU(cuMemFree(memory.pointer));
+  });
+}
+TEST(CudaGiveBack, ManyThatLetGoOfOthers) { many_that_end_others(false); }
+TEST(CudaGiveBack, ManyThatLookForOthers) { many_that_end_others(true); }
+
 // An answer that is none is no answer that the stream has passed.
 TEST(CudaGiveBack, NotWhenTheDriverDoesNotSay) {
   NEEDS_THE_FAKE("it cannot be made to fail");

@@ -125,7 +125,8 @@ TENON_API tenon_status tenon_share_cuda(tenon_storage *storage, void *stream, co
  * that this process holds already give the same storage with one reference more, and in the process that sent it a handle gives the memory
  * itself. With TENON_CUDA_KEEP_OPEN what the driver opened stays so when its last storage has gone, until tenon_cuda_collect, or until 64
  * others were opened so. That is for senders that do not free meanwhile what they lent, as PyTorch with its cache of memory: to free
- * device memory that another process has open is not defined. What is given to `stream` from now on waits for the sender's work, on the
+ * device memory that another process has open is not defined. By an IPC handle the next one of the same memory always finds it open; by
+ * fds and the fabric as long as the sender's storage lives; memory of a pool is closed all the same. What is given to `stream` from now on waits for the sender's work, on the
  * device; the storage counts as used in that stream.
  * @param[in]  handle   borrowed.
  * @param[in]  stream   in which the bytes will be used; borrowed until the storage's last release: destroy it after that.
