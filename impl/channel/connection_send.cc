@@ -80,7 +80,7 @@ Status Connection::enqueue(const Message& message) {
     frame.fds.push_back(packed.fds[i]);
     added.push_back(record.id, packed.segments[i].get());
   }
-  packed.content.forgotten = sent_.collect_forgotten(added);
+  packed.content.forgotten = sent_.collect_forgotten(added, packed.content.segments);
   std::vector<std::byte> block;
   if (grant.needed()) block = encode_lease_block(grant.block());
   if (devices) {

@@ -23,13 +23,16 @@ bool is_unneeded(const Weak<Segment>& segment) noexcept {
 
 }  // namespace
 
-const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added) {
+const std::vector<uint64_t>& SentNumbers::collect_forgotten(const Added& added, std::span<const SegmentRecord> used) {
   // Two looks for each segment that is added, and two for the message: dead ones go faster than new ones come, and no call looks at all of
   // them.
   for (size_t looks = 2 + 2 * added.size(); looks > 0 && !list_.empty(); --looks) {
     if (sweep_ >= list_.size()) sweep_ = 0;
     auto& [number, segment] = list_[sweep_];
-    if (!is_unneeded(segment)) {
+    // Other connections take it up and let go of it meanwhile, so the two counts are not of one moment: what this very message uses is
+    // needed, whatever they say.
+    const auto is_this = [&, id = number](const SegmentRecord& each) { return each.id == id; };
+    if (!is_unneeded(segment) || std::any_of(used.begin(), used.end(), is_this)) {
       ++sweep_;
       continue;
     }

@@ -37,8 +37,9 @@ class SentNumbers {
   };
 
   bool contains(uint64_t number) const { return indices_.contains(number); }
-  // What the message has to say is gone. Kept until commit(): the peer holds a segment that it is never told about for ever.
-  const std::vector<uint64_t>& collect_forgotten(const Added& added);
+  // What the message, of those segments, has to say is gone. Kept until commit(): the peer holds a segment that it is never told about for
+  // ever.
+  const std::vector<uint64_t>& collect_forgotten(const Added& added, std::span<const tensor::SegmentRecord> used);
   // Takes all the memory that commit() needs.
   void prepare(Added* added);
   // The message is in the queue: from now on its numbers are known there.

@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/fork.h"
@@ -113,8 +115,11 @@ Status start_driver(const Driver& driver, bool* passes) {
 Status open(Driver* driver, bool* passes) {
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    const char* reason = dlerror();
-    return Status(Code::kUnsupported, std::string("there is no CUDA driver here: ") + (reason != nullptr ? reason : kLibrary));
+    const char* const words = dlerror();
+    const std::string reason = words != nullptr ? words : kLibrary;
+    // The words are all that tells. A driver that is there and cannot be loaded may have found no room, or no fd.
+    *passes = reason.find(std::generic_category().message(ENOENT)) == std::string::npos;
+    return Status(Code::kUnsupported, "there is no CUDA driver here: " + reason);
   }
   const Library functions(library);
   driver->path = functions.path();

@@ -47,11 +47,13 @@ Result<Ref<ImportedPool>> ImportedPool::import(int fd, int32_t device) {
   TENON_TRY(cu->has(Part::kPools));
   InContext scope(*cu);
   TENON_TRY(scope.enter_primary(device));
+  auto made = Ref<ImportedPool>::adopt(new ImportedPool(nullptr, device));
   CUmemoryPool pool = nullptr;
   auto* const number = reinterpret_cast<void*>(static_cast<intptr_t>(fd));
   TENON_CUDA(*cu, cu->cuMemPoolImportFromShareableHandle(&pool, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
              format("opening fd %d as a memory pool", fd));
-  return Ref<ImportedPool>::adopt(new ImportedPool(pool, device));
+  made->pool_ = pool;
+  return made;
 }
 
 Result<DevicePointer> ImportedPool::open(PoolPointer pointer) {
@@ -71,6 +73,7 @@ void ImportedPool::close(DevicePointer pointer) noexcept {
 }
 
 void ImportedPool::dispose() noexcept {
+  if (pool_ == nullptr) return;  // the driver refused it
   // A child of fork has no driver, and the import is its parent's.
   if (Result<const Driver*> found = driver(); found.is_ok()) (void)found.value()->cuMemPoolDestroy(raw(pool_));
 }

@@ -2,6 +2,7 @@
 #include "cuda/driver.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <string>
@@ -100,6 +101,21 @@ TEST(Driver, ItsOwnRefusalIsKept) {
 }
 
 // Each of those who wait for the first one's answer asks for itself then.
+// It is there, and there was no fd to load it with.
+TEST(Driver, OneThatCouldNotBeLoadedIsAskedForAgain) {
+  in_child({}, [] {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{0, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const Status refused = available();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(refused.code(), Code::kUnsupported);
+    EXPECT_TRUE(says(refused, "libcuda.so.1")) << refused.message();
+    EXPECT_TRUE(available().is_ok()) << available().message();
+  });
+}
+
 TEST(Driver, ManyThreadsAskAgainAfterARefusalThatPasses) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
   in_child({"FAKE_CUDA_FAIL=cuInit:1=802", "FAKE_CUDA_LATENCY=cuDeviceGetCount=50000"}, [] {

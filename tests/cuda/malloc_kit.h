@@ -1,0 +1,268 @@
+// The program's malloc fails when it is told to, as in tests/fault, but not in the driver: what that does without memory is its own affair.
+// For one source of a program, and not under sanitizers, as fault/failing_malloc.h.
+#pragma once
+
+#include "connected_kit.h"
+#include "fault/failing_malloc.h"
+#include "gate.h"
+#include "share/filename.h"
+
+#if !FAULT_ASAN && !FAULT_TSAN
+#include <cstddef>
+#include <exception>
+#include <new>
+
+namespace {
+
+// Blocks that this thread made, and not in the driver, whoever gives them back: each knows by a head whether it is one of them.
+thread_local bool t_counts = false;
+std::atomic<long> g_counted{0};
+struct alignas(std::max_align_t) Head {
+  bool is_counted;
+};
+
+void* take_block(size_t nbytes) noexcept {
+  auto* const head = static_cast<Head*>(malloc(sizeof(Head) + nbytes));
+  if (head == nullptr) return nullptr;
+  head->is_counted = t_counts;
+  g_counted += t_counts ? 1 : 0;
+  return head + 1;
+}
+void give_block(void* block) noexcept {
+  if (block == nullptr) return;
+  Head* const head = static_cast<Head*>(block) - 1;
+  g_counted -= head->is_counted ? 1 : 0;
+  free(head);
+}
+
+}  // namespace
+
+void* operator new(size_t nbytes) {
+  void* const block = take_block(nbytes);
+  return block != nullptr ? block : throw std::bad_alloc();
+}
+void* operator new(size_t nbytes, const std::nothrow_t& /*tag*/) noexcept { return take_block(nbytes); }
+void operator delete(void* block) noexcept { give_block(block); }
+void operator delete(void* block, size_t /*nbytes*/) noexcept { give_block(block); }
+void operator delete(void* block, const std::nothrow_t& /*tag*/) noexcept { give_block(block); }
+
+namespace cuda_test {
+namespace {
+
+// ---- the driver is spared
+
+template <typename Body>
+auto uncounted(const Body& body) {
+  const bool counts = std::exchange(t_counts, false);
+  auto result = body();
+  t_counts = counts;
+  return result;
+}
+
+template <auto kFunction, typename Pointer>
+struct Spared;
+template <auto kFunction, typename... Arguments>
+struct Spared<kFunction, CUresult (*)(Arguments...)> {
+  static inline CUresult (*real)(Arguments...) = nullptr;
+  static CUresult call(Arguments... arguments) {
+    const long allowed = std::exchange(t_allowed, -1);
+    const CUresult result = uncounted([&] { return real(arguments...); });
+    t_allowed = allowed;
+    return result;
+  }
+};
+template <auto kFunction>
+void spare(cuda::Driver* cu) {
+  using One = Spared<kFunction, std::remove_reference_t<decltype(cu->*kFunction)>>;
+  if (cu->*kFunction != nullptr) One::real = std::exchange(cu->*kFunction, &One::call);
+}
+
+// ---- what is done without memory
+
+// For who ends in std::terminate, which says nothing of it.
+struct Doing {
+  std::string what;
+  long allowed = -1;
+};
+Doing g_doing;
+
+[[noreturn]] inline void tell_and_abort() {
+  t_allowed = -1;
+  std::fprintf(stderr, "[pid %d] std::terminate: %s with %ld allocations\n", getpid(), g_doing.what.c_str(), g_doing.allowed);
+  std::abort();
+}
+
+// The process of a test, once it is alone: the driver is started, and what lives as long as the process is there.
+inline void begin() {
+  auto* const cu = const_cast<cuda::Driver*>(&driver());
+#define FUNCTION(name, version, part) spare<&cuda::Driver::name>(cu);
+#include "cuda/functions.inc"
+#undef FUNCTION
+  std::set_terminate(tell_and_abort);
+  use_device();
+  fault::warm_up();
+  t_counts = true;
+}
+
+// Whether it wanted more than that many.
+template <typename Body>
+bool with_allocations(long allowed, const char* what, const Body& body) {
+  g_doing = {what, allowed};
+  t_refused = false;
+  t_allowed = allowed;
+  body();
+  t_allowed = -1;
+  return t_refused;
+}
+
+// What has no error to give: a round is called with 0, 1, 2, … allocations for as long as it says that it wanted more.
+template <typename Round>
+void until_enough(const char* what, const Round& round) {
+  long allowed = 0;
+  while (round(allowed)) REQUIRE(++allowed < 1000);
+  std::printf("  %s: %ld times without memory\n", what, allowed);
+}
+
+// What has: `after` is told whether it went well, and where.
+template <typename Step, typename After>
+void fail_at_every_allocation(const char* what, const Step& step, const After& after) {
+  until_enough(what, [&](long allowed) {
+    tenon_error* error = nullptr;
+    tenon_status status = TENON_OK;
+    const bool refused = with_allocations(allowed, what, [&] { status = step(&error); });
+    const fault::Outcome outcome = fault::read_error(status, error);
+    const std::string where = std::string(what) + " with " + std::to_string(allowed) + " allocations: " + outcome.text();
+    const bool is_want = refused && status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == "memory";
+    CHECK_SAYING(outcome.ok() || is_want, where);
+    after(outcome.ok(), where);
+    return refused;
+  });
+}
+
+// ---- what could leak
+
+// Twice to fill what lives as long as the process; then a pass leaves nothing behind. What the library's thread has in hand comes back
+// later, and some tables forget what has ended now and then: of a few passes one leaves no block, or there is one that each of them leaves.
+constexpr int kPasses = 5;
+class Passes {
+ public:
+  void end_of_one() {
+    if (++passed_ > 2) {
+      CHECK_HELD(held_);
+      for (int tries = 0; tries < 100 && g_counted.load() > blocks_; ++tries) usleep(5000);
+      is_clean_ |= g_counted.load() <= blocks_;
+    }
+    if (passed_ == kPasses) CHECK_SAYING(is_clean_, std::to_string(g_counted.load() - blocks_) + " blocks are left by the last pass");
+    held_ = fault::hold();
+    blocks_ = g_counted.load();
+  }
+
+ private:
+  int passed_ = 0;
+  bool is_clean_ = false;
+  long blocks_ = 0;
+  fault::Held held_;
+};
+
+// In a process with a world of its own.
+inline void in_one(const std::function<void()>& body, const std::vector<std::string>& environment = {}) {
+  in_child(environment, [&] {
+    begin();
+    body();
+    expect_nothing_left();
+    EXPECT_EQ(fault::g_failures, 0);
+  });
+}
+// Likewise of a body that is the same each time.
+inline void in_one_without_leaks(const std::function<void()>& body) {
+  in_one([&] {
+    Passes passes;
+    for (int i = 0; i < kPasses; ++i) {
+      body();
+      passes.end_of_one();
+    }
+  });
+}
+
+// What this process has opened of others'.
+inline uint64_t opened_here() {
+  uint64_t count = 0;
+  for (const fake_cuda_kind kind : {FAKE_CUDA_IPC_OPEN, FAKE_CUDA_EVENT_IMPORT, FAKE_CUDA_VMM_HANDLE, FAKE_CUDA_RESERVATION,
+                                    FAKE_CUDA_MAPPING, FAKE_CUDA_POOL_IMPORT, FAKE_CUDA_POOL_POINTER}) {
+    count += LEDGER(fake_cuda_live)(kind, getpid());
+  }
+  return count;
+}
+
+// ---- device memory
+
+// That goes by one of the ways, and how often its owner got it back.
+class Lendable {
+ public:
+  explicit Lendable(CudaTransport way, int byte = 7) {
+    if (way == CudaTransport::kFd) {
+      mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1});
+      base_ = mapped_->base();
+    } else if (way == CudaTransport::kPool) {
+      pool_ = make_pool();
+      base_ = allocate_from(pool_, kNbytes);
+    } else {
+      EXPECT_EQ(driver().cuMemAlloc(&base_, kNbytes), CUDA_SUCCESS);
+    }
+    fill(base_, static_cast<unsigned char>(byte), kNbytes);
+    EXPECT_EQ(driver().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+  }
+  Lendable(const Lendable&) = delete;
+  Lendable& operator=(const Lendable&) = delete;
+  ~Lendable() {
+    if (pool_ != nullptr) {
+      EXPECT_EQ(driver().cuMemFreeAsync(base_, nullptr), CUDA_SUCCESS);
+    } else if (!mapped_) {
+      EXPECT_EQ(driver().cuMemFree(base_), CUDA_SUCCESS);
+    }
+    if (pool_ != nullptr) EXPECT_EQ(driver().cuMemPoolDestroy(pool_), CUDA_SUCCESS);
+  }
+  Ref<Storage> wrap() {
+    auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base_));
+    const auto come_back = [](void* self) { ++static_cast<Lendable*>(self)->back; };
+    Result<Ref<Storage>> storage = wrap_cuda(data, kNbytes, 0, come_back, this, false);
+    REQUIRE(storage.is_ok());
+    return std::move(storage).value();
+  }
+  int back = 0;
+
+ private:
+  CUdeviceptr base_ = 0;
+  CUmemoryPool pool_ = nullptr;
+  std::unique_ptr<Mapped> mapped_;
+};
+
+inline tenon_storage* as_c(const Ref<Storage>& storage) { return reinterpret_cast<tenon_storage*>(storage.get()); }
+inline CUdeviceptr pointer_of(const tenon_storage* storage) { return reinterpret_cast<uintptr_t>(tenon_storage_data(storage)); }
+
+// ---- handles
+
+// As the file says it to everybody; -1: there is no such file.
+inline int64_t counter_of(const tenon_cuda_handle& handle) {
+  const os::Fd file(::open((std::string("/dev/shm") + handle.counter).c_str(), O_RDONLY | O_CLOEXEC));
+  int64_t value = -1;
+  const auto at = static_cast<off_t>(kFilenameHeaderNbytes + handle.slot * sizeof value);
+  if (file.is_open()) CHECK_EQ(pread(file.get(), &value, sizeof value, at), sizeof value);
+  return value;
+}
+
+inline tenon_cuda_handle no_handle() {
+  tenon_cuda_handle handle{};
+  handle.struct_size = sizeof handle;
+  return handle;
+}
+inline tenon_cuda_handle share_it(const Ref<Storage>& storage, CUstream stream = nullptr) {
+  tenon_cuda_handle handle = no_handle();
+  REQUIRE_OK(tenon_share_cuda(as_c(storage), stream, nullptr, &handle, err));
+  return handle;
+}
+inline void let_go(const tenon_cuda_handle& handle) { CHECK_OK(tenon_release_cuda_counter(handle.counter, handle.slot, err)); }
+
+}  // namespace
+}  // namespace cuda_test
+#endif
