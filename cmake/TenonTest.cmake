@@ -7,7 +7,9 @@
 #   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED] [TIMEOUT <s>] [ENVIRONMENT <NAME=value>...])
 #
 # INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and else it is the shared library, as a
-# user has it. A test with a FOLDER has its name as a label too. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when the caller is root. TIMEOUT is 120 unless told. Asserts stay on in every build type.
+# user has it. A test with a FOLDER has its name as a label too. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when
+# the caller is root. TIMEOUT is 600 unless told: it ends what hangs, and nothing that takes ten times as long on a slow machine. Asserts stay
+# on in every build type.
 
 find_package(GTest REQUIRED)
 
@@ -55,7 +57,7 @@ function(tenon_add_test name)
     message(FATAL_ERROR "tenon_add_test(${name}): needs LABEL and COMMAND; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 600)
   endif()
   # ThreadSanitizer: a child of fork starts the library's thread; and its pause of a second at every exit would be most of the run.
   set(environment

@@ -34,6 +34,18 @@ tenon_quietly() {
   fi
 }
 
+# tenon_try COMMAND...: three times, if need be: for what comes over a network.
+tenon_try() {
+  local rc try
+  for try in 1 2 3; do
+    rc=0
+    "$@" || rc=$?
+    if [[ $rc == 0 || $try == 3 ]]; then return "$rc"; fi
+    echo "failed ($rc): $*: once more in 10 seconds"
+    sleep 10
+  done
+}
+
 tenon_has_package() { [[ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]; }
 
 tenon_apt() {
@@ -56,7 +68,7 @@ tenon_packages() {
   mkdir -p "$TENON_BUILD"
   if [[ -z "${TENON_APT_UPDATED:-}" ]]; then
     tenon_step "apt-get update"
-    tenon_quietly "$TENON_BUILD/apt.log" tenon_apt update
+    tenon_quietly "$TENON_BUILD/apt.log" tenon_try tenon_apt update
     TENON_APT_UPDATED=yes
   fi
   for name in "${missing[@]}"; do
@@ -68,7 +80,7 @@ tenon_packages() {
   done
   if [[ ${#wanted[@]} == 0 ]]; then return; fi
   tenon_step "apt-get install ${wanted[*]}"
-  tenon_quietly "$TENON_BUILD/apt.log" tenon_apt install --no-install-recommends "${wanted[@]}"
+  tenon_quietly "$TENON_BUILD/apt.log" tenon_try tenon_apt install --no-install-recommends "${wanted[@]}"
 }
 
 # A Python that everybody may run: one in somebody's home would be out of reach for the unprivileged tests.
@@ -97,7 +109,7 @@ tenon_venv() {
 tenon_pip() {
   local folder="$1"
   shift
-  tenon_quietly "$TENON_BUILD/pip.log" "$folder/bin/python3" -m pip install --disable-pip-version-check --no-input --retries 5 "$@"
+  tenon_quietly "$TENON_BUILD/pip.log" tenon_try "$folder/bin/python3" -m pip install --disable-pip-version-check --no-input --retries 5 "$@"
 }
 
 tenon_make_main_venv() {
@@ -140,7 +152,7 @@ tenon_newer_go() {
     [[ "$(dpkg --print-architecture)" == amd64 ]] || tenon_die "Go 1.24 or newer is needed"
     tenon_step "Go 1.24 in build/go"
     rm -rf "$folder" "$TENON_BUILD/go-modules"
-    (cd "$TENON_BUILD" && GOMODCACHE="$TENON_BUILD/go-modules" GOFLAGS=-modcacherw tenon_quietly "$TENON_BUILD/go.log" go mod download "$module")
+    (cd "$TENON_BUILD" && GOMODCACHE="$TENON_BUILD/go-modules" GOFLAGS=-modcacherw tenon_quietly "$TENON_BUILD/go.log" tenon_try go mod download "$module")
     # A module's files are not executable.
     chmod +x "$TENON_BUILD/go-modules/$module"/{bin,pkg/tool/linux_amd64}/*
     mv "$TENON_BUILD/go-modules/$module" "$folder"

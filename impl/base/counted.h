@@ -146,6 +146,8 @@ class Weak {
 
   Ref<T> lock() const noexcept { return object_ != nullptr && object_->try_retain() ? Ref<T>::adopt(object_) : Ref<T>(); }
   bool expired() const noexcept { return object_ == nullptr || object_->expired(); }
+  // Without a reference for a moment, which could be the last one. No other object comes to its place as long as this is here.
+  bool is_of(const T* object) const noexcept { return object_ == object; }
   explicit operator bool() const noexcept { return object_ != nullptr; }
 
  private:

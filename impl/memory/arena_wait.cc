@@ -81,11 +81,8 @@ Status ended(const Status& why, const Status& full) {
 void signal_space() noexcept {
   State& all = state();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
-  {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    for (os::Cancel* event : all.events) event->trigger();
-  }
-  if (os::has_no_thread()) os::call_later([]() noexcept {}, 0);
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (os::Cancel* event : all.events) event->trigger();
 }
 
 Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const os::Wait& wait, Block* out) {
@@ -97,12 +94,14 @@ Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const
   while (true) {
     status = arena->allocate(nbytes, alignment, out);
     if (status.is_ok() || !is_full(status)) return status;
-    int fd = event->fd();
-    if (os::has_no_thread()) {
-      TENON_ASSIGN(fd, os::service_fd());
+    // Without a thread whoever waits serves, too. What another one has served by then the service's fd shows no more: the event does.
+    const bool serves = os::has_no_thread();
+    int service = -1;
+    if (serves) {
+      TENON_ASSIGN(service, os::service_fd());
     }
-    if (Status end = waiter.until_ready(fd, POLLIN); !end.is_ok()) return ended(end, status);
-    if (os::has_no_thread()) TENON_TRY(os::poll_service());
+    if (Status end = waiter.until_ready(event->fd(), POLLIN, service); !end.is_ok()) return ended(end, status);
+    if (serves) TENON_TRY(os::poll_service());
     event->reset();
   }
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "memory/lease_page.h"
 #include "memory/ledgers.h"
 #include "os/clock.h"
@@ -17,6 +18,37 @@ namespace tenon::memory {
 namespace {
 
 std::atomic<uint64_t> g_next_id{1};
+
+// Held from before a token's pipe is made until its ledger is registered, and where the fds are closed: fork copies the fds first and the
+// memory later, and of what another thread closed in between nobody in the child would know.
+struct Travelling {
+  std::mutex mutex;
+  TokenFds* first = nullptr;
+};
+
+Travelling& travelling() noexcept { return immortal<Travelling>(); }
+
+// A copy in the child would hide the hang-up, also one of a message that is not through yet. One whose last reference is gone was just
+// waiting for the lock, in a thread that the child does not have.
+void close_in_child() noexcept {
+  for (TokenFds* each = travelling().first; each != nullptr; each = each->next) {
+    if (each->is_childs_too && !each->weak_from_this().expired()) continue;
+    each->token.reset();
+    each->page.reset();
+    each->bell.reset();
+  }
+}
+
+const bool g_fork_hooks = [] {
+  (void)travelling();
+  // Ledgers register with it. The other lock of this rank (user_arena.cc) is never held together with it.
+  register_fork_hooks(8, {[]() noexcept { travelling().mutex.lock(); }, []() noexcept { travelling().mutex.unlock(); },
+                          []() noexcept {
+                            close_in_child();
+                            travelling().mutex.unlock();
+                          }});
+  return true;
+}();
 
 uintptr_t tag_free(uint32_t next) noexcept { return (uintptr_t{next} << 1) | 1; }
 
@@ -39,12 +71,28 @@ Result<os::Fd> create_page(os::Mapping* mapping) {
 
 }  // namespace
 
+TokenFds::TokenFds() noexcept : next(travelling().first) {
+  if (next != nullptr) next->previous = this;
+  travelling().first = this;
+}
+
+TokenFds::~TokenFds() {
+  const std::lock_guard<std::mutex> lock(travelling().mutex);
+  (previous != nullptr ? previous->next : travelling().first) = next;
+  if (next != nullptr) next->previous = previous;
+  token.reset();
+  page.reset();
+  bell.reset();
+}
+
 Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   auto ledger = Ref<Ledger>::adopt(new Ledger());
   Ledger& it = *ledger;
   it.id_ = g_next_id.fetch_add(1, std::memory_order_relaxed);
   it.totals_.borrower = borrower;
   it.totals_.began_ns = os::monotonic_ns();
+  // After the ledger, so that one that fails ends without it.
+  const std::lock_guard<std::mutex> lock(travelling().mutex);
   it.fds_ = std::make_shared<TokenFds>();
   TENON_ASSIGN(os::TokenPair pair, os::create_token());
   TENON_ASSIGN(it.token_id_, os::token_id(pair.token.get()));
@@ -60,6 +108,7 @@ Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   it.figures_ = by_slot ? it.on_board_.join_ledger(board::Carrier::kConnection, static_cast<uint32_t>(borrower.pid), borrower.uid)
                         : it.on_board_.join_ledger(board::Carrier::kDescriptor, 0, 0);
   TENON_TRY(register_ledger(ledger));
+  it.fds_->is_childs_too = !by_slot;
   return ledger;
 }
 
@@ -205,12 +254,17 @@ size_t Ledger::drain() noexcept {
   return count;
 }
 
+// With the lock: whoever found that it need not always ring must not undo what always_ring() does meanwhile.
 void Ledger::set_waiting(bool waiting) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (page_.base() != nullptr && (waiting || !always_ring_.load())) lease_page::set_waiting(page_.base(), waiting);
 }
 
 void Ledger::always_ring() noexcept {
-  if (!always_ring_.exchange(true)) set_waiting(true);
+  if (always_ring_.load()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (page_.base() != nullptr) lease_page::set_waiting(page_.base(), true);
+  always_ring_.store(true);
 }
 
 void Ledger::hear_bell() noexcept {
@@ -272,13 +326,6 @@ void Ledger::forget_in_child() noexcept {
   watch_.reset();
   listener_.reset();
   figures_ = nullptr;
-  // Those in a message that is not through yet, too: a copy here would hide the hang-up. Not those of a descriptor, which the child has as
-  // its parent has it.
-  const std::shared_ptr<TokenFds> fds = fds_ ? fds_ : away_.lock();
-  if (!fds || !fds->page.is_open()) return;
-  fds->token.reset();
-  fds->page.reset();
-  fds->bell.reset();
 }
 
 }  // namespace tenon::memory

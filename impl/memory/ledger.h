@@ -30,16 +30,25 @@ struct Borrower {
   uint32_t uid = 0;
 };
 
-// The fds that travel. Closed with the last message that carries them.
-struct TokenFds {
+// The fds that travel. Closed with the last message that carries them. They come and go with a lock that fork holds, and all are in a list:
+// what is in a child's table is so in its memory too, whichever thread was at it, and the child closes it.
+struct TokenFds : std::enable_shared_from_this<TokenFds> {
+  TokenFds() noexcept;  // with that lock, as whatever changes one
+  TokenFds(const TokenFds&) = delete;
+  TokenFds& operator=(const TokenFds&) = delete;
+  ~TokenFds();  // takes that lock: with none held whose rank at fork is 8 or more
+
   os::Fd token;
   os::Fd page;  // not open, as the bell: a ledger whose leases only end together
   os::Fd bell;
+  bool is_childs_too = false;  // of a descriptor, which a child of fork has as its parent has it
+  TokenFds* next = nullptr;
+  TokenFds* previous = nullptr;
 };
 
 class Ledger : public Counted {
  public:
-  // Watched from now on. `by_slot`: with a lease page.
+  // Watched from now on. `by_slot`: with a lease page. With no lock held whose rank at fork is 8 or more.
   static Result<Ref<Ledger>> create(const Borrower& borrower, bool by_slot);
 
   uint64_t id() const noexcept { return id_; }
@@ -47,10 +56,7 @@ class Ledger : public Counted {
   // Until they are taken, the ledger has them.
   const TokenFds& fds() const noexcept { return *fds_; }
   // To be let go of when the kernel has them: a copy that stays here would hide the hang-up.
-  std::shared_ptr<TokenFds> take_fds() noexcept {
-    away_ = fds_;
-    return std::move(fds_);
-  }
+  std::shared_ptr<TokenFds> take_fds() noexcept { return std::move(fds_); }
   bool has_fds() const noexcept { return fds_ != nullptr; }
 
   // One lease of each object, all or none. RESOURCE_EXHAUSTED with limit "leases". PEER_GONE: the ledger has ended.
@@ -100,7 +106,7 @@ class Ledger : public Counted {
   void publish() noexcept;
   void dispose() noexcept override { on_board_.leave(); }
 
-  mutable std::mutex mutex_;  // for the slots
+  mutable std::mutex mutex_;  // for the slots, and whether the borrower is to ring
   std::vector<std::unique_ptr<Chunk>> chunks_;
   uint32_t end_ = 0;  // slots below here were used
   uint32_t first_free_ = UINT32_MAX;
@@ -122,7 +128,6 @@ class Ledger : public Counted {
   std::atomic<bool> always_ring_{false};
   std::atomic<uint64_t> heard_{0};  // of how many tokens that were handed on and are gone the renewer has been told
   std::shared_ptr<TokenFds> fds_;
-  std::weak_ptr<TokenFds> away_;  // taken, and perhaps not yet with the kernel
   os::Mapping page_;
 };
 

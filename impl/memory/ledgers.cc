@@ -7,8 +7,10 @@
 #include "base/fork.h"
 #include "base/immortal.h"
 #include "memory/unread_guard.h"
+#include "os/clock.h"
 #include "os/process.h"
 #include "os/service.h"
+#include "os/socket.h"
 #include "os/token.h"
 
 namespace tenon::memory {
@@ -18,6 +20,47 @@ namespace {
 constexpr size_t kSlice = 4096;
 constexpr int64_t kRenewAgainNs = 5'000'000;
 constexpr int64_t kEndAgainNs = 1'000'000;
+constexpr int64_t kLostNs = 100'000'000;
+
+// A look that many ask for and that comes once: each that asks for itself again, once for every ask, would be as many more every time.
+class Look {
+ public:
+  constexpr explicit Look(void (*tick)() noexcept) noexcept : tick_(tick) {}
+  // At that time or before, unless there is no memory. One that is long overdue will never come: call_later() had none.
+  void ask(int64_t after_ns) noexcept {
+    const int64_t now = os::monotonic_ns();
+    const int64_t wanted = now + after_ns;
+    int64_t due = due_.load();
+    bool comes = false;
+    // Written even if it stays: so what was done before this is seen by the look that was due.
+    do {
+      comes = due <= wanted && now - due < kLostNs;
+    } while (!due_.compare_exchange_weak(due, comes ? due : wanted));
+    if (!comes) os::call_later(tick_, after_ns);
+  }
+  // By the tick, first. False: an earlier one has looked, and the next is not due.
+  bool begin() noexcept {
+    const int64_t now = os::monotonic_ns();
+    int64_t due = due_.load();
+    do {
+      if (due > now) return false;
+    } while (!due_.compare_exchange_weak(due, kNever));
+    return true;
+  }
+  // In the child of a fork, which has no ticks.
+  void forget() noexcept { due_.store(kNever); }
+
+ private:
+  static constexpr int64_t kNever = INT64_MAX;
+  void (*tick_)() noexcept;
+  std::atomic<int64_t> due_{kNever};
+};
+
+void end_hung_up() noexcept;
+void renew_again() noexcept;
+
+constinit Look g_end_hung_up{&end_hung_up};
+constinit Look g_renew_again{&renew_again};
 
 struct State {
   std::mutex mutex;
@@ -47,13 +90,13 @@ const bool g_fork_hooks = [] {
                             all.ending.clear();
                             all.waiting = 0;
                             all.leases = 0;
+                            g_end_hung_up.forget();
+                            g_renew_again.forget();
                           }});
   return true;
 }();
 
 bool end_slice() noexcept;
-void renew_again() noexcept;
-void end_hung_up() noexcept;
 
 // With the lock.
 void hang_up(Ref<Ledger> ledger) {
@@ -75,7 +118,16 @@ void forget_ended(const Ref<Ledger>& ledger) noexcept {
   if (found != all.ending.end()) all.ending.erase(found);
 }
 
-// Whether the token of this watch is gone; if so its leases end, a slice of them here.
+// False: no memory for it, or no thread.
+bool add_end_slice() noexcept {
+  try {
+    return os::add_work(&end_slice).is_ok();
+  } catch (...) {
+    return false;
+  }
+}
+
+// Whether the token of this watch is gone; if so its leases end, a slice of them here, and all where nobody can be had for the others.
 bool end_if_gone(int watch) noexcept {
   State& all = state();
   Ref<Ledger> ledger;
@@ -85,7 +137,7 @@ bool end_if_gone(int watch) noexcept {
     if (found == all.open.end() || !os::has_hung_up(watch)) return false;
     if (const Drained drained = ask_guards(found->second->id()); drained != Drained::kYes) {
       os::stop_serving_fd(watch);
-      if (drained == Drained::kBusy) os::call_later(&end_hung_up, kEndAgainNs);
+      if (drained == Drained::kBusy) g_end_hung_up.ask(kEndAgainNs);
       return false;
     }
     ledger = found->second;
@@ -93,10 +145,13 @@ bool end_if_gone(int watch) noexcept {
   } catch (...) {
     return false;  // No memory: the fd stays hung up, and the next look finds it so.
   }
-  if (ledger->end_some(kSlice)) {
-    (void)os::add_work(&end_slice);
-  } else {
-    forget_ended(ledger);  // itself, and not whichever is last by now: another thread may be at that one, and would leave this one
+  // Itself is forgotten, and not whichever is last by now: another thread may be at that one, and would leave this one.
+  if (!ledger->end_some(kSlice)) {
+    forget_ended(ledger);
+  } else if (!add_end_slice()) {
+    while (ledger->end_some(kSlice)) {
+    }
+    forget_ended(ledger);
   }
   signal_space();
   return true;
@@ -114,13 +169,13 @@ void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
     const auto found = all.by_bell.find(fd);
     if (found == all.by_bell.end()) return;
     ledger = all.open.at(found->second);
-    // Nobody rings any more. Whether the leases have ended the token alone can tell.
-    if (hung_up) os::stop_serving_fd(fd);
+    // Nobody rings any more. Whether the leases have ended the token alone can tell. The event may be of an fd that had this number before.
+    if (hung_up && os::peer_hung_up(fd)) os::stop_serving_fd(fd);
   }
   ledger->hear_bell();
   if (ledger->drain() > 0) signal_space();
   // A borrower that forked must not wait for the next message: the lender may be waiting for what only the old token can tell.
-  if (ledger->wants_renewal() && !ledger->renew()) os::call_later(&renew_again, kRenewAgainNs);
+  if (ledger->wants_renewal() && !ledger->renew()) g_renew_again.ask(kRenewAgainNs);
 }
 
 // One slice of what is left of ledgers that ended.
@@ -168,17 +223,20 @@ size_t end_all_gone() noexcept {
   return count;
 }
 
-void end_hung_up() noexcept { (void)end_all_gone(); }
+void end_hung_up() noexcept {
+  if (g_end_hung_up.begin()) (void)end_all_gone();
+}
 
 // Their connections were busy.
 void renew_again() noexcept {
+  if (!g_renew_again.begin()) return;
   bool again = false;
   try {
     for (const Ref<Ledger>& ledger : list()) again |= !ledger->has_ended() && ledger->has_news() && !ledger->renew();
   } catch (...) {
     again = true;
   }
-  if (again) os::call_later(&renew_again, kRenewAgainNs);
+  if (again) g_renew_again.ask(kRenewAgainNs);
 }
 
 }  // namespace
@@ -231,13 +289,13 @@ uint64_t own_ledger_of(int token) noexcept {
   return found == all.open.end() ? 0 : found->second->id();
 }
 
-void end_hung_up_soon() noexcept { os::call_later(&end_hung_up, 0); }
+void end_hung_up_soon() noexcept { g_end_hung_up.ask(0); }
 
 uint64_t tokens_forgotten() noexcept { return state().forgotten.load(std::memory_order_acquire); }
 
 void tell_forgotten() noexcept {
   state().forgotten.fetch_add(1, std::memory_order_release);
-  os::call_later(&renew_again, 0);
+  g_renew_again.ask(0);
 }
 
 void count_leases(int64_t more) noexcept { state().leases.fetch_add(more, std::memory_order_relaxed); }
@@ -287,7 +345,7 @@ std::vector<Ledger::Totals> ledger_totals() {
     if (!ledger->has_ended()) {
       ledger->hear_bell();
       if (ledger->drain() > 0) signal_space();
-      if (ledger->wants_renewal()) os::call_later(&renew_again, 0);
+      if (ledger->wants_renewal()) g_renew_again.ask(0);
     }
     const Ledger::Totals totals = ledger->totals();
     if (totals.leases > 0) result.push_back(totals);

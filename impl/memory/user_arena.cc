@@ -22,7 +22,8 @@ constexpr uint64_t kPiece = uint64_t{512} << 10;
 
 unsigned long long number(uint64_t value) noexcept { return value; }
 
-// Arenas whose memory is made ready in the background.
+// Arenas whose memory is made ready in the background. A reference here may be the last one to an arena, whose segment takes locks that
+// come before this one as it ends: it is never dropped with this lock.
 struct Prefault {
   std::mutex mutex;
   std::vector<Weak<Arena>> arenas;
@@ -33,26 +34,35 @@ Prefault& prefaults() noexcept { return immortal<Prefault>(); }
 const bool g_fork_hooks = [] {
   (void)prefaults();
   register_fork_hooks(8, {[]() noexcept { prefaults().mutex.lock(); }, []() noexcept { prefaults().mutex.unlock(); },
-                          []() noexcept {
-                            prefaults().mutex.unlock();
-                            prefaults().arenas.clear();  // the parent's
-                          }});
+                          []() noexcept { prefaults().mutex.unlock(); }, []() noexcept { prefaults().arenas.clear(); }});  // the parent's
   return true;
 }();
 
+// Whoever calls it has the arena, so the reference is not the last.
+void stop_prefault(const Arena* arena) noexcept {
+  Prefault& all = prefaults();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::erase_if(all.arenas, [arena](const Weak<Arena>& each) { return each.is_of(arena); });
+}
+
 bool prefault_slice() noexcept {
   Prefault& all = prefaults();
+  Weak<Arena> ended;  // one in a slice: a list of them would take memory
   Ref<Arena> arena;
-  bool more = false;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    while (!all.arenas.empty() && !(arena = all.arenas.back().lock())) all.arenas.pop_back();
-    if (!arena) return false;
+    if (all.arenas.empty()) return false;
+    arena = all.arenas.back().lock();
+    if (!arena) {
+      ended = std::move(all.arenas.back());
+      all.arenas.pop_back();
+      return !all.arenas.empty();
+    }
   }
-  more = arena->reserve_some(arena->options().prefault_nbytes);
+  if (arena->reserve_some(arena->options().prefault_nbytes)) return true;
+  stop_prefault(arena.get());
+  // Another one may have come in the meantime.
   const std::lock_guard<std::mutex> lock(all.mutex);
-  // Another one may have come in the meantime, behind this one.
-  if (!more) std::erase_if(all.arenas, [&](const Weak<Arena>& each) { return each.lock().get() == arena.get(); });
   return !all.arenas.empty();
 }
 
@@ -61,7 +71,17 @@ Status prefault(Arena* arena) {
     const std::lock_guard<std::mutex> lock(prefaults().mutex);
     prefaults().arenas.emplace_back(arena);
   }
-  return os::add_work(&prefault_slice);
+  // An arena that cannot be had would be kept until another one comes.
+  struct Undo {
+    const Arena* arena;
+    bool done = false;
+    ~Undo() {
+      if (!done) stop_prefault(arena);
+    }
+  } undo{arena};
+  TENON_TRY(os::add_work(&prefault_slice));
+  undo.done = true;
+  return Status::ok();
 }
 
 }  // namespace
@@ -146,8 +166,13 @@ Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   (void)settle_ledgers();
   lock.lock();
   // A waiter looks after every few leases that end: it joins nothing as long as all of it together would not do.
-  if (home_->space.room() >= class_nbytes && home_->space.consolidate()) {
-    TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok(), out, &found));
+  if (home_->space.room() >= class_nbytes) {
+    // Looks again, whatever that says: while the lock was free another thread may have drained what came back, and joined it.
+    (void)home_->space.consolidate();
+    // The front may lie lower now, before pages that exist.
+    uint64_t offset = 0;
+    const bool has_pages = home_->space.peek_front(class_nbytes, alignment, &offset) && offset + class_nbytes <= home_->reserved;
+    TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok() || has_pages, out, &found));
     if (found) return Status::ok();
   }
   lock.unlock();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "base/immortal.h"
 #include "os/fd.h"
 #include "os/small_file.h"
 
@@ -130,12 +131,10 @@ struct State {
   std::vector<Level> levels;
 };
 
-State& state() noexcept {
-  static State instance;
-  return instance;
-}
+State& state() noexcept { return immortal<State>(); }
 
 const bool g_fork_hooks = [] {
+  (void)state();
   register_fork_hooks(30, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
                            []() noexcept {
                              state().credit = 0;  // a child is often moved to another cgroup

@@ -73,10 +73,11 @@ Status Waiter::check_over() const {
   return {};
 }
 
-Status Waiter::until_ready(int fd, short events) {
-  if (fd < 0) return Status(Code::kInvalidArgument, format("fd %d is not open", fd)).with("fd", fd);  // poll would skip it and sleep
-  pollfd polled[2] = {{fd, events, 0}, {wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0}};
-  const nfds_t count = wait_.cancel != nullptr ? 2 : 1;
+Status Waiter::until_ready(int fd, short events, int other) {
+  const auto not_open = [](int number) { return Status(Code::kInvalidArgument, format("fd %d is not open", number)).with("fd", number); };
+  if (fd < 0) return not_open(fd);  // poll would skip it and sleep
+  pollfd polled[3] = {{fd, events, 0}, {wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0}, {other, events, 0}};
+  const nfds_t count = other >= 0 ? 3 : wait_.cancel != nullptr ? 2 : 1;
   for (;;) {
     timespec left{};
     if (deadline_ns_ >= 0) left = as_timespec(std::max<int64_t>(0, deadline_ns_ - monotonic_ns()));
@@ -89,8 +90,9 @@ Status Waiter::until_ready(int fd, short events) {
       return interrupted();
     }
     if (polled[1].revents != 0) return cancelled();
-    if ((polled[0].revents & POLLNVAL) != 0) return Status(Code::kInvalidArgument, format("fd %d is not open", fd)).with("fd", fd);
-    if (polled[0].revents != 0) return {};
+    if ((polled[0].revents & POLLNVAL) != 0) return not_open(fd);
+    if ((polled[2].revents & POLLNVAL) != 0) return not_open(other);
+    if (polled[0].revents != 0 || polled[2].revents != 0) return {};
     if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, format("fd %d is not ready", fd));
     if (ready == 0) return Status(Code::kTimeout, format("the time is over and fd %d is not ready", fd));
   }

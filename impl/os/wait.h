@@ -34,8 +34,8 @@ class Waiter {
  public:
   explicit Waiter(const Wait& wait) noexcept;
   // Until `fd` has one of `events` (or POLLHUP/POLLERR, which count as ready). Fails with WOULD_BLOCK (timeout 0), TIMEOUT, INTERRUPTED,
-  // CANCELLED. With timeout 0 it still looks once. A triggered cancel wins over readiness.
-  Status until_ready(int fd, short events);
+  // CANCELLED. With timeout 0 it still looks once. A triggered cancel wins over readiness. `other`: likewise, if it is >= 0.
+  Status until_ready(int fd, short events, int other = -1);
   // Sleeps that long at most, for who waits for what no fd tells and has just looked: WOULD_BLOCK, TIMEOUT, INTERRUPTED, CANCELLED.
   // `awaited` is named in the message.
   Status pause(int64_t nanoseconds, const char* awaited);

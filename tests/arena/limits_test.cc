@@ -63,6 +63,28 @@ TEST(Limits, AddressSpace) {
   });
 }
 
+// Nothing more can be had, and all that there is lies free, in pieces of another size.
+TEST(Limits, WhatHasPagesIsJoinedBeforeMoreAreRefused) {
+  IN_CHILD([] {
+    const rlimit most{kMiB, kMiB};
+    REQUIRE(setrlimit(RLIMIT_MEMLOCK, &most) == 0);
+    fault::become_somebody();
+    tenon_arena_options options = arena_options(8 * kMiB);
+    options.flags = TENON_ARENA_LOCKED;
+    options.pages = TENON_PAGES_SMALL;
+    tenon_arena* arena = nullptr;
+    REQUIRE_OK(tenon_arena_new(&options, &arena, err));
+    std::vector<tenon_storage*> all;
+    for (uint64_t i = 0; i < 3; ++i) all.push_back(new_in(arena, kMiB / 4, i));
+    for (tenon_storage* each : all) tenon_storage_release(each);
+    tenon_storage_release(new_in(arena, kMiB * 3 / 4, 5));
+    tenon_storage* storage = nullptr;
+    const Outcome more = try_new(arena, 2 * kMiB, &storage);
+    CHECK_SAYING(more.status == TENON_RESOURCE_EXHAUSTED && more.detail("limit") == "RLIMIT_MEMLOCK", more.text());
+    tenon_arena_release(arena);
+  });
+}
+
 TEST(Limits, NoFds) {
   IN_CHILD([] {
     tenon_storage_release(fault::new_storage(1));  // what is made once is made

@@ -1,9 +1,10 @@
 // Modules whose tensors are a device's: written into archives and read from them.
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "cuda/host_copy.h"
-#include "share_kit.h"
+#include "gate.h"
 #include "unit/module/module_kit.h"
 
 namespace tenon::module {
@@ -223,7 +224,7 @@ TEST(CudaArchive, TheHostNeverHasTheWhole) {
   });
 }
 
-// The work takes its time, so that nothing is done when the export begins.
+// The work is not done when the export begins, which has to wait for it.
 TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
   in_child({}, [] {
     use_device();
@@ -233,12 +234,18 @@ TEST(CudaArchive, WhatWasGivenToTheStreamComesFirst) {
       Memory memory(cuda_test::kNbytes);
       const Ref<Module> module = must(Module::create("Net"));
       ok(module->add_parameter("w", tensor(must(StorageValue::whole(value::ScalarType::kFloat, cuda_test::wrap(&memory))), 4)));
-      cuda_test::take_time(used);
+      cuda_test::Gate gate;
+      gate.stand_in(used);
       for (unsigned char byte = 1; byte <= 5; ++byte) cuda_test::fill(memory.pointer, byte, memory.nbytes, used);
       EXPECT_EQ(driver().cuStreamQuery(used), CUDA_ERROR_NOT_READY);
       ExportOptions options;
       options.stream = used;
+      std::thread opener([&] {
+        usleep(200'000);
+        gate.open();
+      });
       EXPECT_EQ(records_of(exported(*module, options)).at("data/0"), std::string(memory.nbytes, '\5'));
+      opener.join();
     }
     CU(cuStreamDestroy(stream));
     expect_clean();

@@ -1,5 +1,5 @@
 // Device memory lent between processes.
-#include "share_kit.h"
+#include "gate.h"
 
 namespace cuda_test {
 namespace {
@@ -19,7 +19,7 @@ TEST(CudaShare, MemoryIsFreedWhenItsBorrowerHasLetGo) {
   });
 }
 
-// Nothing but the event orders the two: the work takes its time, and nobody waits for it on the host.
+// Nothing but the event orders the two: the lender's work is done when the borrower's stream has its own, and nobody waits on the host.
 TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
   in_two(
       {},
@@ -29,12 +29,15 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         Memory memory(kNbytes);
         Ref<Storage> storage = wrap(&memory);
-        take_time(stream);
+        Gate gate;
+        gate.stand_in(stream);
         for (unsigned char byte = 1; byte <= 5; ++byte) fill(memory.pointer, byte, kNbytes, stream);
         const CudaHandle handle = share(storage, stream);
         EXPECT_TRUE(handle.has_event);
         EXPECT_EQ(driver().cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
         line.send(handle);
+        line.expect('o');
+        gate.open();
         line.expect('d');
         storage = nullptr;
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
@@ -45,10 +48,16 @@ TEST(CudaShare, TheBorrowersStreamWaitsForTheLenders) {
         use_device();
         CUstream stream = nullptr;
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        load_code();
+        Memory copy(kNbytes);
         Ref<Storage> storage = open(line.receive(), stream);
-        EXPECT_EQ(byte_at(pointer_of(storage), stream), 5);
+        CU(cuMemcpyAsync(copy.pointer, pointer_of(storage), kNbytes, stream));
+        EXPECT_EQ(driver().cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+        line.say('o');
+        EXPECT_EQ(byte_at(copy.pointer, stream), 5);
         storage = nullptr;
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
+        CU(cuMemFree(copy.pointer));
         CU(cuStreamDestroy(stream));
         line.say('d');
       });
@@ -83,12 +92,15 @@ TEST(CudaShare, MemoryGoesBackWhenTheStreamsHavePassed) {
         Memory copy(kNbytes);
         CU(cuStreamSynchronize(named));
         EXPECT_TRUE(record_stream(*storage, other).is_ok());
-        take_time(other);
+        alarm(200);  // to close the memory while its copies are still to come waits for them, and so for the gate
+        Gate gate;
+        gate.stand_in(other);
         for (int i = 0; i < 10; ++i) CU(cuMemcpyAsync(copy.pointer, pointer_of(storage), kNbytes, other));
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);
         line.say('g');
         line.expect('k');
+        gate.open();
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
         CU(cuStreamSynchronize(other));
         EXPECT_EQ(byte_at(copy.pointer), 9);

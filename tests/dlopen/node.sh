@@ -15,8 +15,12 @@ if ! cmp -s "$here/node/package-lock.json" "$place/installed.json"; then
   rm -rf "$place"
   mkdir -p "$place"
   cp "$here/node/package.json" "$here/node/package-lock.json" "$place"
-  # What it would run is not needed: the package brings its library built.
-  (cd "$place" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+  # What it would run is not needed: the package brings its library built. Three times, if need be, for it comes over a network.
+  for try in 1 2 3; do
+    if (cd "$place" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then break; fi
+    if [[ $try == 3 ]]; then exit 1; fi
+    sleep 10
+  done
   cp "$here/node/package-lock.json" "$place/installed.json"
 fi
 export TENON_NODE_MODULES="$place"

@@ -1,5 +1,7 @@
 // Arenas and leases where the machine has no more to give: fds at every step, huge pages, locked memory. Each is an error that names its
 // limit, and then it works.
+#include <sys/file.h>
+
 #include <filesystem>
 
 #include "lease/hostile_kit.h"
@@ -8,6 +10,12 @@ LEASES_MAIN
 
 namespace leases {
 namespace {
+
+// The machine's pool of huge pages is nobody else's while this child lives: see Setting in unit/memory/backing_kit.h.
+void take_the_pool() {
+  const int alone = open("/proc/sys/vm/nr_hugepages", O_RDONLY | O_CLOEXEC);
+  if (alone >= 0) flock(alone, LOCK_EX);
+}
 
 // What needs no fd any more in a process that has lent and borrowed once.
 void warm_all() {
@@ -20,6 +28,7 @@ void warm_all() {
 
 TEST(ArenaLimits, AnArenaAtEveryNumberOfFds) {
   IN_CHILD([] {
+    take_the_pool();
     warm_all();
     const fault::Held before = fault::hold();
     for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
@@ -144,6 +153,7 @@ uint64_t number_in(const std::filesystem::path& file) {
 
 TEST(ArenaLimits, NoHugePages) {
   IN_CHILD([] {
+    take_the_pool();
     const std::filesystem::path sizes = "/sys/kernel/mm/hugepages";
     bool known = false;
     if (std::filesystem::is_directory(sizes)) {

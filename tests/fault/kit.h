@@ -234,6 +234,8 @@ inline constexpr unsigned kWatchdogSeconds = FAULT_ASAN || FAULT_TSAN ? 240 : 60
 template <typename Body>
 pid_t spawn(Body&& body) {
   std::fflush(nullptr);
+  // A sanitizer's allocator is of no use in a child while another thread is in it.
+  if (FAULT_ASAN || FAULT_TSAN) library_thread_settle();
   const pid_t child = fork();
   if (child != 0) return child;
   alarm(kWatchdogSeconds);

@@ -286,10 +286,10 @@ TEST_F(ManagerClient, HostileManagers) {
           const Liar liar(socket(), lie.answer);
           const size_t fds = names_in("/proc/self/fd").size();
           const auto start = Clock::now();
-          const Status status = add(socket(), "/tenon-1", 300'000'000);
+          const Status status = add(socket(), "/tenon-1", lie.code == Code::kTimeout ? 300'000'000 : 20'000'000'000);
           EXPECT_EQ(status.code(), lie.code) << status.message();
           EXPECT_EQ(detail(status, "path"), socket());
-          EXPECT_LT(ms_since(start), 10000);
+          EXPECT_LT(ms_since(start), 60000);
           EXPECT_TRUE(eventually([&] { return names_in("/proc/self/fd").size() == fds; }));
         },
         lie.name);

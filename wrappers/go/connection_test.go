@@ -312,7 +312,8 @@ func TestWaitsLeaveNoThreads(t *testing.T) {
 	for range rounds(200) {
 		round()
 	}
-	if after := threads(); after > before+4 {
+	// Go's own come and go, as many as run at once; a thread for each wait would be hundreds.
+	if after := threads(); after > before+4+runtime.GOMAXPROCS(0) {
 		t.Errorf("%d threads before and %d after many waits", before, after)
 	}
 }

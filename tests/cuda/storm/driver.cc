@@ -87,7 +87,7 @@ void Storm::look_at_what_is_left() {
 }
 
 void Storm::run_round(uint64_t number) {
-  plan_ = make_plan(seed_, number);
+  plan_ = make_plan(seed_, number, broken_);
   begin();
   crew_.strike(plan_.kills, plan_.stops);
   settle();

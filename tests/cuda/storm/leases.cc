@@ -230,7 +230,7 @@ class Peer {
     rest = {};
     // The others let go, or are gone.
     for (int i = 0; blocks.used() != 0; ++i) {
-      if (i == 10'000) end(kNotGivenBack, "seconds after everybody let go the lender does not have all blocks back");
+      if (i == 100'000) end(kNotGivenBack, "seconds after everybody let go the lender does not have all blocks back");
       (void)collect_cuda();
       if (Held late; from_ && !gone_) (void)receive(&late, 0);
       usleep(100);

@@ -57,7 +57,7 @@ inline KillPlan plan_kill(const Plan& plan, uint32_t victim, Random* random) {
   return kill;
 }
 
-inline Plan make_plan(uint64_t seed, uint64_t round) {
+inline Plan make_plan(uint64_t seed, uint64_t round, Break broken) {
   Plan plan;
   plan.seed = mix(seed ^ mix(round));
   Random random(plan.seed);
@@ -74,6 +74,8 @@ inline Plan make_plan(uint64_t seed, uint64_t round) {
   static constexpr std::array<uint32_t, 4> kLatencies = {0, 0, 100, 600};
   for (uint32_t i = 0; i < kPeers; ++i) {
     plan.latency_us[i] = kLatencies[random.below(kLatencies.size())];
+    // Who does not wait reads something wrong only while its sender's stream is behind.
+    if (broken == Break::kDoNotWait) plan.latency_us[i] = kLatencies.back();
     plan.events[i] = random.chance(15) ? 2 : 0;
   }
   for (uint64_t stops = random.below(3); stops > 0; --stops)

@@ -81,9 +81,11 @@ void Storm::look_at_what_is_left() {
     throw Failure("a name is left in /dev/shm: " + std::filesystem::directory_iterator("/dev/shm")->path().string());
   // One line is the title, and each survivor has its control. What the kernel closes for the dead it closes a little later.
   const long wanted = 1 + 2 * alive;
-  const int64_t deadline = now_ns() + kSoonNs;
+  constexpr int64_t kPauseUs = 500;
   long sockets = 0;
-  while ((sockets = fault::count_lines("/proc/self/net/unix", "")) != wanted && now_ns() < deadline) usleep(500);
+  for (int64_t pauses = kSoonNs / 1000 / kPauseUs; (sockets = fault::count_lines("/proc/self/net/unix", "")) != wanted && pauses > 0;
+       --pauses)
+    usleep(kPauseUs);
   if (sockets != wanted) throw Failure(std::to_string(sockets - wanted) + " sockets are left");
 }
 

@@ -27,6 +27,10 @@
 #include "unit/os/guards.h"
 #include "unit/os/surroundings.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25  // Linux 6.1
+#endif
+
 namespace tenon::test {
 
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -40,16 +44,17 @@ struct Backed {
   os::Fd fd;
   std::byte* base = nullptr;
   uint64_t nbytes = 0;
+  memory::Mode mode = memory::Mode::kShared;
 
   Backed() = default;
   Backed(const Backed&) = delete;
   Backed& operator=(const Backed&) = delete;
-  ~Backed() {
-    if (base != nullptr) ::munmap(base, nbytes);
-  }
+  ~Backed() { let_go(); }
 
-  Status make(const memory::BackingRequest& wanted, uint64_t size, memory::Mode mode = memory::Mode::kShared) {
+  Status make(const memory::BackingRequest& wanted, uint64_t size, memory::Mode sealed_as = memory::Mode::kShared) {
+    let_go();
     request = wanted;
+    mode = sealed_as;
     TENON_ASSIGN(got, memory::choose_pages(request, mode));
     nbytes = round_up(size, got.page_nbytes);
     TENON_ASSIGN(const os::Nonce nonce, os::random_nonce());
@@ -69,6 +74,12 @@ struct Backed {
     return memory::apply_backing(base, nbytes, request, &got);
   }
   Status grow(uint64_t offset, uint64_t size) { return memory::make_pages(fd.get(), base, offset, size, got); }
+  void let_go() {
+    if (base != nullptr) ::munmap(base, nbytes);
+    base = nullptr;
+    fd = os::Fd();
+    got = memory::Backing();
+  }
   memory::Backing describe() const { return memory::describe(base, nbytes, got); }
   uint64_t allocated() const {
     struct stat info{};
@@ -136,6 +147,45 @@ inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
   std::printf("skipped: %s\n", why.c_str());
   std::fflush(nullptr);
   ::_exit(kSkipped);
+}
+
+// How many bytes of shared memory are huge pages where Tenon has no hand in it: as they are touched, or as the kernel is told to make them.
+inline uint64_t huge_without_tenon(uint64_t nbytes, bool collapse) {
+  const uint64_t page = read_count("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+  const os::Fd fd(::memfd_create("control", MFD_CLOEXEC));
+  if (page == 0 || !fd.is_open() || ::ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) return 0;
+  void* const room = ::mmap(nullptr, nbytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return 0;
+  auto* const base =
+      static_cast<std::byte*>(room) + (round_up(reinterpret_cast<uintptr_t>(room), page) - reinterpret_cast<uintptr_t>(room));
+  uint64_t huge = 0;
+  if (::mmap(base, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd.get(), 0) != MAP_FAILED) {
+    ::madvise(base, nbytes, MADV_HUGEPAGE);
+    for (uint64_t at = 0; at < nbytes; at += page) *static_cast<volatile std::byte*>(base + at) = std::byte{1};
+    if (collapse) ::madvise(base, nbytes, MADV_COLLAPSE);
+    huge = read_smaps(base, nbytes).sums["ShmemPmdMapped:"];
+  }
+  ::munmap(room, nbytes + page);
+  return huge;
+}
+
+// There are huge pages only while the machine's free memory lies in large pieces. Memory whose first `wanted` bytes are no such pages is
+// made again a few times. If they never are, and without Tenon not always either, the child skips; else the test goes on, to find it out.
+inline void skip_without_huge_memory(Backed& memory, uint64_t wanted) {
+  using memory::Pages;
+  const auto is_huge = [&] { return memory.got.pages == Pages::kThp && memory.describe().huge_nbytes >= wanted; };
+  bool in_small_pieces = false;
+  for (int tries = 0; !is_huge() && tries < 5; ++tries) {
+    const bool collapse = memory.got.pages == Pages::kThp ? memory.got.collapse : memory.request.pages == Pages::kThp;
+    if (huge_without_tenon(wanted, collapse) < wanted) in_small_pieces = true;
+    ::usleep(100'000);
+    const Status again = memory.make(memory.request, memory.nbytes, memory.mode);
+    if (again.code() == Code::kUnsupported) continue;  // the page that it tried was small
+    ASSERT_TRUE(again.is_ok()) << text_of(again);
+    const Status grown = memory.grow(0, wanted);
+    ASSERT_TRUE(grown.is_ok()) << text_of(grown);
+  }
+  if (in_small_pieces && !is_huge()) skip("this machine's memory is in small pieces");
 }
 
 // A file below /proc/sys or /sys with another text in it, until this goes. Held alone: of those who change such a file at one time the last

@@ -85,6 +85,28 @@ TEST_F(WaitTest, ClosedFdIsNamed) {
   EXPECT_EQ(Waiter(Wait{}).until_ready(-1, POLLIN).code(), Code::kInvalidArgument);
 }
 
+TEST_F(WaitTest, EitherOfTwoFdsEndsAWait) {
+  auto [reader, writer] = make_pipe();
+  auto [other_reader, other_writer] = make_pipe();
+  const int number = other_reader.get();
+  auto made = Cancel::create();
+  ASSERT_TRUE(made.is_ok());
+  for (Cancel* const cancel : {static_cast<Cancel*>(nullptr), made.value().get()}) {
+    EXPECT_EQ(Waiter(Wait{1'000'000, cancel, false}).until_ready(reader.get(), POLLIN, number).code(), Code::kTimeout);
+    EXPECT_TRUE(Waiter(Wait{0, cancel, false}).until_ready(writer.get(), POLLOUT, number).is_ok());
+  }
+  std::thread other([&] { put_byte(other_writer); });
+  EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN, number).is_ok());
+  other.join();
+  EXPECT_TRUE(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, number).is_ok());
+  made.value()->trigger();
+  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, number).code(), Code::kCancelled);
+  other_reader.reset();
+  const Status closed = Waiter(Wait{}).until_ready(reader.get(), POLLIN, number);
+  EXPECT_EQ(closed.code(), Code::kInvalidArgument);
+  EXPECT_EQ(test::detail(closed, "fd"), std::to_string(number));
+}
+
 TEST_F(WaitTest, CancelWinsOverReadiness) {
   auto [reader, writer] = make_pipe();
   put_byte(writer);

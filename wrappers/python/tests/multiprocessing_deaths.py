@@ -99,7 +99,7 @@ def stopped(context):
 
 
 def _keep_briefly(q):
-    tenon.multiprocessing.configure(keep_seconds=3)
+    tenon.multiprocessing.configure(keep_seconds=8)  # the test has to see it in that time
     q.put(lend([1]))
 
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def test_a_wait_times_out() -> None:
             start = time.monotonic()
             with pytest.raises(tenon.Timeout) as caught:
                 arena.tensor(np.zeros(10), timeout=timeout)
-            assert timeout <= time.monotonic() - start < timeout + 1
+            assert timeout <= time.monotonic() - start < timeout + 30
             assert caught.value.details["holders"] == "nobody" and caught.value.details["live"] == str(MIB)
         del keep
         with pytest.raises(ValueError, match="negative"):
@@ -180,7 +181,15 @@ def test_what_no_storage_in_an_arena_is(options: dict[str, Any]) -> None:
         assert arena.stats().blocks_live == 0
 
 
-def test_pages_that_cannot_be_had() -> None:
+@pytest.fixture
+def the_pool() -> Iterator[None]:
+    """The machine's pool of huge pages is nobody else's: see Setting in tests/unit/memory/backing_kit.h."""
+    with open("/proc/sys/vm/nr_hugepages") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def test_pages_that_cannot_be_had(the_pool: None) -> None:
     try:
         arena = tenon.Arena(4 * MIB, pages="hugetlb", exact=True)
     except (tenon.ResourceExhausted, tenon.Unsupported):

@@ -32,8 +32,8 @@ def test_ctrl_c(child: Any, wait: str, threads: int) -> None:
 stop = threading.Event()
 others = [threading.Thread(target=stop.wait) for _ in range({threads})]
 for thread in others: thread.start()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     {WAITS[wait]}
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -45,7 +45,7 @@ stop.set()
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == b"interrupted\n"
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 30  # what waits does so for a minute, or for ever
     assert process.wait(60) == 0
 
 

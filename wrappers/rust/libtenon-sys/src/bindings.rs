@@ -3532,9 +3532,10 @@ extern "C" {
  @param[in,out] out      out->struct_size set by the caller, the rest is filled in; nothing in it needs to be freed; untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device; an unknown form or transport), TENON_PERMISSION (a read-only storage,
-         without TENON_CUDA_LET_WRITE), TENON_UNSUPPORTED (no CUDA; memory that came by an IPC handle; memory that cannot travel, or not
-         by the transport that was asked for: the driver is asked, and the message says what it answers), TENON_RESOURCE_EXHAUSTED, others
-         as the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is lent.
+         without TENON_CUDA_LET_WRITE; a counter's name that somebody's file has, details "path", "errno"), TENON_UNSUPPORTED (no
+         CUDA; memory that came by an IPC handle; memory that cannot travel, or not by the transport that was asked for: the driver is
+         asked, and the message says what it answers), TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error",
+         "cuda_error_name"). On failure nothing is lent.
  @since 0.1. Any thread.*/
     pub fn tenon_share_cuda(
         storage: *mut tenon_storage,
@@ -3547,8 +3548,10 @@ extern "C" {
  that this process holds already give the same storage with one reference more, and in the process that sent it a handle gives the memory
  itself. With TENON_CUDA_KEEP_OPEN what the driver opened stays so when its last storage has gone, until tenon_cuda_collect, or until 64
  others were opened so. That is for senders that do not free meanwhile what they lent, as PyTorch with its cache of memory: to free
- device memory that another process has open is not defined. What is given to `stream` from now on waits for the sender's work, on the
- device; the storage counts as used in that stream.
+ device memory that another process has open is not defined. By an IPC handle the next one of the same memory always finds it open; by
+ fds and the fabric as long as the sender's storage lives; memory of a pool is closed all the same. What is given to `stream` from now on
+ waits for the sender's work, on the device; the storage counts as used in that stream. A counter's file that may not be opened from here
+ is tried again at the end, and until that works the sender's memory waits.
  @param[in]  handle   borrowed.
  @param[in]  stream   in which the bytes will be used; borrowed until the storage's last release: destroy it after that.
  @param[in]  options  borrowed; NULL: defaults.
@@ -3936,7 +3939,8 @@ extern "C" {
     /**Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
  TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
  where this one stopped, be it with the same message (sent once all the same), with another (kept too, and sent after it) or
- with NULL. Messages sent before the earlier ones are through wait in memory: let the socket drain.
+ with NULL. The same message is sent anew once this call, or a later one of the same thread, has returned TENON_OK. Messages sent before
+ the earlier ones are through wait in memory: let the socket drain.
  @param[in]  connection  borrowed.
  @param[in]  message     borrowed; what is lent stays valid for the peer after its release. NULL: only finish what an
                          earlier call left.

@@ -1,0 +1,88 @@
+// Memory that is made ready ahead of need: what becomes of it when its arena goes first, at a fork, and without a thread.
+#include "lease/agent.h"
+
+LEASES_MAIN
+
+namespace leases {
+namespace {
+
+tenon_arena_options ready_options() {
+  tenon_arena_options options = arena_options(64 * kMiB);
+  options.prefault_nbytes = 32 * kMiB;
+  return options;
+}
+
+tenon_arena* new_ready_arena() {
+  const tenon_arena_options options = ready_options();
+  tenon_arena* arena = nullptr;
+  REQUIRE_OK(tenon_arena_new(&options, &arena, err));
+  return arena;
+}
+
+// What hangs there hangs before the child's own code could set a clock.
+bool ends_well(pid_t child) {
+  int status = 0;
+  if (soon([&] { return waitpid(child, &status, WNOHANG) == child; })) return status == 0;
+  kill(child, SIGKILL);
+  (void)fault::join(child);
+  return false;
+}
+
+// The list of what is to be made ready has the arena's last reference, and a segment that had a name ends with a look at directories.
+TEST(Prefault, AForkAfterANamedArenaHasGone) {
+  for (const bool named : {false, true}) {
+    IN_CHILD([named] {
+      REQUIRE_OK(tenon_lease_use_no_thread(err));
+      const names::Folder folder;
+      tenon_arena* arena = new_ready_arena();
+      tenon_storage* storage = new_in(arena, 4096);
+      if (named) (void)names::share(storage, {.directory = folder.path()});
+      tenon_storage_release(storage);
+      tenon_arena_release(arena);
+      CHECK(ends_well(fault::spawn([] {
+        CHECK_EQ(fault::stats().segments, 0);
+        tenon_arena* own = new_ready_arena();
+        CHECK_OK(tenon_lease_poll(err));
+        CHECK(stats(own).bytes_reserved > 0);
+        tenon_arena_release(own);
+      })));
+      CHECK_EQ(fault::stats().segments, 1);
+      CHECK(soon([] {
+        CHECK_OK(tenon_lease_poll(err));
+        return fault::stats().segments == 0;
+      }));
+      CHECK_EQ(fault::count_memfd_mappings(), 0);
+    });
+  }
+}
+
+// Where no thread can be had the call fails, and nothing is left of the arena.
+TEST(Prefault, WithoutAThread) {
+  SKIP_UNDER_SANITIZERS("they start threads of their own");
+  IN_CHILD([] {
+    fault::become_somebody();
+    const tenon_arena_options options = ready_options();
+    tenon_arena* arena = nullptr;
+    long fds = 0;
+    for (const bool first : {true, false}) {
+      {
+        const fault::Limit limit(RLIMIT_NPROC, 0);
+        const Outcome outcome = CHECK_STATUS(TENON_RESOURCE_EXHAUSTED, tenon_arena_new(&options, &arena, err));
+        CHECK_SAYING(outcome.detail("limit") == "threads", outcome.text());
+        CHECK(arena == nullptr);
+      }
+      CHECK_EQ(fault::stats().segments, 0);
+      CHECK_EQ(fault::count_memfd_mappings(), 0);
+      // What the thread is to wait with stays for the next try.
+      if (first) fds = fault::count_fds();
+    }
+    CHECK_EQ(fault::count_fds(), fds);
+    arena = new_ready_arena();
+    CHECK(soon([&] { return stats(arena).bytes_reserved >= 32 * kMiB; }));
+    tenon_arena_release(arena);
+    CHECK(soon([] { return fault::stats().segments == 0; }));
+  });
+}
+
+}  // namespace
+}  // namespace leases

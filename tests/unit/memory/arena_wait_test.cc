@@ -1,0 +1,97 @@
+// Waiting for room in a process without a thread of the library's, beside an event loop that serves what the waiter would.
+#include "memory/arena_wait.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "os/fd.h"
+#include "os/service.h"
+#include "unit/memory/standing.h"
+
+namespace tenon::memory {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr int64_t kPatienceNs = 10'000'000'000;
+
+Ref<Arena> new_arena(uint64_t capacity_nbytes) {
+  ArenaOptions options;
+  options.capacity_nbytes = capacity_nbytes;
+  Result<Ref<Arena>> made = Arena::create(options);
+  if (!made.is_ok()) std::abort();
+  return std::move(made).value();
+}
+
+// A handler has no argument.
+Block held;
+const test::Told* waiter = nullptr;
+thread_local bool t_waits = false;
+
+// What the loop was told of makes room, while the waiter sleeps again: it woke for the same event, and found the loop at it.
+void free_the_block(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
+  char byte = 0;
+  (void)::recv(fd, &byte, 1, 0);
+  if (!t_waits) EXPECT_TRUE(waiter->falls_asleep());
+  free_block(std::move(held), Lent::kNever);
+}
+
+TEST(ArenaWait, RoomThatTheLoopMadeIsNotMissed) {
+  test::in_child([] {
+    ASSERT_TRUE(os::use_no_thread().is_ok());
+    const Ref<Arena> arena = new_arena(kMiB);
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    const os::Fd near(ends[0]);
+    const os::Fd far(ends[1]);
+    ASSERT_TRUE(os::serve_fd(near.get(), &free_the_block).is_ok());
+    for (int round = 0; round < 20 && !::testing::Test::HasFailure(); ++round) {
+      ASSERT_TRUE(arena->allocate(kMiB, 64, &held).is_ok());
+      test::Told told;
+      waiter = &told;
+      std::thread waits([&] {
+        t_waits = true;
+        told.tell();
+        Block block;
+        const Status status = allocate_waiting(arena.get(), kMiB, 64, os::Wait{kPatienceNs, nullptr, false}, &block);
+        EXPECT_TRUE(status.is_ok()) << round << ": " << status.message();
+        if (status.is_ok()) free_block(std::move(block), Lent::kNever);
+      });
+      EXPECT_TRUE(told.falls_asleep());
+      EXPECT_EQ(::send(far.get(), "x", 1, MSG_NOSIGNAL), 1);
+      EXPECT_TRUE(os::poll_service().is_ok());
+      waits.join();
+    }
+    os::stop_serving_fd(near.get());
+  });
+}
+
+// Of two that wait one serves for both.
+TEST(ArenaWait, RoomThatAnotherWaiterMadeIsNotMissed) {
+  test::in_child([] {
+    ASSERT_TRUE(os::use_no_thread().is_ok());
+    const Ref<Arena> arena = new_arena(kMiB);
+    for (int round = 0; round < 200 && !::testing::Test::HasFailure(); ++round) {
+      ASSERT_TRUE(arena->allocate(kMiB, 64, &held).is_ok());
+      const auto wait = [&arena, round] {
+        Block block;
+        const Status status = allocate_waiting(arena.get(), kMiB, 64, os::Wait{kPatienceNs, nullptr, false}, &block);
+        EXPECT_TRUE(status.is_ok()) << round << ": " << status.message();
+        if (status.is_ok()) free_block(std::move(block), Lent::kNever);
+      };
+      std::thread one(wait);
+      std::thread other(wait);
+      std::thread loop([] { EXPECT_TRUE(os::poll_service().is_ok()); });
+      free_block(std::move(held), Lent::kNever);
+      one.join();
+      other.join();
+      loop.join();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tenon::memory

@@ -1,0 +1,125 @@
+// Ledgers where memory fails. A program of its own, since it replaces operator new.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "memory/ledger.h"
+#include "memory/ledgers.h"
+#include "memory/unread_guard.h"
+#include "os/service.h"
+#include "os/token.h"
+#include "unit/memory/standing.h"
+
+namespace {
+thread_local long allocations_left = -1;  // < 0: any number
+}
+
+// Not inlined: gcc would take free() after new for a mistake.
+[[gnu::noinline]] void* operator new(size_t size) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new[](size_t size) { return operator new(size); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace tenon::memory {
+namespace {
+
+class Lent final : public Leased {
+ public:
+  void lease_began() noexcept override {
+    ++leases;
+    Leased::lease_began();
+  }
+  void lease_ended() noexcept override {
+    --leases;
+    Leased::lease_ended();
+  }
+  uint64_t leased_nbytes() const noexcept override { return 1; }
+  int leases = 0;
+};
+
+// Of the allocations that an end takes each fails in its turn, the first list of the work to do among them.
+TEST(LedgerWithoutMemory, LeasesEndAllTheSame) {
+  for (int allowed = 0; allowed < 5; ++allowed) {
+    test::in_child([allowed] {
+      ASSERT_TRUE(os::use_no_thread().is_ok());
+      const auto object = Ref<Lent>::adopt(new Lent());
+      const Ref<Ledger> ledger = Ledger::create({getpid(), getuid()}, true).value();
+      const std::vector<Leased*> objects(20'000, object.get());
+      std::vector<uint32_t> slots(objects.size());
+      ASSERT_TRUE(ledger->grant(objects, slots.data()).is_ok());
+      (void)ledger->take_fds();
+      allocations_left = allowed;
+      settle_ledger(*ledger);
+      allocations_left = -1;
+      for (int i = 0; i < 100 && object->leases > 0; ++i) EXPECT_TRUE(os::poll_service().is_ok());
+      EXPECT_TRUE(ledger->has_ended());
+      EXPECT_EQ(object->leases, 0) << allowed;
+    });
+  }
+}
+
+// A look for which there was no memory is not waited for any longer than it takes to find it overdue.
+TEST(LedgerWithoutMemory, ALookThatNeverComesIsAskedForAgain) {
+  test::in_child([] {
+    ASSERT_TRUE(os::use_no_thread().is_ok());
+    const Ref<Ledger> ledger = Ledger::create({getpid(), getuid()}, true).value();
+    Drained drained = Drained::kNo;
+    UnreadGuard guard([](void* context) noexcept { return *static_cast<Drained*>(context); }, &drained);
+    guard.add(ledger->id());
+    (void)ledger->take_fds();
+    settle_ledger(*ledger);
+    drained = Drained::kYes;
+    allocations_left = 0;
+    guard.drained();
+    allocations_left = -1;
+    EXPECT_TRUE(os::poll_service().is_ok());
+    EXPECT_FALSE(ledger->has_ended());
+    for (int i = 0; i < 200 && !ledger->has_ended(); ++i) {
+      end_hung_up_soon();
+      EXPECT_TRUE(os::poll_service().is_ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(ledger->has_ended());
+  });
+}
+
+TEST(LedgerWithoutMemory, OneThatCannotBeMadeLeavesNothing) {
+  test::in_child([] {
+    const auto tokens = [] {
+      int count = 0;
+      for (int fd = 0; fd < 256; ++fd) count += os::is_token(fd) ? 1 : 0;
+      return count;
+    };
+    const int before = tokens();
+    int failed = 0;
+    for (Ref<Ledger> ledger; !ledger; ++failed) {
+      EXPECT_EQ(tokens(), before);
+      try {
+        allocations_left = failed;
+        Result<Ref<Ledger>> made = Ledger::create({getpid(), getuid()}, true);
+        allocations_left = -1;
+        if (made.is_ok()) ledger = std::move(made).value();
+      } catch (const std::bad_alloc&) {
+        allocations_left = -1;
+      }
+      if (!ledger) EXPECT_TRUE(test::forks_well());
+    }
+    EXPECT_GT(failed, 3);
+  });
+}
+
+}  // namespace
+}  // namespace tenon::memory

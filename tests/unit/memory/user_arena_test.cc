@@ -1,0 +1,125 @@
+// An arena beside other threads and forks: whose locks it takes when it goes, and what it finds after others have looked.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/fork.h"
+#include "memory/arena.h"
+#include "memory/arena_segment.h"
+#include "os/service.h"
+#include "unit/memory/standing.h"
+
+namespace tenon::memory {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Ref<Arena> new_arena(uint64_t capacity_nbytes, uint64_t prefault_nbytes = 0) {
+  ArenaOptions options;
+  options.capacity_nbytes = capacity_nbytes;
+  options.prefault_nbytes = prefault_nbytes;
+  Result<Ref<Arena>> made = Arena::create(options);
+  if (!made.is_ok()) std::abort();
+  return std::move(made).value();
+}
+
+// A lock that comes before the arenas', as that of the directories of names does.
+std::mutex& early_lock() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// Takes it when the segment has gone, as a segment's socket names do.
+class EarlyTail final : public SegmentTail {
+ public:
+  void before_unmap(Segment* /*segment*/) noexcept override {}
+  void after_unmap() noexcept override { const std::lock_guard<std::mutex> lock(early_lock()); }
+};
+
+void register_early_lock() {
+  register_fork_hooks(
+      4, {[]() noexcept { early_lock().lock(); }, []() noexcept { early_lock().unlock(); }, []() noexcept { early_lock().unlock(); }});
+}
+
+// Its user let go of it, and the list of those that are made ready alone has it.
+void leave_one_to_make_ready() {
+  const Ref<Arena> arena = new_arena(4 * kMiB, 2 * kMiB);
+  arena->segment()->attach_tail(std::make_unique<EarlyTail>());
+}
+
+TEST(UserArena, AChildOfForkDropsWhatItsParentWasToMakeReady) {
+  test::in_child([] {
+    register_early_lock();
+    ASSERT_TRUE(os::use_no_thread().is_ok());
+    leave_one_to_make_ready();
+    const uint64_t segments = segment_totals().segments.load();
+    EXPECT_TRUE(test::forks_well());
+    EXPECT_EQ(segment_totals().segments.load(), segments) << "the parent's is the parent's";
+    EXPECT_TRUE(os::poll_service().is_ok());
+    EXPECT_EQ(segment_totals().segments.load(), segments - 1);
+  });
+}
+
+// The slice has the list's lock no more when the arena ends: fork holds the locks that the end takes, and waits for the list's.
+TEST(UserArena, ASliceThatEndsOneDoesNotMeetAFork) {
+  test::in_child([] {
+    register_early_lock();
+    test::ForkGate gate(7);
+    ASSERT_TRUE(os::use_no_thread().is_ok());
+    leave_one_to_make_ready();
+    const uint64_t segments = segment_totals().segments.load();
+    std::thread forks([] { EXPECT_TRUE(test::forks_well()); });
+    gate.await();
+    test::Told told;
+    std::thread serves([&] {
+      told.tell();
+      EXPECT_TRUE(os::poll_service().is_ok());
+    });
+    EXPECT_TRUE(told.falls_asleep()) << "in front of the early lock, which fork has";
+    gate.open();
+    forks.join();
+    serves.join();
+    EXPECT_EQ(segment_totals().segments.load(), segments - 1);
+  });
+}
+
+// Between the last look and the next one another thread drains what was given back, and joins it.
+TEST(UserArena, RoomThatAnotherThreadJoinedIsFound) {
+  test::in_child([] {
+    test::ForkGate gate(9);  // behind the ledgers' lock
+    const Ref<Arena> arena = new_arena(kMiB);
+    Block first;
+    Block second;
+    Block third;
+    ASSERT_TRUE(arena->allocate(kMiB / 2, 64, &first).is_ok());
+    ASSERT_TRUE(arena->allocate(kMiB / 2, 64, &second).is_ok());
+    ArenaSegment* const home = first.home;
+    std::thread forks([] { EXPECT_TRUE(test::forks_well()); });
+    gate.await();
+    test::Told told;
+    Status status;
+    std::thread asks([&] {
+      told.tell();
+      status = arena->allocate(kMiB / 2, 64, &third);
+    });
+    EXPECT_TRUE(told.falls_asleep()) << "in front of the ledgers' lock, which fork has";
+    free_block(std::move(first), Lent::kNever);
+    {
+      const std::lock_guard<std::mutex> lock(arena_state().mutex);
+      EXPECT_TRUE(home->space.consolidate());
+    }
+    gate.open();
+    forks.join();
+    asks.join();
+    EXPECT_TRUE(status.is_ok()) << status.message();
+    if (status.is_ok()) free_block(std::move(third), Lent::kNever);
+    free_block(std::move(second), Lent::kNever);
+  });
+}
+
+}  // namespace
+}  // namespace tenon::memory
