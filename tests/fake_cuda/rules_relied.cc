@@ -214,14 +214,16 @@ PEER(lets_go_of_the_event) {
   OK(cu.cuIpcOpenMemHandle(&pointer, sent.memory, kLazy));
   OK(cu.cuIpcOpenEventHandle(&event, sent.event));
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  void* late = nullptr;
+  OK(cu.cuMemHostAlloc(&late, 1, 0));  // a copy into other memory may wait on the host, and the gate opens after it
   OK(cu.cuStreamWaitEvent(stream, event, 0));
   OK(cu.cuEventDestroy(event));
-  unsigned char late = 0;
-  OK(cu.cuMemcpyDtoHAsync(&late, pointer, 1, stream));
+  OK(cu.cuMemcpyDtoHAsync(late, pointer, 1, stream));
   EQUAL(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
   parent.send(1);
   OK(cu.cuStreamSynchronize(stream));
-  EQUAL(late, 2);
+  EQUAL(*static_cast<unsigned char*>(late), 2);
+  OK(cu.cuMemFreeHost(late));
   OK(cu.cuStreamDestroy(stream));
   OK(cu.cuIpcCloseMemHandle(pointer));
 }
