@@ -1,26 +1,9 @@
 // Memory that fails at every allocation in turn: no byte and no fd may be lost, the next call goes on. A program of its own, since it
 // replaces operator new.
-#include <cstdlib>
 #include <new>
 
 #include "unit/channel/frames_kit.h"
-
-namespace {
-thread_local long allocations_left = -1;  // < 0: any number
-}
-
-// Not inlined: gcc would take free() after new for a mistake.
-[[gnu::noinline]] void* operator new(size_t size) {
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new[](size_t size) { return operator new(size); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#include "unit/failing_new.h"
 
 namespace tenon::channel::frametest {
 namespace {

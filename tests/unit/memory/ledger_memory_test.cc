@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <new>
 #include <thread>
 #include <utility>
@@ -14,48 +13,19 @@
 #include "memory/unread_guard.h"
 #include "os/service.h"
 #include "os/token.h"
+#include "unit/failing_new.h"
+#include "unit/memory/lent_object.h"
 #include "unit/memory/standing.h"
-
-namespace {
-thread_local long allocations_left = -1;  // < 0: any number
-}
-
-// Not inlined: gcc would take free() after new for a mistake.
-[[gnu::noinline]] void* operator new(size_t size) {
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new[](size_t size) { return operator new(size); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 
 namespace tenon::memory {
 namespace {
-
-class Lent final : public Leased {
- public:
-  void lease_began() noexcept override {
-    ++leases;
-    Leased::lease_began();
-  }
-  void lease_ended() noexcept override {
-    --leases;
-    Leased::lease_ended();
-  }
-  uint64_t leased_nbytes() const noexcept override { return 1; }
-  int leases = 0;
-};
 
 // Of the allocations that an end takes each fails in its turn, the first list of the work to do among them.
 TEST(LedgerWithoutMemory, LeasesEndAllTheSame) {
   for (int allowed = 0; allowed < 5; ++allowed) {
     test::in_child([allowed] {
       ASSERT_TRUE(os::use_no_thread().is_ok());
-      const auto object = Ref<Lent>::adopt(new Lent());
+      const auto object = Ref<LentObject>::adopt(new LentObject());
       const Ref<Ledger> ledger = Ledger::create({getpid(), getuid()}, true).value();
       const std::vector<Leased*> objects(20'000, object.get());
       std::vector<uint32_t> slots(objects.size());

@@ -16,6 +16,7 @@
 #include "memory/lease.h"
 #include "memory/lease_page.h"
 #include "os/memfd.h"
+#include "unit/memory/lent_object.h"
 
 namespace tenon::memory {
 namespace {
@@ -25,20 +26,6 @@ bool soon(Condition&& condition) {
   for (int i = 0; i < 20'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return condition();
 }
-
-class Lent final : public Leased {
- public:
-  void lease_began() noexcept override {
-    ++leases;
-    Leased::lease_began();
-  }
-  void lease_ended() noexcept override {
-    --leases;
-    Leased::lease_ended();
-  }
-  uint64_t leased_nbytes() const noexcept override { return 100; }
-  std::atomic<int> leases{0};
-};
 
 struct Both {
   Ref<Ledger> ledger;
@@ -62,7 +49,7 @@ struct Both {
     EXPECT_TRUE(made.is_ok()) << made.status().message();
     return std::move(made).value();
   }
-  std::vector<uint32_t> grant(Lent* object, size_t count) {
+  std::vector<uint32_t> grant(LentObject* object, size_t count) {
     const std::vector<Leased*> objects(count, object);
     std::vector<uint32_t> slots(count);
     EXPECT_TRUE(ledger->grant(objects, slots.data()).is_ok());
@@ -78,7 +65,7 @@ bool drained_to(const Both& both, uint64_t leases) {
 }
 
 TEST(Ledger, AHangUpEndsAll) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   (void)both.grant(object.get(), 10'000);
   EXPECT_EQ(object->leases, 10'000);
@@ -98,7 +85,7 @@ TEST(Ledger, AHangUpEndsAll) {
 }
 
 TEST(Ledger, TokensThatNeverLeftHangUp) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   (void)both.grant(object.get(), 3);
   both.token.reset();
@@ -106,7 +93,7 @@ TEST(Ledger, TokensThatNeverLeftHangUp) {
 }
 
 TEST(Ledger, BitsEndSingleLeases) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   const std::vector<uint32_t> slots = both.grant(object.get(), 5000);
   const Ref<Holding> holding = both.open();
@@ -125,7 +112,7 @@ TEST(Ledger, BitsEndSingleLeases) {
 }
 
 TEST(Ledger, BitsOfOneWordAreGivenBackTogether) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   const std::vector<uint32_t> slots = both.grant(object.get(), 200);
   const Ref<Holding> holding = both.open();
@@ -153,7 +140,7 @@ TEST(Ledger, BitsOfOneWordAreGivenBackTogether) {
 }
 
 TEST(Ledger, SlotsAreUsedAgain) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   (void)both.grant(object.get(), 10);
   const Ref<Holding> holding = both.open();
@@ -167,7 +154,7 @@ TEST(Ledger, SlotsAreUsedAgain) {
 }
 
 TEST(Ledger, WhatNeverLeftIsTakenBack) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   const std::vector<uint32_t> slots = both.grant(object.get(), 10);
   both.ledger->take_back(std::span(slots).first(4));
@@ -180,8 +167,8 @@ TEST(Ledger, WhatNeverLeftIsTakenBack) {
 
 // The borrower owns the page: whatever it writes there harms nobody but itself.
 TEST(Ledger, BitsOfNobodyAreIgnored) {
-  const auto object = Ref<Lent>::adopt(new Lent());
-  const auto other = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
+  const auto other = Ref<LentObject>::adopt(new LentObject());
   Both both;
   Both neighbour;
   (void)neighbour.grant(other.get(), 100);
@@ -212,7 +199,7 @@ TEST(Ledger, BitsOfNobodyAreIgnored) {
 }
 
 TEST(Ledger, TheBellEndsLeasesAtOnceWhereSomebodyWaits) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   const std::vector<uint32_t> slots = both.grant(object.get(), 2);
   const Ref<Holding> holding = both.open();
@@ -223,7 +210,7 @@ TEST(Ledger, TheBellEndsLeasesAtOnceWhereSomebodyWaits) {
 }
 
 TEST(Ledger, NoMoreLeasesThanThePageHas) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   const std::vector<Leased*> most(size_t{lease_page::kSlots} + 1, object.get());
   std::vector<uint32_t> slots(most.size());
@@ -239,7 +226,7 @@ TEST(Ledger, NoMoreLeasesThanThePageHas) {
 }
 
 TEST(Ledger, ThreadsGiveBackWhileOthersAreGranted) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both both;
   const Ref<Holding> holding = both.open();
   std::atomic<bool> over{false};
@@ -318,7 +305,7 @@ TEST(Holding, RefusesWhatIsNoTokenPageOrBell) {
 }
 
 TEST(Holding, InheritedTokensKeepTheLenderWaiting) {
-  const auto object = Ref<Lent>::adopt(new Lent());
+  const auto object = Ref<LentObject>::adopt(new LentObject());
   Both upstream;
   (void)upstream.grant(object.get(), 1);
   Both both;
