@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/library_thread.h"
 #include "fake_cuda/ledger.h"
 
 namespace cuda_test {
@@ -67,6 +68,9 @@ inline void* library() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD); 
 inline pid_t start(const std::function<void()>& body) {
   std::fflush(nullptr);
   const bool is_inherited = library() != nullptr;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  library_thread_settle();  // a sanitizer's allocator is of no use in a child while another thread is in it
+#endif
   const pid_t child = fork();
   if (child != 0) return child;
   body();
