@@ -1,6 +1,4 @@
 // A connection's sending: each message is put behind what is pending, whoever has the turn, and then handed to the kernel.
-#include <poll.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -179,14 +177,7 @@ Status Connection::send(const Message* message, const os::Wait& wait) {
   }
   if (frames_.sent() < frame) {
     os::Waiter waiter(wait);
-    TENON_TRY(waiter.check_cancel());
-    for (bool full = true;;) {
-      TENON_TRY(frames_.hand_over(frame, &full));
-      if (!full) break;
-      lock.unlock();
-      TENON_TRY(waiter.until_ready(socket_, POLLOUT));
-      lock.lock();
-    }
+    TENON_TRY(frames_.flush(waiter, frame, &lock));
   }
   forget_kept(frame, message);
   // What others put in meanwhile, and do not wait for: as much as goes now. What is wrong with it their next call says.

@@ -73,14 +73,17 @@ void FrameSocket::enqueue(OutFrame frame) {
   queue_.push_back(std::move(frame));
 }
 
-Status FrameSocket::flush(os::Waiter& waiter) {
-  if (idle()) return {};
+Status FrameSocket::flush(os::Waiter& waiter, uint64_t count, std::unique_lock<std::mutex>* lock) {
+  if (next_sequence_ >= count) return {};
   if (!unsendable_) TENON_TRY(waiter.check_cancel());
   for (;;) {
     bool full = false;
-    TENON_TRY(hand_over(enqueued(), &full));
+    TENON_TRY(hand_over(count, &full));
     if (!full) return {};
-    TENON_TRY(waiter.until_ready(fd_, POLLOUT));
+    if (lock != nullptr) lock->unlock();
+    Status ready = waiter.until_ready(fd_, POLLOUT);
+    if (lock != nullptr) lock->lock();
+    TENON_TRY(std::move(ready));
   }
 }
 

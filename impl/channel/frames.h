@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -54,8 +55,10 @@ class FrameSocket {
   uint64_t sent() const noexcept { return next_sequence_; }
   // Hand what is pending to the kernel. On failure it stays pending, but after PEER_GONE nothing can be sent any more.
   // ETOOMANYREFS: RESOURCE_EXHAUSTED, and the next call tries again.
-  Status flush(os::Waiter& waiter);
-  // Likewise, the first `count` frames of all, without a wait: `full` if the socket takes no more of them now.
+  Status flush(os::Waiter& waiter) { return flush(waiter, enqueued(), nullptr); }
+  // Likewise, the first `count` frames of all. `lock`, unless it is null, is free while it waits.
+  Status flush(os::Waiter& waiter, uint64_t count, std::unique_lock<std::mutex>* lock);
+  // Likewise, without a wait: `full` if the socket takes no more of them now.
   Status hand_over(uint64_t count, bool* full);
 
   // The next whole frame. PEER_GONE at the end of the stream (message says whether in the middle of a frame); CORRUPT if the bytes are no

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/immortal.h"
+#include "base/room.h"
 
 namespace tenon::share {
 namespace {
@@ -36,7 +37,7 @@ bool take_idle(void* context, Idle* out, bool* may_make) {
   }
   *may_make = all.made < kCudaEvents;
   if (!*may_make) return false;
-  if (all.idle.capacity() <= all.made) all.idle.reserve(std::max<size_t>(16, 2 * all.idle.capacity()));
+  make_room(&all.idle, all.made + 1 - all.idle.size());
   ++all.made;
   return false;
 }

@@ -218,8 +218,6 @@ Result<Ref<Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, u
     if (storage.get() == received.get()) return storage;
   }
   cuda_memory(*storage)->use_in(reach.stream);
-  // What came home is found again only as long as it counts as lent: its lease is the caller's until the message is made.
-  if (reach.mapping) *lease = memory::Lease();
   return storage;
 }
 

@@ -68,8 +68,8 @@ struct CudaReach {
   cuda::Stream stream = nullptr;
 };
 Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const int> fds, int32_t device, bool read_only);
-// The storage keeps the lease; one that is open already has its own. Of what has come home it stays with the caller, to be given back when
-// the message is made: until then another try must find it. Used in the reach's stream.
+// The storage keeps the lease, if it is a new one. One that is open already has its own, and what has come home needs none: then it stays
+// with the caller, to be given back when the message is made, for until then another try must find it lent. Used in the reach's stream.
 Result<Ref<storage::Storage>> open_leased_cuda(const CudaReach& reach, uint64_t offset, uint64_t nbytes, memory::Lease* lease);
 
 // Of what the leases have ended, the caller's thread lets go. `ask_kernel`: also whose borrowers are gone by now, a system call for each.

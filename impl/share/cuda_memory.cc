@@ -176,20 +176,7 @@ Ref<storage::Storage> empty_cuda(int32_t device) {
 namespace {
 
 thread_local int t_later = 0;
-thread_local int t_collecting = 0;
 constexpr int kMostNested = 8;  // of owners' functions that look for all, each inside another
-
-// While what is ready goes, one after the other.
-class CudaCollecting {
- public:
-  CudaCollecting() noexcept { ++t_collecting; }
-  CudaCollecting(const CudaCollecting&) = delete;
-  CudaCollecting& operator=(const CudaCollecting&) = delete;
-  ~CudaCollecting() { --t_collecting; }
-
- private:
-  const CudaCollectLater later_;
-};
 
 }  // namespace
 
@@ -198,15 +185,15 @@ CudaCollectLater::~CudaCollectLater() { --t_later; }
 
 void collect_some_cuda() noexcept {
   if (t_later != 0) return;
-  const CudaCollecting collecting;
+  const CudaCollectLater later;
   end_lent_cuda(false);
   for (uint64_t left = std::min<uint64_t>(kSome, limbo().size()); left > 0 && limbo().look_at_one(); --left) {
   }
 }
 
 uint64_t collect_cuda() noexcept {
-  if (t_collecting < kMostNested) {
-    const CudaCollecting collecting;
+  if (t_later < kMostNested) {
+    const CudaCollectLater later;
     end_lent_cuda(true);
     for (uint64_t left = limbo().size(); left > 0 && limbo().look_at_one(); --left) {
     }

@@ -279,7 +279,6 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
         TENON_ASSIGN(opened, share::open_leased_cuda(*from.device, record.offset, record.nbytes, &lease));
       }
       storages->push_back(std::move(opened));
-      if (from.device->mapping) lease = memory::Lease();
       continue;
     }
     if (may_be_home) TENON_TRY(come_home(from, record.offset, &lease));
