@@ -37,18 +37,23 @@ class InContext {
   bool pushed_ = false;
 };
 
-// Gives something back to the driver, in the primary context in which it was opened. Of a child of fork nothing is: it has what is its
-// parent's, and no driver.
-template <typename End>
-void end_in_primary(int32_t ordinal, const End& end) noexcept {
+// Gives something back to the driver, in the context that `enter` enters. Of a child of fork nothing is: it has what is its parent's, and
+// no driver.
+template <typename Enter, typename End>
+void end_in(const Enter& enter, const End& end) noexcept {
   try {
     Result<const Driver*> found = driver();
     if (!found.is_ok()) return;
     InContext scope(*found.value());
-    if (scope.enter_primary(ordinal).is_ok()) end(*found.value());
+    if (enter(scope).is_ok()) end(*found.value());
   } catch (...) {
     // No memory for the words of an error, which nobody would hear.
   }
+}
+// In the primary context in which it was opened.
+template <typename End>
+void end_in_primary(int32_t ordinal, const End& end) noexcept {
+  end_in([&](InContext& scope) { return scope.enter_primary(ordinal); }, end);
 }
 
 }  // namespace tenon::cuda

@@ -147,16 +147,8 @@ Result<IpcHandle> Event::ipc_handle() const {
 
 void Event::reset() noexcept {
   if (event_ == nullptr) return;
-  try {
-    // A child of fork has its parent's event, and no driver.
-    if (Result<const Driver*> found = driver(); found.is_ok()) {
-      const Driver& cu = *found.value();
-      InContext scope(cu);
-      if (scope.enter(static_cast<CUcontext>(context_)).is_ok()) (void)cu.cuEventDestroy(raw(event_));
-    }
-  } catch (...) {
-    // No memory for the words of an error, which nobody would hear.
-  }
+  end_in([&](InContext& scope) { return scope.enter(static_cast<CUcontext>(context_)); },
+         [&](const Driver& cu) { (void)cu.cuEventDestroy(raw(event_)); });
   event_ = nullptr;
 }
 

@@ -2,7 +2,6 @@
 #include <tenon/tenon.h>
 
 #include <filesystem>
-#include <memory>
 
 #include "connected_kit.h"
 #include "details.h"
@@ -82,48 +81,6 @@ void refuse_each(const std::vector<const char*>& functions, const Call& call) {
   for (const char* function : functions) refuse(function, call);
 }
 
-// A storage of memory that travels in that way.
-class Lendable {
- public:
-  explicit Lendable(CudaTransport transport) {
-    if (transport == CudaTransport::kIpc) plain_ = std::make_unique<Memory>(kPage);
-    if (transport == CudaTransport::kFd) mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1});
-    if (transport == CudaTransport::kFabric) mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1}, CU_MEM_HANDLE_TYPE_FABRIC);
-    if (transport == CudaTransport::kPool) pool_ = make_pool();
-    if (plain_) pointer_ = plain_->pointer;
-    if (mapped_) pointer_ = mapped_->base();
-    if (pool_ != nullptr) pointer_ = allocate_from(pool_, kPage);
-    fill(pointer_, 7, kPage);
-  }
-  Lendable(const Lendable&) = delete;
-  Lendable& operator=(const Lendable&) = delete;
-  ~Lendable() { free(); }
-  Ref<Storage> wrap() { return wrap_cuda(data(), kPage, 0, &count, this, false).value(); }
-  Result<Ref<Storage>> try_wrap() { return wrap_cuda(data(), kPage, 0, nullptr, nullptr, false); }
-  int gone = 0;
-  // Once; what a pool is made of goes with it.
-  void free() {
-    const CUdeviceptr pointer = std::exchange(pointer_, 0);
-    if (pointer == 0) return;
-    if (plain_) EXPECT_EQ(driver().cuMemFree(pointer), CUDA_SUCCESS);
-    mapped_ = nullptr;
-    if (pool_ == nullptr) return;
-    EXPECT_EQ(driver().cuMemFreeAsync(pointer, nullptr), CUDA_SUCCESS);
-    EXPECT_EQ(driver().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
-  }
-  void end_pool() {
-    if (pool_ != nullptr) EXPECT_EQ(driver().cuMemPoolDestroy(pool_), CUDA_SUCCESS);
-  }
-
- private:
-  static void count(void* self) { ++static_cast<Lendable*>(self)->gone; }
-  std::byte* data() const { return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer_)); }
-  std::unique_ptr<Memory> plain_;
-  std::unique_ptr<Mapped> mapped_;
-  CUmemoryPool pool_ = nullptr;
-  CUdeviceptr pointer_ = 0;
-};
-
 // ---- lending and opening
 
 struct Way {
@@ -138,7 +95,7 @@ void lend_and_open(const Way& way) {
       {"FAKE_CUDA_FABRIC=1"},
       [&](Line& line) {
         use_device();
-        Lendable memory(way.transport);
+        Lendable memory(way.transport, kPage);
         refuse("cuPointerGetAttributes", [&] { return told(memory.try_wrap().status()); });
         Ref<Storage> storage = memory.wrap();
         const auto share_it = [&] { return told(share_cuda(storage, nullptr, {}).status()); };
@@ -152,13 +109,11 @@ void lend_and_open(const Way& way) {
         line.expect('o');
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U);  // of all that was tried one is lent
-        EXPECT_EQ(memory.gone, 0);
+        EXPECT_EQ(memory.back, 0);
         line.say('r');
         line.expect('d');
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
-        EXPECT_EQ(memory.gone, 1);
-        memory.free();
-        memory.end_pool();
+        EXPECT_EQ(memory.back, 1);
       },
       [&](Line& line) {
         use_device();
@@ -329,7 +284,7 @@ TEST(CudaFaults, MemoryThatItsOwnerFreedIsNeitherWrappedNorLent) {
       {
         Socket ends;
         const auto [here, there] = ends.connect_both();
-        Lendable memory(transport);
+        Lendable memory(transport, kPage);
         Ref<Storage> storage = memory.wrap();
         auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(pointer_of(storage)));
         memory.free();
@@ -342,8 +297,7 @@ TEST(CudaFaults, MemoryThatItsOwnerFreedIsNeitherWrappedNorLent) {
         EXPECT_EQ(storage->strong_count(), 1U);
         storage = nullptr;
         EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
-        EXPECT_EQ(memory.gone, 1);
-        memory.end_pool();
+        EXPECT_EQ(memory.back, 1);
       }
       expect_nothing_left();
     });

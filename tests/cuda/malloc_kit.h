@@ -194,53 +194,10 @@ inline uint64_t opened_here() {
   return count;
 }
 
-// ---- device memory
-
-// That goes by one of the ways, and how often its owner got it back.
-class Lendable {
- public:
-  explicit Lendable(CudaTransport way, int byte = 7) {
-    if (way == CudaTransport::kFd) {
-      mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1});
-      base_ = mapped_->base();
-    } else if (way == CudaTransport::kPool) {
-      pool_ = make_pool();
-      base_ = allocate_from(pool_, kNbytes);
-    } else {
-      EXPECT_EQ(driver().cuMemAlloc(&base_, kNbytes), CUDA_SUCCESS);
-    }
-    fill(base_, static_cast<unsigned char>(byte), kNbytes);
-    EXPECT_EQ(driver().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
-  }
-  Lendable(const Lendable&) = delete;
-  Lendable& operator=(const Lendable&) = delete;
-  ~Lendable() {
-    if (pool_ != nullptr) {
-      EXPECT_EQ(driver().cuMemFreeAsync(base_, nullptr), CUDA_SUCCESS);
-    } else if (!mapped_) {
-      EXPECT_EQ(driver().cuMemFree(base_), CUDA_SUCCESS);
-    }
-    if (pool_ != nullptr) EXPECT_EQ(driver().cuMemPoolDestroy(pool_), CUDA_SUCCESS);
-  }
-  Ref<Storage> wrap() {
-    auto* const data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base_));
-    const auto come_back = [](void* self) { ++static_cast<Lendable*>(self)->back; };
-    Result<Ref<Storage>> storage = wrap_cuda(data, kNbytes, 0, come_back, this, false);
-    REQUIRE(storage.is_ok());
-    return std::move(storage).value();
-  }
-  int back = 0;
-
- private:
-  CUdeviceptr base_ = 0;
-  CUmemoryPool pool_ = nullptr;
-  std::unique_ptr<Mapped> mapped_;
-};
+// ---- handles
 
 inline tenon_storage* as_c(const Ref<Storage>& storage) { return reinterpret_cast<tenon_storage*>(storage.get()); }
 inline CUdeviceptr pointer_of(const tenon_storage* storage) { return reinterpret_cast<uintptr_t>(tenon_storage_data(storage)); }
-
-// ---- handles
 
 // As the file says it to everybody; -1: there is no such file.
 inline int64_t counter_of(const tenon_cuda_handle& handle) {

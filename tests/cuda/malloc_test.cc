@@ -203,7 +203,7 @@ void lend_by(Line& line, CudaTransport way) {
   begin();
   unsigned char byte = 0;
   while (line.receive_as<char>() == 'n') {
-    Lendable memory(way, ++byte);
+    Lendable memory(way, kNbytes, ++byte);
     line.send(share(memory.wrap()));
     line.send_as(byte);
     line.expect('f');

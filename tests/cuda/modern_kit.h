@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "share_kit.h"
 
@@ -96,5 +98,52 @@ inline CUdeviceptr allocate_from(CUmemoryPool pool, uint64_t nbytes) {
   EXPECT_EQ(driver().cuMemAllocFromPoolAsync(&pointer, nbytes, pool, nullptr), CUDA_SUCCESS);
   return pointer;
 }
+
+// Memory that travels by that way, and how often its owner got it back.
+class Lendable {
+ public:
+  explicit Lendable(CudaTransport way, uint64_t nbytes = kNbytes, unsigned char byte = 7) : nbytes_(nbytes) {
+    if (way == CudaTransport::kFd) mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1});
+    if (way == CudaTransport::kFabric) mapped_ = std::make_unique<Mapped>(std::vector<uint64_t>{1}, CU_MEM_HANDLE_TYPE_FABRIC);
+    if (way == CudaTransport::kPool) pool_ = make_pool();
+    if (mapped_) {
+      base_ = mapped_->base();
+    } else if (pool_ != nullptr) {
+      base_ = allocate_from(pool_, nbytes);
+    } else {
+      EXPECT_EQ(driver().cuMemAlloc(&base_, nbytes), CUDA_SUCCESS);
+    }
+    fill(base_, byte, nbytes);
+    EXPECT_EQ(driver().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+  }
+  Lendable(const Lendable&) = delete;
+  Lendable& operator=(const Lendable&) = delete;
+  ~Lendable() {
+    free();
+    if (pool_ != nullptr) EXPECT_EQ(driver().cuMemPoolDestroy(pool_), CUDA_SUCCESS);
+  }
+  Result<Ref<Storage>> try_wrap() {
+    const auto come_back = [](void* self) { ++static_cast<Lendable*>(self)->back; };
+    return wrap_cuda(reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base_)), nbytes_, 0, come_back, this, false);
+  }
+  Ref<Storage> wrap() { return try_wrap().value(); }
+  int back = 0;
+  // By its owner, before its time.
+  void free() {
+    const CUdeviceptr base = std::exchange(base_, 0);
+    if (base == 0) return;
+    if (!mapped_ && pool_ == nullptr) EXPECT_EQ(driver().cuMemFree(base), CUDA_SUCCESS);
+    mapped_ = nullptr;
+    if (pool_ == nullptr) return;
+    EXPECT_EQ(driver().cuMemFreeAsync(base, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(driver().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+  }
+
+ private:
+  uint64_t nbytes_;
+  CUdeviceptr base_ = 0;
+  std::unique_ptr<Mapped> mapped_;
+  CUmemoryPool pool_ = nullptr;
+};
 
 }  // namespace cuda_test
