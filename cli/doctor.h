@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "memory/arena.h"
 #include "output.h"
 
 namespace tenon::cli {
@@ -25,6 +26,7 @@ struct Check {
   Json facts = Json::object();
 };
 inline constexpr size_t kTitleColumns = 18;
+inline constexpr uint64_t kDefaultSegmentNbytes = memory::kArenaSegmentNbytes;
 inline constexpr const char* kUnreadable = "cannot be read";
 
 using Checks = std::vector<Check>;

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "doctor.h"
-#include "memory/arena.h"
 #include "os/fd.h"
 #include "os/named_file.h"
 #include "share/liveness.h"
@@ -20,8 +19,6 @@ namespace tenon::cli {
 namespace {
 
 using os::Fd;
-
-constexpr uint64_t kSegment = memory::kArenaSegmentNbytes;
 
 struct Mount {
   std::string point;
@@ -87,8 +84,8 @@ Check check_room(const std::string& directory, int fd) {
   check.value += mount ? "; " + mount->type + " on " + mount->point + " (" + mount->options + ")"
                        : "; /proc/self/mountinfo " + std::string(kUnreadable);
   if (total != 0) {
-    check.limits = "room for " + plural_text(left / kSegment, "named file", "named files") + " of " + size_text(kSegment) +
-                   " (segments behind a socket and fds take none of it)";
+    check.limits = "room for " + plural_text(left / kDefaultSegmentNbytes, "named file", "named files") + " of " +
+                   size_text(kDefaultSegmentNbytes) + " (segments behind a socket and fds take none of it)";
   }
   if (read_only) {
     check.level = Level::kFail;
@@ -98,10 +95,10 @@ Check check_room(const std::string& directory, int fd) {
     check.level = Level::kFail;
     check.limits = format("user %u must not make names here", geteuid());
     check.change = "sudo chmod 1777 " + directory;
-  } else if (total != 0 && (left < kSegment || room.f_favail < 64) && room.f_files != 0) {
+  } else if (total != 0 && (left < kDefaultSegmentNbytes || room.f_favail < 64) && room.f_files != 0) {
     check.level = Level::kWarn;
     check.change = "tenon gc; sudo mount -o remount,size=50%,nr_inodes=1m " + directory + " (Docker: --shm-size=8g)";
-  } else if (total != 0 && total <= kSegment) {
+  } else if (total != 0 && total <= kDefaultSegmentNbytes) {
     check.level = Level::kWarn;  // what Docker gives unless told
     check.change = "sudo mount -o remount,size=50% " + directory + " (Docker: --shm-size=8g)";
   } else if (mount && mount->type != "tmpfs" && mount->type != "ramfs" && mount->type != "hugetlbfs") {

@@ -7,13 +7,11 @@
 #include <string>
 
 #include "doctor.h"
-#include "memory/arena.h"
 #include "os/limits.h"
 
 namespace tenon::cli {
 namespace {
 
-constexpr uint64_t kSegment = memory::kArenaSegmentNbytes;
 constexpr uint64_t kMargin = uint64_t{16} << 20;
 
 const std::string* detail_of(const Status& status, std::string_view key) {
@@ -52,10 +50,12 @@ std::optional<Met> tightest_cgroup() {
   return tightest;
 }
 
-Level level_for(uint64_t left) noexcept { return left < kMargin ? Level::kFail : left < 4 * kSegment ? Level::kWarn : Level::kOk; }
+Level level_for(uint64_t left) noexcept {
+  return left < kMargin ? Level::kFail : left < 4 * kDefaultSegmentNbytes ? Level::kWarn : Level::kOk;
+}
 
 std::string room_text(uint64_t left) {
-  return "room for " + plural_text(left / kSegment, "segment", "segments") + " of " + size_text(kSegment);
+  return "room for " + plural_text(left / kDefaultSegmentNbytes, "segment", "segments") + " of " + size_text(kDefaultSegmentNbytes);
 }
 
 Check check_available() {
@@ -123,8 +123,8 @@ Check check_huge_pages() {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (chosen && (*chosen == "never" || *chosen == "deny")) {
     check.level = Level::kNote;
-    check.limits = "a segment of " + size_text(kSegment) + " is " + count_text(kSegment / page) + " pages of " + size_text(page) +
-                   ": more page faults and address look-ups than with huge ones";
+    check.limits = "a segment of " + size_text(kDefaultSegmentNbytes) + " is " + count_text(kDefaultSegmentNbytes / page) + " pages of " +
+                   size_text(page) + ": more page faults and address look-ups than with huge ones";
     check.change = "echo within_size | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled";
   }
   return check;

@@ -11,12 +11,9 @@
 #include <system_error>
 
 #include "doctor.h"
-#include "memory/arena.h"
 
 namespace tenon::cli {
 namespace {
-
-constexpr uint64_t kSegment = memory::kArenaSegmentNbytes;
 
 struct Limit {
   std::optional<uint64_t> soft;  // nothing: none
@@ -72,8 +69,8 @@ Check check_fds() {
   constexpr uint64_t kPlenty = 4096;
   check.facts["left"] = left;
   check.limits = "by fd: PyTorch about " + plural_text(left, "tensor", "tensors") + ", one fd each; Tenon " +
-                 plural_text(left, "segment", "segments") + " of " + size_text(kSegment) + " (" + size_text(left * kSegment) +
-                 ") with any number of tensors. By name, a file takes no fd";
+                 plural_text(left, "segment", "segments") + " of " + size_text(kDefaultSegmentNbytes) + " (" +
+                 size_text(left * kDefaultSegmentNbytes) + ") with any number of tensors. By name, a file takes no fd";
   if (*limit.soft < kPlenty) {
     check.level = left < kLeast ? Level::kFail : *limit.soft < kFew ? Level::kWarn : Level::kNote;
     check.change = raise_command(limit, 65536, "-n", 1, "nofile");
@@ -101,7 +98,7 @@ Check check_mappings() {
   check.value = "vm.max_map_count is " + count_text(*most) + " for a process, " + known_count(used, "an unknown number") + " in use here";
   check.limits = "PyTorch: about " + plural_text(left, "tensor", "tensors") +
                  ", one mapping each; Tenon: " + plural_text(left, "named file", "named files") + ", or as many segments of " +
-                 size_text(kSegment) + " (" + size_text(left * kSegment) + ")";
+                 size_text(kDefaultSegmentNbytes) + " (" + size_text(left * kDefaultSegmentNbytes) + ")";
   if (*most < kDefault) {
     check.level = *most < kFew ? Level::kWarn : Level::kNote;
     check.change = "sudo sysctl vm.max_map_count=1048576";
@@ -128,11 +125,11 @@ constexpr SizeLimit kSizeLimits[] = {
      .name = "RLIMIT_AS",
      .prlimit = "as",
      .ulimit = "-v",
-     .level = [](uint64_t limit) { return limit < 16 * kSegment ? Level::kWarn : Level::kNote; },
+     .level = [](uint64_t limit) { return limit < 16 * kDefaultSegmentNbytes ? Level::kWarn : Level::kNote; },
      .meaning =
          [](uint64_t limit) {
-           return "at most " + plural_text(limit / kSegment, "segment", "segments") + " of " + size_text(kSegment) +
-                  ", less what the program itself takes";
+           return "at most " + plural_text(limit / kDefaultSegmentNbytes, "segment", "segments") + " of " +
+                  size_text(kDefaultSegmentNbytes) + ", less what the program itself takes";
          }},
     // It holds for memory files too.
     {.id = "file_size",
@@ -141,9 +138,9 @@ constexpr SizeLimit kSizeLimits[] = {
      .name = "RLIMIT_FSIZE",
      .prlimit = "fsize",
      .ulimit = "-f",
-     .level = [](uint64_t limit) { return limit < 4096       ? Level::kFail
-                                          : limit < kSegment ? Level::kWarn
-                                                             : Level::kNote; },
+     .level = [](uint64_t limit) { return limit < 4096                    ? Level::kFail
+                                          : limit < kDefaultSegmentNbytes ? Level::kWarn
+                                                                          : Level::kNote; },
      .meaning =
          [](uint64_t) {
            return std::string("the largest segment or named file. Tenon refuses a larger one with an error, PyTorch is killed by SIGXFSZ");
@@ -157,10 +154,10 @@ constexpr SizeLimit kSizeLimits[] = {
      .level = [](uint64_t) { return Level::kNote; },
      .meaning =
          [](uint64_t limit) {
-           const uint64_t segments = limit / kSegment;
+           const uint64_t segments = limit / kDefaultSegmentNbytes;
            return "Tenon locks nothing. A program that pins shared memory by mlock or for RDMA can pin that much, " +
                   (segments == 0 ? std::string("less than one segment") : plural_text(segments, "segment", "segments")) + " of " +
-                  size_text(kSegment);
+                  size_text(kDefaultSegmentNbytes);
          }},
 };
 

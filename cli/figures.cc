@@ -12,7 +12,7 @@ namespace {
 using memory::ArenaOnBoard;
 using memory::LedgerOnBoard;
 
-constexpr size_t kCommandColumns = 60;
+constexpr size_t kMostCommandColumns = 60;
 
 double seconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
@@ -36,7 +36,7 @@ std::string borrower_text(const LedgerOnBoard& ledger) {
   return ledger.borrower_pid != 0 ? std::to_string(ledger.borrower_pid) : "?";
 }
 
-std::string command_text(const std::string& command) { return cut_text(safe_text(command), kCommandColumns); }
+std::string command_text(const std::string& command) { return cut_text(safe_text(command), kMostCommandColumns); }
 
 // Of another time namespace the clock may be another.
 int64_t age_ns(const Boards& boards, int64_t began_ns) noexcept {

@@ -16,8 +16,6 @@ using share::NameKind;
 using share::NameReport;
 using share::NameState;
 
-constexpr int kPatience = 20;
-
 struct Found {
   std::vector<NameReport> dead;  // those that this call may remove
   uint64_t torch_left = 0;       // PyTorch's dead ones, without --torch

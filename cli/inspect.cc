@@ -37,8 +37,6 @@ using share::FilenameHead;
 using share::NameKind;
 using share::NameReport;
 
-constexpr int kPatience = 20;
-
 std::string time_text(int64_t realtime_ns) {
   const std::time_t seconds = realtime_ns / 1'000'000'000;
   std::tm parts{};

@@ -89,7 +89,7 @@ std::string_view name_of(const DescriptorContent& content, const TensorRecord& r
   return std::string_view(content.names).substr(record.name, record.name_nbytes);
 }
 
-std::string list_text(std::span<const int64_t> numbers) {
+std::string first_numbers_text(std::span<const int64_t> numbers) {
   constexpr size_t kShown = 8;
   std::string text = "[";
   for (size_t i = 0; i < numbers.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
@@ -165,8 +165,8 @@ void print_content(std::span<const std::byte> bytes, const DescriptorContent& co
       table.add({{std::to_string(i)},
                  {std::to_string(record.storage)},
                  {tensor::dtype_name(record.dtype).text},
-                 {list_text(sizes_of(content, record))},
-                 {list_text(strides_of(content, record))},
+                 {first_numbers_text(sizes_of(content, record))},
+                 {first_numbers_text(strides_of(content, record))},
                  {std::to_string(record.offset)},
                  {flags.empty() ? "-" : flags},
                  {record.has_name ? "'" + safe_text(name_of(content, record)) + "'" : "-"}});

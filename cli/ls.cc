@@ -19,7 +19,6 @@ using share::NameReport;
 using share::NameState;
 
 constexpr size_t kCommandColumns = 80;
-constexpr int kPatience = 20;  // another look at the same moment is over by then
 
 struct Totals {
   uint64_t states[4] = {};

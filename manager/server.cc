@@ -19,7 +19,7 @@
 namespace tenon::manager {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kMillisecondNs = 1'000'000;
 constexpr uint64_t kListenerKey = 1;
 constexpr uint64_t kSignalsKey = 2;
 constexpr uint64_t kWatchKey = 3;
@@ -37,11 +37,11 @@ constexpr int kAcceptsPerTurn = 64;
 constexpr size_t kEventsPerTurn = 64;
 // Answers for which a client leaves no room, before nothing more is read from it. PyTorch reads each before it asks again.
 constexpr size_t kUnsentMost = 64 * share::kManagerReply.size();
-constexpr int64_t kNoFdPauseNs = 100 * kMillisecond;
+constexpr int64_t kNoFdPauseNs = 100 * kMillisecondNs;
 // While a message may be on its way to somebody who is no client yet, as long as PyTorch's manager waits: four times the usual.
 constexpr int64_t kMessageLingerFactor = 4;
-constexpr int64_t kFirstClientNs = 10'000 * kMillisecond;
-constexpr int64_t kClosingMostNs = 5'000 * kMillisecond;
+constexpr int64_t kFirstClientNs = 10'000 * kMillisecondNs;
+constexpr int64_t kClosingMostNs = 5'000 * kMillisecondNs;
 
 bool is_readable(int fd) noexcept {
   pollfd polled{fd, POLLIN, 0};

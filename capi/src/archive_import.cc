@@ -49,7 +49,7 @@ Status read_home(const tenon_import_options& given, ImportOptions* out) {
   return Status::ok();
 }
 
-Status read_options(const tenon_import_options* options, ImportOptions* out) {
+Status read_import_options(const tenon_import_options* options, ImportOptions* out) {
   tenon_import_options given{};
   TENON_TRY(read_struct(options, "tenon_import_options", &given));
   TENON_TRY(check_argument(given.tensors >= TENON_IMPORT_MAP && given.tensors <= TENON_IMPORT_DEVICE,
@@ -75,7 +75,7 @@ tenon_status import_to(const tenon_import_options* options, tenon_module** out, 
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     ImportOptions given;
-    TENON_TRY(read_options(options, &given));
+    TENON_TRY(read_import_options(options, &given));
     TENON_ASSIGN(Ref<Module> module, import(given));
     *out = handle<tenon_module>(module.detach());
     return Status::ok();

@@ -21,7 +21,7 @@ constexpr size_t kCounterRoom = sizeof(tenon_cuda_handle::counter);
 constexpr size_t kMostMemoryNbytes = size_t{1} << 20;  // a segment of 5 TB in pieces of 20 MiB
 static_assert(sizeof(tenon_cuda_handle::uuid) == sizeof(cuda::Uuid) && sizeof(tenon_cuda_handle::event) == sizeof(cuda::IpcHandle));
 
-Result<tenon_cuda_options> read_options(const tenon_cuda_options* options, uint32_t flags) {
+Result<tenon_cuda_options> read_cuda_options(const tenon_cuda_options* options, uint32_t flags) {
   tenon_cuda_options given{};
   TENON_TRY(read_struct(options, "tenon_cuda_options", &given));
   TENON_TRY(check_flags(given.flags, TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN,
@@ -41,7 +41,7 @@ static_assert(is_same(TENON_CUDA_FD, share::CudaTransport::kFd) && is_same(TENON
 static_assert(is_same(TENON_CUDA_POOL, share::CudaTransport::kPool) && kMemoryRoom == share::kMostCudaRouteNbytes);
 
 // A handle comes from elsewhere.
-Result<CudaHandle> read_handle(const tenon_cuda_handle* handle) {
+Result<CudaHandle> read_cuda_handle(const tenon_cuda_handle* handle) {
   TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
   tenon_cuda_handle given{};
   TENON_TRY(read_struct(handle, "tenon_cuda_handle", &given));
@@ -66,7 +66,7 @@ Result<CudaHandle> read_handle(const tenon_cuda_handle* handle) {
   return result;
 }
 
-Status write_handle(const CudaHandle& handle, tenon_cuda_handle* out) {
+Status write_cuda_handle(const CudaHandle& handle, tenon_cuda_handle* out) {
   tenon_cuda_handle result{};
   if (handle.memory.size() > kMemoryRoom || handle.counter.size() >= kCounterRoom)
     return Status(Code::kInternal, "a memory handle or a counter's name has outgrown its place");
@@ -107,13 +107,13 @@ tenon_status tenon_share_cuda(tenon_storage* storage, void* stream, const tenon_
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_cuda_handle"));
-    TENON_ASSIGN(const tenon_cuda_options wanted, read_options(options, TENON_CUDA_LET_WRITE));
+    TENON_ASSIGN(const tenon_cuda_options wanted, read_cuda_options(options, TENON_CUDA_LET_WRITE));
     share::CudaShareOptions how;
     how.transport = static_cast<share::CudaTransport>(wanted.transport);
     how.form = static_cast<share::CudaForm>(wanted.form);
     how.let_write = (wanted.flags & TENON_CUDA_LET_WRITE) != 0;
     TENON_ASSIGN(const share::CudaHandle lent, share::share_cuda(Ref<Storage>::share(object(storage)), stream, how));
-    return write_handle(lent, out);
+    return write_cuda_handle(lent, out);
   });
 }
 
@@ -121,9 +121,9 @@ tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream, c
                              tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const share::CudaHandle given, read_handle(handle_in));
+    TENON_ASSIGN(const share::CudaHandle given, read_cuda_handle(handle_in));
     TENON_ASSIGN(const tenon_cuda_options wanted,
-                 read_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN));
+                 read_cuda_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN));
     share::CudaOpenOptions how;
     if ((wanted.flags & TENON_CUDA_ON_DEVICE) != 0) how.device = wanted.device;
     how.keep_open = (wanted.flags & TENON_CUDA_KEEP_OPEN) != 0;

@@ -27,7 +27,7 @@ Result<os::Wait> read_wait_here(const tenon_wait* wait) {
   return read_wait(wait);
 }
 
-Result<FilenameOptions> read_options(const tenon_filename_options* options) {
+Result<FilenameOptions> read_name_options(const tenon_filename_options* options) {
   tenon_filename_options given{};
   TENON_TRY(read_struct(options, "tenon_filename_options", &given));
   TENON_TRY(check_flags(given.flags, TENON_FILENAME_TORCH | TENON_FILENAME_IN_FLIGHT | TENON_FILENAME_GROUP, "tenon_filename_options"));
@@ -53,7 +53,7 @@ Result<FilenameOptions> read_options(const tenon_filename_options* options) {
 }
 
 // A handle comes from elsewhere, and its arrays may lack the NUL.
-Result<NameClaim> read_handle(const tenon_filename_handle* handle) {
+Result<NameClaim> read_name_handle(const tenon_filename_handle* handle) {
   TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
   tenon_filename_handle given{};
   TENON_TRY(read_struct(handle, "tenon_filename_handle", &given));
@@ -69,7 +69,7 @@ Result<NameClaim> read_handle(const tenon_filename_handle* handle) {
   return result;
 }
 
-Status write_handle(const NameClaim& claim, tenon_filename_handle* out) {
+Status write_name_handle(const NameClaim& claim, tenon_filename_handle* out) {
   tenon_filename_handle result{};
   result.access = static_cast<tenon_access>(claim.access);
   result.offset = claim.offset;
@@ -100,7 +100,7 @@ tenon_status tenon_storage_new_filename(const tenon_filename_options* options, u
                                         tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const share::FilenameOptions how, read_options(options));
+    TENON_ASSIGN(const share::FilenameOptions how, read_name_options(options));
     TENON_ASSIGN(Ref<Storage> storage, share::create_named(how, nbytes));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
@@ -112,11 +112,11 @@ tenon_status tenon_share_filename(tenon_storage* storage, const tenon_filename_o
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_output(out, "tenon_filename_handle"));
-    TENON_ASSIGN(const share::FilenameOptions how, read_options(options));
+    TENON_ASSIGN(const share::FilenameOptions how, read_name_options(options));
     TENON_ASSIGN(const tenon::os::Wait limit, read_wait_here(wait));
     Waiter waiter(limit);
     TENON_ASSIGN(const share::NameClaim lent, share::lend_by_filename(Ref<Storage>::share(object(storage)), how, &waiter));
-    return write_handle(lent, out);
+    return write_name_handle(lent, out);
   });
 }
 
@@ -124,7 +124,7 @@ tenon_status tenon_open_filename(const tenon_filename_handle* handle_in, const t
                                  tenon_storage** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const share::NameClaim claim, read_handle(handle_in));
+    TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
     tenon_open_options wanted{};
     TENON_TRY(read_struct(options, "tenon_open_options", &wanted));
     share::NameOpenOptions how;
@@ -142,14 +142,14 @@ tenon_status tenon_open_filename(const tenon_filename_handle* handle_in, const t
 
 tenon_status tenon_filename_incref(const tenon_filename_handle* handle_in, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_ASSIGN(const share::NameClaim claim, read_handle(handle_in));
+    TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
     return share::count_message(claim);
   });
 }
 
 tenon_status tenon_filename_decref(const tenon_filename_handle* handle_in, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
-    TENON_ASSIGN(const share::NameClaim claim, read_handle(handle_in));
+    TENON_ASSIGN(const share::NameClaim claim, read_name_handle(handle_in));
     return share::count_message_received(claim);
   });
 }

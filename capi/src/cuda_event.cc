@@ -9,7 +9,7 @@
 namespace tenon::capi {
 namespace {
 
-Result<tenon_cuda_event_options> read_options(const tenon_cuda_event_options* options) {
+Result<tenon_cuda_event_options> read_event_options(const tenon_cuda_event_options* options) {
   tenon_cuda_event_options given{};
   TENON_TRY(read_struct(options, "tenon_cuda_event_options", &given));
   TENON_TRY(check_flags(given.flags, TENON_CUDA_EVENT_INTERPROCESS, "tenon_cuda_event_options"));
@@ -35,7 +35,7 @@ extern "C" {
 tenon_status tenon_cuda_event_new(const tenon_cuda_event_options* options, tenon_cuda_event** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const tenon_cuda_event_options wanted, read_options(options));
+    TENON_ASSIGN(const tenon_cuda_event_options wanted, read_event_options(options));
     const bool interprocess = (wanted.flags & TENON_CUDA_EVENT_INTERPROCESS) != 0;
     TENON_ASSIGN(Event event, Event::create_on(wanted.device, interprocess ? Event::Reach::kInterprocess : Event::Reach::kThisProcess));
     return publish(std::move(event), wanted.device, out);
@@ -47,7 +47,7 @@ tenon_status tenon_cuda_event_from_ipc_handle(const uint8_t handle[64], const te
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(handle != nullptr, "handle is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_ASSIGN(const tenon_cuda_event_options wanted, read_options(options));
+    TENON_ASSIGN(const tenon_cuda_event_options wanted, read_event_options(options));
     TENON_TRY(check_argument(wanted.flags == 0, "INTERPROCESS is for an event that is made: one that is opened cannot be lent on"));
     IpcHandle bytes{};
     std::memcpy(bytes.data(), handle, bytes.size());

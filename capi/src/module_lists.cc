@@ -21,7 +21,7 @@ static_assert(static_cast<int>(MemberKind::kParameter) == TENON_MEMBER_PARAMETER
 
 namespace {
 
-Status check_index(size_t index, size_t count, const char* what) {
+Status check_list_index(size_t index, size_t count, const char* what) {
   if (index < count) return Status::ok();
   return {Code::kInvalidArgument, tenon::format("there is no %s %zu: the list has %zu", what, index, count)};
 }
@@ -36,7 +36,7 @@ tenon_status tenon_member_list_get(const tenon_member_list* list, size_t index, 
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(list != nullptr, "list is NULL"));
     TENON_TRY(check_output(out, "tenon_member"));
-    TENON_TRY(check_index(index, object(list)->entries.size(), "member"));
+    TENON_TRY(check_list_index(index, object(list)->entries.size(), "member"));
     const MemberList::Entry& entry = object(list)->entries[index];
     tenon_member member{};
     member.kind = static_cast<int32_t>(entry.member.kind);
@@ -58,7 +58,7 @@ tenon_status tenon_file_list_get(const tenon_file_list* list, size_t index, teno
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(list != nullptr, "list is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_TRY(check_index(index, object(list)->files.size(), "file"));
+    TENON_TRY(check_list_index(index, object(list)->files.size(), "file"));
     const ExtraFile& file = object(list)->files[index];
     *out = {file.name.c_str(), file.content.c_str(), file.content.size()};
     return Status::ok();

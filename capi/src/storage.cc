@@ -19,7 +19,7 @@ static_assert(static_cast<uint32_t>(Mode::kShared) == TENON_MODE_SHARED &&
               static_cast<uint32_t>(Mode::kLenderWrites) == TENON_MODE_LENDER_WRITES &&
               static_cast<uint32_t>(Mode::kFrozen) == TENON_MODE_FROZEN);
 
-Status read_options(const tenon_storage_options* options, uint32_t known_flags, StorageOptions* out) {
+Status read_storage_options(const tenon_storage_options* options, uint32_t known_flags, StorageOptions* out) {
   tenon_storage_options given{};
   TENON_TRY(read_struct(options, "tenon_storage_options", &given));
   TENON_TRY(check_flags(given.flags, known_flags, "tenon_storage_options"));
@@ -56,7 +56,7 @@ tenon_status tenon_storage_new(const tenon_storage_options* options, uint64_t nb
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     StorageOptions given;
-    TENON_TRY(read_options(options, kNewFlags, &given));
+    TENON_TRY(read_storage_options(options, kNewFlags, &given));
     TENON_ASSIGN(Ref<Storage> storage, Storage::create(given, nbytes));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
@@ -69,7 +69,7 @@ tenon_status tenon_storage_new_from(const tenon_storage_options* options, const 
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_TRY(check_argument(data != nullptr || nbytes == 0, "data is NULL"));
     StorageOptions given;
-    TENON_TRY(read_options(options, kNewFlags, &given));
+    TENON_TRY(read_storage_options(options, kNewFlags, &given));
     TENON_ASSIGN(Ref<Storage> storage, Storage::create_from(given, data, nbytes));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();
@@ -84,7 +84,7 @@ tenon_status tenon_storage_wrap(void* data, uint64_t nbytes, void (*release)(voi
     TENON_TRY(
         check_argument(nbytes <= UINT64_MAX - reinterpret_cast<uintptr_t>(data), "data + nbytes passes the end of the address space"));
     StorageOptions given;
-    TENON_TRY(read_options(options, TENON_STORAGE_READ_ONLY, &given));
+    TENON_TRY(read_storage_options(options, TENON_STORAGE_READ_ONLY, &given));
     TENON_ASSIGN(Ref<Storage> storage, Storage::wrap(data, nbytes, release, context, given));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();

@@ -39,12 +39,12 @@ tenon_status make_value(tenon_value** out, tenon_error** err, Make make) noexcep
   });
 }
 
-Result<ValueRef> share(tenon_value* value, const char* what) {
+Result<ValueRef> share_value(tenon_value* value, const char* what) {
   if (value == nullptr) return Status(Code::kInvalidArgument, what);
   return ValueRef::share(object(value));
 }
 
-Result<std::vector<ValueRef>> share_all(tenon_value* const* values, size_t n, const char* name) {
+Result<std::vector<ValueRef>> share_values(tenon_value* const* values, size_t n, const char* name) {
   if (values == nullptr && n > 0) return Status(Code::kInvalidArgument, tenon::format("%s is NULL", name));
   std::vector<ValueRef> shared;
   if (n > shared.max_size()) return Status(Code::kInvalidArgument, "n is larger than memory");
@@ -119,7 +119,7 @@ tenon_status tenon_value_new_tuple(const char* class_name, tenon_value* const* i
     if (class_name != nullptr) {
       TENON_ASSIGN(name, class_name_of(class_name));
     }
-    TENON_ASSIGN(std::vector<ValueRef> shared, share_all(items, n, "items"));
+    TENON_ASSIGN(std::vector<ValueRef> shared, share_values(items, n, "items"));
     return Value::tuple(std::move(shared), std::move(name));
   });
 }
@@ -127,7 +127,7 @@ tenon_status tenon_value_new_tuple(const char* class_name, tenon_value* const* i
 tenon_status tenon_value_new_list(const char* type, tenon_value* const* items, size_t n, tenon_value** out, tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(TypeRef declared, type_of_kind(type, TypeKind::kList, "list"));
-    TENON_ASSIGN(std::vector<ValueRef> shared, share_all(items, n, "items"));
+    TENON_ASSIGN(std::vector<ValueRef> shared, share_values(items, n, "items"));
     ValueRef list = Value::list(declared, std::move(shared));
     if (declared) TENON_TRY(tenon::value::check_value(*list, *declared, "list"));
     return list;
@@ -138,8 +138,8 @@ tenon_status tenon_value_new_dict(const char* type, tenon_value* const* keys, te
                                   tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(TypeRef declared, type_of_kind(type, TypeKind::kDict, "dict"));
-    TENON_ASSIGN(std::vector<ValueRef> shared_keys, share_all(keys, n, "keys"));
-    TENON_ASSIGN(std::vector<ValueRef> shared_values, share_all(values, n, "values"));
+    TENON_ASSIGN(std::vector<ValueRef> shared_keys, share_values(keys, n, "keys"));
+    TENON_ASSIGN(std::vector<ValueRef> shared_values, share_values(values, n, "values"));
     std::vector<DictEntry> entries(n);
     for (size_t i = 0; i < n; ++i) entries[i] = {std::move(shared_keys[i]), std::move(shared_values[i])};
     TENON_ASSIGN(ValueRef dict, Value::dict(declared, std::move(entries)));
@@ -151,7 +151,7 @@ tenon_status tenon_value_new_dict(const char* type, tenon_value* const* keys, te
 tenon_status tenon_value_new_enum(const char* class_name, tenon_value* value, tenon_value** out, tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(std::string name, class_name_of(class_name));
-    TENON_ASSIGN(ValueRef shared, share(value, "value is NULL"));
+    TENON_ASSIGN(ValueRef shared, share_value(value, "value is NULL"));
     const bool good = shared->is(ValueKind::kInt) || shared->is(ValueKind::kFloat) || shared->is(ValueKind::kStr);
     TENON_TRY(check_argument(good, "the value of an enum is an int, a float or a str"));
     return Value::enumeration(std::move(name), std::move(shared));
@@ -162,7 +162,7 @@ tenon_status tenon_value_new_object(const char* class_name, const char* const* n
                                     tenon_value** out, tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(std::string name, class_name_of(class_name));
-    TENON_ASSIGN(std::vector<ValueRef> shared, share_all(values, n, "values"));
+    TENON_ASSIGN(std::vector<ValueRef> shared, share_values(values, n, "values"));
     TENON_TRY(check_argument(names != nullptr || n == 0, "names is NULL"));
     std::vector<Attribute> attributes(n);
     for (size_t i = 0; i < n; ++i) {
@@ -177,7 +177,7 @@ tenon_status tenon_value_new_object(const char* class_name, const char* const* n
 tenon_status tenon_value_new_opaque(const char* class_name, tenon_value* state, tenon_value** out, tenon_error** err) noexcept {
   return make_value(out, err, [&]() -> Result<ValueRef> {
     TENON_ASSIGN(std::string name, class_name_of(class_name));
-    TENON_ASSIGN(ValueRef shared, share(state, "state is NULL"));
+    TENON_ASSIGN(ValueRef shared, share_value(state, "state is NULL"));
     return Value::object_with_state(std::move(name), std::move(shared));
   });
 }

@@ -23,7 +23,7 @@ Status check_kind(const tenon_value* value, ValueKind kind, bool has_out) {
                                                 tenon::value::value_kind_name(kind))};
 }
 
-Status check_index(size_t index, size_t count) {
+Status check_item_index(size_t index, size_t count) {
   if (index < count) return Status::ok();
   return {Code::kInvalidArgument, tenon::format("there is no item %zu: the value has %zu", index, count)};
 }
@@ -63,7 +63,7 @@ tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_valu
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(value != nullptr, "value is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
-    TENON_TRY(check_index(index, tenon_value_count(value)));
+    TENON_TRY(check_item_index(index, tenon_value_count(value)));
     const Value& from = *object(value);
     *out = new_reference(from.child(from.is(ValueKind::kDict) ? 2 * index + 1 : index));
     return Status::ok();
@@ -73,7 +73,7 @@ tenon_status tenon_value_item(const tenon_value* value, size_t index, tenon_valu
 tenon_status tenon_value_key(const tenon_value* value, size_t index, tenon_value** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_kind(value, ValueKind::kDict, out != nullptr));
-    TENON_TRY(check_index(index, object(value)->entries().size()));
+    TENON_TRY(check_item_index(index, object(value)->entries().size()));
     *out = new_reference(*object(value)->entries()[index].key);
     return Status::ok();
   });

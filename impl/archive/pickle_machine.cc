@@ -6,8 +6,6 @@
 namespace tenon::archive {
 namespace {
 
-unsigned long long wide(uint64_t value) noexcept { return value; }
-
 // Places among children are 32 bits. Whoever refers to so many spends more bytes than nodes are bounded for.
 constexpr size_t kMostChildren = UINT32_MAX;
 
@@ -30,7 +28,7 @@ Status PickleMachine::error(Code code, const std::string& message) const {
 }
 
 Status PickleMachine::over_limit(const char* limit, uint64_t value) const {
-  return error(Code::kResourceExhausted, format("the pickle exceeds the limit %s: %llu", limit, wide(value)))
+  return error(Code::kResourceExhausted, format("the pickle exceeds the limit %s: %llu", limit, as_llu(value)))
       .with("limit", limit)
       .with("limit_value", value);
 }
@@ -309,7 +307,7 @@ Status PickleMachine::put(uint64_t index) {
 
 Status PickleMachine::read_sparse_get(uint64_t index) {
   const auto found = sparse_memo_.find(index);
-  if (found == sparse_memo_.end()) return error(Code::kCorrupt, format("memo %llu was never put", wide(index)));
+  if (found == sparse_memo_.end()) return error(Code::kCorrupt, format("memo %llu was never put", as_llu(index)));
   stack_.push_back(found->second);
   return Status::ok();
 }

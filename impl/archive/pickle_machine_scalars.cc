@@ -8,8 +8,6 @@ namespace {
 constexpr uint64_t kMinProtocol = 2;
 constexpr uint64_t kMaxProtocol = 5;
 
-unsigned long long wide(uint64_t value) noexcept { return value; }
-
 }  // namespace
 
 bool PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) noexcept {
@@ -20,7 +18,7 @@ bool PickleMachine::take(uint64_t nbytes, std::span<const std::byte>* out) noexc
 }
 
 Status PickleMachine::missing_bytes(uint64_t nbytes) const {
-  return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", wide(nbytes), bytes_.size() - cursor_));
+  return error(Code::kCorrupt, format("%llu bytes are named, %zu are left", as_llu(nbytes), bytes_.size() - cursor_));
 }
 
 Status PickleMachine::read_protocol() {
@@ -29,7 +27,7 @@ Status PickleMachine::read_protocol() {
   const bool is_module = options_.dialect == PickleDialect::kModule;
   if (protocol < kMinProtocol || protocol > (is_module ? kMinProtocol : kMaxProtocol)) {
     const char* wanted = is_module ? "a module archive has 2" : "2 to 5 are read";
-    return error(Code::kUnsupported, format("pickle protocol %llu, %s", wide(protocol), wanted));
+    return error(Code::kUnsupported, format("pickle protocol %llu, %s", as_llu(protocol), wanted));
   }
   tree_.protocol_ = static_cast<int>(protocol);
   return Status::ok();
@@ -40,7 +38,7 @@ Status PickleMachine::read_frame() {
   uint64_t nbytes = 0;
   if (!take_number<uint64_t>(&nbytes)) return missing_bytes(8);
   if (!range_inside(cursor_, nbytes, bytes_.size())) {
-    return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", wide(nbytes), bytes_.size() - cursor_));
+    return error(Code::kCorrupt, format("a frame of %llu bytes, %zu are left", as_llu(nbytes), bytes_.size() - cursor_));
   }
   return Status::ok();
 }
@@ -72,7 +70,7 @@ Status PickleMachine::read_integer() {
   uint64_t nbytes = 0;
   if (!take_number<Number>(&nbytes)) return missing_bytes(sizeof(Number));
   if (options_.dialect == PickleDialect::kModule && nbytes != 8) {
-    return error(Code::kUnsupported, format("an integer of %llu bytes, PyTorch reads 8", wide(nbytes)));
+    return error(Code::kUnsupported, format("an integer of %llu bytes, PyTorch reads 8", as_llu(nbytes)));
   }
   std::span<const std::byte> from;
   if (!take(nbytes, &from)) return missing_bytes(nbytes);

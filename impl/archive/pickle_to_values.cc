@@ -325,9 +325,9 @@ Result<ValueRef> PickledValues::make_complex(NodeId id) {
 }
 
 Result<ValueRef> PickledValues::make_device(NodeId id) {
-  constexpr size_t kMaxDeviceNbytes = 64;
+  constexpr size_t kMaxDevicePlaceNbytes = 64;
   const std::span<const NodeId> arguments = call_arguments(tree_, id);
-  if (arguments.size() != 1 || tree_.kind(arguments[0]) != NodeKind::kStr || tree_.text(arguments[0]).size() > kMaxDeviceNbytes) {
+  if (arguments.size() != 1 || tree_.kind(arguments[0]) != NodeKind::kStr || tree_.text(arguments[0]).size() > kMaxDevicePlaceNbytes) {
     return tree_.error(Code::kCorrupt, id, "a device is not given one short name");
   }
   return Value::of_device(std::string(tree_.text(arguments[0])));

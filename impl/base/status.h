@@ -106,6 +106,11 @@ class [[nodiscard]] Status {
 // printf-style text, so that messages are built in one expression.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
+// A uint64_t as %llu takes it: the two are not the same type on every platform.
+inline unsigned long long as_llu(uint64_t value) noexcept { return value; }
+
+inline Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+
 // A failed system call: "<what>: <strerror>" with detail errno. Maps ENOMEM, EMFILE, ENFILE, ENOSPC, … to RESOURCE_EXHAUSTED with the
 // limit they stand for, EACCES and EPERM to PERMISSION, the rest to IO.
 Status errno_status(int error, const std::string& what);

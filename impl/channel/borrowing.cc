@@ -15,7 +15,7 @@ constexpr size_t kMostInherited = 1024;
 // Of which something is still held. A lender renews 16 times at most, and takes hang-ups into account; this one may see them later.
 constexpr size_t kMostAccounts = 32;
 
-Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
+Status corrupt_lease(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
 
 }  // namespace
 
@@ -54,13 +54,13 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
       }
       case TokenKind::kInherited: {
         if (is_here(0)) {
-          if (!os::is_token(own[0]->get())) return corrupt("an inherited token that is no end of a pipe");
+          if (!os::is_token(own[0]->get())) return corrupt_lease("an inherited token that is no end of a pipe");
           // What comes home is kept by its block (tensor/pack.cc). The fd is closed with the frame, when that is done.
           if (const uint64_t ledger = memory::own_ledger_of(own[0]->get()); ledger != 0) {
             guard_->add(ledger);
             break;
           }
-          if (inherited_.contains(record.id)) return corrupt("an inherited token that came before");
+          if (inherited_.contains(record.id)) return corrupt_lease("an inherited token that came before");
           if (inherited_.size() >= kMostInherited) {
             return Status(Code::kResourceExhausted, format("the peer hands on tokens of more than %zu lenders", kMostInherited))
                 .with("limit", std::string("inherited_tokens"))
@@ -96,16 +96,16 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
                   "a token found no place here, and leases may count on it: the connection must be made anew to borrow")
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
-  if (block.account != account_id_) return corrupt("leases of an account that did not come over this connection");
+  if (block.account != account_id_) return corrupt_lease("leases of an account that did not come over this connection");
   if (lost_) {
     return Status(Code::kResourceExhausted, "the token of the leases found no place, so the lender may use their memory again")
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
-  if (!account_) return corrupt("leases of an account that could not be opened");
+  if (!account_) return corrupt_lease("leases of an account that could not be opened");
   uint32_t count = 0;
   for (const uint32_t slot : block.slots) {
     if (slot == kNoLease) continue;
-    if (slot >= account_->slots()) return corrupt("a lease beyond the lease page");
+    if (slot >= account_->slots()) return corrupt_lease("a lease beyond the lease page");
     ++count;
   }
   // One for all: a fork from here on makes all of them the family's.

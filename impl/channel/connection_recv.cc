@@ -19,13 +19,13 @@ using tensor::Reach;
 // Between two messages. No honest peer has so many for a receiver that takes them.
 constexpr size_t kMostTokenFrames = 1024;
 
-Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
+Status corrupt_frame(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
 
 Status check_memfd(int fd, uint64_t nbytes) {
   constexpr unsigned kNeeded = os::kSealWrite | os::kSealShrink;
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd));
   if (!file.in_memory || (file.seals & kNeeded) != kNeeded || file.nbytes < nbytes)
-    return corrupt("a large message whose memfd is not sealed or too short");
+    return corrupt_frame("a large message whose memfd is not sealed or too short");
   return Status::ok();
 }
 
@@ -34,7 +34,7 @@ Status check_memfd(int fd, uint64_t nbytes) {
 Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const {
   if (!in_memfd) return std::span<const std::byte>(frame.payload);
   uint64_t nbytes = 0;
-  if (frame.payload.size() != sizeof nbytes) return corrupt("a frame of another length than its kind has");
+  if (frame.payload.size() != sizeof nbytes) return corrupt_frame("a frame of another length than its kind has");
   std::memcpy(&nbytes, frame.payload.data(), sizeof nbytes);
   if (nbytes > options_.limits.max_nbytes) {
     return Status(Code::kResourceExhausted,
@@ -43,7 +43,7 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
         .with("limit", std::string("max_message_nbytes"))
         .with("limit_value", options_.limits.max_nbytes);
   }
-  if (frame.fds_announced == 0) return corrupt("a large message without its memfd");
+  if (frame.fds_announced == 0) return corrupt_frame("a large message without its memfd");
   if (frame.fds.empty()) return frame.fds_status;
   const int fd = frame.fds.front().get();
   TENON_TRY(check_memfd(fd, nbytes));
@@ -95,7 +95,7 @@ Status Connection::take_leases(std::span<const std::byte> bytes, size_t first_fd
   InFrame* const frame = &pending_->frame;
   TENON_ASSIGN(const LeaseBlock block, decode_lease_block(bytes, used));
   *token_fds = block.n_fds();
-  if (*token_fds > frame->fds_announced - first_fd) return corrupt("a lease block with more tokens than fds");
+  if (*token_fds > frame->fds_announced - first_fd) return corrupt_frame("a lease block with more tokens than fds");
   if (pending_->leases_taken) return Status::ok();
   const std::span<os::Fd> fds = std::span(frame->fds).subspan(std::min(first_fd, frame->fds.size()));
   TENON_TRY(borrowing_.take(block, fds.first(std::min<size_t>(*token_fds, fds.size())), &pending_->leases));
@@ -139,7 +139,7 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     return status;
   };
   if (!frame->fds_status.is_ok()) received_.lose(frame->fds_status);
-  if (frame->kind < kMessage || frame->kind > kLargeDevices) return end(corrupt("a frame of no known kind"));
+  if (frame->kind < kMessage || frame->kind > kLargeDevices) return end(corrupt_frame("a frame of no known kind"));
   const bool leased = frame->kind >= kLeased;
   const bool on_devices = frame->kind == kDevices || frame->kind == kLargeDevices;
   const bool in_memfd = frame->kind == kLargeMessage || frame->kind == kLargeLeased || frame->kind == kLargeDevices;
@@ -167,7 +167,7 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     first_fd += token_fds;
   }
   if (frame->kind == kTokens) {
-    if (!bytes.empty() || !pending_->leases.empty()) return end(corrupt("tokens with something behind them"));
+    if (!bytes.empty() || !pending_->leases.empty()) return end(corrupt_frame("tokens with something behind them"));
     return std::unique_ptr<Message>();
   }
   borrowing_.renew();
@@ -179,7 +179,7 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
     Result<DeviceBlock> block = decode_device_block(bytes, &used);
     if (!block.is_ok()) return end(std::move(block).status());
     devices = std::move(block).value();
-    if (devices.n_fds() > frame->fds_announced - first_fd) return end(corrupt("a device block with more fds than came"));
+    if (devices.n_fds() > frame->fds_announced - first_fd) return end(corrupt_frame("a device block with more fds than came"));
     bytes = bytes.subspan(used);
     first_fd += devices.n_fds();
   }
@@ -187,7 +187,8 @@ Result<std::unique_ptr<Message>> Connection::open_pending() {
       tensor::decode_descriptor(bytes, frame->fds_announced - first_fd, options_.limits, devices.segments.size());
   if (!decoded.is_ok()) return end(std::move(decoded).status());
   DescriptorContent content = std::move(decoded).value();
-  if (leased && content.storages.size() != pending_->leases.size()) return end(corrupt("a lease block of another number of storages"));
+  if (leased && content.storages.size() != pending_->leases.size())
+    return end(corrupt_frame("a lease block of another number of storages"));
   // From here on the numbers of its segments are known, and what else fails is of this message alone.
   const auto end_if_corrupt = [&](Status status) -> Status {
     return status.code() == Code::kCorrupt ? end(std::move(status)) : std::move(status);

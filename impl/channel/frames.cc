@@ -16,7 +16,7 @@ namespace tenon::channel {
 namespace {
 
 constexpr uint32_t kMagic = 0x464E4E54;  // "TNNF"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kFrameVersion = 1;
 constexpr uint32_t kFlagMore = 1;  // another packet of the same frame follows
 constexpr size_t kHeaderSize = 32;
 constexpr size_t kMaxPacket = kHeaderSize + kMaxFramePayload;
@@ -27,7 +27,7 @@ static_assert(kMaxPacket <= kBufferSize);
 static_assert(kMaxFdsPerPacket == os::kMaxFdsPerMessage);
 
 template <typename T>
-void put(std::byte* at, T value) noexcept {
+void put_at(std::byte* at, T value) noexcept {
   for (size_t i = 0; i < sizeof(T); ++i) at[i] = static_cast<std::byte>(static_cast<uint64_t>(value) >> (8 * i));
 }
 
@@ -38,7 +38,7 @@ T get(const std::byte* at) noexcept {
   return static_cast<T>(value);
 }
 
-Status corrupt(std::string what) { return Status(Code::kCorrupt, "the peer's bytes are no frame: " + std::move(what)); }
+Status no_frame(std::string what) { return Status(Code::kCorrupt, "the peer's bytes are no frame: " + std::move(what)); }
 
 }  // namespace
 
@@ -99,14 +99,14 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
     const std::span<const std::byte> payload(frame.payload.data(), more ? 0 : frame.payload.size());
 
     std::array<std::byte, kHeaderSize + kSmallPayload> packet;  // not initialised
-    put<uint32_t>(&packet[0], kMagic);
-    put<uint16_t>(&packet[4], kVersion);
-    put<uint16_t>(&packet[6], frame.kind);
-    put<uint32_t>(&packet[8], more ? kFlagMore : 0);
-    put<uint32_t>(&packet[12], static_cast<uint32_t>(payload.size()));
-    put<uint32_t>(&packet[16], static_cast<uint32_t>(fds.size()));
-    put<uint32_t>(&packet[20], static_cast<uint32_t>(frame.fds.size()));
-    put<uint64_t>(&packet[24], next_sequence_);
+    put_at<uint32_t>(&packet[0], kMagic);
+    put_at<uint16_t>(&packet[4], kFrameVersion);
+    put_at<uint16_t>(&packet[6], frame.kind);
+    put_at<uint32_t>(&packet[8], more ? kFlagMore : 0);
+    put_at<uint32_t>(&packet[12], static_cast<uint32_t>(payload.size()));
+    put_at<uint32_t>(&packet[16], static_cast<uint32_t>(fds.size()));
+    put_at<uint32_t>(&packet[20], static_cast<uint32_t>(frame.fds.size()));
+    put_at<uint64_t>(&packet[24], next_sequence_);
 
     // Two pieces, of which the first holds a small payload too. The fds go with the first byte and only with it.
     const size_t copied = payload.size() <= kSmallPayload ? payload.size() : 0;
@@ -189,7 +189,7 @@ Status FrameSocket::take_packets(bool* whole) {
     if (!header_known_) TENON_TRY(parse_header());
     const size_t packet = kHeaderSize + header_.payload;
     if (type_ == SocketType::kSeqpacket && buffered() != packet) {
-      return stop(corrupt(format("a packet of %zu bytes that says %zu", buffered(), packet)));
+      return stop(no_frame(format("a packet of %zu bytes that says %zu", buffered(), packet)));
     }
     if (buffered() < packet) return {};
     const bool last = (header_.flags & kFlagMore) == 0;
@@ -213,9 +213,9 @@ Status FrameSocket::take_packets(bool* whole) {
 
 Status FrameSocket::parse_header() {
   const std::byte* at = buffer_.get() + begin_;
-  if (const uint32_t magic = get<uint32_t>(at); magic != kMagic) return stop(corrupt(format("it starts with 0x%08x", magic)));
-  if (const uint16_t version = get<uint16_t>(at + 4); version != kVersion) {
-    return stop(Status(Code::kIncompatible, format("the peer sends frames of version %u, this side reads %u", version, kVersion)));
+  if (const uint32_t magic = get<uint32_t>(at); magic != kMagic) return stop(no_frame(format("it starts with 0x%08x", magic)));
+  if (const uint16_t version = get<uint16_t>(at + 4); version != kFrameVersion) {
+    return stop(Status(Code::kIncompatible, format("the peer sends frames of version %u, this side reads %u", version, kFrameVersion)));
   }
   Header header;
   header.kind = get<uint16_t>(at + 6);
@@ -227,21 +227,21 @@ Status FrameSocket::parse_header() {
 
   if ((header.flags & ~kFlagMore) != 0)
     return stop(Status(Code::kIncompatible, format("the peer sends frames with flags 0x%x", header.flags)));
-  if (header.payload > kMaxFramePayload) return stop(corrupt(format("a payload of %u bytes", header.payload)));
-  if (header.frame_fds > max_fds_) return stop(corrupt(format("%u fds in one frame, at most %u are taken", header.frame_fds, max_fds_)));
+  if (header.payload > kMaxFramePayload) return stop(no_frame(format("a payload of %u bytes", header.payload)));
+  if (header.frame_fds > max_fds_) return stop(no_frame(format("%u fds in one frame, at most %u are taken", header.frame_fds, max_fds_)));
   if (header.sequence != expected_sequence_) {
-    return stop(corrupt(format("frame number %llu where %llu is due", static_cast<unsigned long long>(header.sequence),
-                               static_cast<unsigned long long>(expected_sequence_))));
+    return stop(no_frame(format("frame number %llu where %llu is due", static_cast<unsigned long long>(header.sequence),
+                                static_cast<unsigned long long>(expected_sequence_))));
   }
   const bool first = fds_told_ == 0;  // every packet but the last carries fds
-  if (!first && (header.kind != frame_.kind || header.frame_fds != frame_.fds_announced)) return stop(corrupt("its packets do not agree"));
+  if (!first && (header.kind != frame_.kind || header.frame_fds != frame_.fds_announced)) return stop(no_frame("its packets do not agree"));
   // How a frame is cut into packets is fixed by its number of fds, so there is nothing to trust.
   const size_t fds_left = header.frame_fds - fds_told_;
   const bool more = fds_left > kMaxFdsPerPacket;
   if (header.packet_fds != std::min(fds_left, kMaxFdsPerPacket) || more != ((header.flags & kFlagMore) != 0) ||
       (more && header.payload != 0)) {
-    return stop(corrupt(format("a packet with %u fds, flags %u and %u bytes where %zu fds are left", header.packet_fds, header.flags,
-                               header.payload, fds_left)));
+    return stop(no_frame(format("a packet with %u fds, flags %u and %u bytes where %zu fds are left", header.packet_fds, header.flags,
+                                header.payload, fds_left)));
   }
   header_ = header;
   TENON_TRY(claim_fds());
@@ -261,10 +261,10 @@ Status FrameSocket::claim_fds() {
     return {};
   }
   const size_t announced = header_.packet_fds;
-  if (!batch_.held || batch_.from > taken_) return stop(corrupt(format("%zu fds announced and not sent", announced)));
+  if (!batch_.held || batch_.from > taken_) return stop(no_frame(format("%zu fds announced and not sent", announced)));
   const size_t came = batch_.fds.size();
   if (came > announced || (came < announced && !batch_.fds.cut())) {
-    return stop(corrupt(format("%zu fds announced and %zu sent", announced, came)));
+    return stop(no_frame(format("%zu fds announced and %zu sent", announced, came)));
   }
   if (!accepts(header_.kind, header_.frame_fds)) fds_lost_ = true;
   if (fds_lost_) {
@@ -282,7 +282,7 @@ Status FrameSocket::drop_stray_fds() {
   const size_t count = batch_.fds.size();
   batch_.fds.clear();
   batch_.held = false;
-  return count == 0 ? Status() : stop(corrupt(format("%zu fds that no packet announced", count)));
+  return count == 0 ? Status() : stop(no_frame(format("%zu fds that no packet announced", count)));
 }
 
 Status FrameSocket::fill(os::Waiter& waiter) {
@@ -300,9 +300,9 @@ Status FrameSocket::fill(os::Waiter& waiter) {
     switch (got.error) {
       case 0:
         if (got.nbytes == 0) return end_of_stream(fds.size() > 0);
-        if (got.data_cut) return stop(corrupt("a packet that is too long"));
-        if (type_ == SocketType::kSeqpacket && got.nbytes < kHeaderSize) return stop(corrupt(format("a packet of %zu bytes", got.nbytes)));
-        if (batch_.held && batch_.fds.size() > 0 && fds.size() > 0) return stop(corrupt("fds in the middle of a packet"));
+        if (got.data_cut) return stop(no_frame("a packet that is too long"));
+        if (type_ == SocketType::kSeqpacket && got.nbytes < kHeaderSize) return stop(no_frame(format("a packet of %zu bytes", got.nbytes)));
+        if (batch_.held && batch_.fds.size() > 0 && fds.size() > 0) return stop(no_frame("fds in the middle of a packet"));
         put_away(fds, got.nbytes);
         return {};
       case EAGAIN: {
@@ -332,7 +332,7 @@ void FrameSocket::put_away(os::ReceivedFds& fds, size_t nbytes) {
 
 Status FrameSocket::end_of_stream(bool with_fds) {
   // On a seqpacket socket an empty packet looks like the end.
-  if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_))) return stop(corrupt("an empty packet"));
+  if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_))) return stop(no_frame("an empty packet"));
   const bool between = buffered() == 0 && fds_told_ == 0;
   return stop(Status(Code::kPeerGone, format("the peer of socket %d has closed its end%s", fd_, between ? "" : " in the middle of a frame"))
                   .with("fd", fd_));

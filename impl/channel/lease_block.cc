@@ -7,27 +7,27 @@
 namespace tenon::channel {
 namespace {
 
-struct Header {
+struct LeaseBlockHeader {
   uint32_t nbytes;
   uint32_t version;
   uint64_t account;
   uint32_t n_tokens;
   uint32_t n_leases;
 };
-struct Token {
+struct WireToken {
   uint64_t id;
   uint32_t kind;
   uint32_t n_fds;
 };
-static_assert(sizeof(Header) == 24 && sizeof(Token) == 16);
+static_assert(sizeof(LeaseBlockHeader) == 24 && sizeof(WireToken) == 16);
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kLeaseBlockVersion = 1;
 constexpr uint32_t kMostTokens = 4096;
 
-Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
+Status corrupt_lease_block(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("leases")); }
 
-uint64_t length_of(uint64_t n_tokens, uint64_t n_leases) noexcept {
-  return round_up(sizeof(Header) + n_tokens * sizeof(Token) + n_leases * sizeof(uint32_t), 8);
+uint64_t lease_block_length(uint64_t n_tokens, uint64_t n_leases) noexcept {
+  return round_up(sizeof(LeaseBlockHeader) + n_tokens * sizeof(WireToken) + n_leases * sizeof(uint32_t), 8);
 }
 
 }  // namespace
@@ -39,9 +39,9 @@ uint64_t LeaseBlock::n_fds() const noexcept {
 }
 
 std::vector<std::byte> encode_lease_block(const LeaseBlock& block) {
-  Header header{};
-  header.nbytes = static_cast<uint32_t>(length_of(block.tokens.size(), block.slots.size()));
-  header.version = kVersion;
+  LeaseBlockHeader header{};
+  header.nbytes = static_cast<uint32_t>(lease_block_length(block.tokens.size(), block.slots.size()));
+  header.version = kLeaseBlockVersion;
   header.account = block.account;
   header.n_tokens = static_cast<uint32_t>(block.tokens.size());
   header.n_leases = static_cast<uint32_t>(block.slots.size());
@@ -50,7 +50,7 @@ std::vector<std::byte> encode_lease_block(const LeaseBlock& block) {
   std::memcpy(to, &header, sizeof header);
   to += sizeof header;
   for (const TokenRecord& token : block.tokens) {
-    const Token record{token.id, static_cast<uint32_t>(token.kind), fds_of(token.kind)};
+    const WireToken record{token.id, static_cast<uint32_t>(token.kind), fds_of(token.kind)};
     std::memcpy(to, &record, sizeof record);
     to += sizeof record;
   }
@@ -59,38 +59,38 @@ std::vector<std::byte> encode_lease_block(const LeaseBlock& block) {
 }
 
 Result<LeaseBlock> decode_lease_block(std::span<const std::byte> bytes, size_t* used) {
-  Header header{};
-  if (bytes.size() < sizeof header) return corrupt("a lease block that is cut short");
+  LeaseBlockHeader header{};
+  if (bytes.size() < sizeof header) return corrupt_lease_block("a lease block that is cut short");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.version != kVersion) {
+  if (header.version != kLeaseBlockVersion) {
     return Status(Code::kIncompatible, format("a lease block of version %u", header.version)).with("field", std::string("leases"));
   }
-  if (header.n_tokens > kMostTokens) return corrupt("a lease block with too many tokens");
-  const uint64_t nbytes = length_of(header.n_tokens, header.n_leases);
-  if (header.nbytes != nbytes || nbytes > bytes.size()) return corrupt("a lease block of another length than it says");
-  if (header.account == 0) return corrupt("a lease block without an account");
+  if (header.n_tokens > kMostTokens) return corrupt_lease_block("a lease block with too many tokens");
+  const uint64_t nbytes = lease_block_length(header.n_tokens, header.n_leases);
+  if (header.nbytes != nbytes || nbytes > bytes.size()) return corrupt_lease_block("a lease block of another length than it says");
+  if (header.account == 0) return corrupt_lease_block("a lease block without an account");
   LeaseBlock block;
   block.account = header.account;
   block.tokens.resize(header.n_tokens);
   const std::byte* from = bytes.data() + sizeof header;
   bool begins = false;
   for (TokenRecord& token : block.tokens) {
-    Token record{};
+    WireToken record{};
     std::memcpy(&record, from, sizeof record);
     from += sizeof record;
     token.id = record.id;
     token.kind = static_cast<TokenKind>(record.kind);
     if (record.id == 0 || record.kind < 1 || record.kind > 3 || record.n_fds != fds_of(token.kind))
-      return corrupt("a token of no known kind");
+      return corrupt_lease_block("a token of no known kind");
     if (token.kind != TokenKind::kAccount) continue;
-    if (begins || record.id != header.account) return corrupt("a token of another account than the block's");
+    if (begins || record.id != header.account) return corrupt_lease_block("a token of another account than the block's");
     begins = true;
   }
   block.slots.resize(header.n_leases);
   if (header.n_leases > 0) std::memcpy(block.slots.data(), from, header.n_leases * sizeof(uint32_t));
   from += header.n_leases * sizeof(uint32_t);
   for (; from < bytes.data() + nbytes; ++from) {
-    if (*from != std::byte{0}) return corrupt("padding of a lease block that is not 0");
+    if (*from != std::byte{0}) return corrupt_lease_block("padding of a lease block that is not 0");
   }
   *used = nbytes;
   return block;

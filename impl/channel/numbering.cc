@@ -13,7 +13,7 @@ using tensor::DescriptorContent;
 using tensor::Reach;
 using tensor::SegmentRecord;
 
-Status corrupt(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
+Status corrupt_number(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
 
 // Nobody needs it: it is gone, or only connections that were sent it still hold it.
 bool is_unneeded(const Weak<Segment>& segment) noexcept {
@@ -73,9 +73,9 @@ Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, si
     return lost_;
   }
   for (const SegmentRecord& record : content.segments) {
-    if (record.reach == Reach::kProc) return corrupt("a segment that is reached through /proc, in a connection");
+    if (record.reach == Reach::kProc) return corrupt_number("a segment that is reached through /proc, in a connection");
     if (record.reach == Reach::kKnown || record.reach == Reach::kDevice) continue;
-    if (record.id == 0) return corrupt("a segment without a number");
+    if (record.id == 0) return corrupt_number("a segment without a number");
     const size_t at = first_fd + record.fd_index;
     // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier try.
     if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;
@@ -98,7 +98,7 @@ Status ReceivedNumbers::resolve(const DescriptorContent& content, std::vector<te
     }
     const auto found = entries_.find(content.segments[i].id);
     if (found == entries_.end()) {
-      if (lost_.is_ok()) return corrupt("a segment that never crossed this connection");
+      if (lost_.is_ok()) return corrupt_number("a segment that never crossed this connection");
       return lost_;
     }
     Entry& entry = found->second;
@@ -108,7 +108,7 @@ Status ReceivedNumbers::resolve(const DescriptorContent& content, std::vector<te
     } else {
       if (!entry.segment.get() || entry.segment.get()->nbytes() < needed[i]) {
         // The fd is given away only if this works, so that a limit met now can be raised and the next message tried.
-        if (!entry.fd.is_open()) return corrupt("a storage that lies outside its segment");
+        if (!entry.fd.is_open()) return corrupt_number("a storage that lies outside its segment");
         TENON_ASSIGN(Ref<Segment> opened, share::open_segment(entry.fd.get(), entry.access, entry.nbytes, needed[i], open_, &entry.fd));
         entry.segment.set(std::move(opened));
       }

@@ -29,7 +29,7 @@ struct Start {
 };
 
 template <typename Function>
-void take(Function* to, void* library, const char* name) {
+void take_from_library(Function* to, void* library, const char* name) {
   *to = reinterpret_cast<Function>(dlsym(library, name));
 }
 
@@ -37,9 +37,9 @@ void take(Function* to, void* library, const char* name) {
 class Library final : public FunctionSource {
  public:
   explicit Library(void* library) {
-    take(&get_version_, library, "cuDriverGetVersion");
-    take(&get_v2_, library, "cuGetProcAddress_v2");
-    take(&get_, library, "cuGetProcAddress");
+    take_from_library(&get_version_, library, "cuDriverGetVersion");
+    take_from_library(&get_v2_, library, "cuGetProcAddress_v2");
+    take_from_library(&get_, library, "cuGetProcAddress");
   }
 
   bool get_version(int* out) const { return get_version_ != nullptr && get_version_(out) == CUDA_SUCCESS; }

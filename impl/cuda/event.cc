@@ -10,7 +10,7 @@
 namespace tenon::cuda {
 namespace {
 
-CUevent raw(void* event) noexcept { return static_cast<CUevent>(event); }
+CUevent raw_event(void* event) noexcept { return static_cast<CUevent>(event); }
 CUstream raw_stream(Stream stream) noexcept { return static_cast<CUstream>(stream); }
 
 Status wait(const Driver& cu, CUevent event, Stream stream) {
@@ -82,7 +82,7 @@ Status Event::record(Stream stream) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
-  TENON_CUDA(*cu, cu->cuEventRecord(raw(event_), raw_stream(stream)), "recording a CUDA event");
+  TENON_CUDA(*cu, cu->cuEventRecord(raw_event(event_), raw_stream(stream)), "recording a CUDA event");
   return Status::ok();
 }
 
@@ -90,7 +90,7 @@ Status Event::record_in(Stream stream, int32_t device) {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_ASSIGN(CUcontext context, scope.enter(stream, device));
-  TENON_CUDA(*cu, cu->cuEventRecord(raw(event_), raw_stream(stream)),
+  TENON_CUDA(*cu, cu->cuEventRecord(raw_event(event_), raw_stream(stream)),
              context == context_ ? "recording a CUDA event" : "recording a CUDA event in a stream of another context than the event's");
   return Status::ok();
 }
@@ -99,14 +99,14 @@ Status Event::wait_in(Stream stream, int32_t device) const {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(stream, device).status());
-  return wait(*cu, raw(event_), stream);
+  return wait(*cu, raw_event(event_), stream);
 }
 
 Result<bool> Event::is_complete() const {
   TENON_ASSIGN(const Driver* const cu, driver());
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
-  const CUresult result = cu->cuEventQuery(raw(event_));
+  const CUresult result = cu->cuEventQuery(raw_event(event_));
   if (result == CUDA_ERROR_NOT_READY) return false;
   TENON_CUDA(*cu, result, "asking whether a CUDA event is complete");
   return true;
@@ -121,7 +121,7 @@ Status Event::synchronize(const os::Wait& wait) const {
   if (waiter.unbounded() && reach_ != Reach::kReceived) {
     InContext scope(*cu);
     TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
-    TENON_CUDA(*cu, cu->cuEventSynchronize(raw(event_)), "waiting for a CUDA event");
+    TENON_CUDA(*cu, cu->cuEventSynchronize(raw_event(event_)), "waiting for a CUDA event");
     return Status::ok();
   }
   for (int64_t pause = kFirstPauseNs;; pause = std::min(2 * pause, kLongestPauseNs)) {
@@ -142,13 +142,13 @@ Result<IpcHandle> Event::ipc_handle() const {
   }
   InContext scope(*cu);
   TENON_TRY(scope.enter(static_cast<CUcontext>(context_)));
-  return handle_of(*cu, raw(event_));
+  return handle_of(*cu, raw_event(event_));
 }
 
 void Event::reset() noexcept {
   if (event_ == nullptr) return;
   end_in([&](InContext& scope) { return scope.enter(static_cast<CUcontext>(context_)); },
-         [&](const Driver& cu) { (void)cu.cuEventDestroy(raw(event_)); });
+         [&](const Driver& cu) { (void)cu.cuEventDestroy(raw_event(event_)); });
   event_ = nullptr;
 }
 

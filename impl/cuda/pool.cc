@@ -10,7 +10,7 @@ namespace {
 
 static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(PoolPointer));
 
-CUmemoryPool raw(void* pool) noexcept { return static_cast<CUmemoryPool>(pool); }
+CUmemoryPool raw_pool(void* pool) noexcept { return static_cast<CUmemoryPool>(pool); }
 
 }  // namespace
 
@@ -18,7 +18,7 @@ Result<os::Fd> export_pool(const Allocation& allocation) {
   TENON_ASSIGN(const Driver* const cu, driver());
   TENON_TRY(cu->has(Part::kPools));
   int fd = -1;
-  const CUresult result = cu->cuMemPoolExportToShareableHandle(&fd, raw(allocation.pool), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  const CUresult result = cu->cuMemPoolExportToShareableHandle(&fd, raw_pool(allocation.pool), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   // The driver has no question whether a pool can be exported; this is its answer to the try.
   if (result == CUDA_ERROR_INVALID_VALUE) {
     return unsupported_status(
@@ -63,7 +63,7 @@ Result<DevicePointer> ImportedPool::open(PoolPointer pointer) {
   CUmemPoolPtrExportData data{};
   std::memcpy(&data, pointer.data(), sizeof data);
   CUdeviceptr opened = 0;
-  TENON_CUDA(*cu, cu->cuMemPoolImportPointer(&opened, raw(pool_), &data), "opening memory of another process's pool");
+  TENON_CUDA(*cu, cu->cuMemPoolImportPointer(&opened, raw_pool(pool_), &data), "opening memory of another process's pool");
   return DevicePointer{opened};
 }
 
@@ -75,7 +75,7 @@ void ImportedPool::close(DevicePointer pointer) noexcept {
 void ImportedPool::dispose() noexcept {
   if (pool_ == nullptr) return;  // the driver refused it
   // A child of fork has no driver, and the import is its parent's.
-  if (Result<const Driver*> found = driver(); found.is_ok()) (void)found.value()->cuMemPoolDestroy(raw(pool_));
+  if (Result<const Driver*> found = driver(); found.is_ok()) (void)found.value()->cuMemPoolDestroy(raw_pool(pool_));
 }
 
 }  // namespace tenon::cuda

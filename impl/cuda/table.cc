@@ -7,7 +7,7 @@ namespace tenon::cuda {
 namespace {
 
 template <typename Function>
-void take(Driver* driver, Function* to, const char* name, int version, Part part, const FunctionSource& source) {
+void take_function(Driver* driver, Function* to, const char* name, int version, Part part, const FunctionSource& source) {
   *to = version <= driver->version ? reinterpret_cast<Function>(source.find(name, version)) : nullptr;
   const char*& lacks = driver->lacks[static_cast<size_t>(part)];
   if (*to == nullptr && lacks == nullptr) lacks = name;
@@ -30,7 +30,7 @@ Status Driver::has(Part part) const {
 }
 
 Status fill(Driver* driver, const FunctionSource& source) {
-#define FUNCTION(name, version, part) take(driver, &driver->name, #name, version, Part::part, source);
+#define FUNCTION(name, version, part) take_function(driver, &driver->name, #name, version, Part::part, source);
 #include "cuda/functions.inc"
 #undef FUNCTION
   return driver->has(Part::kCore);

@@ -48,7 +48,7 @@ void forget_in_child() noexcept {
   }
 }
 
-const bool g_fork_hooks = [] {
+const bool g_arena_fork_hooks = [] {
   (void)arena_state();
   // The child has one thread, so the lock is not needed to forget; and the end of a segment takes locks that come before this one.
   register_fork_hooks(10, {[]() noexcept { arena_state().mutex.lock(); }, []() noexcept { arena_state().mutex.unlock(); },

@@ -16,21 +16,21 @@
 namespace tenon::memory {
 namespace {
 
-struct State {
+struct ArenaWaitState {
   std::mutex mutex;
   std::vector<os::Cancel*> events;  // one for each thread that waits
   std::atomic<size_t> count{0};
 };
 
-State& state() noexcept { return immortal<State>(); }
+ArenaWaitState& arena_wait_state() noexcept { return immortal<ArenaWaitState>(); }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(11, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_arena_wait_fork_hooks = [] {
+  (void)arena_wait_state();
+  register_fork_hooks(11, {[]() noexcept { arena_wait_state().mutex.lock(); }, []() noexcept { arena_wait_state().mutex.unlock(); },
                            []() noexcept {
-                             state().mutex.unlock();
-                             state().events.clear();
-                             state().count = 0;
+                             arena_wait_state().mutex.unlock();
+                             arena_wait_state().events.clear();
+                             arena_wait_state().count = 0;
                            }});
   return true;
 }();
@@ -40,9 +40,9 @@ class Listening {
  public:
   explicit Listening(os::Cancel* event) : event_(event) {
     {
-      const std::lock_guard<std::mutex> lock(state().mutex);
-      state().events.push_back(event);
-      state().count.fetch_add(1, std::memory_order_seq_cst);
+      const std::lock_guard<std::mutex> lock(arena_wait_state().mutex);
+      arena_wait_state().events.push_back(event);
+      arena_wait_state().count.fetch_add(1, std::memory_order_seq_cst);
     }
     begin_waiting();
   }
@@ -50,10 +50,10 @@ class Listening {
   Listening& operator=(const Listening&) = delete;
   ~Listening() {
     stop_waiting();
-    const std::lock_guard<std::mutex> lock(state().mutex);
-    auto& events = state().events;
+    const std::lock_guard<std::mutex> lock(arena_wait_state().mutex);
+    auto& events = arena_wait_state().events;
     events.erase(std::find(events.begin(), events.end(), event_));
-    state().count.fetch_sub(1, std::memory_order_seq_cst);
+    arena_wait_state().count.fetch_sub(1, std::memory_order_seq_cst);
   }
 
  private:
@@ -79,7 +79,7 @@ Status ended(const Status& why, const Status& full) {
 // Whoever frees holds the arenas' lock while he does, and whoever waits takes it after he began to listen: so one sees the other, and
 // relaxed is enough here.
 void signal_space() noexcept {
-  State& all = state();
+  ArenaWaitState& all = arena_wait_state();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
   const std::lock_guard<std::mutex> lock(all.mutex);
   for (os::Cancel* event : all.events) event->trigger();

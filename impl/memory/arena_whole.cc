@@ -10,9 +10,7 @@
 namespace tenon::memory {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{512} << 10;
-
-unsigned long long number(uint64_t value) noexcept { return value; }
+constexpr uint64_t kReservedAtOnce = uint64_t{512} << 10;
 
 // With the lock. Null: it is no segment of a default home, or not any more.
 ArenaSegment* find_home(const Segment* segment) noexcept {
@@ -26,7 +24,7 @@ Status not_whole(const Segment& segment, uint64_t present_nbytes) {
   return Status(Code::kResourceExhausted,
                 format("the storage lies in a segment of %llu bytes, of which %llu have memory, and a device is given all of it: make the "
                        "storage ISOLATED, or reserve its arena up to its capacity,%s before it is pinned",
-                       number(segment.nbytes()), number(present_nbytes), who))
+                       as_llu(segment.nbytes()), as_llu(present_nbytes), who))
       .with("limit", std::string("memory of the segment"))
       .with("limit_value", present_nbytes)
       .with("wanted", segment.nbytes())
@@ -60,7 +58,7 @@ Status reserve_whole(Segment* segment) {
     if (home == nullptr) return segment->reserved_nbytes() >= total ? Status::ok() : not_whole(*segment, segment->reserved_nbytes());
     if (home->reserved >= total) return Status::ok();
     if (!std::exchange(asked, true)) TENON_TRY(os::ask_headroom(total - home->reserved));
-    const uint64_t nbytes = std::min(total - home->reserved, kPiece);
+    const uint64_t nbytes = std::min(total - home->reserved, kReservedAtOnce);
     TENON_TRY(segment->reserve(home->reserved, nbytes));
     count_reserved(home, home->reserved + nbytes);
   }

@@ -14,7 +14,7 @@
 namespace tenon::memory {
 namespace {
 
-std::atomic<uint64_t> g_next_id{1};
+std::atomic<uint64_t> g_next_token_id{1};
 
 thread_local GivingBack* t_giving_back = nullptr;
 
@@ -52,7 +52,7 @@ Token::~Token() {
 
 std::shared_ptr<Token> make_token(os::Fd fd) {
   auto token = std::make_shared<Token>();
-  token->id = g_next_id.fetch_add(1, std::memory_order_relaxed);
+  token->id = g_next_token_id.fetch_add(1, std::memory_order_relaxed);
   token->fd = std::move(fd);
   return token;
 }

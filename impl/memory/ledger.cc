@@ -17,7 +17,7 @@
 namespace tenon::memory {
 namespace {
 
-std::atomic<uint64_t> g_next_id{1};
+std::atomic<uint64_t> g_next_ledger_id{1};
 
 // Held from before a token's pipe is made until its ledger is registered, and where the fds are closed: fork copies the fds first and the
 // memory later, and of what another thread closed in between nobody in the child would know.
@@ -39,7 +39,7 @@ void close_in_child() noexcept {
   }
 }
 
-const bool g_fork_hooks = [] {
+const bool g_ledger_fork_hooks = [] {
   (void)travelling();
   // Ledgers register with it. The other lock of this rank (user_arena.cc) is never held together with it.
   register_fork_hooks(8, {[]() noexcept { travelling().mutex.lock(); }, []() noexcept { travelling().mutex.unlock(); },
@@ -88,7 +88,7 @@ TokenFds::~TokenFds() {
 Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
   auto ledger = Ref<Ledger>::adopt(new Ledger());
   Ledger& it = *ledger;
-  it.id_ = g_next_id.fetch_add(1, std::memory_order_relaxed);
+  it.id_ = g_next_ledger_id.fetch_add(1, std::memory_order_relaxed);
   it.totals_.borrower = borrower;
   it.totals_.began_ns = os::monotonic_ns();
   // After the ledger, so that one that fails ends without it.
@@ -176,19 +176,19 @@ void let_go(std::span<Leased* const> objects) noexcept {
 }
 
 // A few at a time, so that objects are let go of outside the lock without memory for a list.
-constexpr size_t kBatch = 256;
+constexpr size_t kBatchOfLeases = 256;
 // Objects that are asked of memory before their turn comes.
-constexpr uint32_t kAhead = 8;
+constexpr uint32_t kSlotsAhead = 8;
 
 }  // namespace
 
 void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
-  std::array<Leased*, kBatch> batch;
-  for (; !slots.empty(); slots = slots.subspan(std::min(slots.size(), kBatch))) {
+  std::array<Leased*, kBatchOfLeases> batch;
+  for (; !slots.empty(); slots = slots.subspan(std::min(slots.size(), kBatchOfLeases))) {
     size_t held = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      for (const uint32_t slot : slots.first(std::min(slots.size(), kBatch))) {
+      for (const uint32_t slot : slots.first(std::min(slots.size(), kBatchOfLeases))) {
         Leased* const object = take_slot(slot);
         if (object == nullptr) continue;
         --totals_.granted;
@@ -228,7 +228,7 @@ size_t Ledger::drain() noexcept {
   std::byte* const base = page_.base();
   if (base == nullptr) return 0;
   size_t count = 0;
-  std::array<Leased*, kBatch> batch;
+  std::array<Leased*, kBatchOfLeases> batch;
   size_t held = 0;
   const auto flush = [&] {
     let_go({batch.data(), held});
@@ -237,12 +237,12 @@ size_t Ledger::drain() noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   if (totals_.leases == 0) return 0;
   lease_page::drain(base, lease_page::kSlots, end_, [&](uint32_t slot) noexcept {
-    if (slot + kAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(slot + kAhead)), 1);
+    if (slot + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(slot + kSlotsAhead)), 1);
     Leased* const object = take_slot(slot);
     if (object == nullptr) return;
     ++count;
     batch[held++] = object;
-    if (held < kBatch) return;
+    if (held < kBatchOfLeases) return;
     publish();
     lock.unlock();
     flush();
@@ -287,13 +287,13 @@ void Ledger::end() noexcept {
 }
 
 bool Ledger::end_some(size_t most) noexcept {
-  std::array<Leased*, kBatch> batch;
+  std::array<Leased*, kBatchOfLeases> batch;
   while (most > 0) {
     size_t held = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      while (ending_ < end_ && held < kBatch) {
-        if (ending_ + kAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kAhead)), 1);
+      while (ending_ < end_ && held < kBatchOfLeases) {
+        if (ending_ + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kSlotsAhead)), 1);
         Leased* const object = take_slot(ending_++);
         if (object != nullptr) batch[held++] = object;
       }

@@ -62,7 +62,7 @@ void renew_again() noexcept;
 constinit Look g_end_hung_up{&end_hung_up};
 constinit Look g_renew_again{&renew_again};
 
-struct State {
+struct LedgersState {
   std::mutex mutex;
   std::unordered_map<int, Ref<Ledger>> open;  // by watch
   std::unordered_map<int, int> by_bell;       // listener -> watch
@@ -72,13 +72,13 @@ struct State {
   std::atomic<uint64_t> forgotten{0};
 };
 
-State& state() noexcept { return immortal<State>(); }
+LedgersState& ledgers_state() noexcept { return immortal<LedgersState>(); }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(9, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_ledgers_fork_hooks = [] {
+  (void)ledgers_state();
+  register_fork_hooks(9, {[]() noexcept { ledgers_state().mutex.lock(); }, []() noexcept { ledgers_state().mutex.unlock(); },
                           []() noexcept {
-                            State& all = state();
+                            LedgersState& all = ledgers_state();
                             all.mutex.unlock();
                             for (auto& [watch, ledger] : all.open) {
                               ledger->forget_in_child();
@@ -100,7 +100,7 @@ bool end_slice() noexcept;
 
 // With the lock.
 void hang_up(Ref<Ledger> ledger) {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   all.ending.reserve(all.ending.size() + 1);
   os::stop_serving_fd(ledger->watch());
   if (ledger->listener() >= 0) os::stop_serving_fd(ledger->listener());
@@ -112,7 +112,7 @@ void hang_up(Ref<Ledger> ledger) {
 
 // Whoever finds that none of its leases is left. Several may, at once.
 void forget_ended(const Ref<Ledger>& ledger) noexcept {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = std::find_if(all.ending.begin(), all.ending.end(), [&](const auto& each) { return each.get() == ledger.get(); });
   if (found != all.ending.end()) all.ending.erase(found);
@@ -129,7 +129,7 @@ bool add_end_slice() noexcept {
 
 // Whether the token of this watch is gone; if so its leases end, a slice of them here, and all where nobody can be had for the others.
 bool end_if_gone(int watch) noexcept {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
   try {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -162,7 +162,7 @@ void on_hang_up(int fd, bool /*readable*/, bool /*hung_up*/) noexcept { (void)en
 
 // The bell is heard before the bits are looked at: a release that comes later rings again.
 void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -180,7 +180,7 @@ void on_bell(int fd, bool /*readable*/, bool hung_up) noexcept {
 
 // One slice of what is left of ledgers that ended.
 bool end_slice() noexcept {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   Ref<Ledger> ledger;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -197,7 +197,7 @@ bool end_slice() noexcept {
 }
 
 std::vector<Ref<Ledger>> list() {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::vector<Ref<Ledger>> result;
   result.reserve(all.open.size() + all.ending.size());
@@ -211,7 +211,7 @@ size_t end_all_gone() noexcept {
   try {
     std::vector<int> watches;
     {
-      State& all = state();
+      LedgersState& all = ledgers_state();
       const std::lock_guard<std::mutex> lock(all.mutex);
       watches.reserve(all.open.size());
       for (const auto& [watch, ledger] : all.open) watches.push_back(watch);
@@ -242,7 +242,7 @@ void renew_again() noexcept {
 }  // namespace
 
 Status register_ledger(const Ref<Ledger>& ledger) {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const int watch = ledger->watch();
   const int listener = ledger->listener();
@@ -255,8 +255,8 @@ Status register_ledger(const Ref<Ledger>& ledger) {
       if (done) return;
       os::stop_serving_fd(watch);
       if (listener >= 0) os::stop_serving_fd(listener);
-      state().by_bell.erase(listener);
-      state().open.erase(watch);
+      ledgers_state().by_bell.erase(listener);
+      ledgers_state().open.erase(watch);
     }
   } undo{watch, listener};
   all.open.emplace(watch, ledger);
@@ -271,7 +271,7 @@ Status register_ledger(const Ref<Ledger>& ledger) {
 void settle_ledger(Ledger& ledger) noexcept {
   int watch = -1;
   {
-    const std::lock_guard<std::mutex> lock(state().mutex);
+    const std::lock_guard<std::mutex> lock(ledgers_state().mutex);
     if (ledger.has_ended()) return;
     watch = ledger.watch();
   }
@@ -279,7 +279,7 @@ void settle_ledger(Ledger& ledger) noexcept {
 }
 
 uint64_t own_ledger_of(int token) noexcept {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (all.open.empty()) return 0;
   Result<uint64_t> id = os::token_id(token);
@@ -291,16 +291,16 @@ uint64_t own_ledger_of(int token) noexcept {
 
 void end_hung_up_soon() noexcept { g_end_hung_up.ask(0); }
 
-uint64_t tokens_forgotten() noexcept { return state().forgotten.load(std::memory_order_acquire); }
+uint64_t tokens_forgotten() noexcept { return ledgers_state().forgotten.load(std::memory_order_acquire); }
 
 void tell_forgotten() noexcept {
-  state().forgotten.fetch_add(1, std::memory_order_release);
+  ledgers_state().forgotten.fetch_add(1, std::memory_order_release);
   g_renew_again.ask(0);
 }
 
-void count_leases(int64_t more) noexcept { state().leases.fetch_add(more, std::memory_order_relaxed); }
+void count_leases(int64_t more) noexcept { ledgers_state().leases.fetch_add(more, std::memory_order_relaxed); }
 
-bool has_leases() noexcept { return state().leases.load(std::memory_order_relaxed) > 0; }
+bool has_leases() noexcept { return ledgers_state().leases.load(std::memory_order_relaxed) > 0; }
 
 size_t drain_ledgers() noexcept {
   if (!has_leases()) return 0;
@@ -324,14 +324,14 @@ size_t drain_ledgers() noexcept {
 size_t settle_ledgers() noexcept { return end_all_gone() + drain_ledgers(); }
 
 void begin_waiting() noexcept {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (all.waiting++ > 0) return;
   for (const auto& [watch, ledger] : all.open) ledger->set_waiting(true);
 }
 
 void stop_waiting() noexcept {
-  State& all = state();
+  LedgersState& all = ledgers_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (all.waiting > 0) --all.waiting;
   if (all.waiting > 0) return;

@@ -97,9 +97,9 @@ LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept {
 namespace {
 
 // So many at once, so that others come to the lock, too.
-constexpr size_t kBatch = 128;
+constexpr size_t kBatchOfBlocks = 128;
 // Objects that are asked of memory before their turn comes.
-constexpr size_t kAhead = 16;
+constexpr size_t kBlocksAhead = 16;
 
 }  // namespace
 
@@ -108,9 +108,9 @@ uint64_t begin_leases(std::span<Leased* const> objects) noexcept {
   for (size_t i = 0; i < objects.size();) {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
     LentCount lent;
-    for (const size_t end = std::min(objects.size(), i + kBatch); i < end; ++i) {
+    for (const size_t end = std::min(objects.size(), i + kBatchOfBlocks); i < end; ++i) {
       // Each is somewhere else, and its count is changed at once.
-      if (i + kAhead < objects.size()) __builtin_prefetch(objects[i + kAhead], 1);
+      if (i + kBlocksAhead < objects.size()) __builtin_prefetch(objects[i + kBlocksAhead], 1);
       if (LentBlock* const block = objects[i]->as_block(); block != nullptr) {
         block->begin_lease(&lent);
         nbytes += block->leased_nbytes();
@@ -126,14 +126,14 @@ uint64_t begin_leases(std::span<Leased* const> objects) noexcept {
 void end_leases(std::span<Leased* const> objects) noexcept {
   bool any_freed = false;
   while (!objects.empty()) {
-    std::array<Leased*, kBatch> others;
+    std::array<Leased*, kBatchOfBlocks> others;
     size_t count = 0;
     Freed freed;  // a segment, an arena: with its last block, which ends the batch
     size_t done = 0;
     {
       const std::lock_guard<std::mutex> lock(arena_state().mutex);
       LentCount lent;
-      for (; done < std::min(objects.size(), kBatch) && !freed.segment && !freed.arena; ++done) {
+      for (; done < std::min(objects.size(), kBatchOfBlocks) && !freed.segment && !freed.arena; ++done) {
         LentBlock* const block = objects[done]->as_block();
         if (block == nullptr) {
           others[count++] = objects[done];

@@ -20,13 +20,11 @@ std::atomic<uint64_t> g_next_serial{1};
 // Held while a segment's fd for lending is made and published, and by fork, which copies the table of fds before it copies memory: between
 // the two a child could be given the number of an fd that it does not have.
 std::mutex g_lend_mutex;
-const bool g_fork_hooks = [] {
+const bool g_segment_fork_hooks = [] {
   register_fork_hooks(
       15, {[]() noexcept { g_lend_mutex.lock(); }, []() noexcept { g_lend_mutex.unlock(); }, []() noexcept { g_lend_mutex.unlock(); }});
   return true;
 }();
-
-unsigned long long number(uint64_t value) noexcept { return value; }
 
 // Whether the number of a file's pages says that none is missing before some end. A count and no map: SEEK_HOLE takes reserved pages that
 // were never touched for holes. A lender that reserves from the front, as Tenon does, passes. Of an unsealed file that may be written the
@@ -189,7 +187,7 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   result.writable = can_write && request.access != Access::kReadOnly;
   const uint64_t least = std::max(request.nbytes, request.needed_nbytes);
   if (file.nbytes < least) {
-    return refuse_fd(Code::kCorrupt, fd, format("has %llu bytes, and %llu are claimed", number(file.nbytes), number(least)))
+    return refuse_fd(Code::kCorrupt, fd, format("has %llu bytes, and %llu are claimed", as_llu(file.nbytes), as_llu(least)))
         .with("field", std::string("segment_nbytes"));
   }
   // An unsealed file is mapped no further than was claimed: what lies behind is nobody's promise.
@@ -229,8 +227,8 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
   if (file.in_memory && file.allocated_nbytes < round_up(it.nbytes_, os::page_nbytes())) {
     if (!file.writable) {
       return refuse_fd(Code::kCorrupt, fd,
-                       format("has %llu bytes and memory for only %llu: reading its holes would take memory here", number(it.nbytes_),
-                              number(file.allocated_nbytes)));
+                       format("has %llu bytes and memory for only %llu: reading its holes would take memory here", as_llu(it.nbytes_),
+                              as_llu(file.allocated_nbytes)));
     }
     TENON_TRY(reserve_in_chunks(fd, 0, it.nbytes_));
   }
@@ -313,7 +311,7 @@ Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
   }
   if (!file.writable) {
     return Status(Code::kCorrupt, format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here",
-                                         number(end), number(file.allocated_nbytes)))
+                                         as_llu(end), as_llu(file.allocated_nbytes)))
         .with("option", std::string("PRIVATE_COPY"));
   }
   const uint64_t begin = offset / page * page;

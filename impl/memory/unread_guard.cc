@@ -10,19 +10,19 @@
 namespace tenon::memory {
 namespace {
 
-struct State {
+struct UnreadGuardState {
   std::mutex mutex;
   std::unordered_multimap<uint64_t, UnreadGuard*> guards;  // by ledger
 };
 
-State& state() noexcept { return immortal<State>(); }
+UnreadGuardState& unread_guard_state() noexcept { return immortal<UnreadGuardState>(); }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(12, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_unread_guard_fork_hooks = [] {
+  (void)unread_guard_state();
+  register_fork_hooks(12, {[]() noexcept { unread_guard_state().mutex.lock(); }, []() noexcept { unread_guard_state().mutex.unlock(); },
                            []() noexcept {
-                             state().mutex.unlock();
-                             state().guards.clear();  // ledgers and connections are the parent's
+                             unread_guard_state().mutex.unlock();
+                             unread_guard_state().guards.clear();  // ledgers and connections are the parent's
                            }});
   return true;
 }();
@@ -32,14 +32,14 @@ const bool g_fork_hooks = [] {
 UnreadGuard::~UnreadGuard() {
   if (!has_any_) return;
   {
-    const std::lock_guard<std::mutex> lock(state().mutex);
-    std::erase_if(state().guards, [this](const auto& each) { return each.second == this; });
+    const std::lock_guard<std::mutex> lock(unread_guard_state().mutex);
+    std::erase_if(unread_guard_state().guards, [this](const auto& each) { return each.second == this; });
   }
   if (is_wanted()) end_hung_up_soon();
 }
 
 void UnreadGuard::add(uint64_t ledger) {
-  State& all = state();
+  UnreadGuardState& all = unread_guard_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto [begin, end] = all.guards.equal_range(ledger);
   for (auto at = begin; at != end; ++at) {
@@ -55,7 +55,7 @@ void UnreadGuard::drained() noexcept {
 }
 
 Drained ask_guards(uint64_t ledger) noexcept {
-  State& all = state();
+  UnreadGuardState& all = unread_guard_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   Drained result = Drained::kYes;
   const auto [begin, end] = all.guards.equal_range(ledger);

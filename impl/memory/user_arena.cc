@@ -18,9 +18,7 @@ namespace {
 
 constexpr uint64_t kMostCapacity = uint64_t{1} << 40;
 
-constexpr uint64_t kPiece = uint64_t{512} << 10;
-
-unsigned long long number(uint64_t value) noexcept { return value; }
+constexpr uint64_t kLeastPiece = uint64_t{512} << 10;
 
 // Arenas whose memory is made ready in the background. A reference here may be the last one to an arena, whose segment takes locks that
 // come before this one as it ends: it is never dropped with this lock.
@@ -31,7 +29,7 @@ struct Prefault {
 
 Prefault& prefaults() noexcept { return immortal<Prefault>(); }
 
-const bool g_fork_hooks = [] {
+const bool g_user_arena_fork_hooks = [] {
   (void)prefaults();
   register_fork_hooks(8, {[]() noexcept { prefaults().mutex.lock(); }, []() noexcept { prefaults().mutex.unlock(); },
                           []() noexcept { prefaults().mutex.unlock(); }, []() noexcept { prefaults().arenas.clear(); }});  // the parent's
@@ -143,7 +141,7 @@ Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   const uint64_t class_nbytes = fits ? size_class(nbytes, alignment) : 0;
   if (!fits || class_nbytes > options_.capacity_nbytes) {
     return Status(Code::kResourceExhausted,
-                  format("%llu bytes for an arena of %llu bytes", number(nbytes), number(options_.capacity_nbytes)))
+                  format("%llu bytes for an arena of %llu bytes", as_llu(nbytes), as_llu(options_.capacity_nbytes)))
         .with("limit", std::string("arena"))
         .with("limit_value", options_.capacity_nbytes);
   }
@@ -183,8 +181,8 @@ Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
 Status Arena::full(uint64_t nbytes) const {
   const ArenaStats now = stats();
   Status status(Code::kResourceExhausted,
-                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent", number(nbytes),
-                       number(now.capacity_nbytes), number(now.live_nbytes), number(now.lent_nbytes)));
+                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent", as_llu(nbytes),
+                       as_llu(now.capacity_nbytes), as_llu(now.live_nbytes), as_llu(now.lent_nbytes)));
   return std::move(status)
       .with("limit", std::string("arena"))
       .with("limit_value", options_.capacity_nbytes)
@@ -222,7 +220,7 @@ uint64_t Arena::end_of(uint64_t nbytes) const noexcept {
 
 // With the lock, so one piece at a time.
 Status Arena::take_pages(uint64_t end) {
-  const uint64_t piece = std::max(kPiece, home_->segment->unit_nbytes());
+  const uint64_t piece = std::max(kLeastPiece, home_->segment->unit_nbytes());
   const uint64_t nbytes = std::min(end - home_->reserved, piece);
   TENON_TRY(home_->segment->reserve(home_->reserved, nbytes));
   count_reserved(home_, home_->reserved + nbytes);

@@ -23,7 +23,7 @@ bool can_be_member(std::string_view name) {
          std::none_of(name.begin(), name.end(), [](char c) { return c == '.' || static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
 }
 
-bool is_identifier(std::string_view name) {
+bool is_printable_name(std::string_view name) {
   return value::is_qualified_name(name) && std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
@@ -105,7 +105,7 @@ Status Module::add_attribute(std::string_view name, const TypeRef& type, ValueRe
 
 Status Module::add_constant(std::string_view name, const TypeRef& type, ValueRef value) {
   TENON_TRY(check_new_member(name));
-  if (!is_identifier(name)) {
+  if (!is_printable_name(name)) {
     return Status(Code::kInvalidArgument, format("\"%.200s\" is no name of a constant", std::string(name).c_str()));
   }
   TypeRef declared = type;

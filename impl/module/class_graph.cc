@@ -252,7 +252,7 @@ size_t ClassGraph::constant_index(const CodeSet* code, size_t index) const { ret
 // By which definitions of different code can be told to be equal: constants have the numbers that they will have.
 Result<std::string> ClassGraph::own_text(const Node& node) const {
   TENON_ASSIGN(const CodeSet::Text text, node.code->text(*node.definition));
-  script::NameMap names;
+  script::NewNames names;
   for (const size_t index : node.mentions->constants) {
     const size_t place = constant_index(node.code, index);
     if (place != index) names["CONSTANTS.c" + std::to_string(index)] = "CONSTANTS.c" + std::to_string(place);

@@ -134,7 +134,7 @@ Result<Definition*> CodeSet::split(const Definition& definition) {
     return found.is_ok() && found.value() != nullptr;
   });
   TENON_TRY(failed);
-  script::NameMap names{{definition.name(), name}};
+  script::NewNames names{{definition.name(), name}};
   for (const std::string& used : script::used_names(*old_text.file, old_text.item->range)) {
     TENON_ASSIGN(const Definition* owner, find_owner(used));
     if (owner != nullptr && owner != &definition) names[owner->name()] = owner->name();

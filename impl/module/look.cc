@@ -17,7 +17,7 @@ namespace {
 // A tree whose submodules are shared has more paths than modules: in one of depth d as many as 2^d.
 constexpr size_t kMaxPaths = 1'000'000;
 
-std::string joined(std::string_view prefix, std::string_view name) {
+std::string dotted(std::string_view prefix, std::string_view name) {
   return prefix.empty() ? std::string(name) : std::string(prefix) + "." + std::string(name);
 }
 
@@ -165,9 +165,9 @@ Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* ar
       if (index == attributes.size()) continue;
       const ValueRef& held = attributes.all()[index].value;
       if (field.kind == FieldKind::kParameter || field.kind == FieldKind::kBuffer) {
-        places.push_back({joined(step.path, field.name), step.object, index, own.code, field.type});
+        places.push_back({dotted(step.path, field.name), step.object, index, own.code, field.type});
       } else if (is_module(*held, own.code)) {
-        steps.push_back({held, own.code, joined(step.path, field.name)});
+        steps.push_back({held, own.code, dotted(step.path, field.name)});
       }
     }
     std::reverse(steps.begin() + static_cast<ptrdiff_t>(first), steps.end());

@@ -19,8 +19,8 @@ namespace {
 // Nothing else in an archive has such a name.
 constexpr std::string_view kStandIn = "__child__.c";
 
-script::NameMap names_outside(const ClassGraph& graph, const ClassGraph::Node& node) {
-  script::NameMap names;
+script::NewNames names_outside(const ClassGraph& graph, const ClassGraph::Node& node) {
+  script::NewNames names;
   names[node.definition->name()] = node.name;
   for (size_t i = 0; i < node.outer.size(); ++i) {
     names[node.mentions->outer[i]->name()] = graph.nodes()[node.outer[i]].name;
@@ -32,7 +32,7 @@ script::NameMap names_outside(const ClassGraph& graph, const ClassGraph::Node& n
 }
 
 // False if two submodules were declared by one class and have two now, or if the class is mentioned elsewhere too.
-bool add_children(const ClassGraph& graph, const ClassGraph::Node& node, script::NameMap* names) {
+bool add_children(const ClassGraph& graph, const ClassGraph::Node& node, script::NewNames* names) {
   for (size_t i = 0; i < node.children.size(); ++i) {
     const std::string& name = graph.nodes()[node.children[i]].name;
     const auto [place, is_new] = names->try_emplace(node.mentions->children[i].type, name);
@@ -41,7 +41,7 @@ bool add_children(const ClassGraph& graph, const ClassGraph::Node& node, script:
   return true;
 }
 
-bool changes_nothing(const script::NameMap& names) {
+bool changes_nothing(const script::NewNames& names) {
   for (const auto& [from, to] : names) {
     if (from != to) return false;
   }
@@ -49,7 +49,7 @@ bool changes_nothing(const script::NameMap& names) {
 }
 
 // The class printed anew, each submodule with a type of its own that is then replaced like any name.
-Result<std::string> text_by_stand_ins(const ClassGraph& graph, const ClassGraph::Node& node, script::NameMap names) {
+Result<std::string> text_by_stand_ins(const ClassGraph& graph, const ClassGraph::Node& node, script::NewNames names) {
   TENON_ASSIGN(const ClassBody* body, node.code->body(*node.definition));
   ClassBody copy = *body;
   for (size_t i = 0; i < node.children.size(); ++i) {
@@ -129,8 +129,8 @@ std::vector<Ref<CodeSet>> codes_below(const Module& module) {
 
 Result<std::string> resolved_text(const ClassGraph& graph, const ClassGraph::Node& node) {
   TENON_ASSIGN(const CodeSet::Text text, node.code->text(*node.definition));
-  const script::NameMap outside = names_outside(graph, node);
-  script::NameMap names = outside;
+  const script::NewNames outside = names_outside(graph, node);
+  script::NewNames names = outside;
   if (!add_children(graph, node, &names)) return text_by_stand_ins(graph, node, outside);
   if (changes_nothing(names)) return std::string(text.text());
   return script::renamed(*text.file, text.item->extent, names);

@@ -26,9 +26,7 @@ namespace {
 constexpr char kPools[] = "/sys/kernel/mm/hugepages";
 constexpr unsigned kSizeShift = 26;  // MFD_HUGE_SHIFT: where memfd_create takes the logarithm of the page
 
-unsigned long long number(uint64_t value) noexcept { return value; }
-
-std::string pool_name(uint64_t page_nbytes) { return format("hugepages-%llukB", number(page_nbytes / 1024)); }
+std::string pool_name(uint64_t page_nbytes) { return format("hugepages-%llukB", as_llu(page_nbytes / 1024)); }
 
 std::string sizes_text() {
   std::string text;
@@ -38,7 +36,7 @@ std::string sizes_text() {
 
 Status no_such_size(uint64_t page_nbytes) {
   return Status(Code::kInvalidArgument,
-                format("no huge pages of %llu bytes on this machine (it has: %s)", number(page_nbytes), sizes_text().c_str()))
+                format("no huge pages of %llu bytes on this machine (it has: %s)", as_llu(page_nbytes), sizes_text().c_str()))
       .with("huge_page_nbytes", page_nbytes)
       .with("sizes", sizes_text());
 }
@@ -85,7 +83,7 @@ Result<Fd> create_hugetlb_memfd(const Nonce& nonce, uint64_t nbytes, uint64_t pa
   if (page_nbytes <= 1 || !std::has_single_bit(page_nbytes)) return no_such_size(page_nbytes);
   if (nbytes % page_nbytes != 0) {
     return Status(Code::kInvalidArgument,
-                  format("%llu bytes are no multiple of the huge page (%llu bytes)", number(nbytes), number(page_nbytes)))
+                  format("%llu bytes are no multiple of the huge page (%llu bytes)", as_llu(nbytes), as_llu(page_nbytes)))
         .with("huge_page_nbytes", page_nbytes);
   }
   const std::string name = memfd_name(nonce);
@@ -103,7 +101,7 @@ Result<Fd> create_hugetlb_memfd(const Nonce& nonce, uint64_t nbytes, uint64_t pa
     return with_fd_limit(errno_status(error, "a new memfd of huge pages"));
   }
   if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0)
-    return errno_status(errno, format("a memfd of huge pages, %llu bytes", number(nbytes)));
+    return errno_status(errno, format("a memfd of huge pages, %llu bytes", as_llu(nbytes)));
   return fd;
 }
 
@@ -111,14 +109,14 @@ Status reserve_huge_pages(int fd, uint64_t offset, uint64_t nbytes, uint64_t pag
   while (fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(nbytes)) != 0) {
     if (errno == EINTR) continue;
     const int error = errno;
-    if (error != ENOSPC && error != ENOMEM) return errno_status(error, format("taking %llu bytes of huge pages", number(nbytes)));
+    if (error != ENOSPC && error != ENOMEM) return errno_status(error, format("taking %llu bytes of huge pages", as_llu(nbytes)));
     const HugePagePool pool = huge_page_pool(page_nbytes);
     std::string limit = pool.limit;
     // Refused with pages left: somebody counts beside the pool.
     if (pool.known && pool.free > 0) limit = numa_node >= 0 ? format("huge pages of NUMA node %d", numa_node) : "hugetlb cgroup";
     return Status(Code::kResourceExhausted,
-                  format("no huge pages for %llu bytes: %s (%llu pages of %llu bytes, %llu of them free)", number(nbytes), limit.c_str(),
-                         number(pool.total), number(page_nbytes), number(pool.free)))
+                  format("no huge pages for %llu bytes: %s (%llu pages of %llu bytes, %llu of them free)", as_llu(nbytes), limit.c_str(),
+                         as_llu(pool.total), as_llu(page_nbytes), as_llu(pool.free)))
         .with("errno", error)
         .with("limit", limit)
         .with("limit_value", pool.total)

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fork.h"
@@ -22,12 +23,12 @@ namespace tenon::os {
 namespace {
 
 // Pages of page tables, slabs and the like come on top of what is asked.
-constexpr uint64_t kMargin = uint64_t{2} << 20;
+constexpr uint64_t kHeadroomMargin = uint64_t{2} << 20;
 constexpr uint64_t kUnlimited = UINT64_MAX;
 constexpr int64_t kFreshNs = 50'000'000;
 constexpr int64_t kDiscoverNs = 1'000'000'000;
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
+std::vector<std::string_view> split_text(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   size_t at = 0;
   for (;;) {
@@ -69,15 +70,15 @@ struct Mount {
 };
 
 bool find_mount(std::string_view mountinfo, bool v2, Mount* out) {
-  for (const std::string_view line : split(mountinfo, '\n')) {
+  for (const std::string_view line : split_text(mountinfo, '\n')) {
     const size_t dash = line.find(" - ");
     if (dash == std::string_view::npos) continue;
-    const auto before = split(line.substr(0, dash), ' ');
-    const auto after = split(line.substr(dash + 3), ' ');
+    const auto before = split_text(line.substr(0, dash), ' ');
+    const auto after = split_text(line.substr(dash + 3), ' ');
     if (before.size() < 5 || after.size() < 3) continue;
     if (v2 ? after[0] != "cgroup2" : after[0] != "cgroup") continue;
     if (!v2) {
-      const auto options = split(after[2], ',');
+      const auto options = split_text(after[2], ',');
       if (std::find(options.begin(), options.end(), "memory") == options.end()) continue;
     }
     out->root = std::string(before[3]);
@@ -101,13 +102,13 @@ std::vector<Level> discover_levels(bool* no_fd) {
   std::vector<Level> levels;
   const std::string mounts = read_small_file("/proc/self/mountinfo", no_fd);
   const std::string cgroups = read_small_file("/proc/self/cgroup", no_fd);
-  for (const std::string_view line : split(cgroups, '\n')) {
+  for (const std::string_view line : split_text(cgroups, '\n')) {
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
     const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const bool v2 = controllers.empty();
-    const auto names = split(controllers, ',');
+    const auto names = split_text(controllers, ',');
     if (!v2 && std::find(names.begin(), names.end(), "memory") == names.end()) continue;
     Mount mount;
     if (find_mount(mounts, v2, &mount)) add_levels(mount, line.substr(second + 1), v2, &levels);
@@ -123,7 +124,7 @@ int64_t coarse_now() noexcept {
 }
 
 // Asking costs tens of microseconds. An answer leaves a credit, a small part of what was free, that small requests live on for a moment.
-struct State {
+struct LimitsState {
   std::mutex mutex;
   uint64_t credit = 0;
   int64_t asked_ns = 0;
@@ -131,20 +132,20 @@ struct State {
   std::vector<Level> levels;
 };
 
-State& state() noexcept { return immortal<State>(); }
+LimitsState& limits_state() noexcept { return immortal<LimitsState>(); }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(30, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_limits_fork_hooks = [] {
+  (void)limits_state();
+  register_fork_hooks(30, {[]() noexcept { limits_state().mutex.lock(); }, []() noexcept { limits_state().mutex.unlock(); },
                            []() noexcept {
-                             state().credit = 0;  // a child is often moved to another cgroup
-                             state().discovered_ns = 0;
-                             state().mutex.unlock();
+                             limits_state().credit = 0;  // a child is often moved to another cgroup
+                             limits_state().discovered_ns = 0;
+                             limits_state().mutex.unlock();
                            }});
   return true;
 }();
 
-Status refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit) {
+Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit) {
   return Status(Code::kResourceExhausted, format("%llu bytes wanted, %llu left of %s", static_cast<unsigned long long>(wanted),
                                                  static_cast<unsigned long long>(free_nbytes), limit.c_str()))
       .with("limit", limit)
@@ -171,8 +172,10 @@ Status with_fd_limit(Status status) {
   return std::move(status).with("limit_value", fd_limit());
 }
 
+Status with_path(Status status, const std::string& path) { return std::move(status).with("path", path); }
+
 Status ask_headroom(uint64_t nbytes) {
-  State& all = state();
+  LimitsState& all = limits_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const int64_t now = coarse_now();
   if (nbytes <= all.credit && now - all.asked_ns < kFreshNs) {
@@ -189,16 +192,16 @@ Status ask_headroom(uint64_t nbytes) {
     all.discovered_ns = now;
   }
   uint64_t need = 0;
-  if (__builtin_add_overflow(nbytes, kMargin, &need)) need = kUnlimited;
+  if (__builtin_add_overflow(nbytes, kHeadroomMargin, &need)) need = kUnlimited;
   uint64_t least = kUnlimited;
   const uint64_t available_kib = find_field(read_small_file("/proc/meminfo", &no_fd), "MemAvailable:", kUnlimited / 1024);
   if (no_fd) return blind(nbytes);
   least = std::min(least, available_kib * 1024);
-  if (least < need) return refused(nbytes, least, "MemAvailable");
+  if (least < need) return headroom_refused(nbytes, least, "MemAvailable");
   for (const Level& level : all.levels) {
     const uint64_t free_nbytes = level.free_nbytes(&no_fd);
     if (no_fd) return blind(nbytes);
-    if (free_nbytes < need) return refused(nbytes, free_nbytes, "memory cgroup " + level.directory);
+    if (free_nbytes < need) return headroom_refused(nbytes, free_nbytes, "memory cgroup " + level.directory);
     least = std::min(least, free_nbytes);
   }
   all.credit = std::min(kReserveChunk, (least - need) / 4);

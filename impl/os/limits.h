@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/status.h"
 
@@ -22,6 +23,8 @@ Status check_file_size(uint64_t nbytes);
 uint64_t fd_limit() noexcept;
 // Adds its value to a status that names it.
 Status with_fd_limit(Status status);
+// Adds the path that a status is about.
+Status with_path(Status status, const std::string& path);
 
 // Why mmap said ENOMEM.
 Status mapping_limit_status(uint64_t nbytes);

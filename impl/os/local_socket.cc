@@ -32,14 +32,14 @@ Status failed(int error, const char* what, const std::string& path) {
   return error == EMFILE ? with_fd_limit(std::move(status)) : status;
 }
 
-struct Place {
+struct SocketPlace {
   std::string folder;
   std::string leaf;
 };
 
-Result<Place> split(const std::string& path) {
+Result<SocketPlace> split_socket_path(const std::string& path) {
   const size_t slash = path.rfind('/');
-  Place place;
+  SocketPlace place;
   place.leaf = slash == std::string::npos ? path : path.substr(slash + 1);
   place.folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   if (place.leaf.empty() || place.leaf == "." || place.leaf == "..")
@@ -88,7 +88,7 @@ Status pause_for(const Fd& timer, int64_t pause_ns, Waiter* waiter) {
 }  // namespace
 
 Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, gid_t group) {
-  TENON_ASSIGN(const Place place, split(path));
+  TENON_ASSIGN(const SocketPlace place, split_socket_path(path));
   const Fd folder(::open(place.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_open()) return failed(errno, "the directory of socket", path);
   TENON_ASSIGN(const Nonce random, random_nonce());

@@ -21,7 +21,7 @@ namespace tenon::os {
 namespace {
 
 // Address space at a multiple of `alignment`, for a MAP_FIXED mapping to take its place. Null: there is none, and any place will do.
-void* find_place(uint64_t nbytes, uint64_t alignment) noexcept {
+void* find_aligned_place(uint64_t nbytes, uint64_t alignment) noexcept {
   const uint64_t length = round_up(nbytes, page_nbytes());
   void* const room = mmap(nullptr, length + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return nullptr;
@@ -57,7 +57,7 @@ Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nby
       fd = -1;
       break;
   }
-  void* const place = alignment > page_nbytes() ? find_place(nbytes, alignment) : nullptr;
+  void* const place = alignment > page_nbytes() ? find_aligned_place(nbytes, alignment) : nullptr;
   if (place != nullptr) flags |= MAP_FIXED;
   void* base = mmap(place, nbytes, protection, flags, fd, static_cast<off_t>(offset));
   if (base == MAP_FAILED) {

@@ -41,8 +41,6 @@ NameInfo read_info(const struct stat& info) noexcept {
   return result;
 }
 
-Status named(Status status, const std::string& path) { return std::move(status).with("path", path); }
-
 Status copy_failed(int error, const char* direction) {
   if (error == EFAULT)
     return Status(Code::kCorrupt, "the file under the storage was cut short: some of its bytes are gone").with("errno", error);
@@ -76,8 +74,8 @@ Result<Fd> open_directory(const std::string& path) {
   if (fd.is_open()) return fd;
   const int error = errno;
   if (error == ENOTDIR || error == ELOOP)
-    return named(Status(Code::kInvalidArgument, format("%s is not a directory", path.c_str())).with("errno", error), path);
-  return named(with_fd_limit(errno_status(error, format("directory %s", path.c_str()))), path);
+    return with_path(Status(Code::kInvalidArgument, format("%s is not a directory", path.c_str())).with("errno", error), path);
+  return with_path(with_fd_limit(errno_status(error, format("directory %s", path.c_str()))), path);
 }
 
 Result<NameInfo> look_at_name(int directory, const std::string& leaf) {
@@ -118,17 +116,17 @@ Result<Fd> create_nameless(int directory, const std::string& path) {
   if (fd.is_open()) return fd;
   const int error = errno;
   if (error == EOPNOTSUPP || error == EISDIR) {
-    return named(Status(Code::kUnsupported, format("the file system of %s has no files without a name (O_TMPFILE)", path.c_str()))
-                     .with("errno", error),
-                 path);
+    return with_path(Status(Code::kUnsupported, format("the file system of %s has no files without a name (O_TMPFILE)", path.c_str()))
+                         .with("errno", error),
+                     path);
   }
-  return named(with_fd_limit(errno_status(error, format("a new file in %s", path.c_str()))), path);
+  return with_path(with_fd_limit(errno_status(error, format("a new file in %s", path.c_str()))), path);
 }
 
 Status set_access(int fd, mode_t mode, gid_t group, const std::string& path) {
   if (group != static_cast<gid_t>(-1) && fchown(fd, static_cast<uid_t>(-1), group) != 0)
-    return named(errno_status(errno, format("giving %s to group %u", path.c_str(), group)), path);
-  if (fchmod(fd, mode) != 0) return named(errno_status(errno, format("setting the mode of %s", path.c_str())), path);
+    return with_path(errno_status(errno, format("giving %s to group %u", path.c_str(), group)), path);
+  if (fchmod(fd, mode) != 0) return with_path(errno_status(errno, format("setting the mode of %s", path.c_str())), path);
   return Status::ok();
 }
 
@@ -143,8 +141,8 @@ Status rename_name(int directory, const std::string& from, const std::string& le
   }
   if (done == 0) return Status::ok();
   const int error = errno;
-  if (error == EEXIST) return named(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
-  return named(errno_status(error, format("naming a file %s", path.c_str())), path);
+  if (error == EEXIST) return with_path(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
+  return with_path(errno_status(error, format("naming a file %s", path.c_str())), path);
 }
 
 Status set_file_size(int fd, uint64_t nbytes) {

@@ -24,7 +24,7 @@ constexpr int32_t kMostNodes = 1024;
 constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
 constexpr unsigned long kMaskBits = kMostNodes + 1;  // the kernel takes one off
 constexpr char kNodes[] = "/sys/devices/system/node/";
-constexpr uint64_t kMargin = uint64_t{2} << 20;  // as in ask_headroom
+constexpr uint64_t kNodeMargin = uint64_t{2} << 20;  // as in ask_headroom
 
 using NodeMask = std::array<unsigned long, kMostNodes / kWordBits + 1>;
 
@@ -115,7 +115,7 @@ Status ask_node_headroom(int32_t node, uint64_t nbytes) {
   const auto kib = [&](const char* key) { return find_field(info, prefix + key, 0); };
   // Page cache can go at any time; shared memory is not in these.
   const uint64_t free_nbytes = (kib("MemFree:") + kib("Active(file):") + kib("Inactive(file):")) * 1024;
-  if (free_nbytes >= kMargin && free_nbytes - kMargin >= nbytes) return Status::ok();
+  if (free_nbytes >= kNodeMargin && free_nbytes - kNodeMargin >= nbytes) return Status::ok();
   return Status(Code::kResourceExhausted, format("%llu bytes wanted, %llu left of memory node %d", static_cast<unsigned long long>(nbytes),
                                                  static_cast<unsigned long long>(free_nbytes), node))
       .with("limit", format("memory node %d", node))

@@ -22,7 +22,7 @@ constexpr int kDupfdQuery = 1024 + 3;  // F_DUPFD_QUERY, Linux 6.10
 constexpr int kKcmpFile = 0;           // KCMP_FILE, where a seccomp filter does not forbid it
 constexpr int kMostAttempts = 8;       // of one who is disturbed
 
-Status refused(int error, int number) {
+Status open_refused(int error, int number) {
   const auto fail = [&](Code code, const char* why) {
     return Status(code, format("fetching fd %d of another process: %s%s", number, std::strerror(error), why)).with("errno", error);
   };
@@ -43,7 +43,7 @@ struct Asking {
 };
 std::mutex& asking() noexcept { return immortal<Asking>().mutex; }
 
-const bool g_fork_hooks = [] {
+const bool g_open_file_fork_hooks = [] {
   (void)asking();
   register_fork_hooks(31, {[]() noexcept { asking().lock(); }, []() noexcept { asking().unlock(); }, []() noexcept { asking().unlock(); }});
   return true;
@@ -86,7 +86,7 @@ bool has_same_signal(int one, int other) noexcept {
 
 Result<Fd> fetch_fd(const Fd& pidfd, int number) {
   Fd fetched(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), number, 0)));
-  if (!fetched.is_open()) return refused(errno, number);
+  if (!fetched.is_open()) return open_refused(errno, number);
   return fetched;
 }
 

@@ -25,8 +25,6 @@ constexpr int kMostLinks = 40;
 // A directory of millions of files is not searched to its end: that would take longer than most exports.
 constexpr size_t kMostNamesToSweep = 65536;
 
-Status named(Status status, const std::string& path) { return std::move(status).with("path", path); }
-
 bool is_temporary(std::string_view leaf) {
   if (!leaf.starts_with(kTemporaryPrefix)) return false;
   leaf.remove_prefix(kTemporaryPrefix.size());
@@ -38,32 +36,32 @@ Result<std::string> new_temporary_name() {
   return std::string(kTemporaryPrefix) + hex(random);
 }
 
-struct Place {
+struct OutputPlace {
   std::string directory;
   std::string leaf;
 };
 
-Place split(const std::string& path) {
+OutputPlace split_output_path(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return {".", path};
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
 // Where the file is, or is to be, that `path` leads to: a link's target is replaced and not the link.
-Result<Place> find_place(const std::string& path) {
+Result<OutputPlace> find_output_place(const std::string& path) {
   std::string at = path;
   for (int links = 0; links < kMostLinks; ++links) {
-    Place place = split(at);
+    OutputPlace place = split_output_path(at);
     if (place.leaf.empty() || place.leaf == "." || place.leaf == "..")
-      return named(Status(Code::kInvalidArgument, format("\"%s\" names no file", path.c_str())), path);
+      return with_path(Status(Code::kInvalidArgument, format("\"%s\" names no file", path.c_str())), path);
     char target[4096];
     const ssize_t length = readlink(at.c_str(), target, sizeof target);
     if (length < 0) return place;  // no link; whatever else is wrong, opening the directory tells
     const std::string_view next(target, static_cast<size_t>(length));
-    if (next.size() == sizeof target) return named(errno_status(ENAMETOOLONG, path), path);
+    if (next.size() == sizeof target) return with_path(errno_status(ENAMETOOLONG, path), path);
     at = next.starts_with('/') ? std::string(next) : place.directory + "/" + std::string(next);
   }
-  return named(errno_status(ELOOP, path), path);
+  return with_path(errno_status(ELOOP, path), path);
 }
 
 Result<Fd> open_folder(const std::string& directory) {
@@ -71,7 +69,7 @@ Result<Fd> open_folder(const std::string& directory) {
   // One that may be used and not listed: nothing is swept there.
   if (!fd.is_open() && errno == EACCES) fd = Fd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (fd.is_open()) return fd;
-  return named(with_fd_limit(errno_status(errno, format("directory %s", directory.c_str()))), directory);
+  return with_path(with_fd_limit(errno_status(errno, format("directory %s", directory.c_str()))), directory);
 }
 
 // What processes left that were killed between a name's beginning and its end. Whatever goes wrong here is no reason not to export.
@@ -94,7 +92,7 @@ Result<OutputFile> OutputFile::create(const std::string& path) { return create(p
 Result<OutputFile> OutputFile::create_named(const std::string& path) { return create(path, false); }
 
 Result<OutputFile> OutputFile::create(const std::string& path, bool may_be_nameless) {
-  TENON_ASSIGN(Place place, find_place(path));
+  TENON_ASSIGN(OutputPlace place, find_output_place(path));
   OutputFile output;
   output.path_ = path;
   output.leaf_ = std::move(place.leaf);
@@ -102,10 +100,10 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool may_be_namel
   struct stat old{};
   if (fstatat(output.directory_.get(), output.leaf_.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0) {
     if (!S_ISREG(old.st_mode))
-      return named(Status(Code::kInvalidArgument, format("%s is there and is no regular file", path.c_str())), path);
+      return with_path(Status(Code::kInvalidArgument, format("%s is there and is no regular file", path.c_str())), path);
     output.old_ = {true, old.st_uid, old.st_gid, old.st_mode & 0777};
   } else if (errno != ENOENT) {
-    return named(errno_status(errno, path), path);
+    return with_path(errno_status(errno, path), path);
   }
   sweep(output.directory_.get());
   TENON_TRY(output.create_temporary(may_be_nameless));
@@ -119,7 +117,7 @@ Status OutputFile::create_temporary(bool may_be_nameless) {
   // bits of that file.
   const mode_t mode = old_.exists ? 0600 : 0666;
   const auto refused = [this](int error) {
-    return named(with_fd_limit(errno_status(error, format("a new file beside %s", path_.c_str()))), path_);
+    return with_path(with_fd_limit(errno_status(error, format("a new file beside %s", path_.c_str()))), path_);
   };
   if (may_be_nameless) {
     const int fd = openat(directory_.get(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
@@ -143,7 +141,7 @@ Status OutputFile::create_temporary(bool may_be_nameless) {
     if (!swept && fstat(file_.get(), &info) == 0 && info.st_nlink > 0) return Status::ok();
     remove_temporary();
   }
-  return named(Status(Code::kIo, format("no name beside %s stays: another process removes them", path_.c_str())), path_);
+  return with_path(Status(Code::kIo, format("no name beside %s stays: another process removes them", path_.c_str())), path_);
 }
 
 std::string OutputFile::link_path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
@@ -155,7 +153,7 @@ Status OutputFile::write_both(std::span<const std::byte> head, std::span<const s
     // On a tmpfs these bytes are memory, and the kernel's answer to too little of it would be a kill.
     const std::span<const std::byte> piece = in_memory_ ? body.first(std::min<uint64_t>(body.size(), kReserveChunk)) : body;
     if (in_memory_) TENON_TRY(ask_headroom(head.size() + piece.size()));
-    if (Status written = write_whole(file_.get(), head, piece, path_); !written.is_ok()) return named(std::move(written), path_);
+    if (Status written = write_whole(file_.get(), head, piece, path_); !written.is_ok()) return with_path(std::move(written), path_);
     head = {};
     body = body.subspan(piece.size());
   } while (!body.empty());
@@ -175,7 +173,7 @@ Status OutputFile::link_temporary() {
     }
     error = errno;
   }
-  return named(errno_status(error, format("naming a file beside %s", path_.c_str())), path_);
+  return with_path(errno_status(error, format("naming a file beside %s", path_.c_str())), path_);
 }
 
 Status OutputFile::keep_access_of_old() {
@@ -183,11 +181,11 @@ Status OutputFile::keep_access_of_old() {
   // Giving a file away is for root, and a group for its members; who may not do either has a file of their own with the old one's bits.
   if (fchown(file_.get(), old_.uid, old_.gid) != 0 && fchown(file_.get(), static_cast<uid_t>(-1), old_.gid) != 0 && errno != EPERM &&
       errno != EINVAL) {
-    return named(errno_status(errno, format("the owner of %s", path_.c_str())), path_);
+    return with_path(errno_status(errno, format("the owner of %s", path_.c_str())), path_);
   }
   // A file system without permission bits refuses those that it cannot show.
   if (fchmod(file_.get(), old_.mode) != 0 && errno != EPERM && errno != EOPNOTSUPP)
-    return named(errno_status(errno, format("the mode of %s", path_.c_str())), path_);
+    return with_path(errno_status(errno, format("the mode of %s", path_.c_str())), path_);
   return Status::ok();
 }
 
@@ -200,14 +198,14 @@ Status OutputFile::commit(Durability durability) {
 
 Status OutputFile::put_in_place(Durability durability) {
   if (durability != Durability::kNone && fsync(file_.get()) != 0)
-    return named(errno_status(errno, format("making %s durable", path_.c_str())), path_);
+    return with_path(errno_status(errno, format("making %s durable", path_.c_str())), path_);
   TENON_TRY(link_temporary());
   TENON_TRY(keep_access_of_old());
   if (renameat(directory_.get(), temporary_.c_str(), directory_.get(), leaf_.c_str()) != 0)
-    return named(errno_status(errno, format("putting the new file in the place of %s", path_.c_str())), path_);
+    return with_path(errno_status(errno, format("putting the new file in the place of %s", path_.c_str())), path_);
   temporary_.clear();
   if (durability == Durability::kFileAndDirectory && fsync(directory_.get()) != 0) {
-    return named(errno_status(errno, format("%s is written, and its directory cannot be made durable", path_.c_str())), path_);
+    return with_path(errno_status(errno, format("%s is written, and its directory cannot be made durable", path_.c_str())), path_);
   }
   return Status::ok();
 }

@@ -206,7 +206,7 @@ struct Start {
 };
 
 // The thread names itself: it is detached, so from outside it may be gone already.
-void* run_thread(void* argument) {
+void* run_started_thread(void* argument) {
   const std::unique_ptr<Start> start(static_cast<Start*>(argument));
   ::pthread_setname_np(::pthread_self(), start->name.data());
   start->body(start->argument);
@@ -219,7 +219,7 @@ int create_detached(size_t stack_nbytes, Start* start) noexcept {
   ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   if (stack_nbytes != 0) ::pthread_attr_setstacksize(&attributes, stack_nbytes);
   pthread_t thread{};
-  const int error = ::pthread_create(&thread, &attributes, run_thread, start);
+  const int error = ::pthread_create(&thread, &attributes, run_started_thread, start);
   ::pthread_attr_destroy(&attributes);
   return error;
 }

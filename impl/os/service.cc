@@ -41,7 +41,7 @@ struct Work {
   bool wanted = false;
 };
 
-struct State {
+struct ServiceState {
   std::mutex mutex;
   bool no_thread = false;
   bool running = false;  // the thread
@@ -57,11 +57,11 @@ struct State {
   size_t wanted_works = 0;
 };
 
-State& state() noexcept { return immortal<State>(); }
+ServiceState& service_state() noexcept { return immortal<ServiceState>(); }
 
 // The epoll fd goes first: it is the parent's too, and what is removed from it is removed for the parent.
 void forget_in_child() noexcept {
-  State& all = state();
+  ServiceState& all = service_state();
   all.running = false;
   all.polling = false;
   all.poller.reset();
@@ -72,11 +72,11 @@ void forget_in_child() noexcept {
   all.wanted_works = 0;
 }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(25, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_service_fork_hooks = [] {
+  (void)service_state();
+  register_fork_hooks(25, {[]() noexcept { service_state().mutex.lock(); }, []() noexcept { service_state().mutex.unlock(); },
                            []() noexcept {
-                             state().mutex.unlock();
+                             service_state().mutex.unlock();
                              forget_in_child();
                            }});
   return true;
@@ -86,13 +86,13 @@ const bool g_fork_hooks = [] {
 uint64_t key_of(int fd, uint32_t serial) noexcept { return uint64_t{serial} << 32 | static_cast<uint32_t>(fd); }
 
 // With the lock. When the next thing is to be done that no fd tells of; time_point::max(): nothing.
-Clock::time_point next_due(const State& all) noexcept {
+Clock::time_point next_due(const ServiceState& all) noexcept {
   if (all.wanted_works > 0) return Clock::time_point::min();
   return all.ticks.empty() ? Clock::time_point::max() : all.ticks.begin()->first;
 }
 
 // With the lock: something is due at another time than before.
-void tell_due(State* all) noexcept {
+void tell_due(ServiceState* all) noexcept {
   if (!all->timer.is_open()) {
     if (all->running) all->poller->wake();
     return;
@@ -107,7 +107,7 @@ void tell_due(State* all) noexcept {
 }
 
 void dispatch(const Poller::Event& event) noexcept {
-  State& all = state();
+  ServiceState& all = service_state();
   const int fd = static_cast<int>(static_cast<uint32_t>(event.key));
   ServiceHandler handler = nullptr;
   {
@@ -121,7 +121,7 @@ void dispatch(const Poller::Event& event) noexcept {
 
 // Those that were due when this began: one that asks for itself again leaves the others their turn.
 void run_ticks() noexcept {
-  State& all = state();
+  ServiceState& all = service_state();
   const Clock::time_point now = Clock::now();
   while (true) {
     Tick tick = nullptr;
@@ -138,7 +138,7 @@ void run_ticks() noexcept {
 
 // One slice of the work whose turn it is. False: there is none.
 bool run_slice() noexcept {
-  State& all = state();
+  ServiceState& all = service_state();
   size_t turn = 0;
   Slice slice = nullptr;
   {
@@ -173,9 +173,9 @@ bool step(Poller* poller, int64_t timeout_ns) noexcept {
 
 thread_local bool t_is_service = false;
 
-void run_thread(void* /*none*/) noexcept {
+void run_service(void* /*none*/) noexcept {
   t_is_service = true;
-  State& all = state();
+  ServiceState& all = service_state();
   Poller* const poller = all.poller.get();
   while (true) {
     Clock::time_point due;
@@ -193,14 +193,14 @@ void run_thread(void* /*none*/) noexcept {
 }
 
 // With the lock: whoever is to serve is there, or it is the user.
-Status start(State* all) {
+Status start(ServiceState* all) {
   if (all->running) return {};
   if (!all->poller) {
     TENON_ASSIGN(Poller poller, Poller::create());
     all->poller = std::make_unique<Poller>(std::move(poller));
   }
   if (!all->no_thread) {
-    TENON_TRY(start_thread("tenon", Stack::kSmall, &run_thread, nullptr));
+    TENON_TRY(start_thread("tenon", Stack::kSmall, &run_service, nullptr));
     all->running = true;
     return {};
   }
@@ -222,7 +222,7 @@ Status no_choice(const char* what) {
 bool on_service_thread() noexcept { return t_is_service; }
 
 Status serve_fd(int fd, ServiceHandler handler) {
-  State& all = state();
+  ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   TENON_TRY(start(&all));
   const auto [at, is_new] = all.served.try_emplace(fd);
@@ -240,13 +240,13 @@ Status serve_fd(int fd, ServiceHandler handler) {
 }
 
 void stop_serving_fd(int fd) noexcept {
-  State& all = state();
+  ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (all.served.erase(fd) > 0) all.poller->remove(fd);
 }
 
 void call_later(Tick tick, int64_t after_ns) noexcept {
-  State& all = state();
+  ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   try {
     const auto after = std::chrono::nanoseconds(std::clamp<int64_t>(after_ns, 0, kMostLaterNs));
@@ -259,7 +259,7 @@ void call_later(Tick tick, int64_t after_ns) noexcept {
 }
 
 Status add_work(Slice slice) {
-  State& all = state();
+  ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   TENON_TRY(start(&all));
   auto found = std::find_if(all.works.begin(), all.works.end(), [&](const Work& work) { return work.slice == slice; });
@@ -271,7 +271,7 @@ Status add_work(Slice slice) {
 }
 
 Status use_no_thread() {
-  State& all = state();
+  ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (all.running) return Status(Code::kInvalidArgument, "the thread runs already");
   all.no_thread = true;
@@ -279,13 +279,13 @@ Status use_no_thread() {
 }
 
 bool has_no_thread() noexcept {
-  State& all = state();
+  ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   return all.no_thread;
 }
 
 Result<int> service_fd() {
-  State& all = state();
+  ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (!all.no_thread) return no_choice("service_fd");
   TENON_TRY(start(&all));
@@ -293,7 +293,7 @@ Result<int> service_fd() {
 }
 
 Status poll_service() {
-  State& all = state();
+  ServiceState& all = service_state();
   Poller* poller = nullptr;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);

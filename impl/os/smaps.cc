@@ -69,7 +69,7 @@ struct OneMapping {
   bool is_locked = false;
 };
 
-void read_line(std::string_view line, OneMapping* one) {
+void read_smaps_line(std::string_view line, OneMapping* one) {
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
   const std::string_view key = line.substr(0, colon);
@@ -108,7 +108,7 @@ MappedPages inspect_pages(const std::byte* base, uint64_t nbytes) {
     uint64_t line_begin = 0;
     uint64_t line_end = 0;
     if (!parse_range(line, &line_begin, &line_end)) {
-      if (one.end != 0) read_line(line, &one);
+      if (one.end != 0) read_smaps_line(line, &one);
       continue;
     }
     if (one.end != 0) add(one, begin, end, &sum);

@@ -140,7 +140,7 @@ std::vector<const Expr*> names_in(const File& file, Range range) {
 
 }  // namespace
 
-std::string renamed(const File& file, Range range, const NameMap& names) {
+std::string renamed(const File& file, Range range, const NewNames& names) {
   std::string made;
   uint32_t done = range.begin;
   for (const Expr* use : names_in(file, range)) {

@@ -10,11 +10,12 @@ namespace {
 
 using memory::Mode;
 
-Status refuse(const char* why, const char* option) { return Status(Code::kPermission, why).with("option", std::string(option)); }
+Status refuse_lend(const char* why, const char* option) { return Status(Code::kPermission, why).with("option", std::string(option)); }
 
 // What the handle claims and what the opener wants, together. A handle that says READ_ONLY never opens writable.
 Result<Access> wanted_access(Access claimed, Access wanted) {
-  if (claimed == Access::kReadOnly && wanted == Access::kWritable) return refuse("the handle is read-only", "PRIVATE_COW or PRIVATE_COPY");
+  if (claimed == Access::kReadOnly && wanted == Access::kWritable)
+    return refuse_lend("the handle is read-only", "PRIVATE_COW or PRIVATE_COPY");
   if (wanted != Access::kAuto) return wanted;
   return claimed;
 }
@@ -44,24 +45,24 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
   }
   if (storage.mode() == Mode::kShared) {
     if (wanted == Access::kReadOnly)
-      return refuse("a SHARED storage cannot be lent read-only: its borrowers could write all the same", "LENDER_WRITES or FROZEN");
+      return refuse_lend("a SHARED storage cannot be lent read-only: its borrowers could write all the same", "LENDER_WRITES or FROZEN");
     if (!storage.is_read_only()) return Access::kWritable;
     // Opened read-only, though nothing but this process's own mapping keeps it so: there is no such lend to hand on.
     if (storage.segment())
-      return refuse("the storage was opened read-only from a segment that its borrowers may write, and cannot be lent on so",
-                    "open it WRITABLE");
+      return refuse_lend("the storage was opened read-only from a segment that its borrowers may write, and cannot be lent on so",
+                         "open it WRITABLE");
     return Access::kReadOnly;
   }
-  if (wanted == Access::kWritable) return refuse("the storage's mode forbids writable lends", "SHARED");
+  if (wanted == Access::kWritable) return refuse_lend("the storage's mode forbids writable lends", "SHARED");
   if (storage.mode() == Mode::kFrozen && storage.segment() && !storage.segment()->frozen()) {
-    return refuse("the storage is not frozen yet", "tenon_storage_freeze");
+    return refuse_lend("the storage is not frozen yet", "tenon_storage_freeze");
   }
   return Access::kReadOnly;
 }
 
 Result<Access> check_lend_device(const Storage& storage, Access wanted) {
   if (!storage.is_read_only()) return wanted;
-  if (wanted == Access::kWritable) return refuse("the storage is read-only", "a writable one");
+  if (wanted == Access::kWritable) return refuse_lend("the storage is read-only", "a writable one");
   return Access::kReadOnly;
 }
 

@@ -25,10 +25,8 @@ using memory::SegmentKey;
 using os::Fd;
 using os::NameInfo;
 
-constexpr uint64_t kHead = kFilenameHeaderNbytes;
+constexpr uint64_t kNameHead = kFilenameHeaderNbytes;
 constexpr int64_t kSweepPatienceNs = 1'000'000'000;
-
-unsigned long long number(uint64_t value) noexcept { return value; }
 
 std::string names_manager(const Filename& name, const std::string& manager, bool wanted) {
   return wanted && name.directory == kSharedMemory ? manager : std::string();
@@ -93,12 +91,12 @@ Status check_owner(const NameInfo& info, const std::string& path, bool other_use
 
 Status check_size(const NameInfo& info, const std::string& path, const NameClaim& claim) {
   uint64_t end = 0;
-  if (!checked_add(claim.offset, claim.nbytes, &end) || !checked_add(end, kHead, &end) || end > uint64_t{INT64_MAX})
+  if (!checked_add(claim.offset, claim.nbytes, &end) || !checked_add(end, kNameHead, &end) || end > uint64_t{INT64_MAX})
     return Status(Code::kInvalidArgument, "offset and nbytes of the handle overflow")
         .with("field", std::string("offset"))
         .with("path", path);
   if (info.nbytes >= end) return Status::ok();
-  return refuse_name(path, Code::kCorrupt, format("has %llu bytes, and %llu are claimed with its head", number(info.nbytes), number(end)))
+  return refuse_name(path, Code::kCorrupt, format("has %llu bytes, and %llu are claimed with its head", as_llu(info.nbytes), as_llu(end)))
       .with("field", std::string("nbytes"));
 }
 
@@ -141,7 +139,7 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
   os::Mapping page;
   if (separate) {
     using Kind = os::Mapping::Kind;
-    TENON_ASSIGN(page, os::Mapping::create(file->writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, file->fd.get(), 0, kHead));
+    TENON_ASSIGN(page, os::Mapping::create(file->writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, file->fd.get(), 0, kNameHead));
   }
   if (!segment) {
     // The tail does nothing until it has entered, so a failure below leaves no trace.
@@ -159,11 +157,11 @@ Result<Ref<Segment>> hold_file(OpenedFile* file, const Ref<Directory>& directory
   }
   // Another thread may have opened the same name meanwhile; then its segment stands, and ours lets go again. Unless the file has grown.
   Ref<Segment> known = intern_segment(segment);
-  return known->nbytes() >= kHead + claim.offset + claim.nbytes ? known : segment;
+  return known->nbytes() >= kNameHead + claim.offset + claim.nbytes ? known : segment;
 }
 
 Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path, const NameClaim& claim, const OpenOptions& open) {
-  const Claim range{Access::kAuto, kHead + claim.offset, claim.nbytes, 0};
+  const Claim range{Access::kAuto, kNameHead + claim.offset, claim.nbytes, 0};
   if (claim.nbytes == 0) return Storage::create({.is_private = true}, 0);
   Result<Ref<Storage>> opened = open_private(file->fd.get(), range, open);
   if (!opened.is_ok()) return name_error(path, opened.status());
@@ -173,13 +171,13 @@ Result<Ref<Storage>> open_private_file(OpenedFile* file, const std::string& path
 // The file's segment, if this process holds it by name and it is large enough.
 Ref<Segment> find_held_segment(const NameInfo& info, const NameClaim& claim, bool writable) {
   Ref<Segment> segment = find_segment({info.device, info.inode, writable});
-  return segment && segment->nbytes() >= kHead + claim.offset + claim.nbytes && segment->find_tail<FileTail>() != nullptr ? segment
-                                                                                                                          : nullptr;
+  return segment && segment->nbytes() >= kNameHead + claim.offset + claim.nbytes && segment->find_tail<FileTail>() != nullptr ? segment
+                                                                                                                              : nullptr;
 }
 
 // `seen` is what has the name.
-Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory, const NameInfo& seen,
-                               const NameOpenOptions& options, os::Waiter* waiter) {
+Result<Ref<Storage>> open_named_file(const NameClaim& claim, const Filename& name, const Ref<Directory>& directory, const NameInfo& seen,
+                                     const NameOpenOptions& options, os::Waiter* waiter) {
   const std::string path = name.path();
   const OpenOptions& open = options.open;
   const Access wanted = open.access != Access::kAuto ? open.access : claim.access;
@@ -189,7 +187,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
     TENON_TRY(check_size(seen, path, claim));
     // A holder need not open it again, which would also wake whoever watches the directory.
     if (const Ref<Segment> held = find_held_segment(seen, claim, wanted != Access::kReadOnly))
-      return open_range(held, kHead + claim.offset, claim.nbytes, nullptr);
+      return open_range(held, kNameHead + claim.offset, claim.nbytes, nullptr);
   }
   TENON_ASSIGN(OpenedFile file, open_locked(directory, name, wanted == Access::kWritable && !open.is_private()));
   TENON_TRY(check_owner(file.info, path, options.other_user));
@@ -198,7 +196,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
 
   const SegmentKey key{file.info.device, file.info.inode, file.writable && wanted != Access::kReadOnly};
   Ref<Segment> segment = find_segment(key);
-  if (segment && segment->nbytes() < kHead + claim.offset + claim.nbytes) segment = nullptr;
+  if (segment && segment->nbytes() < kNameHead + claim.offset + claim.nbytes) segment = nullptr;
   if (!segment || segment->find_tail<FileTail>() == nullptr) {
     const std::string manager = names_manager(name, claim.manager, !options.no_manager);
     if (!manager.empty()) TENON_TRY(register_with_manager(manager, "/" + name.leaf, waiter));
@@ -206,7 +204,7 @@ Result<Ref<Storage>> open_file(const NameClaim& claim, const Filename& name, con
     TENON_ASSIGN(segment, hold_file(&file, directory, name, claim, open, manager, std::move(segment)));
     registered.keep();
   }
-  return open_range(segment, kHead + claim.offset, claim.nbytes, nullptr);
+  return open_range(segment, kNameHead + claim.offset, claim.nbytes, nullptr);
 }
 
 Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, const NameOpenOptions& options, os::Waiter* waiter) {
@@ -257,7 +255,7 @@ Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const Filena
 
 Result<Ref<Storage>> create_named(const FilenameOptions& options, uint64_t nbytes) {
   TENON_ASSIGN(Ref<Segment> segment, create_named_segment(options, nbytes));
-  return intern_storage(Storage::open(std::move(segment), kHead, nbytes));
+  return intern_storage(Storage::open(std::move(segment), kNameHead, nbytes));
 }
 
 Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOptions& options, os::Waiter* waiter) {
@@ -267,7 +265,7 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
     NameClaim range;
     range.access = storage->is_read_only() ? Access::kReadOnly : Access::kWritable;
     range.nbytes = storage->nbytes();
-    if (range.nbytes > 0) range.offset = storage->offset() - kHead;  // an empty storage is nowhere
+    if (range.nbytes > 0) range.offset = storage->offset() - kNameHead;  // an empty storage is nowhere
     return lend_file(range, tail, options, waiter);
   }
   if (storage->can_move()) {
@@ -277,7 +275,7 @@ Result<NameClaim> lend_by_filename(const Ref<Storage>& storage, const FilenameOp
     range.nbytes = storage->nbytes();
     // First, for it can fail, and then the storage is where it was.
     TENON_ASSIGN(NameClaim lent, lend_file(range, made->find_tail<FileTail>(), options, waiter));
-    storage->move_into(std::move(made), kHead);
+    storage->move_into(std::move(made), kNameHead);
     (void)intern_storage(Ref<Storage>(storage));
     return lent;
   }
@@ -324,7 +322,7 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
   }
   if (info.value().kind != NameInfo::Kind::kFile) return refuse_name(path, Code::kCorrupt, "is neither a file nor a socket");
   TENON_TRY(check_owner(info.value(), path, options.other_user));
-  TENON_ASSIGN(Ref<Storage> storage, open_file(claim, name, directory, info.value(), options, waiter));
+  TENON_ASSIGN(Ref<Storage> storage, open_named_file(claim, name, directory, info.value(), options, waiter));
   if (options.received) (void)count_message_received(claim);
   return storage;
 }
@@ -361,9 +359,9 @@ Status count_message_received(const NameClaim& claim) {
   }
   Result<OpenedFile> file = open_locked(directory.value(), name, true);
   if (!file.is_ok()) return file.status().code() == Code::kNotFound ? Status::ok() : std::move(file).status();
-  if (file.value().info.nbytes < kHead) return refuse_name(name.path(), Code::kCorrupt, "has no head");
+  if (file.value().info.nbytes < kNameHead) return refuse_name(name.path(), Code::kCorrupt, "has no head");
   {
-    TENON_ASSIGN(const os::Mapping page, os::Mapping::create(os::Mapping::Kind::kSharedWritable, file.value().fd.get(), 0, kHead));
+    TENON_ASSIGN(const os::Mapping page, os::Mapping::create(os::Mapping::Kind::kSharedWritable, file.value().fd.get(), 0, kNameHead));
     count_message_received(std::launder(reinterpret_cast<FilenameHeader*>(page.base())));
     file.value().fd.reset();
   }

@@ -41,29 +41,29 @@ struct Storages {
 
 // Raw pointers are enough: an object takes its entry out, under the lock, before its memory can go. Between its last release and that
 // moment try_retain fails, and its key is as it was.
-struct State {
+struct CacheState {
   std::mutex mutex;
   ObjectTable<Segment, Segments> segments;
   ObjectTable<Storage, Storages> storages;
 };
 
-State& state() noexcept { return immortal<State>(); }
+CacheState& cache_state() noexcept { return immortal<CacheState>(); }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(
-      20, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); }, []() noexcept { state().mutex.unlock(); }});
+const bool g_cache_fork_hooks = [] {
+  (void)cache_state();
+  register_fork_hooks(20, {[]() noexcept { cache_state().mutex.lock(); }, []() noexcept { cache_state().mutex.unlock(); },
+                           []() noexcept { cache_state().mutex.unlock(); }});
   return true;
 }();
 
 void forget_segment(Segment* segment) noexcept {
-  State& all = state();
+  CacheState& all = cache_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.segments.erase(segment);
 }
 
 void forget_storage(Storage* storage) noexcept {
-  State& all = state();
+  CacheState& all = cache_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.storages.erase(storage);
 }
@@ -91,24 +91,24 @@ Ref<T> intern(std::mutex* mutex, Table* table, Ref<T>&& object, void (*forget)(T
 }  // namespace
 
 Ref<Segment> find_segment(const SegmentKey& key) {
-  State& all = state();
+  CacheState& all = cache_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   return try_ref(all.segments.find(key));
 }
 
 Ref<Storage> find_storage(const Segment* segment, uint64_t offset, uint64_t nbytes) {
-  State& all = state();
+  CacheState& all = cache_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   return try_ref(all.storages.find({segment, offset, nbytes}));
 }
 
 Ref<Segment> intern_segment(Ref<Segment> segment) {
-  State& all = state();
+  CacheState& all = cache_state();
   return intern(&all.mutex, &all.segments, std::move(segment), &forget_segment);
 }
 
 Ref<Storage> intern_storage(Ref<Storage>&& storage) {
-  State& all = state();
+  CacheState& all = cache_state();
   return intern(&all.mutex, &all.storages, std::move(storage), &forget_storage);
 }
 

@@ -21,8 +21,6 @@ constexpr int64_t kLongestPauseNs = 1'000'000;
 // neighbours, too.
 constexpr uint64_t kIpcBlockNbytes = uint64_t{2} << 20;
 
-unsigned long long number(uint64_t value) noexcept { return value; }
-
 Status no_capacity() {
   return Status(Code::kInvalidArgument, "an arena on a device needs a capacity that is more than 0 and can be rounded up")
       .with("field", std::string("capacity_nbytes"));
@@ -167,7 +165,7 @@ Status CudaArena::full(uint64_t nbytes) const {
   return Status(
              Code::kResourceExhausted,
              format("the arena of %llu bytes on CUDA device %d has no room for %llu: %llu are in use, and the longest free piece has %llu",
-                    number(now.capacity_nbytes), now.device, number(nbytes), number(now.used_nbytes), number(now.largest_free_nbytes)))
+                    as_llu(now.capacity_nbytes), now.device, as_llu(nbytes), as_llu(now.used_nbytes), as_llu(now.largest_free_nbytes)))
       .with("limit", std::string("arena"))
       .with("limit_value", now.capacity_nbytes)
       .with("wanted", nbytes)

@@ -40,19 +40,19 @@ constexpr uint64_t kFileNbytes = kFilenameHeaderNbytes + uint64_t{kCudaCounters}
 constexpr int kLookTries = 1000;
 constexpr std::string_view kPrefix = "tenon-cuda-";  // else a storage of as many bytes would pass for one
 
-struct State {
+struct CudaCounterState {
   std::mutex mutex;
   Ref<Segment> current;
   uint32_t next = 0;
 };
-State& state() noexcept { return immortal<State>(); }
+CudaCounterState& cuda_counter_state() noexcept { return immortal<CudaCounterState>(); }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(
-      2, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); }, []() noexcept { state().mutex.unlock(); },
-          // The parent hands out this file's counters.
-          []() noexcept { end_cuda_counter_file(); }});
+const bool g_cuda_counter_fork_hooks = [] {
+  (void)cuda_counter_state();
+  register_fork_hooks(2, {[]() noexcept { cuda_counter_state().mutex.lock(); }, []() noexcept { cuda_counter_state().mutex.unlock(); },
+                          []() noexcept { cuda_counter_state().mutex.unlock(); },
+                          // The parent hands out this file's counters.
+                          []() noexcept { end_cuda_counter_file(); }});
   return true;
 }();
 
@@ -62,7 +62,7 @@ Counter& counter_at(std::byte* file, uint32_t slot) noexcept {
 
 // The next of the current file; false: there is none.
 bool take_next(Ref<Segment>* file, uint32_t* slot) noexcept {
-  State& all = state();
+  CudaCounterState& all = cuda_counter_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (!all.current) return false;
   *file = all.current;
@@ -73,14 +73,14 @@ bool take_next(Ref<Segment>* file, uint32_t* slot) noexcept {
   return true;
 }
 
-Status refuse(const Filename& name, Code code, const std::string& why) { return refuse_name(name.path(), code, why); }
+Status refuse_counter(const Filename& name, Code code, const std::string& why) { return refuse_name(name.path(), code, why); }
 
 Result<Filename> check_counter(std::string_view name, uint64_t slot) {
   TENON_ASSIGN(Filename file, parse_filename(name));
-  if (file.directory != kSharedMemory) return refuse(file, Code::kInvalidArgument, "is not in /dev/shm, where counter files are");
+  if (file.directory != kSharedMemory) return refuse_counter(file, Code::kInvalidArgument, "is not in /dev/shm, where counter files are");
   if (slot < kCudaCounters) return file;
-  return refuse(file, Code::kInvalidArgument,
-                format("has %u counters, and none at %llu", kCudaCounters, static_cast<unsigned long long>(slot)));
+  return refuse_counter(file, Code::kInvalidArgument,
+                        format("has %u counters, and none at %llu", kCudaCounters, static_cast<unsigned long long>(slot)));
 }
 
 // What PyTorch made says no more than that it did.
@@ -90,7 +90,7 @@ bool is_counter_file(const Filename& name, const FilenameHead& head) noexcept {
 }
 
 // Not open: there is no such file.
-Result<os::Fd> open_file(const Filename& name) {
+Result<os::Fd> open_counter_file(const Filename& name) {
   TENON_ASSIGN(const os::Fd directory, os::open_directory(name.directory));
   for (int tries = 0;; ++tries) {
     Result<os::Fd> opened = os::open_name(directory.get(), name.leaf, true);
@@ -103,13 +103,14 @@ Result<os::Fd> open_file(const Filename& name) {
 
 // Null: there is no such file.
 Result<SharedFile> map_file(const Filename& name) {
-  TENON_ASSIGN(const os::Fd fd, open_file(name));
+  TENON_ASSIGN(const os::Fd fd, open_counter_file(name));
   if (!fd.is_open()) return SharedFile();
   TENON_ASSIGN(const os::NameInfo info, os::look_at_file(fd.get()));
   if (info.kind != os::NameInfo::Kind::kFile || info.nbytes != kFileNbytes)
-    return refuse(name, Code::kCorrupt, "is no counter file: it has another size");
+    return refuse_counter(name, Code::kCorrupt, "is no counter file: it has another size");
   TENON_ASSIGN(const FilenameHead head, read_head(fd.get()));
-  if (!is_counter_file(name, head)) return refuse(name, Code::kCorrupt, "is no counter file: neither Tenon nor PyTorch made it as one");
+  if (!is_counter_file(name, head))
+    return refuse_counter(name, Code::kCorrupt, "is no counter file: neither Tenon nor PyTorch made it as one");
   TENON_ASSIGN(os::Mapping mapping, os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFileNbytes));
   return std::make_shared<const CudaCounterFile>(CudaCounterFile{name.path(), info.device, info.inode, std::move(mapping)});
 }
@@ -180,7 +181,7 @@ Result<CudaCounter> CudaCounter::create() {
   options.prefix = kPrefix;
   TENON_ASSIGN(Ref<Segment> made, create_named_segment(options, kFileNbytes - kFilenameHeaderNbytes));
   {
-    State& all = state();
+    CudaCounterState& all = cuda_counter_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     // Another thread may have been quicker: then its file is the next one's, and this one goes.
     if (!all.current) {
@@ -198,7 +199,7 @@ bool CudaCounter::is_released() const noexcept { return counter_at(file_->base()
 
 void end_cuda_counter_file() noexcept {
   Ref<Segment> ended;  // goes without the lock
-  State& all = state();
+  CudaCounterState& all = cuda_counter_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   ended = std::move(all.current);
 }

@@ -26,7 +26,7 @@ struct PoolFd {
 };
 
 // What has fds is kept by who uses it alone: an open fd keeps the memory, whose owner may have freed it.
-struct Known {
+struct KnownExports {
   std::mutex mutex;
   std::unordered_map<uint64_t, Exported> by_ipc;  // by the allocation's id, which no other allocation gets
   struct Range {
@@ -49,7 +49,7 @@ struct Known {
     by_range[range] = exported;
   }
 };
-Known& known() noexcept { return immortal<Known>(); }
+KnownExports& known() noexcept { return immortal<KnownExports>(); }
 
 Result<Exported> by_ipc(const cuda::Allocation& allocation) {
   {
@@ -113,7 +113,7 @@ Result<Exported> by_range(const cuda::Allocation& allocation, const cuda::Pieces
   auto made = std::make_shared<CudaExport>();
   made->route.transport = transport;
   made->route.sizes = pieces.sizes;
-  const Known::Range range{allocation.id, pieces.base, made->route.nbytes(), transport};
+  const KnownExports::Range range{allocation.id, pieces.base, made->route.nbytes(), transport};
   {
     const std::lock_guard<std::mutex> lock(known().mutex);
     if (const auto found = known().by_range.find(range); found != known().by_range.end()) {
@@ -145,7 +145,7 @@ bool can_travel(const cuda::Allocation& allocation, CudaTransport transport) noe
 
 constexpr CudaTransport kAll[] = {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kFabric, CudaTransport::kPool};
 
-const char* kind_of(const cuda::Allocation& allocation) noexcept {
+const char* allocation_kind(const cuda::Allocation& allocation) noexcept {
   if (allocation.is_managed) return "managed memory";
   if (allocation.pool != nullptr) return "memory of a pool (cudaMallocAsync)";
   if (allocation.context == nullptr) return "mapped piece by piece (cuMemMap, expandable segments)";
@@ -158,7 +158,7 @@ Status cannot_travel(const cuda::Allocation& allocation, CudaTransport wanted) {
     if (can_travel(allocation, each)) ways += std::string(ways.empty() ? "" : ", ") + name_of(each);
   }
   std::string what = format("the device memory at 0x%llx, which is %s, cannot be lent", static_cast<unsigned long long>(allocation.base),
-                            kind_of(allocation));
+                            allocation_kind(allocation));
   if (wanted != CudaTransport::kNone) what += std::string(" by ") + name_of(wanted);
   if (!ways.empty()) return Status(Code::kUnsupported, what + "; the driver knows for it: " + ways);
   what += "; the driver knows no way for it";

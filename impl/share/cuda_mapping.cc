@@ -13,11 +13,11 @@ namespace {
 using storage::Storage;
 
 // A child of fork cannot use what is in here: it never gets past the driver. Nor does it come by this lock.
-struct Table {
+struct CudaMappingTable {
   std::mutex mutex;
   std::map<CudaMapping::Key, CudaMapping*> mappings;
 };
-Table& table() noexcept { return immortal<Table>(); }
+CudaMappingTable& cuda_mapping_table() noexcept { return immortal<CudaMappingTable>(); }
 
 constexpr size_t kMostWarm = 64;
 
@@ -30,7 +30,7 @@ struct Warm {
 };
 Warm& warm() noexcept { return immortal<Warm>(); }
 
-Result<CudaMapping::Key> key_of(const CudaRoute& route, int32_t device) {
+Result<CudaMapping::Key> mapping_key(const CudaRoute& route, int32_t device) {
   if (route.transport == CudaTransport::kIpc) {
     return CudaMapping::Key(device, std::vector<std::byte>(route.data.begin(), route.data.end()));
   }
@@ -61,7 +61,7 @@ void CudaMapping::forget(uint64_t offset, uint64_t nbytes) noexcept {
 
 void CudaMapping::dispose() noexcept {
   {
-    Table& all = table();
+    CudaMappingTable& all = cuda_mapping_table();
     const std::lock_guard<std::mutex> lock(all.mutex);
     const auto found = all.mappings.find(key_);
     if (found != all.mappings.end() && found->second == this) all.mappings.erase(found);
@@ -74,11 +74,11 @@ void CudaMapping::dispose() noexcept {
 }
 
 Result<Ref<CudaMapping>> map_cuda(CudaRoute route, int32_t device) {
-  TENON_ASSIGN(CudaMapping::Key key, key_of(route, device));
+  TENON_ASSIGN(CudaMapping::Key key, mapping_key(route, device));
   // The end of either, if that comes here, wants the lock.
   Ref<CudaMapping> there;
   Ref<CudaMapping> mapping;
-  Table& all = table();
+  CudaMappingTable& all = cuda_mapping_table();
   // Held while the driver opens it, for two that open it together are to open it once.
   std::unique_lock<std::mutex> lock(all.mutex);
   for (;;) {

@@ -69,7 +69,7 @@ namespace {
 
 CudaLimbo& limbo() noexcept { return immortal<CudaLimbo>(); }
 
-const bool g_fork_hooks = [] {
+const bool g_cuda_memory_fork_hooks = [] {
   (void)limbo();
   register_fork_hooks(1, {[]() noexcept { limbo().lock(); }, []() noexcept { limbo().unlock(); },
                           []() noexcept {

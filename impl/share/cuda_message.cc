@@ -10,20 +10,20 @@ namespace tenon::share {
 namespace {
 
 // A child of fork has no use for it, and never comes by this lock.
-struct Table {
+struct CudaMessageTable {
   std::mutex mutex;
   std::unordered_map<std::string, std::weak_ptr<CudaMessage>> messages;
 };
-Table& table() noexcept { return immortal<Table>(); }
+CudaMessageTable& cuda_message_table() noexcept { return immortal<CudaMessageTable>(); }
 
-std::string key_of(std::string_view counter, uint64_t slot) { return std::string(counter) + ":" + std::to_string(slot); }
+std::string slot_key(std::string_view counter, uint64_t slot) { return std::string(counter) + ":" + std::to_string(slot); }
 
 }  // namespace
 
 CudaMessage::CudaMessage(CudaCounter counter, CudaEvent event, const Ref<storage::Storage>& storage)
     : counter_(std::move(counter)),
       event_(std::move(event)),
-      key_(key_of(counter_.name(), counter_.slot())),
+      key_(slot_key(counter_.name(), counter_.slot())),
       storage_(storage.get()),
       data_(const_cast<std::byte*>(storage->data())),
       nbytes_(storage->nbytes()),
@@ -32,21 +32,21 @@ CudaMessage::CudaMessage(CudaCounter counter, CudaEvent event, const Ref<storage
 Result<std::shared_ptr<CudaMessage>> CudaMessage::create(CudaEvent event, const Ref<storage::Storage>& storage) {
   TENON_ASSIGN(CudaCounter counter, CudaCounter::create());
   const std::shared_ptr<CudaMessage> message(new CudaMessage(std::move(counter), std::move(event), storage));
-  const std::lock_guard<std::mutex> lock(table().mutex);
-  table().messages[message->key_] = message;
+  const std::lock_guard<std::mutex> lock(cuda_message_table().mutex);
+  cuda_message_table().messages[message->key_] = message;
   return message;
 }
 
 std::shared_ptr<CudaMessage> CudaMessage::find(std::string_view counter, uint64_t slot) {
-  const std::string key = key_of(counter, slot);
-  const std::lock_guard<std::mutex> lock(table().mutex);
-  const auto found = table().messages.find(key);
-  return found == table().messages.end() ? nullptr : found->second.lock();
+  const std::string key = slot_key(counter, slot);
+  const std::lock_guard<std::mutex> lock(cuda_message_table().mutex);
+  const auto found = cuda_message_table().messages.find(key);
+  return found == cuda_message_table().messages.end() ? nullptr : found->second.lock();
 }
 
 CudaMessage::~CudaMessage() {
-  const std::lock_guard<std::mutex> lock(table().mutex);
-  table().messages.erase(key_);
+  const std::lock_guard<std::mutex> lock(cuda_message_table().mutex);
+  cuda_message_table().messages.erase(key_);
 }
 
 }  // namespace tenon::share

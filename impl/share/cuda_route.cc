@@ -37,7 +37,7 @@ struct Whole {
 static_assert(sizeof(Header) == 24 && sizeof(Run) == 16 && sizeof(Whole) == 72);
 constexpr size_t kMostRuns = (kMostCudaRouteNbytes - sizeof(Header)) / sizeof(Run);
 
-Status corrupt(const std::string& why) {
+Status corrupt_route(const std::string& why) {
   return Status(Code::kCorrupt, "a CUDA memory handle of Tenon's " + why).with("field", std::string("handle"));
 }
 
@@ -56,14 +56,16 @@ void put(std::vector<std::byte>* bytes, const Value& value) {
 }
 
 Status read_runs(std::span<const std::byte> bytes, uint32_t runs, CudaRoute* route) {
-  if (runs == 0 || runs > kMostRuns || bytes.size() != runs * sizeof(Run)) return corrupt("with another number of pieces than it says");
+  if (runs == 0 || runs > kMostRuns || bytes.size() != runs * sizeof(Run))
+    return corrupt_route("with another number of pieces than it says");
   uint64_t total = 0;
   for (uint32_t i = 0; i < runs; ++i) {
     const Run run = take<Run>(&bytes);
     if (run.nbytes == 0 || run.count == 0 || run.count > kMostCudaFds - route->sizes.size() || run.reserved != 0)
-      return corrupt("with empty pieces, or with too many");
+      return corrupt_route("with empty pieces, or with too many");
     uint64_t nbytes = 0;
-    if (!checked_mul<uint64_t>(run.nbytes, run.count, &nbytes) || !checked_add(total, nbytes, &total)) return corrupt("of 2^64 bytes");
+    if (!checked_mul<uint64_t>(run.nbytes, run.count, &nbytes) || !checked_add(total, nbytes, &total))
+      return corrupt_route("of 2^64 bytes");
     route->sizes.insert(route->sizes.end(), run.count, run.nbytes);
   }
   return Status::ok();
@@ -91,13 +93,13 @@ bool is_cuda_route(std::span<const std::byte> bytes) noexcept {
 }
 
 Result<CudaRoute> decode_cuda_route(std::span<const std::byte> bytes) {
-  if (bytes.size() < sizeof(Header)) return corrupt("that is cut short");
+  if (bytes.size() < sizeof(Header)) return corrupt_route("that is cut short");
   const auto header = take<Header>(&bytes);
   if (header.version != kVersion) {
     return Status(Code::kIncompatible, format("a CUDA memory handle of Tenon's of version %u: 1 is known", header.version))
         .with("version", uint64_t{header.version});
   }
-  if ((header.flags & ~kReadOnly) != 0) return corrupt("with unknown flags");
+  if ((header.flags & ~kReadOnly) != 0) return corrupt_route("with unknown flags");
   CudaRoute route;
   route.transport = static_cast<CudaTransport>(header.transport);
   route.nonce = header.nonce;
@@ -106,14 +108,14 @@ Result<CudaRoute> decode_cuda_route(std::span<const std::byte> bytes) {
     case CudaTransport::kFd: TENON_TRY(read_runs(bytes, header.runs, &route)); return route;
     case CudaTransport::kFabric:
     case CudaTransport::kPool: {
-      if (header.runs != 0 || bytes.size() != sizeof(Whole)) return corrupt("of another length than its transport has");
+      if (header.runs != 0 || bytes.size() != sizeof(Whole)) return corrupt_route("of another length than its transport has");
       const Whole whole = take<Whole>(&bytes);
-      if (whole.nbytes == 0) return corrupt("of no bytes");
+      if (whole.nbytes == 0) return corrupt_route("of no bytes");
       route.sizes.push_back(whole.nbytes);
       route.data = whole.data;
       return route;
     }
-    default: return corrupt(format("with a transport that is none: %u", header.transport));
+    default: return corrupt_route(format("with a transport that is none: %u", header.transport));
   }
 }
 

@@ -29,19 +29,19 @@ constexpr int64_t kFirstSweepNs = 50'000'000;
 constexpr int64_t kPassNs = 1'000'000'000;
 constexpr int64_t kWatchedPassNs = 60'000'000'000;
 
-struct Known {
+struct KnownDirectory {
   Ref<Directory> directory;
   uint64_t last_use = 0;
 };
 
-struct State {
+struct DirectoriesState {
   std::mutex mutex;
-  std::unordered_map<std::string, Known> known;  // by path
-  std::vector<Ref<Directory>> replaced;          // their paths lead elsewhere by now
+  std::unordered_map<std::string, KnownDirectory> known;  // by path
+  std::vector<Ref<Directory>> replaced;                   // their paths lead elsewhere by now
   uint64_t uses = 0;
 };
 
-State& state() noexcept { return immortal<State>(); }
+DirectoriesState& directories_state() noexcept { return immortal<DirectoriesState>(); }
 
 }  // namespace
 
@@ -54,8 +54,8 @@ class Directories {
       directory->next_pass_ns_ = 0;
       directory->swept_ = false;
     };
-    for (auto& [path, known] : state().known) forget(known.directory.get());
-    for (const Ref<Directory>& each : state().replaced) forget(each.get());
+    for (auto& [path, known] : directories_state().known) forget(known.directory.get());
+    for (const Ref<Directory>& each : directories_state().replaced) forget(each.get());
   }
 
   // With the lock. References come from those that are held or, with the lock, from here; the thread's copies of its watch's need nothing
@@ -66,10 +66,10 @@ class Directories {
 
   static std::vector<Ref<Directory>> take_out_idle() {
     std::vector<Ref<Directory>> taken;
-    State& all = state();
+    DirectoriesState& all = directories_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (all.known.size() <= kIdleDirectories && all.replaced.empty()) return taken;
-    std::vector<std::unordered_map<std::string, Known>::iterator> idle;
+    std::vector<std::unordered_map<std::string, KnownDirectory>::iterator> idle;
     for (auto at = all.known.begin(); at != all.known.end(); ++at) {
       if (is_idle(*at->second.directory)) idle.push_back(at);
     }
@@ -90,7 +90,7 @@ class Directories {
   static std::vector<std::string> next_names(Directory* directory, bool watched, int64_t now, bool* first) {
     std::vector<std::string> leaves;
     std::vector<std::string>& pass = directory->pass_;
-    const std::lock_guard<std::mutex> lock(state().mutex);
+    const std::lock_guard<std::mutex> lock(directories_state().mutex);
     if (pass.empty()) {
       if (now < directory->next_pass_ns_) return leaves;
       const Status listed = os::list_names(directory->fd(), [&](const char* leaf) {
@@ -113,11 +113,11 @@ class Directories {
 
 namespace {
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(4, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_directories_fork_hooks = [] {
+  (void)directories_state();
+  register_fork_hooks(4, {[]() noexcept { directories_state().mutex.lock(); }, []() noexcept { directories_state().mutex.unlock(); },
                           []() noexcept {
-                            state().mutex.unlock();
+                            directories_state().mutex.unlock();
                             Directories::in_child();  // the child has one thread
                           }});
   return true;
@@ -126,7 +126,7 @@ const bool g_fork_hooks = [] {
 }  // namespace
 
 Result<Ref<Directory>> open_names_directory(const std::string& path) {
-  State& all = state();
+  DirectoriesState& all = directories_state();
   const auto leads_to = [](const NameInfo& info, const Directory& directory) {
     return info.device == directory.device() && info.inode == directory.inode();
   };
@@ -143,7 +143,7 @@ Result<Ref<Directory>> open_names_directory(const std::string& path) {
   auto opened = Ref<Directory>::adopt(new Directory(std::move(fd), path, info.device, info.inode));
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    Known& known = all.known.try_emplace(path, Known{opened, 0}).first->second;
+    KnownDirectory& known = all.known.try_emplace(path, KnownDirectory{opened, 0}).first->second;
     known.last_use = ++all.uses;
     // The path may lead elsewhere than it did: a directory that was removed and made again, a mount.
     if (!leads_to(info, *known.directory)) all.replaced.push_back(std::exchange(known.directory, opened));

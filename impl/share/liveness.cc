@@ -129,7 +129,7 @@ Status look_at_socket(int directory, const NameInfo& info, const LookOptions& op
 
 // Two looks of this process at one file would each find the other's fd and call the file held.
 std::mutex g_look_mutex;
-const bool g_fork_hooks = [] {
+const bool g_liveness_fork_hooks = [] {
   register_fork_hooks(
       7, {[]() noexcept { g_look_mutex.lock(); }, []() noexcept { g_look_mutex.unlock(); }, []() noexcept { g_look_mutex.unlock(); }});
   return true;

@@ -29,26 +29,26 @@ struct Lines {
   std::vector<ManagerBytes> unsent;
 };
 
-struct Table {
+struct ManagerLineTable {
   std::mutex mutex;
   std::unordered_map<std::string, Lines> lines;
   std::string own_folder;
 };
 
-Table& table() noexcept { return immortal<Table>(); }
+ManagerLineTable& manager_line_table() noexcept { return immortal<ManagerLineTable>(); }
 
 // The child's messages would come from another process over a connection that the manager knows as its parent's: it makes its own. What
 // another thread had taken from the table at that moment stays open in the child, which the manager can bear.
-void forget_in_child() noexcept {
-  table().lines.clear();
-  table().mutex.unlock();
+void forget_manager_line_in_child() noexcept {
+  manager_line_table().lines.clear();
+  manager_line_table().mutex.unlock();
 }
 
 // The last of all ranks: no other lock is ever taken under this one.
-const bool g_fork_hooks = [] {
-  (void)table();
-  register_fork_hooks(
-      40, {[]() noexcept { table().mutex.lock(); }, []() noexcept { table().mutex.unlock(); }, []() noexcept { forget_in_child(); }});
+const bool g_manager_line_fork_hooks = [] {
+  (void)manager_line_table();
+  register_fork_hooks(40, {[]() noexcept { manager_line_table().mutex.lock(); }, []() noexcept { manager_line_table().mutex.unlock(); },
+                           []() noexcept { forget_manager_line_in_child(); }});
   return true;
 }();
 
@@ -57,7 +57,7 @@ bool is_stale(const Fd& socket) noexcept { return os::peer_hung_up(socket.get())
 }  // namespace
 
 Fd take_manager_line(const std::string& manager) {
-  Table& all = table();
+  ManagerLineTable& all = manager_line_table();
   std::vector<Fd> stale;
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto line = all.lines.find(manager);
@@ -72,21 +72,21 @@ Fd take_manager_line(const std::string& manager) {
 }
 
 void give_manager_line(const std::string& manager, Fd socket) {
-  Table& all = table();
+  ManagerLineTable& all = manager_line_table();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::vector<Fd>& idle = all.lines[manager].idle;
   if (idle.size() < kIdleMost) idle.push_back(std::move(socket));
 }
 
 void keep_unsent(const std::string& manager, const ManagerBytes& message) {
-  Table& all = table();
+  ManagerLineTable& all = manager_line_table();
   const std::lock_guard<std::mutex> lock(all.mutex);
   std::vector<ManagerBytes>& unsent = all.lines[manager].unsent;
   if (unsent.size() < kUnsentMost) unsent.push_back(message);
 }
 
 std::vector<ManagerBytes> take_unsent(const std::string& manager) {
-  Table& all = table();
+  ManagerLineTable& all = manager_line_table();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto line = all.lines.find(manager);
   return line == all.lines.end() ? std::vector<ManagerBytes>() : std::exchange(line->second.unsent, {});
@@ -98,7 +98,7 @@ bool send_at_once(const Fd& socket, const ManagerBytes& message) noexcept {
 }
 
 bool send_unsent_at_once(const std::string& manager, const Fd& socket) noexcept {
-  Table& all = table();
+  ManagerLineTable& all = manager_line_table();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto line = all.lines.find(manager);
   if (line == all.lines.end()) return true;
@@ -122,13 +122,13 @@ Result<Fd> connect_to_manager(const std::string& manager, Waiter* waiter) {
 }
 
 std::string own_manager_folder() {
-  const std::lock_guard<std::mutex> lock(table().mutex);
-  return table().own_folder;
+  const std::lock_guard<std::mutex> lock(manager_line_table().mutex);
+  return manager_line_table().own_folder;
 }
 
 void set_own_manager_folder(const std::string& folder) {
-  const std::lock_guard<std::mutex> lock(table().mutex);
-  table().own_folder = folder;
+  const std::lock_guard<std::mutex> lock(manager_line_table().mutex);
+  manager_line_table().own_folder = folder;
 }
 
 }  // namespace tenon::share

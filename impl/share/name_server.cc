@@ -70,7 +70,7 @@ struct Bell {
   size_t names = 0;
 };
 
-struct State {
+struct NameServerState {
   std::mutex mutex;
   std::unordered_map<const Directory*, Bell> bells;
   std::unordered_map<int, std::unique_ptr<Served>> served;  // by listener
@@ -82,11 +82,11 @@ struct State {
   bool tick_is_due = false;
 };
 
-State& state() noexcept { return immortal<State>(); }
+NameServerState& name_server_state() noexcept { return immortal<NameServerState>(); }
 
 // The child serves nothing: its copies of the listeners would keep the parent's names alive after the parent.
-void forget_in_child() noexcept {
-  State& all = state();
+void forget_name_server_in_child() noexcept {
+  NameServerState& all = name_server_state();
   for (auto& [fd, served] : all.served) (void)served->held.detach();  // the parent's messages; a segment kept mapped here harms nobody
   all.served.clear();
   all.bells.clear();
@@ -97,12 +97,12 @@ void forget_in_child() noexcept {
   all.tick_is_due = false;
 }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(3, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_name_server_fork_hooks = [] {
+  (void)name_server_state();
+  register_fork_hooks(3, {[]() noexcept { name_server_state().mutex.lock(); }, []() noexcept { name_server_state().mutex.unlock(); },
                           []() noexcept {
-                            state().mutex.unlock();
-                            forget_in_child();
+                            name_server_state().mutex.unlock();
+                            forget_name_server_in_child();
                           }});
   return true;
 }();
@@ -112,12 +112,12 @@ void unlink_served(const Served& served) noexcept {
   if (info.is_ok() && info.value().inode == served.inode) (void)os::unlink_name(served.directory->fd(), served.name.leaf);
 }
 
-void drop_client(State* all, int fd) noexcept {
+void drop_client(NameServerState* all, int fd) noexcept {
   stop_serving_fd(fd);
   all->clients.erase(fd);
 }
 
-void hang_bell(State* all, const Ref<Directory>& directory) {
+void hang_bell(NameServerState* all, const Ref<Directory>& directory) {
   Bell& bell = all->bells[directory.get()];
   if (++bell.names > 1) return;
   bell.directory = directory;
@@ -129,7 +129,7 @@ void hang_bell(State* all, const Ref<Directory>& directory) {
   bell.fd = std::move(made).value();
 }
 
-void take_bell(State* all, const Ref<Directory>& directory) noexcept {
+void take_bell(NameServerState* all, const Ref<Directory>& directory) noexcept {
   const auto found = all->bells.find(directory.get());
   if (found == all->bells.end() || --found->second.names > 0) return;
   if (found->second.fd.is_open()) (void)os::unlink_name(directory->fd(), found->second.leaf);
@@ -140,7 +140,7 @@ void take_bell(State* all, const Ref<Directory>& directory) noexcept {
 class Hanging {
  public:
   explicit Hanging(const Ref<Directory>& directory) : directory_(directory) {
-    State& all = state();
+    NameServerState& all = name_server_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     hang_bell(&all, directory_);
   }
@@ -148,7 +148,7 @@ class Hanging {
   Hanging& operator=(const Hanging&) = delete;
   ~Hanging() {
     if (!directory_) return;
-    State& all = state();
+    NameServerState& all = name_server_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     take_bell(&all, directory_);
   }
@@ -159,7 +159,7 @@ class Hanging {
 };
 
 // An entry on its way out, to be dropped after the lock. Its name goes first, so that nobody connects to what has no server.
-std::unique_ptr<Served> take_out(State* all, int listener) noexcept {
+std::unique_ptr<Served> take_out(NameServerState* all, int listener) noexcept {
   const auto found = all->served.find(listener);
   if (found == all->served.end()) return nullptr;
   std::unique_ptr<Served> ending = std::move(found->second);
@@ -182,7 +182,7 @@ std::unique_ptr<Served> take_out(State* all, int listener) noexcept {
 }
 
 void end_of_storage(Storage* storage) noexcept {
-  State& all = state();
+  NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   for (auto at = all.storage_names.find(storage); at != all.storage_names.end(); at = all.storage_names.find(storage)) {
     Served& served = *all.served.at(at->second);
@@ -200,7 +200,7 @@ class SocketTail : public memory::SegmentTail {
  public:
   void before_unmap(Segment* segment) noexcept override {
     if (generation_ != fork_generation()) return;
-    State& all = state();
+    NameServerState& all = name_server_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     // Its storages took their names with them, and a name with messages in flight holds the segment.
     if (const auto own = all.own_names.find(segment); own != all.own_names.end()) (void)take_out(&all, own->second);
@@ -240,7 +240,7 @@ void answer(int socket, Code code, const Served* served, int fd) noexcept {
 }
 
 // One request of one client, answered and done. What comes back is let go after the lock.
-Ref<Segment> serve(State* all, const Client& client, bool* keep) {
+Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
   RequestPacket request{};
   os::ReceivedFds fds;
   const os::Transfer got = os::receive_message(client.socket.get(), std::as_writable_bytes(std::span(&request, 1)), false, &fds);
@@ -283,7 +283,7 @@ Ref<Segment> serve(State* all, const Client& client, bool* keep) {
 
 void tick() noexcept;
 
-void want_tick(State* all) noexcept {
+void want_tick(NameServerState* all) noexcept {
   if (all->tick_is_due || all->clients.empty()) return;
   all->tick_is_due = true;
   call_later(&tick, kSilenceNs);
@@ -291,7 +291,7 @@ void want_tick(State* all) noexcept {
 
 // Who connected and says nothing has had its time.
 void tick() noexcept {
-  State& all = state();
+  NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.tick_is_due = false;
   const int64_t now = os::real_time_ns();
@@ -303,7 +303,7 @@ void tick() noexcept {
 }
 
 void on_client(int fd, bool, bool) noexcept {
-  State& all = state();
+  NameServerState& all = name_server_state();
   Ref<Segment> let_go;  // after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.clients.find(fd);
@@ -320,7 +320,7 @@ void on_client(int fd, bool, bool) noexcept {
 void on_listener(int fd, bool, bool) noexcept;
 
 // False: there is nobody to accept, or it must wait.
-bool accept_one(State* all, int listener) {
+bool accept_one(NameServerState* all, int listener) {
   const auto found = all->served.find(listener);
   if (found == all->served.end()) return false;
   Result<Fd> accepted = os::accept_local(listener);
@@ -329,7 +329,7 @@ bool accept_one(State* all, int listener) {
     stop_serving_fd(listener);
     call_later(
         []() noexcept {
-          State& here = state();
+          NameServerState& here = name_server_state();
           const std::lock_guard<std::mutex> again(here.mutex);
           for (auto& [each, served] : here.served) (void)serve_fd(each, &on_listener);
         },
@@ -349,7 +349,7 @@ bool accept_one(State* all, int listener) {
 }
 
 void on_listener(int fd, bool, bool) noexcept {
-  State& all = state();
+  NameServerState& all = name_server_state();
   // Between two of them others get their turn with the lock.
   for (int turn = 0; turn < 16; ++turn) {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -362,7 +362,7 @@ void on_listener(int fd, bool, bool) noexcept {
 }
 
 void at_exit() noexcept {
-  State& all = state();
+  NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   for (const auto& [fd, served] : all.served) unlink_served(*served);
   for (const auto& [directory, bell] : all.bells) {
@@ -394,7 +394,7 @@ Result<Fd> listen_or_sweep(const Filename& name, const SocketPolicy& policy) {
 
 Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Filename& place, const std::string& prefix,
                             const SocketPolicy& policy) {
-  State& all = state();
+  NameServerState& all = name_server_state();
   Segment* const segment = storage->segment().get();
   const auto fits = [&](const Served& served) {
     return served.policy == policy && served.name.directory == place.directory && served.prefix == prefix &&
@@ -458,7 +458,7 @@ Result<Filename> serve_name(const Ref<Storage>& storage, Access access, const Fi
 
 void leave_served_names() noexcept {
   std::vector<std::unique_ptr<Served>> ended;  // dropped after the lock: it may be the last to hold its segment
-  State& all = state();
+  NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   try {
     ended.reserve(all.served.size());
@@ -470,7 +470,7 @@ void leave_served_names() noexcept {
 }
 
 bool count_socket_message(const Filename& name, bool received) {
-  State& all = state();
+  NameServerState& all = name_server_state();
   Ref<Segment> let_go;  // after the lock
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.paths.find(name.path());

@@ -22,17 +22,15 @@ namespace {
 
 using os::Fd;
 
-constexpr uint64_t kHead = kFilenameHeaderNbytes;
+constexpr uint64_t kFileHead = kFilenameHeaderNbytes;
 constexpr int kLockTries = 1000;
-
-unsigned long long number(uint64_t value) noexcept { return value; }
 
 Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
   TENON_TRY(os::check_file_size(nbytes));
   const uint64_t room = os::free_space(fd);
   if (nbytes > room) {
-    return Status(Code::kResourceExhausted, format("%s has %llu bytes left of %llu, and %llu are needed", directory.c_str(), number(room),
-                                                   number(os::total_space(fd)), number(nbytes)))
+    return Status(Code::kResourceExhausted, format("%s has %llu bytes left of %llu, and %llu are needed", directory.c_str(), as_llu(room),
+                                                   as_llu(os::total_space(fd)), as_llu(nbytes)))
         .with("limit", std::string("size of ") + directory)
         .with("limit_value", os::total_space(fd))
         .with("wanted", nbytes)
@@ -83,7 +81,7 @@ class Making {
 };
 
 Status write_head(int fd, uint64_t nbytes) {
-  alignas(FilenameHeader) std::byte bytes[kHead] = {};
+  alignas(FilenameHeader) std::byte bytes[kFileHead] = {};
   auto* header = new (bytes) FilenameHeader{};
   header->count.store(1, std::memory_order_relaxed);
   header->magic = kFilenameMagic;
@@ -91,7 +89,7 @@ Status write_head(int fd, uint64_t nbytes) {
   header->nbytes = nbytes;
   header->made_ns = os::real_time_ns();
   header->maker_pid_namespace = os::host_identity().pid_namespace;
-  return os::write_file(fd, 0, bytes, kHead);
+  return os::write_file(fd, 0, bytes, kFileHead);
 }
 
 Result<Ref<Segment>> map_own_file(int fd, const Ref<Directory>& directory, const Filename& name, uint64_t total) {
@@ -123,8 +121,8 @@ Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64
   TENON_TRY(check_mode(options));
   TENON_ASSIGN(const Filename name, choose_filename(options.directory, options.prefix, options.name));
   uint64_t total = 0;
-  if (!checked_add(nbytes, kHead, &total) || total > uint64_t{INT64_MAX})
-    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", number(nbytes))).with("limit", std::string("memory"));
+  if (!checked_add(nbytes, kFileHead, &total) || total > uint64_t{INT64_MAX})
+    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", as_llu(nbytes))).with("limit", std::string("memory"));
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
   sweep_some_names(directory, watch_names(directory));
   TENON_ASSIGN(Making making, Making::create(directory));

@@ -32,14 +32,14 @@ struct Kept {
 
 constexpr int kLastTries = 5;
 
-struct State {
+struct NamesState {
   std::mutex mutex;
   std::vector<Kept> kept;
   FileTail* first = nullptr;
   bool exit_hook = false;
 };
 
-State& state() noexcept { return immortal<State>(); }
+NamesState& names_state() noexcept { return immortal<NamesState>(); }
 
 bool same_file(const NameInfo& info, uint64_t device, uint64_t inode) noexcept { return info.device == device && info.inode == inode; }
 
@@ -57,7 +57,7 @@ bool is_awaited(const Kept& kept) noexcept {
 class Names {
  public:
   static void at_exit() noexcept {
-    State& all = state();
+    NamesState& all = names_state();
     std::vector<Kept> kept;
     {
       const std::lock_guard<std::mutex> lock(all.mutex);
@@ -106,10 +106,10 @@ class Names {
 
   // The child holds the files that it inherited by their mappings, and owes the counts nothing (leave() sees that by the generation). What
   // the parent keeps for messages is the parent's, and its fds here would make it look held.
-  static void in_child() noexcept { state().kept.clear(); }
+  static void in_child() noexcept { names_state().kept.clear(); }
 
   static void enter(FileTail* tail) noexcept {
-    State& all = state();
+    NamesState& all = names_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (!all.exit_hook) {
       // After static objects that were made before it, so a storage that those hold is let go first.
@@ -123,7 +123,7 @@ class Names {
 
   // False: it was not in.
   static bool remove(FileTail* tail) noexcept {
-    State& all = state();
+    NamesState& all = names_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (!tail->entered_) return false;
     tail->entered_ = false;
@@ -146,7 +146,7 @@ class Names {
       Result<os::Mapping> head = os::Mapping::create(os::Mapping::Kind::kSharedWritable, fd.get(), 0, kFilenameHeaderNbytes);
       if (!head.is_ok()) return;
       kept.head = std::move(head).value();
-      State& all = state();
+      NamesState& all = names_state();
       const std::lock_guard<std::mutex> lock(all.mutex);
       all.kept.push_back(std::move(kept));
     } catch (...) {
@@ -157,11 +157,11 @@ class Names {
 
 namespace {
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(5, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_names_fork_hooks = [] {
+  (void)names_state();
+  register_fork_hooks(5, {[]() noexcept { names_state().mutex.lock(); }, []() noexcept { names_state().mutex.unlock(); },
                           []() noexcept {
-                            state().mutex.unlock();
+                            names_state().mutex.unlock();
                             Names::in_child();  // the child has one thread
                           }});
   return true;
@@ -257,12 +257,12 @@ void FileTail::count_received() noexcept {
 }
 
 std::string FileTail::manager() const {
-  const std::lock_guard<std::mutex> lock(state().mutex);
+  const std::lock_guard<std::mutex> lock(names_state().mutex);
   return manager_;
 }
 
 void FileTail::set_manager(const std::string& manager) {
-  const std::lock_guard<std::mutex> lock(state().mutex);
+  const std::lock_guard<std::mutex> lock(names_state().mutex);
   manager_ = manager;
 }
 
@@ -299,7 +299,7 @@ bool settle_name(const Ref<Directory>& directory, const std::string& leaf) noexc
   std::vector<Kept> settled;  // closed after the lock
   bool still_kept = false;
   {
-    State& all = state();
+    NamesState& all = names_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     for (size_t i = 0; i < all.kept.size();) {
       Kept& kept = all.kept[i];

@@ -39,7 +39,7 @@ struct Again {
 };
 constexpr int kAgain = 9;
 
-struct State {
+struct NamesThreadState {
   std::mutex mutex;
   std::unordered_map<int, std::shared_ptr<Watched>> watches;  // by inotify fd
   std::unordered_map<const Directory*, int> watched;          // -> inotify fd; -1: it cannot be had
@@ -48,10 +48,10 @@ struct State {
   Clock::time_point next_look = Clock::time_point::max();
 };
 
-State& state() noexcept { return immortal<State>(); }
+NamesThreadState& names_thread_state() noexcept { return immortal<NamesThreadState>(); }
 
-void forget_in_child() noexcept {
-  State& all = state();
+void forget_names_thread_in_child() noexcept {
+  NamesThreadState& all = names_thread_state();
   for (auto& [fd, watched] : all.watches) {
     if (watched == nullptr) continue;
     watched->watch.reset();
@@ -65,12 +65,12 @@ void forget_in_child() noexcept {
   all.next_look = Clock::time_point::max();
 }
 
-const bool g_fork_hooks = [] {
-  (void)state();
-  register_fork_hooks(6, {[]() noexcept { state().mutex.lock(); }, []() noexcept { state().mutex.unlock(); },
+const bool g_names_thread_fork_hooks = [] {
+  (void)names_thread_state();
+  register_fork_hooks(6, {[]() noexcept { names_thread_state().mutex.lock(); }, []() noexcept { names_thread_state().mutex.unlock(); },
                           []() noexcept {
-                            state().mutex.unlock();
-                            forget_in_child();
+                            names_thread_state().mutex.unlock();
+                            forget_names_thread_in_child();
                           }});
   return true;
 }();
@@ -82,7 +82,7 @@ Clock::time_point next_try(int tries) {
 void look_again() noexcept;
 
 // With the lock. A look that is overdue may never come: call_later() had no memory.
-void want_look(State* all, Clock::time_point due) noexcept {
+void want_look(NamesThreadState* all, Clock::time_point due) noexcept {
   const Clock::time_point now = Clock::now();
   if (due >= all->next_look && all->next_look > now) return;
   all->next_look = due;
@@ -90,7 +90,7 @@ void want_look(State* all, Clock::time_point due) noexcept {
 }
 
 void look_again() noexcept {
-  State& all = state();
+  NamesThreadState& all = names_thread_state();
   const Clock::time_point now = Clock::now();
   Clock::time_point next = Clock::time_point::max();
   bool shrank = false;
@@ -120,7 +120,7 @@ void read(Watched* watched) {
   bool overflowed = false;
   std::vector<std::string> leaves;
   watched->watch->read([&](const char* leaf) { leaves.emplace_back(leaf); }, &overflowed);
-  State& all = state();
+  NamesThreadState& all = names_thread_state();
   for (const std::string& leaf : leaves) {
     if (settle_name(watched->directory, leaf)) continue;
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -132,7 +132,7 @@ void read(Watched* watched) {
 }
 
 void on_watch(int fd, bool, bool) noexcept {
-  State& all = state();
+  NamesThreadState& all = names_thread_state();
   std::shared_ptr<Watched> watched;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -150,7 +150,7 @@ void on_watch(int fd, bool, bool) noexcept {
 
 bool watch_names(const Ref<Directory>& directory) noexcept {
   try {
-    State& all = state();
+    NamesThreadState& all = names_thread_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (const auto known = all.watched.find(directory.get()); known != all.watched.end()) return known->second >= 0;
     int& watched = all.watched[directory.get()];
@@ -175,7 +175,7 @@ bool watch_names(const Ref<Directory>& directory) noexcept {
 
 void unwatch_names(Directory& directory) noexcept {
   std::shared_ptr<Watched> ending;  // let go after the lock
-  State& all = state();
+  NamesThreadState& all = names_thread_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto known = all.watched.find(&directory);
   if (known == all.watched.end()) return;

@@ -47,8 +47,6 @@ T load(const std::byte* from) noexcept {
   return value;
 }
 
-unsigned long long wide(uint64_t value) noexcept { return value; }
-
 Status corrupt(const char* field, std::string message) { return Status(Code::kCorrupt, std::move(message)).with("field", field); }
 
 Status incompatible(const char* field, std::string message) { return Status(Code::kIncompatible, std::move(message)).with("field", field); }
@@ -56,7 +54,7 @@ Status incompatible(const char* field, std::string message) { return Status(Code
 // A limit of the reader's own, not of the format.
 Status over_limit(const char* field, const char* limit, uint64_t value, uint64_t wanted) {
   return Status(Code::kResourceExhausted,
-                format("the descriptor's %s exceed the limit %s: %llu > %llu", field, limit, wide(wanted), wide(value)))
+                format("the descriptor's %s exceed the limit %s: %llu > %llu", field, limit, as_llu(wanted), as_llu(value)))
       .with("limit", limit)
       .with("limit_value", value)
       .with("wanted", wanted)
@@ -91,15 +89,15 @@ Result<wire::Header> read_header(std::span<const std::byte> bytes, const Descrip
   }
   const auto incompat = load<uint64_t>(bytes.data() + offsetof(wire::Header, incompat));
   if ((incompat & ~wire::kKnownIncompat) != 0) {
-    return incompatible(
-        "incompat", format("the descriptor uses features that this library does not know: 0x%llx", wide(incompat & ~wire::kKnownIncompat)));
+    return incompatible("incompat", format("the descriptor uses features that this library does not know: 0x%llx",
+                                           as_llu(incompat & ~wire::kKnownIncompat)));
   }
   if (bytes.size() > limits.max_nbytes) return over_limit("bytes", "max_message_nbytes", limits.max_nbytes, bytes.size());
   if (bytes.size() < sizeof(wire::Header)) return corrupt("header", format("the descriptor of %zu bytes is cut short", bytes.size()));
 
   const auto header = load<wire::Header>(bytes.data());
   if (header.total_nbytes != bytes.size()) {
-    return corrupt("total_size", format("the descriptor claims %llu bytes and has %zu", wide(header.total_nbytes), bytes.size()));
+    return corrupt("total_size", format("the descriptor claims %llu bytes and has %zu", as_llu(header.total_nbytes), bytes.size()));
   }
   if (header.crc32 != wire::checksum(bytes.data(), bytes.size()))
     return corrupt("checksum", "the descriptor's checksum does not match its bytes");
@@ -125,7 +123,7 @@ Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Hea
     const char* name = wire::kSectionName[i];
     if (section.offset != cursor || section.reserved != 0) {
       return corrupt("section",
-                     format("the descriptor's section %s begins at %llu, expected %llu", name, wide(section.offset), wide(cursor)));
+                     format("the descriptor's section %s begins at %llu, expected %llu", name, as_llu(section.offset), as_llu(cursor)));
     }
     const bool longer = newer && wire::kRecordGrows[i];
     const bool fits = longer ? section.record_nbytes >= wire::kRecordNbytes[i] && section.record_nbytes % wire::kAlignment == 0
@@ -134,7 +132,7 @@ Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Hea
     uint64_t nbytes = 0;
     if (!checked_mul(section.count, uint64_t{section.record_nbytes}, &nbytes) || !range_inside(cursor, nbytes, bytes.size())) {
       return corrupt("section",
-                     format("the descriptor's section %s of %llu records leaves its %zu bytes", name, wide(section.count), bytes.size()));
+                     format("the descriptor's section %s of %llu records leaves its %zu bytes", name, as_llu(section.count), bytes.size()));
     }
     const uint64_t end = cursor + nbytes;
     cursor = round_up(end, wire::kAlignment);
@@ -146,7 +144,7 @@ Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Hea
   }
   // A newer minor version may have sections of its own behind those that are known here.
   if (newer ? cursor > bytes.size() : cursor != bytes.size()) {
-    return corrupt("total_size", format("the descriptor has %llu bytes after its last section", wide(bytes.size() - cursor)));
+    return corrupt("total_size", format("the descriptor has %llu bytes after its last section", as_llu(bytes.size() - cursor)));
   }
   return sections;
 }
@@ -160,7 +158,7 @@ Status check_limits(const Sections& sections, const DescriptorLimits& limits) {
   if (sections.count(wire::kSegments) > limits.max_segments) return over(wire::kSegments, "max_segments", limits.max_segments);
   if (sections.count(wire::kUser) > wire::kMaxUserNbytes) {
     return corrupt("user",
-                   format("the descriptor has %zu user bytes, more than %llu", sections.count(wire::kUser), wide(wire::kMaxUserNbytes)));
+                   format("the descriptor has %zu user bytes, more than %llu", sections.count(wire::kUser), as_llu(wire::kMaxUserNbytes)));
   }
   return Status::ok();
 }
@@ -178,7 +176,7 @@ Status check_segment(const wire::Segment& record, size_t i, const Came& came) {
   }
   // Empty storages of a device are somewhere, too.
   if ((record.nbytes == 0 && reach != Reach::kDevice) || record.nbytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    return corrupt("segment.nbytes", format("segment %zu cannot have %llu bytes", i, wide(record.nbytes)));
+    return corrupt("segment.nbytes", format("segment %zu cannot have %llu bytes", i, as_llu(record.nbytes)));
   }
   if (record.mode > wire::kModeFrozen) return corrupt("segment.mode", format("segment %zu has an unknown mode: %u", i, record.mode));
   if (record.access != wire::kAccessReadOnly && record.access != wire::kAccessWritable) {
@@ -188,10 +186,10 @@ Status check_segment(const wire::Segment& record, size_t i, const Came& came) {
     return corrupt("segment.access", format("segment %zu is lent writable, which its mode %u does not allow", i, record.mode));
   }
   if (reach == Reach::kDevice && (record.fd_index >= came.devices || record.id != 0)) {
-    return corrupt("segment.device", format("segment %zu names device segment %u of %llu", i, record.fd_index, wide(came.devices)));
+    return corrupt("segment.device", format("segment %zu names device segment %u of %llu", i, record.fd_index, as_llu(came.devices)));
   }
   if (reach == Reach::kFd ? record.fd_index >= came.fds : record.fd_index != 0 && reach != Reach::kDevice) {
-    return corrupt("segment.fd_index", format("segment %zu names fd %u of %llu", i, record.fd_index, wide(came.fds)));
+    return corrupt("segment.fd_index", format("segment %zu names fd %u of %llu", i, record.fd_index, as_llu(came.fds)));
   }
   if (reach == Reach::kKnown && record.id == 0) return corrupt("segment.id", format("segment %zu is known by no id", i));
   const bool by_proc = reach == Reach::kProc;
@@ -252,8 +250,9 @@ Status read_storages(const Sections& sections, DescriptorContent* out) {
         return corrupt("storage.segment", format("storage %zu lies in segment %u of %zu", i, record.segment, out->segments.size()));
       }
       if (!range_inside(record.offset, record.nbytes, out->segments[record.segment].nbytes)) {
-        return corrupt("storage.range", format("storage %zu of %llu bytes at %llu leaves segment %u of %llu bytes", i, wide(record.nbytes),
-                                               wide(record.offset), record.segment, wide(out->segments[record.segment].nbytes)));
+        return corrupt("storage.range",
+                       format("storage %zu of %llu bytes at %llu leaves segment %u of %llu bytes", i, as_llu(record.nbytes),
+                              as_llu(record.offset), record.segment, as_llu(out->segments[record.segment].nbytes)));
       }
     }
     out->storages[i] = {record.segment, record.offset, record.nbytes};
@@ -274,8 +273,8 @@ Status check_tensor(const wire::Tensor& record, size_t i, const DescriptorConten
   }
   if (record.ndim > static_cast<uint32_t>(kMaxNdim)) return corrupt("tensor.ndim", format("tensor %zu has %u dimensions", i, record.ndim));
   if (record.dims != cursor->dims || !range_inside(cursor->dims, uint64_t{2} * record.ndim, content.dims.size())) {
-    return corrupt("tensor.dims",
-                   format("tensor %zu has its %u sizes and strides at %u, expected %llu", i, record.ndim, record.dims, wide(cursor->dims)));
+    return corrupt("tensor.dims", format("tensor %zu has its %u sizes and strides at %u, expected %llu", i, record.ndim, record.dims,
+                                         as_llu(cursor->dims)));
   }
   cursor->dims += uint64_t{2} * record.ndim;
   if ((record.flags & ~wire::kTensorFlags) != 0)
@@ -287,7 +286,7 @@ Status check_tensor(const wire::Tensor& record, size_t i, const DescriptorConten
   } else {
     if (record.name != cursor->names || !range_inside(cursor->names, record.name_nbytes, content.names.size())) {
       return corrupt("tensor.name", format("tensor %zu has its name of %u bytes at %u, expected %llu", i, record.name_nbytes, record.name,
-                                           wide(cursor->names)));
+                                           as_llu(cursor->names)));
     }
     if (!is_valid_name(std::string_view(content.names).substr(record.name, record.name_nbytes))) {
       return corrupt("tensor.name", format("tensor %zu has a name that is no UTF-8 of at most %zu bytes without NUL", i, kMaxNameNbytes));
@@ -319,10 +318,10 @@ Status read_tensors(const Sections& sections, DescriptorContent* out) {
                        record.has_name == 1};
   }
   if (cursor.dims != out->dims.size())
-    return corrupt("dims", format("%llu of %zu dims belong to no tensor", wide(out->dims.size() - cursor.dims), out->dims.size()));
+    return corrupt("dims", format("%llu of %zu dims belong to no tensor", as_llu(out->dims.size() - cursor.dims), out->dims.size()));
   if (cursor.names != out->names.size()) {
     return corrupt("names",
-                   format("%llu of %zu bytes of names belong to no tensor", wide(out->names.size() - cursor.names), out->names.size()));
+                   format("%llu of %zu bytes of names belong to no tensor", as_llu(out->names.size() - cursor.names), out->names.size()));
   }
   return Status::ok();
 }

@@ -8,8 +8,6 @@
 namespace tenon::tensor {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
-
 Status overflow() { return invalid("sizes, strides and offset overflow 64 bits"); }
 
 Status outside(uint64_t storage_nbytes) {
@@ -20,12 +18,12 @@ Status outside(uint64_t storage_nbytes) {
 uint64_t magnitude(int64_t value) noexcept { return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
 
 // How far, in elements, a layout reaches below and above the element with index 0, 0, …
-struct Reach {
+struct Extent {
   uint64_t below = 0;
   uint64_t above = 0;
 };
 
-bool compute_reach(std::span<const int64_t> sizes, std::span<const int64_t> strides, Reach* out) noexcept {
+bool compute_extent(std::span<const int64_t> sizes, std::span<const int64_t> strides, Extent* out) noexcept {
   for (size_t i = 0; i < sizes.size(); ++i) {
     uint64_t distance = 0;
     if (!checked_mul(static_cast<uint64_t>(sizes[i]) - 1, magnitude(strides[i]), &distance)) return false;
@@ -91,10 +89,10 @@ Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
   // Whole elements that fit: comparing with this instead of with bytes needs no multiplication that could overflow.
   const uint64_t room = storage_nbytes / (bits / 8);
   if (!has_elements) return layout.offset <= room ? Status::ok() : outside(storage_nbytes);
-  Reach reach;
+  Extent extent;
   uint64_t last = 0;
-  if (!compute_reach(sizes, layout.strides, &reach) || !checked_add(layout.offset, reach.above, &last)) return overflow();
-  return reach.below <= layout.offset && last < room ? Status::ok() : outside(storage_nbytes);
+  if (!compute_extent(sizes, layout.strides, &extent) || !checked_add(layout.offset, extent.above, &last)) return overflow();
+  return extent.below <= layout.offset && last < room ? Status::ok() : outside(storage_nbytes);
 }
 
 Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes) {

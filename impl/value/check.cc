@@ -10,12 +10,12 @@
 namespace tenon::value {
 namespace {
 
-constexpr size_t kMaxShownNbytes = 200;
+constexpr size_t kMaxShownValueNbytes = 200;
 // A class with thousands of attributes, and none of them there: the first few say enough.
 constexpr size_t kMaxNamed = 10;
 
 std::string shown(std::string text) {
-  if (text.size() > kMaxShownNbytes) text = text.substr(0, kMaxShownNbytes) + "...";
+  if (text.size() > kMaxShownValueNbytes) text = text.substr(0, kMaxShownValueNbytes) + "...";
   return text;
 }
 

@@ -9,17 +9,12 @@
 #include <vector>
 
 #include "value/path.h"
+#include "value/tensor_checks.h"
 
 namespace tenon::value {
 namespace {
 
 using Difference = std::optional<std::string>;
-
-std::string dims_text(std::span<const int64_t> dims) {
-  std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i) text += format(i == 0 ? "%lld" : ", %lld", static_cast<long long>(dims[i]));
-  return text + "]";
-}
 
 std::string two(const std::string& what, const std::string& a, const std::string& b) { return what + " " + a + " and " + b; }
 

@@ -9,14 +9,12 @@
 namespace tenon::value {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
-
 // Of tuples and enums as keys, which may hold others.
 constexpr size_t kMaxKeyDepth = 8;
 constexpr size_t kMaxKeyNodes = 256;
-constexpr size_t kMaxShownNbytes = 64;
+constexpr size_t kMaxShownKeyNbytes = 64;
 
-bool can_be_key(const Value& key, size_t depth, size_t* nodes) noexcept {
+bool can_be_dict_key(const Value& key, size_t depth, size_t* nodes) noexcept {
   if (depth > kMaxKeyDepth || ++*nodes > kMaxKeyNodes) return false;
   switch (key.kind()) {
     case ValueKind::kList:
@@ -25,7 +23,7 @@ bool can_be_key(const Value& key, size_t depth, size_t* nodes) noexcept {
     case ValueKind::kTuple:
     case ValueKind::kEnum:
       for (size_t i = 0; i < key.child_count(); ++i) {
-        if (!can_be_key(key.child(i), depth + 1, nodes)) return false;
+        if (!can_be_dict_key(key.child(i), depth + 1, nodes)) return false;
       }
       return true;
     default: return true;
@@ -93,7 +91,7 @@ std::string key_text(const Value& key) {
     case ValueKind::kStr:
     case ValueKind::kDevice: {
       const std::string& text = key.as_str();
-      return "'" + (text.size() <= kMaxShownNbytes ? text : text.substr(0, kMaxShownNbytes) + "...") + "'";
+      return "'" + (text.size() <= kMaxShownKeyNbytes ? text : text.substr(0, kMaxShownKeyNbytes) + "...") + "'";
     }
     default: return std::string("a key of kind ") + value_kind_name(key.kind());
   }
@@ -103,7 +101,8 @@ Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* ord
   if (entries.size() > std::numeric_limits<uint32_t>::max()) return invalid(format("a dict of %zu entries", entries.size()));
   for (const DictEntry& entry : entries) {
     size_t nodes = 0;
-    if (!can_be_key(*entry.key, 0, &nodes)) return invalid(format("a %s cannot be the key of a dict", value_kind_name(entry.key->kind())));
+    if (!can_be_dict_key(*entry.key, 0, &nodes))
+      return invalid(format("a %s cannot be the key of a dict", value_kind_name(entry.key->kind())));
   }
   order->resize(entries.size());
   std::iota(order->begin(), order->end(), 0U);
@@ -119,7 +118,7 @@ Status order_keys(std::span<const DictEntry> entries, std::vector<uint32_t>* ord
 
 size_t find_key(std::span<const DictEntry> entries, std::span<const uint32_t> order, const Value& key) noexcept {
   size_t nodes = 0;
-  if (!can_be_key(key, 0, &nodes) || has_nan(key)) return entries.size();
+  if (!can_be_dict_key(key, 0, &nodes) || has_nan(key)) return entries.size();
   return find_entry(
       entries, order, [&](const Value& other) { return order_of(other, key) < 0; },
       [&](const Value& other) { return order_of(other, key) == 0; });

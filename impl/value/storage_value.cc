@@ -8,11 +8,7 @@
 namespace tenon::value {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
-
-unsigned long long as_llu(uint64_t number) noexcept { return number; }
-
-constexpr size_t kMaxShownNbytes = 64;
+constexpr size_t kMaxShownPlaceNbytes = 64;
 
 const std::string& place_of(const Ref<storage::Storage>& bytes) noexcept {
   static const std::string cpu = "cpu";
@@ -24,7 +20,7 @@ const std::string& place_of(const Ref<storage::Storage>& bytes) noexcept {
 Status check_device(std::string_view device) {
   if (device == "cpu" || device == "meta") return Status::ok();
   return {Code::kUnsupported, format("tensors on device '%s' are not supported: only those on cpu and meta are",
-                                     std::string(device.substr(0, kMaxShownNbytes)).c_str())};
+                                     std::string(device.substr(0, kMaxShownPlaceNbytes)).c_str())};
 }
 
 bool is_cuda_device(std::string_view device) noexcept {

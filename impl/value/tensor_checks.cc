@@ -13,14 +13,6 @@ namespace {
 
 using Dims = std::span<const int64_t>;
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
-
-std::string dims_text(Dims dims) {
-  std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i) text += format(i == 0 ? "%lld" : ", %lld", static_cast<long long>(dims[i]));
-  return text + "]";
-}
-
 Status check_sizes(Dims sizes, uint64_t* numel) {
   if (sizes.size() > static_cast<size_t>(tensor::kMaxNdim)) {
     return invalid(format("%zu dimensions are more than %d", sizes.size(), tensor::kMaxNdim));
@@ -176,6 +168,12 @@ Status check_part(const TensorValueRef& part, const char* name, bool is_index, s
 }
 
 }  // namespace
+
+std::string dims_text(std::span<const int64_t> dims) {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i) text += format(i == 0 ? "%lld" : ", %lld", static_cast<long long>(dims[i]));
+  return text + "]";
+}
 
 std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) noexcept {
   if (spec.strides.size() != spec.sizes.size()) return std::nullopt;

@@ -3,11 +3,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "base/status.h"
 #include "value/tensor_value.h"
 
 namespace tenon::value {
+
+// "[2, 3]", for messages.
+std::string dims_text(std::span<const int64_t> dims);
 
 // The elements that a storage of `type` must have for the sizes, strides and offset of `spec`; none if they overflow.
 std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) noexcept;

@@ -12,7 +12,6 @@
 namespace tenon::value {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 Status unsupported(std::string message) { return {Code::kUnsupported, std::move(message)}; }
 
 struct LayoutName {

@@ -7,8 +7,6 @@
 namespace tenon::value {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
-
 constexpr std::array<std::string_view, kSimpleTypeCount> kSimpleNames = {"Any",       "Tensor", "int",     "float",    "bool",
                                                                          "complex",   "str",    "Device",  "NoneType", "number",
                                                                          "Generator", "Stream", "Capsule", "list",     "tuple"};
@@ -48,7 +46,7 @@ bool is_letter(char c) noexcept {
 
 // A class name of this many bytes takes as much to print as another type.
 constexpr size_t kNameBytesPerNode = 16;
-constexpr size_t kMaxShownNbytes = 64;
+constexpr size_t kMaxShownTypeNbytes = 64;
 
 }  // namespace
 
@@ -97,7 +95,7 @@ Result<TypeRef> Type::list(TypeRef element) { return compound(TypeKind::kList, {
 Result<TypeRef> Type::dict(TypeRef key, TypeRef mapped) {
   if (!can_be_key(key->kind())) {
     return invalid(format("the keys of a Dict cannot be %s: only str, int, float, bool, complex, Tensor, Device and Any can",
-                          key->print().substr(0, kMaxShownNbytes).c_str()));
+                          key->print().substr(0, kMaxShownTypeNbytes).c_str()));
   }
   return compound(TypeKind::kDict, {std::move(key), std::move(mapped)});
 }
@@ -110,7 +108,7 @@ Result<TypeRef> Type::await(TypeRef element) { return compound(TypeKind::kAwait,
 
 Result<TypeRef> Type::class_type(std::string_view qualified_name) {
   if (!is_qualified_name(qualified_name)) {
-    return invalid(format("'%s' is no qualified name", std::string(qualified_name.substr(0, kMaxShownNbytes)).c_str()));
+    return invalid(format("'%s' is no qualified name", std::string(qualified_name.substr(0, kMaxShownTypeNbytes)).c_str()));
   }
   const size_t nodes = 1 + qualified_name.size() / kNameBytesPerNode;
   if (nodes > kMaxNodes) return invalid(format("a class name of %zu bytes", qualified_name.size()));

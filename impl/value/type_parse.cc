@@ -9,46 +9,46 @@
 namespace tenon::value {
 namespace {
 
-constexpr size_t kMaxShownNbytes = 80;
+constexpr size_t kMaxShownTextNbytes = 80;
 
-struct SimpleName {
+struct WrittenName {
   std::string_view name;
   TypeKind kind;
 };
 
-constexpr std::array kSimpleNames = {
-    SimpleName{"Tensor", TypeKind::kTensor},
-    SimpleName{"int", TypeKind::kInt},
-    SimpleName{"float", TypeKind::kFloat},
-    SimpleName{"bool", TypeKind::kBool},
-    SimpleName{"complex", TypeKind::kComplex},
-    SimpleName{"str", TypeKind::kStr},
-    SimpleName{"Device", TypeKind::kDevice},
-    SimpleName{"NoneType", TypeKind::kNone},
-    SimpleName{"None", TypeKind::kNone},
-    SimpleName{"number", TypeKind::kNumber},
-    SimpleName{"Any", TypeKind::kAny},
-    SimpleName{"Generator", TypeKind::kGenerator},
-    SimpleName{"Stream", TypeKind::kStream},
-    SimpleName{"Capsule", TypeKind::kCapsule},
-    SimpleName{"list", TypeKind::kAnyList},
-    SimpleName{"tuple", TypeKind::kAnyTuple},
-    SimpleName{"LongTensor", TypeKind::kTensor},
-    SimpleName{"FloatTensor", TypeKind::kTensor},
-    SimpleName{"DoubleTensor", TypeKind::kTensor},
-    SimpleName{"IntTensor", TypeKind::kTensor},
-    SimpleName{"ShortTensor", TypeKind::kTensor},
-    SimpleName{"HalfTensor", TypeKind::kTensor},
-    SimpleName{"CharTensor", TypeKind::kTensor},
-    SimpleName{"ByteTensor", TypeKind::kTensor},
-    SimpleName{"BoolTensor", TypeKind::kTensor},
+constexpr std::array kWrittenNames = {
+    WrittenName{"Tensor", TypeKind::kTensor},
+    WrittenName{"int", TypeKind::kInt},
+    WrittenName{"float", TypeKind::kFloat},
+    WrittenName{"bool", TypeKind::kBool},
+    WrittenName{"complex", TypeKind::kComplex},
+    WrittenName{"str", TypeKind::kStr},
+    WrittenName{"Device", TypeKind::kDevice},
+    WrittenName{"NoneType", TypeKind::kNone},
+    WrittenName{"None", TypeKind::kNone},
+    WrittenName{"number", TypeKind::kNumber},
+    WrittenName{"Any", TypeKind::kAny},
+    WrittenName{"Generator", TypeKind::kGenerator},
+    WrittenName{"Stream", TypeKind::kStream},
+    WrittenName{"Capsule", TypeKind::kCapsule},
+    WrittenName{"list", TypeKind::kAnyList},
+    WrittenName{"tuple", TypeKind::kAnyTuple},
+    WrittenName{"LongTensor", TypeKind::kTensor},
+    WrittenName{"FloatTensor", TypeKind::kTensor},
+    WrittenName{"DoubleTensor", TypeKind::kTensor},
+    WrittenName{"IntTensor", TypeKind::kTensor},
+    WrittenName{"ShortTensor", TypeKind::kTensor},
+    WrittenName{"HalfTensor", TypeKind::kTensor},
+    WrittenName{"CharTensor", TypeKind::kTensor},
+    WrittenName{"ByteTensor", TypeKind::kTensor},
+    WrittenName{"BoolTensor", TypeKind::kTensor},
 };
 
 std::optional<TypeKind> simple_kind(std::string_view name) noexcept {
   constexpr std::string_view kTorch = "torch.";
   const bool of_torch = name.starts_with(kTorch);
   if (of_torch) name.remove_prefix(kTorch.size());
-  for (const SimpleName& simple : kSimpleNames) {
+  for (const WrittenName& simple : kWrittenNames) {
     if (simple.name == name && (!of_torch || simple.kind == TypeKind::kTensor)) return simple.kind;
   }
   return std::nullopt;
@@ -192,7 +192,7 @@ class Parser {
   }
 
   static std::string shown(std::string_view text) {
-    return text.size() <= kMaxShownNbytes ? std::string(text) : std::string(text.substr(0, kMaxShownNbytes)) + "...";
+    return text.size() <= kMaxShownTextNbytes ? std::string(text) : std::string(text.substr(0, kMaxShownTextNbytes)) + "...";
   }
   Status error(const std::string& what) const { return error_at(at_, what); }
   Status error_at(size_t at, const std::string& what) const {

@@ -7,8 +7,6 @@
 namespace tenon::value {
 namespace {
 
-Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
-
 bool contains_kind(const std::vector<TypeRef>& types, TypeKind kind) noexcept {
   return std::any_of(types.begin(), types.end(), [kind](const TypeRef& type) { return type->kind() == kind; });
 }

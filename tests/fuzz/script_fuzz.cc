@@ -51,8 +51,8 @@ void look_at(const File& file, const Item& item) {
 void rename_and_back(const File& file, const Item& item) {
   std::string root = "q";
   while (file.source().text().find(root) != std::string_view::npos) root += 'q';
-  NameMap there;
-  NameMap back;
+  NewNames there;
+  NewNames back;
   for (const std::string& name : used_names(file, item.range)) {
     // By these a type is told from a variable.
     if (name == "annotate" || name == "unchecked_cast" || name == "uninitialized" || name == "isinstance") continue;

@@ -7,7 +7,7 @@ namespace {
 
 using namespace test;
 
-std::string all_renamed(const std::string& text, const NameMap& names) {
+std::string all_renamed(const std::string& text, const NewNames& names) {
   const auto file = parsed(text);
   return file ? renamed(*file, {0, static_cast<uint32_t>(text.size())}, names) : "";
 }

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Refuses a name that is local to two files of one folder.
+
+The files of a folder of the library are compiled together (TENON_UNITY), so their unnamed namespaces are one. The compiler refuses two
+definitions with the same signature; it takes two overloads without a word, and may then call the other file's function.
+
+usage: lint_local_names.py [--root DIR] [--help]
+"""
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDERS = ("impl/*", "capi/src", "manager", "cli")
+# clang-format puts what a namespace holds at the first column.
+OPENS = re.compile(r"^namespace \{")
+CLOSES = re.compile(r"^\}  // namespace$")
+FUNCTION = re.compile(r"^(?!.*\w::\w+\(.*\{$|using |namespace |static_assert|template |return |struct |class |enum |//|#|\})[\w\[].*?\b(\w+)\(")
+VARIABLE = re.compile(r"^(?:inline |static |thread_local |const |constexpr )+[\w:<>,*& ]+?\b(\w+)(?:\[\w*\])?(?: =|\{|;)")
+TYPE = re.compile(r"^(?:struct|class|enum class|enum|union|using) (?:\[\[\w+\]\] )?(\w+)\b(?!.*;$)")
+
+
+def local_names(path: Path) -> Iterator[tuple[str, int]]:
+    """Each name that stands at the first column in the unnamed namespaces of the file, and its line."""
+    inside = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if OPENS.match(line):
+            inside = True
+        elif CLOSES.match(line):
+            inside = False
+        elif inside:
+            for pattern in (TYPE, VARIABLE, FUNCTION):
+                if found := pattern.match(line):
+                    yield found[1], number
+                    break
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    root: Path = parser.parse_args().root
+    failures = 0
+    seen_names = 0
+    for pattern in FOLDERS:
+        for folder in sorted(root.glob(pattern)):
+            places: dict[str, dict[Path, int]] = defaultdict(dict)
+            for path in sorted(folder.glob("*.cc")):
+                for name, number in local_names(path):
+                    places[name].setdefault(path, number)
+                    seen_names += 1
+            for name, where in sorted(places.items()):
+                if len(where) > 1:
+                    failures += 1
+                    at = ", ".join(f"{path.relative_to(root)}:{number}" for path, number in where.items())
+                    print(f"{at}: the name {name} is local to each of these files, which are compiled together: rename all but one")
+    if seen_names == 0:
+        print("no local name was found: the pattern no longer fits the sources")
+        return 1
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
