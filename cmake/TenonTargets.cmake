@@ -1,21 +1,23 @@
 # How Tenon's own targets are compiled and put together.
 
-# Text and trees, read once for a whole archive, and what waits for CUDA's driver: size is worth more there than speed. The rest has -O2: -O3
-# makes it a seventh larger and no quicker.
+# Text and trees are read once for a whole archive, and CUDA's driver is waited for: size is worth more there than speed. The rest
+# has -O2. -O3 would make the library a seventh larger and no quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
-set(TENON_SMALL_FOLDERS cuda value archive script module)
-# But for what is done for each tensor of a module that is opened: a sixth of the time, for a twentieth of the size.
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
-set(TENON_QUICK_SOURCES
-  archive/pickle_machine.cc archive/pickle_machine_scalars.cc archive/pickle_nodes.cc archive/pickle_opcodes.cc archive/pickle_storages.cc
-  archive/pickle_tensors.cc archive/pickle_to_values.cc archive/zip_directory.cc archive/zip_local.cc archive/zip_names.cc
-  archive/zip_reader.cc module/conform.cc module/import_storages.cc script/lexer.cc script/token.cc value/check.cc
-  value/storage_value.cc value/tensor_value.cc value/value.cc value/walk.cc)
 if(TENON_SANITIZE)
-  # What is written out for each check grows with the optimiser, and takes longer to compile than these rooms' tests take to run.
+  # The checks make optimised code large: those folders would take longer to compile than their tests take to run.
   set(TENON_SMALL -O0)
   set(TENON_QUICK -O0)
 endif()
+set(TENON_SMALL_FOLDERS cuda value archive script module)
+# The exceptions in those folders, as regular expressions: this code runs for each tensor of a module that is opened. It takes a sixth
+# off the time and adds a twentieth to the size.
+set(TENON_QUICK_SOURCES
+  "archive/pickle_(machine|machine_scalars|nodes|opcodes|storages|tensors|to_values)" "archive/zip_(directory|local|names|reader)"
+  "module/(conform|import_storages)" "script/(lexer|token)" "value/(check|storage_value|tensor_value|value|walk)")
+# The exceptions in the other folders: this code waits for the driver, for other processes or for the system.
+set(TENON_SMALL_SOURCES
+  "memory/arena_whole" "os/(huge_pages|local_socket|numa|process.*|smaps|thp)" "share/(.*cuda.*|liveness|manager.*|name.*)")
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -30,6 +32,14 @@ if(PROJECT_IS_TOP_LEVEL)
       set(CMAKE_C_COMPILER_LAUNCHER "${TENON_CCACHE}")
       set(CMAKE_CXX_COMPILER_LAUNCHER "${TENON_CCACHE}")
     endif()
+  endif()
+endif()
+
+if(TENON_FAST_LINKER AND CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$")
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=mold TENON_HAS_MOLD)
+  if(TENON_HAS_MOLD)
+    add_link_options(-fuse-ld=mold)
   endif()
 endif()
 
@@ -60,18 +70,21 @@ function(tenon_compile_library_options target)
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
 endfunction()
 
-# One object library for each folder of impl, which names the folders it may use: those above it in impl/LAYERS. They share one
-# include root, so tools/lint_layers.py is what refuses an include in the other direction. tenon_up_to_<folder> is what the tests of that
-# folder link: an archive of its objects, and those of the folders above. What needs more does not link.
+# tenon_add_objects(<target> <source>...): a part of the library, compiled with its options in few processes (TENON_UNITY). The files
+# of one folder are then compiled together, so what is local to a file has a name that no other file of the folder uses.
+function(tenon_add_objects target)
+  add_library(${target} OBJECT ${ARGN})
+  tenon_compile_library_options(${target})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
+
+# One object library for each folder of impl, and a second one, <folder>_quick or <folder>_small, for the sources whose optimisation
+# differs. A folder's targets name the folders that it may use: those above it in impl/LAYERS. They share one include root, so
+# tools/lint_layers.py is what refuses an include in the other direction. tenon_up_to_<folder> is what the tests of that folder link:
+# an archive of its objects, and those of the folders above. What needs more does not link.
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
   file(STRINGS impl/LAYERS folders REGEX "^[a-z]")
-  list(TRANSFORM TENON_QUICK_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/impl/" OUTPUT_VARIABLE quick_sources)
-  set_property(SOURCE ${quick_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_QUICK}")
-  # In the folders that are not small as a whole, what waits for the driver, for other processes or for the system.
-  file(GLOB small_sources "impl/share/*cuda*.cc" "impl/memory/arena_whole.cc" "capi/src/by_cuda.cc" "impl/share/manager*.cc" "impl/share/name*.cc"
-    "impl/share/liveness.cc" "impl/os/process*.cc" "impl/os/local_socket.cc" "impl/os/huge_pages.cc" "impl/os/numa.cc" "impl/os/smaps.cc" "impl/os/thp.cc")
-  set_property(SOURCE ${small_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_SMALL}")
   set(allowed)
   set(objects)
   set(below)
@@ -82,40 +95,69 @@ function(tenon_add_folders)
     elseif(folder STREQUAL "cuda")
       list(FILTER sources INCLUDE REGEX "/absent\\.cc$")
     endif()
-    if(sources)
-      add_library(tenon_${folder} OBJECT ${sources})
-      tenon_compile_library_options(tenon_${folder})
-      target_include_directories(tenon_${folder} PUBLIC impl)
+    if(NOT sources)
+      continue()
+    endif()
+
+    if(folder IN_LIST TENON_SMALL_FOLDERS)
+      set(suffix quick)
+      set(options "${TENON_SMALL}")
+      set(exception_options "${TENON_QUICK}")
+      list(JOIN TENON_QUICK_SOURCES "|" pattern)
+    else()
+      set(suffix small)
+      set(options)
+      set(exception_options "${TENON_SMALL}")
+      list(JOIN TENON_SMALL_SOURCES "|" pattern)
+    endif()
+    set(exceptions ${sources})
+    list(FILTER exceptions INCLUDE REGEX "/impl/(${pattern})\\.cc$")
+    list(REMOVE_ITEM sources ${exceptions})
+
+    tenon_add_objects(tenon_${folder} ${sources})
+    target_compile_options(tenon_${folder} PRIVATE ${options})
+    set(targets tenon_${folder})
+    if(exceptions)
+      tenon_add_objects(tenon_${folder}_${suffix} ${exceptions})
+      target_compile_options(tenon_${folder}_${suffix} PRIVATE ${exception_options})
+      list(APPEND targets tenon_${folder}_${suffix})
+    endif()
+    set(folder_objects)
+    foreach(target IN LISTS targets)
+      target_include_directories(${target} PUBLIC impl)
       if(folder STREQUAL "cuda" AND TENON_CUDA_INCLUDE_DIR)
         # For this folder alone: no other can include what includes cuda.h.
-        target_include_directories(tenon_${folder} SYSTEM PRIVATE "${TENON_CUDA_INCLUDE_DIR}")
+        target_include_directories(${target} SYSTEM PRIVATE "${TENON_CUDA_INCLUDE_DIR}")
       endif()
-      if(folder IN_LIST TENON_SMALL_FOLDERS)
-        target_compile_options(tenon_${folder} PRIVATE "${TENON_SMALL}")
-      endif()
-      target_link_libraries(tenon_${folder} PUBLIC ${allowed})
-      list(APPEND allowed tenon_${folder})
-      list(APPEND objects "$<TARGET_OBJECTS:tenon_${folder}>")
-      add_library(tenon_up_to_${folder} STATIC EXCLUDE_FROM_ALL "$<TARGET_OBJECTS:tenon_${folder}>")
-      set_target_properties(tenon_up_to_${folder} PROPERTIES LINKER_LANGUAGE CXX)
-      target_include_directories(tenon_up_to_${folder} INTERFACE "${PROJECT_SOURCE_DIR}/impl")
-      target_link_libraries(tenon_up_to_${folder} INTERFACE ${below} tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
-      set(below tenon_up_to_${folder})
-    endif()
+      target_link_libraries(${target} PUBLIC ${allowed})
+      list(APPEND folder_objects "$<TARGET_OBJECTS:${target}>")
+    endforeach()
+    list(APPEND allowed tenon_${folder})
+    list(APPEND objects ${folder_objects})
+    add_library(tenon_up_to_${folder} STATIC EXCLUDE_FROM_ALL ${folder_objects})
+    set_target_properties(tenon_up_to_${folder} PROPERTIES LINKER_LANGUAGE CXX)
+    target_include_directories(tenon_up_to_${folder} INTERFACE "${PROJECT_SOURCE_DIR}/impl")
+    target_link_libraries(tenon_up_to_${folder} INTERFACE ${below} tenon_libdeflate tenon_dlpack Threads::Threads ${CMAKE_DL_LIBS})
+    set(below tenon_up_to_${folder})
   endforeach()
 
   file(GLOB sources CONFIGURE_DEPENDS "capi/src/*.cc")
-  if(sources)
-    add_library(tenon_capi OBJECT ${sources})
-    tenon_compile_library_options(tenon_capi)
-    foreach(folder IN LISTS TENON_SMALL_FOLDERS)
-      file(GLOB small_sources "capi/src/${folder}*.cc")
-      set_property(SOURCE ${small_sources} APPEND PROPERTY COMPILE_OPTIONS "${TENON_SMALL}")
-    endforeach()
-    target_include_directories(tenon_capi PUBLIC capi/include "${PROJECT_BINARY_DIR}/include")
-    target_link_libraries(tenon_capi PUBLIC ${allowed})
-    list(APPEND objects "$<TARGET_OBJECTS:tenon_capi>")
-  endif()
+  list(JOIN TENON_SMALL_FOLDERS "|" small_pattern)
+  set(small ${sources})
+  list(FILTER small INCLUDE REGEX "/(by_cuda|(${small_pattern})[^/]*)\\.cc$")
+  list(REMOVE_ITEM sources ${small})
+  tenon_add_objects(tenon_capi ${sources})
+  tenon_add_objects(tenon_capi_small ${small})
+  target_compile_options(tenon_capi_small PRIVATE "${TENON_SMALL}")
+  foreach(target IN ITEMS tenon_capi tenon_capi_small)
+    # tools/abi reads the types of the header from the debug information of these sources.
+    if(NOT TENON_SANITIZE)
+      target_compile_options(${target} PRIVATE "$<$<CONFIG:Debug,RelWithDebInfo>:-g>")
+    endif()
+    target_include_directories(${target} PUBLIC capi/include "${PROJECT_BINARY_DIR}/include")
+    target_link_libraries(${target} PUBLIC ${allowed})
+    list(APPEND objects "$<TARGET_OBJECTS:${target}>")
+  endforeach()
   set(TENON_OBJECTS "${objects}" PARENT_SCOPE)
 endfunction()
 

@@ -1,15 +1,21 @@
 # The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label, its kind; what is called example.* has
 # the label examples too, and example.*.cuda_* the label cuda.
 #
-#   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [INTERNAL | FOLDER <folder>] [UNPRIVILEGED] [TIMEOUT <s>]
-#                   [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
+#   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [UNPRIVILEGED]
+#                   [TIMEOUT <s>] [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
+#   tenon_add_gtest_program(<program> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [LIBRARIES <target>...])
+#   tenon_add_gtest_file(<name> PROGRAM <program> FILE <topic>_test.cc LABEL <label> [UNPRIVILEGED] [TIMEOUT <s>]
+#                        [ENVIRONMENT <NAME=value>...])
 #   tenon_add_c_program(<name> SOURCES <file>... [INTERNAL] [LIBRARIES <target>...])          C99; no test by itself
 #   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED] [TIMEOUT <s>] [ENVIRONMENT <NAME=value>...])
 #
+# A folder of tests is one program, tenon_add_gtest_program, so that the library is linked once; each of its files is a test that runs
+# in a process of its own, tenon_add_gtest_file. tenon_add_gtest is for a file that needs a program for itself: one that replaces malloc.
+# MAIN is a source with a main function of its own.
+#
 # INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and else it is the shared library, as a
-# user has it. A test with a FOLDER has its name as a label too. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when
-# the caller is root. TIMEOUT is 600 unless told: it ends what hangs, and nothing that takes ten times as long on a slow machine. Asserts stay
-# on in every build type.
+# user has it. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when the caller is root. TIMEOUT is 600 unless
+# told: it ends what hangs, and nothing that takes ten times as long on a slow machine. Asserts stay on in every build type.
 
 find_package(GTest REQUIRED)
 
@@ -89,7 +95,7 @@ function(tenon_use_gtest target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS")
   # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
   target_compile_options(${target} PRIVATE -Wno-dangling-else)
-  target_link_libraries(${target} PRIVATE GTest::gtest GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE GTest::gtest)
   if(NOT TARGET tenon_gtest_headers)
     return()
   endif()
@@ -106,35 +112,97 @@ function(tenon_use_gtest target)
   endif()
 endfunction()
 
-function(tenon_add_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;TIMEOUT;FOLDER" "SOURCES;LIBRARIES;ENVIRONMENT")
-  if(NOT arg_LABEL OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "tenon_add_gtest(${name}): needs LABEL and SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
+add_library(tenon_test_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/test_main.cc")
+tenon_compile_test_options(tenon_test_main)
+target_include_directories(tenon_test_main PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+tenon_use_gtest(tenon_test_main)
+
+function(tenon_add_gtest_program program)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "FOLDER;MAIN" "SOURCES;LIBRARIES")
+  if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_gtest_program(${program}): needs SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
-  add_executable(${name} ${arg_SOURCES})
+  if(NOT arg_MAIN)
+    set(arg_MAIN $<TARGET_OBJECTS:tenon_test_main>)
+  endif()
+  add_executable(${program} ${arg_SOURCES} ${arg_MAIN})
   set(archive)
   if(arg_INTERNAL)
     set(archive tenon_internal)
   elseif(arg_FOLDER)
     set(archive tenon_up_to_${arg_FOLDER})
   endif()
-  tenon_link_test(${name} "${archive}")
-  tenon_use_gtest(${name})
-  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
-  set(pass)
+  tenon_link_test(${program} "${archive}")
+  tenon_use_gtest(${program})
+  target_link_libraries(${program} PRIVATE ${arg_LIBRARIES})
+endfunction()
+
+# _tenon_pass_on(<variable>): those of a caller's arguments that tenon_add_test takes too.
+macro(_tenon_pass_on variable)
+  set(${variable})
   if(arg_UNPRIVILEGED)
-    list(APPEND pass UNPRIVILEGED)
+    list(APPEND ${variable} UNPRIVILEGED)
   endif()
   if(arg_TIMEOUT)
-    list(APPEND pass TIMEOUT ${arg_TIMEOUT})
+    list(APPEND ${variable} TIMEOUT ${arg_TIMEOUT})
   endif()
   if(arg_ENVIRONMENT)
-    list(APPEND pass ENVIRONMENT ${arg_ENVIRONMENT})
+    list(APPEND ${variable} ENVIRONMENT ${arg_ENVIRONMENT})
   endif()
+endmacro()
+
+function(tenon_add_gtest_file name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "PROGRAM;FILE;LABEL;TIMEOUT" "ENVIRONMENT")
+  if(NOT arg_PROGRAM OR NOT arg_FILE OR NOT arg_LABEL OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_gtest_file(${name}): needs PROGRAM, FILE and LABEL; does not know '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  _tenon_pass_on(pass)
+  tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${arg_PROGRAM}>" "--file=${arg_FILE}" ${pass})
+endfunction()
+
+function(tenon_add_gtest name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;TIMEOUT;FOLDER;MAIN" "SOURCES;LIBRARIES;ENVIRONMENT")
+  if(NOT arg_LABEL OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_gtest(${name}): needs LABEL and SOURCES; does not know '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  set(links)
+  if(arg_INTERNAL)
+    set(links INTERNAL)
+  elseif(arg_FOLDER)
+    set(links FOLDER ${arg_FOLDER})
+  endif()
+  tenon_add_gtest_program(${name} SOURCES ${arg_SOURCES} ${links} MAIN "${arg_MAIN}" LIBRARIES ${arg_LIBRARIES})
+  _tenon_pass_on(pass)
   tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${name}>" ${pass})
-  if(arg_FOLDER AND NOT arg_FOLDER STREQUAL arg_LABEL)
-    set_property(TEST ${name} APPEND PROPERTY LABELS ${arg_FOLDER})
+endfunction()
+
+# tenon_add_gtest_folder(<prefix> LABEL <label> [MAIN main.cc] [UNPRIVILEGED] [INTERNAL] [ENVIRONMENT <NAME=value>...] [ALONE <topic>...])
+#
+# Every *_test.cc of the caller's folder: one program, <prefix>_tests, and a test <prefix>_<topic> for each. ALONE: files with a program
+# and a main function of their own.
+function(tenon_add_gtest_folder prefix)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;UNPRIVILEGED" "LABEL;MAIN;TIMEOUT" "ENVIRONMENT;ALONE")
+  if(NOT arg_LABEL OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_gtest_folder(${prefix}): needs LABEL; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
+  file(GLOB sources CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" "*_test.cc")
+  foreach(topic IN LISTS arg_ALONE)
+    list(REMOVE_ITEM sources ${topic}_test.cc)
+  endforeach()
+  set(links)
+  if(arg_INTERNAL)
+    set(links INTERNAL)
+  endif()
+  set(main)
+  if(arg_MAIN)
+    set(main MAIN ${arg_MAIN})
+  endif()
+  tenon_add_gtest_program(${prefix}_tests SOURCES ${sources} ${main} ${links})
+  _tenon_pass_on(pass)
+  foreach(source IN LISTS sources)
+    string(REGEX REPLACE "_test\\.cc$" "" topic "${source}")
+    tenon_add_gtest_file(${prefix}_${topic} PROGRAM ${prefix}_tests FILE ${source} LABEL ${arg_LABEL} ${pass})
+  endforeach()
 endfunction()
 
 function(tenon_add_c_program name)

@@ -244,14 +244,11 @@ TEST(Access, PartsOfALentBlockAreCleared) {
 
 }  // namespace
 
+// Called by the main function, in main.cc.
+int scan_as_told(char** argv);
 int scan_as_told(char** argv) {
   alarm(fault::kWatchdogSeconds);
   return scan(std::atoi(argv[2]), argv[3], argv[4]);
 }
 
 }  // namespace leases
-
-int main(int argc, char** argv) {
-  if (argc == 5 && std::strcmp(argv[1], "--scan") == 0) return leases::scan_as_told(argv);
-  return names::main_with_agents<leases::Served>(argc, argv);
-}

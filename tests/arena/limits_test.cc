@@ -1,8 +1,6 @@
 // What the machine refuses, while an arena is made and while it grows: an error that names the limit, and an arena that goes on.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

@@ -1,8 +1,6 @@
 // Memory that is made ready ahead of need: what becomes of it when its arena goes first, at a fork, and without a thread.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

@@ -3,8 +3,6 @@
 
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

@@ -1,8 +1,6 @@
 // One object of memory is one storage in a process, whichever way it came.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

@@ -3,8 +3,6 @@
 
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

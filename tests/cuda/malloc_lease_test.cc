@@ -1,8 +1,6 @@
 // Memory that fails at every allocation in turn: device memory in messages of a connection, under leases.
 #include "malloc_kit.h"
 
-FAULT_MAIN
-
 #if !FAULT_ASAN && !FAULT_TSAN
 namespace cuda_test {
 namespace {

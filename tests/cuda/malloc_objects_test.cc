@@ -3,8 +3,6 @@
 
 #include "malloc_kit.h"
 
-FAULT_MAIN
-
 #if !FAULT_ASAN && !FAULT_TSAN
 namespace cuda_test {
 namespace {

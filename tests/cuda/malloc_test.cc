@@ -1,8 +1,6 @@
 // Memory that fails at every allocation in turn: device memory is lent by handles, opened, and given back.
 #include "malloc_kit.h"
 
-FAULT_MAIN
-
 #if !FAULT_ASAN && !FAULT_TSAN
 #include "share/cuda_counter.h"
 

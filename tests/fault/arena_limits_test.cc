@@ -6,8 +6,6 @@
 
 #include "lease/hostile_kit.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

@@ -7,8 +7,6 @@
 
 #include "fault/kit.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

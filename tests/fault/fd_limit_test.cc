@@ -1,8 +1,6 @@
 // No more fds: the process's own, those in flight, and at the receiver.
 #include "fault/kit.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

@@ -3,8 +3,6 @@
 
 #include "fault/kit.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

@@ -5,8 +5,6 @@
 
 #include "fault/kit.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

@@ -6,8 +6,6 @@
 
 #include "fault/kit.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

@@ -8,8 +8,6 @@
 #include "fault/kit.h"
 #include "fault/own_shm.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

@@ -472,15 +472,4 @@ inline rlim_t fd_limit_with_room(int room) {
   return static_cast<rlim_t>(next);
 }
 
-// Returns 77 if nothing ran, so that CTest says "skipped"; why was printed.
-inline int run_all(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  const int status = RUN_ALL_TESTS();
-  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
-  return status == 0 && all.test_to_run_count() > 0 && all.skipped_test_count() == all.test_to_run_count() ? kSkip : status;
-}
-
-#define FAULT_MAIN \
-  int main(int argc, char** argv) { return ::fault::run_all(argc, argv); }
-
 }  // namespace fault

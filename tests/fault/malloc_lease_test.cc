@@ -2,8 +2,6 @@
 #include "fault/failing_malloc.h"
 #include "lease/hostile_kit.h"
 
-LEASES_MAIN
-
 #if !FAULT_ASAN && !FAULT_TSAN
 namespace fault {
 namespace {

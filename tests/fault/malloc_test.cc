@@ -4,8 +4,6 @@
 
 #include "fault/failing_malloc.h"
 
-FAULT_MAIN
-
 #if !FAULT_ASAN && !FAULT_TSAN
 namespace fault {
 namespace {

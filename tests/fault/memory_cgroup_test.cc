@@ -1,8 +1,6 @@
 // Near a memory cgroup's limit (v1 or v2): refused by name, and never the kernel's OOM killer.
 #include "fault/kit.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

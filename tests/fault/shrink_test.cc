@@ -4,8 +4,6 @@
 
 #include "fault/kit.h"
 
-FAULT_MAIN
-
 namespace fault {
 namespace {
 

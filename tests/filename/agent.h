@@ -158,7 +158,4 @@ class Agent : public AgentProcess {
   }
 };
 
-#define NAMES_MAIN \
-  int main(int argc, char** argv) { return ::names::main_with_agents<::names::Served>(argc, argv); }
-
 }  // namespace names

@@ -8,6 +8,7 @@
 
 #include "filename/kit.h"
 #include "packet.h"
+#include "support/run_tests.h"
 
 namespace names {
 
@@ -164,7 +165,7 @@ int main_with_agents(int argc, char** argv) {
     fcntl(socket, F_SETFD, FD_CLOEXEC);
     Served(socket).run();
   }
-  return fault::run_all(argc, argv);
+  return support::run_tests(argc, argv);
 }
 
 }  // namespace names

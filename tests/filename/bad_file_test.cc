@@ -1,8 +1,6 @@
 // Files that are not what they claim: heads that cannot be, sizes that lie, and files that are cut short under their holders.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

@@ -1,8 +1,6 @@
 // A lender's socket is open to every process of its user: what some of them send must not stop the others.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

@@ -1,8 +1,6 @@
 // Messages in flight: a handle that was sent and not yet received keeps its name, as long as that makes sense.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

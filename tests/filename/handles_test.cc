@@ -1,8 +1,6 @@
 // Files: what a handle says, what lies on disk for PyTorch, and opening it in a process that has nothing but the handle.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

@@ -1,8 +1,6 @@
 // A name lives exactly as long as somebody holds its file: whoever that is, and however he ends.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

@@ -4,8 +4,6 @@
 
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

@@ -1,8 +1,6 @@
 // Private memory moves into a named file, but only as long as nobody can have a pointer to where it was.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

@@ -3,8 +3,6 @@
 
 #include "filename/kit.h"
 
-FAULT_MAIN
-
 namespace names {
 namespace {
 

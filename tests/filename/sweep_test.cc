@@ -1,8 +1,6 @@
 // The sweep: what it counts, what it removes, and above all what it leaves alone.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

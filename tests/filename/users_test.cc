@@ -1,8 +1,6 @@
 // Two users: refused by default on both sides, with an error that says which option would allow it; allowed by mode or by group when asked.
 #include "filename/agent.h"
 
-NAMES_MAIN
-
 namespace names {
 namespace {
 

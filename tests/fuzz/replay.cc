@@ -1,4 +1,4 @@
-// Runs a libFuzzer target over files, so that a compiler without libFuzzer can replay a corpus too.
+// Runs libFuzzer targets over files, so that a compiler without libFuzzer can replay a corpus too.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,11 +7,34 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+// One function for each target, which CMakeLists.txt names.
+#define FUZZ_TARGET(topic) extern "C" int fuzz_##topic(const uint8_t* data, size_t size);
+#include "targets.inc"
+#undef FUZZ_TARGET
 
 namespace {
+
+using Target = int (*)(const uint8_t* data, size_t size);
+
+struct NamedTarget {
+  std::string_view topic;
+  Target target;
+};
+
+constexpr NamedTarget kTargets[] = {
+#define FUZZ_TARGET(topic) {#topic, fuzz_##topic},
+#include "targets.inc"
+#undef FUZZ_TARGET
+};
+
+Target find_target(std::string_view topic) {
+  const auto* const at =
+      std::find_if(std::begin(kTargets), std::end(kTargets), [topic](const NamedTarget& each) { return each.topic == topic; });
+  return at == std::end(kTargets) ? nullptr : at->target;
+}
 
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& place) {
   if (!std::filesystem::is_directory(place)) return {place};
@@ -23,7 +46,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& place) 
   return files;
 }
 
-int replay(int count, char** places) {
+int replay(Target target, int count, char** places) {
   size_t replayed = 0;
   for (int i = 0; i < count; ++i) {
     const std::vector<std::filesystem::path> files = files_in(places[i]);
@@ -40,7 +63,7 @@ int replay(int count, char** places) {
       const std::vector<char> text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
       // An exact copy on the heap, as libFuzzer gives it: a sanitizer sees a read past the end.
       const std::vector<uint8_t> bytes(text.begin(), text.end());
-      LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+      target(bytes.data(), bytes.size());
       ++replayed;
     }
   }
@@ -51,12 +74,17 @@ int replay(int count, char** places) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: %s FILE-OR-FOLDER...\n", argv[0]);
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: %s TOPIC FILE-OR-FOLDER...\n", argv[0]);
+    return 2;
+  }
+  const Target target = find_target(argv[1]);
+  if (target == nullptr) {
+    std::fprintf(stderr, "there is no target %s: a topic is the name of a file <topic>_fuzz.cc\n", argv[1]);
     return 2;
   }
   try {
-    return replay(argc - 1, argv + 1);
+    return replay(target, argc - 2, argv + 2);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -117,7 +117,4 @@ struct Between {
   }
 };
 
-#define LEASES_MAIN \
-  int main(int argc, char** argv) { return ::names::main_with_agents<::leases::Served>(argc, argv); }
-
 }  // namespace leases

@@ -1,8 +1,6 @@
 // One portable descriptor, opened by more than one process: its token is everybody's, and its leases end with the last of them.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

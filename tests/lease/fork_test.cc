@@ -2,8 +2,6 @@
 // over.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

@@ -6,8 +6,6 @@
 
 #include "lease/hostile_victim.h"
 
-LEASES_MAIN
-
 namespace leases::raw {
 namespace {
 

@@ -4,8 +4,6 @@
 
 #include "lease/hostile_kit.h"
 
-LEASES_MAIN
-
 namespace leases::raw {
 namespace {
 

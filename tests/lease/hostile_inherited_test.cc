@@ -1,8 +1,6 @@
 // A lender whose tokens of lenders further up come twice, without end, or never came.
 #include "lease/hostile_victim.h"
 
-LEASES_MAIN
-
 namespace leases::raw {
 namespace {
 

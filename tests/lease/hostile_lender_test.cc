@@ -2,8 +2,6 @@
 // from somebody honest goes on. Here: lease blocks and messages.
 #include "lease/hostile_victim.h"
 
-LEASES_MAIN
-
 namespace leases::raw {
 namespace {
 

@@ -2,8 +2,6 @@
 // lose.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

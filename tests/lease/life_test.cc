@@ -2,8 +2,6 @@
 // it is back when room can be had.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

@@ -2,8 +2,6 @@
 // descriptors, fds and names, which have no lease.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

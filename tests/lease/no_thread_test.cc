@@ -1,8 +1,6 @@
 // A process that wants no thread: it polls an fd and calls tenon_lease_poll.
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

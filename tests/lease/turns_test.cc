@@ -6,8 +6,6 @@
 
 #include "lease/agent.h"
 
-LEASES_MAIN
-
 namespace leases {
 namespace {
 

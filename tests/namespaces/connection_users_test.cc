@@ -2,8 +2,6 @@
 #include "lease/kit.h"
 #include "namespaces/talk.h"
 
-FAULT_MAIN
-
 namespace sides {
 namespace {
 

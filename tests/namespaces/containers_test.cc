@@ -3,8 +3,6 @@
 
 #include "namespaces/talk.h"
 
-FAULT_MAIN
-
 namespace sides {
 namespace {
 

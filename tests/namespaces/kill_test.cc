@@ -1,8 +1,6 @@
 // Each side is killed in turn: the other keeps its bytes, and whoever looks from a third container is told by the kernel who lives.
 #include "namespaces/sides.h"
 
-FAULT_MAIN
-
 namespace sides {
 namespace {
 

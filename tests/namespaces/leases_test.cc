@@ -3,8 +3,6 @@
 #include "lease/kit.h"
 #include "namespaces/talk.h"
 
-FAULT_MAIN
-
 namespace sides {
 namespace {
 

@@ -2,8 +2,6 @@
 // that was named may have it. On one machine and between containers.
 #include "namespaces/sides.h"
 
-FAULT_MAIN
-
 namespace sides {
 namespace {
 

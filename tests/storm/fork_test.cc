@@ -4,8 +4,6 @@
 
 #include "namespaces/names.h"
 
-FAULT_MAIN
-
 namespace names {
 namespace {
 

@@ -11,8 +11,6 @@
 
 #include "namespaces/names.h"
 
-FAULT_MAIN
-
 namespace names {
 namespace {
 

@@ -65,8 +65,8 @@ TEST_P(Output, AppearsWithCommit) {
     std::filesystem::remove(path);
     Result<OutputFile> output = create(path);
     ASSERT_OK(output.status());
-    ASSERT_OK(output.value().write(bytes_of("hello ")));
-    ASSERT_OK(output.value().write(bytes_of("world")));
+    ASSERT_OK(output.value().write(view_of("hello ")));
+    ASSERT_OK(output.value().write(view_of("world")));
     EXPECT_EQ(names(), names_while_written());
     ASSERT_OK(output.value().commit(durability));
     EXPECT_EQ(names(), std::vector<std::string>{"a.pt"});
@@ -79,13 +79,13 @@ TEST_P(Output, ReplacesWithCommitOnly) {
   put(path, "old");
   {
     Result<OutputFile> output = create(path);
-    ASSERT_OK(output.value().write(bytes_of("new")));
+    ASSERT_OK(output.value().write(view_of("new")));
     EXPECT_EQ(content_of(path), "old");
   }
   EXPECT_EQ(names(), std::vector<std::string>{"a.pt"});
   EXPECT_EQ(content_of(path), "old");
   Result<OutputFile> output = create(path);
-  ASSERT_OK(output.value().write(bytes_of("new")));
+  ASSERT_OK(output.value().write(view_of("new")));
   ASSERT_OK(output.value().commit(os::Durability::kNone));
   EXPECT_EQ(content_of(path), "new");
   EXPECT_EQ(names(), std::vector<std::string>{"a.pt"});
@@ -136,7 +136,7 @@ TEST_P(Output, ALinkStaysALink) {
   for (const auto& [link, target] : {std::pair{"second", "real/a.pt"}, {"dangling", "real/new.pt"}}) {
     Result<OutputFile> output = create(folder_ / link);
     ASSERT_OK(output.status());
-    ASSERT_OK(output.value().write(bytes_of("new")));
+    ASSERT_OK(output.value().write(view_of("new")));
     ASSERT_OK(output.value().commit(os::Durability::kNone));
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / link));
     EXPECT_EQ(content_of(folder_ / target), "new");
@@ -228,7 +228,7 @@ TEST_P(Output, TheDeadAreSwept) {
 
 TEST_P(Output, AnotherExportIsNotSwept) {
   Result<OutputFile> first = create(folder_ / "a.pt");
-  ASSERT_OK(first.value().write(bytes_of("first")));
+  ASSERT_OK(first.value().write(view_of("first")));
   Result<OutputFile> second = create(folder_ / "b.pt");
   ASSERT_OK(second.value().commit(os::Durability::kNone));
   ASSERT_OK(first.value().commit(os::Durability::kNone));
@@ -248,7 +248,7 @@ TEST_P(Output, ManyWritersOfOneName) {
       bool good = true;
       for (int round = 0; round < 20 && good; ++round) {
         Result<OutputFile> output = create(folder_ / "a.pt");
-        good = output.is_ok() && output.value().write(bytes_of(text)).is_ok() && output.value().commit(os::Durability::kNone).is_ok();
+        good = output.is_ok() && output.value().write(view_of(text)).is_ok() && output.value().commit(os::Durability::kNone).is_ok();
       }
       _exit(good ? 0 : 1);
     }

@@ -23,7 +23,7 @@ std::string new_text() { return std::string(100'000, 'n'); }
 bool write_new(const std::string& path, bool named) {
   Result<OutputFile> output = create(path, named);
   const std::string text = new_text();
-  const std::span<const std::byte> bytes = bytes_of(text);
+  const std::span<const std::byte> bytes = view_of(text);
   return output.is_ok() && output.value().write(bytes.first(60'000)).is_ok() &&
          output.value().write_both(bytes.subspan(60'000, 1), bytes.subspan(60'001)).is_ok() &&
          output.value().commit(os::Durability::kFileAndDirectory).is_ok();

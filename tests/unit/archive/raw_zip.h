@@ -109,7 +109,7 @@ struct RawZip {
 
   Bytes bytes() const {
     const std::string all = text();
-    const auto span = bytes_of(all);
+    const auto span = view_of(all);
     return {span.begin(), span.end()};
   }
 };

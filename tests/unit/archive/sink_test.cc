@@ -112,7 +112,7 @@ TEST(FdSink, AFileFromItsPositionOn) {
   ASSERT_GE(fd, 0);
   ASSERT_EQ(write(fd, "head", 4), 4);
   FdSink sink(fd);
-  EXPECT_OK(sink.write(bytes_of("tail")));
+  EXPECT_OK(sink.write(view_of("tail")));
   const Bytes all = read_file(folder / "a");
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(all.data()), all.size()), "headtail");
   // Over the limit, without its signal.
@@ -120,7 +120,7 @@ TEST(FdSink, AFileFromItsPositionOn) {
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small{10, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const Status status = sink.write(bytes_of("more"));
+  const Status status = sink.write(view_of("more"));
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(detail(status, "limit"), "RLIMIT_FSIZE");
@@ -128,10 +128,10 @@ TEST(FdSink, AFileFromItsPositionOn) {
 }
 
 TEST(FdSink, FdsThatCannotBeWritten) {
-  EXPECT_EQ(FdSink(-1).write(bytes_of("x")).code(), Code::kInvalidArgument);
+  EXPECT_EQ(FdSink(-1).write(view_of("x")).code(), Code::kInvalidArgument);
   const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(full, 0);
-  const Status status = FdSink(full).write(bytes_of("x"));
+  const Status status = FdSink(full).write(view_of("x"));
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(detail(status, "errno"), std::to_string(ENOSPC));
   close(full);
@@ -153,7 +153,7 @@ TEST(CallbackSink, Answers) {
           return *static_cast<int64_t*>(context);
         },
         &value);
-    const Status status = sink.write(bytes_of("four"));
+    const Status status = sink.write(view_of("four"));
     EXPECT_EQ(status.code(), answer.code) << text_of(status);
   }
 }

@@ -270,7 +270,7 @@ TEST(ZipHostile, AnotherOrder) {
   const std::string first = text.substr(directory, 46 + 10);
   const std::string others = text.substr(directory + first.size(), 2 * 46 + 8 + 9);
   text.replace(directory, first.size() + others.size(), others + first);
-  const auto span = bytes_of(text);
+  const auto span = view_of(text);
   Result<Ref<ZipReader>> opened = open_bytes(Bytes(span.begin(), span.end()), Check::kAll);
   ASSERT_OK(opened.status());
   EXPECT_EQ(opened.value()->records()[0].name, "data/0");
@@ -328,7 +328,7 @@ TEST(ZipHostile, Limits) {
 
 TEST(ZipHostile, OldFilesOfPyTorch) {
   for (const char* text : {"PYTORCH1 and so on", "\x80\x02 and so on"}) {
-    const auto span = bytes_of(text);
+    const auto span = view_of(text);
     EXPECT_EQ(open_bytes(Bytes(span.begin(), span.end())).status().code(), Code::kIncompatible);
   }
 }

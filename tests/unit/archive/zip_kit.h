@@ -25,7 +25,7 @@ namespace tenon::archive::test {
 
 using Bytes = std::vector<std::byte>;
 
-inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::span<const std::byte> view_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 inline Bytes noise(size_t nbytes, uint32_t seed = 1) {
   Bytes bytes(nbytes);

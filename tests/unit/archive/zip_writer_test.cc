@@ -35,7 +35,7 @@ Bytes write_archive(const std::vector<Record>& records, const ZipWriterOptions& 
 
 std::vector<Record> many_records() {
   const std::string code(5000, 'a');
-  const auto code_bytes = bytes_of(code);
+  const auto code_bytes = view_of(code);
   return {{"data/0", noise(8)},
           {"data/1", {}},
           {"data/2", noise(1'000'000)},
@@ -52,7 +52,7 @@ std::vector<Record> many_records() {
 
 TEST(ZipWriter, EveryByteOfASmallArchive) {
   const std::string text = "hello";
-  const Bytes bytes = write_archive({{"v", Bytes(bytes_of(text).begin(), bytes_of(text).end())}}, {.prefix = "m", .alignment = 64});
+  const Bytes bytes = write_archive({{"v", Bytes(view_of(text).begin(), view_of(text).end())}}, {.prefix = "m", .alignment = 64});
   std::string expected("PK\3\4\x14\0\0\x08\0\0\0\0\0\0\x86\xa6\x10\x36\5\0\0\0\5\0\0\0\3\0\x1f\0m/vFB\x1b\0", 37);
   expected += std::string(27, 'Z') + "hello";
   expected +=

@@ -1,0 +1,13 @@
+// The main function of this folder's tests. Some of their processes are this program too, and are told so by its words.
+#include <cstring>
+
+#include "lease/agent.h"
+
+namespace leases {
+int scan_as_told(char** argv);  // access_test.cc
+}
+
+int main(int argc, char** argv) {
+  if (argc == 5 && std::strcmp(argv[1], "--scan") == 0) return leases::scan_as_told(argv);
+  return names::main_with_agents<leases::Served>(argc, argv);
+}
