@@ -1,10 +1,10 @@
-"""Runs clang-tidy over the sources of impl, capi/src, manager and cli, and remembers the clean ones.
+"""Gives clang-tidy the sources of impl, capi/src, manager and cli, and remembers which were clean.
 
 usage: lint_tidy.py --tool CLANG_TIDY --build FOLDER --name NAME [ARGUMENT of clang-tidy ...]
 
 tools/lint calls this for `tidy` and `analyze`. The compile commands of FOLDER say which files are
 compiled together: a file that only includes sources (one of CMake's unity files) is looked at as a
-whole, because clang-tidy spends most of its time on the headers. Every other source is looked at alone.
+whole, because clang-tidy spends most of its time on the headers. Other sources are looked at alone.
 FOLDER/NAME holds a stamp for each unit that was clean, and the commands that clang-tidy is given.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 
 FOLDERS = ("impl", "capi/src", "manager", "cli")
 HEADERS = ("impl", "capi", "manager", "cli")
-INCLUDE = re.compile(r'^#include "(/[^"]+)"$')
+INCLUDE = re.compile(r'^#include "(/[^"]+)"$', re.M)
 
 
 @dataclass
@@ -93,9 +93,8 @@ def write_commands(units: list[Unit], folder: Path) -> None:
         entry = dict(unit.entry)
         if unit.file not in unit.sources:
             copy = folder / f"unit_{number}.cc"
-            lines = unit.file.read_text().splitlines()
-            ends = ("  // NOLINT(bugprone-suspicious-include)" if INCLUDE.match(line) else "" for line in lines)
-            copy.write_text("".join(f"{line}{end}\n" for line, end in zip(lines, ends, strict=True)))
+            text = unit.file.read_text()
+            copy.write_text(INCLUDE.sub(r"\g<0>  // NOLINT(bugprone-suspicious-include)", text))
             entry["command"] = entry["command"].replace(str(unit.file), str(copy))
             entry["file"] = str(copy)
             unit.file = copy
@@ -113,7 +112,10 @@ def main() -> int:
     root = options.root.resolve()
     build = options.build.resolve()
     if not (build / "compile_commands.json").exists():
-        print(f"tools/lint: {build}/compile_commands.json is missing: configure that build first", file=sys.stderr)
+        print(
+            f"tools/lint: {build}/compile_commands.json is missing: configure that build first",
+            file=sys.stderr,
+        )
         return 1
     folder = build / options.name
     folder.mkdir(exist_ok=True)
@@ -141,9 +143,19 @@ def main() -> int:
 
     def look(job: tuple[Unit, Path]) -> bool:
         unit, stamp = job
-        command = [options.tool, "--quiet", "-p", str(folder), f"--config-file={root / '.clang-tidy'}"]
+        command = [
+            options.tool,
+            "--quiet",
+            "-p",
+            str(folder),
+            f"--config-file={root / '.clang-tidy'}",
+        ]
         done = subprocess.run(
-            [*command, *arguments, str(unit.file)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            [*command, *arguments, str(unit.file)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
         if done.returncode == 0:
             stamp.touch()
