@@ -169,6 +169,8 @@ tenon_setup() {
   packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev libcli11-dev nlohmann-json3-dev abigail-tools shellcheck
     groff man-db bash-completion
     python3 python3-venv python3-dev ca-certificates '?spin'
+    '?mold' # links in a fraction of the time, CMake takes it when it is there
+    '?gdb'  # for the stacks of a test that hangs
     '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev'
     '?clang-16') # the oldest that is promised (43 MB), for a test
   if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi
