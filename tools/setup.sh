@@ -46,6 +46,35 @@ tenon_try() {
   done
 }
 
+# tenon_clock: sets TENON_WALL_MS and TENON_CPU_MS. The latter is what all children so far have used.
+tenon_clock() {
+  local text minutes seconds word
+  TENON_WALL_MS=$((${EPOCHREALTIME/[.,]/} / 1000))
+  TENON_CPU_MS=0
+  mkdir -p "$TENON_BUILD"
+  # Not $(times): a subshell has no children.
+  times >"$TENON_BUILD/clock"
+  text="$(tail -n 1 "$TENON_BUILD/clock")"
+  for word in $text; do
+    minutes="${word%m*}"
+    seconds="${word#*m}"
+    seconds="${seconds%s}"
+    TENON_CPU_MS=$((TENON_CPU_MS + minutes * 60000 + 10#${seconds/[.,]/}))
+  done
+}
+
+# tenon_timed WHAT COMMAND...: runs it, and adds how long it took to build/steps.txt: milliseconds, those
+# of CPU time, WHAT.
+tenon_timed() {
+  local what="$1" wall cpu
+  shift
+  tenon_clock
+  wall="$TENON_WALL_MS" cpu="$TENON_CPU_MS"
+  "$@"
+  tenon_clock
+  printf '%d %d %s\n' $((TENON_WALL_MS - wall)) $((TENON_CPU_MS - cpu)) "$what" >>"$TENON_BUILD/steps.txt"
+}
+
 tenon_has_package() { [[ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]; }
 
 tenon_apt() {
@@ -169,6 +198,8 @@ tenon_setup() {
   packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev libcli11-dev nlohmann-json3-dev abigail-tools shellcheck
     groff man-db bash-completion
     python3 python3-venv python3-dev ca-certificates '?spin'
+    '?mold' # links in a fraction of the time, CMake takes it when it is there
+    '?gdb'  # for the stacks of a test that hangs
     '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev'
     '?clang-16') # the oldest that is promised (43 MB), for a test
   if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi

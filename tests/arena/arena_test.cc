@@ -2,6 +2,7 @@
 #include <sys/file.h>
 
 #include "lease/agent.h"
+#include "seed.h"
 
 namespace leases {
 namespace {
@@ -244,9 +245,7 @@ TEST(Arena, ZeroedWhenAskedFor) {
 // At every step of a random run the figures add up, and no storage shows another's bytes.
 TEST(Arena, FiguresAddUp) {
   IN_CHILD([] {
-    const char* const given = std::getenv("TENON_TEST_SEED");
-    const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
-    std::printf("TENON_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    const uint64_t seed = test_seed();
     std::mt19937_64 random(seed);
     tenon_arena* arena = new_arena(4 * kMiB);
     fault::Pair pair(SOCK_SEQPACKET);

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "lease/hostile_victim.h"
+#include "seed.h"
 
 namespace leases::raw {
 namespace {
@@ -285,8 +286,7 @@ TEST(HostileAccount, TokensWithoutEndDoNotHoldAReceive) {
 // The lender writes over the page that it gave away, makes holes in it, and does not hear the bell: the borrower's own bytes are right, no
 // release hangs, and none ends in a signal.
 TEST(HostileAccount, ItsPageChangesUnderTheBorrowersHands) {
-  const uint64_t seed = std::random_device()();
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  const uint64_t seed = test_seed();
   harm([seed](const Honest& honest, int type) {
     Victim victim(type);
     Account account;

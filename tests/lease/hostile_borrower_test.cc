@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "lease/hostile_kit.h"
+#include "seed.h"
 
 namespace leases::raw {
 namespace {
@@ -201,16 +202,9 @@ void stand_it(int type, Says says, uint64_t seed) {
   CHECK_SAYING(soon([&] { return fault::count_fds() < before.fds; }), what + ": " + std::to_string(fault::count_fds()) + " fds");
 }
 
-uint64_t new_seed() {
-  const char* const given = std::getenv("TENON_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
-  std::printf("TENON_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
-
 void stand_it_over_both(Says says) {
   for (const int type : fault::kSocketTypes) {
-    IN_CHILD([&] { stand_it(type, says, new_seed()); });
+    IN_CHILD([&] { stand_it(type, says, test_seed()); });
   }
 }
 

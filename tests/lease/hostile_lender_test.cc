@@ -1,6 +1,7 @@
 // A lender that does not keep to the protocol: the borrower says what is wrong or takes no harm, keeps nothing of it, and what it borrows
 // from somebody honest goes on. Here: lease blocks and messages.
 #include "lease/hostile_victim.h"
+#include "seed.h"
 
 namespace leases::raw {
 namespace {
@@ -197,9 +198,7 @@ TEST(HostileLender, LargeMessages) {
 // Each byte of what is right changed in turn, cut at each length, and random changes of several: an answer of a known kind, and nothing
 // left.
 TEST(HostileLender, RightBytesSpoilt) {
-  const char* const given = std::getenv("TENON_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
-  std::printf("TENON_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  const uint64_t seed = test_seed();
   harm([seed](const Honest& honest, int type) {
     const auto feed = [&](int kind, auto spoil, const std::string& what) {
       Account account;

@@ -1,5 +1,11 @@
-"""Plants one violation at a time and expects tools/lint_{layers,headers,readme}.py to name it, and only it."""
+"""Plants one violation at a time and expects the lint to name it, and only it.
 
+The lints are tools/lint_{layers,headers,readme,tidy}.py, and `format`, `shell` and `python` of tools/lint.
+"""
+
+import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -167,6 +173,98 @@ class Headers(Planted):
                 rc, out = self.lint(GOOD.replace(old, new))
                 self.assertEqual(rc, 1, out)
                 self.assertIn(words, out)
+
+
+class Tidy(Planted):
+    """Two sources that a unity file includes, and one that is compiled alone."""
+
+    CLEAN = '#include "thing.h"\nnamespace { int %s() { return kThing; } }\nint use_%s() { return %s(); }\n'
+    DEFECT = "int both_%s(bool a) { return (a && a) ? 1 : 0; }\n"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.tool = shutil.which("clang-tidy-19") or shutil.which("clang-tidy")
+        if self.tool is None:
+            self.skipTest("no clang-tidy: tools/setup.sh installs it")
+        self.write(".clang-tidy", (TOOLS.parent / ".clang-tidy").read_text())
+        self.write("impl/thing.h", "#pragma once\nconstexpr int kThing = 1;\n")
+        for name in ("one", "two", "alone"):
+            self.write(f"impl/{name}.cc", self.CLEAN % (name, name, name))
+        unity = self.root / "build/CMakeFiles/all.dir/Unity/unity_0_cxx.cxx"
+        self.write(str(unity.relative_to(self.root)), "".join(f'#include "{self.root}/impl/{name}.cc"\n\n' for name in ("one", "two")))
+        files = (unity, self.root / "impl/alone.cc")
+        entries = [{"directory": str(self.root), "file": str(file), "command": f"c++ -std=c++20 -o x.o -c {file}"} for file in files]
+        self.write("build/compile_commands.json", json.dumps(entries))
+
+    def lint(self) -> tuple[int, str]:
+        build = str(self.root / "build")
+        return run("lint_tidy.py", "--root", str(self.root), "--tool", str(self.tool), "--build", build, "--name", "tidy")
+
+    def test_clean_files_are_not_looked_at_again(self) -> None:
+        self.assertEqual(self.lint(), (0, "3 files to look at, in 2 units\n"))
+        self.assertEqual(self.lint(), (0, "0 files to look at, in 0 units\n"))
+        self.write("impl/two.cc", self.CLEAN % ("other", "other", "other"))
+        self.assertEqual(self.lint(), (0, "2 files to look at, in 1 units\n"))
+        self.write("impl/thing.h", "#pragma once\nconstexpr int kThing = 2;\n")
+        self.assertEqual(self.lint(), (0, "3 files to look at, in 2 units\n"))
+
+    def test_violations(self) -> None:
+        self.assertEqual(self.lint()[0], 0)
+        for path in ("impl/two.cc", "impl/alone.cc", "impl/thing.h"):
+            with self.subTest(path):
+                old = (self.root / path).read_text()
+                self.write(path, old + "inline " * path.endswith(".h") + self.DEFECT % "sides")
+                rc, out = self.lint()
+                self.write(path, old)
+                self.assertEqual(rc, 1, out)
+                self.assertIn(f"{self.root}/{path}", out)
+                self.assertIn("misc-redundant-expression", out)
+                self.assertNotIn("bugprone-suspicious-include", out)
+
+
+class Tree(Planted):
+    """tools/lint itself, in a tree that has a file of each kind."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ("tools/lint", ".clang-format", ".shellcheckrc", "ruff.toml"):
+            self.write(name, (TOOLS.parent / name).read_text())
+        (self.root / "tools/lint").chmod(0o755)
+        for number in range(3):
+            self.write(f"impl/file_{number}.cc", f"int x_{number};\n")
+            self.write(f"tests/script_{number}", "#!/usr/bin/env bash\necho hello\n")
+            self.write(f"tests/program_{number}", '#!/usr/bin/env python3\nprint("hello")\n')
+
+    def lint(self, name: str) -> tuple[int, str]:
+        path = f"{TOOLS.parent}/build/venv/bin:{os.environ['PATH']}"
+        command = [str(self.root / "tools/lint"), name]
+        done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_violations(self) -> None:
+        for name, tools, path, text, words in [
+            ("format", ("clang-format-19",), "impl/file_1.cc", "int  x;\nint y ;\n", "impl/file_1.cc: 2 lines differ from .clang-format"),
+            ("shell", ("shellcheck",), "tests/script_1", "#!/bin/sh\nls $1\n", "SC2086"),
+            ("shell", ("shellcheck",), "tests/other.sh", "#!/bin/sh\nls $1\n", "SC2086"),
+            ("python", ("ruff",), "tests/program_1", "#!/usr/bin/env python3\nimport os\n", "F401"),
+            ("python", ("ruff",), "tests/other.py", 'x = {"a":1}\n', "1 file would be reformatted"),
+        ]:
+            venv = str(TOOLS.parent / "build/venv/bin")
+            if not all(shutil.which(tool) or shutil.which(tool, path=venv) for tool in tools):
+                continue
+            with self.subTest(name, path=path):
+                self.assertEqual(self.lint(name)[0], 0)
+                file = self.root / path
+                old = file.read_text() if file.exists() else ""
+                self.write(path, text)
+                rc, out = self.lint(name)
+                self.assertNotEqual(rc, 0)
+                self.assertIn(words, out)
+                self.assertIn(path, out)
+                if old:
+                    self.write(path, old)
+                else:
+                    file.unlink()
 
 
 if __name__ == "__main__":

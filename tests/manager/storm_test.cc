@@ -4,6 +4,7 @@
 #include <random>
 
 #include "manager/kit.h"
+#include "seed.h"
 
 namespace manager_test {
 namespace {
@@ -87,7 +88,7 @@ TEST_F(Storm, RandomKillsLeaveNothingAndTakeNothing) {
   start();
   auto* board = static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(board, MAP_FAILED);
-  std::mt19937 random(static_cast<unsigned>(getpid()));
+  std::mt19937_64 random(test_seed());
   const auto begin = [&] {
     const unsigned seed = static_cast<unsigned>(random());
     return Child([&, seed] { return Worker(board, socket(), objects_.path(), seed).run(); });

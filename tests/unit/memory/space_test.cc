@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "seed.h"
+
 namespace tenon::memory {
 namespace {
 
@@ -129,8 +131,7 @@ TEST(Space, WhatAnAlignmentSkipsIsNotLost) {
 
 // Against a model that knows of each 64 bytes whether they are taken, and whether a borrower may know them.
 TEST(Space, AgreesWithASimpleModel) {
-  const char* const given = std::getenv("TENON_TEST_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE("TENON_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   constexpr uint64_t kNbytes = 256 * 1024;

@@ -19,8 +19,8 @@ import tenon
 from hypothesis import settings
 from names import settled
 
-# No example database: a test run leaves nothing in the tree.
-settings.register_profile("tenon", database=None, deadline=None, max_examples=60)
+# No example database: a test run leaves nothing in the tree. A failure prints what repeats its example.
+settings.register_profile("tenon", database=None, deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("tenon")
 
 

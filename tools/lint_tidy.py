@@ -1,0 +1,174 @@
+"""Gives clang-tidy the sources of impl, capi/src, manager and cli, and remembers which were clean.
+
+usage: lint_tidy.py --tool CLANG_TIDY --build FOLDER --name NAME [ARGUMENT of clang-tidy ...]
+
+tools/lint calls this for `tidy` and `analyze`. The compile commands of FOLDER say which files are
+compiled together: a file that only includes sources (one of CMake's unity files) is looked at as a
+whole, because clang-tidy spends most of its time on the headers. Other sources are looked at alone.
+FOLDER/NAME holds a stamp for each unit that was clean, and the commands that clang-tidy is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDERS = ("impl", "capi/src", "manager", "cli")
+HEADERS = ("impl", "capi", "manager", "cli")
+INCLUDE = re.compile(r'^#include "(/[^"]+)"$', re.M)
+
+
+@dataclass
+class Unit:
+    """What one process of clang-tidy looks at."""
+
+    file: Path
+    sources: list[Path]
+    entry: dict[str, str] | None
+
+    def command(self) -> str:
+        return self.entry["command"] if self.entry is not None else ""
+
+
+def included(unity: Path) -> list[Path]:
+    """The sources of a unity file; nothing if `unity` has any other line of code."""
+    sources = []
+    try:
+        lines = unity.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        if found := INCLUDE.match(line):
+            sources.append(Path(found[1]))
+        elif line and not line.startswith(("/*", "//", "#undef", "#define", "#ifdef", "#endif")):
+            return []
+    return sources
+
+
+def find_units(root: Path, build: Path) -> list[Unit]:
+    """Units that together have each source of FOLDERS at least once."""
+    missing = {file for folder in FOLDERS for file in (root / folder).rglob("*.cc")}
+    own = frozenset(missing)
+    entries = json.loads((build / "compile_commands.json").read_text())
+    units = []
+    for entry in entries:
+        file = Path(entry["directory"], entry["file"])
+        if file in own or "/Unity/" not in str(file):
+            continue
+        sources = included(file)
+        if sources and own.issuperset(sources) and not missing.isdisjoint(sources):
+            units.append(Unit(file, sources, entry))
+            missing.difference_update(sources)
+    for entry in entries:
+        file = Path(entry["directory"], entry["file"])
+        if file in missing:
+            units.append(Unit(file, [file], entry))
+            missing.remove(file)
+    # clang-tidy guesses the command of a source that this build does not compile.
+    units += [Unit(file, [file], None) for file in sorted(missing)]
+    return units
+
+
+def digest(*parts: bytes) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(len(part).to_bytes(8, "little") + part)
+    return total.hexdigest()[:40]
+
+
+def write_commands(units: list[Unit], folder: Path) -> None:
+    """Gives clang-tidy a copy of each unity file in which including a source is no finding."""
+    commands = []
+    for number, unit in enumerate(units):
+        if unit.entry is None:
+            continue
+        entry = dict(unit.entry)
+        if unit.file not in unit.sources:
+            copy = folder / f"unit_{number}.cc"
+            text = unit.file.read_text()
+            copy.write_text(INCLUDE.sub(r"\g<0>  // NOLINT(bugprone-suspicious-include)", text))
+            entry["command"] = entry["command"].replace(str(unit.file), str(copy))
+            entry["file"] = str(copy)
+            unit.file = copy
+        commands.append(entry)
+    (folder / "compile_commands.json").write_text(json.dumps(commands))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    options, arguments = parser.parse_known_args()
+    root = options.root.resolve()
+    build = options.build.resolve()
+    if not (build / "compile_commands.json").exists():
+        print(
+            f"tools/lint: {build}/compile_commands.json is missing: configure that build first",
+            file=sys.stderr,
+        )
+        return 1
+    folder = build / options.name
+    folder.mkdir(exist_ok=True)
+
+    headers = sorted(file for name in HEADERS for file in (root / name).rglob("*.h*"))
+    version = subprocess.run([options.tool, "--version"], capture_output=True, check=True).stdout
+    common = digest(
+        *(file.read_bytes() for file in headers),
+        (root / ".clang-tidy").read_bytes(),
+        Path(__file__).read_bytes(),
+        version,
+        " ".join(arguments).encode(),
+    )
+    todo = []
+    for unit in find_units(root, build):
+        contents = (file.read_bytes() for file in unit.sources)
+        names = " ".join(map(str, unit.sources))
+        key = digest(common.encode(), unit.command().encode(), names.encode(), *contents)
+        if not (folder / key).exists():
+            todo.append((unit, folder / key))
+    print(f"{sum(len(unit.sources) for unit, _ in todo)} files to look at, in {len(todo)} units")
+    if not todo:
+        return 0
+    write_commands([unit for unit, _ in todo], folder)
+
+    def look(job: tuple[Unit, Path]) -> bool:
+        unit, stamp = job
+        command = [
+            options.tool,
+            "--quiet",
+            "-p",
+            str(folder),
+            f"--config-file={root / '.clang-tidy'}",
+        ]
+        done = subprocess.run(
+            [*command, *arguments, str(unit.file)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            stamp.touch()
+            return True
+        lines = [line for line in done.stdout.splitlines() if "warnings generated" not in line]
+        print("\n".join(lines), flush=True)
+        return False
+
+    # The largest unit first: none of them should begin when all others have ended.
+    todo.sort(key=lambda job: -sum(file.stat().st_size for file in job[0].sources))
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return 0 if all(list(pool.map(look, todo))) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
