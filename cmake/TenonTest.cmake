@@ -23,6 +23,19 @@ find_package(GTest REQUIRED)
 set(TENON_PYTHON "${PROJECT_SOURCE_DIR}/build/venv/bin/python3" CACHE FILEPATH "The Python that has Tenon's package and what its tests need")
 set(TENON_UNPRIVILEGED "${PROJECT_SOURCE_DIR}/tools/unprivileged.sh")
 
+# The labels, and what each one holds: tools/test prints them too.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/labels.txt")
+file(STRINGS "${PROJECT_SOURCE_DIR}/tests/labels.txt" TENON_LABELS REGEX "^[a-z]")
+list(TRANSFORM TENON_LABELS REPLACE " .*" "")
+
+# Every test is started by this program, which records the circumstances of one that fails or hangs in <build>/failures.
+add_executable(tenon_record "${PROJECT_SOURCE_DIR}/tests/support/record.c")
+target_compile_definitions(tenon_record PRIVATE TENON_RECORD_STATE="${PROJECT_SOURCE_DIR}/tests/support/record_state.py")
+set_target_properties(tenon_record PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+target_compile_options(tenon_record PRIVATE ${TENON_WARNINGS})
+# It ends a test at the test's limit, and needs this many seconds more to record what hangs.
+set(TENON_RECORD_SECONDS 150)
+
 function(tenon_compile_test_options target)
   tenon_compile_options(${target})
   target_compile_options(${target} PRIVATE -UNDEBUG)
@@ -71,11 +84,16 @@ function(tenon_add_test name)
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1" "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50" ${arg_ENVIRONMENT})
 
-  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  if(NOT arg_LABEL IN_LIST TENON_LABELS)
+    message(FATAL_ERROR "tenon_add_test(${name}): tests/labels.txt does not have the label '${arg_LABEL}'")
+  endif()
+  set(record "$<TARGET_FILE:tenon_record>" --timeout ${arg_TIMEOUT} --log-dir "${PROJECT_BINARY_DIR}/failures")
+  math(EXPR ctest_timeout "${arg_TIMEOUT} + ${TENON_RECORD_SECONDS}")
+  add_test(NAME ${name} COMMAND ${record} --name ${name} -- ${arg_COMMAND})
   set(tests ${name})
   # What another uid may do is no question of threads; and ThreadSanitizer's runs are the slowest.
   if(arg_UNPRIVILEGED AND NOT TENON_SANITIZE STREQUAL "thread")
-    add_test(NAME ${name}.unprivileged COMMAND "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
+    add_test(NAME ${name}.unprivileged COMMAND ${record} --name ${name}.unprivileged -- "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
     list(APPEND tests ${name}.unprivileged)
   endif()
   set(labels "${arg_LABEL}")
@@ -87,7 +105,7 @@ function(tenon_add_test name)
   endif()
   # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
   set_tests_properties(${tests} PROPERTIES
-    LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+    LABELS "${labels}" TIMEOUT ${ctest_timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
 # HEADERS: what its sources include first, GoogleTest among it, is compiled once for them.

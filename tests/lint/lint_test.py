@@ -62,6 +62,30 @@ class Readme(Planted):
                 self.assertEqual(out.count("\n"), 1)
 
 
+class LocalNames(Planted):
+    def lint(self) -> tuple[int, str]:
+        return run("lint_local_names.py", "--root", str(self.root))
+
+    def test_finds_a_name_of_two_files(self) -> None:
+        text = "namespace tenon {\nnamespace {\n\n%s\n\n}  // namespace\n\nint shown(int x) { return x; }\n}\n"
+        self.write("impl/os/one.cc", text % "Status refused(int error) { return {}; }")
+        for line in [
+            "Status refused(const char* why) { return {}; }",
+            "constexpr int refused = 1;",
+            "const bool refused = [] {",
+            "struct refused {",
+            "std::map<int, std::string>& refused() {",
+        ]:
+            with self.subTest(line):
+                self.write("impl/os/two.cc", text % line)
+                rc, out = self.lint()
+                self.assertEqual(rc, 1, out)
+                self.assertIn("impl/os/one.cc:4, impl/os/two.cc:4: the name refused is local", out)
+        self.write("impl/os/two.cc", text % "Status denied(int error) { return refused(error); }")
+        self.write("impl/memory/three.cc", text % "Status refused(int error) { return {}; }")
+        self.assertEqual(self.lint(), (0, ""))
+
+
 class Layers(Planted):
     def setUp(self) -> None:
         super().setUp()
