@@ -24,6 +24,16 @@ settings.register_profile("tenon", database=None, deadline=None, max_examples=60
 settings.load_profile("tenon")
 
 
+# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and would
+# lose it with the process.
+STDERR = [2]
+
+
+def pytest_configure() -> None:
+    """Called while pytest captures nothing."""
+    STDERR[0] = os.dup(2)
+
+
 def count_fds() -> int:
     """Open fds of this process that are not those of segments which the arena keeps warm, nor of directories in which it had names."""
     count = -tenon.stats().segment_fds
@@ -51,7 +61,7 @@ def the_librarys_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_left(the_librarys_thread: None) -> Iterator[None]:
-    faulthandler.dump_traceback_later(120, exit=True)
+    faulthandler.dump_traceback_later(120, exit=True, file=STDERR[0])
     before = held()
     yield
     # Others, and the library's thread, may let go a moment after the test is through.
