@@ -95,10 +95,8 @@ def version() -> str:
 
 
 def serve() -> None:
-    actions = {
-        f.__name__.rstrip("_"): f
-        for f in (share, open_, read, write, drop, incref, decref, queue, version)
-    }
+    functions = (share, open_, read, write, drop, incref, decref, queue, version)
+    actions = {each.__name__.rstrip("_"): each for each in functions}
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         request = json.loads(line)

@@ -94,6 +94,10 @@ NAMES = {
 }
 
 
+# What SPIN found (None: nothing, in all states), and the number of states.
+Found = tuple[str | None, int]
+
+
 class Failed(Exception):
     pass
 
@@ -110,10 +114,7 @@ def build(folder: Path, defines: list[str], cycles: bool, options: list[str]) ->
     return folder / "pan"
 
 
-def verify(
-    defines: list[str], cycles: bool = False, options: list[str] = WHOLE_SEARCH
-) -> tuple[str | None, int]:
-    """Returns what SPIN found (None: nothing, in all states), and the number of states."""
+def verify(defines: list[str], cycles: bool = False, options: list[str] = WHOLE_SEARCH) -> Found:
     with tempfile.TemporaryDirectory(prefix="tenon-model-") as name:
         folder = Path(name)
         pan = build(folder, defines, cycles, options)
