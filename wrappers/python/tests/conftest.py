@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -32,6 +33,8 @@ STDERR = [2]
 def pytest_configure() -> None:
     """Called while pytest captures nothing."""
     STDERR[0] = os.dup(2)
+    # A shell starts its background jobs with SIGINT ignored. Python leaves it so, and so do the children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def count_fds() -> int:

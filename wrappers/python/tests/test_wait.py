@@ -10,8 +10,6 @@ import pytest
 
 PREPARE = """
 import signal, sys, threading, time, tenon
-# A shell starts what runs in its background with SIGINT ignored, and Python leaves it so.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 left, right = tenon.pair()
 arena = tenon.Arena(1 << 20)
 """
