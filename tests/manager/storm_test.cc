@@ -87,10 +87,12 @@ TEST_F(Storm, RandomKillsLeaveNothingAndTakeNothing) {
   start();
   auto* board = static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(board, MAP_FAILED);
-  std::mt19937 random(static_cast<unsigned>(getpid()));
+  const unsigned seed = std::random_device()();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
   const auto begin = [&] {
-    const unsigned seed = static_cast<unsigned>(random());
-    return Child([&, seed] { return Worker(board, socket(), objects_.path(), seed).run(); });
+    const auto own_seed = static_cast<unsigned>(random());
+    return Child([&, own_seed] { return Worker(board, socket(), objects_.path(), own_seed).run(); });
   };
   std::vector<Child> children;
   for (size_t i = 0; i < kProcesses; ++i) children.push_back(begin());
