@@ -22,6 +22,16 @@ TENON = os.environ["TENON_CLI_PROGRAM"]
 HOLDER = os.environ["TENON_CLI_HOLDER"]
 SOURCE = Path(__file__).resolve().parent.parent.parent
 
+# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and would
+# lose it with the process.
+STDERR = [2]
+
+
+def pytest_configure() -> None:
+    """Called while pytest captures nothing."""
+    STDERR[0] = os.dup(2)
+
+
 Result = subprocess.CompletedProcess[str]
 
 
@@ -98,7 +108,7 @@ class Holder:
 
 @pytest.fixture(autouse=True)
 def watchdog() -> Iterator[None]:
-    faulthandler.dump_traceback_later(200, exit=True)
+    faulthandler.dump_traceback_later(200, exit=True, file=STDERR[0])
     yield
     faulthandler.cancel_dump_traceback_later()
 

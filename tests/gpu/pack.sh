@@ -48,8 +48,7 @@ cp "$root"/wrappers/python/tests/cuda_kit.py "$root"/wrappers/python/tests/cuda_
 strip --strip-debug -o "$to/libtenon.so.1" "$(readlink -f "$build/libtenon.so.1")"
 missing=()
 for name in tests/fake_cuda/fake_cuda_rules tests/fake_cuda/driver-{13,hidden}/libcuda.so.1 examples/c/cuda_weights \
-  tests/cuda/cuda_{driver,error,available,fork,share,share_refused,give_back,torch,torch_segment,transport,pieces} \
-  tests/cuda/cuda_{event,archive,connection,connection_hostile,connection_rules,arena,arena_memory,pinned,kernel} tests/cpp/cpp_test cli/tenon; do
+  tests/cuda/cuda_{cuda,share,channel,module,internal,available}_tests tests/cpp/cpp_test cli/tenon; do
   if [[ -f "$build/$name" ]]; then
     mkdir -p "$(dirname "$to/$name")"
     strip -o "$to/$name" "$build/$name"

@@ -33,8 +33,8 @@ TENON_TORCH="$work/python" TENON_TORCH_NEWEST="" expect 1 "has PyTorch, but not 
 # A build of which the driver and the rules are all that there is.
 mkdir -p "$work/build/tests/fake_cuda"
 ln -s "$build"/tests/fake_cuda/{fake_cuda_rules,driver-hidden} "$work/build/tests/fake_cuda/"
-expect 77 "there is no tests/cuda/cuda_share in the build" --build "$work/build" share
-expect 1 "there is no tests/cuda/cuda_share in the build" --build "$work/build" --strict share
+expect 77 "there is no tests/cuda/cuda_share_tests in the build" --build "$work/build" share
+expect 1 "there is no tests/cuda/cuda_share_tests in the build" --build "$work/build" --strict share
 
 # No driver at all.
 rm "$work/build/tests/fake_cuda/driver-hidden"

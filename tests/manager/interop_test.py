@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def torch_folder(python: str) -> str | None:
-    code = "import torch, os; print(os.path.dirname(torch.__file__))"
+    # Without the import, which takes seconds: the nursery makes it.
+    code = "import importlib.util as i, os; print(os.path.dirname(i.find_spec('torch').origin))"
     with contextlib.suppress(OSError):
         done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False, cwd="/")
         if done.returncode == 0:
@@ -104,44 +105,82 @@ def is_tenons(pid: int) -> bool:
     return "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text() and os.stat(f"/proc/{pid}/fd").st_uid == 0
 
 
-class Peer:
+class Nursery:
+    """A PyTorch that forks peers, so that it is imported once for all tests."""
+
     def __init__(self, python: str, environment: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            [python, "-B", str(HERE / "torch_peer.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | environment,
-            cwd="/",
-        )
+        self.orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.orders.settimeout(PATIENCE)
+        with theirs:
+            self.process = subprocess.Popen(
+                [python, "-B", str(HERE / "torch_peer.py"), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | environment,
+                cwd="/",
+            )
+
+    def order(self, order: dict[str, Any], fds: Sequence[int] = ()) -> int:
+        socket.send_fds(self.orders, [json.dumps(order).encode()], fds)
+        answer = self.orders.recv(64)
+        if not answer:
+            raise RuntimeError(f"the PyTorch nursery ended with {self.process.wait(PATIENCE)}")
+        return int(answer)
+
+    def close(self) -> None:
+        self.orders.close()
+        self.process.wait(PATIENCE)
+
+
+class Peer:
+    def __init__(self, nursery: Nursery, environment: dict[str, str]) -> None:
+        self.nursery = nursery
+        self.code: int | None = None
+        stdin, told = os.pipe()
+        said, stdout = os.pipe()
+        self.stdin, self.stdout = os.fdopen(told, "w"), os.fdopen(said)
+        self.pid = nursery.order({"fork": environment}, [stdin, stdout])
+        os.close(stdin)
+        os.close(stdout)
 
     def __call__(self, do: str, **arguments: Any) -> Any:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        self.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self.stdin.flush()
+        line = self.stdout.readline()
         if not line:
-            raise RuntimeError(f"the PyTorch process ended with {self.process.wait()}")
+            raise RuntimeError(f"the PyTorch process ended with {self.end()}")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["value"]
 
     def kill(self) -> None:
-        self.process.kill()
+        os.kill(self.pid, signal.SIGKILL)
         self.end()
 
     def end(self) -> int:
-        if self.process.stdin:
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.close()
-        status = self.process.wait(PATIENCE)
-        if self.process.stdout:
-            self.process.stdout.close()
-        return status
+        with contextlib.suppress(BrokenPipeError):
+            self.stdin.close()
+        if self.code is None:
+            self.code = self.nursery.order({"wait": self.pid})
+        self.stdout.close()
+        return self.code
 
 
 class Interop(unittest.TestCase):
+    farms: Path
+    nurseries: dict[tuple[str, bool], Nursery]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.farms = Path(tempfile.mkdtemp(prefix="tenon-managerinterop-farms-"))
+        cls.nurseries = {}
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        for nursery in cls.nurseries.values():
+            nursery.close()
+        shutil.rmtree(cls.farms)
+
     def setUp(self) -> None:
         signal.alarm(600)
         self.folder = Path(tempfile.mkdtemp(prefix="tenon-managerinterop-"))
@@ -152,7 +191,7 @@ class Interop(unittest.TestCase):
 
     def tearDown(self) -> None:
         for peer in self.peers:
-            if peer.process.poll() is None:
+            if peer.code is None:
                 peer.kill()
         eventually(lambda: not any((SHM / name).exists() for name in self.names), 10)
         left = [name for name in self.names if (SHM / name).exists()]
@@ -165,12 +204,11 @@ class Interop(unittest.TestCase):
         self.assertEqual(left, [], "names that were left")
         self.assertTrue(gone, f"folders that were left: {remains}")
 
-    def farm(self, torch: str) -> Path:
+    @classmethod
+    def farm(cls, torch: str) -> Path:
         """A folder that is PyTorch in all but its manager, which is Tenon's."""
         real = Path(TORCHES[torch][1])
-        farm = self.folder / f"farm-{torch}"
-        if farm.exists():
-            return farm
+        farm = cls.farms / torch
         (farm / "torch" / "bin").mkdir(parents=True)
         for entry in real.iterdir():
             if entry.name != "bin":
@@ -182,10 +220,12 @@ class Interop(unittest.TestCase):
         return farm
 
     def peer(self, torch: str, with_farm: bool = True) -> Peer:
-        environment = {"TMPDIR": str(self.temporary)}
-        if with_farm:
-            environment["PYTHONPATH"] = str(self.farm(torch))
-        peer = Peer(TORCHES[torch][0], environment)
+        nursery = self.nurseries.get((torch, with_farm))
+        if nursery is None:
+            environment = {"PYTHONPATH": str(self.farm(torch))} if with_farm else {}
+            nursery = Nursery(TORCHES[torch][0], environment)
+            self.nurseries[torch, with_farm] = nursery
+        peer = Peer(nursery, {"TMPDIR": str(self.temporary)})
         self.peers.append(peer)
         return peer
 
@@ -213,7 +253,7 @@ class Interop(unittest.TestCase):
                     self.assertEqual(result["exit"], 0, "the producer did not see what the consumer wrote")
                     self.assertTrue(result["manager"].startswith(str(self.temporary)))
                     self.assertTrue(is_tenons(pid_behind(result["manager"])))
-                    pids = {peer.process.pid}
+                    pids = {peer.pid}
                     self.assertEqual(peer.end(), 0)
                     self.assertTrue(eventually(lambda: not any(self.temporary.iterdir())))
                     new = self.torch_names() - before
@@ -300,7 +340,7 @@ class Interop(unittest.TestCase):
         for torch in TORCHES:
             with self.subTest(torch=torch):
                 path = str(self.temporary / "manager.sock")
-                # First, for importing PyTorch can take longer than a manager waits for its first client.
+                # First, for PyTorch can take longer to start than a manager waits for a client.
                 peer = self.peer(torch, with_farm=False)
                 peer("version")
                 manager = subprocess.Popen([MANAGER, "--socket", path, "--foreground"], stdout=subprocess.PIPE, text=True)

@@ -1,13 +1,20 @@
-"""A process with a real PyTorch that does what it is told, a line of JSON at a time, on stdin and stdout.
+"""A nursery that imports PyTorch once and forks peers, each of which obeys lines of JSON.
 
-{"do": NAME, ...} is answered by {"value": ...} or {"error": TEXT}. Storages are kept under names that the other side chooses.
+The nursery takes orders from the socket whose number is the first argument. {"fork": ENVIRONMENT}
+comes with two fds, which become the peer's stdin and stdout, and is answered by the peer's pid.
+{"wait": PID} is answered by the peer's exit code once the peer has ended (negative: a signal).
+
+A peer answers {"do": NAME, ...} by {"value": ...} or {"error": TEXT}. It keeps storages under names
+that the other side chooses. It ends as any Python program does: its storages are released.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
+import tempfile
 from typing import Any
 
 import torch
@@ -87,8 +94,9 @@ def version() -> str:
     return torch.__version__
 
 
-def main() -> None:
-    actions = {f.__name__.rstrip("_"): f for f in (share, open_, read, write, drop, incref, decref, queue, version)}
+def serve() -> None:
+    functions = (share, open_, read, write, drop, incref, decref, queue, version)
+    actions = {each.__name__.rstrip("_"): each for each in functions}
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         request = json.loads(line)
@@ -100,5 +108,29 @@ def main() -> None:
         answers.flush()
 
 
-if __name__ == "__main__":
-    main()
+def becomes_peer(orders: socket.socket) -> bool:
+    """Takes orders. Returns True in each forked peer, and False in the nursery when nobody orders."""
+    while True:
+        data, fds, _, _ = socket.recv_fds(orders, 1 << 16, 2)
+        if not data:
+            return False
+        order = json.loads(data)
+        if "wait" in order:
+            answer = os.waitstatus_to_exitcode(os.waitpid(order["wait"], 0)[1])
+        else:
+            answer = os.fork()
+            if answer == 0:
+                orders.close()
+                for target, fd in enumerate(fds):
+                    os.dup2(fd, target)
+                    os.close(fd)
+                os.environ.update(order["fork"])
+                tempfile.tempdir = None  # asked again: TMPDIR is another one now
+                return True
+        for fd in fds:
+            os.close(fd)
+        orders.send(str(answer).encode())
+
+
+if __name__ == "__main__" and becomes_peer(socket.socket(fileno=int(sys.argv[1]))):
+    serve()

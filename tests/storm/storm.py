@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kill loop: processes lend to each other by name and die of SIGKILL at random moments, more than a thousand times.
+"""The kill loop: processes lend to each other by name and die of SIGKILL at random moments, hundreds of times.
 
 In each round a few peers (storm_peer.c), PyTorch's workers (torch_peer.py) and their children make, lend, send, open, count, check, let go
 and fork, and are killed one after the other; now and then the manager is too. Then it is looked whether

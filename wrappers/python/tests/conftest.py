@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -22,6 +23,18 @@ from names import settled
 # No example database: a test run leaves nothing in the tree. A failure prints what repeats its example.
 settings.register_profile("tenon", database=None, deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("tenon")
+
+
+# Where a watchdog says which test hangs. While a test runs, pytest keeps what goes to stderr, and would
+# lose it with the process.
+STDERR = [2]
+
+
+def pytest_configure() -> None:
+    """Called while pytest captures nothing."""
+    STDERR[0] = os.dup(2)
+    # A shell starts its background jobs with SIGINT ignored. Python leaves it so, and so do the children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def count_fds() -> int:
@@ -51,7 +64,7 @@ def the_librarys_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_left(the_librarys_thread: None) -> Iterator[None]:
-    faulthandler.dump_traceback_later(120, exit=True)
+    faulthandler.dump_traceback_later(120, exit=True, file=STDERR[0])
     before = held()
     yield
     # Others, and the library's thread, may let go a moment after the test is through.

@@ -99,14 +99,17 @@ def stopped(context):
 
 
 def _keep_briefly(q):
-    tenon.multiprocessing.configure(keep_seconds=8)  # the test has to see it in that time
+    tenon.multiprocessing.configure(keep_seconds=4)  # the test has to see it in that time
     q.put(lend([1]))
 
 
 def keeper_times_out(context):
     q = context.Queue()
-    ended(start(context, _keep_briefly, q))
-    wait_until_gone(keepers(1))
+    process = start(context, _keep_briefly, q)
+    # Before the sender is joined: the keeper has so long from its first moment on.
+    running = keepers(1)
+    ended(process)
+    wait_until_gone(running)
     try:
         q.get(timeout=60)
     except tenon.PeerGone:

@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
-# usage: run.sh python|interop [PYTEST ARGUMENT...]
+# usage: run.sh python|multiprocessing|spawn|names|cuda|interop [PYTEST ARGUMENT...]
 #
-# Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel is installed. 77: it is not there.
+# Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel is
+# installed. 77: it is not there.
+#
+# multiprocessing   tenon.multiprocessing with fds, and the start methods fork and forkserver
+# spawn             the start method spawn, with fds and with names
+# names             files and sockets with names, and tenon.multiprocessing with them
+# cuda              device memory, on the fake driver
+# interop           PyTorch
+# python            everything else
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 kind="${1:-}"
 python="${TENON_PYTHON:-}"
-[[ "$kind" == python || "$kind" == interop ]] || {
-  sed -n '2,4s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|interop)$ ]] || {
+  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 2
 }
 shift
@@ -36,4 +44,21 @@ if [[ "$kind" == interop ]]; then
   [[ -n "$found" ]] || skip "no PyTorch that uid $(id -u) can run: neither TENON_TORCH_DEBIAN (or /usr/bin/python3) nor TENON_TORCH_NEWEST"
   exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." "$here/interop" "$@"
 fi
-exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." --ignore "$here/interop" "$here" "$@"
+
+# A file's tests are chosen by where it belongs; what belongs to no other kind is of `python`.
+files=()
+for file in "$here"/test_*.py; do
+  case "${file##*/}" in
+    test_multiprocessing.py) kinds="multiprocessing spawn names" ;;
+    test_by_filename*.py) kinds=names ;;
+    test_cuda*.py | test_by_cuda.py) kinds=cuda ;;
+    *) kinds=python ;;
+  esac
+  if [[ " $kinds " == *" $kind "* ]]; then files+=("$file"); fi
+done
+case "$kind" in
+  multiprocessing) set -- -k "not by_name and not spawn" "$@" ;;
+  spawn) set -- -k spawn "$@" ;;
+  names) set -- -k "by_filename or (by_name and not spawn)" "$@" ;;
+esac
+exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." "${files[@]}" "$@"
