@@ -46,14 +46,14 @@ function(tenon_compile_test_options target)
 endfunction()
 
 # GoogleTest's headers take longer to read than most tests. With the compiler's options of the tests, and nothing of Tenon's.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
-  add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
-  tenon_compile_test_options(tenon_gtest_headers)
-  target_compile_options(tenon_gtest_headers PRIVATE -Wno-dangling-else -fpch-preprocess)
-  target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
-  target_precompile_headers(tenon_gtest_headers PRIVATE <gtest/gtest.h> <algorithm> <array> <chrono> <functional> <map> <memory> <string> <thread> <vector>)
-endif()
+file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
+add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
+tenon_compile_test_options(tenon_gtest_headers)
+target_compile_options(tenon_gtest_headers PRIVATE -Wno-dangling-else)
+target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
+tenon_precompile(tenon_gtest_headers gtest
+  <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <filesystem> <fstream> <functional> <map> <memory>
+  <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <vector>)
 
 # `archive` empty: the shared library.
 function(tenon_link_test target archive)
@@ -74,6 +74,9 @@ function(tenon_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "LABEL;TIMEOUT" "COMMAND;ENVIRONMENT")
   if(NOT arg_LABEL OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_test(${name}): needs LABEL and COMMAND; does not know '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(TENON_TESTS_WITHOUT_THREADS AND name MATCHES "^(${TENON_TESTS_WITHOUT_THREADS})$")
+    return() # tests/CMakeLists.txt says why
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 600)
@@ -114,19 +117,10 @@ function(tenon_use_gtest target)
   # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
   target_compile_options(${target} PRIVATE -Wno-dangling-else)
   target_link_libraries(${target} PRIVATE GTest::gtest)
-  if(NOT TARGET tenon_gtest_headers)
-    return()
-  endif()
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
   if(arg_HEADERS)
-    target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
+    tenon_precompile(${target} ${target} ${arg_HEADERS})
   else()
-    target_precompile_headers(${target} REUSE_FROM tenon_gtest_headers)
-  endif()
-  if(TENON_CCACHE)
-    # What ccache asks for before it caches what includes a precompiled header.
-    set_target_properties(${target} PROPERTIES
-      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
+    tenon_precompile(${target} gtest)
   endif()
 endfunction()
 
