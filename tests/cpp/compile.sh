@@ -65,32 +65,68 @@ tenon::Result<tenon::ExportReport> write(const tenon::Module& module) {
   echo "$runs compilations by ${cxx[*]}"
 }
 
-# refused NAME PATTERN [FLAG...]: standard input is the body of a function; the compiler's words must match PATTERN.
-refused() {
-  local name=$1 pattern=$2 body compiler said
-  shift 2
-  body="#include <tenon/tenon.hpp>
-void use(tenon::Tensor& tensor, const tenon::Tensor& reader, tenon::Storage& storage, tenon::Message& message, tenon::Connection& connection);
-void use(tenon::Tensor& tensor, const tenon::Tensor& reader, tenon::Storage& storage, tenon::Message& message, tenon::Connection& connection) {
-  (void)tensor, (void)reader, (void)storage, (void)message, (void)connection;
-$(cat)
-}"
-  for compiler in "${cxx[@]}"; do
-    if said=$(compile "$compiler" -std=c++20 "$@" <<<"$body" 2>&1); then
-      echo "$name: $compiler takes it" >&2
-      exit 1
-    fi
-    grep -qE -- "$pattern" <<<"$said" || { echo "$name: $compiler refuses it for another reason: $said" >&2; exit 1; }
-  done
+frame_arguments="tenon::Tensor& tensor, const tenon::Tensor& reader, tenon::Storage& storage,"
+frame_arguments+=" tenon::Message& message, tenon::Connection& connection"
+
+# frame NUMBER: a function with the body on standard input, which the compiler calls snippet_NUMBER.
+frame() {
+  printf '%s\n' "void use_$1($frame_arguments);" "void use_$1($frame_arguments) {" \
+    '  (void)tensor, (void)reader, (void)storage, (void)message, (void)connection;' \
+    "#line 1 \"snippet_$1\"" "$(cat)" "#line 1 \"after_$1\"" '}'
 }
 
+names=() patterns=() bodies=''
+# refused NAME PATTERN: standard input is the body of a function, which check_refused compiles with
+# all others that were named since the last check. The compiler's words about it must match PATTERN.
+refused() {
+  bodies+="$(frame "${#names[@]}")"$'\n'
+  names+=("$1") patterns+=("$2")
+}
+
+# words_about NUMBER: of the compiler's words on standard input, the ones about that snippet. Notes
+# and lines of source follow their error, whatever file they name.
+words_about() {
+  awk -v own="^snippet_$1:" '/^(snippet|after)_[0-9]+:/ { inside = $0 ~ own } inside'
+}
+
+# check_refused [FLAG...]: one process of each compiler looks at all of the snippets. Each snippet must
+# have an error of its own, in its own line, for its own reason.
+check_refused() {
+  local compiler number said about every_word
+  for compiler in "${cxx[@]}"; do
+    # Clang stops after 20 errors if it is not told otherwise. Colours would be between the words.
+    every_word=(-fno-diagnostics-color)
+    if compile "$compiler" -ferror-limit=0 <<<'' 2>/dev/null; then every_word+=(-ferror-limit=0); fi
+    if said=$(compile "$compiler" -std=c++20 "${every_word[@]}" "$@" 2>&1 <<<"#include <tenon/tenon.hpp>
+$bodies"); then
+      echo "$compiler takes all of: ${names[*]}" >&2
+      exit 1
+    fi
+    runs=$((runs + 1))
+    for number in "${!names[@]}"; do
+      about=$(words_about "$number" <<<"$said")
+      if ! grep -qE "^snippet_$number:[0-9:]+ (fatal )?error: " <<<"$about"; then
+        echo "${names[$number]}: $compiler takes it. It says of all snippets: $said" >&2
+        exit 1
+      fi
+      grep -qE -- "${patterns[$number]}" <<<"$about" || {
+        echo "${names[$number]}: $compiler refuses it for another reason: $about" >&2
+        exit 1
+      }
+    done
+  done
+  checked=$((checked + ${#names[@]}))
+  names=() patterns=() bodies=''
+}
+
+
 all_refused() {
-  local compiler
-  # First that the frame itself compiles, in both modes: else every refusal below would be worth nothing.
-  if (refused frame . <<<'  (void)tensor.try_view_mut<float>();') 2>/dev/null; then
-    echo "the frame does not compile" >&2
-    exit 1
-  fi
+  local compiler said checked=0
+  # First that the frame itself compiles: else every refusal below would be worth nothing.
+  for compiler in "${cxx[@]}"; do
+    compile "$compiler" -std=c++20 <<<"#include <tenon/tenon.hpp>
+$(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || { echo "the frame does not compile" >&2; exit 1; }
+  done
   local readonly_words='read-only|cannot assign|cannot be assigned|const-qualified'
   local deleted='deleted function|deleted copy|explicitly deleted|attempt to use a deleted'
   refused 'write through a reader' "$readonly_words" <<<'  tensor.view<float>()[0] = 1;'
@@ -112,14 +148,22 @@ all_refused() {
   refused 'a text of a temporary value' "$deleted" <<<'  (void)tenon::Value::none().as<std::string_view>();'
   refused 'a value compared with a number' 'no match for .operator==|invalid operands' <<<'  const tenon::Value value = 1; (void)(value == 1);'
   refused 'a result that nobody looks at' 'nodiscard' <<<'  storage.try_freeze();'
-  refused 'C++17' 'needs C\+\+20' -std=c++17 <<<''
-  refused 'a throwing form without exceptions' 'has no member named|no member named|is not a member' -fno-exceptions <<<'  storage.freeze();'
+  check_refused
+  refused 'a throwing form without exceptions' 'has no member named|no member named|is not a member' <<<'  storage.freeze();'
+  check_refused -fno-exceptions
   for compiler in "${cxx[@]}"; do
+    # The header itself says so, before anything of a snippet.
+    if said=$(compile "$compiler" -std=c++17 <<<'#include <tenon/tenon.hpp>' 2>&1); then
+      echo "C++17: $compiler takes it" >&2
+      exit 1
+    fi
+    runs=$((runs + 1))
+    grep -q 'needs C++20' <<<"$said" || { echo "C++17: $compiler refuses it for another reason: $said" >&2; exit 1; }
     compile "$compiler" -std=c++20 -fno-exceptions -fno-rtti <<<'#include <tenon/tenon.hpp>
 tenon::Code use(tenon::Tensor& tensor);
 tenon::Code use(tenon::Tensor& tensor) { return tensor.try_view_mut<float>().code(); }'
   done
-  echo "$runs compilations by ${cxx[*]}"
+  echo "$checked snippets refused, $runs compilations by ${cxx[*]}"
 }
 
 case $what in

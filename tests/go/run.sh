@@ -29,6 +29,9 @@ vet() {
   (cd "$wrapper" && go vet -tags tenon_debug ./...)
 }
 
+# For the build tags that vet() has seen already.
+vetted_tests() { tests -vet=off "$@"; }
+
 case_vet() {
   local unformatted
   unformatted="$(gofmt -l "${modules[@]}")"
@@ -48,12 +51,12 @@ case_minimum() {
   export PATH="$root/bin:$PATH"
   [[ "$(go env GOVERSION)" == "$least" ]] || fail "the Go in $root says that it is $(go env GOVERSION), not $least"
   vet
-  tests
+  vetted_tests
   echo "ok: $least"
 }
 
 # With the strictest check of what Go memory C gets to see.
-case_test() { GOEXPERIMENT=cgocheck2 tests; }
+case_test() { GOEXPERIMENT=cgocheck2 vetted_tests; }
 
 # On the driver that the caller's LD_LIBRARY_PATH leads to, as tests/cuda and tests/gpu have it: with the wrapper's tests of it, those that
 # need C's memory.
@@ -65,11 +68,11 @@ case_cuda() {
   GOEXPERIMENT=cgocheck2 go test -count=1 -timeout 400s ./...
 }
 
-case_race() { tests -race; }
+case_race() { vetted_tests -race; }
 
-case_gogc() { GOGC=1 tests; }
+case_gogc() { GOGC=1 vetted_tests; }
 
-case_debug() { tests -short -tags tenon_debug; }
+case_debug() { vetted_tests -short -tags tenon_debug; }
 
 # Only the archive can be found, and then no libtenon.so is needed.
 case_static() {

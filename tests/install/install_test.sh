@@ -94,16 +94,22 @@ case_plain_cc() {
 case_subproject() {
   local generator=()
   if command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  # With the options of the preset dev, so that a compiler's cache knows the library from there.
-  if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-  logged "$CMAKE" "${generator[@]}" -S "$here/subproject" -B "$work/build" -DCMAKE_BUILD_TYPE=Debug -DTENON_WERROR=ON -DTENON_SOURCE_DIR="$TENON_SOURCE_DIR" -DCONSUMER_DIR="$here/consumer" \
-    -DTENON_DLPACK_INCLUDE_DIR="${TENON_DLPACK_INCLUDE_DIR:-}" -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX"
+  # With the options of the wheel and of the other packages: the library is compiled once for all.
+  # shellcheck source=tests/packages/objects.sh
+  source "$here/../packages/objects.sh"
+  share_objects
+  count_objects "$work/ccache.log"
+  logged "$CMAKE" "${generator[@]}" -S "$here/subproject" -B "$work/build" \
+    -DCMAKE_BUILD_TYPE=Release -DTENON_SOURCE_DIR="$TENON_SOURCE_DIR" -DCONSUMER_DIR="$here/consumer" \
+    -DTENON_DLPACK_INCLUDE_DIR="${TENON_DLPACK_INCLUDE_DIR:-}" \
+    -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX"
   logged "$CMAKE" --build "$work/build"
   expect_output "tenon $TENON_VERSION" "$work/build/use_c"
   expect_output "tenon $TENON_VERSION" "$work/build/use_cc"
   local tests
   tests="$(cd "$work/build" && ctest -N | sed -n 's/^Total Tests: //p')"
   [[ "$tests" == 2 ]] || fail "the outer project sees $tests tests, not its own 2"
+  report_objects "the subproject"
 }
 
 "case_${1:?}"

@@ -6,13 +6,14 @@ set -euo pipefail
 work="$(mktemp -d "${TMPDIR:-/tmp}/tenon-packages.XXXXXX")"
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 
-# The compiler's cache, if there is one, knows the library from elsewhere: the paths in $work are another one's in each run. With the build's
-# folder two levels below the repository, and the compilers and the build type of tools/setup.sh's wheel, what was compiled for that serves here.
-if command -v ccache >/dev/null; then
-  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$work" CCACHE_NOHASHDIR=1 CC="${CC:-cc}" CXX="${CXX:-c++}"
-fi
-
-export CMAKE_BUILD_TYPE=Release
+# The library is compiled once, for the wheel of tools/setup.sh, and the packages take those objects.
+# shellcheck source=tests/packages/objects.sh
+source "$(dirname "${BASH_SOURCE[0]}")/objects.sh"
+share_objects
+count_objects "$work/ccache.log"
+# Ninja starts fewer processes, and all of these builds use the same generator.
+if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
+export CMAKE_BUILD_PARALLEL_LEVEL=2
 
 fail() {
   echo "FAIL: $*" >&2

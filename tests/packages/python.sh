@@ -10,7 +10,6 @@ case="${1:?}"
 unset PYTHONPATH
 export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 
-# Both cases compile the same files in the same places, so that a compiler's cache serves the second.
 repository="$work/package/core"
 export TMPDIR="$work/tmp" SKBUILD_BUILD_DIR="$repository/build/python"
 mkdir "$TMPDIR"
@@ -60,4 +59,5 @@ except tenon.Unsupported as error:
 PROGRAM
 # What the dynamic loader would look for elsewhere is not Tenon's.
 if ldd "$folder"/*.so "$folder/bin/tenon-manager" | grep -E 'libtenon|not found' | grep -v "$folder/"; then fail "the libraries above are not in the package"; fi
+report_objects "the wheel"
 echo "ok: $case"

@@ -42,4 +42,5 @@ program="$work/project/target/debug/hello"
 expect_output "the last element is now 42" "$program"
 # The library is in the program.
 if ldd "$program" | grep -E 'libtenon|not found'; then fail "the program needs the libraries above"; fi
+report_objects "the archive"
 echo "ok: $case"

@@ -24,9 +24,15 @@ pub fn build() -> Found {
     if let Some(dir) = dlpack_dir(&source) {
         config.define("TENON_DLPACK_INCLUDE_DIR", dir);
     }
+    // The library's CMakeLists.txt sets the options that the library needs. Those that the cmake crate
+    // would add (-w, the profile's debug information, sections) only make these objects differ from the
+    // ones of every other package, so that a compiler's cache would compile all of them again.
+    config.define("CMAKE_C_FLAGS", flags("CFLAGS"));
+    config.define("CMAKE_CXX_FLAGS", flags("CXXFLAGS"));
     if env::var("PROFILE").as_deref() == Ok("debug") {
-        // A debug build of the caller is no reason for a slow library.
-        config.profile("RelWithDebInfo");
+        // A debug build of the caller is no reason for a slow library, nor for the library's debug
+        // information in every program.
+        config.profile("Release");
     }
     let built = config.build().join("build");
     println!("cargo:rustc-link-search=native={}", built.display());
@@ -34,6 +40,12 @@ pub fn build() -> Found {
     link_what_the_archive_needs(Some(&built.join("CMakeCache.txt")));
     println!("cargo:root={}", built.display());
     Found { include_dirs: vec![source.join("capi/include"), built.join("include")] }
+}
+
+/// What the user's environment asks of the compiler: for this target, else for every target.
+fn flags(name: &str) -> String {
+    let target = env::var("TARGET").unwrap().replace(['-', '.'], "_");
+    env::var(format!("{name}_{target}")).or_else(|_| env::var(name)).unwrap_or_default()
 }
 
 /// DLPack's header as the package carries it; in the repository CMake looks for it by itself.
