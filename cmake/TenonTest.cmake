@@ -163,6 +163,16 @@ macro(_tenon_pass_on variable)
   endif()
 endmacro()
 
+# The target tenon_tests_<label> builds the programs of a label, and not the rest: tools/test does so for the label unit.
+function(_tenon_belongs label program)
+  if(NOT TARGET tenon_tests_${label})
+    add_custom_target(tenon_tests_${label})
+    add_dependencies(tenon_tests_${label} tenon_record)
+  endif()
+  # The target of a program may come after its tests.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL add_dependencies tenon_tests_${label} ${program})")
+endfunction()
+
 function(tenon_add_gtest_file name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "PROGRAM;FILE;LABEL;TIMEOUT" "ENVIRONMENT")
   if(NOT arg_PROGRAM OR NOT arg_FILE OR NOT arg_LABEL OR arg_UNPARSED_ARGUMENTS)
@@ -170,6 +180,7 @@ function(tenon_add_gtest_file name)
   endif()
   _tenon_pass_on(pass)
   tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${arg_PROGRAM}>" "--file=${arg_FILE}" ${pass})
+  _tenon_belongs(${arg_LABEL} ${arg_PROGRAM})
 endfunction()
 
 function(tenon_add_gtest name)
@@ -186,6 +197,7 @@ function(tenon_add_gtest name)
   tenon_add_gtest_program(${name} SOURCES ${arg_SOURCES} ${links} MAIN "${arg_MAIN}" LIBRARIES ${arg_LIBRARIES})
   _tenon_pass_on(pass)
   tenon_add_test(${name} LABEL ${arg_LABEL} COMMAND "$<TARGET_FILE:${name}>" ${pass})
+  _tenon_belongs(${arg_LABEL} ${name})
 endfunction()
 
 # tenon_add_gtest_folder(<prefix> LABEL <label> [MAIN main.cc] [INTERNAL] [UNPRIVILEGED <topic>...] [ENVIRONMENT <NAME=value>...]

@@ -261,13 +261,19 @@ tenon_wheel() {
   } | sha256sum | cut -c1-64)"
   if [[ "$(cat "$TENON_BUILD/wheel/key" 2>/dev/null)" != "$key" ]]; then
     tenon_step "Python wheel of wrappers/python"
-    rm -rf "$TENON_BUILD/wheel"
+    # The build folder too: what the compiler's cache gives back names the headers of another tree, so Ninja could miss a change.
+    rm -rf "$TENON_BUILD/wheel" "$TENON_BUILD/python"
     mkdir -p "$TENON_BUILD/wheel"
-    # The build's own requirements are in build/venv already. A build folder of its own, so that a change compiles what changed. The compilers by the names
-    # that CMake finds, and not those of Python's configuration: the compiler's cache goes by them, and tests/packages compiles the same.
-    PATH="$TENON_BUILD/venv/bin:$PATH" CC=cc CXX=c++ SKBUILD_BUILD_DIR="$TENON_BUILD/python" CCACHE_BASEDIR="$TENON_ROOT" CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache \
-      tenon_quietly "$TENON_BUILD/wheel.log" "$TENON_PYTHON" -m pip wheel --disable-pip-version-check --no-input --no-deps \
-      --no-build-isolation --wheel-dir "$TENON_BUILD/wheel" "$TENON_ROOT/wrappers/python"
+    # The build's own requirements are in build/venv already. The packages that the tests make take the objects of this build from the
+    # compiler's cache, because share_objects gives all of them the same options.
+    (
+      # shellcheck source=tests/packages/objects.sh
+      source "$TENON_ROOT/tests/packages/objects.sh"
+      share_objects
+      PATH="$TENON_BUILD/venv/bin:$PATH" SKBUILD_BUILD_DIR="$TENON_BUILD/python" \
+        tenon_quietly "$TENON_BUILD/wheel.log" "$TENON_PYTHON" -m pip wheel --disable-pip-version-check --no-input --no-deps \
+        --no-build-isolation --wheel-dir "$TENON_BUILD/wheel" "$TENON_ROOT/wrappers/python"
+    )
     echo "$key" >"$TENON_BUILD/wheel/key"
   fi
   wheels=("$TENON_BUILD"/wheel/*.whl)

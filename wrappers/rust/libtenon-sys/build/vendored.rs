@@ -27,8 +27,11 @@ pub fn build() -> Found {
     // The library's CMakeLists.txt sets the options that the library needs. Those that the cmake crate
     // would add (-w, the profile's debug information, sections) only make these objects differ from the
     // ones of every other package, so that a compiler's cache would compile all of them again.
-    config.define("CMAKE_C_FLAGS", flags("CFLAGS"));
-    config.define("CMAKE_CXX_FLAGS", flags("CXXFLAGS"));
+    // A build for another machine needs them: they choose it.
+    if env::var_os("TARGET") == env::var_os("HOST") {
+        config.define("CMAKE_C_FLAGS", flags("CFLAGS"));
+        config.define("CMAKE_CXX_FLAGS", flags("CXXFLAGS"));
+    }
     if env::var("PROFILE").as_deref() == Ok("debug") {
         // A debug build of the caller is no reason for a slow library, nor for the library's debug
         // information in every program.
