@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Refuses a name that is local to two files of one folder.
+"""Refuses a name that is local to two files of one folder of the library or of the tests.
 
-The files of a folder of the library are compiled together (TENON_UNITY), so their unnamed namespaces are one. The compiler refuses two
-definitions with the same signature; it takes two overloads without a word, and may then call the other file's function.
+The files of a folder are compiled together (TENON_UNITY), so their unnamed namespaces are one.
+The compiler refuses two definitions with the same signature. It accepts two overloads silently, and
+may then call the other file's function.
+
+A test's local name may not stand in a header of its folder either. It would hide the header's name
+in the files that follow.
 
 usage: lint_local_names.py [--root DIR] [--help]
 """
@@ -15,23 +19,43 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("impl/*", "capi/src", "manager", "cli")
+TEST_FOLDERS = (
+    "tests/arena",
+    "tests/cache",
+    "tests/cpp",
+    "tests/cuda",
+    "tests/cuda/storm",
+    "tests/fake_cuda",
+    "tests/fault",
+    "tests/fault/storm",
+    "tests/filename",
+    "tests/lease",
+    "tests/manager",
+    "tests/namespaces",
+    "tests/storm",
+    "tests/unit/*",
+    "tests/vectors/cpp",
+)
 # clang-format puts what a namespace holds at the first column.
 OPENS = re.compile(r"^namespace \{")
 CLOSES = re.compile(r"^\}  // namespace$")
-FUNCTION = re.compile(r"^(?!.*\w::\w+\(.*\{$|using |namespace |static_assert|template |return |struct |class |enum |//|#|\})[\w\[].*?\b(\w+)\(")
+GTEST = re.compile(r"^(?:TYPED_)?TEST(?:_[FP]|_SUITE)?\(|^INSTANTIATE_")
+FUNCTION = re.compile(
+    r"^(?!.*\w::\w+\(.*\{$|using |namespace |static_assert|template |return |struct |class |enum |//|#|\})[\w\[].*?\b(\w+)\("
+)
 VARIABLE = re.compile(r"^(?:inline |static |thread_local |const |constexpr )+[\w:<>,*& ]+?\b(\w+)(?:\[\w*\])?(?: =|\{|;)")
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union|using) (?:\[\[\w+\]\] )?(\w+)\b(?!.*;$)")
 
 
 def local_names(path: Path) -> Iterator[tuple[str, int]]:
-    """Each name that stands at the first column in the unnamed namespaces of the file, and its line."""
-    inside = False
+    """Each name at the first column in the unnamed namespaces of a source, or anywhere in a header, and its line."""
+    inside = path.suffix == ".h"
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if OPENS.match(line):
             inside = True
         elif CLOSES.match(line):
-            inside = False
-        elif inside:
+            inside = path.suffix == ".h"
+        elif inside and not GTEST.match(line):
             for pattern in (TYPE, VARIABLE, FUNCTION):
                 if found := pattern.match(line):
                     yield found[1], number
@@ -44,15 +68,16 @@ def main() -> int:
     root: Path = parser.parse_args().root
     failures = 0
     seen_names = 0
-    for pattern in FOLDERS:
+    for pattern in FOLDERS + TEST_FOLDERS:
         for folder in sorted(root.glob(pattern)):
             places: dict[str, dict[Path, int]] = defaultdict(dict)
-            for path in sorted(folder.glob("*.cc")):
+            headers = sorted(folder.glob("*.h")) if pattern in TEST_FOLDERS else []
+            for path in sorted(folder.glob("*.cc")) + headers:
                 for name, number in local_names(path):
                     places[name].setdefault(path, number)
                     seen_names += 1
             for name, where in sorted(places.items()):
-                if len(where) > 1:
+                if len(where) > 1 and any(path.suffix == ".cc" for path in where):
                     failures += 1
                     at = ", ".join(f"{path.relative_to(root)}:{number}" for path, number in where.items())
                     print(f"{at}: the name {name} is local to each of these files, which are compiled together: rename all but one")

@@ -44,7 +44,7 @@ std::string bytes_of(const Module& module, const tenon::ExportOptions& options =
 }
 
 // The module in these bytes, which it keeps.
-Module read(std::string bytes, const tenon::ImportOptions& options = {}) {
+Module read_module(std::string bytes, const tenon::ImportOptions& options = {}) {
   const auto kept = std::make_shared<const std::string>(std::move(bytes));
   return tenon::import_module_memory(std::as_bytes(std::span(*kept)), kept, options);
 }
@@ -106,15 +106,15 @@ TEST_F(Archives, ByFd) {
 TEST_F(Archives, WhereTensorsAre) {
   const std::string bytes = bytes_of(net());
   {
-    tenon::Tensor mapped = read(bytes).value("weight").as<tenon::Tensor>();
+    tenon::Tensor mapped = read_module(bytes).value("weight").as<tenon::Tensor>();
     kit::thrown_by<tenon::PermissionDenied>([&] { (void)mapped.view_mut<float>(); });
     EXPECT_EQ(mapped.view<float>()[999], 999.0F);
   }
-  const Module filled = read(bytes, {.tensors = tenon::ImportTensors::kFill, .mode = tenon::Mode::kFrozen});
+  const Module filled = read_module(bytes, {.tensors = tenon::ImportTensors::kFill, .mode = tenon::Mode::kFrozen});
   EXPECT_EQ(filled.value("weight").as<tenon::Tensor>().storage().mode(), tenon::Mode::kFrozen);
   EXPECT_EQ(filled.import_report().filled_storages, 1U);
   const tenon::Arena arena = tenon::Arena::make({.mode = tenon::Mode::kShared, .capacity_nbytes = 1 << 20});
-  const Module born = read(bytes, {.tensors = tenon::ImportTensors::kFill, .check = tenon::ImportCheck::kFill, .arena = &arena});
+  const Module born = read_module(bytes, {.tensors = tenon::ImportTensors::kFill, .check = tenon::ImportCheck::kFill, .arena = &arena});
   EXPECT_EQ(arena.stats().blocks_live, 1U);
   EXPECT_EQ(last(born), 999);
 }
@@ -182,7 +182,7 @@ TEST_F(Archives, WhatTheWriterThrowsComesOut) {
             "late");
   // The module is as it was, and free again.
   module.set("name", "changed");
-  EXPECT_EQ(read(bytes_of(module)).value("name").as<std::string>(), "changed");
+  EXPECT_EQ(read_module(bytes_of(module)).value("name").as<std::string>(), "changed");
 }
 
 TEST_F(Archives, ExtraFilesAndTheirHook) {
@@ -202,7 +202,7 @@ TEST_F(Archives, ExtraFilesAndTheirHook) {
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(report.skipped_files, 1U);
   EXPECT_NE(bytes.find("folder/data.pkl"), std::string::npos);
-  std::vector<File> files = read(bytes).extra_files();
+  std::vector<File> files = read_module(bytes).extra_files();
   std::ranges::sort(files, {}, &File::name);
   EXPECT_EQ(files, (std::vector<File>{
                        {"given", "of this export"}, {"hooked", std::string("from\0it", 7)}, {"none", ""}, {"own", "of the module"}}));
@@ -247,7 +247,7 @@ TEST_F(Archives, SharingStays) {
   const tenon::Tensor tensor = tenon::zeros<float>({4});
   module.add_buffer("x", tensor);
   module.add_buffer("y", tensor);
-  const Module back = read(bytes_of(module));
+  const Module back = read_module(bytes_of(module));
   EXPECT_TRUE(back.value("a").is_same(back.value("b")));
   EXPECT_EQ(back.value("x").as<tenon::Tensor>().storage(), back.value("y").as<tenon::Tensor>().storage());
 }
@@ -257,7 +257,7 @@ TEST_F(Archives, OfPytorch) {
   for (const char* version : {"1.4.0", "1.5.1", "1.7.1", "1.9.1", "1.12.1", "2.2.0"}) {
     const Module module = tenon::import_module(folder + "/" + version + "/net.pt", {.check = tenon::ImportCheck::kAll});
     EXPECT_EQ(module.class_name(), "__torch__.Net");
-    const Module again = read(bytes_of(module));
+    const Module again = read_module(bytes_of(module));
     EXPECT_EQ(again.code_files(), module.code_files()) << version;
     EXPECT_EQ(again.tensors().size(), module.tensors().size()) << version;
     EXPECT_TRUE(again.warnings().size() <= module.warnings().size()) << version;

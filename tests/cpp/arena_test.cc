@@ -7,9 +7,8 @@
 namespace {
 
 using namespace std::chrono_literals;
+using kit::kMiB;
 using Arenas = kit::Leaves;
-
-constexpr std::uint64_t kMiB = 1U << 20;
 
 TEST_F(Arenas, AFreshOne) {
   const tenon::Arena arena = tenon::Arena::make({.capacity_nbytes = 4 * kMiB});

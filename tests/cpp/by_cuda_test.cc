@@ -15,6 +15,8 @@
 
 namespace {
 
+using cuda_kit::address_of;
+
 bool has_driver() { return std::getenv("TENON_TEST_HAS_CUDA") != nullptr; }
 
 TEST(Cuda, Available) {
@@ -71,7 +73,7 @@ class Driver {
   void* library_;
 };
 
-const Driver& driver() {
+const Driver& loaded_driver() {
   static const Driver it;
   return it;
 }
@@ -81,7 +83,7 @@ constexpr std::uint64_t kOffset = 64;
 struct Foreign {
   DLManagedTensorVersioned managed{};
   std::int64_t shape[2] = {4, 8};
-  std::uint64_t memory = driver().allocate(1024, 0x5a);
+  std::uint64_t memory = loaded_driver().allocate(1024, 0x5a);
   int freed = 0;
 
   Foreign() {
@@ -89,7 +91,7 @@ struct Foreign {
     managed.manager_ctx = this;
     managed.deleter = [](DLManagedTensorVersioned* self) {
       auto* foreign = static_cast<Foreign*>(self->manager_ctx);
-      driver().free(foreign->memory);
+      loaded_driver().free(foreign->memory);
       ++foreign->freed;
     };
     managed.dl_tensor.data = reinterpret_cast<void*>(memory);
@@ -102,9 +104,6 @@ struct Foreign {
   Foreign(const Foreign&) = delete;
   Foreign& operator=(const Foreign&) = delete;
 };
-
-// Of the element with index 0, 0, ….
-std::uint64_t address_of(const tenon::Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.view().data()); }
 
 TEST(Cuda, WithoutADriver) {
   if (tenon::try_cuda_available()) GTEST_SKIP() << "this machine has CUDA";
@@ -221,7 +220,7 @@ TEST(Cuda, NoSpanShowsIt) {
   EXPECT_EQ(storage.try_read({&byte, 1}).code(), tenon::Code::kUnsupported);
   EXPECT_EQ(storage.try_write({&byte, 1}).code(), tenon::Code::kUnsupported);
   // The address itself is there for work of the device.
-  EXPECT_EQ(driver().byte_at(address_of(tensor)), 0x5a);
+  EXPECT_EQ(loaded_driver().byte_at(address_of(tensor)), 0x5a);
   storage.close();
   tensor.close();
   EXPECT_EQ(foreign.freed, 1);
@@ -252,7 +251,7 @@ TEST(Cuda, ToAnArchiveAndBack) {
     EXPECT_EQ(std::to_integer<int>(on_host.bytes()[127]), 0x5a);
     const auto there = read({.tensors = tenon::ImportTensors::kDevice})->value("w").as<tenon::Tensor>();
     EXPECT_EQ(there.storage().device(), (tenon::Device{2, 0}));
-    EXPECT_EQ(driver().byte_at(address_of(there) + 127), 0x5a);
+    EXPECT_EQ(loaded_driver().byte_at(address_of(there) + 127), 0x5a);
     EXPECT_EQ(read({.tensors = tenon::ImportTensors::kDevice, .device = 999}).code(), tenon::Code::kInvalidArgument);
     EXPECT_EQ(read({.device = 999}).code(), tenon::Code::kInvalidArgument);
   }
@@ -314,8 +313,8 @@ TEST(Cuda, DISABLED_Receiver) {
   EXPECT_EQ(storage.try_bytes().code(), tenon::Code::kUnsupported);
   tenon::Tensor tensor = tenon::Tensor::over(storage, {128}, tenon::kDtypeOf<std::uint8_t>);
   storage.close();
-  EXPECT_EQ(driver().byte_at(address_of(tensor)), 0x5a);
-  driver().set(address_of(tensor), 42);
+  EXPECT_EQ(loaded_driver().byte_at(address_of(tensor)), 0x5a);
+  loaded_driver().set(address_of(tensor), 42);
   tensor.close();
   EXPECT_EQ(cuda_kit::left(), 0U);
 }
@@ -355,7 +354,7 @@ TEST(Cuda, LentToAnotherProcess) {
   close(ends[0]);
   close(ends[1]);
   unsetenv("TENON_TEST_LINE");
-  EXPECT_EQ(driver().byte_at(address), 42);
+  EXPECT_EQ(loaded_driver().byte_at(address), 42);
   tensor.close();
   EXPECT_EQ(cuda_kit::left(), 0U);
   EXPECT_EQ(foreign.freed, 1);

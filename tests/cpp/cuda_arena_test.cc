@@ -10,6 +10,7 @@
 
 namespace {
 
+using cuda_kit::address_of;
 using cuda_kit::Busy;
 using cuda_kit::driver;
 
@@ -18,7 +19,6 @@ constexpr std::uint64_t kCapacity = 2 << 20;
 tenon::Tensor tensor_of(const tenon::Storage& storage) {
   return tenon::Tensor::over(storage, {static_cast<std::int64_t>(storage.nbytes())}, tenon::kDtypeOf<std::uint8_t>);
 }
-std::uint64_t address_of(const tenon::Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.view().data()); }
 
 // Streams and receivers are waited for, but not for ever.
 template <class Function>

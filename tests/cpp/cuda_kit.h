@@ -22,6 +22,9 @@ Function* driver(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
+// Of the element with index 0, 0, ….
+inline std::uint64_t address_of(const tenon::Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.view().data()); }
+
 // Whether that is the one of tests/fake_cuda.
 inline bool on_the_fake() { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live") != nullptr; }
 

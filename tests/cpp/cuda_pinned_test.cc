@@ -1,5 +1,5 @@
 // Shared host memory that a device reaches, through the C++ wrapper. tests/cuda runs this with a driver too, the fake one, and says so.
-#include "kit.h"
+#include "cuda_kit.h"
 
 #include <dlfcn.h>
 
@@ -9,14 +9,9 @@
 
 namespace {
 
-constexpr std::size_t kNbytes = 4096;
+using cuda_kit::driver;
 
-template <class Function>
-Function* driver(const char* name) {
-  void* found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
-  if (found == nullptr) std::abort();
-  return reinterpret_cast<Function*>(found);
-}
+constexpr std::size_t kNbytes = 4096;
 
 TEST(CudaPinned, WithoutADriver) {
   const tenon::Storage none;

@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 
 // Longer than any machine takes: a wait that lasts that long has failed.
 inline constexpr auto kPatience = 60s;
+inline constexpr std::uint64_t kMiB = 1U << 20;
 
 /// What `function` throws, as the tests compare it; fails the test if it throws nothing or something else.
 template <class Thrown, class Function>

@@ -6,10 +6,9 @@
 namespace {
 
 using namespace std::chrono_literals;
+using kit::kMiB;
 using kit::kPatience;
 using Leases = kit::Leaves;
-
-constexpr std::uint64_t kMiB = 1U << 20;
 
 // Receives one tensor, says so, and drops it when it is told to; or waits for its end.
 bool borrow(kit::Sockets& sockets) {

@@ -30,12 +30,12 @@ namespace {
     }                                                                              \
   } while (false)
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kReplyWithin{60};
 
-int borrow(int socket) {
+int borrow_without_exceptions(int socket) {
   tenon::Result<tenon::Connection> connection = tenon::Connection::try_make(socket);
   CHECK(connection);
-  const tenon::Result<tenon::Message> message = connection->try_recv({.timeout = kPatience});
+  const tenon::Result<tenon::Message> message = connection->try_recv({.timeout = kReplyWithin});
   CHECK(message);
   tenon::Tensor weight = message->find("weight");
   CHECK(weight);
@@ -53,7 +53,7 @@ void lend() {
   if (child == 0) {
     alarm(100);
     close(ends[0]);
-    std::_Exit(borrow(ends[1]));
+    std::_Exit(borrow_without_exceptions(ends[1]));
   }
   close(ends[1]);
   const tenon::Result<tenon::Tensor> weight = tenon::try_zeros<float>({2});
@@ -62,11 +62,11 @@ void lend() {
   CHECK(message);
   tenon::Result<tenon::Connection> connection = tenon::Connection::try_make(ends[0], {.adopt_socket = true});
   CHECK(connection);
-  CHECK(connection->try_send(*message, {.timeout = kPatience}));
+  CHECK(connection->try_send(*message, {.timeout = kReplyWithin}));
   int status = -1;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
   CHECK(weight->try_view<float>().value()[1] == 42);
-  const tenon::Result<tenon::Message> more = connection->try_recv({.timeout = kPatience});
+  const tenon::Result<tenon::Message> more = connection->try_recv({.timeout = kReplyWithin});
   CHECK(more.code() == tenon::Code::kPeerGone && more.error().what()[0] != '\0');
 }
 

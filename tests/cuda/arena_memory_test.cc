@@ -14,11 +14,6 @@ constexpr uint64_t kBlock = uint64_t{2} << 20;
 Result<Ref<CudaArena>> try_arena(uint64_t nbytes, CudaTransport transport = CudaTransport::kNone) {
   return CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
 }
-Ref<CudaArena> arena_of(uint64_t nbytes, CudaTransport transport = CudaTransport::kNone) {
-  Result<Ref<CudaArena>> made = try_arena(nbytes, transport);
-  EXPECT_TRUE(made.is_ok()) << made.status().message();
-  return made.is_ok() ? std::move(made).value() : Ref<CudaArena>();
-}
 
 // A device gives whole pieces, and a cudaMalloc of less shares its 2 MiB with its neighbours, whom a receiver of its handle would reach.
 TEST(CudaArenaMemory, AllThatIsTakenCanBeUsed) {

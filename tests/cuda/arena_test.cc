@@ -8,11 +8,6 @@
 namespace cuda_test {
 namespace {
 
-Ref<CudaArena> arena_of(uint64_t nbytes, CudaTransport transport = CudaTransport::kNone) {
-  Result<Ref<CudaArena>> made = CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
-  EXPECT_TRUE(made.is_ok()) << made.status().message();
-  return made.is_ok() ? std::move(made).value() : Ref<CudaArena>();
-}
 Ref<Storage> allocate(CudaArena& arena, uint64_t nbytes, const os::Wait& wait = {.timeout_ns = 0}) {
   Result<Ref<Storage>> made = arena.allocate(nbytes, wait);
   EXPECT_TRUE(made.is_ok()) << made.status().message();

@@ -135,7 +135,7 @@ struct Case {
 };
 
 template <typename T>
-auto put(size_t at, T value) {
+auto put_at(size_t at, T value) {
   return [at, value](Bytes* block) { std::memcpy(block->data() + at, &value, sizeof value); };
 }
 // Of PyTorch's protocol: memory that is fetched from the process that is named, here any.
@@ -176,16 +176,16 @@ const Case kCases[] = {
        f->without_descriptor = true;
      }},
     {"nothing behind the block", Code::kCorrupt, [](Frame* f) { f->without_descriptor = true; }},
-    {"a block of another version", Code::kIncompatible, [](Frame* f) { f->spoil_block = put<uint32_t>(4, 2); }},
+    {"a block of another version", Code::kIncompatible, [](Frame* f) { f->spoil_block = put_at<uint32_t>(4, 2); }},
     {"a block of another version, in a memfd", Code::kIncompatible,
      [](Frame* f) {
        f->kind = kLargeDevices;
-       f->spoil_block = put<uint32_t>(4, 2);
+       f->spoil_block = put_at<uint32_t>(4, 2);
      }},
-    {"a block of another length", Code::kCorrupt, [](Frame* f) { f->spoil_block = put<uint32_t>(0, 16 + 88); }},
+    {"a block of another length", Code::kCorrupt, [](Frame* f) { f->spoil_block = put_at<uint32_t>(0, 16 + 88); }},
     {"a block without devices", Code::kCorrupt, [](Frame* f) { f->devices.devices.clear(); }},
-    {"devices without end", Code::kCorrupt, [](Frame* f) { f->spoil_block = put<uint32_t>(8, UINT32_MAX); }},
-    {"segments without end", Code::kCorrupt, [](Frame* f) { f->spoil_block = put<uint32_t>(12, UINT32_MAX); }},
+    {"devices without end", Code::kCorrupt, [](Frame* f) { f->spoil_block = put_at<uint32_t>(8, UINT32_MAX); }},
+    {"segments without end", Code::kCorrupt, [](Frame* f) { f->spoil_block = put_at<uint32_t>(12, UINT32_MAX); }},
     {"a segment of no device", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].device = 1; }},
     {"more fds than came", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].n_fds = 2; }},
     {"more fds than any handle has", Code::kCorrupt, [](Frame* f) { f->devices.segments[0].n_fds = UINT32_MAX; }},

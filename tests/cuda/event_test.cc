@@ -13,15 +13,14 @@
 namespace cuda_test {
 namespace {
 
-struct Release {
+struct ReleaseEvent {
   void operator()(tenon_cuda_event* event) const { tenon_cuda_event_release(event); }
   void operator()(tenon_cancel* cancel) const { tenon_cancel_release(cancel); }
   void operator()(tenon_error* error) const { tenon_error_release(error); }
 };
-using EventPointer = std::unique_ptr<tenon_cuda_event, Release>;
-using CancelPointer = std::unique_ptr<tenon_cancel, Release>;
-using ErrorPointer = std::unique_ptr<tenon_error, Release>;
-using IpcBytes = std::array<uint8_t, 64>;
+using EventPointer = std::unique_ptr<tenon_cuda_event, ReleaseEvent>;
+using CancelPointer = std::unique_ptr<tenon_cancel, ReleaseEvent>;
+using EventErrorPointer = std::unique_ptr<tenon_error, ReleaseEvent>;
 
 #define OK(call) ASSERT_EQ(call, TENON_OK)
 
@@ -59,11 +58,6 @@ CancelPointer new_cancel() {
   tenon_cancel* cancel = nullptr;
   EXPECT_EQ(tenon_cancel_new(&cancel, nullptr), TENON_OK);
   return CancelPointer(cancel);
-}
-CUstream new_stream() {
-  CUstream stream = nullptr;
-  EXPECT_EQ(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-  return stream;
 }
 
 uint64_t events_here() { return COUNT(fake_cuda_live, FAKE_CUDA_EVENT, getpid()); }
@@ -276,7 +270,7 @@ TEST(CudaEvent, AStreamWaitsForTheMarkOfThatTime) {
 }
 
 void expect_driver_error(tenon_status got, tenon_error* error, tenon_status wanted, const char* number, const char* name) {
-  const ErrorPointer owner(error);
+  const EventErrorPointer owner(error);
   EXPECT_EQ(got, wanted) << name;
   ASSERT_NE(error, nullptr) << name;
   EXPECT_STREQ(tenon_error_detail(error, "cuda_error"), number) << tenon_error_message(error);

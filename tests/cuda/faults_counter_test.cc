@@ -143,7 +143,7 @@ bool is_there(const std::string& path) {
   struct stat info{};
   return lstat(path.c_str(), &info) == 0;
 }
-std::string bytes_of(const std::string& path) {
+std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -168,8 +168,8 @@ os::Fd squat(Squatter kind, const std::string& path, const std::string& target) 
 }
 void expect_untouched(Squatter kind, const std::string& path, const std::string& target) {
   EXPECT_TRUE(is_there(path));
-  if (kind == Squatter::kFile || kind == Squatter::kLink) EXPECT_TRUE(bytes_of(path) == kVictims);
-  if (kind == Squatter::kSmallFile) EXPECT_EQ(bytes_of(path), "mine");
+  if (kind == Squatter::kFile || kind == Squatter::kLink) EXPECT_TRUE(content_of(path) == kVictims);
+  if (kind == Squatter::kSmallFile) EXPECT_EQ(content_of(path), "mine");
   EXPECT_EQ(is_there(target), kind == Squatter::kLink);
 }
 

@@ -165,9 +165,9 @@ TEST(CudaFaultsLend, TheReceiversDeviceIsLost) {
 // ---- weak references
 
 // A framework's tensor in device memory, and its storage here.
-class Foreign {
+class ForeignStorage {
  public:
-  explicit Foreign(Memory* memory) {
+  explicit ForeignStorage(Memory* memory) {
     managed_.version = {1, 0};
     managed_.manager_ctx = memory;
     managed_.deleter = [](DLManagedTensorVersioned* self) { free_memory(self->manager_ctx); };
@@ -181,9 +181,9 @@ class Foreign {
     storage = tenon_storage_retain(tenon_tensor_storage(tensor));
     tenon_tensor_release(tensor);
   }
-  Foreign(const Foreign&) = delete;
-  Foreign& operator=(const Foreign&) = delete;
-  ~Foreign() = default;
+  ForeignStorage(const ForeignStorage&) = delete;
+  ForeignStorage& operator=(const ForeignStorage&) = delete;
+  ~ForeignStorage() = default;
   tenon_storage* storage = nullptr;
 
  private:
@@ -224,7 +224,7 @@ TEST(CudaFaultsLend, WeakReferencesEndWithTheStorage) {
         use_device();
         Memory memory(kNbytes);
         fill(memory.pointer, 7, kNbytes);
-        const Foreign foreign(&memory);
+        const ForeignStorage foreign(&memory);
         tenon_weak* const weak = weak_to(foreign.storage);
         const uint64_t id = tenon_weak_id(weak);
         tenon_cuda_handle handles[3]{};
@@ -283,7 +283,7 @@ TEST(CudaFaultsLend, AnUpgradeGetsAWholeStorageOrNone) {
     use_device();
     for (int i = 0; i < 100; ++i) {
       Memory memory(kNbytes);
-      const Foreign foreign(&memory);
+      const ForeignStorage foreign(&memory);
       tenon_weak* const weak = weak_to(foreign.storage);
       std::atomic<bool> begun = false;
       std::thread last([&] {

@@ -53,7 +53,6 @@ void expect_told(const Told& told, const Error& error) {
   EXPECT_EQ(told.number, std::to_string(static_cast<int>(error.result))) << told.message;
   EXPECT_EQ(told.name, error.name) << told.message;
 }
-void fail(const char* function, uint64_t nth, CUresult result) { LEDGER(fake_cuda_fail)(function, nth, result); }
 
 // All that this process has of the driver's, by kind, and its fds.
 std::vector<uint64_t> held() {
@@ -70,9 +69,9 @@ void refuse(const char* function, const Call& call) {
   std::vector<uint64_t> before;
   for (const Error& error : kErrors) {
     SCOPED_TRACE(std::string(function) + ": " + error.name);
-    fail(function, 1, error.result);
+    fail_driver(function, 1, error.result);
     expect_told(call(), error);
-    fail(function, 0, CUDA_SUCCESS);
+    fail_driver(function, 0, CUDA_SUCCESS);
     if (before.empty()) before = held();
     EXPECT_EQ(held(), before);
   }
@@ -102,9 +101,9 @@ void lend_and_open(const Way& way) {
         refuse_each(way.lend, share_it);
         refuse_each({"cuCtxGetCurrent", "cuEventRecord"}, share_it);
         // Without an event the stream is waited for.
-        fail("cuEventCreate", 0, CUDA_ERROR_NOT_PERMITTED);
+        fail_driver("cuEventCreate", 0, CUDA_ERROR_NOT_PERMITTED);
         refuse("cuStreamSynchronize", share_it);
-        fail("cuEventCreate", 0, CUDA_SUCCESS);
+        fail_driver("cuEventCreate", 0, CUDA_SUCCESS);
         line.send(share(storage));
         line.expect('o');
         storage = nullptr;
@@ -171,7 +170,6 @@ TEST(CudaFaults, OfArenas) {
 
 TEST(CudaFaults, OfEvents) {
   NEEDS_THE_FAKE("its calls do not fail when told to");
-  using IpcBytes = std::array<uint8_t, 64>;
   const tenon_cuda_event_options interprocess = {sizeof interprocess, TENON_CUDA_EVENT_INTERPROCESS, 0};
   in_two(
       {},

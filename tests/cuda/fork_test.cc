@@ -27,7 +27,7 @@ using cuda_test::wait_for;
   return true;
 }();
 
-void expect_told() {
+void expect_told_of_fork() {
   for (int i = 0; i < 2; ++i) {
     const Status status = available();
     EXPECT_EQ(status.code(), Code::kUnsupported);
@@ -44,8 +44,8 @@ TEST(Fork, AChildIsToldAndTheParentGoesOn) {
     CUdeviceptr pointer = 0;
     EXPECT_EQ(cu->cuMemAlloc(&pointer, 4096), CUDA_SUCCESS);
     EXPECT_EQ(wait_for(start([] {
-                expect_told();
-                EXPECT_EQ(wait_for(start(expect_told)), 0);
+                expect_told_of_fork();
+                EXPECT_EQ(wait_for(start(expect_told_of_fork)), 0);
               })),
               0);
     EXPECT_COUNT(0U, fake_cuda_faults, FAKE_CUDA_USED_AFTER_FORK);
@@ -90,7 +90,7 @@ TEST(Fork, WhileAnotherThreadStartsIt) {
     });
     // Into cuInit, where it sleeps: while it still loads the library it holds locks of the loader, which the child would need.
     while (thread == 0 || cuda_test::library() == nullptr || !sleeps(thread)) std::this_thread::yield();
-    EXPECT_EQ(wait_for(start(expect_told)), 0);
+    EXPECT_EQ(wait_for(start(expect_told_of_fork)), 0);
     starter.join();
     EXPECT_TRUE(available().is_ok());
   });

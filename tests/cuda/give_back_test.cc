@@ -21,7 +21,7 @@ struct Work {
   CUstream stream = nullptr;
 };
 
-void in_one(const std::vector<std::string>& environment, const std::function<void()>& body) {
+void in_one_process(const std::vector<std::string>& environment, const std::function<void()>& body) {
   in_child(environment, [&] {
     use_device();
     body();
@@ -29,11 +29,9 @@ void in_one(const std::vector<std::string>& environment, const std::function<voi
   });
 }
 
-void fail(const char* function, uint64_t nth, CUresult code) { LEDGER(fake_cuda_fail)(function, nth, code); }
-
 // An owner's function may let go of other device memory, or look for what has come back: however much waits, it goes one after the other.
 void many_that_end_others(bool look_too) {
-  in_one({}, [look_too] {
+  in_one_process({}, [look_too] {
     struct Pair {
       Ref<Storage> other;
       bool look;
@@ -74,16 +72,16 @@ TEST(CudaGiveBack, NotWhenTheDriverDoesNotSay) {
   NEEDS_THE_FAKE("it cannot be made to fail");
   for (const CUresult code : {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_UNKNOWN}) {
     for (const char* function : {"cuEventQuery", "cuEventRecord", "cuEventCreate"}) {
-      in_one({}, [&] {
+      in_one_process({}, [&] {
         Work work;
         Memory memory(kNbytes);
         Ref<Storage> storage = wrap(&memory);
         work.begin();
         EXPECT_TRUE(record_stream(*storage, work.stream).is_ok());
-        fail(function, 0, code);
+        fail_driver(function, 0, code);
         storage = nullptr;
         EXPECT_EQ(collect_cuda(), 1U) << function;
-        fail(function, 0, CUDA_SUCCESS);
+        fail_driver(function, 0, CUDA_SUCCESS);
         EXPECT_EQ(collect_cuda(), 1U) << function;
         EXPECT_EQ(memory.freed, 0) << function;
         work.gate.open();
@@ -98,13 +96,13 @@ TEST(CudaGiveBack, NotWhenTheDriverDoesNotSay) {
 // No event is left: then the stream is waited for.
 TEST(CudaGiveBack, AfterTheStreamWhereThereIsNoEvent) {
   NEEDS_THE_FAKE("it cannot be made to fail");
-  in_one({}, [&] {
+  in_one_process({}, [&] {
     Work work;
     Memory memory(kNbytes);
     Ref<Storage> storage = wrap(&memory);
     work.begin();
     EXPECT_TRUE(record_stream(*storage, work.stream).is_ok());
-    fail("cuEventCreate", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    fail_driver("cuEventCreate", 0, CUDA_ERROR_OUT_OF_MEMORY);
     std::thread opener([&] {
       usleep(20000);
       EXPECT_EQ(memory.freed, 0);
@@ -122,17 +120,17 @@ TEST(CudaGiveBack, AfterTheStreamWhereThereIsNoEvent) {
 TEST(CudaGiveBack, WhenTheDeviceIsLost) {
   NEEDS_THE_FAKE("it cannot be made to fail");
   for (const char* function : {"cuEventQuery", "cuEventRecord"}) {
-    in_one({}, [&] {
+    in_one_process({}, [&] {
       Work work;
       Memory memory(kNbytes);
       Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, count_free, &memory, false).value();
       work.begin();
       EXPECT_TRUE(record_stream(*storage, work.stream).is_ok());
-      fail(function, 0, CUDA_ERROR_ILLEGAL_ADDRESS);
+      fail_driver(function, 0, CUDA_ERROR_ILLEGAL_ADDRESS);
       storage = nullptr;
       EXPECT_EQ(collect_cuda(), 0U) << function;
       EXPECT_EQ(memory.freed, 1);
-      fail(function, 0, CUDA_SUCCESS);
+      fail_driver(function, 0, CUDA_SUCCESS);
       work.gate.open();
       CU(cuMemFree(memory.pointer));
     });
@@ -141,7 +139,7 @@ TEST(CudaGiveBack, WhenTheDeviceIsLost) {
 
 // A thread's default stream is its own, and whoever releases the storage has another one.
 TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
-  in_one({}, [] {
+  in_one_process({}, [] {
     Memory memory(kNbytes);
     fill(memory.pointer, 1, kNbytes);
     Ref<Storage> storage = wrap(&memory);
@@ -163,7 +161,7 @@ TEST(CudaGiveBack, AfterTheStreamOfTheThreadThatUsedIt) {
 
 // Likewise the default stream of a context, which need not be current when the storage is released.
 TEST(CudaGiveBack, AfterTheDefaultStreamOfTheContextThatWasCurrent) {
-  in_one({}, [] {
+  in_one_process({}, [] {
     const auto create = reinterpret_cast<PFN_cuCtxCreate_v3020>(dlsym(library(), "cuCtxCreate_v2"));
     const auto destroy = reinterpret_cast<PFN_cuCtxDestroy_v4000>(dlsym(library(), "cuCtxDestroy_v2"));
     ASSERT_NE(create, nullptr);
@@ -276,7 +274,7 @@ TEST(CudaGiveBack, OneThatKeepsItsHandleDoesNotUseUpTheEvents) {
 
 // What another stream is given comes after those in which the storage is used.
 TEST(CudaGiveBack, AnotherStreamIsOrdered) {
-  in_one({}, [] {
+  in_one_process({}, [] {
     Memory memory(kNbytes);
     fill(memory.pointer, 1, kNbytes);
     CU(cuStreamSynchronize(nullptr));
@@ -312,7 +310,7 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
 
 // A thread may be in the middle of saying so when another forks: the child, which has no such thread, does not wait for it.
 TEST(CudaGiveBack, AChildOfForkRecordsNothing) {
-  in_one({}, [] {
+  in_one_process({}, [] {
     Memory memory(kNbytes);
     Ref<Storage> storage = wrap(&memory);
     std::atomic<bool> over = false;
@@ -372,7 +370,7 @@ TEST(CudaGiveBack, OwnMemoryThatComesBackIsWhatItWas) {
 }
 
 TEST(CudaGiveBack, ReadOnlyMemoryThatComesBackIsReadOnly) {
-  in_one({}, [] {
+  in_one_process({}, [] {
     Memory memory(kNbytes);
     Ref<Storage> storage = wrap_cuda(memory.data(), kNbytes, 0, free_memory, &memory, true).value();
     const CudaHandle handle = share(storage, nullptr, {.let_write = true});

@@ -70,12 +70,6 @@ class AddOne {
   CUfunction function_ = nullptr;
 };
 
-CUstream new_stream() {
-  CUstream stream = nullptr;
-  EXPECT_EQ(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-  return stream;
-}
-
 // Words of `before` bytes to which `times` was added, and behind them those bytes alone.
 void expect_words(CUdeviceptr pointer, unsigned char before, uint32_t times, CUstream stream) {
   std::vector<uint32_t> words(kWordsNbytes / sizeof(uint32_t));

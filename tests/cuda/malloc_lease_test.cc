@@ -5,9 +5,9 @@
 namespace cuda_test {
 namespace {
 
-tenon_connection* as_c(Connection& connection) { return reinterpret_cast<tenon_connection*>(&connection); }
+tenon_connection* as_c_connection(Connection& connection) { return reinterpret_cast<tenon_connection*>(&connection); }
 
-tenon_cuda_arena* new_arena(tenon_cuda_transport transport) {
+tenon_cuda_arena* new_cuda_arena(tenon_cuda_transport transport) {
   tenon_cuda_arena_options how{};
   how.struct_size = sizeof how;
   how.transport = transport;
@@ -22,7 +22,7 @@ uint64_t blocks_used(const tenon_cuda_arena* arena) {
   CHECK_OK(tenon_cuda_arena_stats_get(arena, &stats, err));
   return stats.blocks_used;
 }
-bool comes_back(const tenon_cuda_arena* arena) {
+bool blocks_come_back(const tenon_cuda_arena* arena) {
   return soon([&] { return tenon_cuda_collect() == 0 && blocks_used(arena) == 0; });
 }
 // Without memory, what has come back is looked for all the same, or the next time.
@@ -77,7 +77,7 @@ tenon_message* receive_at(tenon_connection* connection, long allowed, bool stubb
 // Blocks for each message that is asked for.
 void lend_blocks(Line& line, Connection& connection, tenon_cuda_transport transport) {
   begin();
-  tenon_cuda_arena* arena = new_arena(transport);
+  tenon_cuda_arena* arena = new_cuda_arena(transport);
   unsigned char byte = 0;
   Passes passes;
   for (char word = 0; (word = line.receive_as<char>()) != 'e';) {
@@ -87,7 +87,7 @@ void lend_blocks(Line& line, Connection& connection, tenon_cuda_transport transp
       continue;
     }
     tenon_message* message = blocks_of(arena, ++byte);
-    REQUIRE_OK(tenon_send(as_c(connection), message, nullptr, err));
+    REQUIRE_OK(tenon_send(as_c_connection(connection), message, nullptr, err));
     tenon_message_release(message);
     line.send_as(byte);
     const auto allowed = line.receive_as<long>();
@@ -95,7 +95,7 @@ void lend_blocks(Line& line, Connection& connection, tenon_cuda_transport transp
     line.say('r');
     line.expect('d');
     look(allowed % 4);
-    CHECK_SAYING(comes_back(arena), "received with " + std::to_string(allowed) + " allocations");
+    CHECK_SAYING(blocks_come_back(arena), "received with " + std::to_string(allowed) + " allocations");
   }
   with_allocations(0, "tenon_cuda_arena_release", [&] { tenon_cuda_arena_release(arena); });
   EXPECT_EQ(fault::g_failures, 0);
@@ -111,7 +111,7 @@ void receive_at_every_allocation(tenon_cuda_transport transport, bool stubborn, 
                          line.say('n');
                          const auto byte = line.receive_as<unsigned char>();
                          bool refused = false;
-                         tenon_message* message = receive_at(as_c(connection), allowed, stubborn, &refused);
+                         tenon_message* message = receive_at(as_c_connection(connection), allowed, stubborn, &refused);
                          CHECK(shows(message, byte));
                          line.send_as(allowed);
                          line.expect('r');
@@ -150,10 +150,10 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
   in_two_connected(
       [](Line& line, Connection& connection) {
         begin();
-        tenon_cuda_arena* arena = new_arena(TENON_CUDA_FD);
+        tenon_cuda_arena* arena = new_cuda_arena(TENON_CUDA_FD);
         tenon_message* message = blocks_of(arena, 5);
         while (line.receive_as<char>() == 'n') {
-          REQUIRE_OK(tenon_send(as_c(connection), message, nullptr, err));
+          REQUIRE_OK(tenon_send(as_c_connection(connection), message, nullptr, err));
           line.say('s');
         }
         tenon_message_release(message);
@@ -161,7 +161,7 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
         CHECK_EQ(blocks_used(arena), kBlocks);
         line.say('r');
         line.expect('d');
-        CHECK(comes_back(arena));
+        CHECK(blocks_come_back(arena));
         tenon_cuda_arena_release(arena);
         EXPECT_EQ(fault::g_failures, 0);
       },
@@ -170,12 +170,12 @@ TEST(CudaMallocLease, ReceivesWhatItHas) {
         tenon_message* first = nullptr;
         line.say('n');
         line.expect('s');
-        REQUIRE_OK(tenon_recv(as_c(connection), nullptr, &first, err));
+        REQUIRE_OK(tenon_recv(as_c_connection(connection), nullptr, &first, err));
         until_enough("tenon_recv of what is here", [&](long allowed) {
           line.say('n');
           line.expect('s');
           bool refused = false;
-          tenon_message* message = receive_at(as_c(connection), allowed, false, &refused);
+          tenon_message* message = receive_at(as_c_connection(connection), allowed, false, &refused);
           for (size_t i = 0; i < kBlocks; ++i) CHECK(storage_in(message, i) == storage_in(first, i));
           with_allocations(allowed, "tenon_message_release", [&] { tenon_message_release(message); });
           return refused;
@@ -197,7 +197,7 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
   in_two_connected(
       [transport, again](Line& line, Connection& connection) {
         begin();
-        tenon_cuda_arena* arena = new_arena(transport);
+        tenon_cuda_arena* arena = new_cuda_arena(transport);
         unsigned char byte = 0;
         Passes passes;
         for (int pass = 0; pass < kPasses; ++pass) {
@@ -205,8 +205,8 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
             tenon_message* message = blocks_of(arena, ++byte);
             tenon_error* error = nullptr;
             tenon_status status = TENON_OK;
-            const bool refused =
-                with_allocations(allowed, "tenon_send", [&] { status = tenon_send(as_c(connection), message, nullptr, &error); });
+            const bool refused = with_allocations(allowed, "tenon_send",
+                                                  [&] { status = tenon_send(as_c_connection(connection), message, nullptr, &error); });
             const fault::Outcome outcome = fault::read_error(status, error);
             const std::string where = "sent with " + std::to_string(allowed) + " allocations: " + outcome.text();
             CHECK_SAYING(outcome.ok() || (refused && status == TENON_RESOURCE_EXHAUSTED), where);
@@ -214,10 +214,10 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
               if (!again) {
                 tenon_message_release(message);
                 look(allowed % 4);
-                CHECK_SAYING(comes_back(arena), where);
+                CHECK_SAYING(blocks_come_back(arena), where);
                 message = blocks_of(arena, byte);
               }
-              REQUIRE_OK(tenon_send(as_c(connection), message, nullptr, err));
+              REQUIRE_OK(tenon_send(as_c_connection(connection), message, nullptr, err));
             }
             with_allocations(allowed % 4, "tenon_message_release", [&] { tenon_message_release(message); });
             line.send_as(byte);
@@ -226,7 +226,7 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
             line.say('r');
             line.expect('d');
             look(allowed % 4);
-            CHECK_SAYING(comes_back(arena), where);
+            CHECK_SAYING(blocks_come_back(arena), where);
             return refused;
           });
           passes.end_of_one();
@@ -241,8 +241,8 @@ void send_at_every_allocation(tenon_cuda_transport transport, bool again) {
         while (const auto byte = line.receive_as<unsigned char>()) {
           tenon_message* message = nullptr;
           tenon_message* more = nullptr;
-          REQUIRE_OK(tenon_recv(as_c(connection), &now, &message, err));
-          CHECK_STATUS(TENON_WOULD_BLOCK, tenon_recv(as_c(connection), &now, &more, err));
+          REQUIRE_OK(tenon_recv(as_c_connection(connection), &now, &message, err));
+          CHECK_STATUS(TENON_WOULD_BLOCK, tenon_recv(as_c_connection(connection), &now, &more, err));
           line.say('h');
           line.expect('r');
           CHECK(shows(message, byte));
@@ -269,7 +269,7 @@ TEST(CudaMallocLease, ReceivesItsOwn) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   for (const tenon_cuda_transport transport : {TENON_CUDA_IPC, TENON_CUDA_FD}) {
     in_one([transport] {
-      tenon_cuda_arena* arena = new_arena(transport);
+      tenon_cuda_arena* arena = new_cuda_arena(transport);
       Passes passes;
       for (int pass = 0; pass < kPasses; ++pass) {
         for (const bool held : {false, true}) {
@@ -290,7 +290,7 @@ TEST(CudaMallocLease, ReceivesItsOwn) {
             CHECK(shows(message, 9));
             refused |= with_allocations(allowed, "tenon_message_release", [&] { tenon_message_release(message); });
             look(allowed % 4);
-            CHECK(comes_back(arena));
+            CHECK(blocks_come_back(arena));
             return refused;
           });
         }
@@ -305,7 +305,7 @@ TEST(CudaMallocLease, ReceivesItsOwn) {
 TEST(CudaMallocLease, MessagesThatNobodyReads) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_one([] {
-    tenon_cuda_arena* arena = new_arena(TENON_CUDA_IPC);
+    tenon_cuda_arena* arena = new_cuda_arena(TENON_CUDA_IPC);
     Passes passes;
     for (int pass = 0; pass < kPasses; ++pass) {
       until_enough("the end of a connection", [&](long allowed) {
@@ -327,7 +327,7 @@ TEST(CudaMallocLease, MessagesThatNobodyReads) {
         refused |= with_allocations(allowed, "tenon_connection_release", [&] { tenon_connection_release(left); });
         if (got != nullptr) tenon_message_release(got);
         refused |= with_allocations(allowed, "tenon_cuda_collect", [] { (void)tenon_cuda_collect(); });
-        CHECK_SAYING(comes_back(arena), std::to_string(allowed) + " allocations");
+        CHECK_SAYING(blocks_come_back(arena), std::to_string(allowed) + " allocations");
         return refused;
       });
       passes.end_of_one();

@@ -7,8 +7,6 @@
 namespace cuda_test {
 namespace {
 
-using IpcBytes = std::array<uint8_t, 64>;
-
 // Want of memory passes, so the next call gets another answer.
 TEST(CudaMallocObjects, TheDriverIsStartedOnceThereIsMemory) {
   NEEDS_THE_FAKE("a driver has needs of its own");
@@ -34,8 +32,8 @@ TEST(CudaMallocObjects, TheDriverIsStartedOnceThereIsMemory) {
 
 // ---- another framework's memory
 
-struct Foreign {
-  explicit Foreign(uint64_t nbytes) : memory(nbytes), size(static_cast<int64_t>(nbytes)) {
+struct ForeignUnversioned {
+  explicit ForeignUnversioned(uint64_t nbytes) : memory(nbytes), size(static_cast<int64_t>(nbytes)) {
     managed.dl_tensor.data = memory.data();
     managed.dl_tensor.device = {kDLCUDA, 0};
     managed.dl_tensor.ndim = 1;
@@ -52,7 +50,7 @@ struct Foreign {
 TEST(CudaMallocObjects, WrapsAndHandsOut) {
   NEEDS_THE_FAKE("a driver has needs of its own");
   in_one_without_leaks([] {
-    Foreign foreign(kNbytes);
+    ForeignUnversioned foreign(kNbytes);
     int taken = 0;
     tenon_tensor* tensor = nullptr;
     fail_at_every_allocation(
@@ -157,7 +155,7 @@ TEST(CudaMallocObjects, Arenas) {
 
 // ---- events
 
-uint64_t events_here() {
+uint64_t events_and_imports_here() {
   return LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT, getpid()) + LEDGER(fake_cuda_live)(FAKE_CUDA_EVENT_IMPORT, getpid());
 }
 
@@ -196,13 +194,13 @@ void use_at_every_allocation(tenon_cuda_event* event, CUstream stream, bool has_
 
 void event_at_every_allocation(const std::function<tenon_status(tenon_cuda_event**, tenon_error**)>& make, const char* function,
                                bool has_handle) {
-  const uint64_t before = events_here();
+  const uint64_t before = events_and_imports_here();
   CUstream stream = nullptr;
   REQUIRE(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
   tenon_cuda_event* event = nullptr;
   const auto end = [&] {
     with_allocations(0, "tenon_cuda_event_release", [&] { tenon_cuda_event_release(std::exchange(event, nullptr)); });
-    CHECK_EQ(events_here(), before);
+    CHECK_EQ(events_and_imports_here(), before);
   };
   fail_at_every_allocation(
       "a new event", [&](tenon_error** err) { return make(&event, err); },
@@ -214,7 +212,7 @@ void event_at_every_allocation(const std::function<tenon_status(tenon_cuda_event
   until_enough(function, [&](long allowed) {
     const bool refused = with_allocations(allowed, function, [&] { (void)make(&event, nullptr); });
     CHECK(event == nullptr);
-    CHECK_EQ(events_here(), before);
+    CHECK_EQ(events_and_imports_here(), before);
     return refused;
   });
   LEDGER(fake_cuda_fail)(function, 0, CUDA_SUCCESS);

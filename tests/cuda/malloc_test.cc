@@ -215,7 +215,7 @@ void lend_by(Line& line, CudaTransport way) {
   EXPECT_EQ(fault::g_failures, 0);
 }
 
-tenon_cuda_handle as_c(const CudaHandle& from) {
+tenon_cuda_handle as_c_handle(const CudaHandle& from) {
   tenon_cuda_handle handle = no_handle();
   handle.device = from.device;
   std::copy(from.uuid.begin(), from.uuid.end(), reinterpret_cast<std::byte*>(handle.uuid));
@@ -238,7 +238,7 @@ bool open_with(Line& line, long allowed, const tenon_cuda_options* options) {
   // A line remembers which fds came.
   std::unique_ptr<CudaHandle> came = uncounted([&] { return std::make_unique<CudaHandle>(line.receive()); });
   const auto byte = line.receive_as<unsigned char>();
-  const tenon_cuda_handle handle = as_c(*came);
+  const tenon_cuda_handle handle = as_c_handle(*came);
   const long fds = fault::count_fds();
   const uint64_t open_before = opened_here();
   tenon_storage* storage = nullptr;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "share/cuda_arena.h"
 #include "share_kit.h"
 
 namespace cuda_test {
@@ -145,5 +146,11 @@ class Lendable {
   std::unique_ptr<Mapped> mapped_;
   CUmemoryPool pool_ = nullptr;
 };
+
+inline Ref<CudaArena> arena_of(uint64_t nbytes, CudaTransport transport = CudaTransport::kNone) {
+  Result<Ref<CudaArena>> made = CudaArena::create({.device = 0, .transport = transport, .capacity_nbytes = nbytes});
+  EXPECT_TRUE(made.is_ok()) << made.status().message();
+  return made.is_ok() ? std::move(made).value() : Ref<CudaArena>();
+}
 
 }  // namespace cuda_test

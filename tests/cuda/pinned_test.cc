@@ -11,7 +11,7 @@
 namespace cuda_test {
 namespace {
 
-struct Release {
+struct ReleasePinned {
   void operator()(tenon_storage* storage) const { tenon_storage_release(storage); }
   void operator()(tenon_arena* arena) const { tenon_arena_release(arena); }
   void operator()(tenon_tensor* tensor) const { tenon_tensor_release(tensor); }
@@ -19,9 +19,9 @@ struct Release {
   void operator()(tenon_connection* connection) const { tenon_connection_release(connection); }
   void operator()(tenon_error* error) const { tenon_error_release(error); }
 };
-using StoragePointer = std::unique_ptr<tenon_storage, Release>;
-using ArenaPointer = std::unique_ptr<tenon_arena, Release>;
-using ErrorPointer = std::unique_ptr<tenon_error, Release>;
+using StoragePointer = std::unique_ptr<tenon_storage, ReleasePinned>;
+using ArenaPointer = std::unique_ptr<tenon_arena, ReleasePinned>;
+using PinnedErrorPointer = std::unique_ptr<tenon_error, ReleasePinned>;
 
 #define OK(call) ASSERT_EQ(call, TENON_OK)
 
@@ -45,7 +45,7 @@ StoragePointer new_storage(const How& wanted) {
   return StoragePointer(out);
 }
 StoragePointer new_isolated(tenon_mode mode = TENON_MODE_SHARED) { return new_storage({.flags = TENON_STORAGE_ISOLATED, .mode = mode}); }
-ArenaPointer new_arena(uint64_t capacity_nbytes) {
+ArenaPointer new_pinned_arena(uint64_t capacity_nbytes) {
   tenon_arena_options how{};
   how.struct_size = sizeof how;
   how.capacity_nbytes = capacity_nbytes;
@@ -74,16 +74,16 @@ void* pin(const StoragePointer& storage, int32_t device = 0) {
   EXPECT_EQ(tenon_storage_is_pinned(storage.get()), address != nullptr ? 1 : 0);
   return address;
 }
-ErrorPointer refused(tenon_storage* storage, tenon_status status, int32_t device = 0) {
+PinnedErrorPointer refused(tenon_storage* storage, tenon_status status, int32_t device = 0) {
   int untouched = 0;
   void* address = &untouched;
   tenon_error* error = nullptr;
   EXPECT_EQ(tenon_storage_pin(storage, device, &address, &error), status) << tenon_error_message(error);
   EXPECT_EQ(address, &untouched);
-  return ErrorPointer(error);
+  return PinnedErrorPointer(error);
 }
-std::string message_of(const ErrorPointer& error) { return tenon_error_message(error.get()); }
-std::string detail_of(const ErrorPointer& error, const char* key) {
+std::string error_message_of(const PinnedErrorPointer& error) { return tenon_error_message(error.get()); }
+std::string detail_of(const PinnedErrorPointer& error, const char* key) {
   const char* const found = tenon_error_detail(error.get(), key);
   return found != nullptr ? found : "";
 }
@@ -124,9 +124,9 @@ class Ends {
     tenon_tensor* tensor = nullptr;
     tenon_message* message = nullptr;
     OK(tenon_tensor_new(storage.get(), &spec, &tensor, nullptr));
-    const std::unique_ptr<tenon_tensor, Release> tensor_kept(tensor);
+    const std::unique_ptr<tenon_tensor, ReleasePinned> tensor_kept(tensor);
     OK(tenon_message_new(&message, nullptr));
-    const std::unique_ptr<tenon_message, Release> message_kept(message);
+    const std::unique_ptr<tenon_message, ReleasePinned> message_kept(message);
     OK(tenon_message_add(message, &tensor, nullptr, 1, nullptr, nullptr));
     OK(tenon_send(connection_.get(), message, nullptr, nullptr));
   }
@@ -135,7 +135,7 @@ class Ends {
     tenon_message* message = nullptr;
     tenon_error* error = nullptr;
     EXPECT_EQ(tenon_recv(connection_.get(), nullptr, &message, &error), TENON_OK) << tenon_error_message(error);
-    const std::unique_ptr<tenon_message, Release> kept(message);
+    const std::unique_ptr<tenon_message, ReleasePinned> kept(message);
     return StoragePointer(tenon_storage_retain(tenon_tensor_storage(tenon_message_tensor(message, 0))));
   }
   // A segment may stay with the connection over which it came.
@@ -148,7 +148,7 @@ class Ends {
     connection_.reset(connection);
   }
   std::array<int, 2> ends_{-1, -1};
-  std::unique_ptr<tenon_connection, Release> connection_;
+  std::unique_ptr<tenon_connection, ReleasePinned> connection_;
 };
 
 // The sender's device fills what the receiver's reads, and the other way round: no process's own device is the other's.
@@ -272,9 +272,9 @@ TEST(CudaPinned, ADeviceThatCannotBeKeptFromWriting) {
   in_child({"FAKE_CUDA_READ_ONLY=0"}, [] {
     StoragePointer storage = new_isolated(TENON_MODE_FROZEN);
     // The kernel would not seal what a device may hold.
-    EXPECT_NE(message_of(refused(storage.get(), TENON_PERMISSION)).find("not frozen yet"), std::string::npos);
+    EXPECT_NE(error_message_of(refused(storage.get(), TENON_PERMISSION)).find("not frozen yet"), std::string::npos);
     OK(tenon_storage_freeze(storage.get(), nullptr));
-    EXPECT_NE(message_of(refused(storage.get(), TENON_UNSUPPORTED)).find("cannot be kept from writing"), std::string::npos);
+    EXPECT_NE(error_message_of(refused(storage.get(), TENON_UNSUPPORTED)).find("cannot be kept from writing"), std::string::npos);
     expect_registered(0, 0);
     EXPECT_NE(pin(new_isolated()), nullptr);
   });
@@ -314,19 +314,19 @@ TEST(CudaPinned, OnceForAllStoragesOfASegment) {
 TEST(CudaPinned, AnArenaHasToBeReserved) {
   in_child({}, [] {
     constexpr uint64_t kCapacity = uint64_t{1} << 20;
-    ArenaPointer huge = new_arena(0);
+    ArenaPointer huge = new_pinned_arena(0);
     StoragePointer storage = new_storage({.arena = huge.get()});
     tenon_arena_stats stats{};
     stats.struct_size = sizeof stats;
     OK(tenon_arena_stats_get(huge.get(), &stats, nullptr));
-    const ErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
+    const PinnedErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
     EXPECT_EQ(detail_of(error, "wanted"), std::to_string(stats.bytes_capacity));
     EXPECT_EQ(detail_of(error, "limit_value"), std::to_string(stats.bytes_reserved));
-    EXPECT_NE(message_of(error).find(std::to_string(stats.bytes_capacity)), std::string::npos) << message_of(error);
+    EXPECT_NE(error_message_of(error).find(std::to_string(stats.bytes_capacity)), std::string::npos) << error_message_of(error);
     EXPECT_EQ(reserved_of(huge), stats.bytes_reserved);
     expect_registered(0, 0);
 
-    ArenaPointer small = new_arena(kCapacity);
+    ArenaPointer small = new_pinned_arena(kCapacity);
     StoragePointer inside = new_storage({.arena = small.get()});
     (void)refused(inside.get(), TENON_RESOURCE_EXHAUSTED);
     OK(tenon_arena_reserve(small.get(), kCapacity, nullptr));
@@ -344,7 +344,7 @@ TEST(CudaPinned, ABorrowerMakesNoneOfALendersArena) {
   in_two(
       {},
       [&](Line& line) {
-        ArenaPointer huge = new_arena(0);
+        ArenaPointer huge = new_pinned_arena(0);
         StoragePointer storage = new_storage({.arena = huge.get()});
         ends.send(storage);
         line.expect('d');
@@ -353,8 +353,8 @@ TEST(CudaPinned, ABorrowerMakesNoneOfALendersArena) {
       },
       [&](Line& line) {
         StoragePointer storage = ends.receive();
-        const ErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
-        EXPECT_NE(message_of(error).find("where it was made"), std::string::npos) << message_of(error);
+        const PinnedErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
+        EXPECT_NE(error_message_of(error).find("where it was made"), std::string::npos) << error_message_of(error);
         expect_registered(0, 0);
         line.say('d');
       });
@@ -369,7 +369,7 @@ TEST(CudaPinned, TheLastLeaseOfAnArenaWhoseDeviceIsAtWork) {
       [&](Line& line) {
         use_device();
         constexpr uint64_t kCapacity = uint64_t{1} << 20;
-        ArenaPointer arena = new_arena(kCapacity);
+        ArenaPointer arena = new_pinned_arena(kCapacity);
         OK(tenon_arena_reserve(arena.get(), kCapacity, nullptr));
         StoragePointer storage = new_storage({.arena = arena.get()});
         EXPECT_NE(pin(storage), nullptr);
@@ -448,7 +448,7 @@ TEST(CudaPinned, AFailedDriverCallLeavesNothing) {
     use_device();
     StoragePointer storage = new_isolated();
     LEDGER(fake_cuda_fail)("cuMemHostRegister", 1, CUDA_ERROR_OUT_OF_MEMORY);
-    const ErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
+    const PinnedErrorPointer error = refused(storage.get(), TENON_RESOURCE_EXHAUSTED);
     EXPECT_EQ(detail_of(error, "cuda_error"), "2");
     EXPECT_EQ(detail_of(error, "cuda_error_name"), "CUDA_ERROR_OUT_OF_MEMORY");
     EXPECT_EQ(tenon_storage_is_pinned(storage.get()), 0);
@@ -483,7 +483,7 @@ TEST(CudaPinned, AChildOfForkIsToldAndLeavesItsParentsAlone) {
     void* const address = pin(storage);
     const pid_t child = start([&] {
       EXPECT_EQ(tenon_storage_is_pinned(storage.get()), 0);
-      EXPECT_NE(message_of(refused(storage.get(), TENON_UNSUPPORTED)).find("child of fork"), std::string::npos);
+      EXPECT_NE(error_message_of(refused(storage.get(), TENON_UNSUPPORTED)).find("child of fork"), std::string::npos);
       storage = nullptr;
     });
     EXPECT_EQ(wait_for(child), 0);

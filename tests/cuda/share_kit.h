@@ -43,6 +43,19 @@ inline void use_device(int ordinal = 0) {
   EXPECT_EQ(driver().cuCtxPushCurrent(context), CUDA_SUCCESS);
 }
 
+// Processes send each other an event as these bytes.
+using IpcBytes = std::array<uint8_t, 64>;
+
+inline CUstream new_stream() {
+  CUstream stream = nullptr;
+  EXPECT_EQ(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  return stream;
+}
+
+// Makes the nth call of a function of the fake driver fail, or every call if nth is 0.
+// CUDA_SUCCESS takes that back.
+inline void fail_driver(const char* function, uint64_t nth, CUresult result) { LEDGER(fake_cuda_fail)(function, nth, result); }
+
 // As cudaMalloc and cudaFree, with a count of what was freed.
 struct Memory {
   explicit Memory(uint64_t size) : nbytes(size) { EXPECT_EQ(driver().cuMemAlloc(&pointer, size), CUDA_SUCCESS); }

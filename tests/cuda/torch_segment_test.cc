@@ -10,10 +10,10 @@
 namespace cuda_test {
 namespace {
 
-constexpr uint64_t kOffset = 4096;
+constexpr uint64_t kSegmentOffset = 4096;
 
 template <typename Value>
-void put(std::vector<std::byte>* bytes, const Value& value) {
+void append(std::vector<std::byte>* bytes, const Value& value) {
   const auto* raw = reinterpret_cast<const std::byte*>(&value);
   bytes->insert(bytes->end(), raw, raw + sizeof value);
 }
@@ -33,13 +33,13 @@ struct Segment {
   CudaHandle share(const std::string& prefix, size_t first, size_t count, TorchFile* file, uint64_t slot) const {
     CudaHandle handle;
     for (const char letter : prefix) handle.memory.push_back(static_cast<std::byte>(letter));
-    put(&handle.memory, int32_t{getpid()});
-    put(&handle.memory, uint32_t{0x5555});
-    put(&handle.memory, kPage);
-    put(&handle.memory, uint64_t{count});
-    for (size_t i = first; i < first + count; ++i) put(&handle.memory, int32_t{fds[i].get()});
-    handle.offset = kOffset;
-    handle.nbytes = count * kPage - kOffset;
+    append(&handle.memory, int32_t{getpid()});
+    append(&handle.memory, uint32_t{0x5555});
+    append(&handle.memory, kPage);
+    append(&handle.memory, uint64_t{count});
+    for (size_t i = first; i < first + count; ++i) append(&handle.memory, int32_t{fds[i].get()});
+    handle.offset = kSegmentOffset;
+    handle.nbytes = count * kPage - kSegmentOffset;
     handle.counter = file->name();
     handle.slot = slot;
     file->counter(slot) = 1;
@@ -72,7 +72,7 @@ TEST(CudaTorchSegment, IsOpenedInEveryFormWhoseLayoutIsKnown) {
           use_device();
           const CudaHandle handle = line.receive();
           Ref<Storage> storage = open(handle);
-          EXPECT_EQ(storage->nbytes(), 2 * kPage - kOffset);
+          EXPECT_EQ(storage->nbytes(), 2 * kPage - kSegmentOffset);
           EXPECT_EQ(byte_at(pointer_of(storage)), 1);
           EXPECT_EQ(byte_at(pointer_of(storage) + storage->nbytes() - 1), 2);
           // A part of it, of which no message tells more than the first did.

@@ -10,7 +10,7 @@
 namespace cuda_test {
 namespace {
 
-constexpr uint64_t kOffset = 1024;
+constexpr uint64_t kTensorOffset = 1024;
 
 #define OK(call) ASSERT_EQ(call, TENON_OK)
 
@@ -76,7 +76,7 @@ void torch_sends(const std::string& prefix) {
       Memory memory(kNbytes);
       fill(memory.pointer, 0x11, kNbytes);
       take_time();
-      fill(memory.pointer + kOffset, 0x5a, 2048);
+      fill(memory.pointer + kTensorOffset, 0x5a, 2048);
       TorchFile file;
       file.counter(3) = 1;
       CUevent event = nullptr;
@@ -89,7 +89,7 @@ void torch_sends(const std::string& prefix) {
       tuple.memory_nbytes = static_cast<uint32_t>(bytes.size());
       std::memcpy(tuple.memory, bytes.data(), bytes.size());
       tuple.nbytes = 2048;
-      tuple.offset = kOffset;
+      tuple.offset = kTensorOffset;
       std::snprintf(tuple.counter, sizeof tuple.counter, "%s", file.name().c_str());
       tuple.slot = 3;
       std::memcpy(tuple.event, &event_handle, sizeof tuple.event);
@@ -132,16 +132,16 @@ TEST(CudaTorch, SendsFormE) {
 }
 
 // A tensor of another framework in this process, as from its __dlpack__.
-struct Foreign {
+struct ForeignTensor {
   DLManagedTensorVersioned managed{};
   int64_t shape[2] = {16, 64};
   Memory* memory;
-  explicit Foreign(Memory* given) : memory(given) {
+  explicit ForeignTensor(Memory* given) : memory(given) {
     managed.version = {1, 0};
     managed.manager_ctx = this;
-    managed.deleter = [](DLManagedTensorVersioned* self) { free_memory(static_cast<Foreign*>(self->manager_ctx)->memory); };
+    managed.deleter = [](DLManagedTensorVersioned* self) { free_memory(static_cast<ForeignTensor*>(self->manager_ctx)->memory); };
     managed.dl_tensor.data = memory->data();
-    managed.dl_tensor.byte_offset = kOffset;
+    managed.dl_tensor.byte_offset = kTensorOffset;
     managed.dl_tensor.device = {kDLCUDA, 0};
     managed.dl_tensor.ndim = 2;
     managed.dl_tensor.dtype = {kDLFloat, 16, 1};
@@ -189,8 +189,8 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
     Memory memory(kNbytes);
     fill(memory.pointer, 0x11, kNbytes);
     take_time();
-    fill(memory.pointer + kOffset, 0x5a, 2048);
-    Foreign foreign(&memory);
+    fill(memory.pointer + kTensorOffset, 0x5a, 2048);
+    ForeignTensor foreign(&memory);
     tenon_tensor* tensor = nullptr;
     OK(tenon_tensor_from_dlpack(&foreign.managed, &tensor, nullptr));
     tenon_storage* storage = tenon_tensor_storage(tensor);
@@ -201,7 +201,7 @@ void torch_receives(tenon_cuda_form form, const std::string& prefix) {
     handle.struct_size = sizeof handle;
     OK(tenon_share_cuda(storage, nullptr, &options, &handle, nullptr));
     EXPECT_EQ(handle.transport, uint32_t{TENON_CUDA_IPC});
-    EXPECT_EQ(handle.offset, kOffset);
+    EXPECT_EQ(handle.offset, kTensorOffset);
     EXPECT_EQ(handle.nbytes, 2048U);
     Tuple tuple{};
     tuple.device = handle.device;
@@ -245,7 +245,7 @@ TEST(CudaTorch, AMessageCanBeGivenBackUnopened) {
   in_child({}, [] {
     use_device();
     Memory memory(kNbytes);
-    Foreign foreign(&memory);
+    ForeignTensor foreign(&memory);
     tenon_tensor* tensor = nullptr;
     OK(tenon_tensor_from_dlpack(&foreign.managed, &tensor, nullptr));
     tenon_cuda_handle handle{};
@@ -264,7 +264,7 @@ TEST(CudaTorch, ATensorGoesBackToItsFramework) {
   in_child({}, [] {
     use_device();
     Memory memory(kNbytes);
-    Foreign foreign(&memory);
+    ForeignTensor foreign(&memory);
     tenon_tensor* tensor = nullptr;
     OK(tenon_tensor_from_dlpack(&foreign.managed, &tensor, nullptr));
     DLManagedTensorVersioned* out = nullptr;
@@ -272,7 +272,7 @@ TEST(CudaTorch, ATensorGoesBackToItsFramework) {
     tenon_tensor_release(tensor);
     EXPECT_EQ(out->dl_tensor.device.device_type, kDLCUDA);
     EXPECT_EQ(out->dl_tensor.device.device_id, 0);
-    EXPECT_EQ(out->dl_tensor.data, memory.data(kOffset));
+    EXPECT_EQ(out->dl_tensor.data, memory.data(kTensorOffset));
     EXPECT_EQ(memory.freed, 0);
     out->deleter(out);
     EXPECT_EQ(memory.freed, 1);
@@ -283,7 +283,7 @@ TEST(CudaTorch, ItIsNoMemoryOfTheCpu) {
   in_child({}, [] {
     use_device();
     Memory memory(kNbytes);
-    Foreign foreign(&memory);
+    ForeignTensor foreign(&memory);
     tenon_tensor* tensor = nullptr;
     OK(tenon_tensor_from_dlpack(&foreign.managed, &tensor, nullptr));
     tenon_storage* storage = tenon_tensor_storage(tensor);

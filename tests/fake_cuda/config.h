@@ -48,6 +48,7 @@ struct Config {
 
 const Config& config();
 const Device& device_of(int ordinal);
+inline bool is_device(int ordinal) { return ordinal >= 0 && static_cast<size_t>(ordinal) < config().visible.size(); }
 // -1: this process does not see it.
 int ordinal_of(uint32_t physical);
 std::string uuid_text(const Device& device);

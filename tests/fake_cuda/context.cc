@@ -53,8 +53,6 @@ void finish_context(Context& context) {
   world().release(context.object);
 }
 
-bool is_device(CUdevice device) { return device >= 0 && static_cast<size_t>(device) < config().visible.size(); }
-
 }  // namespace
 
 Context* find_context(CUcontext handle) {
@@ -142,7 +140,7 @@ FAKE_CUDA_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned i
   return CUDA_SUCCESS;
 }
 
-static CUresult create(CUcontext* out, unsigned int flags, CUdevice device) {
+static CUresult create_context(CUcontext* out, unsigned int flags, CUdevice device) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard<std::mutex> guard(process().mutex);
@@ -154,17 +152,17 @@ static CUresult create(CUcontext* out, unsigned int flags, CUdevice device) {
 
 FAKE_CUDA_EXPORT CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
   FAKE_CUDA_ENTER(cuCtxCreate_v2)
-  return create(out, flags, device);
+  return create_context(out, flags, device);
 }
 
 FAKE_CUDA_EXPORT CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int count, unsigned int flags, CUdevice device) {
   FAKE_CUDA_ENTER(cuCtxCreate_v3)
-  return count == 0 ? create(out, flags, device) : CUDA_ERROR_NOT_SUPPORTED;
+  return count == 0 ? create_context(out, flags, device) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 FAKE_CUDA_EXPORT CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned int flags, CUdevice device) {
   FAKE_CUDA_ENTER(cuCtxCreate_v4)
-  return parameters == nullptr ? create(out, flags, device) : CUDA_ERROR_NOT_SUPPORTED;
+  return parameters == nullptr ? create_context(out, flags, device) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 FAKE_CUDA_EXPORT CUresult cuCtxDestroy_v2(CUcontext handle) {

@@ -8,8 +8,6 @@ using namespace fake_cuda;
 
 namespace {
 
-bool is_device(CUdevice device) { return device >= 0 && static_cast<size_t>(device) < config().visible.size(); }
-
 // "If the device is in MIG mode, returns its MIG UUID" is what version 2 adds; the first one names the GPU.
 CUresult get_uuid(CUuuid* uuid, CUdevice device, bool of_instance) {
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -39,7 +37,7 @@ int pool_handle_types() {
   return config().pools ? types : 0;
 }
 
-int attribute_of(CUdevice_attribute attribute, const Device& device) {
+int device_attribute_of(CUdevice_attribute attribute, const Device& device) {
   const Config& on = config();
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return 9;
@@ -103,7 +101,7 @@ FAKE_CUDA_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute at
   if (value == nullptr || attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (known_since(attribute) > config().driver) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *value = attribute_of(attribute, device_of(device));
+  *value = device_attribute_of(attribute, device_of(device));
   return CUDA_SUCCESS;
 }
 

@@ -53,7 +53,7 @@ const Error kErrors[] = {
 };
 
 // "If the error code is not recognized, CUDA_ERROR_INVALID_VALUE will be returned and *pStr will be set to the NULL address."
-CUresult look_up(CUresult code, const char** out, const char* Error::* which) {
+CUresult look_up_error(CUresult code, const char** out, const char* Error::* which) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
   for (const Error& error : kErrors) {
@@ -66,10 +66,10 @@ CUresult look_up(CUresult code, const char** out, const char* Error::* which) {
 
 FAKE_CUDA_EXPORT CUresult cuGetErrorName(CUresult code, const char** out) {
   if (const CUresult entered = enter(Function::cuGetErrorName, false); entered != CUDA_SUCCESS) return entered;
-  return look_up(code, out, &Error::name);
+  return look_up_error(code, out, &Error::name);
 }
 
 FAKE_CUDA_EXPORT CUresult cuGetErrorString(CUresult code, const char** out) {
   if (const CUresult entered = enter(Function::cuGetErrorString, false); entered != CUDA_SUCCESS) return entered;
-  return look_up(code, out, &Error::text);
+  return look_up_error(code, out, &Error::text);
 }

@@ -13,15 +13,15 @@
 namespace fake_cuda {
 namespace {
 
-std::unordered_map<const void*, std::shared_ptr<Event>>& handles() {
+std::unordered_map<const void*, std::shared_ptr<Event>>& event_handles() {
   static auto* const once = new std::unordered_map<const void*, std::shared_ptr<Event>>;
   return *once;
 }
 
-CUresult find(CUevent handle, std::shared_ptr<Event>* out) {
+CUresult look_up_event(CUevent handle, std::shared_ptr<Event>* out) {
   const std::lock_guard<std::mutex> guard(process().mutex);
-  const auto found = handles().find(handle);
-  if (found == handles().end()) return CUDA_ERROR_INVALID_HANDLE;
+  const auto found = event_handles().find(handle);
+  if (found == event_handles().end()) return CUDA_ERROR_INVALID_HANDLE;
   *out = found->second;
   return CUDA_SUCCESS;
 }
@@ -55,7 +55,7 @@ void wait_for(Object& object, uint64_t number) {
 
 CUresult record(bool per_thread, CUevent handle, CUstream stream_handle) {
   std::shared_ptr<Event> event;
-  if (const CUresult result = find(handle, &event); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
   std::shared_ptr<Stream> stream;
   if (const CUresult result = find_stream(stream_handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
   // "hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is returned."
@@ -78,7 +78,7 @@ CUresult record_with_flags(bool per_thread, CUevent handle, CUstream stream_hand
 CUresult wait_event(bool per_thread, CUstream stream_handle, CUevent handle, unsigned flags) {
   std::shared_ptr<Event> event;
   if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-  if (const CUresult result = find(handle, &event); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
   std::shared_ptr<Stream> stream;
   if (const CUresult result = find_stream(stream_handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
   check_alive(*event);
@@ -92,8 +92,8 @@ CUresult wait_event(bool per_thread, CUstream stream_handle, CUevent handle, uns
 CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   std::shared_ptr<Event> start;
   std::shared_ptr<Event> end;
-  if (const CUresult result = find(start_handle, &start); result != CUDA_SUCCESS) return result;
-  if (const CUresult result = find(end_handle, &end); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up_event(start_handle, &start); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up_event(end_handle, &end); result != CUDA_SUCCESS) return result;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& event : {start, end}) {
     // "If either event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will return CUDA_ERROR_INVALID_HANDLE."
@@ -117,14 +117,14 @@ Event::~Event() {
 
 std::shared_ptr<Event> find_event(CUevent handle) {
   std::shared_ptr<Event> event;
-  find(handle, &event);
+  look_up_event(handle, &event);
   return event;
 }
 
 CUevent keep_event(std::shared_ptr<Event> event) {
   const std::lock_guard<std::mutex> guard(process().mutex);
   const void* handle = event.get();
-  handles()[handle] = std::move(event);
+  event_handles()[handle] = std::move(event);
   return reinterpret_cast<CUevent>(const_cast<void*>(handle));
 }
 
@@ -171,10 +171,10 @@ FAKE_CUDA_EXPORT CUresult cuEventDestroy_v2(CUevent handle) {
   std::shared_ptr<Event> event;
   {
     const std::lock_guard<std::mutex> guard(process().mutex);
-    const auto found = handles().find(handle);
-    if (found == handles().end()) return CUDA_ERROR_INVALID_HANDLE;
+    const auto found = event_handles().find(handle);
+    if (found == event_handles().end()) return CUDA_ERROR_INVALID_HANDLE;
     event = std::move(found->second);
-    handles().erase(found);
+    event_handles().erase(found);
   }
   if (event->import == kNoObject) {
     World::Lock lock(world());
@@ -188,7 +188,7 @@ FAKE_CUDA_EXPORT CUresult cuEventDestroy_v2(CUevent handle) {
 FAKE_CUDA_EXPORT CUresult cuEventQuery(CUevent handle) {
   FAKE_CUDA_ENTER(cuEventQuery)
   std::shared_ptr<Event> event;
-  if (const CUresult result = find(handle, &event); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
   check_alive(*event);
   Object& object = event->shared();
   // Before the first record an event "represents an empty set of work, so for example cuEventQuery() would return CUDA_SUCCESS".
@@ -200,7 +200,7 @@ FAKE_CUDA_EXPORT CUresult cuEventQuery(CUevent handle) {
 FAKE_CUDA_EXPORT CUresult cuEventSynchronize(CUevent handle) {
   FAKE_CUDA_ENTER(cuEventSynchronize)
   std::shared_ptr<Event> event;
-  if (const CUresult result = find(handle, &event); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = look_up_event(handle, &event); result != CUDA_SUCCESS) return result;
   check_alive(*event);
   wait_for(event->shared(), event->shared().recorded);
   return CUDA_SUCCESS;

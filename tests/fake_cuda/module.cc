@@ -23,7 +23,7 @@ CUresult load(CUmodule* out, const void* image) {
 }
 
 // tenon_test_add_one(uint32_t* to, uint32_t count)
-CUresult launch(bool per_thread, CUfunction function, CUstream handle, void** parameters, uint64_t threads) {
+CUresult launch_kernel(bool per_thread, CUfunction function, CUstream handle, void** parameters, uint64_t threads) {
   if (function != reinterpret_cast<CUfunction>(&add_one_handle)) return CUDA_ERROR_NOT_SUPPORTED;
   std::shared_ptr<Stream> stream;
   if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
@@ -74,4 +74,4 @@ FAKE_CUDA_EXPORT CUresult cuModuleUnload(CUmodule module) {
 FAKE_CUDA_BOTH(cuLaunchKernel, _ptsz,
                (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
                 unsigned int block_y, unsigned int block_z, unsigned int, CUstream stream, void** parameters, void**),
-               launch, function, stream, parameters, uint64_t{1} * grid_x * grid_y * grid_z * block_x * block_y * block_z)
+               launch_kernel, function, stream, parameters, uint64_t{1} * grid_x * grid_y * grid_z * block_x * block_y * block_z)

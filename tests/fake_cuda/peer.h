@@ -20,6 +20,16 @@ namespace rules {
 
 inline int failures = 0;
 
+inline constexpr auto kFd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+inline constexpr size_t kSize = size_t{4} << 20;
+inline constexpr unsigned kLazy = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+inline constexpr unsigned kInterprocess = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+
+struct Sent {
+  CUipcMemHandle memory{};
+  CUipcEventHandle event{};
+};
+
 #define CHECK(condition)                                                                     \
   do {                                                                                       \
     if (!(condition)) {                                                                      \

@@ -68,7 +68,7 @@ CUresult of_mapping(void* data, CUpointer_attribute attribute, CUdeviceptr point
 }
 
 // CUDA_ERROR_NOT_FOUND: the driver knows nothing there.
-CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+CUresult pointer_attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE && config().driver < 11030) return CUDA_ERROR_INVALID_VALUE;
   if (const Range* range = process().find(pointer); range != nullptr) return of_range(data, attribute, pointer, *range);
   MappedAt at;
@@ -97,7 +97,7 @@ FAKE_CUDA_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute 
   FAKE_CUDA_ENTER(cuPointerGetAttribute)
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> guard(process().mutex);
-  const CUresult result = attribute_of(data, attribute, pointer);
+  const CUresult result = pointer_attribute_of(data, attribute, pointer);
   return result == CUDA_ERROR_NOT_FOUND ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
@@ -108,7 +108,7 @@ FAKE_CUDA_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_a
   for (unsigned i = 0; i < count; ++i) {
     // "this function will not return an error when the ptr encountered is not a valid CUDA pointer. Instead, the attributes are assigned
     // default NULL values and CUDA_SUCCESS is returned." A device ordinal has a NULL of its own.
-    if (attribute_of(data[i], attributes[i], pointer) == CUDA_SUCCESS) continue;
+    if (pointer_attribute_of(data[i], attributes[i], pointer) == CUDA_SUCCESS) continue;
     std::memset(data[i], 0, size_of(attributes[i]));
     if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) give(data[i], static_cast<int>(CU_DEVICE_INVALID));
   }

@@ -30,7 +30,7 @@ struct Pool {
 };
 
 // All under Process::mutex.
-std::unordered_map<const void*, Pool*>& handles() {
+std::unordered_map<const void*, Pool*>& pool_handles() {
   static auto* const once = new std::unordered_map<const void*, Pool*>;
   return *once;
 }
@@ -43,9 +43,9 @@ std::map<int, Pool*>& currents() {
   return *once;
 }
 
-Pool* find(CUmemoryPool handle) {
-  const auto found = handles().find(handle);
-  return found == handles().end() ? nullptr : found->second;
+Pool* find_pool(CUmemoryPool handle) {
+  const auto found = pool_handles().find(handle);
+  return found == pool_handles().end() ? nullptr : found->second;
 }
 
 Pool* default_of(int ordinal) {
@@ -54,12 +54,10 @@ Pool* default_of(int ordinal) {
     pool = new Pool;
     pool->by_default = true;
     pool->physical = device_of(ordinal).physical;
-    handles()[pool] = pool;
+    pool_handles()[pool] = pool;
   }
   return pool;
 }
-
-bool is_device(CUdevice device) { return device >= 0 && static_cast<size_t>(device) < config().visible.size(); }
 
 CUresult allocate_from(Pool* pool, size_t size, CUdeviceptr* out) {
   // "Imported memory pools do not support creating new allocations."
@@ -102,7 +100,7 @@ CUresult allocate_from_pool(bool per_thread, CUdeviceptr* out, size_t size, CUme
   Pool* pool = nullptr;
   {
     const std::lock_guard<std::mutex> guard(process().mutex);
-    pool = find(pool_handle);
+    pool = find_pool(pool_handle);
   }
   return allocate_from(pool, size, out);
 }
@@ -130,14 +128,14 @@ CUresult check_type(unsigned type) {
 }  // namespace
 
 unsigned types_of_pool(CUmemoryPool handle) {
-  const Pool* const pool = find(handle);
+  const Pool* const pool = find_pool(handle);
   return pool == nullptr ? 0 : pool->handle_types;
 }
 
 void drop_pool_range(const Range& range) {
   {
     const std::lock_guard<std::mutex> guard(process().mutex);
-    if (Pool* pool = find(range.pool); pool != nullptr && range.kind == RangeKind::pooled) pool->used -= range.size;
+    if (Pool* pool = find_pool(range.pool); pool != nullptr && range.kind == RangeKind::pooled) pool->used -= range.size;
   }
   // cuMemPoolImportPointer: "The imported memory must be freed from all importing processes before being freed in the exporting process."
   drop_range(range, range.kind == RangeKind::allocated ? FAKE_CUDA_FREED_WHILE_OPEN : FAKE_CUDA_POOL_FREED_BEFORE_IMPORTERS);
@@ -177,7 +175,7 @@ FAKE_CUDA_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handl
   FAKE_CUDA_ENTER(cuDeviceSetMemPool)
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard<std::mutex> guard(process().mutex);
-  Pool* pool = find(handle);
+  Pool* pool = find_pool(handle);
   // "imported memory pools may not be used in cuDeviceSetMemPool"
   if (pool == nullptr || pool->imported || pool->physical != device_of(device).physical) return CUDA_ERROR_INVALID_VALUE;
   currents()[device] = pool;
@@ -204,7 +202,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProp
   pool->origin = pool->object;
   world().at(pool->object).handle_types = types;
   world().at(pool->object).address = reinterpret_cast<uint64_t>(pool);
-  handles()[pool] = pool;
+  pool_handles()[pool] = pool;
   *out = pool->handle();
   return CUDA_SUCCESS;
 }
@@ -212,13 +210,13 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProp
 FAKE_CUDA_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   FAKE_CUDA_ENTER(cuMemPoolDestroy)
   const std::lock_guard<std::mutex> guard(process().mutex);
-  Pool* pool = find(handle);
+  Pool* pool = find_pool(handle);
   // "A device's default memory pool cannot be destroyed."
   if (pool == nullptr || pool->by_default) return CUDA_ERROR_INVALID_VALUE;
   for (auto& [ordinal, current] : currents()) {
     if (current == pool) current = nullptr;
   }
-  handles().erase(pool);
+  pool_handles().erase(pool);
   process().ended.push_back(pool);
   // "the resources associated with the pool will be released automatically once there are no more outstanding allocations"
   World::Lock lock(world());
@@ -229,13 +227,13 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
 FAKE_CUDA_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
   FAKE_CUDA_ENTER(cuMemPoolTrimTo)
   const std::lock_guard<std::mutex> guard(process().mutex);
-  return find(handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return find_pool(handle) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 FAKE_CUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   FAKE_CUDA_ENTER(cuMemPoolSetAttribute)
   const std::lock_guard<std::mutex> guard(process().mutex);
-  Pool* pool = find(handle);
+  Pool* pool = find_pool(handle);
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -258,7 +256,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_a
 FAKE_CUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   FAKE_CUDA_ENTER(cuMemPoolGetAttribute)
   const std::lock_guard<std::mutex> guard(process().mutex);
-  Pool* pool = find(handle);
+  Pool* pool = find_pool(handle);
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto give = [value](const auto& what) {
     std::memcpy(value, &what, sizeof what);
@@ -280,7 +278,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_a
 FAKE_CUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* map, size_t count) {
   FAKE_CUDA_ENTER(cuMemPoolSetAccess)
   const std::lock_guard<std::mutex> guard(process().mutex);
-  Pool* pool = find(handle);
+  Pool* pool = find_pool(handle);
   if (pool == nullptr || map == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
     if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(map[i].location.id)) return CUDA_ERROR_INVALID_VALUE;
@@ -296,7 +294,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAcc
 FAKE_CUDA_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* location) {
   FAKE_CUDA_ENTER(cuMemPoolGetAccess)
   const std::lock_guard<std::mutex> guard(process().mutex);
-  Pool* pool = find(handle);
+  Pool* pool = find_pool(handle);
   if (pool == nullptr || flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || !is_device(location->id)) return CUDA_ERROR_INVALID_VALUE;
   // "By default, the pool's memory will be accessible from the device it is allocated on."
@@ -314,7 +312,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolExportToShareableHandle(void* out, CUmemoryPo
                                                            unsigned long long flags) {
   FAKE_CUDA_ENTER(cuMemPoolExportToShareableHandle)
   const std::lock_guard<std::mutex> guard(process().mutex);
-  Pool* pool = find(handle);
+  Pool* pool = find_pool(handle);
   if (pool == nullptr || out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   // "To create an IPC capable mempool, create a mempool with a CUmemAllocationHandleType other than CU_MEM_HANDLE_TYPE_NONE." And "an
   // imported pool cannot be re-exported".
@@ -349,7 +347,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* out, 
   pool->physical = world().at(origin).device;
   pool->object = world().create(FAKE_CUDA_POOL_IMPORT, pool->physical, 0, origin);
   world().at(pool->object).address = reinterpret_cast<uint64_t>(pool);
-  handles()[pool] = pool;
+  pool_handles()[pool] = pool;
   *out = pool->handle();
   return CUDA_SUCCESS;
 }
@@ -371,7 +369,7 @@ FAKE_CUDA_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr* out, CUmemoryPool 
   FAKE_CUDA_ENTER(cuMemPoolImportPointer)
   if (out == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard<std::mutex> guard(process().mutex);
-  const Pool* pool = find(handle);
+  const Pool* pool = find_pool(handle);
   if (pool == nullptr || !pool->imported) return CUDA_ERROR_INVALID_VALUE;
   Range range;
   std::shared_ptr<Backing> backing;

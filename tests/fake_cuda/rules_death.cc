@@ -11,12 +11,7 @@ using namespace rules;
 
 namespace {
 
-constexpr size_t kSize = size_t{2} << 20;
-
-struct Sent {
-  CUipcMemHandle memory{};
-  CUipcEventHandle event{};
-};
+constexpr size_t kSizeAtDeath = size_t{2} << 20;
 
 // Files of the world that are some object's.
 size_t files() {
@@ -32,7 +27,7 @@ size_t files() {
 TEST(fork_after_init) {
   const Started started;
   CUdeviceptr pointer = 0;
-  OK(cu.cuMemAlloc(&pointer, kSize));
+  OK(cu.cuMemAlloc(&pointer, kSizeAtDeath));
   const pid_t child = fork();
   if (child == 0) {
     int count = 0;
@@ -45,7 +40,7 @@ TEST(fork_after_init) {
   waitpid(child, &status, 0);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   // The parent has what it had, though the child ran its exit handlers.
-  OK(cu.cuMemsetD8(pointer, 1, kSize));
+  OK(cu.cuMemsetD8(pointer, 1, kSizeAtDeath));
   OK(cu.cuMemFree(pointer));
   if (!cu.fake) return;
   EQUAL(cu.fake_cuda_processes(), 1U);
@@ -60,7 +55,7 @@ TEST(fork_before_init) {
     OK(cu.cuInit(0));
     OK(cu.cuDevicePrimaryCtxRetain(&context, 0));
     OK(cu.cuCtxSetCurrent(context));
-    OK(cu.cuMemAlloc(&pointer, kSize));
+    OK(cu.cuMemAlloc(&pointer, kSizeAtDeath));
     OK(cu.cuMemFree(pointer));
     OK(cu.cuDevicePrimaryCtxRelease(0));
     exit(failures == 0 ? 0 : 1);
@@ -75,7 +70,7 @@ PEER(forgets) {
   const Started started;
   CUdeviceptr pointer = 0;
   CUevent event = nullptr;
-  OK(cu.cuMemAlloc(&pointer, kSize));
+  OK(cu.cuMemAlloc(&pointer, kSizeAtDeath));
   OK(cu.cuEventCreate(&event, CU_EVENT_DEFAULT));
 }
 
@@ -96,8 +91,8 @@ PEER(lends) {
   const Started started;
   CUdeviceptr pointer = 0;
   Sent sent;
-  OK(cu.cuMemAlloc(&pointer, kSize));
-  OK(cu.cuMemsetD8(pointer, 7, kSize));
+  OK(cu.cuMemAlloc(&pointer, kSizeAtDeath));
+  OK(cu.cuMemsetD8(pointer, 7, kSizeAtDeath));
   OK(cu.cuIpcGetMemHandle(&sent.memory, pointer));
   parent.send(sent);
   parent.receive<int>();
@@ -119,7 +114,7 @@ FAKE_TEST(killed_exporter, "") {
   peer.kill();
   // Its memory stays with who has it open, and is given to nobody else.
   EQUAL(first_byte(pointer), 7);
-  EQUAL(cu.fake_cuda_bytes(0), kSize);
+  EQUAL(cu.fake_cuda_bytes(0), kSizeAtDeath);
   Peer late("opens_nothing");
   late.send(sent);
   EQUAL(late.join(), 0);
@@ -164,7 +159,7 @@ PEER(works_until_killed) {
     CUevent event = nullptr;
     CUevent local = nullptr;
     OK(cu.cuIpcOpenMemHandle(&opened, sent.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-    OK(cu.cuMemAlloc(&own, kSize));
+    OK(cu.cuMemAlloc(&own, kSizeAtDeath));
     OK(cu.cuIpcOpenEventHandle(&event, sent.event));
     OK(cu.cuEventCreate(&local, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
     OK(cu.cuEventRecord(event, nullptr));
@@ -174,7 +169,7 @@ PEER(works_until_killed) {
     prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     CUmemGenericAllocationHandle handle = 0;
-    OK(cu.cuMemCreate(&handle, kSize, &prop, 0));
+    OK(cu.cuMemCreate(&handle, kSizeAtDeath, &prop, 0));
     int fd = -1;
     OK(cu.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     CUmemGenericAllocationHandle again = 0;
@@ -196,8 +191,8 @@ FAKE_TEST(killed_anywhere, "") {
   CUdeviceptr pointer = 0;
   CUevent event = nullptr;
   Sent sent;
-  OK(cu.cuMemAlloc(&pointer, kSize));
-  OK(cu.cuMemsetD8(pointer, 7, kSize));
+  OK(cu.cuMemAlloc(&pointer, kSizeAtDeath));
+  OK(cu.cuMemsetD8(pointer, 7, kSizeAtDeath));
   OK(cu.cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
   OK(cu.cuIpcGetMemHandle(&sent.memory, pointer));
   OK(cu.cuIpcGetEventHandle(&sent.event, event));
@@ -216,7 +211,7 @@ FAKE_TEST(killed_anywhere, "") {
     one.kill();
     nanosleep(&time, nullptr);
     other.kill();
-    EQUAL(cu.fake_cuda_bytes(0), kSize);
+    EQUAL(cu.fake_cuda_bytes(0), kSizeAtDeath);
     EQUAL(cu.fake_cuda_processes(), 1U);
     EQUAL(cu.fake_cuda_live(0, 0), cu.fake_cuda_live(0, getpid()));
   }

@@ -7,10 +7,7 @@ using namespace rules;
 
 namespace {
 
-constexpr size_t kSize = size_t{4} << 20;
-constexpr unsigned kLazy = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
-
-struct Sent {
+struct SentMemory {
   CUipcMemHandle handle{};
   size_t size = 0;
 };
@@ -22,8 +19,8 @@ CUdeviceptr make(unsigned char value) {
   return pointer;
 }
 
-Sent share(CUdeviceptr pointer) {
-  Sent sent;
+SentMemory share(CUdeviceptr pointer) {
+  SentMemory sent;
   OK(cu.cuIpcGetMemHandle(&sent.handle, pointer));
   sent.size = kSize;
   return sent;
@@ -44,22 +41,22 @@ void share_with(const char* role) {
 TEST(exporter_cannot_open) {
   const Started started;
   const CUdeviceptr pointer = make(1);
-  const Sent sent = share(pointer);
+  const SentMemory sent = share(pointer);
   CUdeviceptr opened = 0;
   REFUSED(cu.cuIpcOpenMemHandle(&opened, sent.handle, kLazy), CUDA_ERROR_INVALID_CONTEXT);
   // One allocation has one handle, and the next at the same address another: "will return a unique handle for the new memory".
-  const Sent again = share(pointer);
+  const SentMemory again = share(pointer);
   CHECK(std::memcmp(&sent, &again, sizeof sent) == 0);
   OK(cu.cuMemFree(pointer));
   const CUdeviceptr next = make(2);
-  const Sent other = share(next);
+  const SentMemory other = share(next);
   CHECK(std::memcmp(&sent, &other, sizeof sent) != 0);
   OK(cu.cuMemFree(next));
 }
 
 PEER(opens) {
   const Started started;
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUdeviceptr one = 0;
   CUdeviceptr two = 0;
   REFUSED(cu.cuIpcOpenMemHandle(&one, sent.handle, 0), CUDA_ERROR_INVALID_VALUE);
@@ -97,7 +94,7 @@ TEST(opens_count) {
 
 PEER(second_context) {
   const Started started;
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUdeviceptr one = 0;
   CUdeviceptr two = 0;
   OK(cu.cuIpcOpenMemHandle(&one, sent.handle, kLazy));
@@ -122,10 +119,10 @@ TEST(one_context_per_device) {
 
 PEER(guesses) {
   const Started started;
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUdeviceptr pointer = 0;
   for (size_t byte = 0; byte < sizeof sent.handle; byte += 9) {
-    Sent wrong = sent;
+    SentMemory wrong = sent;
     wrong.handle.reserved[byte] = static_cast<char>(wrong.handle.reserved[byte] ^ 1);
     CHECK(cu.cuIpcOpenMemHandle(&pointer, wrong.handle, kLazy) != CUDA_SUCCESS);
   }
@@ -139,7 +136,7 @@ FAKE_TEST(handles_are_not_guessed, "") {
 
 PEER(stale) {
   const Started started;
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUdeviceptr pointer = 0;
   CHECK(cu.cuIpcOpenMemHandle(&pointer, sent.handle, kLazy) != CUDA_SUCCESS);
 }
@@ -147,7 +144,7 @@ PEER(stale) {
 TEST(freed_is_not_opened) {
   const Started started;
   const CUdeviceptr pointer = make(7);
-  const Sent sent = share(pointer);
+  const SentMemory sent = share(pointer);
   OK(cu.cuMemFree(pointer));
   Peer peer("stale");
   peer.send(sent);
@@ -155,7 +152,7 @@ TEST(freed_is_not_opened) {
 
 PEER(keeps) {
   const Started started;
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUdeviceptr pointer = 0;
   OK(cu.cuIpcOpenMemHandle(&pointer, sent.handle, kLazy));
   EQUAL(first_byte(pointer), 7);
@@ -185,8 +182,8 @@ FAKE_TEST(freed_while_open_is_a_fault, "") {
 TEST(interior_pointer) {
   const Started started;
   const CUdeviceptr pointer = make(7);
-  const Sent base = share(pointer);
-  const Sent inner = share(pointer + 4096);
+  const SentMemory base = share(pointer);
+  const SentMemory inner = share(pointer + 4096);
   CHECK(std::memcmp(&base, &inner, sizeof base) == 0);
   if (cu.fake) EQUAL(cu.fake_cuda_faults(FAKE_CUDA_INTERIOR_POINTER_EXPORTED), 1U);
   OK(cu.cuMemFree(pointer));
@@ -195,7 +192,7 @@ TEST(interior_pointer) {
 PEER(other_numbers) {
   const Started started(1);
   const CUuuid theirs = parent.receive<CUuuid>();
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUuuid mine{};
   OK(cu.cuDeviceGetUuid(&mine, 1));
   CHECK(std::memcmp(&mine, &theirs, sizeof mine) == 0);
@@ -210,7 +207,7 @@ PEER(other_numbers) {
 
 PEER(sees_nothing) {
   const Started started;
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUdeviceptr pointer = 0;
   EQUAL(cu.cuIpcOpenMemHandle(&pointer, sent.handle, kLazy), CUDA_ERROR_MAP_FAILED);
 }
@@ -249,7 +246,7 @@ TEST(host_may_not_touch) {
 
 PEER(same_address) {
   const Started started;
-  const Sent sent = parent.receive<Sent>();
+  const SentMemory sent = parent.receive<SentMemory>();
   CUdeviceptr own = 0;
   OK(cu.cuMemAlloc(&own, kSize));
   OK(cu.cuMemsetD8(own, 9, kSize));

@@ -7,9 +7,6 @@ using namespace rules;
 
 namespace {
 
-constexpr auto kFd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-constexpr size_t kSize = size_t{4} << 20;
-
 CUmemAllocationProp properties(unsigned types) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;

@@ -10,13 +10,7 @@ using namespace rules;
 
 namespace {
 
-constexpr size_t kSize = size_t{1} << 20;
-constexpr unsigned kInterprocess = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
-
-struct Sent {
-  CUipcMemHandle memory{};
-  CUipcEventHandle event{};
-};
+constexpr size_t kOrderSize = size_t{1} << 20;
 
 void pause_ms(long ms) {
   const timespec time = {ms / 1000, (ms % 1000) * 1000000};
@@ -56,20 +50,20 @@ TEST(event_flags) {
 FAKE_TEST(work_is_late, "FAKE_CUDA_LATENCY=stream=100000") {
   const Started started;
   CUdeviceptr pointer = 0;
-  OK(cu.cuMemAlloc(&pointer, kSize));
+  OK(cu.cuMemAlloc(&pointer, kOrderSize));
   CUstream writer = nullptr;
   CUstream reader = nullptr;
   OK(cu.cuStreamCreate(&writer, CU_STREAM_NON_BLOCKING));
   OK(cu.cuStreamCreate(&reader, CU_STREAM_NON_BLOCKING));
-  OK(cu.cuMemsetD8(pointer, 1, kSize));
+  OK(cu.cuMemsetD8(pointer, 1, kOrderSize));
   CUevent start = nullptr;
   CUevent end = nullptr;
   OK(cu.cuEventCreate(&start, CU_EVENT_DEFAULT));
   OK(cu.cuEventCreate(&end, CU_EVENT_DEFAULT));
   stand_at_the_gate(writer);
   OK(cu.cuEventRecord(start, writer));
-  OK(cu.cuMemsetD8Async(pointer, 2, kSize, writer));
-  OK(cu.cuMemsetD8Async(pointer, 3, kSize, writer));
+  OK(cu.cuMemsetD8Async(pointer, 2, kOrderSize, writer));
+  OK(cu.cuMemsetD8Async(pointer, 3, kOrderSize, writer));
   OK(cu.cuEventRecord(end, writer));
   EQUAL(cu.cuEventQuery(end), CUDA_ERROR_NOT_READY);
   EQUAL(cu.cuStreamQuery(writer), CUDA_ERROR_NOT_READY);
@@ -138,15 +132,15 @@ TEST(threads) {
       for (int round = 0; round < 50; ++round) {
         CUdeviceptr pointer = 0;
         CUevent event = nullptr;
-        OK(cu.cuMemAlloc(&pointer, kSize));
+        OK(cu.cuMemAlloc(&pointer, kOrderSize));
         OK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        OK(cu.cuMemsetD8Async(pointer, value, kSize, stream));
+        OK(cu.cuMemsetD8Async(pointer, value, kOrderSize, stream));
         OK(cu.cuLaunchHostFunc(stream, [](void*) {}, nullptr));
         OK(cu.cuEventRecord(event, stream));
         OK(cu.cuEventRecord(shared, stream));
         OK(cu.cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0));
         unsigned char byte = 0;
-        OK(cu.cuMemcpyDtoHAsync(&byte, pointer + kSize - 1, 1, CU_STREAM_PER_THREAD));
+        OK(cu.cuMemcpyDtoHAsync(&byte, pointer + kOrderSize - 1, 1, CU_STREAM_PER_THREAD));
         OK(cu.cuStreamSynchronize(CU_STREAM_PER_THREAD));
         EQUAL(byte, value);
         OK(cu.cuEventDestroy(event));
@@ -203,8 +197,8 @@ TEST(events_order_processes) {
   Sent sent;
   CUevent event = nullptr;
   CUstream stream = nullptr;
-  OK(cu.cuMemAlloc(&pointer, kSize));
-  OK(cu.cuMemsetD8(pointer, 1, kSize));
+  OK(cu.cuMemAlloc(&pointer, kOrderSize));
+  OK(cu.cuMemsetD8(pointer, 1, kOrderSize));
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   OK(cu.cuEventCreate(&event, kInterprocess));
   OK(cu.cuIpcGetMemHandle(&sent.memory, pointer));
@@ -213,7 +207,7 @@ TEST(events_order_processes) {
   peer.send(sent);
   peer.receive<int>();
   stand_at_the_gate(stream);
-  OK(cu.cuMemsetD8Async(pointer, 2, kSize, stream));
+  OK(cu.cuMemsetD8Async(pointer, 2, kOrderSize, stream));
   OK(cu.cuEventRecord(event, stream));
   peer.send(1);
   peer.receive<int>();

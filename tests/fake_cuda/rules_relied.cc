@@ -9,16 +9,6 @@ using namespace rules;
 
 namespace {
 
-constexpr auto kFd = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-constexpr size_t kSize = size_t{4} << 20;
-constexpr unsigned kLazy = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
-constexpr unsigned kInterprocess = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
-
-struct Sent {
-  CUipcMemHandle memory{};
-  CUipcEventHandle event{};
-};
-
 // What impl/cuda/memory.cc asks, in one call as there.
 struct Answers {
   CUmemorytype type{};

@@ -18,7 +18,7 @@ std::condition_variable& progress() {
   static auto* const once = new std::condition_variable;
   return *once;
 }
-std::unordered_map<const void*, std::shared_ptr<Stream>>& handles() {
+std::unordered_map<const void*, std::shared_ptr<Stream>>& stream_handles() {
   static auto* const once = new std::unordered_map<const void*, std::shared_ptr<Stream>>;
   return *once;
 }
@@ -46,7 +46,7 @@ std::shared_ptr<Stream> make_stream(Context& context, Stream::Role role, unsigne
   }
   const std::lock_guard<std::mutex> guard(mutex());
   if (role != Stream::Role::legacy) context.streams.push_back(stream);
-  if (role == Stream::Role::created) handles()[stream.get()] = stream;
+  if (role == Stream::Role::created) stream_handles()[stream.get()] = stream;
   return stream;
 }
 
@@ -54,8 +54,8 @@ CUresult find_stream(CUstream handle, bool per_thread, std::shared_ptr<Stream>* 
   const bool by_default = handle == nullptr;
   if (!by_default && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
     const std::lock_guard<std::mutex> guard(mutex());
-    const auto found = handles().find(handle);
-    if (found == handles().end()) return CUDA_ERROR_INVALID_HANDLE;
+    const auto found = stream_handles().find(handle);
+    if (found == stream_handles().end()) return CUDA_ERROR_INVALID_HANDLE;
     *out = found->second;
     return CUDA_SUCCESS;
   }
@@ -163,7 +163,7 @@ void Stream::settle() { const std::lock_guard<std::mutex> guard(mutex()); }
 void Stream::close() {
   const std::lock_guard<std::mutex> guard(mutex());
   closed_ = true;
-  handles().erase(this);
+  stream_handles().erase(this);
   progress().notify_all();
 }
 
@@ -234,7 +234,7 @@ CUresult get_id(bool per_thread, CUstream handle, unsigned long long* out) {
   return CUDA_SUCCESS;
 }
 
-CUresult launch(bool per_thread, CUstream handle, CUhostFn function, void* data) {
+CUresult launch_host(bool per_thread, CUstream handle, CUhostFn function, void* data) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = find_stream(handle, per_thread, &stream); result != CUDA_SUCCESS) return result;
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -277,7 +277,7 @@ FAKE_CUDA_BOTH(cuStreamGetCtx, _ptsz, (CUstream handle, CUcontext* out), get_con
 FAKE_CUDA_BOTH(cuStreamGetCtx_v2, _ptsz, (CUstream handle, CUcontext* out, CUgreenCtx* green), get_contexts, handle, out, green)
 FAKE_CUDA_BOTH(cuStreamGetFlags, _ptsz, (CUstream handle, unsigned int* out), get_flags, handle, out)
 FAKE_CUDA_BOTH(cuStreamGetId, _ptsz, (CUstream handle, unsigned long long* out), get_id, handle, out)
-FAKE_CUDA_BOTH(cuLaunchHostFunc, _ptsz, (CUstream handle, CUhostFn function, void* data), launch, handle, function, data)
+FAKE_CUDA_BOTH(cuLaunchHostFunc, _ptsz, (CUstream handle, CUhostFn function, void* data), launch_host, handle, function, data)
 
 // "Sets the calling thread's stream capture interaction mode to the value contained in *mode". Nothing is captured here, so no call is
 // refused.

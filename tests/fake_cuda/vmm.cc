@@ -36,7 +36,6 @@ std::map<CUdeviceptr, Reservation>& reservations() {
 }
 
 bool aligned(uint64_t value) { return value % kGranularity == 0; }
-bool is_device(int ordinal) { return ordinal >= 0 && static_cast<size_t>(ordinal) < config().visible.size(); }
 
 std::pair<const CUdeviceptr, Reservation>* find_reservation(CUdeviceptr pointer, size_t size) {
   auto after = reservations().upper_bound(pointer);

@@ -4,12 +4,12 @@
 namespace fault {
 namespace {
 
-constexpr const char* kLimit = "RLIMIT_NOFILE";
+constexpr const char* kFdLimit = "RLIMIT_NOFILE";
 
 #define CHECK_NO_FD(out, expression)                                                                                           \
   do {                                                                                                                         \
     const auto fault_before = (out);                                                                                           \
-    const Outcome fault_outcome = CHECK_LIMIT(kLimit, expression);                                                             \
+    const Outcome fault_outcome = CHECK_LIMIT(kFdLimit, expression);                                                           \
     CHECK_SAYING(fault_outcome.detail("limit_value") == std::to_string(limit_value), #expression ": " + fault_outcome.text()); \
     CHECK_SAYING(fault_before == (out), "output touched: " #expression);                                                       \
     CHECK_EQ(count_fds(), fds);                                                                                                \
@@ -97,7 +97,7 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
         const tenon_open_options copy = open_options(TENON_OPEN_PRIVATE_COPY);
         // A copy needs no fd, but to see whether there is memory for it takes one.
         const Outcome copied = CALL(tenon_open_fd(&handle, &copy, &small, err));
-        CHECK_SAYING(copied.ok() || copied.detail("limit") == kLimit, copied.text());
+        CHECK_SAYING(copied.ok() || copied.detail("limit") == kFdLimit, copied.text());
         if (copied.ok()) tenon_storage_release(small);
         CHECK_OK(tenon_storage_freeze(unfrozen, err));
       }
@@ -192,7 +192,7 @@ TEST(FdLimit, BytesOnlyOpenAtTheLimit) {
         message = nullptr;
         continue;
       }
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kLimit &&
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kFdLimit &&
                        outcome.detail("limit_value") == std::to_string(value),
                    outcome.text());
     }
@@ -234,7 +234,7 @@ void send_until_too_many_in_flight(int type) {
         const Outcome outcome = CALL(tenon_send(pair.left, message, &now, err));
         if (outcome.ok()) break;
         ++refused;
-        CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kLimit &&
+        CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kFdLimit &&
                          outcome.detail("limit_value") == "300" && outcome.detail("errno") == std::to_string(ETOOMANYREFS),
                      outcome.text());
         REQUIRE(received < sent);
@@ -292,13 +292,13 @@ void lose_fds_at_the_receiver(int type) {
     {
       const rlim_t value = fd_limit_with_room(2);
       const Limit limit(RLIMIT_NOFILE, value);
-      const Outcome outcome = CHECK_LIMIT(kLimit, tenon_recv(pair.right, &now, &got, err));
+      const Outcome outcome = CHECK_LIMIT(kFdLimit, tenon_recv(pair.right, &now, &got, err));
       CHECK_SAYING(outcome.detail("limit_value") == std::to_string(value), outcome.text());
       CHECK(got == nullptr);
     }
     receive_these({0});
     receive_these({});
-    CHECK_LIMIT(kLimit, tenon_recv(pair.right, &now, &got, err));
+    CHECK_LIMIT(kFdLimit, tenon_recv(pair.right, &now, &got, err));
     receive_these({1, 8});
     CHECK_STATUS(TENON_WOULD_BLOCK, tenon_recv(pair.right, &now, &got, err));
     // A large descriptor whose own memfd finds no place.
@@ -306,7 +306,7 @@ void lose_fds_at_the_receiver(int type) {
     REQUIRE_OK(tenon_send(pair.left, large, &now, err));
     {
       const Limit limit(RLIMIT_NOFILE, fd_limit_with_room(0));
-      CHECK_LIMIT(kLimit, tenon_recv(pair.right, &now, &got, err));
+      CHECK_LIMIT(kFdLimit, tenon_recv(pair.right, &now, &got, err));
     }
     REQUIRE_OK(tenon_send(pair.left, large, &now, err));
     REQUIRE_OK(tenon_recv(pair.right, &now, &got, err));

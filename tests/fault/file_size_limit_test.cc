@@ -6,8 +6,7 @@
 namespace fault {
 namespace {
 
-constexpr const char* kLimit = "RLIMIT_FSIZE";
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr const char* kFileSizeLimit = "RLIMIT_FSIZE";
 
 void run_under(rlim_t limit_value) {
   const Held before = hold();
@@ -19,8 +18,8 @@ void run_under(rlim_t limit_value) {
       for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_ZEROED}}) {
         const tenon_storage_options options = storage_options(mode, flags);
         for (const uint64_t over : {uint64_t{1}, uint64_t{4096}, uint64_t{8192}}) {
-          CHECK_LIMIT(kLimit, tenon_storage_new(&options, limit_value + over, &storage, err));
-          CHECK_LIMIT(kLimit, tenon_storage_new_from(&options, bytes.data(), limit_value + over, &storage, err));
+          CHECK_LIMIT(kFileSizeLimit, tenon_storage_new(&options, limit_value + over, &storage, err));
+          CHECK_LIMIT(kFileSizeLimit, tenon_storage_new_from(&options, bytes.data(), limit_value + over, &storage, err));
         }
         CHECK(storage == nullptr);
         if (limit_value == 0) continue;
@@ -74,8 +73,8 @@ TEST(FileSizeLimit, LoweredWhileFrozenOnesAreFilled) {
     {
       const Limit limit(RLIMIT_FSIZE, kMiB);
       CHECK_OK(tenon_storage_write(storage, 0, bytes.data(), kMiB, err));
-      CHECK_LIMIT(kLimit, tenon_storage_write(storage, kMiB, bytes.data() + kMiB, kMiB, err));
-      CHECK_LIMIT(kLimit, tenon_storage_write(storage, kMiB / 2, bytes.data() + kMiB / 2, kMiB, err));
+      CHECK_LIMIT(kFileSizeLimit, tenon_storage_write(storage, kMiB, bytes.data() + kMiB, kMiB, err));
+      CHECK_LIMIT(kFileSizeLimit, tenon_storage_write(storage, kMiB / 2, bytes.data() + kMiB / 2, kMiB, err));
     }
     CHECK_OK(tenon_storage_write(storage, kMiB, bytes.data() + kMiB, kMiB, err));
     CHECK_OK(tenon_storage_freeze(storage, err));
@@ -117,7 +116,7 @@ TEST(FileSizeLimit, WritingToAnUnsealedFile) {
     {
       const Limit limit(RLIMIT_FSIZE, kMiB);
       CHECK_OK(tenon_storage_write(storage, 0, "abc", 3, err));
-      CHECK_LIMIT(kLimit, tenon_storage_write(storage, kMiB + 5, "abc", 3, err));
+      CHECK_LIMIT(kFileSizeLimit, tenon_storage_write(storage, kMiB + 5, "abc", 3, err));
     }
     CHECK_OK(tenon_storage_write(storage, kMiB + 5, "abc", 3, err));
     tenon_storage_release(storage);
@@ -135,7 +134,7 @@ TEST(FileSizeLimit, LargeMessages) {
       tenon_message* got = nullptr;
       {
         const Limit limit(RLIMIT_FSIZE, 4096);
-        CHECK_LIMIT(kLimit, tenon_send(pair.left, large, &now, err));
+        CHECK_LIMIT(kFileSizeLimit, tenon_send(pair.left, large, &now, err));
       }
       CHECK_STATUS(TENON_WOULD_BLOCK, tenon_recv(pair.right, &now, &got, err));
       CHECK_OK(tenon_send(pair.left, large, &now, err));

@@ -8,16 +8,16 @@
 namespace fault {
 namespace {
 
-constexpr uint64_t kNbytes = 3000;
+constexpr uint64_t kForkedNbytes = 3000;
 
 void send_to_itself(uint64_t seed) {
   const Pair pair(SOCK_SEQPACKET);
-  tenon_message* message = new_message({new_storage(kNbytes, seed)});
+  tenon_message* message = new_message({new_storage(kForkedNbytes, seed)});
   tenon_message* got = nullptr;
   const tenon_wait wait = wait_ns(10'000'000'000);
   REQUIRE_OK(tenon_send(pair.left, message, &wait, err));
   REQUIRE_OK(tenon_recv(pair.right, &wait, &got, err));
-  CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, 0)), kNbytes, seed));
+  CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, 0)), kForkedNbytes, seed));
   tenon_message_release(got);
   tenon_message_release(message);
 }
@@ -27,7 +27,7 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
   IN_CHILD([] {
     std::atomic<bool> stop{false};
     std::vector<tenon_storage*> inherited;
-    for (uint64_t i = 0; i < 30; ++i) inherited.push_back(new_storage(kNbytes, i, kModes[i % 3]));
+    for (uint64_t i = 0; i < 30; ++i) inherited.push_back(new_storage(kForkedNbytes, i, kModes[i % 3]));
     const int foreign = foreign_memfd(8192);
     const Pair pair(SOCK_STREAM);
     std::vector<std::thread> threads;
@@ -52,28 +52,28 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
     });
     threads.emplace_back([&] {
       for (uint64_t i = 0; !stop.load(std::memory_order_relaxed); ++i) {
-        tenon_message* message = new_message({new_storage(kNbytes, i)});
+        tenon_message* message = new_message({new_storage(kForkedNbytes, i)});
         tenon_message* got = nullptr;
         const tenon_wait wait = wait_ns(10'000'000'000);
         REQUIRE_OK(tenon_send(pair.left, message, &wait, err));
         tenon_message_release(message);
         REQUIRE_OK(tenon_recv(pair.right, &wait, &got, err));
-        CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, 0)), kNbytes, i));
+        CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(got, 0)), kForkedNbytes, i));
         tenon_message_release(got);
       }
     });
     for (int round = 0; round < 200; ++round) {
       const pid_t child = spawn([&] {
         for (uint64_t i = 0; i < inherited.size(); ++i) {
-          CHECK(has_pattern(tenon_storage_data(inherited[i]), kNbytes, i));
+          CHECK(has_pattern(tenon_storage_data(inherited[i]), kForkedNbytes, i));
           tenon_fd_handle handle = handle_over(-1, 0);
           if (i < 6) CHECK_OK(tenon_share_fd(inherited[i], nullptr, &handle, err));
           tenon_fd_handle_close(&handle);
         }
         std::vector<tenon_storage*> mine;
-        for (uint64_t i = 0; i < 20; ++i) mine.push_back(new_storage(kNbytes, 1000 + i, kModes[i % 3]));
+        for (uint64_t i = 0; i < 20; ++i) mine.push_back(new_storage(kForkedNbytes, 1000 + i, kModes[i % 3]));
         for (tenon_storage* each : inherited) tenon_storage_release(each);
-        for (uint64_t i = 0; i < mine.size(); ++i) CHECK(has_pattern(tenon_storage_data(mine[i]), kNbytes, 1000 + i));
+        for (uint64_t i = 0; i < mine.size(); ++i) CHECK(has_pattern(tenon_storage_data(mine[i]), kForkedNbytes, 1000 + i));
         for (tenon_storage* each : mine) tenon_storage_release(each);
         send_to_itself(7);
         const tenon_wait now = wait_ns(0);
@@ -91,7 +91,7 @@ TEST(Fork, WithThreadsThatAllocateAndLendAndSend) {
     stop = true;
     for (std::thread& each : threads) each.join();
     for (uint64_t i = 0; i < inherited.size(); ++i) {
-      CHECK(has_pattern(tenon_storage_data(inherited[i]), kNbytes, i));
+      CHECK(has_pattern(tenon_storage_data(inherited[i]), kForkedNbytes, i));
       tenon_storage_release(inherited[i]);
     }
     send_to_itself(9);
@@ -104,7 +104,7 @@ TEST(Fork, WhileTheSegmentThatTheChildLendsIsInUse) {
   SKIP_UNDER_SANITIZERS("gcc's run-time does not survive a fork of a process with threads");
   IN_CHILD([] {
     std::atomic<bool> stop{false};
-    tenon_storage* lent = new_storage(kNbytes, 1, TENON_MODE_LENDER_WRITES);
+    tenon_storage* lent = new_storage(kForkedNbytes, 1, TENON_MODE_LENDER_WRITES);
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; ++i) {
       threads.emplace_back([&] {
@@ -141,7 +141,7 @@ TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
       const tenon_wait wait = wait_ns(10'000'000'000);
       while (!stop.load(std::memory_order_relaxed)) {
         std::vector<tenon_storage*> several;
-        for (uint64_t i = 0; i < 20; ++i) several.push_back(new_storage(kNbytes, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
+        for (uint64_t i = 0; i < 20; ++i) several.push_back(new_storage(kForkedNbytes, i, TENON_MODE_SHARED, TENON_STORAGE_ISOLATED));
         tenon_message* message = new_message(several);
         CHECK_OK(tenon_send(pair.left, message, &wait, err));
         tenon_message_release(message);

@@ -7,8 +7,7 @@
 namespace fault {
 namespace {
 
-constexpr const char* kLimit = "file system space";
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr const char* kTmpfsLimit = "file system space";
 
 bool put(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -61,7 +60,7 @@ void open_holes(uint64_t from, uint64_t to) {
   for (const uint64_t nbytes : {2 * kMiB, kMiB}) {
     const tenon_fd_handle handle = handle_over(fd, nbytes);
     const Outcome outcome = CALL(tenon_open_fd(&handle, &options, &storage, err));
-    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kLimit &&
+    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kTmpfsLimit &&
                      outcome.detail("errno") == std::to_string(ENOSPC),
                  outcome.text());
     if (!outcome.ok()) continue;
@@ -104,7 +103,7 @@ TEST(FullTmpfs, AHoleBelowARangeThatIsOpenIsRefused) {
     handle.offset = 0;
     tenon_storage* below = nullptr;
     const Outcome outcome = CALL(tenon_open_fd(&handle, &options, &below, err));
-    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kLimit, outcome.text());
+    CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit") == kTmpfsLimit, outcome.text());
     tenon_storage_release(below);
     tenon_storage_release(above);
     close(fd);

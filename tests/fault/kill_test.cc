@@ -11,7 +11,7 @@
 namespace fault {
 namespace {
 
-constexpr uint64_t kNbytes = 300000;
+constexpr uint64_t kKilledNbytes = 300000;
 
 // In a /dev/shm of our own: in everybody's, other tests make and remove names at the same time.
 class NoNames {
@@ -45,7 +45,7 @@ constexpr unsigned char kLenderSteps = 8;
 constexpr unsigned char kBorrowerSteps = 7;
 
 // Lends and waits for it to come back, over and over. Ends well when the peer is gone.
-void lend(int socket, const Steps& steps, int rounds) {
+void lend_steps(int socket, const Steps& steps, int rounds) {
   const Held before = hold();
   tenon_connection* connection = new_connection(socket);
   const tenon_wait wait = wait_ns(20'000'000'000);
@@ -56,7 +56,7 @@ void lend(int socket, const Steps& steps, int rounds) {
   for (int i = 0; i < rounds; ++i) {
     const auto seed = static_cast<uint64_t>(i);
     steps.at(1);
-    tenon_storage* storage = new_storage(kNbytes, seed, kModes[i % 3], i % 2 == 0 ? TENON_STORAGE_ISOLATED : 0);
+    tenon_storage* storage = new_storage(kKilledNbytes, seed, kModes[i % 3], i % 2 == 0 ? TENON_STORAGE_ISOLATED : 0);
     steps.at(2);
     tenon_message* message = new_message({tenon_storage_retain(storage)});
     // Every third time one that is longer than a packet.
@@ -77,7 +77,7 @@ void lend(int socket, const Steps& steps, int rounds) {
       steps.at(7);
     }
     tenon_message_release(back);
-    CHECK(has_pattern(tenon_storage_data(storage), kNbytes, seed));
+    CHECK(has_pattern(tenon_storage_data(storage), kKilledNbytes, seed));
     tenon_storage_release(storage);
     steps.at(8);
     if (gone) break;
@@ -107,7 +107,7 @@ void borrow(int socket, const Steps& steps) {
       break;
     }
     const void* data = tenon_tensor_data(tenon_message_tensor(message, 0));
-    CHECK(has_pattern(data, kNbytes, i));
+    CHECK(has_pattern(data, kKilledNbytes, i));
     steps.at(4);
     if (i % 3 == 2) {
       tenon_message* large = nullptr;
@@ -129,7 +129,7 @@ void borrow(int socket, const Steps& steps) {
     if (!outcome.ok()) break;
   }
   // The lender is gone, its bytes are not.
-  if (kept != nullptr) CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(kept, 0)), kNbytes, kept_seed));
+  if (kept != nullptr) CHECK(has_pattern(tenon_tensor_data(tenon_message_tensor(kept, 0)), kKilledNbytes, kept_seed));
   tenon_message_release(kept);
   tenon_connection_release(connection);
   Held wanted = before;
@@ -160,7 +160,7 @@ Family start(int type, bool step_lender, bool step_borrower, int rounds) {
   family.lender = spawn([&] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close_these({ends[1], lender_steps[0], borrower_steps[0], borrower_steps[1]});
-    lend(ends[0], {lender_steps[1]}, rounds);
+    lend_steps(ends[0], {lender_steps[1]}, rounds);
   });
   family.borrower = spawn([&] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -59,6 +59,8 @@
 
 namespace fault {
 
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+
 inline int g_failures = 0;
 
 // Goes on after a failure, so that one run tells all; a child that met one exits 1.

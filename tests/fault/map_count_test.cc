@@ -6,7 +6,7 @@
 namespace fault {
 namespace {
 
-constexpr const char* kLimit = "vm.max_map_count";
+constexpr const char* kMapCountLimit = "vm.max_map_count";
 
 // Every mapping that this process may still have, but `room`.
 class Filled {
@@ -57,14 +57,14 @@ TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
     const auto at_the_limit = [&] {
       for (const tenon_mode mode : kModes) {
         const tenon_storage_options options = storage_options(mode, TENON_STORAGE_ISOLATED);
-        CHECK_LIMIT(kLimit, tenon_storage_new(&options, 4096, &storage, err));
-        CHECK_LIMIT(kLimit, tenon_storage_new_from(&options, bytes.data(), bytes.size(), &storage, err));
+        CHECK_LIMIT(kMapCountLimit, tenon_storage_new(&options, 4096, &storage, err));
+        CHECK_LIMIT(kMapCountLimit, tenon_storage_new_from(&options, bytes.data(), bytes.size(), &storage, err));
       }
       const tenon_storage_options private_ones = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
-      CHECK_LIMIT(kLimit, tenon_storage_new(&private_ones, 100000, &storage, err));
+      CHECK_LIMIT(kMapCountLimit, tenon_storage_new(&private_ones, 100000, &storage, err));
       for (const uint32_t flags : {uint32_t{0}, uint32_t{TENON_OPEN_PRIVATE_COW}, uint32_t{TENON_OPEN_PRIVATE_COPY}}) {
         const tenon_open_options options = open_options(flags);
-        CHECK_LIMIT(kLimit, tenon_open_fd(&handle, &options, &storage, err));
+        CHECK_LIMIT(kMapCountLimit, tenon_open_fd(&handle, &options, &storage, err));
       }
       CHECK(storage == nullptr);
       // What needs no mapping works.
@@ -109,8 +109,8 @@ TEST(MapCount, IsATypedErrorInAThreadToo) {
       tenon_storage* storage = nullptr;
       const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
       const Filled filled(0);
-      CHECK_LIMIT(kLimit, tenon_storage_new(&isolated, 4096, &storage, err));
-      CHECK_LIMIT(kLimit, tenon_open_fd(&handle, nullptr, &storage, err));
+      CHECK_LIMIT(kMapCountLimit, tenon_storage_new(&isolated, 4096, &storage, err));
+      CHECK_LIMIT(kMapCountLimit, tenon_open_fd(&handle, nullptr, &storage, err));
     }).join();
     close(foreign);
   });
@@ -152,11 +152,11 @@ TEST(MapCount, AtTheReceiver) {
       message = nullptr;
       {
         const Filled filled(0);
-        CHECK_LIMIT(kLimit, tenon_recv(connection, nullptr, &message, err));
+        CHECK_LIMIT(kMapCountLimit, tenon_recv(connection, nullptr, &message, err));
       }
       {
         const Filled filled(1);
-        CHECK_LIMIT(kLimit, tenon_recv(connection, nullptr, &message, err));
+        CHECK_LIMIT(kMapCountLimit, tenon_recv(connection, nullptr, &message, err));
       }
       REQUIRE_OK(tenon_recv(connection, nullptr, &message, err));
       CHECK_EQ(tenon_message_count(message), 2);

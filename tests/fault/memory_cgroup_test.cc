@@ -4,8 +4,7 @@
 namespace fault {
 namespace {
 
-constexpr const char* kLimit = "memory cgroup";
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr const char* kCgroupLimit = "memory cgroup";
 constexpr uint64_t kCgroupNbytes = 48 * kMiB;
 
 std::string read_text(const std::string& path) {
@@ -112,9 +111,9 @@ TEST(MemoryCgroup, MoreThanFitsIsRefusedByName) {
            {uint32_t{0}, uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{TENON_STORAGE_PRIVATE}, uint32_t{TENON_STORAGE_ZEROED}}) {
         const tenon_storage_options options = storage_options(mode, flags);
         for (const uint64_t nbytes : {kCgroupNbytes, 2 * kCgroupNbytes, 4 * kCgroupNbytes}) {
-          Outcome outcome = CHECK_LIMIT(kLimit, tenon_storage_new(&options, nbytes, &storage, err));
+          Outcome outcome = CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&options, nbytes, &storage, err));
           CHECK_SAYING(outcome.detail("limit").find(cgroup.folder()) != std::string::npos, outcome.text());
-          CHECK_LIMIT(kLimit, tenon_storage_new_from(&options, bytes, nbytes, &storage, err));
+          CHECK_LIMIT(kCgroupLimit, tenon_storage_new_from(&options, bytes, nbytes, &storage, err));
         }
       }
     }
@@ -130,7 +129,7 @@ uint64_t allocate_until_refused(const tenon_storage_options& options, uint64_t n
     const Outcome outcome = from ? CALL(tenon_storage_new_from(&options, source, nbytes, &storage, err))
                                  : CALL(tenon_storage_new(&options, nbytes, &storage, err));
     if (!outcome.ok()) {
-      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find(kLimit) == 0, outcome.text());
+      CHECK_SAYING(outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find(kCgroupLimit) == 0, outcome.text());
       return total;
     }
     out->push_back(storage);
@@ -206,7 +205,7 @@ TEST(MemoryCgroup, JustAfterTheFdLimitToo) {
     }
     const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
     tenon_storage* large = nullptr;
-    CHECK_LIMIT(kLimit, tenon_storage_new(&isolated, 64 * kMiB, &large, err));
+    CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&isolated, 64 * kMiB, &large, err));
     tenon_storage_release(storage);
   });
 }
@@ -240,7 +239,7 @@ TEST(MemoryCgroup, OpeningHolesLargerThanTheLimit) {
     REQUIRE(fstat(fd, &info) == 0);
     CHECK_EQ(info.st_blocks, 0);
     const tenon_open_options copy = open_options(TENON_OPEN_PRIVATE_COPY);
-    CHECK_LIMIT(kLimit, tenon_open_fd(&handle, &copy, &storage, err));
+    CHECK_LIMIT(kCgroupLimit, tenon_open_fd(&handle, &copy, &storage, err));
     close(fd);
     CHECK_HELD(before);
   });
@@ -260,7 +259,8 @@ TEST(MemoryCgroup, ALargeMessage) {
     // The descriptor is built on the heap, which nobody is asked about.
     for (int i = 0; i < 40 && !hogs.empty(); ++i, hogs.pop_back()) tenon_storage_release(hogs.back());
     const Outcome outcome = CALL(tenon_send(pair.left, large, &now, err));
-    CHECK_SAYING(outcome.ok() || (outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find(kLimit) == 0), outcome.text());
+    CHECK_SAYING(outcome.ok() || (outcome.status == TENON_RESOURCE_EXHAUSTED && outcome.detail("limit").find(kCgroupLimit) == 0),
+                 outcome.text());
     for (tenon_storage* each : hogs) tenon_storage_release(each);
     if (!outcome.ok()) CHECK_OK(tenon_send(pair.left, large, &now, err));
     tenon_message* got = nullptr;

@@ -7,7 +7,7 @@
 namespace fault {
 namespace {
 
-constexpr uint64_t kNbytes = 1 << 20;
+constexpr uint64_t kShrunkNbytes = 1 << 20;
 
 // On a disk, or wherever temporary files lie.
 int disk_file(uint64_t nbytes) {
@@ -31,20 +31,20 @@ int unsealed_memfd(uint64_t nbytes) {
 
 void cut_while_open(int fd) {
   const Held before = hold();
-  const tenon_fd_handle handle = handle_over(fd, kNbytes);
+  const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
   tenon_storage* storage = nullptr;
   CHECK_STATUS(TENON_PERMISSION, tenon_open_fd(&handle, nullptr, &storage, err));
   const tenon_open_options options = open_options(TENON_OPEN_ALLOW_UNSEALED);
   REQUIRE_OK(tenon_open_fd(&handle, &options, &storage, err));
   CHECK_EQ(tenon_storage_is_sealed(storage), 0);
-  std::vector<unsigned char> bytes(kNbytes);
-  CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), kNbytes, err));
-  CHECK(has_pattern(bytes.data(), kNbytes, 1));
+  std::vector<unsigned char> bytes(kShrunkNbytes);
+  CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
+  CHECK(has_pattern(bytes.data(), kShrunkNbytes, 1));
   REQUIRE(ftruncate(fd, 10000) == 0);
   CHECK_OK(tenon_storage_read(storage, 0, bytes.data(), 10000, err));
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), 10001, err));
   CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 500000, bytes.data(), 1, err));
-  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), kNbytes, err));
+  CHECK_STATUS(TENON_CORRUPT, tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err));
   // What is copied from it by handle, too.
   tenon_storage* again = nullptr;
   for (const uint32_t flags : {uint32_t{TENON_OPEN_PRIVATE_COPY}, uint32_t{TENON_OPEN_PRIVATE_COW | TENON_OPEN_ALLOW_UNSEALED}}) {
@@ -75,26 +75,26 @@ void cut_while_open(int fd) {
 }
 
 TEST(Shrink, AMemfdWhileOpen) {
-  IN_CHILD([] { cut_while_open(unsealed_memfd(kNbytes)); });
+  IN_CHILD([] { cut_while_open(unsealed_memfd(kShrunkNbytes)); });
 }
 TEST(Shrink, AFileOnADiskWhileOpen) {
-  IN_CHILD([] { cut_while_open(disk_file(kNbytes)); });
+  IN_CHILD([] { cut_while_open(disk_file(kShrunkNbytes)); });
 }
 
 // Cut and grown by a thread while this one opens and copies: each call is right or an error.
 void cut_all_the_time(int fd) {
   std::atomic<bool> stop{false};
-  const tenon_fd_handle handle = handle_over(fd, kNbytes);
+  const tenon_fd_handle handle = handle_over(fd, kShrunkNbytes);
   const tenon_open_options shared = open_options(TENON_OPEN_ALLOW_UNSEALED);
   tenon_storage* held = nullptr;
   REQUIRE_OK(tenon_open_fd(&handle, &shared, &held, err));
   std::thread cutter([&] {
     while (!stop.load(std::memory_order_relaxed)) {
       (void)!ftruncate(fd, 4096);
-      (void)!ftruncate(fd, static_cast<off_t>(kNbytes));
+      (void)!ftruncate(fd, static_cast<off_t>(kShrunkNbytes));
     }
   });
-  std::vector<unsigned char> bytes(kNbytes);
+  std::vector<unsigned char> bytes(kShrunkNbytes);
   const auto right_or_an_error = [](const Outcome& outcome) {
     CHECK_SAYING(outcome.ok() || outcome.status == TENON_CORRUPT, outcome.text());
     return outcome.ok();
@@ -106,7 +106,7 @@ void cut_all_the_time(int fd) {
     tenon_storage_release(storage);
     storage = nullptr;
     if (right_or_an_error(CALL(tenon_open_fd(&handle, &shared, &storage, err)))) {
-      right_or_an_error(CALL(tenon_storage_read(storage, 0, bytes.data(), kNbytes, err)));
+      right_or_an_error(CALL(tenon_storage_read(storage, 0, bytes.data(), kShrunkNbytes, err)));
       right_or_an_error(CALL(tenon_storage_write(storage, 8192, "abc", 3, err)));
     }
     tenon_storage_release(storage);
@@ -118,10 +118,10 @@ void cut_all_the_time(int fd) {
 }
 
 TEST(Shrink, AMemfdAllTheTime) {
-  IN_CHILD([] { cut_all_the_time(unsealed_memfd(kNbytes)); });
+  IN_CHILD([] { cut_all_the_time(unsealed_memfd(kShrunkNbytes)); });
 }
 TEST(Shrink, AFileOnADiskAllTheTime) {
-  IN_CHILD([] { cut_all_the_time(disk_file(kNbytes)); });
+  IN_CHILD([] { cut_all_the_time(disk_file(kShrunkNbytes)); });
 }
 
 }  // namespace

@@ -24,13 +24,13 @@ Outcome lend_one(const Naming& naming) {
 }
 
 // Both ways to make a name.
-void check_refused(tenon_status status, const Naming& naming, int line) {
+void check_name_refused(tenon_status status, const Naming& naming, int line) {
   for (const Outcome& outcome : {make_one(naming), lend_one(naming)}) {
     fault::check(outcome.status == status, "the status", __FILE__, line, outcome.text());
     fault::check(outcome.details.contains("path"), "there is a path", __FILE__, line, outcome.text());
   }
 }
-#define REFUSED(status, ...) check_refused((status), Naming{__VA_ARGS__}, __LINE__)
+#define REFUSED(status, ...) check_name_refused((status), Naming{__VA_ARGS__}, __LINE__)
 
 TEST(BadName, ToBeMade) {
   IN_CHILD([] {

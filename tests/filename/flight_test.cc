@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint32_t kReceive = TENON_OPEN_ALLOW_UNSEALED | TENON_OPEN_DECREF;
 
-Done send(Agent& sender, const Folder& folder, const char* name = "") {
+Done send_name(Agent& sender, const Folder& folder, const char* name = "") {
   const Done made = sender.create({.directory = folder.path(), .name = name}, 10000, 3);
   Done sent = sender.share(made.slot, {.flags = TENON_FILENAME_IN_FLIGHT});
   REQUIRE(made.ok() && sent.ok());
@@ -25,7 +25,7 @@ TEST(Flight, TheSenderLetsGoFirst) {
   IN_CHILD([] {
     const Folder folder;
     Agent sender, receiver;
-    const Done sent = send(sender, folder);
+    const Done sent = send_name(sender, folder);
     CHECK_COUNTS(sent.handle, 2, 1);
     sender.release(sent.slot);
     CHECK_COUNTS(sent.handle, 1, 1);
@@ -105,7 +105,7 @@ TEST(Flight, TheSenderExitsInOrder) {
       const Folder folder;
       Agent sender, receiver;
       const int own = receiver.create({.directory = folder.path()}, 10).slot;  // its thread watches
-      const Done sent = send(sender, folder);
+      const Done sent = send_name(sender, folder);
       if (released) sender.release(sent.slot);
       const int64_t before = real_time_ns();
       sender.quit();
@@ -133,7 +133,7 @@ TEST(Flight, TheSenderIsKilled) {
       const Folder folder;
       Agent sender, receiver;
       const int own = receiver.create({.directory = folder.path()}, 10).slot;
-      const Done sent = send(sender, folder);
+      const Done sent = send_name(sender, folder);
       if (released) sender.release(sent.slot);
       sender.kill();
       CHECK(is_gone(path_of(sent.handle)));
@@ -147,7 +147,7 @@ TEST(Flight, TheReceiverIsKilled) {
   IN_CHILD([] {
     const Folder folder;
     Agent sender, receiver;
-    const Done sent = send(sender, folder);
+    const Done sent = send_name(sender, folder);
     sender.release(sent.slot);
     REQUIRE(receiver.open(sent.handle).ok());  // opened, and not yet counted as received
     receiver.kill();
@@ -167,7 +167,7 @@ TEST(Flight, AForkChildKeepsNothing) {
     const Folder folder;
     Agent sender, watcher;
     const int own = watcher.create({.directory = folder.path()}, 10).slot;
-    const Done sent = send(sender, folder);
+    const Done sent = send_name(sender, folder);
     sender.release(sent.slot);
     Agent child = sender.fork_child();
     CHECK(exists(path_of(sent.handle)));

@@ -7,9 +7,9 @@
 namespace names {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using fault::kMiB;
 
-bool put(const char* path, const std::string& text) {
+bool put_setting(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;
   const bool good = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -23,8 +23,8 @@ void mount_small(const std::string& where, const char* how) {
   const gid_t gid = getegid();
   if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0)
     fault::skip(std::string("no mount namespace can be made: ") + std::strerror(errno));
-  if (uid != 0 && !(put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
-                    put("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
+  if (uid != 0 && !(put_setting("/proc/self/setgroups", "deny") && put_setting("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
+                    put_setting("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
     fault::skip("no user namespace can be set up");
   }
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || mount("tmpfs", where.c_str(), "tmpfs", 0, how) != 0)

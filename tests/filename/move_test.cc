@@ -74,7 +74,7 @@ TEST(Move, ReadingAndWritingExposesNothing) {
   });
 }
 
-void check_refused(const char* what, void (*expose)(tenon_storage* storage)) {
+void check_share_refused(const char* what, void (*expose)(tenon_storage* storage)) {
   const Folder folder;
   tenon_storage* storage = fault::new_storage(100, 4, TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
   expose(storage);
@@ -89,17 +89,17 @@ void check_refused(const char* what, void (*expose)(tenon_storage* storage)) {
 
 TEST(Move, NotWhatWasHandedOut) {
   IN_CHILD([] {
-    check_refused("tenon_storage_data", [](tenon_storage* storage) { CHECK(tenon_storage_data(storage) != nullptr); });
-    check_refused("tenon_storage_data_mut", [](tenon_storage* storage) {
+    check_share_refused("tenon_storage_data", [](tenon_storage* storage) { CHECK(tenon_storage_data(storage) != nullptr); });
+    check_share_refused("tenon_storage_data_mut", [](tenon_storage* storage) {
       void* data = nullptr;
       CHECK_OK(tenon_storage_data_mut(storage, &data, err));
     });
-    check_refused("tenon_tensor_data", [](tenon_storage* storage) {
+    check_share_refused("tenon_tensor_data", [](tenon_storage* storage) {
       tenon_tensor* tensor = fault::new_tensor(storage);
       CHECK(tenon_tensor_data(tensor) != nullptr);
       tenon_tensor_release(tensor);
     });
-    check_refused("tenon_tensor_data_mut", [](tenon_storage* storage) {
+    check_share_refused("tenon_tensor_data_mut", [](tenon_storage* storage) {
       tenon_tensor* tensor = fault::new_tensor(storage);
       void* data = nullptr;
       CHECK_OK(tenon_tensor_data_mut(tensor, &data, err));

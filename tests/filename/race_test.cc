@@ -9,7 +9,7 @@ namespace {
 constexpr int kPairs = 2;
 constexpr int kNames = kSanitized ? 250 : 1000;  // of each pair
 
-bool put(int to, const void* data, size_t nbytes) { return write(to, data, nbytes) == static_cast<ssize_t>(nbytes); }
+bool put_bytes(int to, const void* data, size_t nbytes) { return write(to, data, nbytes) == static_cast<ssize_t>(nbytes); }
 bool take(int from, void* data, size_t nbytes) { return recv(from, data, nbytes, MSG_WAITALL) == static_cast<ssize_t>(nbytes); }
 
 // Makes names and lends them; lets go of each in a different moment: before, while and after the other side opens it.
@@ -21,11 +21,11 @@ void make_names(int socket, const std::string& folder) {
     const tenon_filename_handle handle = share(storage, {.flags = in_flight ? uint32_t{TENON_FILENAME_IN_FLIGHT} : 0U});
     CHECK(exists(path_of(handle)));
     if (in_flight) tenon_storage_release(storage);
-    REQUIRE(put(socket, &handle, sizeof handle));
+    REQUIRE(put_bytes(socket, &handle, sizeof handle));
     char opened = 0;
     REQUIRE(take(socket, &opened, 1));
     if (!in_flight) tenon_storage_release(storage);
-    REQUIRE(put(socket, i % 3 == 0 ? "r" : "k", 1));
+    REQUIRE(put_bytes(socket, i % 3 == 0 ? "r" : "k", 1));
   }
 }
 
@@ -37,7 +37,7 @@ void open_names(int socket) {
     REQUIRE(take(socket, &handle, sizeof handle));
     tenon_storage* storage = open_name(handle, TENON_OPEN_ALLOW_UNSEALED | (i % 4 == 0 ? uint32_t{TENON_OPEN_DECREF} : 0U));
     CHECK(shows_pattern(storage, static_cast<uint64_t>(i)));
-    REQUIRE(put(socket, "o", 1));
+    REQUIRE(put_bytes(socket, "o", 1));
     char word = 0;
     REQUIRE(take(socket, &word, 1));
     // The maker is out of it: the name is there for us alone.
@@ -115,21 +115,21 @@ TEST(Race, TheLastTwoLetGoAtOnce) {
       tenon_filename_handle handle = blank_handle();
       while (take(ends[1], &handle, sizeof handle)) {
         tenon_storage* storage = open_name(handle);
-        REQUIRE(put(ends[1], "o", 1));
+        REQUIRE(put_bytes(ends[1], "o", 1));
         char now = 0;
         REQUIRE(take(ends[1], &now, 1));
         tenon_storage_release(storage);
-        REQUIRE(put(ends[1], "d", 1));
+        REQUIRE(put_bytes(ends[1], "d", 1));
       }
     });
     close(ends[1]);
     for (int i = 0; i < (kSanitized ? 100 : 500); ++i) {
       tenon_storage* storage = create({.directory = folder.path()}, 100);
       const tenon_filename_handle handle = share(storage);
-      REQUIRE(put(ends[0], &handle, sizeof handle));
+      REQUIRE(put_bytes(ends[0], &handle, sizeof handle));
       char word = 0;
       REQUIRE(take(ends[0], &word, 1));
-      REQUIRE(put(ends[0], "n", 1));
+      REQUIRE(put_bytes(ends[0], "n", 1));
       tenon_storage_release(storage);
       REQUIRE(take(ends[0], &word, 1));
       CHECK(is_gone(path_of(handle)));

@@ -7,7 +7,7 @@
 namespace leases {
 namespace {
 
-const char* name_of(tenon_mode mode) { return mode == TENON_MODE_SHARED ? "SHARED" : "LENDER_WRITES"; }
+const char* name_of_mode(tenon_mode mode) { return mode == TENON_MODE_SHARED ? "SHARED" : "LENDER_WRITES"; }
 
 // A has lent a block of the whole arena to B and let go of it, and B has sent it back; not received yet.
 struct Cycle {
@@ -37,7 +37,7 @@ struct Cycle {
 template <typename Body>
 void in_both_modes(Body body) {
   for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) {
-    SCOPED_TRACE(name_of(mode));
+    SCOPED_TRACE(name_of_mode(mode));
     IN_CHILD([&] { body(mode); });
   }
 }

@@ -8,8 +8,8 @@
 namespace leases::raw {
 namespace {
 
-constexpr uint64_t kBlock = 64 * 1024;
-constexpr uint64_t kRoom = 96 * kBlock;
+constexpr uint64_t kLentBlock = 64 * 1024;
+constexpr uint64_t kLentRoom = 96 * kLentBlock;
 
 enum class Says {
   kNothing,
@@ -138,12 +138,12 @@ void stand_it(int type, Says says, uint64_t seed) {
   std::vector<std::unique_ptr<Honestly>> honest;
   for (int i = 0; i < 2; ++i) honest.push_back(std::make_unique<Honestly>());
   tenon_connection* connection = fault::new_connection(ends[0]);
-  tenon_arena* arena = new_arena(kRoom, TENON_MODE_LENDER_WRITES);
+  tenon_arena* arena = new_arena(kLentRoom, TENON_MODE_LENDER_WRITES);
   std::vector<tenon_message*> taken;
   uint64_t number = 0;
   for (int round = 0; round < (kSanitized ? 25 : 50); ++round) {
     for (const auto& each : honest) {
-      tenon_storage* storage = new_in(arena, kBlock, ++number, kPatienceNs);
+      tenon_storage* storage = new_in(arena, kLentBlock, ++number, kPatienceNs);
       lend(each->link.here, {storage});
       tenon_storage_release(storage);
       const Done got = each->agent.receive(each->link.there);
@@ -153,7 +153,7 @@ void stand_it(int type, Says says, uint64_t seed) {
     }
     tenon_storage* storage = nullptr;
     // It holds what it likes for as long as it likes: the honest ones need the rest.
-    if (stats(arena).bytes_lent < kRoom / 2 && try_new(arena, kBlock, &storage).ok()) {
+    if (stats(arena).bytes_lent < kLentRoom / 2 && try_new(arena, kLentBlock, &storage).ok()) {
       names::put_pattern(storage, ~number);
       tenon_message* message = message_of({storage});
       tenon_storage_release(storage);
@@ -195,7 +195,7 @@ void stand_it(int type, Says says, uint64_t seed) {
   CHECK_SAYING(last.status == TENON_PEER_GONE || last.status == TENON_CORRUPT || last.status == TENON_INCOMPATIBLE,
                what + ": " + last.text());
   tenon_connection_release(connection);
-  CHECK_COMES_BACK(arena, kRoom);
+  CHECK_COMES_BACK(arena, kLentRoom);
   CHECK_SAYING(leases_standing() == 0, what);
   tenon_arena_release(arena);
   honest.clear();

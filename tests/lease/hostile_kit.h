@@ -343,13 +343,4 @@ inline int memfd_with(const Bytes& bytes, int seals = F_SEAL_WRITE | F_SEAL_SHRI
   return fd;
 }
 
-inline long count_threads() {
-  long count = 0;
-  DIR* const folder = opendir("/proc/self/task");
-  REQUIRE(folder != nullptr);
-  while (const dirent* each = readdir(folder)) count += each->d_name[0] != '.' ? 1 : 0;
-  closedir(folder);
-  return count;
-}
-
 }  // namespace leases::raw

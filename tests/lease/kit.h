@@ -13,15 +13,24 @@
 
 namespace leases {
 
+using fault::kMiB;
 using fault::Outcome;
 using names::kPatienceMs;
 using names::kSanitized;
 using names::soon;
 
-inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 inline constexpr int64_t kMs = 1'000'000;
 // For waits that must end well: only a failure takes that long.
 inline constexpr int64_t kPatienceNs = kPatienceMs * kMs;
+
+inline long count_threads() {
+  long count = 0;
+  DIR* const folder = opendir("/proc/self/task");
+  REQUIRE(folder != nullptr);
+  while (const dirent* each = readdir(folder)) count += each->d_name[0] != '.' ? 1 : 0;
+  closedir(folder);
+  return count;
+}
 
 inline tenon_arena_options arena_options(uint64_t capacity, tenon_mode mode = TENON_MODE_SHARED) {
   tenon_arena_options options{};

@@ -4,15 +4,6 @@
 namespace leases {
 namespace {
 
-long count_threads() {
-  long count = 0;
-  DIR* folder = opendir("/proc/self/task");
-  REQUIRE(folder != nullptr);
-  while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
-  closedir(folder);
-  return count;
-}
-
 // The other thread of this process does.
 bool blocks_all_signals() {
   DIR* folder = opendir("/proc/self/task");
@@ -42,15 +33,15 @@ bool readable(int fd, int timeout_ms) {
   return poll(&polled, 1, timeout_ms) == 1;
 }
 
-struct Served {
+struct LenderWithoutThread {
   tenon_arena* arena;
   Agent borrower;
   Link link;
   int message;
-  explicit Served() : arena(start()), link(&borrower), message(lend_one()) {}
-  Served(const Served&) = delete;
-  Served& operator=(const Served&) = delete;
-  ~Served() {
+  explicit LenderWithoutThread() : arena(start()), link(&borrower), message(lend_one()) {}
+  LenderWithoutThread(const LenderWithoutThread&) = delete;
+  LenderWithoutThread& operator=(const LenderWithoutThread&) = delete;
+  ~LenderWithoutThread() {
     CHECK_SAYING(FAULT_TSAN || count_threads() == 1, std::to_string(count_threads()));
     tenon_arena_release(arena);
   }
@@ -69,7 +60,7 @@ struct Served {
 
 TEST(NoThread, TheFdTellsOfADeath) {
   IN_CHILD([] {
-    Served served;
+    LenderWithoutThread served;
     const int fd = service_fd();
     // The borrower rang once when it came.
     for (int i = 0; i < 100 && readable(fd, 0); ++i) CHECK_OK(tenon_lease_poll(err));
@@ -87,7 +78,7 @@ TEST(NoThread, TheFdTellsOfADeath) {
 
 TEST(NoThread, AWaitServesItself) {
   IN_CHILD([] {
-    Served served;
+    LenderWithoutThread served;
     tenon_storage* storage = nullptr;
     const Outcome outcome = try_new(served.arena, kMiB, &storage, 50 * kMs);
     CHECK_SAYING(outcome.status == TENON_TIMEOUT, outcome.text());
@@ -98,7 +89,7 @@ TEST(NoThread, AWaitServesItself) {
 
 TEST(NoThread, AWaitIsEndedByADeath) {
   IN_CHILD([] {
-    Served served;
+    LenderWithoutThread served;
     const pid_t killer = fault::spawn([pid = served.borrower.pid()] {
       usleep(100'000);
       ::kill(pid, SIGKILL);
@@ -112,7 +103,7 @@ TEST(NoThread, AWaitIsEndedByADeath) {
 // A child inherits the choice and has an fd of its own.
 TEST(NoThread, AChildOfFork) {
   IN_CHILD([] {
-    Served served;
+    LenderWithoutThread served;
     const pid_t child = fault::spawn([] {
       tenon_arena* arena = new_arena(kMiB);
       Agent borrower;

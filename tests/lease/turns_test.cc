@@ -20,14 +20,14 @@ tenon_message* named(const std::string& name, size_t nbytes) {
   return message;
 }
 
-std::string name_of(const tenon_message* message) {
+std::string name_in(const tenon_message* message) {
   size_t nbytes = 0;
   const auto* const bytes = static_cast<const char*>(tenon_message_user_bytes(message, &nbytes));
   const std::string all(bytes, nbytes);
   return all.substr(0, all.find('.'));
 }
 
-tenon_status send(tenon_connection* connection, const tenon_message* message, int64_t timeout_ns) {
+tenon_status send_within(tenon_connection* connection, const tenon_message* message, int64_t timeout_ns) {
   const tenon_wait wait = fault::wait_ns(timeout_ns);
   return CALL(tenon_send(connection, message, &wait, err)).status;
 }
@@ -40,7 +40,7 @@ struct Full {
   Full() {
     do {
       sent.push_back(named("noise", 60000));
-    } while (send(pair.left, sent.back(), kNow) == TENON_OK);
+    } while (send_within(pair.left, sent.back(), kNow) == TENON_OK);
   }
   Full(const Full&) = delete;
   Full& operator=(const Full&) = delete;
@@ -53,7 +53,7 @@ struct Full {
     std::map<std::string, int> count;
     tenon_message* message = nullptr;
     while (CALL(tenon_recv(pair.right, nullptr, &message, err)).ok()) {
-      const std::string name = name_of(message);
+      const std::string name = name_in(message);
       tenon_message_release(message);
       if (name == "end") break;
       ++count[name];
@@ -75,12 +75,12 @@ TEST(Turns, WhatCouldNotBeSentNowIsKept) {
   IN_CHILD([] {
     Full full;
     tenon_message* const first = full.make("first");
-    std::thread thread([&] { CHECK_EQ(send(full.pair.left, first, kPatienceNs), TENON_OK); });
+    std::thread thread([&] { CHECK_EQ(send_within(full.pair.left, first, kPatienceNs), TENON_OK); });
     await_turn(&full);
-    CHECK_EQ(send(full.pair.left, full.make("second", 10), kNow), TENON_WOULD_BLOCK);
-    CHECK_EQ(send(full.pair.left, full.make("third", 10), kNow), TENON_WOULD_BLOCK);
+    CHECK_EQ(send_within(full.pair.left, full.make("second", 10), kNow), TENON_WOULD_BLOCK);
+    CHECK_EQ(send_within(full.pair.left, full.make("third", 10), kNow), TENON_WOULD_BLOCK);
     tenon_message* const end = full.make("end", 10);
-    std::thread last([&] { CHECK_EQ(send(full.pair.left, end, kPatienceNs), TENON_OK); });
+    std::thread last([&] { CHECK_EQ(send_within(full.pair.left, end, kPatienceNs), TENON_OK); });
     std::map<std::string, int> came = full.drain();
     thread.join();
     last.join();
@@ -96,14 +96,14 @@ TEST(Turns, WhatAnotherThreadSentIsNotSentTwice) {
     IN_CHILD([by_flush] {
       Full full;
       tenon_message* const kept = full.make("kept");
-      CHECK_EQ(send(full.pair.left, kept, kBriefly), TENON_TIMEOUT);
+      CHECK_EQ(send_within(full.pair.left, kept, kBriefly), TENON_TIMEOUT);
       tenon_message* const others = by_flush ? nullptr : full.make("other", 10);
-      std::thread other([&] { CHECK_EQ(send(full.pair.left, others, kPatienceNs), TENON_OK); });
+      std::thread other([&] { CHECK_EQ(send_within(full.pair.left, others, kPatienceNs), TENON_OK); });
       std::map<std::string, int> came;
       std::thread reader([&] { came = full.drain(); });
       other.join();
-      CHECK_EQ(send(full.pair.left, kept, kPatienceNs), TENON_OK);
-      CHECK_EQ(send(full.pair.left, full.make("end", 10), kPatienceNs), TENON_OK);
+      CHECK_EQ(send_within(full.pair.left, kept, kPatienceNs), TENON_OK);
+      CHECK_EQ(send_within(full.pair.left, full.make("end", 10), kPatienceNs), TENON_OK);
       reader.join();
       CHECK_EQ(came["kept"], 1);
       CHECK_EQ(came["other"], by_flush ? 0 : 1);
@@ -117,13 +117,13 @@ TEST(Turns, WhoHeardThatItIsThroughSendsItAnew) {
     IN_CHILD([by_flush] {
       Full full;
       tenon_message* const again = full.make("again", 10);
-      CHECK_EQ(send(full.pair.left, again, kNow), TENON_WOULD_BLOCK);
-      CHECK_EQ(send(full.pair.left, again, kNow), TENON_WOULD_BLOCK);
+      CHECK_EQ(send_within(full.pair.left, again, kNow), TENON_WOULD_BLOCK);
+      CHECK_EQ(send_within(full.pair.left, again, kNow), TENON_WOULD_BLOCK);
       std::map<std::string, int> came;
       std::thread reader([&] { came = full.drain(); });
-      CHECK_EQ(send(full.pair.left, by_flush ? nullptr : full.make("other", 10), kPatienceNs), TENON_OK);
-      for (int i = 0; i < 2; ++i) CHECK_EQ(send(full.pair.left, again, kPatienceNs), TENON_OK);
-      CHECK_EQ(send(full.pair.left, full.make("end", 10), kPatienceNs), TENON_OK);
+      CHECK_EQ(send_within(full.pair.left, by_flush ? nullptr : full.make("other", 10), kPatienceNs), TENON_OK);
+      for (int i = 0; i < 2; ++i) CHECK_EQ(send_within(full.pair.left, again, kPatienceNs), TENON_OK);
+      CHECK_EQ(send_within(full.pair.left, full.make("end", 10), kPatienceNs), TENON_OK);
       reader.join();
       CHECK_EQ(came["again"], 3);
     });
@@ -143,7 +143,7 @@ TEST(Turns, ManyThatComeBack) {
           tenon_message* const message = named(std::to_string(thread) + " " + std::to_string(i), 20000);
           tenon_status status = TENON_WOULD_BLOCK;
           for (int64_t limit = 0; status == TENON_WOULD_BLOCK || status == TENON_TIMEOUT; limit = kMs) {
-            status = send(pair.left, message, limit);
+            status = send_within(pair.left, message, limit);
           }
           CHECK_EQ(status, TENON_OK);
           tenon_message_release(message);
@@ -153,7 +153,7 @@ TEST(Turns, ManyThatComeBack) {
     std::map<std::string, int> next;
     for (int i = 0; i < kThreads * kEach; ++i) {
       tenon_message* const message = receive(pair.right);
-      const std::string name = name_of(message);
+      const std::string name = name_in(message);
       const size_t blank = name.find(' ');
       CHECK_EQ(next[name.substr(0, blank)]++, std::stoi(name.substr(blank + 1)));
       tenon_message_release(message);
@@ -174,7 +174,7 @@ TEST(Turns, ASendIsNotRefusedWhileATokenIsMade) {
     Link link(&borrower);
     for (int round = 0; round < 400; ++round) {
       tenon_message* const message = message_of({storage});
-      CHECK_EQ(send(link.here, message, kNow), TENON_OK);
+      CHECK_EQ(send_within(link.here, message, kNow), TENON_OK);
       tenon_message_release(message);
       const Done got = borrower.receive(link.there);
       REQUIRE(got.ok());

@@ -85,6 +85,23 @@ class LocalNames(Planted):
         self.write("impl/memory/three.cc", text % "Status refused(int error) { return {}; }")
         self.assertEqual(self.lint(), (0, ""))
 
+    def test_finds_a_name_of_two_tests(self) -> None:
+        text = "namespace tenon {\nnamespace {\n\n%s\n\nTEST(Fd, IsOne) { EXPECT_TRUE(true); }\n\n}  // namespace\n}\n"
+        for folder in ["lease", "unit/os", "cuda/storm"]:
+            with self.subTest(folder):
+                one, two, kit = (f"tests/{folder}/{name}" for name in ("one_test.cc", "two_test.cc", "kit.h"))
+                self.write(one, text % "constexpr int kHeader = 16;")
+                self.write(two, text % "constexpr int kSegment = 16;")
+                self.write(kit, "namespace tenon {\ninline constexpr int kLength = 32;\n}\n")
+                self.assertEqual(self.lint(), (0, ""))
+                self.write(two, text % "constexpr int kHeader = 32;")
+                self.assertEqual(self.lint()[0], 1)
+                self.write(two, text % "constexpr int kLength = 16;")
+                rc, out = self.lint()
+                self.assertEqual(rc, 1)
+                self.assertIn(f"{two}:4, {kit}:2: the name kLength is local", out)
+                (self.root / two).unlink()
+
 
 class Layers(Planted):
     def setUp(self) -> None:

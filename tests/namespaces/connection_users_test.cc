@@ -7,18 +7,9 @@ namespace {
 
 using fault::Outcome;
 
-constexpr gid_t kGroup = 300'000;
 const Who kOwner{210'001, 210'001, {kGroup}, true, kMeeting};
 const Who kAgain{210'001, 310'001, {}, true, kMeeting};
-const Who kMember{210'002, 210'002, {310'000, kGroup}, true, kMeeting};
-const Who kMemberByItsFirst{210'003, kGroup, {}, true, kMeeting};
-const Who kStranger{210'004, 210'004, {310'000}, true, kMeeting};
 const Who kRoot{};
-
-Who placed(Who who, bool contained) {
-  who.contained = contained;
-  return who;
-}
 
 // A refused socket stays the caller's, as it was.
 void check_refused(int socket, const tenon_connection_options& options, const tenon_peer& peer) {
@@ -68,7 +59,7 @@ tenon_peer expected(const Who& who, pid_t pid) {
 }
 
 // `owner` listens, `visitor` connects, and each judges the other.
-void meet(const Who& owner, const Who& visitor, Admitted by_owner, Admitted by_visitor) {
+void meet_as_users(const Who& owner, const Who& visitor, Admitted by_owner, Admitted by_visitor) {
   for (const int type : fault::kSocketTypes) {
     const Meeting meeting(01777);
     Line line;
@@ -102,7 +93,7 @@ void meet_each_way(const Who& owner, const Who& visitor, Admitted by_owner, Admi
     if (geteuid() != 0) fault::skip("only root can be two users");
     for (const bool owner_contained : {false, true}) {
       for (const bool visitor_contained : {false, true})
-        meet(placed(owner, owner_contained), placed(visitor, visitor_contained), by_owner, by_visitor);
+        meet_as_users(placed(owner, owner_contained), placed(visitor, visitor_contained), by_owner, by_visitor);
     }
   });
 }

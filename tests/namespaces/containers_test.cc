@@ -68,7 +68,7 @@ void lend_and_borrow(const Line& line, int end, const std::string& place, const 
     line.await(end);
     CHECK_SAYING(has(lent.storage, borrower_writes(way) ? seed + 10 : seed), text(way));
     // Sweeps from either side, with everything alive, see two live names and touch nothing.
-    const tenon_sweep_result seen = sweep(place);
+    const tenon_sweep_result seen = sweep_names(place);
     CHECK_SAYING(seen.live == 2 && seen.dead == 0 && seen.unsure == 0 && seen.in_flight == 0,
                  std::string(text(way)) + ": live " + std::to_string(seen.live) + ", dead " + std::to_string(seen.dead));
     line.signal(end);
@@ -84,7 +84,7 @@ void lend_and_borrow(const Line& line, int end, const std::string& place, const 
   }
 }
 
-void meet(const std::string& one, const std::string& two) {
+void meet_in_containers(const std::string& one, const std::string& two) {
   IN_CHILD([&] {
     const Meeting meeting;
     Line line;
@@ -107,9 +107,9 @@ void meet(const std::string& one, const std::string& two) {
   });
 }
 
-TEST(Containers, LendByName) { meet(kMeeting, kMeeting); }
+TEST(Containers, LendByName) { meet_in_containers(kMeeting, kMeeting); }
 
-TEST(Containers, LendByNameFromDirectoriesOfDifferentNames) { meet("/tmp/here", "/tmp/there"); }
+TEST(Containers, LendByNameFromDirectoriesOfDifferentNames) { meet_in_containers("/tmp/here", "/tmp/there"); }
 
 constexpr tenon_mode kModes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
 

@@ -12,7 +12,7 @@ void check_sweep(const tenon_sweep_result& seen, uint64_t live, uint64_t dead, c
 
 // A process in a container of its own that sweeps once, and is gone: nobody watches the directory through it.
 void sweep_from_outside(const Meeting& meeting, uint32_t flags, uint64_t live, uint64_t dead, const std::string& where) {
-  Side observer(meeting, {}, [&](const std::string& place) { check_sweep(sweep(place, flags), live, dead, where); });
+  Side observer(meeting, {}, [&](const std::string& place) { check_sweep(sweep_names(place, flags), live, dead, where); });
   CHECK_EQ(observer.finish(), 0);
 }
 

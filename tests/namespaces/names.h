@@ -151,7 +151,7 @@ inline void overwrite(tenon_storage* storage, uint64_t seed) {
   std::memcpy(data, bytes.data(), kNbytes);
 }
 
-inline tenon_sweep_result sweep(const std::string& directory, uint32_t flags = 0) {
+inline tenon_sweep_result sweep_names(const std::string& directory, uint32_t flags = 0) {
   tenon_sweep_options options{};
   options.struct_size = sizeof options;
   options.flags = flags;

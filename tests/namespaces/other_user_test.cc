@@ -7,16 +7,7 @@ namespace {
 
 using fault::Outcome;
 
-constexpr gid_t kGroup = 300'000;
 const Who kLender{210'001, 210'001, {kGroup}, true, kMeeting};
-const Who kMember{210'002, 210'002, {310'000, kGroup}, true, kMeeting};
-const Who kMemberByItsFirst{210'003, kGroup, {}, true, kMeeting};
-const Who kStranger{210'004, 210'004, {310'000}, true, kMeeting};
-
-Who placed(Who who, bool contained) {
-  who.contained = contained;
-  return who;
-}
 
 enum class Answer { kYes, kReadOnly, kNo };
 
@@ -41,7 +32,7 @@ void visit(const Line& line, const tenon_filename_handle& handle, Way way, Answe
   line.await(1);
   // Whatever may be done to the names of others by a sweep: nothing.
   const std::string path = handle.name;
-  const tenon_sweep_result seen = sweep(path.substr(0, path.rfind('/')));
+  const tenon_sweep_result seen = sweep_names(path.substr(0, path.rfind('/')));
   CHECK_SAYING(seen.dead == 0 && seen.live == 0, where + ": a sweep judges what is another's");
   if (answer == Answer::kNo) {
     check_refusal(handle, TENON_OPEN_OTHER_USER, nullptr, where);
@@ -182,7 +173,7 @@ TEST(OtherUser, AsTheLastHolderKeepsTheBytes) {
       lender.kill();
       const auto look = [&](uint64_t live, uint64_t dead) {
         Side looker(meeting, placed(kLender, contained), [&](const std::string& place) {
-          const tenon_sweep_result seen = sweep(place);
+          const tenon_sweep_result seen = sweep_names(place);
           CHECK_EQ(seen.live, live);
           CHECK_EQ(seen.dead, dead);
         });

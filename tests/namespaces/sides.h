@@ -26,6 +26,17 @@ struct Who {
   std::string place = kMeeting;  // where a contained side has the directory
 };
 
+// No machine has these users. Two of them are in the group.
+inline constexpr gid_t kGroup = 300'000;
+inline const Who kMember{210'002, 210'002, {310'000, kGroup}, true, kMeeting};
+inline const Who kMemberByItsFirst{210'003, kGroup, {}, true, kMeeting};
+inline const Who kStranger{210'004, 210'004, {310'000}, true, kMeeting};
+
+inline Who placed(Who who, bool contained) {
+  who.contained = contained;
+  return who;
+}
+
 inline void write_file(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0 || write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()))

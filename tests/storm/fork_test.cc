@@ -40,7 +40,7 @@ void let_parent_go(End end, uint32_t what_child_does) {
       // Its release is not to be seen from here; what follows holds before it as well as after.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    (void)sweep(meeting.path());
+    (void)sweep_names(meeting.path());
     CHECK_SAYING(meeting.visible() == 1, "the name went, and a child holds it");
     line.signal(0);
     line.await(0);

@@ -234,7 +234,7 @@ const Step kSteps[] = {
        warm(stage);
        leave_a_dead_name(stage);
      },
-     [](Stage *stage) { (void)sweep(stage->place); }},
+     [](Stage *stage) { (void)sweep_names(stage->place); }},
     {"unlink", warm_and_make<Way::kFile>, [](Stage *stage) { REQUIRE_OK(tenon_filename_unlink(stage->lent.back().handle.name, err)); }},
     {"end in order",
      [](Stage *stage) {

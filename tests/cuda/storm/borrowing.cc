@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kMostHeld = 12;
 
-const tenon::cuda::Driver& driver() { return *tenon::cuda::driver().value(); }
-
 }  // namespace
 
 CUstream Peer::some_stream() { return streams_[random_.below(streams_.size())]; }

@@ -21,7 +21,7 @@
 namespace cuda_test {
 namespace {
 
-constexpr int kPeers = 3;
+constexpr int kLeasePeers = 3;
 constexpr int kWrong = 40;  // exit codes
 constexpr int kNotGivenBack = 41;
 constexpr int kBroken = 42;
@@ -38,7 +38,7 @@ struct Random {
 };
 
 // What all of them share.
-struct Board {
+struct LeaseBoard {
   std::atomic<uint64_t> lent{0};
   std::atomic<uint64_t> lent_on{0};
   std::atomic<uint64_t> came_home{0};
@@ -49,7 +49,7 @@ struct Board {
 };
 
 struct Round {
-  Board* board;
+  LeaseBoard* board;
   uint64_t seed;
   CudaTransport transport;
   bool break_it;
@@ -122,9 +122,9 @@ class Blocks {
   uint64_t in_pool_ = 0;
 };
 
-class Peer {
+class LeasePeer {
  public:
-  Peer(const Round& round, Connection::Owned from, Connection::Owned to)
+  LeasePeer(const Round& round, Connection::Owned from, Connection::Owned to)
       : round_(round), from_(std::move(from)), to_(std::move(to)), random_{round.seed} {}
 
   void check(const Held& held) {
@@ -267,16 +267,16 @@ class Peer {
   bool to_gone_ = false;
 };
 
-pid_t spawn(const Round& round, int who, std::array<Socket, kPeers>* sockets) {
+pid_t spawn(const Round& round, int who, std::array<Socket, kLeasePeers>* sockets) {
   return start([&, who] {
     // Socket i goes from peer i to the next.
     Connection::Owned to = (*sockets)[static_cast<size_t>(who)].connect(0);
-    Connection::Owned from = (*sockets)[static_cast<size_t>((who + kPeers - 1) % kPeers)].connect(1);
+    Connection::Owned from = (*sockets)[static_cast<size_t>((who + kLeasePeers - 1) % kLeasePeers)].connect(1);
     for (Socket& each : *sockets) each.drop();
     Round own = round;
-    own.seed = round.seed * kPeers + static_cast<uint64_t>(who) + 1;
+    own.seed = round.seed * kLeasePeers + static_cast<uint64_t>(who) + 1;
     own.break_it = round.break_it && who == 1;
-    Peer peer(own, std::move(from), std::move(to));
+    LeasePeer peer(own, std::move(from), std::move(to));
     if (who == 0) {
       peer.lend();
     } else {
@@ -287,17 +287,17 @@ pid_t spawn(const Round& round, int who, std::array<Socket, kPeers>* sockets) {
 }
 
 // How many were killed.
-int run_round(Board* board, Random* random, bool break_it) {
+int run_round(LeaseBoard* board, Random* random, bool break_it) {
   board->stop.store(false);
   static constexpr std::array kTransports = {CudaTransport::kIpc, CudaTransport::kFd, CudaTransport::kFd, CudaTransport::kPool};
   const Round round{board, 1 + random->below(1 << 30), kTransports[random->below(kTransports.size())], break_it};
-  std::array<pid_t, kPeers> pids{};
+  std::array<pid_t, kLeasePeers> pids{};
   {
-    std::array<Socket, kPeers> sockets;
-    for (int who = 0; who < kPeers; ++who) pids[static_cast<size_t>(who)] = spawn(round, who, &sockets);
+    std::array<Socket, kLeasePeers> sockets;
+    for (int who = 0; who < kLeasePeers; ++who) pids[static_cast<size_t>(who)] = spawn(round, who, &sockets);
   }
   int kills = 0;
-  std::array<bool, kPeers> killed{};
+  std::array<bool, kLeasePeers> killed{};
   const uint64_t wanted = break_it ? 0 : 1 + random->below(3);
   // Some are struck while they begin, and most when they have been at work for a while, however long that takes on this machine.
   const uint64_t until = board->checked.load() + (random->below(4) == 0 ? 0 : 1 + random->below(120));
@@ -313,7 +313,7 @@ int run_round(Board* board, Random* random, bool break_it) {
   }
   usleep(static_cast<useconds_t>(break_it ? 50'000 : random->below(3'000)));
   board->stop.store(true);
-  for (size_t who = 0; who < kPeers; ++who) {
+  for (size_t who = 0; who < kLeasePeers; ++who) {
     const int ended = wait_for(pids[who]);
     if (killed[who] && ended == -SIGKILL) continue;
     if (ended != 0) {
@@ -324,12 +324,12 @@ int run_round(Board* board, Random* random, bool break_it) {
   return kills;
 }
 
-int run(int kills, uint64_t seed, bool break_it) {
+int run_lease_storm(int kills, uint64_t seed, bool break_it) {
   const World world;
   setenv("FAKE_CUDA_WORLD", world.path().c_str(), 1);
-  void* const shared = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const shared = mmap(nullptr, sizeof(LeaseBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 2;
-  auto* const board = new (shared) Board;
+  auto* const board = new (shared) LeaseBoard;
   Random random{seed * 0x9e3779b97f4a7c15ULL | 1};
   int done = 0;
   int rounds = 0;
@@ -373,5 +373,5 @@ int main(int argc, char** argv) {
   const int kills = argc > 1 && !break_it ? std::atoi(argv[1]) : 1000;
   const uint64_t seed =
       argc > 2 ? std::strtoull(argv[2], nullptr, 10) : static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  return cuda_test::run(kills, seed, break_it);
+  return cuda_test::run_lease_storm(kills, seed, break_it);
 }

@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kMostAllocations = 4;
 
-const tenon::cuda::Driver& driver() { return *tenon::cuda::driver().value(); }
-
 }  // namespace
 
 // Nobody uses it any more, which the next one to write here takes at its word.

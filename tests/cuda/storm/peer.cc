@@ -20,11 +20,6 @@
 #include "fault/storm/wire.h"
 
 namespace storm::device {
-namespace {
-
-const tenon::cuda::Driver& driver() { return *tenon::cuda::driver().value(); }
-
-}  // namespace
 
 Peer::Peer(Board* board, uint32_t index, int control, uint64_t seed)
     : board_(board), slot_(&board->slots[index]), index_(index), control_(control), seed_(seed), random_(seed) {}

@@ -14,12 +14,15 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/driver.h"
 #include "cuda/storm/board.h"
 #include "cuda/storm/plan.h"
 #include "fault/kit.h"
 #include "fault/storm/pattern.h"
 
 namespace storm::device {
+
+inline const tenon::cuda::Driver& driver() { return *tenon::cuda::driver().value(); }
 
 // From the driver, with the sockets of the links.
 struct Order {

@@ -13,7 +13,7 @@
 namespace tenon::archive {
 namespace {
 
-using Bytes = std::vector<unsigned char>;
+using Octets = std::vector<unsigned char>;
 
 // A table of one byte, made from the polynomial: too simple to be wrong.
 uint32_t by_table(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
@@ -31,8 +31,8 @@ uint32_t by_table(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
   return ~crc;
 }
 
-Bytes noise(size_t nbytes, uint32_t seed) {
-  Bytes bytes(nbytes);
+Octets octet_noise(size_t nbytes, uint32_t seed) {
+  Octets bytes(nbytes);
   for (unsigned char& byte : bytes) {
     seed = seed * 1664525 + 1013904223;
     byte = static_cast<unsigned char>(seed >> 24);
@@ -62,7 +62,7 @@ TEST(Crc32, KnownValues) {
 
 TEST(Crc32, EveryLengthAtEveryAlignment) {
   constexpr size_t kLongest = 2100;
-  const Bytes bytes = noise(kLongest + 64, 1);
+  const Octets bytes = octet_noise(kLongest + 64, 1);
   for (size_t offset = 0; offset < 64; ++offset) {
     // Length by length from one state of the table, so that this takes no square of the length.
     uint32_t expected = by_table(0x12345678, nullptr, 0);
@@ -79,15 +79,15 @@ TEST(Crc32, EveryLengthAtEveryAlignment) {
 // Bytes next to the range are not read: under a sanitizer this fails if they are.
 TEST(Crc32, NothingBesideIsRead) {
   for (const size_t nbytes : {size_t{1}, size_t{255}, size_t{256}, size_t{257}, size_t{511}, size_t{1024}, size_t{4096}}) {
-    const Bytes exact = noise(nbytes, 3);
+    const Octets exact = octet_noise(nbytes, 3);
     for (const Way& way : ways()) EXPECT_EQ(way.function(0, exact.data(), nbytes), by_table(0, exact.data(), nbytes)) << way.name;
   }
 }
 
 TEST(Crc32, LongAndSpecialBytes) {
-  std::vector<Bytes> inputs{noise(3'000'001, 5), Bytes(1'000'000, 0), Bytes(1'000'000, 255), Bytes(4096, 0)};
+  std::vector<Octets> inputs{octet_noise(3'000'001, 5), Octets(1'000'000, 0), Octets(1'000'000, 255), Octets(4096, 0)};
   inputs.back()[4095] = 1;
-  for (const Bytes& bytes : inputs) {
+  for (const Octets& bytes : inputs) {
     for (const uint32_t begin : {0U, 1U, 0xFFFFFFFFU}) {
       const uint32_t expected = by_table(begin, bytes.data(), bytes.size());
       for (const Way& way : ways()) EXPECT_EQ(way.function(begin, bytes.data(), bytes.size()), expected) << way.name;
@@ -96,7 +96,7 @@ TEST(Crc32, LongAndSpecialBytes) {
 }
 
 TEST(Crc32, EveryBitCounts) {
-  Bytes bytes = noise(1500, 9);
+  Octets bytes = octet_noise(1500, 9);
   const uint32_t before = crc32(0, bytes.data(), bytes.size());
   for (size_t bit = 0; bit < bytes.size() * 8; bit += 3) {
     bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ (1 << (bit % 8)));
@@ -106,7 +106,7 @@ TEST(Crc32, EveryBitCounts) {
 }
 
 TEST(Crc32, PartsTogether) {
-  const Bytes bytes = noise(10'000, 11);
+  const Octets bytes = octet_noise(10'000, 11);
   const uint32_t whole = crc32(0, bytes.data(), bytes.size());
   for (const size_t cut : {size_t{0}, size_t{1}, size_t{7}, size_t{4096}, size_t{9'999}, size_t{10'000}}) {
     const uint32_t first = crc32(0, bytes.data(), cut);

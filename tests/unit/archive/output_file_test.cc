@@ -23,12 +23,7 @@ using os::OutputFile;
 using Create = Result<OutputFile> (*)(const std::string&);
 constexpr Create kPlain = &OutputFile::create;
 
-std::string content_of(const std::string& path) {
-  const Bytes bytes = read_file(path);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-void put(const std::string& path, const std::string& text, mode_t mode = 0644) {
+void put_file(const std::string& path, const std::string& text, mode_t mode = 0644) {
   std::ofstream(path) << text;
   ASSERT_EQ(chmod(path.c_str(), mode), 0);
 }
@@ -76,7 +71,7 @@ TEST_P(Output, AppearsWithCommit) {
 
 TEST_P(Output, ReplacesWithCommitOnly) {
   const std::string path = folder_ / "a.pt";
-  put(path, "old");
+  put_file(path, "old");
   {
     Result<OutputFile> output = create(path);
     ASSERT_OK(output.value().write(view_of("new")));
@@ -100,7 +95,7 @@ TEST_P(Output, PermissionBits) {
   for (const mode_t mode : {mode_t{0600}, mode_t{0664}, mode_t{0444}, mode_t{0755}}) {
     const std::string path = folder_ / "old";
     std::filesystem::remove(path);
-    put(path, "old", mode);
+    put_file(path, "old", mode);
     Result<OutputFile> replaced = create(path);
     if (GetParam()) {
       for (const std::string& name : folder_.names()) {
@@ -116,7 +111,7 @@ TEST_P(Output, PermissionBits) {
 TEST_P(Output, OwnerIsKept) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root: only root gives files away";
   const std::string path = folder_ / "old";
-  put(path, "old", 0640);
+  put_file(path, "old", 0640);
   ASSERT_EQ(chown(path.c_str(), 1234, 2345), 0);
   Result<OutputFile> output = create(path);
   ASSERT_OK(output.value().commit(os::Durability::kNone));
@@ -129,7 +124,7 @@ TEST_P(Output, OwnerIsKept) {
 
 TEST_P(Output, ALinkStaysALink) {
   ASSERT_TRUE(std::filesystem::create_directory(folder_ / "real"));
-  put(folder_ / "real/a.pt", "old");
+  put_file(folder_ / "real/a.pt", "old");
   ASSERT_EQ(symlink("real/a.pt", (folder_ / "first").c_str()), 0);
   ASSERT_EQ(symlink((folder_ / "first").c_str(), (folder_ / "second").c_str()), 0);
   ASSERT_EQ(symlink("real/new.pt", (folder_ / "dangling").c_str()), 0);
@@ -182,7 +177,7 @@ TEST_P(Output, TheCurrentDirectory) {
 // The limit's signal would end this process.
 TEST_P(Output, FileSizeLimit) {
   const std::string path = folder_ / "a.pt";
-  put(path, "old");
+  put_file(path, "old");
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small{100'000, before.rlim_max};
@@ -208,9 +203,9 @@ TEST_P(Output, TheDeadAreSwept) {
   const std::string alive = ".tenon-export-00000000000000000000000000000000";
   const std::vector<std::string> others = {".tenon-export-", ".tenon-export-0123456789ABCDEF0123456789ABCDEF",
                                            ".tenon-export-0123456789abcdef0123456789abcdef0", "tenon-export-x"};
-  put(folder_ / dead, "dead");
-  put(folder_ / alive, "alive");
-  for (const std::string& other : others) put(folder_ / other, "other");
+  put_file(folder_ / dead, "dead");
+  put_file(folder_ / alive, "alive");
+  for (const std::string& other : others) put_file(folder_ / other, "other");
   ASSERT_TRUE(std::filesystem::create_directory(folder_ / ".tenon-export-11111111111111111111111111111111"));
   const int fd = open((folder_ / alive).c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);

@@ -19,7 +19,7 @@ using namespace test;
 
 constexpr int kSkip = 77;
 
-bool put(const char* path, const std::string& text) {
+bool put_setting(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
   const bool good = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (fd >= 0) close(fd);
@@ -31,14 +31,14 @@ bool mount_small_tmpfs(const std::string& where) {
   const uid_t uid = geteuid();
   const gid_t gid = getegid();
   if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) return false;
-  if (uid != 0 && !(put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
-                    put("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
+  if (uid != 0 && !(put_setting("/proc/self/setgroups", "deny") && put_setting("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1") &&
+                    put_setting("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"))) {
     return false;
   }
   return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 && mount("tmpfs", where.c_str(), "tmpfs", 0, "size=1m") == 0;
 }
 
-Status write_archive(Sink* sink, uint64_t nbytes) {
+Status write_noise_archive(Sink* sink, uint64_t nbytes) {
   TENON_ASSIGN(ZipWriter writer, ZipWriter::create(sink));
   TENON_TRY(writer.add("data/0", noise(nbytes)));
   return writer.finish();
@@ -56,7 +56,7 @@ int run(const Folder& folder) {
     const bool fits = nbytes < 1'000'000;
     Result<FileOutput> output = FileOutput::create(path);
     if (!output.is_ok()) return fail("create:", output.status());
-    const Status written = write_archive(&output.value(), nbytes);
+    const Status written = write_noise_archive(&output.value(), nbytes);
     if (fits != written.is_ok()) return fail("write:", written);
     if (!fits && (written.code() != Code::kResourceExhausted || detail(written, "limit") != "file system space" ||
                   detail(written, "errno") != std::to_string(ENOSPC) || detail(written, "path") != path)) {

@@ -58,11 +58,6 @@ bool write_and_kill(const std::string& path, bool named, int last) {
   return true;
 }
 
-std::string content_of(const std::string& path) {
-  const Bytes bytes = read_file(path);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 class OutputKill : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Ways, OutputKill, ::testing::Values(false, true),
                          [](const auto& each) { return each.param ? "Named" : "Nameless"; });

@@ -55,9 +55,6 @@ std::string written(const ValueRef& value, SequentialKeys* keys = nullptr) {
   return result.is_ok() ? text_of(result.value()) : "";
 }
 
-std::string put(uint8_t number) { return "q" + std::string(1, static_cast<char>(number)); }
-std::string get(uint8_t number) { return "h" + std::string(1, static_cast<char>(number)); }
-
 TEST(PickleFromValues, Numbers) {
   EXPECT_EQ(written(Value::none()), proto2("N"));
   EXPECT_EQ(written(Value::of_bool(true)), proto2("\x88"));
@@ -73,18 +70,19 @@ TEST(PickleFromValues, Numbers) {
 
 TEST(PickleFromValues, TextsAndDevicesByTheirText) {
   const ValueRef root = Value::tuple({Value::of_str("a"), Value::of_device("a"), Value::of_str("a"), Value::of_device("a")});
-  EXPECT_EQ(written(root),
-            proto2("(" + str("a") + put(0) + "ctorch\ndevice\n" + put(1) + get(0) + "\x85R" + put(2) + get(0) + get(2) + "t"));
+  EXPECT_EQ(written(root), proto2("(" + str("a") + memo_put(0) + "ctorch\ndevice\n" + memo_put(1) + memo_get(0) + "\x85R" + memo_put(2) +
+                                  memo_get(0) + memo_get(2) + "t"));
 }
 
 TEST(PickleFromValues, OthersByIdentity) {
   const ValueRef inner = Value::tuple({});
   EXPECT_EQ(written(Value::tuple({inner, Value::tuple({})})), proto2("))\x86"));
-  EXPECT_EQ(written(Value::tuple({inner, inner})), proto2(")" + put(0) + get(0) + "\x86"));
+  EXPECT_EQ(written(Value::tuple({inner, inner})), proto2(")" + memo_put(0) + memo_get(0) + "\x86"));
   const ValueRef complex = Value::of_complex({1, 2});
   const ValueRef twice = Value::tuple({complex, complex, Value::of_complex({1, 2})});
   const std::string numbers = "G\x3f\xf0" + std::string(6, '\0') + "G\x40" + std::string(7, '\0') + "\x86R";
-  EXPECT_EQ(written(twice), proto2("cbuiltins\ncomplex\n" + put(0) + numbers + put(1) + get(1) + get(0) + numbers + "\x87"));
+  EXPECT_EQ(written(twice),
+            proto2("cbuiltins\ncomplex\n" + memo_put(0) + numbers + memo_put(1) + memo_get(1) + memo_get(0) + numbers + "\x87"));
 }
 
 TEST(PickleFromValues, WhatTheSourceHadInItsMemo) {
@@ -95,22 +93,22 @@ TEST(PickleFromValues, WhatTheSourceHadInItsMemo) {
   options.memoised = &memoised;
   Result<std::vector<std::byte>> result = values_to_pickle(root, options);
   ASSERT_TRUE(result.is_ok());
-  EXPECT_EQ(text_of(result.value()), proto2(")" + put(0) + "K\x01\x86" + put(1)));
+  EXPECT_EQ(text_of(result.value()), proto2(")" + memo_put(0) + "K\x01\x86" + memo_put(1)));
 }
 
 TEST(PickleFromValues, ListsAndDicts) {
   const std::string module = "ctorch.jit._pickle\n";
   const ValueRef one = Value::of_int(1);
-  EXPECT_EQ(written(Value::list(type("List[int]"), {one})), proto2(module + "build_intlist\n" + put(0) + "(](K\x01" + "etR"));
-  EXPECT_EQ(written(Value::list(type("List[float]"), {})), proto2(module + "build_doublelist\n" + put(0) + "(](etR"));
+  EXPECT_EQ(written(Value::list(type("List[int]"), {one})), proto2(module + "build_intlist\n" + memo_put(0) + "(](K\x01" + "etR"));
+  EXPECT_EQ(written(Value::list(type("List[float]"), {})), proto2(module + "build_doublelist\n" + memo_put(0) + "(](etR"));
   EXPECT_EQ(written(Value::list(type("List[Optional[int]]"), {one})),
-            proto2(module + "restore_type_tag\n" + put(0) + "](K\x01" + "e" + str("List[Optional[int]]") + put(1) + "\x86R"));
+            proto2(module + "restore_type_tag\n" + memo_put(0) + "](K\x01" + "e" + str("List[Optional[int]]") + memo_put(1) + "\x86R"));
   EXPECT_EQ(written(Value::list(nullptr, {one})), proto2("](K\x01"
                                                          "e"));
   Result<ValueRef> dict = Value::dict(type("Dict[str, int]"), {{Value::of_str("a"), one}});
   ASSERT_TRUE(dict.is_ok());
-  EXPECT_EQ(written(dict.value()), proto2(module + "restore_type_tag\n" + put(0) + "}(" + str("a") + put(1) + "K\x01u" +
-                                          str("Dict[str, int]") + put(2) + "\x86R"));
+  EXPECT_EQ(written(dict.value()), proto2(module + "restore_type_tag\n" + memo_put(0) + "}(" + str("a") + memo_put(1) + "K\x01u" +
+                                          str("Dict[str, int]") + memo_put(2) + "\x86R"));
   FromValuesOptions options;
   const Status wrong = values_to_pickle(Value::list(type("List[int]"), {Value::of_float(1)}), options).status();
   EXPECT_EQ(wrong.code(), Code::kInvalidArgument);
@@ -119,10 +117,10 @@ TEST(PickleFromValues, ListsAndDicts) {
 
 // The 22 bytes that a module needs at least.
 TEST(PickleFromValues, TheSmallestModule) {
-  EXPECT_EQ(written(Value::object("__torch__.M")), proto2("c__torch__\nM\n" + put(0) + ")\x81}(ub"));
+  EXPECT_EQ(written(Value::object("__torch__.M")), proto2("c__torch__\nM\n" + memo_put(0) + ")\x81}(ub"));
   const ValueRef packed = Value::object_with_state("__torch__.torch.classes.quantized.P", Value::none());
-  EXPECT_EQ(written(packed), proto2("c__torch__.torch.classes.quantized\nP\n" + put(0) + ")\x81Nb"));
-  EXPECT_EQ(written(Value::enumeration("__torch__.E", Value::of_int(2))), proto2("c__torch__\nE\n" + put(0) + "K\x02R"));
+  EXPECT_EQ(written(packed), proto2("c__torch__.torch.classes.quantized\nP\n" + memo_put(0) + ")\x81Nb"));
+  EXPECT_EQ(written(Value::enumeration("__torch__.E", Value::of_int(2))), proto2("c__torch__\nE\n" + memo_put(0) + "K\x02R"));
 }
 
 TEST(PickleFromValues, StoragesOnceAndInOrder) {

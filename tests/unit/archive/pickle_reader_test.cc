@@ -14,15 +14,13 @@ namespace {
 
 using namespace test;
 
-const std::string kNul(1, '\0');
-
-Result<PickleTree> read(const Bytes& content, const PickleReadOptions& options = {}) { return read_pickle(content, options); }
+Result<PickleTree> read_tree(const Bytes& content, const PickleReadOptions& options = {}) { return read_pickle(content, options); }
 
 // Every scalar opcode of the module dialect in one tuple.
 TEST(PickleReader, Scalars) {
   const Bytes content = bytes_of(proto2("(N\x88\x89K\xffM\x01\x02J\xfe\xff\xff\xff\x8a\x08" + std::string("\0\0\0\0\0\1\0\0", 8) +
                                         "G\x3f\xf8" + std::string(6, '\0') + str("hé") + "t"));
-  Result<PickleTree> result = read(content);
+  Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const PickleTree& tree = result.value();
   EXPECT_EQ(tree.protocol(), 2);
@@ -53,7 +51,7 @@ TEST(PickleReader, BothFamiliesOfItems) {
   const std::string by_mark = proto2("(K\x01K\x02l(K\x03NK\x04Nd\x86");
   for (const std::string& pickle : {one_by_one, at_once, by_mark}) {
     const Bytes content = bytes_of(pickle);
-    Result<PickleTree> result = read(content);
+    Result<PickleTree> result = read_tree(content);
     ASSERT_TRUE(result.is_ok()) << result.status().message();
     const PickleTree& tree = result.value();
     const std::span<const NodeId> both = tree.children(tree.root());
@@ -68,7 +66,7 @@ TEST(PickleReader, BothFamiliesOfItems) {
 
 TEST(PickleReader, TheMemoKeepsIdentity) {
   const Bytes content = bytes_of(proto2("]q" + kNul + "h" + kNul + "r\x01\x02\x03\x04j\x01\x02\x03\x04\x87"));
-  Result<PickleTree> result = read(content);
+  Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const PickleTree& tree = result.value();
   const std::span<const NodeId> items = tree.children(tree.root());
@@ -81,7 +79,7 @@ TEST(PickleReader, TheMemoKeepsIdentity) {
 
 TEST(PickleReader, CallsAreNodes) {
   const Bytes content = bytes_of(proto2("cos\nsystem\n" + str("ls") + "\x85R}b"));
-  Result<PickleTree> result = read(content);
+  Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const PickleTree& tree = result.value();
   ASSERT_EQ(tree.kind(tree.root()), NodeKind::kReduce);
@@ -95,7 +93,7 @@ TEST(PickleReader, CallsAreNodes) {
 
 TEST(PickleReader, WhatFollowsStopIsNotRead) {
   const Bytes content = bytes("\x80\x02N.garbage");
-  Result<PickleTree> result = read(content);
+  Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   EXPECT_EQ(result.value().nbytes(), 4U);
 }
@@ -111,7 +109,7 @@ TEST(PickleReader, GeneralDialect) {
       "cm\nC\n)}\x92\x8a" +
       kNul + "\x8a\x01\xff\x8b" + u32(9) + std::string(9, '\x7f') + "U\x02okT" + u32(1) + "k";
   const Bytes content = bytes_of("\x80\x04\x95" + u64(body.size() + 3) + "(" + body + "t.");
-  Result<PickleTree> result = read(content, general());
+  Result<PickleTree> result = read_tree(content, general());
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const PickleTree& tree = result.value();
   const std::span<const NodeId> items = tree.children(tree.root());
@@ -132,18 +130,18 @@ TEST(PickleReader, GeneralDialect) {
   EXPECT_EQ(tree.text(items[10]).size(), 9U);
   EXPECT_EQ(tree.text(items[11]), "ok");
   EXPECT_EQ(tree.text(items[12]), "k");
-  expect_error(read(content).status(), Code::kUnsupported, "protocol 4");
+  expect_error(read_tree(content).status(), Code::kUnsupported, "protocol 4");
 }
 
 TEST(PickleReader, OnlyWhatPyTorchReadsIsInAModuleArchive) {
   for (const char* body : {"\x8c\x01x", "]\x94", "\x8f", "C\x01x", "I1\n", "N0N", "\x8b\x01\0\0\0\x01"}) {
     const Bytes content = bytes_of(proto2(body));
-    const Status status = read(content).status();
+    const Status status = read_tree(content).status();
     expect_error(status, Code::kUnsupported, "PyTorch reads no such opcode");
     EXPECT_FALSE(detail(status, "opcode").empty());
   }
   const Bytes short_long = bytes_of(proto2("\x8a\x01\x05"));
-  expect_error(read(short_long).status(), Code::kUnsupported, "PyTorch reads 8");
+  expect_error(read_tree(short_long).status(), Code::kUnsupported, "PyTorch reads 8");
 }
 
 // A name and bytes of what no pickler writes. Nothing may be read past the end, which the copies on the heap let a sanitizer see.
@@ -206,8 +204,8 @@ TEST(PickleReader, Hostile) {
   for (const Case& hostile : cases) {
     SCOPED_TRACE(hostile.what);
     const Bytes content = bytes_of(hostile.pickle);
-    expect_error(read(content).status(), Code::kCorrupt, hostile.part);
-    expect_error(read(content, general()).status(), Code::kCorrupt, hostile.part);
+    expect_error(read_tree(content).status(), Code::kCorrupt, hostile.part);
+    expect_error(read_tree(content, general()).status(), Code::kCorrupt, hostile.part);
   }
   const Case of_general[] = {
       {"frame over the end", "\x80\x04\x95" + u64(100) + "N.", "a frame of 100 bytes, 2 are left"},
@@ -232,21 +230,21 @@ TEST(PickleReader, Hostile) {
   for (const Case& hostile : of_general) {
     SCOPED_TRACE(hostile.what);
     const Bytes content = bytes_of(hostile.pickle);
-    expect_error(read(content, general()).status(), Code::kCorrupt, hostile.part);
+    expect_error(read_tree(content, general()).status(), Code::kCorrupt, hostile.part);
   }
   for (const char* body : {"\x82\x01", "\x97", "\x98", "P1\n", "I1\n", "(i"}) {
     const Bytes content = bytes_of(proto2(body));
-    expect_error(read(content, general()).status(), Code::kUnsupported, "");
+    expect_error(read_tree(content, general()).status(), Code::kUnsupported, "");
   }
   for (const char* protocol : {"\x80\x01N.", "\x80\x06N.", "\x80\xffN."}) {
     const Bytes content = bytes_of(protocol);
-    expect_error(read(content, general()).status(), Code::kUnsupported, "protocol");
+    expect_error(read_tree(content, general()).status(), Code::kUnsupported, "protocol");
   }
 }
 
 TEST(PickleReader, Limits) {
   const auto expect_limit = [](const Bytes& content, const PickleReadOptions& options, const char* limit) {
-    const Status status = read(content, options).status();
+    const Status status = read_tree(content, options).status();
     expect_error(status, Code::kResourceExhausted, limit);
     EXPECT_EQ(detail(status, "limit"), limit);
   };
@@ -255,7 +253,7 @@ TEST(PickleReader, Limits) {
   expect_limit(bytes_of(proto2("NNNNNN")), options, "max_nbytes");
   options = {};
   options.limits.max_nodes = 3;
-  EXPECT_TRUE(read(bytes_of(proto2("NN\x86")), options).is_ok());
+  EXPECT_TRUE(read_tree(bytes_of(proto2("NN\x86")), options).is_ok());
   expect_limit(bytes_of(proto2("(NNNt")), options, "max_nodes");
   options = {};
   options.limits.max_memo = 2;
@@ -263,7 +261,7 @@ TEST(PickleReader, Limits) {
   expect_limit(bytes_of(proto2("Nq" + kNul + "q\x63r\xff\xff\xff\xff")), options, "max_memo");
   options = {};
   options.limits.max_text_nbytes = 3;
-  EXPECT_TRUE(read(bytes_of(proto2(str("abc"))), options).is_ok());
+  EXPECT_TRUE(read_tree(bytes_of(proto2(str("abc"))), options).is_ok());
   expect_limit(bytes_of(proto2(str("abcd"))), options, "max_text_nbytes");
   options = {};
   options.limits.max_name_nbytes = 3;
@@ -274,7 +272,7 @@ TEST(PickleReader, Limits) {
 // A number that a file chooses costs no memory and no time by being large.
 TEST(PickleReader, SparseMemo) {
   const Bytes content = bytes_of(proto2("]r\xff\xff\xff\xff(Nq\x07tq\x03j\xff\xff\xff\xffh\x07h\x03\x87\x86\x86"));
-  Result<PickleTree> result = read(content);
+  Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
 }
 
@@ -294,7 +292,7 @@ TEST(PickleReader, ListsGrowInTurns) {
     body += "e";
   }
   const Bytes content = bytes_of(proto2(body + "t"));
-  Result<PickleTree> result = read(content);
+  Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   const PickleTree& tree = result.value();
   for (size_t list = 0; list < kLists; ++list) {
@@ -310,7 +308,7 @@ TEST(PickleReader, AMemoBombStaysSmall) {
   std::string body = "]q" + kNul;
   for (int i = 0; i < 60; ++i) body += "h" + std::string(1, static_cast<char>(i)) + "\x86q" + std::string(1, static_cast<char>(i + 1));
   const Bytes content = bytes_of(proto2(body));
-  Result<PickleTree> result = read(content);
+  Result<PickleTree> result = read_tree(content);
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   EXPECT_EQ(result.value().count(), 61U);
 }
@@ -329,15 +327,15 @@ TEST(PickleReader, CutAndFlipped) {
   const std::string good = proto2("c__torch__\nM\n)\x81}(" + str("w") + tensor(storage("0", 6), 6) + str("l") + "](K\x01K\x02" + "eub");
   for (size_t n = 0; n < good.size(); ++n) {
     const Bytes content = bytes_of(good.substr(0, n));
-    expect_error(read(content).status(), Code::kCorrupt, "");
+    expect_error(read_tree(content).status(), Code::kCorrupt, "");
   }
   for (size_t i = 0; i < good.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped = good;
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
       const Bytes content = bytes_of(flipped);
-      (void)read(content);
-      (void)read(content, general());
+      (void)read_tree(content);
+      (void)read_tree(content, general());
       (void)unpickle(flipped);
     }
   }

@@ -28,7 +28,6 @@ std::vector<std::string> names(const StateDict& of) {
 
 const std::string kOne = tensor(storage("0", 1), 1);
 const std::string kOrdered = "ccollections\nOrderedDict\n)R";
-const std::string kNul(1, '\0');
 
 TEST(PickleStateDict, NamesOfWhatIsNested) {
   Result<StateDict> result = state_dict("}(" + str("a") + kOrdered + str("b") + kOne + "s" + str("epoch") + "K\x03" + str("list") + "](" +

@@ -15,9 +15,11 @@
 #include "archive/pickle_reader.h"
 #include "archive/pickle_to_values.h"
 #include "storage/storage.h"
+#include "unit/os/guards.h"
 
 namespace tenon::archive::test {
 
+using tenon::test::detail;
 using Bytes = std::vector<std::byte>;
 
 // The characters of a literal, NULs and all: bytes("\x80\x02N.").
@@ -47,6 +49,12 @@ inline std::string u64(uint64_t value) { return u32(static_cast<uint32_t>(value)
 // BINUNICODE without a memo.
 inline std::string str(std::string_view text) { return "X" + u32(static_cast<uint32_t>(text.size())) + std::string(text); }
 
+inline const std::string kNul(1, '\0');
+
+// memo_put writes the opcode BINPUT, memo_get writes BINGET.
+inline std::string memo_put(uint8_t number) { return "q" + std::string(1, static_cast<char>(number)); }
+inline std::string memo_get(uint8_t number) { return "h" + std::string(1, static_cast<char>(number)); }
+
 inline std::string proto2(const std::string& body) { return "\x80\x02" + body + "."; }
 
 // A storage as PyTorch spells it out, without its memo.
@@ -66,14 +74,6 @@ inline PickleReadOptions general() {
   PickleReadOptions options;
   options.dialect = PickleDialect::kGeneral;
   return options;
-}
-
-inline std::string detail(const Status& status, const std::string& key) {
-  if (status.is_ok()) return "";
-  for (const Detail& entry : status.info()->details) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
 }
 
 inline void expect_error(const Status& status, Code code, std::string_view part) {

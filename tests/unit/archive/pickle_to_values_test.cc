@@ -15,8 +15,6 @@ using value::TensorLayout;
 using value::ValueKind;
 using value::ValueRef;
 
-const std::string kNul(1, '\0');
-
 // For what must be read.
 ValueRef good(const std::string& body, Storages* storages = nullptr) {
   Result<UnpickledValue> result = unpickle(proto2(body), storages);
@@ -29,8 +27,6 @@ void expect_bad(const std::string& body, Code code, std::string_view part) {
   expect_error(unpickle(proto2(body)).status(), code, part);
 }
 
-std::string put(uint8_t number) { return "q" + std::string(1, static_cast<char>(number)); }
-std::string get(uint8_t number) { return "h" + std::string(1, static_cast<char>(number)); }
 std::string build(const std::string& name, const std::string& list) { return "ctorch.jit._pickle\n" + name + "\n(" + list + "tR"; }
 std::string tagged(const std::string& inner, const std::string& type) {
   return "ctorch.jit._pickle\nrestore_type_tag\n" + inner + str(type) + "\x86R";
@@ -80,9 +76,9 @@ TEST(PickleToValues, BareContainersHaveNoType) {
 
 TEST(PickleToValues, SharedNodesAreOneValue) {
   Storages storages;
-  const std::string shared = storage("0", 6) + put(0);
-  const ValueRef root = good("(" + tensor(shared, 6) + put(1) + get(1) + tensor(get(0), 3) + tensor(storage("0", 6), 6) +
-                                 build("build_intlist", "]") + put(2) + get(2) + "t",
+  const std::string shared = storage("0", 6) + memo_put(0);
+  const ValueRef root = good("(" + tensor(shared, 6) + memo_put(1) + memo_get(1) + tensor(memo_get(0), 3) + tensor(storage("0", 6), 6) +
+                                 build("build_intlist", "]") + memo_put(2) + memo_get(2) + "t",
                              &storages);
   const auto items = root->items();
   EXPECT_EQ(items[0].get(), items[1].get());
@@ -96,7 +92,7 @@ TEST(PickleToValues, SharedNodesAreOneValue) {
 
 TEST(PickleToValues, WhatIsInTheMemoIsTold) {
   Result<UnpickledValue> result =
-      unpickle(proto2("(" + build("build_intlist", "]") + put(0) + build("build_intlist", "]") + str("a") + put(1) + "t"));
+      unpickle(proto2("(" + build("build_intlist", "]") + memo_put(0) + build("build_intlist", "]") + str("a") + memo_put(1) + "t"));
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   ASSERT_EQ(result.value().memoised.size(), 1U);
   EXPECT_EQ(result.value().memoised[0].get(), result.value().root->items()[0].get());
@@ -132,7 +128,7 @@ TEST(PickleToValues, ClassesAreAskedFor) {
     asked.emplace_back(name);
     return name == "__torch__.M" ? Status::ok() : Status(Code::kNotFound, "no such class");
   };
-  EXPECT_TRUE(unpickle(proto2("(c__torch__\nM\n" + put(0) + ")\x81}b" + get(0) + ")\x81}bt"), nullptr, options).is_ok());
+  EXPECT_TRUE(unpickle(proto2("(c__torch__\nM\n" + memo_put(0) + ")\x81}b" + memo_get(0) + ")\x81}bt"), nullptr, options).is_ok());
   EXPECT_EQ(asked, std::vector<std::string>({"__torch__.M"}));
   expect_error(unpickle(proto2("cos\nsystem\nK\x01R"), nullptr, options).status(), Code::kNotFound, "no such class");
 }
@@ -251,18 +247,19 @@ TEST(PickleToValues, Hostile) {
   expect_bad("}(" + str("a") + "N" + str("a") + "Nu", Code::kCorrupt, "");
   expect_bad("}(]Nu", Code::kCorrupt, "");
   // What is one thing is not two.
-  expect_bad("(]" + put(0) + build("build_intlist", get(0)) + "t", Code::kCorrupt, "taken for two things");
-  expect_bad("(" + build("build_intlist", "]" + put(0)) + tagged(get(0), "List[str]") + "t", Code::kCorrupt, "taken for two things");
-  expect_bad("(c__torch__\nM\n)\x81}" + put(0) + "bc__torch__\nM\n)\x81" + get(0) + "bt", Code::kCorrupt, "taken for two things");
+  expect_bad("(]" + memo_put(0) + build("build_intlist", memo_get(0)) + "t", Code::kCorrupt, "taken for two things");
+  expect_bad("(" + build("build_intlist", "]" + memo_put(0)) + tagged(memo_get(0), "List[str]") + "t", Code::kCorrupt,
+             "taken for two things");
+  expect_bad("(c__torch__\nM\n)\x81}" + memo_put(0) + "bc__torch__\nM\n)\x81" + memo_get(0) + "bt", Code::kCorrupt, "taken for two things");
 }
 
 TEST(PickleToValues, WhatContainsItselfIsRefused) {
-  expect_bad("]" + put(0) + get(0) + "a", Code::kCorrupt, "contains itself");
-  expect_bad("]" + put(0) + "(" + get(0) + "\x85\x85" + "e", Code::kCorrupt, "contains itself");
-  expect_bad("}" + put(0) + str("a") + get(0) + "s", Code::kCorrupt, "contains itself");
-  expect_bad("c__torch__\nM\n)\x81" + put(0) + "}(" + str("me") + get(0) + "ub", Code::kCorrupt, "contains itself");
-  expect_bad("c__torch__\nM\n)\x81" + put(0) + get(0) + "\x85" + "b", Code::kCorrupt, "contains itself");
-  expect_bad(tagged("]" + put(0) + "(" + get(0) + "e", "List[Any]"), Code::kCorrupt, "taken for two things");
+  expect_bad("]" + memo_put(0) + memo_get(0) + "a", Code::kCorrupt, "contains itself");
+  expect_bad("]" + memo_put(0) + "(" + memo_get(0) + "\x85\x85" + "e", Code::kCorrupt, "contains itself");
+  expect_bad("}" + memo_put(0) + str("a") + memo_get(0) + "s", Code::kCorrupt, "contains itself");
+  expect_bad("c__torch__\nM\n)\x81" + memo_put(0) + "}(" + str("me") + memo_get(0) + "ub", Code::kCorrupt, "contains itself");
+  expect_bad("c__torch__\nM\n)\x81" + memo_put(0) + memo_get(0) + "\x85" + "b", Code::kCorrupt, "contains itself");
+  expect_bad(tagged("]" + memo_put(0) + "(" + memo_get(0) + "e", "List[Any]"), Code::kCorrupt, "taken for two things");
 }
 
 TEST(PickleToValues, Depth) {
@@ -274,7 +271,7 @@ TEST(PickleToValues, Depth) {
   expect_error(deep, Code::kResourceExhausted, "max_depth");
   EXPECT_EQ(detail(deep, "limit_value"), "10");
   // Through a value that was read before at less depth.
-  std::string shared = "(" + nested(6) + put(0) + get(0) + std::string(6, '\x85') + "t";
+  std::string shared = "(" + nested(6) + memo_put(0) + memo_get(0) + std::string(6, '\x85') + "t";
   expect_error(unpickle(proto2(shared), nullptr, options).status(), Code::kResourceExhausted, "max_depth");
   // So many of them: no stack is used up, and what was made is freed.
   expect_error(unpickle(proto2(nested(200'000))).status(), Code::kResourceExhausted, "max_depth");
@@ -285,8 +282,8 @@ TEST(PickleToValues, Depth) {
 
 // A short pickle that asks for much: refused by what it asks for, before it is made.
 TEST(PickleToValues, ManyNamesOfOne) {
-  std::string body = "(c__torch__\n" + std::string(4000, 'M') + "\n" + put(0) + "K\x01R";
-  for (int i = 0; i < 200; ++i) body += get(0) + "K\x01R";
+  std::string body = "(c__torch__\n" + std::string(4000, 'M') + "\n" + memo_put(0) + "K\x01R";
+  for (int i = 0; i < 200; ++i) body += memo_get(0) + "K\x01R";
   ToValuesOptions options;
   options.limits.max_names_nbytes = 100'000;
   expect_error(unpickle(proto2(body + "t"), nullptr, options).status(), Code::kResourceExhausted, "max_names_nbytes");
@@ -294,8 +291,8 @@ TEST(PickleToValues, ManyNamesOfOne) {
 }
 
 TEST(PickleToValues, AMemoBombIsOneValueEach) {
-  std::string body = ")" + put(0);
-  for (uint8_t i = 0; i < 60; ++i) body += get(i) + "\x86" + put(static_cast<uint8_t>(i + 1));
+  std::string body = ")" + memo_put(0);
+  for (uint8_t i = 0; i < 60; ++i) body += memo_get(i) + "\x86" + memo_put(static_cast<uint8_t>(i + 1));
   Result<UnpickledValue> result = unpickle(proto2(body));
   ASSERT_TRUE(result.is_ok()) << result.status().message();
   EXPECT_EQ(result.value().memoised.size(), 61U);

@@ -13,7 +13,7 @@ using namespace test;
 constexpr uint32_t kWide = 0xFFFFFFFF;
 
 // Three records, as good as any: stored, stored with a descriptor, stored.
-RawZip good() {
+RawZip good_zip() {
   RawZip zip;
   zip.entries = {{.name = "m/data.pkl", .data = "abc"}, {.name = "m/data/0", .data = "01234567"}, {.name = "m/version", .data = "3\n"}};
   RawEntry& second = zip.entries[1];
@@ -23,7 +23,7 @@ RawZip good() {
   return zip;
 }
 
-struct Case {
+struct HostileCase {
   const char* what;
   std::function<void(RawZip*)> change;
   Code code = Code::kCorrupt;
@@ -37,14 +37,14 @@ void add_wide_second(RawZip* zip, const std::vector<uint64_t>& numbers) {
   entry.central_extra = wide_field(numbers);
 }
 
-std::vector<Case> cases() {
+std::vector<HostileCase> hostile_cases() {
   const Code unsupported = Code::kUnsupported;
   const Code corrupt = Code::kCorrupt;
   return {
       // The end.
       {"junk in front",
        [](RawZip* zip) {
-         const RawZip plain = good();
+         const RawZip plain = good_zip();
          zip->before = "junk!";
          zip->directory_offset = static_cast<uint32_t>(plain.text().size() - 22 - (3 * 46 + 27));
        },
@@ -203,15 +203,15 @@ std::vector<Case> cases() {
 }
 
 TEST(ZipHostile, TheGoodOneIsGood) {
-  Result<Ref<ZipReader>> opened = open_bytes(good().bytes(), Check::kAll);
+  Result<Ref<ZipReader>> opened = open_bytes(good_zip().bytes(), Check::kAll);
   ASSERT_OK(opened.status());
   EXPECT_EQ(read_or_error(*opened.value(), "data/0"), "01234567");
 }
 
 TEST(ZipHostile, EachIsRefused) {
-  for (const Case& each : cases()) {
+  for (const HostileCase& each : hostile_cases()) {
     SCOPED_TRACE(each.what);
-    RawZip zip = good();
+    RawZip zip = good_zip();
     each.change(&zip);
     const Status status = open_bytes(zip.bytes()).status();
     EXPECT_EQ(status.code(), each.code) << text_of(status);
@@ -224,7 +224,7 @@ TEST(ZipHostile, EachIsRefused) {
 
 // Forms that are odd, and good.
 TEST(ZipHostile, EachOfTheseIsTaken) {
-  const std::vector<Case> taken = {
+  const std::vector<HostileCase> taken = {
       {"room between records", [](RawZip* zip) { zip->entries[0].after = "anything"; }},
       {"room before the directory", [](RawZip* zip) { zip->before_directory = std::string(1000, 'x'); }},
       {"room before the end", [](RawZip* zip) { zip->before_end = std::string(100, 'x'); }},
@@ -252,9 +252,9 @@ TEST(ZipHostile, EachOfTheseIsTaken) {
          zip->end64 = RawEnd64{.entries = 3, .directory_nbytes = directory, .directory_offset = end - directory, .offset = end}.text();
        }},
   };
-  for (const Case& each : taken) {
+  for (const HostileCase& each : taken) {
     SCOPED_TRACE(each.what);
-    RawZip zip = good();
+    RawZip zip = good_zip();
     each.change(&zip);
     Result<Ref<ZipReader>> opened = open_bytes(zip.bytes(), Check::kAll);
     ASSERT_OK(opened.status());
@@ -265,7 +265,7 @@ TEST(ZipHostile, EachOfTheseIsTaken) {
 
 // The directory's entries in any order.
 TEST(ZipHostile, AnotherOrder) {
-  std::string text = good().text();
+  std::string text = good_zip().text();
   const uint64_t directory = text.size() - 22 - (3 * 46 + 10 + 8 + 9);
   const std::string first = text.substr(directory, 46 + 10);
   const std::string others = text.substr(directory + first.size(), 2 * 46 + 8 + 9);
@@ -278,7 +278,7 @@ TEST(ZipHostile, AnotherOrder) {
 }
 
 TEST(ZipHostile, EveryPrefixOfAnArchive) {
-  const Bytes whole = good().bytes();
+  const Bytes whole = good_zip().bytes();
   for (size_t nbytes = 0; nbytes < whole.size(); ++nbytes) {
     const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(nbytes));
     ASSERT_EQ(open_bytes(cut).status().code(), Code::kCorrupt) << nbytes;
@@ -287,7 +287,7 @@ TEST(ZipHostile, EveryPrefixOfAnArchive) {
 
 // Each bit turned: refused when it is opened or read, or in a place that says nothing.
 TEST(ZipHostile, EveryBit) {
-  const Bytes whole = good().bytes();
+  const Bytes whole = good_zip().bytes();
   size_t taken = 0;
   for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
     Bytes bytes = whole;
@@ -307,7 +307,7 @@ TEST(ZipHostile, EveryBit) {
 }
 
 TEST(ZipHostile, Limits) {
-  RawZip zip = good();
+  RawZip zip = good_zip();
   zip.entries[0].method = 8;
   zip.entries[0].nbytes = 1000;
   const struct {

@@ -20,9 +20,11 @@
 #include "archive/zip_reader.h"
 #include "archive/zip_writer.h"
 #include "base/status.h"
+#include "unit/os/guards.h"
 
 namespace tenon::archive::test {
 
+using tenon::test::detail;
 using Bytes = std::vector<std::byte>;
 
 inline std::span<const std::byte> view_of(std::string_view text) { return std::as_bytes(std::span(text)); }
@@ -34,14 +36,6 @@ inline Bytes noise(size_t nbytes, uint32_t seed = 1) {
     byte = static_cast<std::byte>(seed >> 24);
   }
   return bytes;
-}
-
-inline std::string detail(const Status& status, std::string_view key) {
-  if (status.info() == nullptr) return "";
-  for (const Detail& each : status.info()->details) {
-    if (each.key == key) return each.value;
-  }
-  return "";
 }
 
 inline std::string text_of(const Status& status) {
@@ -93,6 +87,11 @@ inline Bytes read_file(const std::string& path) {
   Bytes bytes(text.size());
   if (!text.empty()) std::memcpy(bytes.data(), text.data(), text.size());
   return bytes;
+}
+
+inline std::string content_of(const std::string& path) {
+  const Bytes bytes = read_file(path);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // A directory of its own, with what is in it, for one test.

@@ -13,14 +13,14 @@
 #include <set>
 #include <string>
 
+#include "unit/channel/block_kit.h"
+
 namespace tenon::channel {
 namespace {
 
-using Bytes = std::vector<std::byte>;
+LeaseBlock small_lease_block() { return {.account = 7, .tokens = {{7, TokenKind::kAccount}}, .slots = {0}}; }
 
-LeaseBlock small() { return {.account = 7, .tokens = {{7, TokenKind::kAccount}}, .slots = {0}}; }
-
-LeaseBlock full() {
+LeaseBlock full_lease_block() {
   LeaseBlock block;
   block.account = 0x1122334455667788;
   block.tokens = {{3, TokenKind::kInherited}, {block.account, TokenKind::kAccount}, {0xffffffffffffffff, TokenKind::kForgotten}};
@@ -31,21 +31,18 @@ LeaseBlock full() {
 LeaseBlock no_tokens() { return {.account = 1, .tokens = {}, .slots = {1, 2, 3, 4}}; }
 LeaseBlock no_leases() { return {.account = 1, .tokens = {}, .slots = {}}; }
 
-struct Golden {
+struct GoldenLeaseBlock {
   const char* file;
   LeaseBlock block;
 };
-std::vector<Golden> golden_files() {
-  return {{"first.bin", small()}, {"every_token.bin", full()}, {"known_account.bin", no_tokens()}, {"nothing.bin", no_leases()}};
+std::vector<GoldenLeaseBlock> golden_lease_blocks() {
+  return {{"first.bin", small_lease_block()},
+          {"every_token.bin", full_lease_block()},
+          {"known_account.bin", no_tokens()},
+          {"nothing.bin", no_leases()}};
 }
 
-template <typename T>
-Bytes with(Bytes bytes, size_t offset, T value) {
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
-  return bytes;
-}
-
-void expect_refused(const Bytes& bytes, Code code, const char* what) {
+void expect_leases_refused(const Bytes& bytes, Code code, const char* what) {
   size_t used = 12345;
   Result<LeaseBlock> result = decode_lease_block(bytes, &used);
   ASSERT_FALSE(result.is_ok()) << what;
@@ -56,7 +53,7 @@ void expect_refused(const Bytes& bytes, Code code, const char* what) {
   EXPECT_TRUE(named) << what;
 }
 
-void expect_same(const LeaseBlock& a, const LeaseBlock& b) {
+void expect_same_leases(const LeaseBlock& a, const LeaseBlock& b) {
   EXPECT_EQ(a.account, b.account);
   EXPECT_EQ(a.slots, b.slots);
   ASSERT_EQ(a.tokens.size(), b.tokens.size());
@@ -67,7 +64,7 @@ void expect_same(const LeaseBlock& a, const LeaseBlock& b) {
 }
 
 TEST(LeaseBlock, ComesBack) {
-  for (const Golden& each : golden_files()) {
+  for (const GoldenLeaseBlock& each : golden_lease_blocks()) {
     Bytes bytes = encode_lease_block(each.block);
     EXPECT_EQ(bytes.size() % 8, 0U);
     const size_t nbytes = bytes.size();
@@ -76,46 +73,46 @@ TEST(LeaseBlock, ComesBack) {
     Result<LeaseBlock> back = decode_lease_block(bytes, &used);
     ASSERT_TRUE(back.is_ok()) << each.file;
     EXPECT_EQ(used, nbytes);
-    expect_same(each.block, back.value());
+    expect_same_leases(each.block, back.value());
   }
 }
 
 TEST(LeaseBlock, CountsItsFds) {
-  EXPECT_EQ(full().n_fds(), 4U);
-  EXPECT_EQ(small().n_fds(), 3U);
+  EXPECT_EQ(full_lease_block().n_fds(), 4U);
+  EXPECT_EQ(small_lease_block().n_fds(), 3U);
   EXPECT_EQ(no_tokens().n_fds(), 0U);
 }
 
 TEST(LeaseBlock, EveryWrongFieldIsRefused) {
-  const Bytes good = encode_lease_block(full());
+  const Bytes good = encode_lease_block(full_lease_block());
   for (size_t length = 0; length < good.size(); ++length) {
     const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length));
-    expect_refused(cut, Code::kCorrupt, "cut short");
+    expect_leases_refused(cut, Code::kCorrupt, "cut short");
   }
-  expect_refused(with<uint32_t>(good, 0, 0), Code::kCorrupt, "length 0");
-  expect_refused(with<uint32_t>(good, 0, static_cast<uint32_t>(good.size()) + 8), Code::kCorrupt, "length too long");
-  expect_refused(with<uint32_t>(good, 0, UINT32_MAX), Code::kCorrupt, "length without end");
-  expect_refused(with<uint32_t>(good, 4, 0), Code::kIncompatible, "version 0");
-  expect_refused(with<uint32_t>(good, 4, 2), Code::kIncompatible, "version 2");
-  expect_refused(with<uint64_t>(good, 8, 0), Code::kCorrupt, "account 0");
-  expect_refused(with<uint64_t>(good, 8, 5), Code::kCorrupt, "another account than its token");
-  expect_refused(with<uint32_t>(good, 16, 2), Code::kCorrupt, "fewer tokens");
-  expect_refused(with<uint32_t>(good, 16, UINT32_MAX), Code::kCorrupt, "tokens without end");
-  expect_refused(with<uint32_t>(good, 16, 4097), Code::kCorrupt, "more tokens than any message has");
-  expect_refused(with<uint32_t>(good, 20, 0), Code::kCorrupt, "no leases");
-  expect_refused(with<uint32_t>(good, 20, UINT32_MAX), Code::kCorrupt, "leases without end");
-  expect_refused(with<uint64_t>(good, 24, 0), Code::kCorrupt, "a token without an id");
-  expect_refused(with<uint32_t>(good, 32, 0), Code::kCorrupt, "a token of kind 0");
-  expect_refused(with<uint32_t>(good, 32, 4), Code::kCorrupt, "a token of kind 4");
-  expect_refused(with<uint32_t>(good, 36, 0), Code::kCorrupt, "a token with too few fds");
-  expect_refused(with<uint32_t>(good, 36, 253), Code::kCorrupt, "a token with too many fds");
-  expect_refused(with<uint32_t>(good, good.size() - 4, 1), Code::kCorrupt, "padding");
+  expect_leases_refused(with<uint32_t>(good, 0, 0), Code::kCorrupt, "length 0");
+  expect_leases_refused(with<uint32_t>(good, 0, static_cast<uint32_t>(good.size()) + 8), Code::kCorrupt, "length too long");
+  expect_leases_refused(with<uint32_t>(good, 0, UINT32_MAX), Code::kCorrupt, "length without end");
+  expect_leases_refused(with<uint32_t>(good, 4, 0), Code::kIncompatible, "version 0");
+  expect_leases_refused(with<uint32_t>(good, 4, 2), Code::kIncompatible, "version 2");
+  expect_leases_refused(with<uint64_t>(good, 8, 0), Code::kCorrupt, "account 0");
+  expect_leases_refused(with<uint64_t>(good, 8, 5), Code::kCorrupt, "another account than its token");
+  expect_leases_refused(with<uint32_t>(good, 16, 2), Code::kCorrupt, "fewer tokens");
+  expect_leases_refused(with<uint32_t>(good, 16, UINT32_MAX), Code::kCorrupt, "tokens without end");
+  expect_leases_refused(with<uint32_t>(good, 16, 4097), Code::kCorrupt, "more tokens than any message has");
+  expect_leases_refused(with<uint32_t>(good, 20, 0), Code::kCorrupt, "no leases");
+  expect_leases_refused(with<uint32_t>(good, 20, UINT32_MAX), Code::kCorrupt, "leases without end");
+  expect_leases_refused(with<uint64_t>(good, 24, 0), Code::kCorrupt, "a token without an id");
+  expect_leases_refused(with<uint32_t>(good, 32, 0), Code::kCorrupt, "a token of kind 0");
+  expect_leases_refused(with<uint32_t>(good, 32, 4), Code::kCorrupt, "a token of kind 4");
+  expect_leases_refused(with<uint32_t>(good, 36, 0), Code::kCorrupt, "a token with too few fds");
+  expect_leases_refused(with<uint32_t>(good, 36, 253), Code::kCorrupt, "a token with too many fds");
+  expect_leases_refused(with<uint32_t>(good, good.size() - 4, 1), Code::kCorrupt, "padding");
 }
 
 TEST(LeaseBlock, OneAccountBegins) {
-  LeaseBlock twice = small();
+  LeaseBlock twice = small_lease_block();
   twice.tokens.push_back(twice.tokens.front());
-  expect_refused(encode_lease_block(twice), Code::kCorrupt, "two beginnings");
+  expect_leases_refused(encode_lease_block(twice), Code::kCorrupt, "two beginnings");
 }
 
 TEST(LeaseBlock, GoldenFiles) {
@@ -124,7 +121,7 @@ TEST(LeaseBlock, GoldenFiles) {
   const std::filesystem::path folder = std::filesystem::path(source) / "tests/golden/lease";
   const bool regenerate = std::getenv("TENON_REGENERATE_GOLDEN") != nullptr;
   std::set<std::string> known;
-  for (const Golden& each : golden_files()) {
+  for (const GoldenLeaseBlock& each : golden_lease_blocks()) {
     known.insert(each.file);
     const Bytes bytes = encode_lease_block(each.block);
     if (regenerate) {
@@ -141,7 +138,7 @@ TEST(LeaseBlock, GoldenFiles) {
     size_t used = 0;
     Result<LeaseBlock> back = decode_lease_block(read, &used);
     ASSERT_TRUE(back.is_ok()) << each.file;
-    expect_same(each.block, back.value());
+    expect_same_leases(each.block, back.value());
   }
   EXPECT_FALSE(regenerate) << "the golden files were written anew";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

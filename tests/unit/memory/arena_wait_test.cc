@@ -10,24 +10,18 @@
 
 #include "os/fd.h"
 #include "os/service.h"
+#include "unit/memory/arena_kit.h"
 #include "unit/memory/standing.h"
 
 namespace tenon::memory {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+using test::kMiB;
+
 constexpr int64_t kPatienceNs = 10'000'000'000;
 
-Ref<Arena> new_arena(uint64_t capacity_nbytes) {
-  ArenaOptions options;
-  options.capacity_nbytes = capacity_nbytes;
-  Result<Ref<Arena>> made = Arena::create(options);
-  if (!made.is_ok()) std::abort();
-  return std::move(made).value();
-}
-
 // A handler has no argument.
-Block held;
+Block held_block;
 const test::Told* waiter = nullptr;
 thread_local bool t_waits = false;
 
@@ -36,7 +30,7 @@ void free_the_block(int fd, bool /*readable*/, bool /*hung_up*/) noexcept {
   char byte = 0;
   (void)::recv(fd, &byte, 1, 0);
   if (!t_waits) EXPECT_TRUE(waiter->falls_asleep());
-  free_block(std::move(held), Lent::kNever);
+  free_block(std::move(held_block), Lent::kNever);
 }
 
 TEST(ArenaWait, RoomThatTheLoopMadeIsNotMissed) {
@@ -49,7 +43,7 @@ TEST(ArenaWait, RoomThatTheLoopMadeIsNotMissed) {
     const os::Fd far(ends[1]);
     ASSERT_TRUE(os::serve_fd(near.get(), &free_the_block).is_ok());
     for (int round = 0; round < 20 && !::testing::Test::HasFailure(); ++round) {
-      ASSERT_TRUE(arena->allocate(kMiB, 64, &held).is_ok());
+      ASSERT_TRUE(arena->allocate(kMiB, 64, &held_block).is_ok());
       test::Told told;
       waiter = &told;
       std::thread waits([&] {
@@ -75,7 +69,7 @@ TEST(ArenaWait, RoomThatAnotherWaiterMadeIsNotMissed) {
     ASSERT_TRUE(os::use_no_thread().is_ok());
     const Ref<Arena> arena = new_arena(kMiB);
     for (int round = 0; round < 200 && !::testing::Test::HasFailure(); ++round) {
-      ASSERT_TRUE(arena->allocate(kMiB, 64, &held).is_ok());
+      ASSERT_TRUE(arena->allocate(kMiB, 64, &held_block).is_ok());
       const auto wait = [&arena, round] {
         Block block;
         const Status status = allocate_waiting(arena.get(), kMiB, 64, os::Wait{kPatienceNs, nullptr, false}, &block);
@@ -85,7 +79,7 @@ TEST(ArenaWait, RoomThatAnotherWaiterMadeIsNotMissed) {
       std::thread one(wait);
       std::thread other(wait);
       std::thread loop([] { EXPECT_TRUE(os::poll_service().is_ok()); });
-      free_block(std::move(held), Lent::kNever);
+      free_block(std::move(held_block), Lent::kNever);
       one.join();
       other.join();
       loop.join();

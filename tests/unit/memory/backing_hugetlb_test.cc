@@ -21,7 +21,7 @@ using test::text_of;
 
 class Hugetlb : public test::Guarded {};
 
-BackingRequest asking(uint64_t page_nbytes = 0, bool exact = true) {
+BackingRequest asking_hugetlb(uint64_t page_nbytes = 0, bool exact = true) {
   BackingRequest request;
   request.pages = Pages::kHugetlb;
   request.huge_page_nbytes = page_nbytes;
@@ -69,7 +69,7 @@ TEST_F(Hugetlb, ATebibyteIsMappedAndOnlyItsPagesAreTaken) {
   const uint64_t before = free_pages();
   for (const Mode mode : {Mode::kShared, Mode::kLenderWrites}) {
     Backed memory;
-    const Status made = memory.make(asking(), kTiB, mode);
+    const Status made = memory.make(asking_hugetlb(), kTiB, mode);
     ASSERT_TRUE(made.is_ok()) << text_of(made);
     EXPECT_EQ(memory.got.pages, Pages::kHugetlb);
     EXPECT_EQ(memory.got.page_nbytes, page);
@@ -101,7 +101,7 @@ TEST_F(Hugetlb, ABorrowerReadsAndCannotWrite) {
   NEEDS_POOL(pool);
   const uint64_t page = os::default_huge_page_nbytes();
   Backed memory;
-  ASSERT_TRUE(memory.make(asking(), kTiB, Mode::kLenderWrites).is_ok());
+  ASSERT_TRUE(memory.make(asking_hugetlb(), kTiB, Mode::kLenderWrites).is_ok());
   ASSERT_TRUE(memory.grow(0, page).is_ok());
   std::memcpy(memory.base + page - 6, "lender", 6);
   os::Nonce nonce{};
@@ -131,7 +131,7 @@ TEST_F(Hugetlb, MoreThanThePoolHasIsAnErrorAndNoSignal) {
   const os::HugePagePool all = os::huge_page_pool(page);
   if (all.could_grow > 0) GTEST_SKIP() << "the pool grows by itself here";
   Backed memory;
-  ASSERT_TRUE(memory.make(asking(), kTiB).is_ok());
+  ASSERT_TRUE(memory.make(asking_hugetlb(), kTiB).is_ok());
   const Status grown = memory.grow(0, (before + 1) * page);
   ASSERT_EQ(grown.code(), Code::kResourceExhausted) << text_of(grown);
   EXPECT_EQ(detail(grown, "limit"), "vm.nr_hugepages") << text_of(grown);
@@ -149,7 +149,7 @@ TEST_F(Hugetlb, TheLadderClimbsDownWhenThePoolIsEmpty) {
   const uint64_t size = size_with_an_empty_pool();
   if (size == 0) GTEST_SKIP() << "no size of huge page without pages here";
   Backed memory;
-  const Status made = memory.make(asking(size, false), 64 * test::kMiB);
+  const Status made = memory.make(asking_hugetlb(size, false), 64 * test::kMiB);
   ASSERT_TRUE(made.is_ok()) << text_of(made);
   EXPECT_NE(memory.got.pages, Pages::kHugetlb);
   const Status& why = memory.got.pages_refused;
@@ -159,7 +159,7 @@ TEST_F(Hugetlb, TheLadderClimbsDownWhenThePoolIsEmpty) {
   std::memset(memory.base, 1, 4 * test::kMiB);
   EXPECT_NE(memory.describe().pages, Pages::kHugetlb);
 
-  Result<Backing> exact = memory::choose_pages(asking(size), Mode::kShared);
+  Result<Backing> exact = memory::choose_pages(asking_hugetlb(size), Mode::kShared);
   ASSERT_EQ(exact.status().code(), Code::kResourceExhausted) << text_of(exact.status());
   EXPECT_EQ(detail(exact.status(), "limit"), os::huge_page_pool(size).limit);
   if (size == os::default_huge_page_nbytes()) EXPECT_EQ(detail(exact.status(), "limit"), "vm.nr_hugepages");
@@ -170,7 +170,7 @@ TEST_F(Hugetlb, TheLadderClimbsDownWhenThePoolIsEmpty) {
 TEST_F(Hugetlb, NoSuchSize) {
   for (const uint64_t size : {uint64_t{3} << 20, uint64_t{1} << 62, uint64_t{1}}) {
     for (const bool exact : {true, false}) {
-      const Result<Backing> result = memory::choose_pages(asking(size, exact), Mode::kShared);
+      const Result<Backing> result = memory::choose_pages(asking_hugetlb(size, exact), Mode::kShared);
       EXPECT_EQ(result.status().code(), Code::kInvalidArgument) << text_of(result.status());
       EXPECT_NE(detail(result.status(), "sizes"), "");
     }
@@ -184,8 +184,8 @@ TEST_F(Hugetlb, NoPartOfAPage) {
 }
 
 TEST_F(Hugetlb, MemoryToBeFrozenHasNone) {
-  EXPECT_EQ(memory::choose_pages(asking(), Mode::kFrozen).status().code(), Code::kUnsupported);
-  Result<Backing> lower = memory::choose_pages(asking(0, false), Mode::kFrozen);
+  EXPECT_EQ(memory::choose_pages(asking_hugetlb(), Mode::kFrozen).status().code(), Code::kUnsupported);
+  Result<Backing> lower = memory::choose_pages(asking_hugetlb(0, false), Mode::kFrozen);
   ASSERT_TRUE(lower.is_ok()) << text_of(lower.status());
   EXPECT_NE(lower.value().pages, Pages::kHugetlb);
   EXPECT_EQ(lower.value().pages_refused.code(), Code::kUnsupported);

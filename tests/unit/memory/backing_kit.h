@@ -24,6 +24,7 @@
 #include "base/checked.h"
 #include "memory/backing.h"
 #include "os/memfd.h"
+#include "unit/memory/units.h"
 #include "unit/os/guards.h"
 #include "unit/os/surroundings.h"
 
@@ -33,8 +34,6 @@
 
 namespace tenon::test {
 
-inline constexpr uint64_t kMiB = uint64_t{1} << 20;
-inline constexpr uint64_t kTiB = uint64_t{1} << 40;
 inline constexpr int kSkipped = 77;
 
 // As an arena does it: sealed for the mode, mapped where huge pages can be mapped, advised.
@@ -131,7 +130,7 @@ inline Smaps read_smaps(const std::byte* base, uint64_t nbytes) {
 }
 
 // Runs in a child, which may lower limits, change its user, or lose its file systems. Exit status 77: it has said why it cannot.
-#define IN_CHILD(...)                                                                  \
+#define IN_FORK_CHILD(...)                                                             \
   do {                                                                                 \
     ::tenon::test::ForkChild in_child([&](int) {                                       \
       __VA_ARGS__();                                                                   \

@@ -131,7 +131,7 @@ TEST_F(Nodes, AFullNodeIsAnErrorBeforeItIsAKill) {
 
 TEST_F(Nodes, AContainersFilter) {
   for (const int error : {EPERM, ENOSYS}) {
-    IN_CHILD([error] {
+    IN_FORK_CHILD([error] {
       forbid({SYS_mbind, SYS_get_mempolicy}, error);
       const std::vector<int32_t> nodes = os::numa_nodes();
       if (nodes.empty()) test::skip("neither /sys nor /proc tells of nodes");
@@ -187,7 +187,7 @@ TEST_F(Locks, NotLockedIsTold) {
 TEST_F(Locks, TheLimitIsNamed) {
   constexpr rlim_t kLimit = 256 * 1024;
   for (const bool exact : {true, false}) {
-    IN_CHILD([exact] {
+    IN_FORK_CHILD([exact] {
       limit_locks(kLimit);
       become_somebody();
       Backed memory;
@@ -205,7 +205,7 @@ TEST_F(Locks, TheLimitIsNamed) {
       std::memset(memory.base, 1, kLimit);
       EXPECT_TRUE(memory.describe().locked);
     });
-    IN_CHILD([exact] {
+    IN_FORK_CHILD([exact] {
       limit_locks(0);
       become_somebody();
       Backed memory;
@@ -219,7 +219,7 @@ TEST_F(Locks, TheLimitIsNamed) {
 
 TEST_F(Locks, RootHasNoLimit) {
   if (::geteuid() != 0) GTEST_SKIP() << "not root";
-  IN_CHILD([] {
+  IN_FORK_CHILD([] {
     limit_locks(4096);
     // Root of a user namespace is held to the limit as others are.
     void* const page = ::mmap(nullptr, 4 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -235,7 +235,7 @@ TEST_F(Locks, RootHasNoLimit) {
 
 TEST_F(Locks, AContainersFilter) {
   for (const int error : {EPERM, ENOSYS}) {
-    IN_CHILD([error] {
+    IN_FORK_CHILD([error] {
       if (os::memory_lock_limit() == 0) test::skip("RLIMIT_MEMLOCK is 0");
       forbid({SYS_mlock2}, error);
       const Code code = error == EPERM ? Code::kPermission : Code::kUnsupported;
@@ -255,7 +255,7 @@ TEST_F(Locks, AContainersFilter) {
 
 // Huge pages stay whole though the locked range ends inside the mapping.
 TEST_F(Locks, LockedHugePagesAreStillHuge) {
-  IN_CHILD([] {
+  IN_FORK_CHILD([] {
     BackingRequest request = locked();
     request.pages = Pages::kThp;
     Backed memory;

@@ -107,13 +107,13 @@ void expect_huge_pages(Mode mode, Pages pages) {
 }
 
 TEST_P(HugePages, ThpIsReallyMapped) {
-  IN_CHILD([] { expect_huge_pages(GetParam(), Pages::kThp); });
+  IN_FORK_CHILD([] { expect_huge_pages(GetParam(), Pages::kThp); });
 }
 
 TEST_P(HugePages, AutoTakesWhatTheAdministratorOffers) {
   test::Setting setting(kShmemEnabled);
   if (setting.before() != "advise" && !setting.set("advise")) GTEST_SKIP() << "cannot change " << kShmemEnabled;
-  IN_CHILD([] { expect_huge_pages(GetParam(), Pages::kAuto); });
+  IN_FORK_CHILD([] { expect_huge_pages(GetParam(), Pages::kAuto); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, HugePages, ::testing::Values(Mode::kShared, Mode::kLenderWrites, Mode::kFrozen));
@@ -130,7 +130,7 @@ TEST_F(Backings, AutoTakesNoMoreThanTheAdministratorOffers) {
 
 TEST_F(Backings, DeniedHugePagesAreAnErrorOrAStepDown) {
   const test::Setting alone(kShmemEnabled);  // nobody else's test changes meanwhile what the error quotes
-  IN_CHILD([] {
+  IN_FORK_CHILD([] {
     if (::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) test::skip("no PR_SET_THP_DISABLE");  // for this process, as deny is for all
     Result<Backing> exact = memory::choose_pages(asking(Pages::kThp), Mode::kShared);
     ASSERT_EQ(exact.status().code(), Code::kUnsupported) << text_of(exact.status());
@@ -146,7 +146,7 @@ TEST_F(Backings, DeniedHugePagesAreAnErrorOrAStepDown) {
 TEST_F(Backings, AChangedSettingIsSeen) {
   test::Setting setting(kShmemEnabled);
   if (setting.before() != "never" || !setting.set("advise")) GTEST_SKIP() << "shmem_enabled is not never, or cannot be changed";
-  IN_CHILD([&] {
+  IN_FORK_CHILD([&] {
     const uint64_t page = os::thp_nbytes();
     Backed memory;
     ASSERT_TRUE(memory.make(asking(Pages::kAuto), page).is_ok());
@@ -162,7 +162,7 @@ TEST_F(Backings, AChangedSettingIsSeen) {
 
 // Small blocks, huge ones, ends in the middle of a page: nothing is missing, nothing made twice.
 TEST_F(Backings, GrowthInOddPieces) {
-  IN_CHILD([] {
+  IN_FORK_CHILD([] {
     for (const Pages pages : {Pages::kSmall, Pages::kThp}) {
       Backed memory;
       const Status made = memory.make(asking(pages, false), 64 * kMiB);
@@ -209,7 +209,7 @@ TEST_F(Backings, NoSuchKind) {
 
 // The kernel's answer to a file over RLIMIT_FSIZE is a signal: the probes must not meet it.
 TEST_F(Backings, AFileSizeLimit) {
-  IN_CHILD([] {
+  IN_FORK_CHILD([] {
     const rlimit limit{kMiB, kMiB};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
     for (const Pages pages : {Pages::kAuto, Pages::kThp, Pages::kHugetlb}) {
@@ -226,7 +226,7 @@ TEST_F(Backings, AFileSizeLimit) {
 }
 
 TEST_F(Backings, WithoutAnFdNothingIsRememberedWrongly) {
-  IN_CHILD([] {
+  IN_FORK_CHILD([] {
     {
       const test::NoFdLeft none;
       Result<Backing> blind = memory::choose_pages(asking(Pages::kThp, false), Mode::kShared);
@@ -240,7 +240,7 @@ TEST_F(Backings, WithoutAnFdNothingIsRememberedWrongly) {
 
 // A container that hides /proc and /sys: less is known, and nothing fails but what was asked for by name.
 TEST_F(Backings, WithoutProcAndSys) {
-  IN_CHILD([] {
+  IN_FORK_CHILD([] {
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) test::skip("no mount namespace");
     if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0 || ::mount("none", "/sys", "tmpfs", 0, nullptr) != 0) test::skip("no mount");
     for (const Pages pages : {Pages::kAuto, Pages::kThp, Pages::kHugetlb}) {

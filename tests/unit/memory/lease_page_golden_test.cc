@@ -64,12 +64,12 @@ Bytes read_page(int fd) {
 }
 
 // By those who write it: a ledger, and a borrower that has it mapped.
-struct Page {
+struct GoldenPage {
   const char* file;
   Bytes bytes;
 };
-std::vector<Page> make_pages() {
-  std::vector<Page> pages;
+std::vector<GoldenPage> make_pages() {
+  std::vector<GoldenPage> pages;
   Ref<Ledger> ledger = Ledger::create({getpid(), getuid()}, true).value();
   os::Fd token = os::duplicate(ledger->fds().token.get()).value();
   os::Fd page = os::duplicate(ledger->fds().page.get()).value();
@@ -90,7 +90,7 @@ TEST(LeasePageGolden, Files) {
   if (source == nullptr) GTEST_SKIP() << "skipped: TENON_SOURCE_DIR is not set";
   const std::filesystem::path folder = std::filesystem::path(source) / "tests/golden/lease_page";
   const bool regenerate = std::getenv("TENON_REGENERATE_GOLDEN") != nullptr;
-  for (const Page& each : make_pages()) {
+  for (const GoldenPage& each : make_pages()) {
     const std::string text = words_of(each.bytes);
     if (regenerate) {
       std::ofstream(folder / each.file) << text;

@@ -29,6 +29,8 @@
 namespace tenon::memory {
 namespace {
 
+using test::soon;
+
 Ref<Ledger> new_ledger(bool by_slot = true) {
   Result<Ref<Ledger>> made = Ledger::create({getpid(), getuid()}, by_slot);
   if (!made.is_ok()) std::abort();
@@ -47,12 +49,6 @@ struct Sent {
   Sent() { (void)ledger->take_fds(); }
   lease_page::Header& header() const { return lease_page::header(page.base()); }
 };
-
-template <typename Condition>
-bool soon(Condition&& condition) {
-  for (int i = 0; i < 20'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
-}
 
 int tokens_here() {
   int count = 0;

@@ -17,15 +17,12 @@
 #include "memory/lease_page.h"
 #include "os/memfd.h"
 #include "unit/memory/lent_object.h"
+#include "unit/memory/standing.h"
 
 namespace tenon::memory {
 namespace {
 
-template <typename Condition>
-bool soon(Condition&& condition) {
-  for (int i = 0; i < 20'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
-}
+using test::soon;
 
 struct Both {
   Ref<Ledger> ledger;

@@ -21,7 +21,7 @@ struct Taken {
   unsigned char fill;
 };
 
-Taken take(Slab* slab, unsigned char fill) {
+Taken take_filled(Slab* slab, unsigned char fill) {
   auto* const place = static_cast<unsigned char*>(slab->take());
   if (place != nullptr) std::memset(place, fill, kPlace);
   return {place, fill};
@@ -71,7 +71,7 @@ TEST(Slab, RandomSteps) {
     for (const unsigned give_percent : {20U, 80U, 50U, 10U, 95U}) {
       for (size_t i = 0; i < 20'000; ++i) {
         if (held.empty() || random() % 100 >= give_percent) {
-          held.push_back(take(&slab, static_cast<unsigned char>(random())));
+          held.push_back(take_filled(&slab, static_cast<unsigned char>(random())));
           ASSERT_NE(held.back().place, nullptr);
           continue;
         }
@@ -101,7 +101,7 @@ TEST(Slab, Threads) {
       for (int i = 0; i < 20'000; ++i) {
         const std::lock_guard<std::mutex> lock(mutex);
         if (random() % 2 == 0 || common.empty()) {
-          common.push_back(take(&slab, static_cast<unsigned char>(id)));
+          common.push_back(take_filled(&slab, static_cast<unsigned char>(id)));
           continue;
         }
         std::swap(common[random() % common.size()], common.back());

@@ -15,7 +15,7 @@ namespace tenon::memory {
 namespace {
 
 // As an arena does it: a freed piece first, then the front. False: full.
-bool take(Space* space, uint64_t nbytes, uint64_t alignment, Space::Piece* piece) {
+bool take_piece(Space* space, uint64_t nbytes, uint64_t alignment, Space::Piece* piece) {
   const uint64_t class_nbytes = size_class(nbytes, alignment);
   if (space->take_free(class_nbytes, alignment, piece)) return true;
   uint64_t offset = 0;
@@ -50,11 +50,11 @@ TEST(Space, LastFreedFirstTaken) {
   Space::Piece a;
   Space::Piece b;
   Space::Piece again;
-  ASSERT_TRUE(take(&space, 1000, 64, &a) && take(&space, 1000, 64, &b));
+  ASSERT_TRUE(take_piece(&space, 1000, 64, &a) && take_piece(&space, 1000, 64, &b));
   EXPECT_NE(a.offset, b.offset);
   space.give_back(a.offset, size_class(1000, 64), false);
   space.give_back(b.offset, size_class(1000, 64), false);
-  ASSERT_TRUE(take(&space, 1001, 64, &again));
+  ASSERT_TRUE(take_piece(&space, 1001, 64, &again));
   EXPECT_EQ(again.offset, b.offset);
   EXPECT_EQ(space.free_nbytes(), size_class(1000, 64));
   EXPECT_EQ(space.largest_free(), size_class(1000, 64));
@@ -63,8 +63,8 @@ TEST(Space, LastFreedFirstTaken) {
 TEST(Space, NothingBehindTheEnd) {
   Space space(4096);
   Space::Piece piece;
-  ASSERT_TRUE(take(&space, 4096, 64, &piece));
-  EXPECT_FALSE(take(&space, 1, 64, &piece));
+  ASSERT_TRUE(take_piece(&space, 4096, 64, &piece));
+  EXPECT_FALSE(take_piece(&space, 1, 64, &piece));
   uint64_t offset = 0;
   EXPECT_FALSE(space.peek_front(uint64_t{1} << 62, 64, &offset));
 }
@@ -72,23 +72,23 @@ TEST(Space, NothingBehindTheEnd) {
 TEST(Space, NeighboursAreJoinedWhenRoomIsShort) {
   Space space(64 * 1024);
   std::vector<Space::Piece> pieces(64);
-  for (Space::Piece& piece : pieces) ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  for (Space::Piece& piece : pieces) ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
   for (const Space::Piece& piece : pieces) {
     if (piece.offset != 0) space.give_back(piece.offset, 1024, false);
   }
   Space::Piece large;
-  EXPECT_FALSE(take(&space, 32 * 1024, 64, &large));
+  EXPECT_FALSE(take_piece(&space, 32 * 1024, 64, &large));
   EXPECT_TRUE(space.consolidate());
   EXPECT_EQ(space.front(), 1024U);
   EXPECT_EQ(space.touched(), 64U * 1024);
   EXPECT_FALSE(space.consolidate());
-  EXPECT_TRUE(take(&space, 32 * 1024, 64, &large));
+  EXPECT_TRUE(take_piece(&space, 32 * 1024, 64, &large));
 }
 
 TEST(Space, WasLentSurvivesJoiningAndSplitting) {
   Space space(64 * 1024);
   std::vector<Space::Piece> pieces(64);
-  for (Space::Piece& piece : pieces) ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  for (Space::Piece& piece : pieces) ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
   // One in the middle was lent; the last stays, so that the front does not swallow it.
   for (size_t i = 8; i < 24; ++i) space.give_back(pieces[i].offset, 1024, i == 15);
   ASSERT_TRUE(space.consolidate());
@@ -103,15 +103,15 @@ TEST(Space, WasLentSurvivesJoiningAndSplitting) {
 TEST(Space, WasLentSurvivesTheFront) {
   Space space(64 * 1024);
   Space::Piece piece;
-  ASSERT_TRUE(take(&space, 4096, 64, &piece));
+  ASSERT_TRUE(take_piece(&space, 4096, 64, &piece));
   EXPECT_FALSE(piece.was_lent);
   space.give_back(piece.offset, 4096, true);
   ASSERT_TRUE(space.consolidate());
   EXPECT_EQ(space.front(), 0U);
-  ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
   EXPECT_TRUE(piece.was_lent);
   space.reset();
-  ASSERT_TRUE(take(&space, 1024, 64, &piece));
+  ASSERT_TRUE(take_piece(&space, 1024, 64, &piece));
   EXPECT_TRUE(piece.was_lent) << "what was lent before a reset is remembered after it";
 }
 
@@ -119,7 +119,7 @@ TEST(Space, WhatAnAlignmentSkipsIsNotLost) {
   Space space(64 * 1024);
   Space::Piece small;
   Space::Piece aligned;
-  ASSERT_TRUE(take(&space, 64, 64, &small) && take(&space, 4096, 4096, &aligned));
+  ASSERT_TRUE(take_piece(&space, 64, 64, &small) && take_piece(&space, 4096, 4096, &aligned));
   EXPECT_EQ(aligned.offset, 4096U);
   EXPECT_EQ(space.free_nbytes(), 4096U - 64);
   space.give_back(small.offset, 64, false);
@@ -148,8 +148,8 @@ TEST(Space, AgreesWithASimpleModel) {
         const uint64_t alignment = uint64_t{64} << (random() % 4 == 0 ? random() % 7 : 0);
         const uint64_t nbytes = 1 + random() % (random() % 8 == 0 ? 40'000 : 2'000);
         Space::Piece piece;
-        bool got = take(&space, nbytes, alignment, &piece);
-        if (!got && space.consolidate()) got = take(&space, nbytes, alignment, &piece);
+        bool got = take_piece(&space, nbytes, alignment, &piece);
+        if (!got && space.consolidate()) got = take_piece(&space, nbytes, alignment, &piece);
         if (!got) continue;
         const uint64_t class_nbytes = size_class(nbytes, alignment);
         ASSERT_EQ(piece.offset % alignment, 0U);

@@ -32,6 +32,13 @@ inline void in_child(const std::function<void()>& body) {
   EXPECT_EQ(child.reap(), 0);
 }
 
+// Returns whether the condition comes true. Only a failure takes the whole 20 s.
+template <typename Condition>
+bool soon(Condition&& condition) {
+  for (int i = 0; i < 20'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return condition();
+}
+
 inline pid_t thread_id() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
 // A thread that tells others who it is. The body must not end before is_asleep() is over.

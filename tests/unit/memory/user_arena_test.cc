@@ -11,21 +11,13 @@
 #include "memory/arena.h"
 #include "memory/arena_segment.h"
 #include "os/service.h"
+#include "unit/memory/arena_kit.h"
 #include "unit/memory/standing.h"
 
 namespace tenon::memory {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-Ref<Arena> new_arena(uint64_t capacity_nbytes, uint64_t prefault_nbytes = 0) {
-  ArenaOptions options;
-  options.capacity_nbytes = capacity_nbytes;
-  options.prefault_nbytes = prefault_nbytes;
-  Result<Ref<Arena>> made = Arena::create(options);
-  if (!made.is_ok()) std::abort();
-  return std::move(made).value();
-}
+using test::kMiB;
 
 // A lock that comes before the arenas', as that of the directories of names does.
 std::mutex& early_lock() {

@@ -4,7 +4,7 @@
 namespace tenon::module {
 namespace {
 
-Ref<Module> net() {
+Ref<Module> net_that_shares() {
   const Ref<Module> module = must(Module::create("Net"));
   const Ref<Module> encoder = must(Module::create("Part"));
   const Ref<Module> decoder = must(Module::create("Part"));
@@ -22,7 +22,7 @@ Ref<Module> net() {
 }
 
 TEST(Set, EveryOwnerOfATensorSeesIt) {
-  const Ref<Module> module = net();
+  const Ref<Module> module = net_that_shares();
   const ValueRef other = floats({7, 8, 9});
   ok(module->set("decoder.weight", other));
   EXPECT_EQ(must(module->find("decoder.weight")).value.get(), other.get());
@@ -50,7 +50,7 @@ TEST(Set, ViewsOfOtherElementsStay) {
 }
 
 TEST(Set, TypesStay) {
-  const Ref<Module> module = net();
+  const Ref<Module> module = net_that_shares();
   refused(module->set("decoder.weight", Value::none()), Code::kInvalidArgument, {"decoder.weight", "Tensor wanted"});
   refused(module->set("encoder.bias", floats({1})), Code::kInvalidArgument, {"encoder.bias"});
   refused(module->set("n", Value::of_float(1)), Code::kInvalidArgument, {"n", "int"});
@@ -63,7 +63,7 @@ TEST(Set, TypesStay) {
 }
 
 TEST(Set, LoadingNamesWhatIsMissingAndUnexpected) {
-  const Ref<Module> module = net();
+  const Ref<Module> module = net_that_shares();
   LoadReport report;
   const std::vector<NamedTensor> tensors{{"decoder.weight", floats({1})}, {"decoder.scale", floats({2})}};
   refused(module->load(tensors, {}, &report), Code::kInvalidArgument, {"missing decoder.mean", "unexpected decoder.scale"});
@@ -77,7 +77,7 @@ TEST(Set, LoadingNamesWhatIsMissingAndUnexpected) {
 }
 
 TEST(Set, LoadingGivesSharedTensorsOneValue) {
-  const Ref<Module> module = net();
+  const Ref<Module> module = net_that_shares();
   const ValueRef mean = floats({3});
   const auto load = [&](const ValueRef& one, const ValueRef& other) {
     return module->load(std::vector<NamedTensor>{{"encoder.weight", one}, {"decoder.weight", other}, {"decoder.mean", mean}}, {}, nullptr);
@@ -95,7 +95,7 @@ TEST(Set, LoadingGivesSharedTensorsOneValue) {
 }
 
 TEST(Set, WhatIsRemovedIsGone) {
-  const Ref<Module> module = net();
+  const Ref<Module> module = net_that_shares();
   ok(module->define("def forward(self):\n  return 1\ndef h(self, x: Tuple[Tensor]):\n  return x\n"));
   ok(module->set_hooks(true, {"h"}));
   ok(module->add_constant("c", Type::integer(), Value::of_int(1)));

@@ -34,7 +34,7 @@ class PollerTest : public test::Guarded {};
 class DirectoryWatchTest : public test::Guarded {};
 class ThreadTest : public test::Guarded {};
 
-std::pair<Fd, Fd> make_sockets() {
+std::pair<Fd, Fd> make_nonblocking_sockets() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
   return {Fd(ends[0]), Fd(ends[1])};
@@ -48,8 +48,8 @@ Poller make_poller() {
 
 TEST_F(PollerTest, EventsCarryTheirKeysUntilTheyAreSeenTo) {
   Poller poller = make_poller();
-  auto [a, b] = make_sockets();
-  auto [c, d] = make_sockets();
+  auto [a, b] = make_nonblocking_sockets();
+  auto [c, d] = make_nonblocking_sockets();
   constexpr uint64_t kFirst = 0;
   constexpr uint64_t kSecond = UINT64_MAX - 1;
   ASSERT_TRUE(poller.add(a.get(), kFirst, true, false).is_ok());
@@ -82,7 +82,7 @@ TEST_F(PollerTest, EventsCarryTheirKeysUntilTheyAreSeenTo) {
 
 TEST_F(PollerTest, HangUpIsToldWhateverIsWaitedFor) {
   Poller poller = make_poller();
-  auto [a, b] = make_sockets();
+  auto [a, b] = make_nonblocking_sockets();
   ASSERT_TRUE(poller.add(a.get(), 1, false, false).is_ok());
   std::array<Poller::Event, 2> room;
   EXPECT_EQ(poller.wait(0, room), 0U);
@@ -98,7 +98,7 @@ TEST_F(PollerTest, MoreEventsThanRoomComeLater) {
   Poller poller = make_poller();
   std::vector<std::pair<Fd, Fd>> sockets;
   for (uint64_t key = 0; key < 100; ++key) {
-    sockets.push_back(make_sockets());
+    sockets.push_back(make_nonblocking_sockets());
     ASSERT_TRUE(poller.add(sockets.back().first.get(), key, false, true).is_ok());
   }
   for (const size_t most : {size_t{1}, size_t{3}, size_t{1000}}) {
@@ -130,7 +130,7 @@ TEST_F(PollerTest, WakeEndsAWaitOnce) {
   EXPECT_EQ(poller.wait(10'000'000, room), 0U) << "the wakes are used up";
   EXPECT_GE(test::now_ns() - start, 10'000'000);
   // Beside an event it takes nothing away.
-  auto [a, b] = make_sockets();
+  auto [a, b] = make_nonblocking_sockets();
   ASSERT_TRUE(poller.add(a.get(), 5, false, true).is_ok());
   poller.wake();
   ASSERT_EQ(poller.wait(-1, room), 1U);
@@ -159,7 +159,7 @@ TEST_F(PollerTest, SignalsDoNotShortenAWait) {
   EXPECT_GE(test::SignalStorm::hits(), 2);
   // Times beyond what the kernel's call or the clock can hold.
   for (const int64_t timeout : {INT64_MAX, INT64_MAX / 2, int64_t{5'000'000'000'000'000}}) {
-    auto ends = make_sockets();
+    auto ends = make_nonblocking_sockets();
     ASSERT_TRUE(poller.add(ends.first.get(), 1, true, false).is_ok());
     std::thread other([&] { ends.second.reset(); });
     EXPECT_EQ(poller.wait(timeout, room), 1U) << timeout;
@@ -169,7 +169,7 @@ TEST_F(PollerTest, SignalsDoNotShortenAWait) {
 
 TEST_F(PollerTest, WhatCannotBeWatchedIsRefused) {
   Poller poller = make_poller();
-  auto [a, b] = make_sockets();
+  auto [a, b] = make_nonblocking_sockets();
   EXPECT_EQ(poller.add(a.get(), UINT64_MAX, true, false).code(), Code::kInvalidArgument);
   EXPECT_EQ(poller.add(-1, 1, true, false).code(), Code::kInvalidArgument);
   const test::ScratchFolder folder;
@@ -336,7 +336,7 @@ void look_around(void* tell_fd) noexcept {
 }
 
 TEST_F(ThreadTest, AllSignalsAreMaskedAndItHasItsName) {
-  auto [reader, writer] = make_sockets();
+  auto [reader, writer] = make_nonblocking_sockets();
   ASSERT_EQ(::fcntl(reader.get(), F_SETFL, 0), 0);
   int tell_fd = writer.get();
   sigset_t before, after;

@@ -50,13 +50,13 @@ struct Sockets {
   Fd far;
 };
 
-Sockets make_sockets() {
+Sockets make_near_and_far() {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) std::abort();
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-void put_byte(const Fd& fd) { ASSERT_EQ(::send(fd.get(), "x", 1, MSG_NOSIGNAL), 1); }
+void send_byte(const Fd& fd) { ASSERT_EQ(::send(fd.get(), "x", 1, MSG_NOSIGNAL), 1); }
 
 bool is_readable(int fd) {
   pollfd polled{fd, POLLIN, 0};
@@ -70,18 +70,18 @@ struct Call {
   bool hung_up = false;
 };
 std::mutex calls_mutex;
-std::vector<Call> calls;
+std::vector<Call> all_calls;
 std::counting_semaphore<> happened{0};
 std::binary_semaphore hold{0};
 
 std::vector<Call> calls_so_far() {
   const std::lock_guard<std::mutex> lock(calls_mutex);
-  return calls;
+  return all_calls;
 }
 
 void note(Call call) noexcept {
   const std::lock_guard<std::mutex> lock(calls_mutex);
-  calls.push_back(call);
+  all_calls.push_back(call);
 }
 
 void take_byte(int fd, bool readable, bool hung_up) noexcept {
@@ -107,18 +107,18 @@ void let_pass() {
 
 TEST_F(ServiceTest, HandlersAreCalledUntilTheyAreStopped) {
   in_child([] {
-    auto [a, b] = make_sockets();
-    auto [c, d] = make_sockets();
+    auto [a, b] = make_near_and_far();
+    auto [c, d] = make_near_and_far();
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
     ASSERT_TRUE(serve_fd(c.get(), &take_byte).is_ok());
     ASSERT_TRUE(serve_fd(c.get(), &take_byte).is_ok()) << "twice is once";
-    put_byte(b);
+    send_byte(b);
     happened.acquire();
-    put_byte(d);
+    send_byte(d);
     happened.acquire();
     stop_serving_fd(a.get());
     stop_serving_fd(a.get());
-    put_byte(b);
+    send_byte(b);
     let_pass();
     let_pass();
     const std::vector<Call> seen = calls_so_far();
@@ -134,7 +134,7 @@ TEST_F(ServiceTest, HandlersAreCalledUntilTheyAreStopped) {
 
 TEST_F(ServiceTest, HangUpIsTold) {
   in_child([] {
-    auto [a, b] = make_sockets();
+    auto [a, b] = make_near_and_far();
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
     b.reset();
     happened.acquire();
@@ -146,13 +146,13 @@ TEST_F(ServiceTest, HangUpIsTold) {
 }
 
 // Two fds that hung up: the handler of the one that comes first gives the number of the other one to a socket that is well.
-std::array<int, 2> both{-1, -1};
+std::array<int, 2> both_fds{-1, -1};
 int well = -1;
 void take_the_other_number(int fd, bool, bool hung_up) noexcept {
   note({fd, false, hung_up});
   stop_serving_fd(fd);
   if (well < 0) return;
-  const int other = fd == both[0] ? both[1] : both[0];
+  const int other = fd == both_fds[0] ? both_fds[1] : both_fds[0];
   stop_serving_fd(other);
   if (::dup2(std::exchange(well, -1), other) != other) std::abort();
   if (!serve_fd(other, &take_the_other_number).is_ok()) std::abort();
@@ -160,10 +160,10 @@ void take_the_other_number(int fd, bool, bool hung_up) noexcept {
 
 TEST_F(ServiceTest, AnEventOfAClosedFdIsNotTheNextOnes) {
   in_child([] {
-    auto [a, b] = make_sockets();
-    auto [c, d] = make_sockets();
-    const auto [e, f] = make_sockets();
-    both = {a.get(), c.get()};
+    auto [a, b] = make_near_and_far();
+    auto [c, d] = make_near_and_far();
+    const auto [e, f] = make_near_and_far();
+    both_fds = {a.get(), c.get()};
     well = e.get();
     ASSERT_TRUE(serve_fd(a.get(), &take_the_other_number).is_ok());
     ASSERT_TRUE(serve_fd(c.get(), &take_the_other_number).is_ok());
@@ -235,11 +235,11 @@ void tell_when(int fd, bool, bool) noexcept {
 
 TEST_F(ServiceTest, EventsAreServedBetweenSlicesOfWork) {
   in_child([] {
-    auto [a, b] = make_sockets();
+    auto [a, b] = make_near_and_far();
     ASSERT_TRUE(serve_fd(a.get(), &tell_when).is_ok());
     ASSERT_TRUE(add_work(&long_work).is_ok());
     for (int i = 0; i < 21; ++i) {
-      put_byte(b);
+      send_byte(b);
       // Counted in slices: what a clock says is as much about who else has the processor.
       const int sent_after = slices;
       served.acquire();
@@ -292,7 +292,7 @@ TEST_F(ServiceTest, OneThreadWithAllSignalsMasked) {
     EXPECT_EQ(count_threads("tenon"), 0U);
     std::vector<Sockets> sockets;
     sockets.reserve(8);
-    while (sockets.size() < 8) sockets.push_back(make_sockets());
+    while (sockets.size() < 8) sockets.push_back(make_near_and_far());
     {
       std::vector<std::jthread> threads;
       threads.reserve(sockets.size());
@@ -325,7 +325,7 @@ TEST_F(ServiceTest, OneThreadWithAllSignalsMasked) {
 
 TEST_F(ServiceTest, WhatCannotBeServedIsRefusedAndTheRestGoesOn) {
   in_child([] {
-    auto [a, b] = make_sockets();
+    auto [a, b] = make_near_and_far();
     {
       const test::NoFdLeft limit;
       const Status none = serve_fd(a.get(), &take_byte);
@@ -339,7 +339,7 @@ TEST_F(ServiceTest, WhatCannotBeServedIsRefusedAndTheRestGoesOn) {
     for (int i = 0; i < 2; ++i) EXPECT_EQ(serve_fd(file.get(), &take_byte).code(), Code::kInvalidArgument);
     happened.acquire();  // the tick that had no thread yet
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
-    put_byte(b);
+    send_byte(b);
     happened.acquire();
     EXPECT_EQ(calls_so_far().size(), 1U);
   });
@@ -356,21 +356,21 @@ size_t count_pollers() {
 
 TEST_F(ServiceTest, AForkedChildHasNothingOfItAndCanStartItsOwn) {
   in_child([] {
-    auto [a, b] = make_sockets();
-    auto [c, d] = make_sockets();
+    auto [a, b] = make_near_and_far();
+    auto [c, d] = make_near_and_far();
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
     call_later(&stand_still, 0);
     happened.acquire();
     call_later([]() noexcept { turns += 'p'; }, 0);
     ASSERT_TRUE(add_work(&second_work).is_ok());
-    put_byte(b);
+    send_byte(b);
     // The parent's thread stands still: all this is still to be done when the child is made.
     std::fflush(nullptr);
     test::ForkChild child([&](int) {
       EXPECT_EQ(count_threads("tenon"), 0U);
       EXPECT_EQ(count_pollers(), 0U);
       ASSERT_TRUE(serve_fd(c.get(), &take_byte).is_ok());
-      put_byte(d);
+      send_byte(d);
       happened.acquire();
       EXPECT_EQ(count_threads("tenon"), 1U);
       let_pass();
@@ -413,7 +413,7 @@ TEST_F(ServiceTest, WithoutAThreadTheUserPolls) {
     ASSERT_TRUE(use_no_thread().is_ok());
     ASSERT_TRUE(use_no_thread().is_ok());
     EXPECT_TRUE(has_no_thread());
-    auto [a, b] = make_sockets();
+    auto [a, b] = make_near_and_far();
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
     const int fd = service_fd().value();
     EXPECT_EQ(service_fd().value(), fd);
@@ -421,7 +421,7 @@ TEST_F(ServiceTest, WithoutAThreadTheUserPolls) {
     EXPECT_TRUE(poll_service().is_ok());
     EXPECT_TRUE(calls_so_far().empty());
 
-    put_byte(b);
+    send_byte(b);
     EXPECT_TRUE(is_readable(fd));
     ASSERT_TRUE(poll_service().is_ok());
     ASSERT_EQ(calls_so_far().size(), 1U);
@@ -492,18 +492,18 @@ TEST_F(ServiceTest, OfPollsAtOnceOneWorks) {
 TEST_F(ServiceTest, AForkedChildInheritsTheChoice) {
   in_child([] {
     ASSERT_TRUE(use_no_thread().is_ok());
-    auto [a, b] = make_sockets();
+    auto [a, b] = make_near_and_far();
     ASSERT_TRUE(serve_fd(a.get(), &take_byte).is_ok());
-    put_byte(b);
+    send_byte(b);
     std::fflush(nullptr);
     test::ForkChild child([](int) {
       EXPECT_TRUE(has_no_thread());
       EXPECT_EQ(count_pollers(), 0U);
       const int fd = service_fd().value();
       EXPECT_FALSE(is_readable(fd));
-      auto [c, d] = make_sockets();
+      auto [c, d] = make_near_and_far();
       ASSERT_TRUE(serve_fd(c.get(), &take_byte).is_ok());
-      put_byte(d);
+      send_byte(d);
       EXPECT_TRUE(is_readable(fd));
       EXPECT_TRUE(poll_service().is_ok());
       ASSERT_EQ(calls_so_far().size(), 1U);

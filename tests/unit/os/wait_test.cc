@@ -11,10 +11,12 @@
 #include <utility>
 
 #include "unit/os/guards.h"
+#include "unit/os/surroundings.h"
 
 namespace tenon::os {
 namespace {
 
+using test::now_ns;
 using test::SignalStorm;
 
 class WaitTest : public test::Guarded {};
@@ -25,19 +27,13 @@ std::pair<Fd, Fd> make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-void put_byte(const Fd& fd) { ASSERT_EQ(::write(fd.get(), "x", 1), 1); }
-
-int64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+void write_byte(const Fd& fd) { ASSERT_EQ(::write(fd.get(), "x", 1), 1); }
 
 Cancel* cancel_of_handler = nullptr;
 
 TEST_F(WaitTest, ReadyFdEndsEveryWaitAtOnce) {
   auto [reader, writer] = make_pipe();
-  put_byte(writer);
+  write_byte(writer);
   for (const int64_t timeout : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{INT64_MAX}, int64_t{INT64_MIN}}) {
     Waiter waiter(Wait{timeout, nullptr, false});
     EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok()) << timeout;
@@ -54,7 +50,7 @@ TEST_F(WaitTest, TimeoutZeroLooksOnce) {
   auto [reader, writer] = make_pipe();
   Waiter waiter(Wait{0, nullptr, false});
   EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kWouldBlock);
-  put_byte(writer);
+  write_byte(writer);
   EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok());
 }
 
@@ -71,7 +67,7 @@ TEST_F(WaitTest, DeadlineIsSharedAndStillLooksWhenItIsOver) {
   Waiter waiter(Wait{1'000'000, nullptr, false});
   EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
   EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
-  put_byte(writer);
+  write_byte(writer);
   EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok());
 }
 
@@ -95,7 +91,7 @@ TEST_F(WaitTest, EitherOfTwoFdsEndsAWait) {
     EXPECT_EQ(Waiter(Wait{1'000'000, cancel, false}).until_ready(reader.get(), POLLIN, number).code(), Code::kTimeout);
     EXPECT_TRUE(Waiter(Wait{0, cancel, false}).until_ready(writer.get(), POLLOUT, number).is_ok());
   }
-  std::thread other([&] { put_byte(other_writer); });
+  std::thread other([&] { write_byte(other_writer); });
   EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN, number).is_ok());
   other.join();
   EXPECT_TRUE(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, number).is_ok());
@@ -109,7 +105,7 @@ TEST_F(WaitTest, EitherOfTwoFdsEndsAWait) {
 
 TEST_F(WaitTest, CancelWinsOverReadiness) {
   auto [reader, writer] = make_pipe();
-  put_byte(writer);
+  write_byte(writer);
   auto made = Cancel::create();
   ASSERT_TRUE(made.is_ok());
   Cancel& cancel = *made.value();

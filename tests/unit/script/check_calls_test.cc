@@ -7,74 +7,74 @@
 namespace tenon::script {
 namespace {
 
-void expect_taken(const std::string& value) {
+void expect_value_taken(const std::string& value) {
   const Status status = check_code(method("return " + value));
   EXPECT_TRUE(status.is_ok()) << value << "\n" << status.message();
 }
 
-void expect_refused(const std::string& value, const std::string& says) {
+void expect_value_refused(const std::string& value, const std::string& says) {
   const Status status = check_code(method("return " + value));
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << value;
   EXPECT_NE(message(status).find(says), std::string::npos) << message(status);
 }
 
 TEST(CheckCalls, Operators) {
-  expect_taken("torch.relu(x)");
-  expect_taken("torch.relu(input=x)");
-  expect_taken("torch.autograd.grad([x], [x])");
-  expect_taken("ops.aten.relu(x)");
-  expect_taken("torch.zeros(2, 3, dtype=6)");
-  expect_taken("x.view(2, 3)");
-  expect_taken("torch._single(3)");
-  expect_taken("torch.add(x, 1, out=x)");
-  expect_refused("torch.relu(x, x, x)", "torch.relu takes (self), (self, *, out), and gets 3 positional arguments");
-  expect_refused("torch.relu()", "gets 0 positional arguments");
-  expect_refused("x.relu(1, 2)", "gets self, 2 positional arguments");
-  expect_refused("torch.zeros(2, dtyp=6)", "and dtyp=");
-  expect_refused("torch.add(x, 1, alpha=1, alpha=2)", "torch.add takes");
-  expect_refused("torch.adaptive_avg_pool2d(x, 1, 1, 1)", "torch.adaptive_avg_pool2d takes");
-  expect_refused("ops.quantized.linnear(x)", "PyTorch has no operator ops.quantized.linnear; did you mean linear?");
-  expect_refused("x.reluu()", "a Tensor has no attribute or method reluu; did you mean relu?");
-  expect_refused("x.is_cuda()", "a bool cannot be called");
+  expect_value_taken("torch.relu(x)");
+  expect_value_taken("torch.relu(input=x)");
+  expect_value_taken("torch.autograd.grad([x], [x])");
+  expect_value_taken("ops.aten.relu(x)");
+  expect_value_taken("torch.zeros(2, 3, dtype=6)");
+  expect_value_taken("x.view(2, 3)");
+  expect_value_taken("torch._single(3)");
+  expect_value_taken("torch.add(x, 1, out=x)");
+  expect_value_refused("torch.relu(x, x, x)", "torch.relu takes (self), (self, *, out), and gets 3 positional arguments");
+  expect_value_refused("torch.relu()", "gets 0 positional arguments");
+  expect_value_refused("x.relu(1, 2)", "gets self, 2 positional arguments");
+  expect_value_refused("torch.zeros(2, dtyp=6)", "and dtyp=");
+  expect_value_refused("torch.add(x, 1, alpha=1, alpha=2)", "torch.add takes");
+  expect_value_refused("torch.adaptive_avg_pool2d(x, 1, 1, 1)", "torch.adaptive_avg_pool2d takes");
+  expect_value_refused("ops.quantized.linnear(x)", "PyTorch has no operator ops.quantized.linnear; did you mean linear?");
+  expect_value_refused("x.reluu()", "a Tensor has no attribute or method reluu; did you mean relu?");
+  expect_value_refused("x.is_cuda()", "a bool cannot be called");
 }
 
 TEST(CheckCalls, StarredArguments) {
-  expect_taken("torch.add(*(x, 1))");
-  expect_taken("__torch__.twice(*(x, 1.))");
-  expect_refused("torch.relu(*(x,), wrong=1)", "at least 0 positional arguments and wrong=");
+  expect_value_taken("torch.add(*(x, 1))");
+  expect_value_taken("__torch__.twice(*(x, 1.))");
+  expect_value_refused("torch.relu(*(x,), wrong=1)", "at least 0 positional arguments and wrong=");
 }
 
 TEST(CheckCalls, FunctionsMethodsConstructors) {
-  expect_taken("__torch__.twice(x)");
-  expect_taken("__torch__.twice(by=3., x=x)");
-  expect_refused("__torch__.twice()", "twice takes (x, by=), and gets 0 positional arguments");
-  expect_refused("__torch__.twice(x, 1., 2.)", "gets 3 positional arguments");
-  expect_refused("__torch__.twice(x, wrong=1.)", "wrong=");
-  expect_refused("__torch__.thrice(x)", "there is no function or class __torch__.thrice");
-  expect_refused("twice(x)", "twice is not defined");
-  expect_taken("self.items[0].add(1, times=2)");
-  expect_refused("self.items[0].add()", "add takes (by, times=)");
-  expect_taken("__torch__.Item(3).n");
-  expect_refused("__torch__.Item().n", "__init__ takes (n)");
-  expect_taken("__torch__.Pair(x, right=3)");
-  expect_refused("__torch__.Pair(x)", "__torch__.Pair takes (left, right)");
-  expect_refused("self.forward(x)", "forward calls itself");
-  expect_refused("self(x)", "__torch__.M has no __call__");
-  expect_refused("self.count(3)", "an int cannot be called");
+  expect_value_taken("__torch__.twice(x)");
+  expect_value_taken("__torch__.twice(by=3., x=x)");
+  expect_value_refused("__torch__.twice()", "twice takes (x, by=), and gets 0 positional arguments");
+  expect_value_refused("__torch__.twice(x, 1., 2.)", "gets 3 positional arguments");
+  expect_value_refused("__torch__.twice(x, wrong=1.)", "wrong=");
+  expect_value_refused("__torch__.thrice(x)", "there is no function or class __torch__.thrice");
+  expect_value_refused("twice(x)", "twice is not defined");
+  expect_value_taken("self.items[0].add(1, times=2)");
+  expect_value_refused("self.items[0].add()", "add takes (by, times=)");
+  expect_value_taken("__torch__.Item(3).n");
+  expect_value_refused("__torch__.Item().n", "__init__ takes (n)");
+  expect_value_taken("__torch__.Pair(x, right=3)");
+  expect_value_refused("__torch__.Pair(x)", "__torch__.Pair takes (left, right)");
+  expect_value_refused("self.forward(x)", "forward calls itself");
+  expect_value_refused("self(x)", "__torch__.M has no __call__");
+  expect_value_refused("self.count(3)", "an int cannot be called");
 }
 
 TEST(CheckCalls, Builtins) {
-  expect_taken("len([1])");
-  expect_taken("isinstance(x, (int, Tensor))");
-  expect_taken("hasattr(self, \"weight\")");
-  expect_taken("getattr(self, \"none\", 3)");
-  expect_refused("print(x, end=3)", "print takes no keywords");
-  expect_refused("annotate(int)", "annotate takes 2 arguments");
-  expect_refused("uninitialized(int, 3)", "uninitialized takes 1 arguments");
-  expect_refused("getattr(self, x)", "a string that stands there");
-  expect_refused("isinstance(x)", "isinstance takes a value and its types");
-  expect_refused("len(__torch__.Item(3))", "__torch__.Item has no __len__");
-  expect_refused("divmod(1, 2, 3)", "divmod takes other arguments");
+  expect_value_taken("len([1])");
+  expect_value_taken("isinstance(x, (int, Tensor))");
+  expect_value_taken("hasattr(self, \"weight\")");
+  expect_value_taken("getattr(self, \"none\", 3)");
+  expect_value_refused("print(x, end=3)", "print takes no keywords");
+  expect_value_refused("annotate(int)", "annotate takes 2 arguments");
+  expect_value_refused("uninitialized(int, 3)", "uninitialized takes 1 arguments");
+  expect_value_refused("getattr(self, x)", "a string that stands there");
+  expect_value_refused("isinstance(x)", "isinstance takes a value and its types");
+  expect_value_refused("len(__torch__.Item(3))", "__torch__.Item has no __len__");
+  expect_value_refused("divmod(1, 2, 3)", "divmod takes other arguments");
 }
 
 TEST(CheckCalls, ALibrarysOperatorsAreTaken) {

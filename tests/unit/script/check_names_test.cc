@@ -2,26 +2,22 @@
 #include <gtest/gtest.h>
 
 #include "unit/script/check_kit.h"
+#include "unit/script/script_support.h"
 
 namespace tenon::script {
 namespace {
 
-void expect_taken(const std::string& body) {
+using test::detail;
+
+void expect_body_taken(const std::string& body) {
   const Status status = check_code(method(body));
   EXPECT_TRUE(status.is_ok()) << body << "\n" << status.message();
 }
 
-void expect_refused(const std::string& body, const std::string& says) {
+void expect_body_refused(const std::string& body, const std::string& says) {
   const Status status = check_code(method(body));
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << body;
   EXPECT_NE(message(status).find(says), std::string::npos) << message(status);
-}
-
-std::string detail(const Status& status, const std::string& key) {
-  for (const Detail& each : status.info()->details) {
-    if (each.key == key) return each.value;
-  }
-  return {};
 }
 
 TEST(CheckNames, AnErrorNamesLineColumnAndExcerpt) {
@@ -34,21 +30,21 @@ TEST(CheckNames, AnErrorNamesLineColumnAndExcerpt) {
 }
 
 TEST(CheckNames, LocalNames) {
-  expect_taken("y = x\nreturn y");
-  expect_refused("value = x\nreturn valeu", "valeu is not defined; did you mean value?");
-  expect_refused("return math", "math is not defined");
-  expect_refused("del x\nreturn x", "x was deleted in line");
-  expect_refused("return lenn(x)", "did you mean len?");
+  expect_body_taken("y = x\nreturn y");
+  expect_body_refused("value = x\nreturn valeu", "valeu is not defined; did you mean value?");
+  expect_body_refused("return math", "math is not defined");
+  expect_body_refused("del x\nreturn x", "x was deleted in line");
+  expect_body_refused("return lenn(x)", "did you mean len?");
 }
 
 TEST(CheckNames, AttributesOfSelf) {
-  expect_taken("return self.weight");
-  expect_taken("self.count = 3\nreturn self.width");
-  expect_taken("return getattr(self, \"weight\")");
-  expect_refused("return self.wieght", "__torch__.M has no wieght; did you mean weight?");
-  expect_refused("return getattr(self, \"wieght\")", "has no wieght");
-  expect_refused("self.cuont = 3\nreturn x", "has no cuont");
-  expect_refused("return self.count.foo", "an int has no attribute or method foo");
+  expect_body_taken("return self.weight");
+  expect_body_taken("self.count = 3\nreturn self.width");
+  expect_body_taken("return getattr(self, \"weight\")");
+  expect_body_refused("return self.wieght", "__torch__.M has no wieght; did you mean weight?");
+  expect_body_refused("return getattr(self, \"wieght\")", "has no wieght");
+  expect_body_refused("self.cuont = 3\nreturn x", "has no cuont");
+  expect_body_refused("return self.count.foo", "an int has no attribute or method foo");
 }
 
 TEST(CheckNames, WhatInitSetsIsDeclared) {
@@ -59,45 +55,45 @@ TEST(CheckNames, WhatInitSetsIsDeclared) {
 }
 
 TEST(CheckNames, AttributesOfValuesWhoseClassIsKnown) {
-  expect_taken("return self.items[0].n");
-  expect_taken("for item in self.items:\n  n = item.add(1)\nreturn x");
-  expect_refused("return self.items[0].m", "__torch__.Item has no m");
-  expect_refused("for item in self.items:\n  n = item.added(1)\nreturn x", "__torch__.Item has no added");
-  expect_taken("item = __torch__.Item(3)\nreturn item.add(1)");
-  expect_taken("item = __torch__.Item.__new__(__torch__.Item)\n_0 = (item).__init__(3, )\nreturn item.n");
-  expect_refused("item = __torch__.Item(3)\nreturn item.relu()", "__torch__.Item has no relu");
-  expect_refused("x.grad = x\nreturn x", "a Tensor has no attributes that can be set");
+  expect_body_taken("return self.items[0].n");
+  expect_body_taken("for item in self.items:\n  n = item.add(1)\nreturn x");
+  expect_body_refused("return self.items[0].m", "__torch__.Item has no m");
+  expect_body_refused("for item in self.items:\n  n = item.added(1)\nreturn x", "__torch__.Item has no added");
+  expect_body_taken("item = __torch__.Item(3)\nreturn item.add(1)");
+  expect_body_taken("item = __torch__.Item.__new__(__torch__.Item)\n_0 = (item).__init__(3, )\nreturn item.n");
+  expect_body_refused("item = __torch__.Item(3)\nreturn item.relu()", "__torch__.Item has no relu");
+  expect_body_refused("x.grad = x\nreturn x", "a Tensor has no attributes that can be set");
 }
 
 TEST(CheckNames, NamedTuplesAndEnums) {
-  expect_taken("return __torch__.Pair(x, 3).left");
-  expect_refused("return __torch__.Pair(x, 3).middle", "__torch__.Pair has no middle");
-  expect_taken("return __torch__.Mode.ON.value");
-  expect_refused("return __torch__.Mode.UP", "__torch__.Mode has no UP");
-  expect_refused("return __torch__.Mode(1)", "does not call an enum's class");
+  expect_body_taken("return __torch__.Pair(x, 3).left");
+  expect_body_refused("return __torch__.Pair(x, 3).middle", "__torch__.Pair has no middle");
+  expect_body_taken("return __torch__.Mode.ON.value");
+  expect_body_refused("return __torch__.Mode.UP", "__torch__.Mode has no UP");
+  expect_body_refused("return __torch__.Mode(1)", "does not call an enum's class");
 }
 
 TEST(CheckNames, Interfaces) {
-  expect_taken("r = unchecked_cast(__torch__.Runs, x)\nreturn r.run(x)");
-  expect_refused("r = unchecked_cast(__torch__.Runs, x)\nreturn r.walk(x)", "__torch__.Runs has no walk");
-  expect_refused("return __torch__.Runs(x)", "there is no function or class __torch__.Runs");
+  expect_body_taken("r = unchecked_cast(__torch__.Runs, x)\nreturn r.run(x)");
+  expect_body_refused("r = unchecked_cast(__torch__.Runs, x)\nreturn r.walk(x)", "__torch__.Runs has no walk");
+  expect_body_refused("return __torch__.Runs(x)", "there is no function or class __torch__.Runs");
 }
 
 TEST(CheckNames, WhatIsNoValue) {
-  expect_taken("f = torch.relu\nreturn f(x)");
-  expect_refused("return torch.relu", "an operator is used as a value");
-  expect_refused("return x.relu", "an operator is used as a value");
-  expect_refused("return torch.add(x, __torch__.twice)", "a function is used as a value");
-  expect_refused("return __torch__.Item", "a class is used as a value");
-  expect_refused("return self.forward", "a method is used as a value");
-  expect_refused("return torch", "a part of a name is used as a value");
-  expect_refused("return torch.nn.functional.relu(x)", "torch.nn has no attributes");
+  expect_body_taken("f = torch.relu\nreturn f(x)");
+  expect_body_refused("return torch.relu", "an operator is used as a value");
+  expect_body_refused("return x.relu", "an operator is used as a value");
+  expect_body_refused("return torch.add(x, __torch__.twice)", "a function is used as a value");
+  expect_body_refused("return __torch__.Item", "a class is used as a value");
+  expect_body_refused("return self.forward", "a method is used as a value");
+  expect_body_refused("return torch", "a part of a name is used as a value");
+  expect_body_refused("return torch.nn.functional.relu(x)", "torch.nn has no attributes");
 }
 
 TEST(CheckNames, Types) {
-  expect_taken("y = annotate(List[__torch__.Item], [])\nreturn y");
-  expect_refused("y = annotate(List[__torch__.Itme], [])\nreturn y", "there is no class __torch__.Itme");
-  expect_refused("return isinstance(x, __torch__.Itme)", "there is no class __torch__.Itme");
+  expect_body_taken("y = annotate(List[__torch__.Item], [])\nreturn y");
+  expect_body_refused("y = annotate(List[__torch__.Itme], [])\nreturn y", "there is no class __torch__.Itme");
+  expect_body_refused("return isinstance(x, __torch__.Itme)", "there is no class __torch__.Itme");
   EXPECT_TRUE(check_code(method("return y", "x: Tensor, y: __torch__.torch.classes.quantized.LinearPackedParamsBase")).is_ok());
   EXPECT_FALSE(check_code(method("return y.unpak()", "y: __torch__.torch.classes.quantized.LinearPackedParamsBase")).is_ok());
   // A library's class: what it has is not known.
@@ -116,10 +112,10 @@ TEST(CheckNames, ADefaultSeesNoParameter) {
 }
 
 TEST(CheckNames, NestedFunctions) {
-  expect_taken("def f():\n  return torch.relu(x)\nreturn torch.wait(fork(f))");
-  expect_refused("def f():\n  return torch.relu(z)\nreturn x", "z is not defined");
-  expect_refused("def f():\n  y = x\n  return y\nreturn y", "y is not set on every path: only in what has names of its own");
-  expect_refused("def f():\n  return x\nreturn f()", "by fork only");
+  expect_body_taken("def f():\n  return torch.relu(x)\nreturn torch.wait(fork(f))");
+  expect_body_refused("def f():\n  return torch.relu(z)\nreturn x", "z is not defined");
+  expect_body_refused("def f():\n  y = x\n  return y\nreturn y", "y is not set on every path: only in what has names of its own");
+  expect_body_refused("def f():\n  return x\nreturn f()", "by fork only");
 }
 
 TEST(CheckNames, ReachableCodeAlone) {

@@ -16,8 +16,6 @@ std::string repeated(const std::string& text, size_t n) {
   return all;
 }
 
-std::string in_function(const std::string& line) { return "def f(x):\n  " + line + "\n"; }
-
 std::string nested_blocks(const std::string& header, size_t n) {
   std::string text = "def f(x):\n";
   for (size_t i = 1; i <= n; ++i) text += std::string(i, ' ') + header + ":\n";

@@ -12,8 +12,6 @@ using namespace test;
 // A statement alone in a function's body.
 const Stmt& only(const File& file) { return *file.items().back().function->body[0]; }
 
-std::string in_function(const std::string& line) { return "def f(x):\n  " + line + "\n"; }
-
 TEST(Parser, OperatorsGroupAsPyTorchHasIt) {
   EXPECT_EQ(printed_expression("a + b * c - d"), "(a + (b * c)) - d");
   EXPECT_EQ(printed_expression("a or b and c"), "(a or b) and c");

@@ -20,6 +20,8 @@ inline std::string detail(const Status& status, const std::string& key) {
   return "";
 }
 
+inline std::string in_function(const std::string& line) { return "def f(x):\n  " + line + "\n"; }
+
 inline std::shared_ptr<const File> parsed(const std::string& text) {
   Result<std::shared_ptr<const File>> made = parse_file("code/t.py", text);
   EXPECT_TRUE(made.is_ok()) << text << "\n" << made.status().message() << "\n" << detail(made.status(), "excerpt");

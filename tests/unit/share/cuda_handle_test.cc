@@ -40,7 +40,7 @@ Bytes entries_of(const std::vector<int32_t>& fds) {
   return bytes;
 }
 
-Code refusal_of(const Bytes& bytes) {
+Code handle_refusal(const Bytes& bytes) {
   Result<CudaMemoryHandle> handle = decode_cuda_memory_handle(bytes);
   EXPECT_FALSE(handle.is_ok());
   EXPECT_FALSE(handle.status().message().empty());
@@ -102,11 +102,11 @@ TEST(CudaMemoryHandle, WhatIsNotKnownNamesItsVersion) {
     EXPECT_NE(read.status().message().find("version " + std::to_string(versions[i])), std::string::npos) << read.status().message();
   }
   // Of C, in which there are none, they are a segment of another length.
-  EXPECT_EQ(refusal_of(segment("\1e", 1, 2, fabric)), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 1, 2, fabric)), Code::kCorrupt);
 }
 
 TEST(CudaMemoryHandle, BytesThatAreNoneAreRefused) {
-  EXPECT_EQ(refusal_of({}), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal({}), Code::kCorrupt);
   for (const char* const prefix : {"c", "e", "x", "\1", "\1c", "\1e", "\1x", "\2c", "\3c"}) {
     for (const size_t nbytes : {0U, 1U, 23U, 62U, 66U, 67U, 80U}) {
       Bytes bytes;
@@ -119,22 +119,22 @@ TEST(CudaMemoryHandle, BytesThatAreNoneAreRefused) {
   }
   Bytes cut = encode_cuda_memory_handle(some_ipc(), CudaForm::kC);
   cut.pop_back();
-  EXPECT_EQ(refusal_of(cut), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(Bytes(66)), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(cut), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(Bytes(66)), Code::kCorrupt);
 }
 
 TEST(CudaMemoryHandle, SegmentsThatCannotBeAreRefused) {
   const Bytes one = entries_of({3});
-  EXPECT_EQ(refusal_of(segment("\1e", 0, 1, one)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", -5, 1, one)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", 5, 0, {})), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", 5, 2, one)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", 5, 1, entries_of({3, 4}))), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", 5, 1, entries_of({-1}))), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(segment("\1e", 5, 3, entries_of({1, 2, 3}), uint64_t{1} << 63)), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 0, 1, one)), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", -5, 1, one)), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 5, 0, {})), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 5, 2, one)), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 5, 1, entries_of({3, 4}))), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 5, 1, entries_of({-1}))), Code::kCorrupt);
+  EXPECT_EQ(handle_refusal(segment("\1e", 5, 3, entries_of({1, 2, 3}), uint64_t{1} << 63)), Code::kCorrupt);
   // Whose products wrap: 2^62 * 4, 2^58 * 64.
   for (const uint64_t count : {uint64_t{1} << 62, (uint64_t{1} << 62) + 1, uint64_t{1} << 58, UINT64_MAX}) {
-    EXPECT_EQ(refusal_of(segment("\2e", 5, count, one, UINT64_MAX)), Code::kCorrupt);
+    EXPECT_EQ(handle_refusal(segment("\2e", 5, count, one, UINT64_MAX)), Code::kCorrupt);
   }
 }
 

@@ -25,7 +25,7 @@ CudaRoute whole(CudaTransport transport) {
   return route;
 }
 
-Code refusal_of(const Bytes& bytes) {
+Code route_refusal(const Bytes& bytes) {
   const Result<CudaRoute> read = decode_cuda_route(bytes);
   EXPECT_FALSE(read.is_ok());
   return read.status().code();
@@ -76,22 +76,22 @@ TEST(CudaRoute, BytesThatAreNoneAreRefused) {
   const Bytes fds = encode_cuda_route(pieces({4096, 8192}), false).value();
   const Bytes pool = encode_cuda_route(whole(CudaTransport::kPool), false).value();
   for (size_t nbytes = 0; nbytes < fds.size(); ++nbytes) {
-    EXPECT_EQ(refusal_of(Bytes(fds.begin(), fds.begin() + static_cast<long>(nbytes))), Code::kCorrupt) << nbytes;
+    EXPECT_EQ(route_refusal(Bytes(fds.begin(), fds.begin() + static_cast<long>(nbytes))), Code::kCorrupt) << nbytes;
   }
-  EXPECT_EQ(refusal_of(Bytes(pool.begin(), pool.end() - 1)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(fds, 1, 0)), Code::kIncompatible);
-  EXPECT_EQ(refusal_of(changed(fds, 1, 2)), Code::kIncompatible);
-  for (const int transport : {0, 1, 5, 255}) EXPECT_EQ(refusal_of(changed(fds, 2, transport)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(fds, 3, 2)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(fds, 4, 3)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(pool, 4, 1)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(Bytes(pool.begin(), pool.end() - 1)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(fds, 1, 0)), Code::kIncompatible);
+  EXPECT_EQ(route_refusal(changed(fds, 1, 2)), Code::kIncompatible);
+  for (const int transport : {0, 1, 5, 255}) EXPECT_EQ(route_refusal(changed(fds, 2, transport)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(fds, 3, 2)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(fds, 4, 3)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(pool, 4, 1)), Code::kCorrupt);
   // No piece, one of no bytes, 254 of them, something in the gap, 2^64 bytes.
-  EXPECT_EQ(refusal_of(changed(fds, 32, 0)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(fds, 25, 0)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(fds, 32, 253)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(fds, 36, 1)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(changed(fds, 31, 0xff), 47, 0xff)), Code::kCorrupt);
-  EXPECT_EQ(refusal_of(changed(pool, 25, 0)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(fds, 32, 0)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(fds, 25, 0)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(fds, 32, 253)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(fds, 36, 1)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(changed(fds, 31, 0xff), 47, 0xff)), Code::kCorrupt);
+  EXPECT_EQ(route_refusal(changed(pool, 25, 0)), Code::kCorrupt);
 }
 
 // Two fds of one open() are the same file, two of two are not, though they name the same inode.

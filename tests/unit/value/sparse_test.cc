@@ -29,7 +29,7 @@ SparseSpec sparse(TensorLayout layout, Dims sizes, std::optional<Dims> indices, 
   return spec;
 }
 
-bool fits(TensorLayout layout, Dims sizes, Dims indices, std::optional<Dims> plain, Dims values) {
+bool sparse_fits(TensorLayout layout, Dims sizes, Dims indices, std::optional<Dims> plain, Dims values) {
   const Result<TensorValueRef> made =
       TensorValue::create_sparse(sparse(layout, std::move(sizes), std::move(indices), std::move(plain), std::move(values)));
   if (!made.is_ok()) EXPECT_EQ(made.status().code(), Code::kInvalidArgument) << made.status().message();
@@ -38,7 +38,7 @@ bool fits(TensorLayout layout, Dims sizes, Dims indices, std::optional<Dims> pla
 
 TEST(Sparse, Coo) {
   const auto coo = [](Dims sizes, Dims indices, Dims values) {
-    return fits(TensorLayout::kSparseCoo, sizes, indices, std::nullopt, values);
+    return sparse_fits(TensorLayout::kSparseCoo, sizes, indices, std::nullopt, values);
   };
   EXPECT_TRUE(coo({3, 4}, {2, 5}, {5}));
   EXPECT_TRUE(coo({3, 4}, {1, 5}, {5, 4}));
@@ -52,12 +52,12 @@ TEST(Sparse, Coo) {
   EXPECT_FALSE(coo({3, 4}, {2, 5}, {}));
   EXPECT_FALSE(coo({3, -4}, {2, 5}, {5}));
   EXPECT_FALSE(coo({std::numeric_limits<int64_t>::max(), 2}, {2, 5}, {5}));
-  EXPECT_FALSE(fits(TensorLayout::kSparseCoo, {3, 4}, {2, 5}, Dims{5}, {5}));
+  EXPECT_FALSE(sparse_fits(TensorLayout::kSparseCoo, {3, 4}, {2, 5}, Dims{5}, {5}));
 }
 
 TEST(Sparse, CompressedRowsAndColumns) {
   const auto of = [](TensorLayout layout, Dims sizes, Dims compressed, Dims plain, Dims values) {
-    return fits(layout, sizes, compressed, plain, values);
+    return sparse_fits(layout, sizes, compressed, plain, values);
   };
   EXPECT_TRUE(of(TensorLayout::kSparseCsr, {3, 4}, {4}, {5}, {5}));
   EXPECT_FALSE(of(TensorLayout::kSparseCsr, {3, 4}, {5}, {5}, {5}));
@@ -75,13 +75,13 @@ TEST(Sparse, CompressedRowsAndColumns) {
 }
 
 TEST(Sparse, Blocks) {
-  EXPECT_TRUE(fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5, 2, 3}));
-  EXPECT_FALSE(fits(TensorLayout::kSparseBsr, {4, 6}, {5}, Dims{5}, {5, 2, 3}));
-  EXPECT_FALSE(fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5, 2, 4}));
-  EXPECT_FALSE(fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5, 0, 3}));
-  EXPECT_FALSE(fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5}));
-  EXPECT_TRUE(fits(TensorLayout::kSparseBsc, {4, 6}, {3}, Dims{5}, {5, 2, 3}));
-  EXPECT_TRUE(fits(TensorLayout::kSparseBsc, {4, 6}, {7}, Dims{5}, {5, 2, 1}));
+  EXPECT_TRUE(sparse_fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5, 2, 3}));
+  EXPECT_FALSE(sparse_fits(TensorLayout::kSparseBsr, {4, 6}, {5}, Dims{5}, {5, 2, 3}));
+  EXPECT_FALSE(sparse_fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5, 2, 4}));
+  EXPECT_FALSE(sparse_fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5, 0, 3}));
+  EXPECT_FALSE(sparse_fits(TensorLayout::kSparseBsr, {4, 6}, {3}, Dims{5}, {5}));
+  EXPECT_TRUE(sparse_fits(TensorLayout::kSparseBsc, {4, 6}, {3}, Dims{5}, {5, 2, 3}));
+  EXPECT_TRUE(sparse_fits(TensorLayout::kSparseBsc, {4, 6}, {7}, Dims{5}, {5, 2, 1}));
 }
 
 TEST(Sparse, PartsMustBeThere) {

@@ -10,13 +10,13 @@
 namespace tenon::value {
 namespace {
 
-struct Row {
+struct TypeRow {
   const char* text;
   const char* printed;
 };
 
 // What PyTorch 1.13.1 and 2.15 print of each (`|`, Await and Generator: 2.15 only).
-constexpr Row kRows[] = {
+constexpr TypeRow kRows[] = {
     {"Tensor", "Tensor"},
     {"int", "int"},
     {"float", "float"},
@@ -130,7 +130,7 @@ constexpr Row kRows[] = {
 };
 
 TEST(Type, PrintsAsPyTorchDoes) {
-  for (const Row& row : kRows) {
+  for (const TypeRow& row : kRows) {
     Result<TypeRef> parsed = Type::parse(row.text);
     ASSERT_TRUE(parsed.is_ok()) << row.text << ": " << parsed.status().message();
     EXPECT_EQ(parsed.value()->print(), row.printed) << row.text;
@@ -138,7 +138,7 @@ TEST(Type, PrintsAsPyTorchDoes) {
 }
 
 TEST(Type, WhatItPrintsIsTheSameTypeAgain) {
-  for (const Row& row : kRows) {
+  for (const TypeRow& row : kRows) {
     const TypeRef once = type(row.text);
     const TypeRef again = type(once->print().c_str());
     EXPECT_TRUE(once->equals(*again)) << row.text;
@@ -149,8 +149,9 @@ TEST(Type, WhatItPrintsIsTheSameTypeAgain) {
 }
 
 TEST(Type, EqualIfAndOnlyIfThePrintsAre) {
-  for (const Row& a : kRows) {
-    for (const Row& b : kRows) EXPECT_EQ(*type(a.text) == *type(b.text), std::string(a.printed) == b.printed) << a.text << ", " << b.text;
+  for (const TypeRow& a : kRows) {
+    for (const TypeRow& b : kRows)
+      EXPECT_EQ(*type(a.text) == *type(b.text), std::string(a.printed) == b.printed) << a.text << ", " << b.text;
   }
 }
 

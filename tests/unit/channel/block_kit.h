@@ -1,0 +1,18 @@
+// The tests of device blocks and lease blocks change single fields of encoded blocks with this.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+namespace tenon::channel {
+
+using Bytes = std::vector<std::byte>;
+
+template <typename T>
+Bytes with(Bytes bytes, size_t offset, T value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+  return bytes;
+}
+
+}  // namespace tenon::channel
