@@ -91,12 +91,17 @@ function(tenon_compile_library_options target)
   target_link_libraries(${target} PRIVATE tenon_dlpack tenon_libdeflate Threads::Threads)
 endfunction()
 
-# tenon_add_objects(<target> <source>...): a part of the library, compiled with its options in few processes (TENON_UNITY). The files
-# of one folder are then compiled together, so what is local to a file has a name that no other file of the folder uses.
+# tenon_compile_together(<target>): compiles the sources in few processes (TENON_UNITY), for most of the time goes to the headers of the
+# standard library. What is local to a file therefore has a name that no other file of its folder uses (tools/lint_local_names.py).
+function(tenon_compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
+
+# tenon_add_objects(<target> <source>...): a part of the library, compiled with its options.
 function(tenon_add_objects target)
   add_library(${target} OBJECT ${ARGN})
   tenon_compile_library_options(${target})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  tenon_compile_together(${target})
 endfunction()
 
 # One object library for each folder of impl, and a second one, <folder>_quick or <folder>_small, for the sources whose optimisation

@@ -111,17 +111,11 @@ function(tenon_add_test name)
     LABELS "${labels}" TIMEOUT ${ctest_timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
-# HEADERS: what its sources include first, GoogleTest among it, is compiled once for them.
 function(tenon_use_gtest target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS")
   # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
   target_compile_options(${target} PRIVATE -Wno-dangling-else)
   target_link_libraries(${target} PRIVATE GTest::gtest)
-  if(arg_HEADERS)
-    tenon_precompile(${target} ${target} ${arg_HEADERS})
-  else()
-    tenon_precompile(${target} gtest)
-  endif()
+  tenon_precompile(${target} gtest)
 endfunction()
 
 add_library(tenon_test_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/test_main.cc")
@@ -146,6 +140,7 @@ function(tenon_add_gtest_program program)
   endif()
   tenon_link_test(${program} "${archive}")
   tenon_use_gtest(${program})
+  tenon_compile_together(${program})
   target_link_libraries(${program} PRIVATE ${arg_LIBRARIES})
 endfunction()
 

@@ -113,7 +113,8 @@ void run_without_leaks(Body body) {
       CHECK_HELD(held);
     }
     tenon_storage_trim();
-    CHECK_EQ(g_blocks.load(), before);
+    // The library's thread may still hold what it is about to free.
+    CHECK_SAYING(soon([&] { return g_blocks.load() <= before; }), std::to_string(before) + " blocks -> " + std::to_string(g_blocks.load()));
   });
 }
 

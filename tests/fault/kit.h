@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -24,6 +25,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "capi/library_thread.h"
@@ -261,6 +263,21 @@ inline int join(pid_t child) {
 }
 
 inline constexpr int kSkip = 77;
+
+inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
+// How long a test waits for what must come: only a failure takes that long.
+inline constexpr int kPatienceMs = kSanitized ? 20000 : 5000;
+
+template <typename Condition>
+bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
+  // Pauses are counted instead of time: a machine without time for this process has none for the
+  // other process or thread either.
+  for (int pauses = 0; !condition(); ++pauses) {
+    if (pauses >= patience_ms) return condition();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 // Runs `body` in a child. A child that exits 77 has said why it cannot run here.
 #define IN_CHILD(...)                                                                         \

@@ -17,22 +17,10 @@
 
 namespace names {
 
+using fault::kPatienceMs;
+using fault::kSanitized;
 using fault::Outcome;
-
-inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
-// How long a test waits for what must come: only a failure takes that long.
-inline constexpr int kPatienceMs = kSanitized ? 20000 : 5000;
-
-template <typename Condition>
-bool soon(Condition&& condition, int patience_ms = kPatienceMs) {
-  // Pauses are counted instead of time: a machine without time for this process has none for the
-  // other process or thread either.
-  for (int pauses = 0; !condition(); ++pauses) {
-    if (pauses >= patience_ms) return condition();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
+using fault::soon;
 
 inline bool exists(const std::string& path) {
   struct stat info{};
