@@ -68,6 +68,8 @@ function(tenon_link_test target archive)
     target_link_libraries(${target} PRIVATE tenon::tenon)
   endif()
   target_link_libraries(${target} PRIVATE tenon_dlpack Threads::Threads)
+  # An object of the library holds ten of its files, and a test uses few of their functions.
+  target_link_options(${target} PRIVATE LINKER:--gc-sections)
 endfunction()
 
 function(tenon_add_test name)
@@ -84,7 +86,7 @@ function(tenon_add_test name)
   # ThreadSanitizer: a child of fork starts the library's thread; and its pause of a second at every exit would be most of the run.
   set(environment
     "TENON_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "TENON_BUILD_DIR=${PROJECT_BINARY_DIR}" "TENON_PYTHON=${TENON_PYTHON}"
-    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1" "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1" "ASAN_OPTIONS=handle_sigill=1:detect_stack_use_after_return=1:strict_string_checks=1"
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50" ${arg_ENVIRONMENT})
 
   if(NOT arg_LABEL IN_LIST TENON_LABELS)
