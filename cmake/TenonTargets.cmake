@@ -210,6 +210,10 @@ function(tenon_add_library)
     "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:--gc-sections
     # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive a dlclose.
     LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now)
+  if(TENON_HAS_MOLD)
+    # capi/abi holds what is shipped, and mold does not export the name of the version script's node.
+    target_link_options(tenon PRIVATE -fuse-ld=bfd)
+  endif()
   if(TENON_SANITIZE)
     target_link_options(tenon PRIVATE -fsanitize=${TENON_SANITIZE})
   else()

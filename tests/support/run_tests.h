@@ -1,7 +1,8 @@
 // How every GoogleTest program of this repository runs its cases.
 //
-// One program holds the cases of a whole folder, so that the library is linked once for them. CTest still runs the cases of each source
-// file in a process of their own: `--file=limits_test.cc` leaves out what stands in other files.
+// One program holds the cases of a whole folder, so that the library is linked once for them. CTest
+// still runs the cases of each source file in a process of their own: `--file=limits_test.cc`
+// leaves out what stands in other files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ inline std::string filter_for(std::string_view file) {
     const ::testing::TestSuite& suite = *all.GetTestSuite(i);
     for (int j = 0; j < suite.total_test_count(); ++j) {
       const ::testing::TestInfo& test = *suite.GetTestInfo(j);
-      if (leaf_of(test.file()) == file) filter += std::string(filter.empty() ? "" : ":") + suite.name() + "." + test.name();
+      if (leaf_of(test.file()) == file)
+        filter += std::string(filter.empty() ? "" : ":") + suite.name() + "." + test.name();
     }
   }
   return filter;
@@ -53,7 +55,8 @@ inline std::string take_file(int* argc, char** argv) {
   return file;
 }
 
-// Returns 77 if every case was skipped, and an error if `--file` names a file without cases, which a renamed file would be.
+// Returns 77 if every case was skipped, and an error if `--file` names a file without cases, which
+// a renamed file would be.
 inline int run_tests(int argc, char** argv) {
   const std::string file = take_file(&argc, argv);
   ::testing::InitGoogleTest(&argc, argv);
@@ -67,7 +70,10 @@ inline int run_tests(int argc, char** argv) {
   }
   const int status = RUN_ALL_TESTS();
   const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
-  return status == 0 && all.test_to_run_count() > 0 && all.skipped_test_count() == all.test_to_run_count() ? kSkipped : status;
+  return status == 0 && all.test_to_run_count() > 0 &&
+                 all.skipped_test_count() == all.test_to_run_count()
+             ? kSkipped
+             : status;
 }
 
 }  // namespace support
