@@ -2,8 +2,8 @@
 """Loads sources in PyTorch, for language_test.py.
 
 stdin: a line of JSON for each: {"source": text of code/__torch__.py, "arguments": null, or what to call the class M with}. stdout: a line
-of JSON for each: {"taken": is it loaded, "said": PyTorch's message, "result": what the call returned}. Each is loaded by a child, because
-some sources crash PyTorch or keep it for ever.
+of JSON for each: {"taken": is it loaded, "said": PyTorch's message, "result": what the call returned}. A child loads them, because some
+sources crash PyTorch or keep it for ever; then the next one gets a new child. A child for each would be most of the test's time.
 """
 
 import io
@@ -46,29 +46,52 @@ def answer(case: dict) -> dict:
         return {"taken": True, "said": str(error)[:500], "result": "error"}
 
 
-def in_child(case: dict) -> dict:
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        os.write(writable, json.dumps(answer(case)).encode())
-        os._exit(0)
-    os.close(writable)
-    said = b""
-    while select.select([readable], [], [], PATIENCE_S)[0] and (more := os.read(readable, 65536)):
-        said += more
-    os.close(readable)
-    if not said:
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return json.loads(said) if said else {"taken": False, "said": "PyTorch crashed, or did not end"}
+class Child:
+    """Answers one case after the other, until one of them ends it."""
+
+    def __init__(self) -> None:
+        from_parent, self.writable = os.pipe()
+        self.readable, to_parent = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.writable)
+            os.close(self.readable)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            with os.fdopen(from_parent) as cases:
+                for line in cases:
+                    os.write(to_parent, (json.dumps(answer(json.loads(line))) + "\n").encode())
+            os._exit(0)
+        os.close(from_parent)
+        os.close(to_parent)
+
+    def ask(self, line: str) -> dict | None:
+        """Nothing: the child crashed, or did not end. It is gone then."""
+        os.write(self.writable, line.encode())
+        said = b""
+        while not said.endswith(b"\n"):
+            if not select.select([self.readable], [], [], PATIENCE_S)[0] or not (more := os.read(self.readable, 65536)):
+                self.end()
+                return None
+            said += more
+        return json.loads(said)
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.close(self.readable)
+        os.close(self.writable)
+        os.waitpid(self.pid, 0)
 
 
 def main() -> int:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    child = Child()
     for line in sys.stdin:
-        print(json.dumps(in_child(json.loads(line))), flush=True)
+        said = child.ask(line)
+        if said is None:
+            child = Child()
+        print(json.dumps(said or {"taken": False, "said": "PyTorch crashed, or did not end"}), flush=True)
+    child.end()
     return 0
 
 
