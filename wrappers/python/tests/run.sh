@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: run.sh python|multiprocessing|spawn|names|cuda|interop [PYTEST ARGUMENT...]
+# usage: run.sh python|multiprocessing|spawn|names|cuda|interop|interop_names [PYTEST ARGUMENT...]
 #
 # Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel is
 # installed. 77: it is not there.
@@ -8,15 +8,16 @@
 # spawn             the start method spawn, with fds and with names
 # names             files and sockets with names, and tenon.multiprocessing with them
 # cuda              device memory, on the fake driver
-# interop           PyTorch
+# interop_names     PyTorch, with files that have names
+# interop           the rest of PyTorch
 # python            everything else
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 kind="${1:-}"
 python="${TENON_PYTHON:-}"
-[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|interop)$ ]] || {
-  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|interop|interop_names)$ ]] || {
+  sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 2
 }
 shift
@@ -36,13 +37,19 @@ cd "$here"
   echo "$python lacks Tenon's wheel or what its tests need: tools/setup.sh and tools/test put them there" >&2
   exit 1
 }
-if [[ "$kind" == interop ]]; then
+if [[ "$kind" == interop* ]]; then
+  files=()
+  for file in "$here"/interop/test_*.py; do
+    belongs=interop
+    if [[ "$file" == */test_torch_by_filename.py ]]; then belongs=interop_names; fi
+    if [[ "$kind" == "$belongs" ]]; then files+=("$file"); fi
+  done
   found=""
   for peer in "${TENON_TORCH_DEBIAN:-/usr/bin/python3}" "${TENON_TORCH_NEWEST:-}"; do
     if [[ -n "$peer" ]] && "$peer" -c 'import torch' 2>/dev/null; then found=yes; fi
   done
   [[ -n "$found" ]] || skip "no PyTorch that uid $(id -u) can run: neither TENON_TORCH_DEBIAN (or /usr/bin/python3) nor TENON_TORCH_NEWEST"
-  exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." "$here/interop" "$@"
+  exec "$python" -m pytest -rs -c "$here/../pyproject.toml" --rootdir "$here/.." "${files[@]}" "$@"
 fi
 
 # A file's tests are chosen by where it belongs; what belongs to no other kind is of `python`.
