@@ -69,27 +69,6 @@ function(tenon_compile_options target)
   endif()
 endfunction()
 
-# tenon_precompile(<target> <set> <header>...): compiles the headers once for all targets of the set, which have the same options. clang-tidy
-# reads the compile commands and takes no other compiler's precompiled header, so only gcc gets one.
-function(tenon_precompile target set)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    return()
-  endif()
-  get_property(owner GLOBAL PROPERTY TENON_PRECOMPILED_${set})
-  if(owner)
-    target_precompile_headers(${target} REUSE_FROM ${owner})
-  else()
-    target_precompile_headers(${target} PRIVATE ${ARGN})
-    set_property(GLOBAL PROPERTY TENON_PRECOMPILED_${set} ${target})
-  endif()
-  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
-  if(TENON_CCACHE)
-    # ccache asks for this before it caches what includes a precompiled header.
-    set_target_properties(${target} PROPERTIES
-      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
-  endif()
-endfunction()
-
 function(tenon_compile_library_options target)
   tenon_compile_options(${target})
   set_target_properties(${target} PROPERTIES

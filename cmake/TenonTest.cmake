@@ -45,13 +45,26 @@ function(tenon_compile_test_options target)
   endif()
 endfunction()
 
-# GoogleTest's headers take longer to read than most tests. With the compiler's options of the tests, and nothing of Tenon's.
+# GoogleTest's headers take longer to read than most tests, so they are compiled once, with the compiler's options of the tests and nothing
+# of Tenon's. clang-tidy reads the compile commands and takes no other compiler's precompiled header, so only gcc gets one.
+function(_tenon_precompile_gtest target)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  target_precompile_headers(${target} ${ARGN})
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
+  if(TENON_CCACHE)
+    # ccache asks for this before it caches what includes a precompiled header.
+    set_target_properties(${target} PROPERTIES
+      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${TENON_CCACHE}")
+  endif()
+endfunction()
 file(WRITE "${PROJECT_BINARY_DIR}/gtest_headers.cc" "")
 add_library(tenon_gtest_headers OBJECT EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/gtest_headers.cc")
 tenon_compile_test_options(tenon_gtest_headers)
 target_compile_options(tenon_gtest_headers PRIVATE -Wno-dangling-else)
 target_link_libraries(tenon_gtest_headers PRIVATE GTest::gtest)
-tenon_precompile(tenon_gtest_headers gtest
+_tenon_precompile_gtest(tenon_gtest_headers PRIVATE
   <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <filesystem> <fstream> <functional> <map> <memory>
   <mutex> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread> <unordered_map> <vector>)
 
@@ -117,7 +130,7 @@ function(tenon_use_gtest target)
   # `if (x) EXPECT_EQ(...)` is how GoogleTest is used; gcc takes its macro for a dangling else.
   target_compile_options(${target} PRIVATE -Wno-dangling-else)
   target_link_libraries(${target} PRIVATE GTest::gtest)
-  tenon_precompile(${target} gtest)
+  _tenon_precompile_gtest(${target} REUSE_FROM tenon_gtest_headers)
 endfunction()
 
 add_library(tenon_test_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/test_main.cc")
