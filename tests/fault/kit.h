@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "capi/library_thread.h"
+#include "support/run_tests.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define FAULT_TSAN 1
@@ -262,7 +263,7 @@ inline int join(pid_t child) {
   return status;
 }
 
-inline constexpr int kSkip = 77;
+inline constexpr int kSkip = support::kSkipped;
 
 inline constexpr bool kSanitized = FAULT_ASAN || FAULT_TSAN;
 // How long a test waits for what must come: only a failure takes that long.
