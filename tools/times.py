@@ -1,8 +1,9 @@
 """Prints how long the steps of tools/test took, and the slowest tests.
 
-usage: times.py STEPS [PRESET JUNIT]...
+usage: times.py STEPS [PRESET JUNIT CPU]...
 
 STEPS has a line for each step: milliseconds, milliseconds of CPU time, name. CTest wrote JUNIT.
+CPU has a line for each test: milliseconds of CPU time, name.
 """
 
 from __future__ import annotations
@@ -28,13 +29,18 @@ def main() -> None:
     print(f"{seconds(str(total[0]))} {seconds(str(total[1]))}  all")
 
     tests = []
-    for preset, path in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
-        for case in xml.etree.ElementTree.parse(path).iter("testcase"):
-            tests.append((float(case.get("time", "0")), preset, case.get("name", "")))
+    for preset, junit, cpu in zip(sys.argv[2::3], sys.argv[3::3], sys.argv[4::3], strict=True):
+        cpu_of = {}
+        for line in Path(cpu).read_text().splitlines():
+            milliseconds, name = line.split(maxsplit=1)
+            cpu_of[name] = int(milliseconds) / 1000
+        for case in xml.etree.ElementTree.parse(junit).iter("testcase"):
+            name = case.get("name", "")
+            tests.append((float(case.get("time", "0")), cpu_of.get(name, 0), preset, name))
     if tests:
-        print(f"\nThe slowest of {len(tests)} tests:\n wall s  preset  test")
-    for time, preset, name in sorted(tests, reverse=True)[:SLOWEST]:
-        print(f"{time:7.1f}  {preset:6}  {name}")
+        print(f"\nThe slowest of {len(tests)} tests:\n   wall s     CPU s  preset  test")
+    for wall, used, preset, name in sorted(tests, reverse=True)[:SLOWEST]:
+        print(f"{wall:9.1f} {used:9.1f}  {preset:6}  {name}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,11 @@
  * Runs one test and records its circumstances if it fails or hangs. CTest starts every test by
  * this.
  *
- * usage: record --name NAME --timeout SECONDS --log-dir FOLDER -- COMMAND [ARGUMENT...]
+ * usage: record --name NAME --timeout SECONDS --log-dir FOLDER [--cpu-log FILE]
+ *               -- COMMAND [ARGUMENT...]
+ *
+ * A line with the milliseconds of CPU time that the command and the descendants for which it
+ * waited took is added to FILE.
  *
  * record_state.py does the recording, so that a test that passes pays for nothing but a fork and
  * one look at /proc. The command keeps stdin, stdout and stderr, and its exit status or fatal
@@ -36,6 +40,7 @@ static const int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 struct run {
   const char* name;
   const char* log_dir;
+  const char* cpu_log; /* NULL: none */
   double limit;
   char** command;
   char marker[512]; /* NAME=value, as the environment of each descendant has it */
@@ -51,8 +56,10 @@ static double now(void) {
 }
 
 static void usage(void) {
-  fputs("usage: record --name NAME --timeout SECONDS --log-dir FOLDER -- COMMAND [ARGUMENT...]\n",
-        stderr);
+  fputs(
+      "usage: record --name NAME --timeout SECONDS --log-dir FOLDER [--cpu-log FILE]\n"
+      "              -- COMMAND [ARGUMENT...]\n",
+      stderr);
   exit(kExitUsage);
 }
 
@@ -66,6 +73,8 @@ static void parse(struct run* run, char** argv) {
       run->limit = strtod(word[1], NULL);
     } else if (strcmp(*word, "--log-dir") == 0) {
       run->log_dir = word[1];
+    } else if (strcmp(*word, "--cpu-log") == 0) {
+      run->cpu_log = word[1];
     } else {
       usage();
     }
@@ -193,6 +202,21 @@ static void report(const struct run* run, const char* reason, int status, const 
   free(words);
 }
 
+/* One write, because CTest runs several tests at once. */
+static void log_cpu_time(const struct run* run) {
+  struct rusage used;
+  char line[512];
+  long long milliseconds;
+  const int fd = open(run->cpu_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return;
+  getrusage(RUSAGE_CHILDREN, &used);
+  milliseconds = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000LL +
+                 (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
+  snprintf(line, sizeof(line), "%lld %.400s\n", milliseconds, run->name);
+  if (write(fd, line, strlen(line)) < 0) perror("record: --cpu-log");
+  close(fd);
+}
+
 /* Ends as the command did. */
 static void end_as(const siginfo_t* info) {
   static const struct rlimit kNoCore = {0, 0};
@@ -240,5 +264,6 @@ int main(int argc, char** argv) {
     }
   }
   waitpid(run.child, NULL, 0);
+  if (run.cpu_log != NULL) log_cpu_time(&run);
   end_as(&info);
 }
