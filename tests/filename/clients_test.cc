@@ -176,7 +176,7 @@ TEST(HostileClient, ALenderWithoutFds) {
     tenon_storage* storage = fault::new_storage(100);
     const tenon_filename_handle handle = share(storage, naming);
     {
-      const fault::Limit limit(RLIMIT_NOFILE, fault::fd_limit_with_room(0));
+      const fault::Limit limit(RLIMIT_NOFILE, fault::least_fd_limit());
       const Done late = borrower.open(handle, 0, TENON_ACCESS_AUTO, 50'000'000);
       CHECK_NAMES(TENON_TIMEOUT, path_of(handle), late.outcome);
     }

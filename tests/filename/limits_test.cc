@@ -222,14 +222,15 @@ TEST(Limit, NoFds) {
     tenon_storage* warm = create({.directory = folder.path(), .name = "warm"}, 10);  // the thread and the watch are there
     tenon_storage* arena = fault::new_storage(100);
     const long fds = fault::count_fds();
+    const rlim_t least = fault::least_fd_limit();
     const auto attempts = [&](const char* what, const std::function<Outcome(tenon_storage**)>& attempt) {
       int refused = 0;
-      for (int room = 0;; ++room) {
+      for (rlim_t room = 0;; ++room) {
         REQUIRE(room < 20);
         tenon_storage* storage = nullptr;
         Outcome outcome;
         {
-          const fault::Limit limit(RLIMIT_NOFILE, fault::fd_limit_with_room(room));
+          const fault::Limit limit(RLIMIT_NOFILE, least + room);
           outcome = attempt(&storage);
         }
         if (outcome.ok()) {
@@ -258,7 +259,7 @@ TEST(Limit, NoFds) {
     // A name that is released without an fd left: the name may stay for the next sweep, the process may not end.
     tenon_storage* last = create({.directory = folder.path(), .name = "last"}, 10);
     {
-      const fault::Limit limit(RLIMIT_NOFILE, fault::fd_limit_with_room(0));
+      const fault::Limit limit(RLIMIT_NOFILE, least);
       tenon_storage_release(last);
     }
     (void)sweep(folder.path());
