@@ -7,7 +7,8 @@
 #   tenon_add_gtest_file(<name> PROGRAM <program> FILE <topic>_test.cc LABEL <label> [UNPRIVILEGED] [TIMEOUT <s>]
 #                        [ENVIRONMENT <NAME=value>...])
 #   tenon_add_c_program(<name> SOURCES <file>... [INTERNAL] [LIBRARIES <target>...])          C99; no test by itself
-#   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED] [TIMEOUT <s>] [ENVIRONMENT <NAME=value>...])
+#   tenon_add_test(<name> LABEL <label> COMMAND <word>... [UNPRIVILEGED] [TIMEOUT <s>] [INPUTS <pathspec>...]
+#                  [ENVIRONMENT <NAME=value>...])
 #
 # A folder of tests is one program, tenon_add_gtest_program, so that the library is linked once; each of its files is a test that runs
 # in a process of its own, tenon_add_gtest_file. tenon_add_gtest is for a file that needs a program for itself: one that replaces malloc.
@@ -27,6 +28,9 @@ set(TENON_UNPRIVILEGED "${PROJECT_SOURCE_DIR}/tools/unprivileged.sh")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/labels.txt")
 file(STRINGS "${PROJECT_SOURCE_DIR}/tests/labels.txt" TENON_LABELS REGEX "^[a-z]")
 list(TRANSFORM TENON_LABELS REPLACE " .*" "")
+
+# The INPUTS of a test that builds the library and its packages.
+set(TENON_ALL_BUT_DOCS . ":(exclude)docs" ":(glob,exclude)*.md")
 
 # Every test is started by this program, which records the circumstances of one that fails or hangs in <build>/failures.
 add_executable(tenon_record "${PROJECT_SOURCE_DIR}/tests/support/record.c")
@@ -86,7 +90,7 @@ function(tenon_link_test target archive)
 endfunction()
 
 function(tenon_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "LABEL;TIMEOUT" "COMMAND;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "UNPRIVILEGED" "LABEL;TIMEOUT" "COMMAND;INPUTS;ENVIRONMENT")
   if(NOT arg_LABEL OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_test(${name}): needs LABEL and COMMAND; does not know '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -107,6 +111,10 @@ function(tenon_add_test name)
   endif()
   set(record "$<TARGET_FILE:tenon_record>" --timeout ${arg_TIMEOUT} --log-dir "${PROJECT_BINARY_DIR}/failures"
     --cpu-log "${PROJECT_BINARY_DIR}/cpu.txt")
+  if(arg_INPUTS)
+    list(PREPEND arg_COMMAND "${TENON_PYTHON}" -B "${PROJECT_SOURCE_DIR}/tests/support/unchanged.py"
+      --name ${name} --build-dir "${PROJECT_BINARY_DIR}" --inputs ${arg_INPUTS} --)
+  endif()
   math(EXPR ctest_timeout "${arg_TIMEOUT} + ${TENON_RECORD_SECONDS}")
   add_test(NAME ${name} COMMAND ${record} --name ${name} -- ${arg_COMMAND})
   set(tests ${name})
