@@ -28,12 +28,12 @@ def main() -> None:
         total = [total[0] + int(wall), total[1] + int(cpu)]
     print(f"{seconds(str(total[0]))} {seconds(str(total[1]))}  all")
 
-    tests = []
+    tests: list[tuple[float, float, str, str]] = []
     for preset, junit, cpu in zip(sys.argv[2::3], sys.argv[3::3], sys.argv[4::3], strict=True):
-        cpu_of = {}
+        cpu_of: dict[str, float] = {}
         for line in Path(cpu).read_text().splitlines():
-            milliseconds, name = line.split(maxsplit=1)
-            cpu_of[name] = int(milliseconds) / 1000
+            taken, test = line.split(maxsplit=1)
+            cpu_of[test] = int(taken) / 1000
         for case in xml.etree.ElementTree.parse(junit).iter("testcase"):
             name = case.get("name", "")
             tests.append((float(case.get("time", "0")), cpu_of.get(name, 0), preset, name))

@@ -51,7 +51,8 @@ class Rewrite(kit.TorchCase):
             kit.run_python(python, "write_archives.py", folder)
             index = json.loads((folder / "index.json").read_text())["models"]
             self.assertGreaterEqual(sum("left_out" not in entry for entry in index.values()), 30)
-            for how in ("map", "private", "fill"):
+            # How the tensors come into memory is no question of which PyTorch wrote them.
+            for how in ("map", "private", "fill") if writer == next(iter(kit.TORCHES)) else ("map",):
                 again = self.folder / f"{writer}-{how}"
                 rewrite_all(folder, again, how)
                 runners = kit.TORCHES if how == "map" else {writer: python}

@@ -10,16 +10,18 @@
 #include <set>
 
 #include "namespaces/names.h"
+#include "seed.h"
 
 namespace names {
 namespace {
 
 using fault::join;
 
-// A step of more stops than these is killed at every second or third of them, and so on. The sanitizers make calls of their own.
-constexpr long kMostKills = FAULT_ASAN || FAULT_TSAN ? 20 : 60;
-constexpr long kMostKillsWithThePeer = FAULT_ASAN || FAULT_TSAN ? 6 : 12;
-constexpr int kRandomKills = FAULT_ASAN || FAULT_TSAN ? 3 : 10;
+// A step of more stops than these is killed at every second or third of them, and so on, from a first one
+// that each run chooses anew.
+constexpr long kMostKills = 30;
+constexpr long kMostKillsWithThePeer = 8;
+constexpr int kRandomKills = 10;
 constexpr long kMostInstructions = 4000;
 
 uint64_t g_kills = 0;
@@ -391,6 +393,8 @@ long count_stops(const Step &step, const Meeting &meeting, Peer *peer) {
   return stops;
 }
 
+long random_below(std::mt19937_64 *random, long bound) { return static_cast<long>((*random)() % static_cast<uint64_t>(bound)); }
+
 class Steps : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
@@ -400,16 +404,17 @@ TEST_P(Steps, KilledAtEachSystemCallBesideAPeer) {
     Peer peer(meeting.path());
     const long stops = count_stops(step, meeting, &peer);
     std::printf("  %s: %ld stops\n", step.name, stops);
+    std::mt19937_64 random(test_seed());
     // The last of them is after the step.
-    for (long stop = 0; stop <= stops; stop += stops / kMostKills + 1) {
+    const long apart = stops / kMostKills + 1;
+    for (long stop = random_below(&random, apart); stop <= stops; stop += apart) {
       const std::string where = std::string(step.name) + ", killed at stop " + std::to_string(stop) + " of " + std::to_string(stops);
       (void)kill_at(step, stop, 0, meeting, &peer, false, where);
       if (fault::g_failures > 0) return;
     }
-    std::mt19937 random(20261121);
     for (int i = 0; i < kRandomKills; ++i) {
-      const long stop = static_cast<long>(random() % static_cast<unsigned long>(stops));
-      const long instructions = static_cast<long>(random() % kMostInstructions);
+      const long stop = random_below(&random, stops);
+      const long instructions = random_below(&random, kMostInstructions);
       const std::string where =
           std::string(step.name) + ", killed " + std::to_string(instructions) + " instructions after stop " + std::to_string(stop);
       (void)kill_at(step, stop, instructions, meeting, &peer, false, where);
@@ -437,7 +442,9 @@ TEST_P(Steps, KilledAtEachSystemCallWithThePeer) {
       stops = count_stops(step, meeting, &peer);
     }
     call_once(meeting.path());
-    for (long stop = 0; stop <= stops; stop += stops / kMostKillsWithThePeer + 1) {
+    std::mt19937_64 random(test_seed());
+    const long apart = stops / kMostKillsWithThePeer + 1;
+    for (long stop = random_below(&random, apart); stop <= stops; stop += apart) {
       Peer peer(meeting.path());
       const std::string where = std::string(step.name) + ", both killed at stop " + std::to_string(stop) + " of " + std::to_string(stops);
       (void)kill_at(step, stop, 0, meeting, &peer, true, where);
