@@ -23,15 +23,15 @@ def main() -> None:
     print("   wall s     CPU s  step")
     total = [0, 0]
     for line in Path(sys.argv[1]).read_text().splitlines():
-        wall, cpu, name = line.split(maxsplit=2)
-        print(f"{seconds(wall)} {seconds(cpu)}  {name}")
-        total = [total[0] + int(wall), total[1] + int(cpu)]
+        wall_ms, cpu_ms, step = line.split(maxsplit=2)
+        print(f"{seconds(wall_ms)} {seconds(cpu_ms)}  {step}")
+        total = [total[0] + int(wall_ms), total[1] + int(cpu_ms)]
     print(f"{seconds(str(total[0]))} {seconds(str(total[1]))}  all")
 
     tests: list[tuple[float, float, str, str]] = []
-    for preset, junit, cpu in zip(sys.argv[2::3], sys.argv[3::3], sys.argv[4::3], strict=True):
+    for preset, junit, cpu_file in zip(sys.argv[2::3], sys.argv[3::3], sys.argv[4::3], strict=True):
         cpu_of: dict[str, float] = {}
-        for line in Path(cpu).read_text().splitlines():
+        for line in Path(cpu_file).read_text().splitlines():
             taken, test = line.split(maxsplit=1)
             cpu_of[test] = int(taken) / 1000
         for case in xml.etree.ElementTree.parse(junit).iter("testcase"):

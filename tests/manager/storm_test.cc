@@ -59,20 +59,26 @@ class Worker {
     }
     auto* count = static_cast<std::atomic<int32_t>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     close(fd);
-    const int32_t before = make ? (count->store(1), 1) : count->fetch_add(1);
+    // 0: its maker has not counted itself yet, or its last holder is about to remove the name. Nobody counts
+    // himself then: the maker would lose that count, and the next to come would take it for a holder's.
+    int32_t holders = make ? 1 : count->load();
+    if (make) count->store(1);
+    while (!make && holders > 0 && !count->compare_exchange_weak(holders, holders + 1)) {
+    }
+    if (holders == 0) {
+      munmap(count, 4096);
+      return client_.subtract(name);
+    }
     if (make) std::memcpy(board_->names[random_() % kSlots].data(), name.c_str(), name.size() + 1);
     // A maker longer, so that others find what it made.
     for (uint64_t i = random_() % (make ? 1000000 : 100000); i > 0; --i) {
       volatile uint64_t spin = i;
       static_cast<void>(spin);
     }
-    // 0 before: it was just let go by its last holder, who is about to remove the name.
-    if (before > 0) {
-      struct stat named{};
-      if (lstat(path.c_str(), &named) != 0 || named.st_ino != info.st_ino) board_->lost.fetch_add(1);
-      board_->held.fetch_add(1);
-      if (!make) board_->opened.fetch_add(1);
-    }
+    struct stat named{};
+    if (lstat(path.c_str(), &named) != 0 || named.st_ino != info.st_ino) board_->lost.fetch_add(1);
+    board_->held.fetch_add(1);
+    if (!make) board_->opened.fetch_add(1);
     if (count->fetch_sub(1) == 1) unlink(path.c_str());
     munmap(count, 4096);
     return client_.subtract(name);
