@@ -6,7 +6,6 @@ Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -18,20 +17,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from torches import find_torches
+
 HERE = Path(__file__).resolve().parent
 AGENT = os.environ.get("TENON_TEST_PICKLE_AGENT", "")
-
-
-def has_torch(python: str) -> bool:
-    with contextlib.suppress(OSError):
-        return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False, cwd="/").returncode == 0
-    return False
-
-
-def find_torches() -> dict[str, str]:
-    pythons = {"debian": os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"), "newest": os.environ.get("TENON_TORCH_NEWEST", "")}
-    return {name: python for name, python in pythons.items() if python and has_torch(python)}
-
 
 TORCHES = find_torches()
 

@@ -13,14 +13,16 @@ usage: modules_test.py export_mlp|replace_weights|inspect_module COMMAND...
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import os
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from torches import find_torches
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "module" / "2.2.0" / "net.pt"
 
@@ -72,20 +74,11 @@ INSPECTED = [
 ]
 
 
-def has_torch(python: str) -> bool:
-    with contextlib.suppress(OSError):
-        return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False, cwd="/").returncode == 0
-    return False
-
-
 def run_in_pytorch(program: str, *arguments: str | Path) -> int:
-    pythons = [os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"), os.environ.get("TENON_TORCH_NEWEST", "")]
-    ran = 0
+    pythons = find_torches().values()
     for python in pythons:
-        if python and has_torch(python):
-            subprocess.run([python, "-B", "-W", "ignore", "-c", program, *map(str, arguments)], check=True, cwd="/")
-            ran += 1
-    return 0 if ran else 77
+        subprocess.run([python, "-B", "-W", "ignore", "-c", program, *map(str, arguments)], check=True, cwd="/")
+    return 0 if pythons else 77
 
 
 def run_example(command: list[str], *arguments: str | Path) -> str:

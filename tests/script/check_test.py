@@ -28,18 +28,13 @@ import check_cases
 import check_mutations
 import check_random
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from torches import find_torches
+
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 GOAL = 0.7
-
-
-def pythons() -> dict[str, str]:
-    named = {"debian": os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"), "newest": os.environ.get("TENON_TORCH_NEWEST", "")}
-    return {name: python for name, python in named.items() if python and has_torch(python)}
-
-
-def has_torch(python: str) -> bool:
-    return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode == 0
 
 
 class Program:
@@ -184,7 +179,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--verbose", action="store_true", help="print what PyTorch refuses and the checker takes")
     arguments = parser.parse_args()
-    found = pythons()
+    found = find_torches()
     if not found:
         print("skipped: neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has a PyTorch")
         return 77

@@ -11,7 +11,6 @@ usage: language_test.py [--mutants N] [--seed N] [--verbose] [--keep FOLDER]
 """
 
 import argparse
-import contextlib
 import importlib.util
 import json
 import os
@@ -26,23 +25,16 @@ from pathlib import Path
 
 import language_cases as cases
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from torches import find_torches
+
 HERE = Path(__file__).resolve().parent
 WRITE_MODELS = HERE.parent / "models" / "write_archives.py"
 # Of what PyTorch refuses, how much must be refused; the rest needs types and names, which is the checker's.
 GOAL = 0.95
 
 FIRST_CLASS = "class M(Module):\n  def forward(self, x: Tensor):\n    return x\n"
-
-
-def has_torch(python: str) -> bool:
-    with contextlib.suppress(OSError):
-        return subprocess.run([python, "-c", "import torch"], capture_output=True, check=False, cwd="/").returncode == 0
-    return False
-
-
-def pythons() -> dict[str, str]:
-    named = {"debian": os.environ.get("TENON_TORCH_DEBIAN", "/usr/bin/python3"), "newest": os.environ.get("TENON_TORCH_NEWEST", "")}
-    return {name: python for name, python in named.items() if python and has_torch(python)}
 
 
 class Agent:
@@ -260,7 +252,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="write the models' archives there")
     options = parser.parse_args()
-    found = pythons()
+    found = find_torches()
     if not found:
         print("neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has a PyTorch")
         return 77
