@@ -118,8 +118,8 @@ function(tenon_add_test name)
   math(EXPR ctest_timeout "${arg_TIMEOUT} + ${TENON_RECORD_SECONDS}")
   add_test(NAME ${name} COMMAND ${record} --name ${name} -- ${arg_COMMAND})
   set(tests ${name})
-  # What another uid may do is no question of threads; and ThreadSanitizer's runs are the slowest.
-  if(arg_UNPRIVILEGED AND NOT TENON_SANITIZE STREQUAL "thread")
+  # What another uid may do is no question of memory or threads.
+  if(arg_UNPRIVILEGED AND NOT TENON_SANITIZE)
     add_test(NAME ${name}.unprivileged COMMAND ${record} --name ${name}.unprivileged -- "${TENON_UNPRIVILEGED}" ${arg_COMMAND})
     list(APPEND tests ${name}.unprivileged)
   endif()
