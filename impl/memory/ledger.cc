@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/fork.h"
@@ -175,6 +176,9 @@ void let_go(std::span<Leased* const> objects) noexcept {
   count_leases(-static_cast<int64_t>(objects.size()));
 }
 
+// How deep this thread is in let_go().
+thread_local int t_endings = 0;
+
 // A few at a time, so that objects are let go of outside the lock without memory for a list.
 constexpr size_t kBatchOfLeases = 256;
 // Objects that are asked of memory before their turn comes.
@@ -182,12 +186,36 @@ constexpr uint32_t kSlotsAhead = 8;
 
 }  // namespace
 
+// As long as it lives this thread ends leases of the ledger. It begins with the ledger's lock.
+class Ledger::Ending {
+ public:
+  explicit Ending(Ledger* ledger) noexcept : ledger_(ledger) {
+    ++t_endings;
+    ledger_->threads_ending_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  ~Ending() {
+    ledger_->threads_ending_.fetch_sub(1, std::memory_order_release);
+    --t_endings;
+  }
+
+ private:
+  Ledger* ledger_;
+};
+
+bool Ledger::is_ending_elsewhere() const noexcept {
+  return t_endings == 0 && generation_ == fork_generation() && threads_ending_.load(std::memory_order_acquire) > 0;
+}
+
 void Ledger::take_back(std::span<const uint32_t> slots) noexcept {
   std::array<Leased*, kBatchOfLeases> batch;
   for (; !slots.empty(); slots = slots.subspan(std::min(slots.size(), kBatchOfLeases))) {
     size_t held = 0;
+    std::optional<Ending> ending;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
+      ending.emplace(this);
       for (const uint32_t slot : slots.first(std::min(slots.size(), kBatchOfLeases))) {
         Leased* const object = take_slot(slot);
         if (object == nullptr) continue;
@@ -236,6 +264,7 @@ size_t Ledger::drain() noexcept {
   };
   std::unique_lock<std::mutex> lock(mutex_);
   if (totals_.leases == 0) return 0;
+  const Ending ending(this);
   lease_page::drain(base, lease_page::kSlots, end_, [&](uint32_t slot) noexcept {
     if (slot + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(slot + kSlotsAhead)), 1);
     Leased* const object = take_slot(slot);
@@ -290,8 +319,10 @@ bool Ledger::end_some(size_t most) noexcept {
   std::array<Leased*, kBatchOfLeases> batch;
   while (most > 0) {
     size_t held = 0;
+    std::optional<Ending> ending;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
+      ending.emplace(this);
       while (ending_ < end_ && held < kBatchOfLeases) {
         if (ending_ + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kSlotsAhead)), 1);
         Leased* const object = take_slot(ending_++);

@@ -85,6 +85,9 @@ class Ledger : public Counted {
 
   // For the registry.
   size_t drain() noexcept;
+  // Whether another thread is in the middle of ending leases that it has already taken out of here. Always
+  // no inside an owner's function, which may be what that thread waits for.
+  bool is_ending_elsewhere() const noexcept;
   void set_waiting(bool waiting) noexcept;
   // From now on its borrower rings after every release: what is lent on is somebody else's, who may wait for it.
   void always_ring() noexcept;
@@ -103,6 +106,7 @@ class Ledger : public Counted {
   using Chunk = std::array<uintptr_t, kChunk>;
   uintptr_t& at(uint32_t slot) noexcept { return (*chunks_[slot / kChunk])[slot % kChunk]; }
   inline Leased* take_slot(uint32_t slot) noexcept;
+  class Ending;
   void publish() noexcept;
   void dispose() noexcept override { on_board_.leave(); }
 
@@ -111,6 +115,7 @@ class Ledger : public Counted {
   uint32_t end_ = 0;  // slots below here were used
   uint32_t first_free_ = UINT32_MAX;
   uint32_t ending_ = 0;
+  std::atomic<uint32_t> threads_ending_{0};  // that have taken slots, and may not have ended their leases yet
   Totals totals_;
   OnBoard on_board_;
   board::LedgerFigures* figures_ = nullptr;  // null: not on the board
@@ -136,6 +141,8 @@ bool has_leases() noexcept;
 // Look at every ledger for leases that ended. Returns how many.
 size_t drain_ledgers() noexcept;
 // Likewise, and asks the kernel which tokens are gone, which the library's thread may not have come to yet. A system call for each ledger.
+// Waits for other threads that are just ending leases, a fraction of a second at most: an owner's function may
+// run there, and may wait for this thread.
 size_t settle_ledgers() noexcept;
 // Of one: whoever lets go of a token that may have been the last does not leave it to the thread.
 void settle_ledger(Ledger& ledger) noexcept;

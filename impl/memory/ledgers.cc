@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 #include <unordered_map>
 
 #include "base/fork.h"
@@ -321,7 +323,21 @@ size_t drain_ledgers() noexcept {
   return count;
 }
 
-size_t settle_ledgers() noexcept { return end_all_gone() + drain_ledgers(); }
+size_t settle_ledgers() noexcept {
+  const size_t count = end_all_gone() + drain_ledgers();
+  if (!has_leases()) return count;
+  constexpr int64_t kPauseNs = 50'000;
+  int64_t left_ns = 100'000'000;
+  try {
+    for (const Ref<Ledger>& ledger : list()) {
+      for (; left_ns > 0 && ledger->is_ending_elsewhere(); left_ns -= kPauseNs)
+        std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
+    }
+  } catch (...) {
+    // No memory for the list: the next look is as good.
+  }
+  return count;
+}
 
 void begin_waiting() noexcept {
   LedgersState& all = ledgers_state();

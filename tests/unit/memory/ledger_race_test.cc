@@ -80,6 +80,44 @@ int born_with(const std::function<void()>& body) {
   return born - before - 1;  // of the child's own pipe it has the writer, which came later
 }
 
+// Its lease does not end before the gate opens, as if an owner's function ran there.
+class SlowObject final : public Leased {
+ public:
+  void lease_ended() noexcept override {
+    EXPECT_FALSE(ledger->is_ending_elsewhere()) << "it would wait for itself";
+    is_ending = true;
+    while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Leased::lease_ended();
+  }
+  uint64_t leased_nbytes() const noexcept override { return 100; }
+  const Ledger* ledger = nullptr;
+  std::atomic<bool> is_ending{false};
+  std::atomic<bool> may_end{false};
+};
+
+// Who asks what is lent is not told of a lease that another thread has taken back and not ended yet.
+TEST(LedgerRace, ALookWaitsForWhoEndsALease) {
+  test::in_child([] {
+    const Sent sent;
+    const auto object = Ref<SlowObject>::adopt(new SlowObject());
+    object->ledger = sent.ledger.get();
+    Leased* const leased = object.get();
+    uint32_t slot = 0;
+    ASSERT_TRUE(sent.ledger->grant({&leased, 1}, &slot).is_ok());
+    (void)lease_page::release(sent.page.base(), lease_page::kSlots, slot);
+    std::thread other([&] { (void)sent.ledger->drain(); });
+    ASSERT_TRUE(soon([&] { return object->is_ending.load(); }));
+    EXPECT_TRUE(sent.ledger->is_ending_elsewhere());
+    // Not for ever: what runs there may wait for this thread.
+    const auto begin = std::chrono::steady_clock::now();
+    (void)settle_ledgers();
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+    object->may_end = true;
+    other.join();
+    EXPECT_FALSE(sent.ledger->is_ending_elsewhere());
+  });
+}
+
 TEST(LedgerRace, AChildHasNoTokenThatIsJustMade) {
   for (const bool by_slot : {true, false}) {
     test::in_child([by_slot] {

@@ -71,7 +71,8 @@ value = [arena.stats().blocks_live, u.tolist(), str(t.dtype)]
     assert peer.run("s = kept[1].stats(); value = s.blocks_lent") == 1
     tensor.close()
     del tensor
-    assert peer.run("s = kept[1].stats(); value = s.blocks_lent") == 0
+    # Another thread of the library may be in the middle of taking it back.
+    peer.run("while kept[1].stats().blocks_lent: pass")
 
 
 WHOLE = """
