@@ -17,6 +17,11 @@
 # INTERNAL links the archive of everything, FOLDER that of a folder of impl and those above it, and else it is the shared library, as a
 # user has it. UNPRIVILEGED registers <name>.unprivileged too, which runs as another uid when the caller is root. TIMEOUT is 600 unless
 # told: it ends what hangs, and nothing that takes ten times as long on a slow machine. Asserts stay on in every build type.
+#
+# INPUTS is for what is slow and whose result follows from files alone: packages, other compilers, lints, the
+# model checker, texts that are compared with PyTorch's, tests of tests. It names all files that the test
+# reads, as git's pathspecs. A second whole run on one machine skips such a test if none of them has changed
+# since it passed (tests/support/unchanged.py).
 
 find_package(GTest REQUIRED)
 
@@ -29,7 +34,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE
 file(STRINGS "${PROJECT_SOURCE_DIR}/tests/labels.txt" TENON_LABELS REGEX "^[a-z]")
 list(TRANSFORM TENON_LABELS REPLACE " .*" "")
 
-# The INPUTS of a test that builds the library and its packages.
+# The INPUTS of a test that uses the library.
 set(TENON_ALL_BUT_DOCS . ":(exclude)docs" ":(glob,exclude)*.md")
 
 # Every test is started by this program, which records the circumstances of one that fails or hangs in <build>/failures.

@@ -460,8 +460,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
+@pytest.mark.parametrize(("strategy", "method"), [("file_descriptor", "fork"), ("file_system", "fork"), ("file_system", "spawn")])
 def test_queues_of_torch(peer: Peer, tmp_path: Path, strategy: str, method: str) -> None:
     program = tmp_path / "queues.py"
     program.write_text(QUEUES)
