@@ -115,8 +115,9 @@ int receive_with_room(const raw::Honest& honest, int room) {
         outcome = try_receive(here, &message);
       }
       lost += outcome.ok() ? 0 : 1;
-      // The second account brings all again. But if nobody saw what the first message brought, no later one can be counted on.
-      if (id == 2) CHECK_SAYING(outcome.ok() == (room > 0), outcome.text());
+      // The second account brings all again. But if nobody saw what the first message brought, no later one can
+      // be counted on. Where there was room for one fd, the library's thread may have had it for a moment.
+      if (id == 2 && room != 1) CHECK_SAYING(outcome.ok() == (room > 0), outcome.text());
       CHECK_SAYING(outcome.ok() || outcome.status == TENON_RESOURCE_EXHAUSTED, outcome.text());
       CHECK_SAYING(outcome.ok() || outcome.detail("limit") == "RLIMIT_NOFILE", outcome.text());
       if (outcome.ok()) CHECK(shows(message, raw::kPatternSeed));
@@ -129,7 +130,7 @@ int receive_with_room(const raw::Honest& honest, int room) {
   return lost;
 }
 
-// In a process that lends nothing, and so has no thread of the library's, which would have an fd of the few for a moment.
+// A process that lends nothing. It has the library's thread, because it borrows.
 TEST(ArenaLimits, ALargeLeasedMessageIsReceivedAtEveryNumberOfFds) {
   IN_CHILD([] {
     const raw::Honest honest;

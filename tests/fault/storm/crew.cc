@@ -155,6 +155,9 @@ void Crew::reap_orphans(int64_t limit_ns) {
       ++orphans_;
       if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
         killer_.count_other();
+      } else if (FAULT_ASAN && WIFEXITED(status) && (WEXITSTATUS(status) == 3 || WEXITSTATUS(status) == 4)) {
+        // The process with which LeakSanitizer stops a peer's threads as the peer ends. It says so if the peer
+        // was killed meanwhile.
       } else if (status != 0) {
         look_for_wrong_bytes();
         throw Failure("a child that outlived its parent ended with " + fault::how_it_ended(status));
