@@ -460,7 +460,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("strategy", "method"), [("file_descriptor", "fork"), ("file_system", "fork"), ("file_system", "spawn")])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
 def test_queues_of_torch(peer: Peer, tmp_path: Path, strategy: str, method: str) -> None:
     program = tmp_path / "queues.py"
     program.write_text(QUEUES)
