@@ -85,7 +85,7 @@ func TestALentBlockStaysUntilItIsGivenBack(t *testing.T) {
 	if wanted := (tenon.LeaseHolder{int32(command.Process.Pid), uint32(os.Getuid()), 1, mib, 1, mib, 0}); holders[0] != wanted {
 		t.Errorf("%+v, wanted %+v", holders[0], wanted)
 	}
-	_, err := tenon.NewStorage(1, &tenon.StorageOptions{Arena: arena, Wait: within(t, 300*time.Millisecond)})
+	_, err := tenon.NewStorage(1, &tenon.StorageOptions{Arena: arena, Wait: within(t, time.Second)})
 	var full *tenon.Error
 	if !errors.As(err, &full) || full.Code != tenon.ErrTimeout || !strings.Contains(full.Details["holders"], fmt.Sprintf("pid %d ", command.Process.Pid)) {
 		t.Errorf("%v %+v", err, full)

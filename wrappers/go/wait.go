@@ -86,13 +86,17 @@ func wait(ctx context.Context, closers *waits, step func(timeout C.int64_t, canc
 		defer closers.remove(cancel)
 	}
 	timeout := C.int64_t(-1)
-	if deadline, ok := ctx.Deadline(); ok {
+	deadline, hasDeadline := ctx.Deadline()
+	if hasDeadline {
 		timeout = max(1, C.int64_t(time.Until(deadline)))
 	}
 	if ctx.Done() != nil {
 		triggered := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
-			C.tenon_cancel_trigger(cancel)
+			// At its deadline the call ends by its own timeout, and its error says more than that of a cancel.
+			if !hasDeadline || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				C.tenon_cancel_trigger(cancel)
+			}
 			close(triggered)
 		})
 		defer func() {
@@ -108,7 +112,7 @@ func wait(ctx context.Context, closers *waits, step func(timeout C.int64_t, canc
 	err := takeError(status, failure)
 	switch Code(status) {
 	case ErrTimeout:
-		if _, ok := ctx.Deadline(); ok { // else the library's own time is over
+		if hasDeadline { // else the library's own time is over
 			err.(*Error).Cause = context.DeadlineExceeded
 		}
 	case ErrCancelled:
