@@ -91,7 +91,9 @@ void fail_at_every_allocation(const char* what, Step step, After after) {
     if (!outcome.ok()) {
       ++failures;
       CHECK_SAYING(refused && outcome.status == TENON_RESOURCE_EXHAUSTED && !outcome.detail("limit").empty(), where);
-      if (stray_fds() != fds) CHECK_SAYING(false, where + ": fds " + std::to_string(fds) + " -> " + std::to_string(stray_fds()));
+      // Fewer are no leak: the library's thread has come to what went before. It may also have one for a moment.
+      const bool none_left = soon([&] { return stray_fds() <= fds; });
+      CHECK_SAYING(none_left, where + ": fds " + std::to_string(fds) + " -> " + std::to_string(stray_fds()));
     }
     after(outcome.ok(), where);
     if (!refused) break;
