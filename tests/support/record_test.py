@@ -109,7 +109,12 @@ class Record(unittest.TestCase):
             self.assertTrue(words in text, words)
 
     def test_what_a_passing_test_leaves_is_named_and_left(self) -> None:
-        done = self.run_record("sleep 1000 >/dev/null 2>&1 & echo $! >$1")
+        # While it becomes another program a process shows no environment, by which it is found.
+        script = """
+            sleep 1000 >/dev/null 2>&1 & echo $! >$1
+            until grep -q sleep /proc/$!/cmdline; do sleep 0.01; done
+        """
+        done = self.run_record(script)
         self.assertEqual(done.returncode, 0)
         self.assertIn("a/test left", done.stdout)
         self.assertIn("sleep 1000", (self.log / "left.txt").read_text())
