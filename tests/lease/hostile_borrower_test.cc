@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kLentBlock = 64 * 1024;
 constexpr uint64_t kLentRoom = 96 * kLentBlock;
-// The threads that write at random take a processor each for as long as it lasts, which is long under TSan.
+// The threads that write at random take a processor each while the rounds last, and TSan makes each round slow.
 constexpr int kRounds = FAULT_TSAN ? 8 : 25;
 
 enum class Says {

@@ -37,7 +37,8 @@ inline tenon_arena_options arena_options(uint64_t capacity, tenon_mode mode = TE
   options.struct_size = sizeof options;
   options.mode = mode;
   options.capacity_nbytes = capacity;
-  // Of huge pages it would have more room than that, and whether there are any may change at any time.
+  // An arena of huge pages has more room than was asked for, and other tests change whether the machine gives
+  // huge pages.
   options.pages = TENON_PAGES_SMALL;
   return options;
 }
