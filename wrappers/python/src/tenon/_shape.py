@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def numbers(values: Shape) -> tuple[int, ...]:
-    if hasattr(values, "__index__"):
+    # Arrays and tensors have an __index__ too, which is for those without dimensions.
+    if hasattr(values, "__index__") and not getattr(values, "shape", ()):
         return (values.__index__(),)
-    return tuple(value.__index__() for value in values)
+    return tuple(value.__index__() for value in values)  # type: ignore[union-attr]
 
 
 def count_of(shape: tuple[int, ...]) -> int:

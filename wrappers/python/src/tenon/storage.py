@@ -11,7 +11,7 @@ from tenon.error import call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import NoReturn, Self
 
     from typing_extensions import Buffer
 
@@ -253,6 +253,12 @@ class Storage(Closing, StorageBase):
 
     def __len__(self) -> int:
         return self.nbytes
+
+    def __int__(self) -> NoReturn:
+        # Without these, int() and float() would read the bytes as digits.
+        raise TypeError("a storage is bytes and no number: make a tensor over it, tenon.Tensor.over(storage, shape, dtype)")
+
+    __float__ = __int__
 
     def __eq__(self, other: object) -> bool:
         return self.id == other.id if isinstance(other, Storage) else NotImplemented

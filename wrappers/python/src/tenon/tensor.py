@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tenon import _dtype, _strategy
+from tenon._elements import Elements
 from tenon._managed import Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase, packed_nbytes
@@ -79,11 +80,12 @@ def _copied(
         return storage
 
 
-class Tensor(Closing, TensorBase):
+class Tensor(Closing, Elements, TensorBase):
     """Strided elements over a storage; never changes its shape. A view is another tensor over the same storage.
 
     numpy(), memoryview(), __dlpack__ and indexing give views without a copy; each keeps the storage alive by itself. What reads the
-    elements here refuses those on a device; __dlpack__ and __cuda_array_interface__ give them to who can.
+    elements here refuses those on a device; __dlpack__ and __cuda_array_interface__ give them to who can. A tensor of one element is a
+    number to int(), float(), bool() and so on, as numpy's arrays are.
     """
 
     __slots__ = ("__weakref__",)
@@ -201,19 +203,25 @@ class Tensor(Closing, TensorBase):
     def __getitem__(self, index: Index) -> Tensor:
         parts = index if isinstance(index, tuple) else (index,)
         sizes, steps, offset = pick(parts, self.shape, self.strides)
-        return type(self)._new(self.storage, self._dtype_number, tuple(sizes), tuple(steps), self.offset + offset, self._flags)
+        number, start = self._dtype_number, self.offset + offset
+        if start * _dtype.bits_of(number) % 8:
+            raise make(
+                InvalidArgument,
+                f"element {start} of {self.dtype} begins inside a byte, and a tensor begins on one: read elements with tolist()",
+            )
+        return type(self)._new(self.storage, number, tuple(sizes), tuple(steps), start, self._flags)
 
     def __len__(self) -> int:
         shape = self.shape
         if not shape:
-            raise TypeError("a tensor without dimensions has no length")
+            # torch.as_tensor of PyTorch 1 comes here with every tensor, for it takes it for a list.
+            raise TypeError("a tensor without dimensions has no length: use item(), or tenon.torch.to_torch in place of torch.as_tensor")
         return shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("a tensor without dimensions cannot be iterated: item() is its one element")
         return (self[i] for i in range(len(self)))
-
-    def __bool__(self) -> bool:
-        raise TypeError("whether a tensor is true is not defined: use numpy()")
 
     def numpy(self) -> NDArray[Any]:
         """A numpy array over the same bytes; read-only if the tensor is."""
@@ -339,21 +347,6 @@ class Tensor(Closing, TensorBase):
         size = bits // 8
         shape, strides = (*self.shape, size), (*(step * size for step in self.strides), 1)
         return memoryview(type(self)._new(self.storage, _dtype.number_of("uint8"), shape, strides, self.offset * size, 0)).tobytes()
-
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
-        view = memoryview(self)
-        # Those that memoryview itself cannot read.
-        return self.numpy().tolist() if view.format in ("e", "Zf", "Zd") else view.tolist()
-
-    def item(self) -> Any:
-        """The one element as a Python number."""
-        if self.numel != 1:
-            raise ValueError(f"{self.numel} elements are not one")
-        value = self.tolist()
-        while isinstance(value, list):
-            value = value[0]
-        return value
 
     def __repr__(self) -> str:
         if self.closed:
