@@ -53,3 +53,12 @@ def test_the_programs_lie_in_the_package() -> None:
     assert done.stdout.endswith(version)
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="tenon")
     assert script.value == "tenon._programs:main"
+
+
+def test_submodules_come_when_they_are_asked_for() -> None:
+    program = (
+        "import sys, tenon; assert {'torch', 'multiprocessing'} <= set(dir(tenon)) and 'multiprocessing' not in sys.modules; "
+        "print(tenon.multiprocessing.get_sharing_strategy(), tenon.torch.to_torch.__name__, 'torch' in sys.modules)"
+    )
+    assert run("-c", program).stdout == "file_descriptor to_torch False\n"
+    assert not hasattr(tenon, "tensorflow")

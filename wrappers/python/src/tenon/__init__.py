@@ -60,6 +60,13 @@ from tenon.value import Device, Enum, NamedTuple, Object, Value, type_text
 from tenon.wait import Cancel
 from tenon.weak import WeakRef
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tenon import multiprocessing as multiprocessing
+    from tenon import torch as torch
+
 __all__ = [
     "Arena",
     "ArenaStats",
@@ -139,5 +146,21 @@ __all__ = [
     "type_text",
     "zeros",
 ]
+
+# Modules of the package that bring in much when they are loaded. `import tenon` leaves them out.
+_LATE = ("multiprocessing", "torch")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        from importlib import import_module
+
+        return import_module(f"tenon.{name}")
+    raise AttributeError(f"module 'tenon' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
+
 
 _mp_hook.install()
