@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenon import _dtype
+from tenon import _dtype, _torch_rules
 from tenon._native import lib
 from tenon.dlpack import take
 from tenon.tensor import Tensor
@@ -49,7 +49,7 @@ def through_dlpack(tensor: Any, more: dict[str, int]) -> Tensor:
 
     import torch
 
-    number, flags = _dtype.number_of(tensor.dtype), math_bits(tensor)
+    number, flags = _torch_rules.element_type(tensor), math_bits(tensor)
     tensor = with_math_bits(tensor, flags)
     name = _in_dlpack(number)
     if tensor.dtype != getattr(torch, name):

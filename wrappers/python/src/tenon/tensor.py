@@ -229,17 +229,32 @@ class Tensor(Closing, Elements, TensorBase):
 
         number = self._dtype_number
         try:
-            return numpy.asarray(memoryview(self))
+            array: NDArray[Any] = numpy.asarray(memoryview(self))
+            self._note_export()
+            return array
         except BufferError:
             bits = _dtype.bits_of(number)
             if self.is_conj or self.is_neg or bits % 8 or number >> 16 != 1:
                 raise
         name = _dtype.name_of(number)
+        way_out = f'view(dtype="uint{bits if bits in (8, 16, 32, 64) else 8}").numpy()'
+        if number & 0xFF in (lib.TENON_DTYPE_FLOAT, lib.TENON_DTYPE_COMPLEX):
+            raise TypeError(f"numpy has no {name} that lies in memory as a tensor's does: use {way_out}")
         try:
             import ml_dtypes
         except ImportError:
-            raise TypeError(f'numpy knows no {name}: install ml_dtypes, or use view(dtype="uint{bits}").numpy()') from None
-        return numpy.asarray(memoryview(self.view(dtype=f"uint{bits}"))).view(getattr(ml_dtypes, name))
+            raise TypeError(f"numpy knows no {name}: install ml_dtypes, or use {way_out}") from None
+        kind = getattr(ml_dtypes, name, None)
+        if kind is None:
+            raise TypeError(f"neither numpy nor this ml_dtypes knows {name}: use {way_out}")
+        return self.view(dtype=f"uint{bits}").numpy().view(kind)
+
+    def _note_export(self) -> None:
+        """What is told wherever other libraries get the address of the elements."""
+        if self.numel:
+            from tenon import _exported
+
+            _exported.note(self.storage, self._address - self.offset * _dtype.bits_of(self._dtype_number) // 8)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         array = self.numpy()
@@ -314,6 +329,8 @@ class Tensor(Closing, Elements, TensorBase):
         if device[0] == CUDA and used >= 0:
             self.storage.order_stream(used)
             self.storage.record_stream(used)
+        if device[0] == CPU:
+            self._note_export()
         return self._to_dlpack(versioned, False)
 
     def tobytes(self) -> bytes:

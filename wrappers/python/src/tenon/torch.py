@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from tenon import _dtype
+from tenon import _exported, _torch_rules
 from tenon._frozen import Frozen
 from tenon._managed import Managed
-from tenon._native import lib
 from tenon._options import CPU
 from tenon._torch_dlpack import MATH_BITS, math_bits, over_device, with_math_bits
 from tenon.by_fd import FdHandle, open_fd
@@ -42,8 +41,9 @@ def _over_host(tensor: Tensor, dtype: Any) -> Any:
 
     if not tensor.numel:
         return torch.empty(tensor.shape, dtype=dtype)
-    data = tensor.storage.data
-    size = tensor.itemsize
+    storage, size = tensor.storage, tensor.itemsize
+    data = storage.data
+    _exported.note(storage, tensor._address - tensor.offset * size)
     import warnings
 
     with warnings.catch_warnings():
@@ -60,7 +60,7 @@ def _over_memory(tensor: Tensor) -> Any:
     if any(step < 0 for step in tensor.strides):
         raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
     if not tensor.itemsize:
-        raise make(Unsupported, f"PyTorch has no elements smaller than a byte ({tensor.dtype})")
+        raise make(Unsupported, f"Tenon packs the elements of {tensor.dtype}, and PyTorch has none that are smaller than a byte")
     result = _over_host(tensor, dtype) if tensor._device_numbers[0] == CPU else over_device(tensor, dtype)
     return with_math_bits(result, tensor._flags)
 
@@ -82,7 +82,10 @@ def _cow(tensor: Tensor) -> Tensor:
 
 
 def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "error") -> Any:
-    """A torch tensor over the same bytes, which it keeps alive.
+    """A torch tensor over the same bytes, which it keeps alive; a torch.nn.Parameter if the tensor is one.
+
+    from_torch of it, or of its slices and views, finds Tenon's storage again. PyTorch's own share_memory_() would move it
+    to other memory, and its bytes would not be these any more.
 
     PyTorch has no read-only tensors and is killed (SIGSEGV) at the first write to read-only memory, so of a read-only tensor
     "error" raises, "cow" gives private memory that is copied page by page where it is written, and "unsafe" gives the bytes as they are.
@@ -108,10 +111,7 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
             )
         if writable == _COW:
             tensor = _cow(tensor)
-    result = _over_memory(tensor)
-    if tensor.requires_grad and (result.is_floating_point() or result.is_complex()):
-        result.requires_grad_(True)
-    return result
+    return _torch_rules.with_flags(_over_memory(tensor), tensor.requires_grad, tensor.is_parameter)
 
 
 def _untyped(tensor: Any) -> Any:
@@ -178,8 +178,12 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
     """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset and strides.
 
     Without a copy: PyTorch's own fd, or its name under its strategy "file_system", is opened, and the bytes live as long as either side
-    needs them. Their size is not sealed. A tensor in private memory is refused unless share moves it into PyTorch's shared memory in place,
-    or copy puts a copy into memory of Tenon's own.
+    needs them. Their size is not sealed, so a process that opens them has to say allow_unsealed. Of a tensor over Tenon's own shared memory
+    (to_torch, numpy or DLPack gave it) it is the storage that lies there. A tensor in private memory is refused unless share moves it into
+    PyTorch's shared memory in place, or copy puts a copy into memory of Tenon's own.
+
+    The rules are those of PyTorch's reducers. Whether it requires grad and is a parameter travels; its grad does not, and of its hooks
+    PyTorch warns. A tensor that requires grad and is no leaf is Unsupported, and so is one with named dimensions.
 
     A tensor on a CUDA device is taken by DLPack, with neither share nor copy: device memory can be lent as it is (Storage.share_cuda).
     """
@@ -187,13 +191,9 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         raise make(
             Unsupported, f"a tensor on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU and on CUDA devices"
         )
-    number = _dtype.number_of(tensor.dtype)
-    flags = 0
-    if tensor.requires_grad:
-        flags |= lib.TENON_TENSOR_REQUIRES_GRAD
-    if type(tensor).__name__ == "Parameter":
-        flags |= lib.TENON_TENSOR_IS_PARAMETER
-    flags |= math_bits(tensor)
+    _torch_rules.check(tensor)
+    number = _torch_rules.element_type(tensor)
+    flags = _torch_rules.flags_of(tensor) | math_bits(tensor)
     tensor = tensor.detach()
     if tensor.device.type == "cuda":
         if share or copy:
@@ -211,6 +211,11 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         flags &= ~MATH_BITS
         storage = Storage.new_from(packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b"")
         return Tensor._new(storage, number, tuple(packed.shape), None, 0, flags)
+    own = _exported.find(tensor.data_ptr()) if tensor.numel() else None
+    if own is not None:
+        start, rest = divmod(own[1], tensor.element_size())
+        if not rest:
+            return Tensor._new(own[0], number, tuple(tensor.shape), tuple(tensor.stride()), start, flags)
     untyped = _untyped(tensor)
     storage = _open_shared(untyped, share) if untyped.nbytes() else Storage.new(0)
     return Tensor._new(storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags)

@@ -1,0 +1,76 @@
+"""The rules by which PyTorch's own reducers lend a tensor, and which of its element types Tenon has. Used by tenon.torch."""
+
+from __future__ import annotations
+
+from tenon import _dtype
+from tenon._native import lib
+from tenon.error import Unsupported, make
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def element_type(tensor: Any) -> int:
+    """The number of a torch tensor's dtype; Unsupported if its elements lie otherwise than Tenon's."""
+    dtype = tensor.dtype
+    try:
+        number = _dtype.number_of(dtype)
+    except TypeError:
+        raise make(
+            Unsupported,
+            f"Tenon has no element type for {dtype}: lend what it is made of (int_repr() of a quantised tensor, view(torch.uint8) of "
+            "bits); for modules there is tenon.TensorSpec",
+        ) from None
+    bits, size = _dtype.bits_of(number), tensor.element_size()
+    if bits != 8 * size:
+        # PyTorch's int1 to int7 and uint1 to uint7 are "shell" types: only their storage exists.
+        raise make(
+            Unsupported,
+            f"PyTorch keeps each element of {dtype} in {size} byte, and Tenon's {_dtype.name_of(number)} is packed bit by bit: "
+            "lend the bytes, from_torch(t.view(torch.uint8)), and view them as the type on the other side",
+        )
+    return number
+
+
+def check(tensor: Any) -> None:
+    """Refuse what PyTorch's reducers refuse, and warn of what they warn of. All else that autograd knows (grad, the graph) is left out."""
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise make(
+            Unsupported,
+            "the torch tensor has requires_grad and is the result of an operation, no leaf: autograd does not go on in another process, so "
+            "only its values can be lent: from_torch(t.detach())",
+        )
+    # Named tensors went with PyTorch 2.14.
+    if any(name is not None for name in getattr(tensor, "names", ())):
+        raise make(
+            Unsupported,
+            f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel: from_torch(t.rename(None)), and "
+            "refine_names on the other side",
+        )
+    import torch
+
+    warn = getattr(torch.utils.hooks, "warn_if_has_hooks", None)
+    if warn is not None:
+        warn(tensor)
+
+
+def flags_of(tensor: Any) -> int:
+    """What Tenon's flags keep of a tensor, but for the conjugate and negative bits."""
+    import torch
+
+    flags: int = lib.TENON_TENSOR_REQUIRES_GRAD if tensor.requires_grad else 0
+    if isinstance(tensor, torch.nn.Parameter):
+        flags |= lib.TENON_TENSOR_IS_PARAMETER
+    return flags
+
+
+def with_flags(result: Any, requires_grad: bool, is_parameter: bool) -> Any:
+    """The other way: a torch tensor that is a parameter and requires grad if Tenon's flags say so."""
+    import torch
+
+    # Only these can; PyTorch raises for the others.
+    requires_grad = requires_grad and (result.is_floating_point() or result.is_complex())
+    if is_parameter:
+        return torch.nn.Parameter(result, requires_grad=requires_grad)
+    return result.requires_grad_(True) if requires_grad else result
