@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import pickle
 
 import numpy as np
@@ -308,3 +309,77 @@ def test_close() -> None:
     assert module == module and hash(module) == hash(module) and module != other
     with pytest.raises(TypeError, match="export_module"):
         pickle.dumps(other)
+
+
+def changing() -> tenon.Module:
+    module = tenon.Module("M")
+    module.define_types("__torch__", "class P:\n  x : int\n  names : List[str]\n")
+    module.add_attribute("o", "__torch__.P", tenon.Object("__torch__.P", {"x": 1, "names": ["a"]}))
+    module.add_attribute("d", "Dict[str, List[int]]", {"k": [1, 2]})
+    module.add_attribute("l", "List[int]", [3, 1, 2])
+    module.add_constant("c", "List[int]", [1])
+    module.add_submodule("child", tenon.Module("N"))
+    return module
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "m['o'].attributes['x'] = 2",
+        "del m['o'].attributes['x']",
+        "m['o'].attributes.update(x=2)",
+        "m['o'].attributes = {}",
+        "m['o'].state = 1",
+        "m['o'].class_name = '__torch__.Q'",
+        "del m['o'].attributes",
+        "m['o'].attributes['names'].append('b')",
+        "m['d']['k'] = []",
+        "m['d']['k'][0] = 9",
+        "m['d']['k'] += [9]",
+        "m['d'] |= {'z': [1]}",
+        "m['d'].pop('k')",
+        "m['d'].popitem()",
+        "m['d'].setdefault('z', [])",
+        "m['d'].clear()",
+        "m['l'] += [4]",
+        "m['l'] *= 2",
+        "m['l'][1:] = []",
+        "del m['l'][0]",
+        "m['l'].sort()",
+        "m['l'].reverse()",
+        "m['l'].extend([4])",
+        "m['l'].insert(0, 4)",
+        "m['l'].pop()",
+        "m['l'].remove(3)",
+        "m['l'].clear()",
+        "m['c'].append(2)",
+        "m.find('l').value.append(4)",
+        "m.submodules['other'] = m",
+        "m.code['x'] = 'y'",
+    ],
+)
+def test_a_change_of_what_was_read_is_refused(change: str) -> None:
+    module = changing()
+    before = {name: module[name] for name in "dlc"}
+    with pytest.raises(TypeError, match=r"would not reach the module.*module\[path\] = "):
+        exec(change, {"m": module})
+    assert {name: module[name] for name in "dlc"} == before and dict(module["o"].attributes) == {"x": 1, "names": ["a"]}
+
+
+def test_what_was_read_is_as_a_plain_value() -> None:
+    module = changing()
+    found = module["o"]
+    assert isinstance(found, tenon.Object) and isinstance(module["l"], list) and isinstance(module["d"], dict)
+    assert module["l"] + [4] == [3, 1, 2, 4] and sorted(module["l"]) == [1, 2, 3] and json.dumps(module["d"]) == '{"k": [1, 2]}'
+    # Into the module it comes back through a copy, or as it is.
+    module["o"] = tenon.Object(found.class_name, {**found.attributes, "x": 5})
+    module["d"] = {**module["d"], "z": []}
+    module["l"] = module["l"] + [4]
+    assert module["o"].attributes["x"] == 5 and module["d"] == {"k": [1, 2], "z": []} and module["l"][-1] == 4
+    module["o"] = found
+    assert module["o"].attributes["x"] == 1
+    # A handle's plain value is the caller's.
+    handle = module.find("l").handle
+    assert handle is not None and type(handle.get()) is list
+    weights = module.tensors()
+    weights["x"] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tenon._native import ffi, lib
+from tenon._snapshot import ReadDict, ReadList, ReadObject
 from tenon._text import decoded
 from tenon.error import NotFound, Unsupported, call
 from tenon.tensor import Tensor
@@ -16,14 +17,16 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """One reading: a value that is met twice is one Python object."""
+    """One reading: a value that is met twice is one Python object. of_module: what it gives refuses to be changed."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "_of_module")
     _known: dict[int, tuple[Any, Any]]
+    _of_module: bool
 
-    def __init__(self) -> None:
+    def __init__(self, of_module: bool = False) -> None:
         # By address, with the value, which keeps its address.
         self._known = {}
+        self._of_module = of_module
 
     def read(self, own: Any) -> Any:
         """own: a cdata that owns a reference."""
@@ -110,22 +113,28 @@ class Reader:
         items = self._items(own)
         return NamedTuple(name, items) if name else tuple(items)
 
+    def _list(self, own: Any) -> list[Any]:
+        items = self._items(own)
+        return ReadList(items) if self._of_module else items
+
     def _dict(self, own: Any) -> dict[Any, Any]:
-        return {self._item(own, index, lib.tenon_value_key): self._item(own, index) for index in range(lib.tenon_value_count(own))}
+        count = range(lib.tenon_value_count(own))
+        items = {self._item(own, index, lib.tenon_value_key): self._item(own, index) for index in count}
+        return ReadDict(items) if self._of_module else items
 
     def _enum(self, own: Any) -> Enum:
         return Enum(decoded(lib.tenon_value_class_name(own)), self._item(own, 0))
 
     def _object(self, own: Any, address: int) -> Object:
-        found = Object(decoded(lib.tenon_value_class_name(own)))
+        name = decoded(lib.tenon_value_class_name(own))
+        found = ReadObject(name) if self._of_module else Object(name)
         # Known before its attributes are read: one of them may lead back to it.
         self._known[address] = own, found
         if lib.tenon_value_is_opaque(own):
-            found.is_opaque = True
-            found.state = self._item(own, 0)
+            found._make_opaque(self._item(own, 0))
         else:
             for index in range(lib.tenon_value_count(own)):
-                found.attributes[decoded(lib.tenon_value_attribute_name(own, index))] = self._item(own, index)
+                found._add(decoded(lib.tenon_value_attribute_name(own, index)), self._item(own, index))
         return found
 
 
@@ -142,7 +151,7 @@ _PLAIN: dict[int, Callable[[Reader, Any], Any]] = {
 _SHARED: dict[int, Callable[[Reader, Any], Any]] = {
     lib.TENON_VALUE_TENSOR: Reader._tensor,
     lib.TENON_VALUE_TUPLE: Reader._tuple,
-    lib.TENON_VALUE_LIST: Reader._items,
+    lib.TENON_VALUE_LIST: Reader._list,
     lib.TENON_VALUE_DICT: Reader._dict,
     lib.TENON_VALUE_ENUM: Reader._enum,
 }

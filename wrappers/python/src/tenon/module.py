@@ -7,6 +7,7 @@ from _collections_abc import MutableMapping
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import ffi, lib
+from tenon._snapshot import ReadDict
 from tenon._text import decoded, encoded, sized
 from tenon.error import NotFound, call
 from tenon.value import Value
@@ -50,8 +51,8 @@ class Member(Frozen):
 
     @property
     def value(self) -> Any:
-        """The plain Python value; of what has none, None."""
-        return None if self.handle is None else self.handle.get()
+        """The Python value, as module[path] gives it; of what has none, None."""
+        return None if self.handle is None else self.handle._read(True)
 
 
 class LoadResult(Frozen):
@@ -110,7 +111,8 @@ class Module(Managed):
 
     A path names a member, with dots: "encoder.0.weight". m[path] is its value, a Module of a submodule, the source of a method; m[path] =
     replaces it, del m[path] takes it away, `path in m` asks. Iterating gives the submodules. Values are plain Python ones, see tenon.value;
-    each is checked against its declared type when it is put in. Tensors are not copied.
+    each is checked against its declared type when it is put in. Tensors are not copied. Lists, dicts and Objects that come out are
+    snapshots: changing one raises TypeError, because it would not change the module. find(path).handle.get() gives plain ones.
 
     Two Modules over the same object are equal; what is changed through one shows in both. Looking is for any number of threads, changing
     for one, beside no other call on the same tree. After a failed change everything is as it was.
@@ -222,7 +224,7 @@ class Module(Managed):
             raise KeyError(error.strerror) from error
         if member.module is not None:
             return member.module
-        return member.source if member.handle is None else member.handle.get()
+        return member.source if member.handle is None else member.value
 
     def __setitem__(self, path: str, value: Any) -> None:
         """Replace a parameter, buffer, attribute or submodule. A tensor may have another shape and element type; whatever else below this
@@ -258,7 +260,7 @@ class Module(Managed):
     @property
     def submodules(self) -> dict[str, Module]:
         """The modules right below this one, by their names."""
-        return {member.name: member.module for member in self.members() if member.module is not None}
+        return ReadDict({member.name: member.module for member in self.members() if member.module is not None})
 
     def find(self, path: str) -> Member:
         """The member of a path; raises NotFound, which names the part that is not there."""
@@ -324,14 +326,15 @@ class Module(Managed):
     @property
     def code(self) -> dict[str, str]:
         """The code of its classes and functions, one file for each qualifier: "__torch__/my/layers.py"."""
-        return {name: bytes(data).decode("utf-8", "surrogateescape") for name, data in _files(lib.tenon_module_code_files, self._own())}
+        files = _files(lib.tenon_module_code_files, self._own())
+        return ReadDict({name: bytes(data).decode("utf-8", "surrogateescape") for name, data in files})
 
     @property
     def constants(self) -> tuple[Any, ...]:
         """What CONSTANTS.c0, CONSTANTS.c1, ... are in the code."""
         out = ffi.new("tenon_value **")
         call(lib.tenon_module_constants, self._own(), out)
-        found: tuple[Any, ...] = Value._over(ffi.gc(out[0], lib.tenon_value_release)).get()
+        found: tuple[Any, ...] = Value._over(ffi.gc(out[0], lib.tenon_value_release))._read(True)
         return found
 
     @property

@@ -110,9 +110,15 @@ class Object:
     def opaque(cls, class_name: str, state: Any) -> Self:
         """One that has a state."""
         self = cls(class_name)
+        self._make_opaque(state)
+        return self
+
+    def _add(self, name: str, value: Any) -> None:
+        self.attributes[name] = value
+
+    def _make_opaque(self, state: Any) -> None:
         self.is_opaque = True
         self.state = state
-        return self
 
     def __repr__(self) -> str:
         # Not what is in it, which may be it.
@@ -214,10 +220,16 @@ class Value:
         return self._fetched(lib.tenon_value_find, encoded(name, "the name"))
 
     def get(self) -> Any:
-        """The plain Python value. What is there twice is one object in it; a tensor that tenon.Tensor has no word for is a TensorSpec."""
+        """The plain Python value. What is there twice is one object in it; a tensor that tenon.Tensor has no word for is a TensorSpec.
+
+        It is the caller's, to be changed at will; no module changes with it.
+        """
+        return self._read(False)
+
+    def _read(self, of_module: bool) -> Any:
         from tenon._from_value import Reader
 
-        return Reader().read(self._cdata)
+        return Reader(of_module).read(self._cdata)
 
     def tensor_spec(self) -> TensorSpec:
         """All that is known of a tensor."""
