@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,24 @@ def test_python_types_as_dtypes() -> None:
 def test_unknown_dtypes(dtype: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         tenon.empty(1, dtype)
+
+
+def test_long_doubles_are_refused_by_their_name() -> None:
+    for kind, name, remedy in ((np.longdouble, "longdouble", "float64"), (np.clongdouble, "clongdouble", "complex128")):
+        array = np.ones(3, kind)
+        asked: list[Callable[[], object]] = [
+            lambda: tenon.empty(1, kind),  # noqa: B023
+            lambda: tenon.empty(1, np.dtype(kind)),  # noqa: B023
+            lambda: tenon.from_numpy(array),  # noqa: B023
+            lambda: tenon.Value(array),  # noqa: B023
+        ]
+        for ask in asked:
+            with pytest.raises(TypeError, match=rf"numpy's {name}.*{remedy}"):
+                ask()
+    # A tensor's own type of that name, which no numpy has.
+    for dtype in ("float128", "complex32"):
+        with pytest.raises(TypeError, match=rf"no {dtype}.*uint"):
+            tenon.zeros(2, dtype).numpy()
 
 
 def test_byte_order() -> None:

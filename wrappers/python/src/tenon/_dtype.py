@@ -62,13 +62,30 @@ def number_of(dtype: Any) -> int:
     return number
 
 
+# numpy's letters and names of C's long double, which has 80 bits on x86 whatever its name says.
+_LONG_DOUBLE = frozenset({"g", "longdouble", "longfloat", "float96", "float128"})
+_LONG_COMPLEX = frozenset({"G", "clongdouble", "clongfloat", "complex192", "complex256"})
+
+
+def _refuse_long_double(name: str) -> None:
+    """Refuse numpy's type by its letter or name. A tensor's own float128 is asked for by that string."""
+    for names, own, other in ((_LONG_DOUBLE, "longdouble", "float64"), (_LONG_COMPLEX, "clongdouble", "complex128")):
+        if name in names:
+            raise TypeError(
+                f"numpy's {own}, C's long double, differs from machine to machine, and no tensor has such elements: use "
+                f'array.astype("{other}")'
+            )
+
+
 def _find(dtype: Any) -> int:
     if isinstance(dtype, str):
         name = dtype
     elif isinstance(dtype, type):
         # numpy 1 calls its own bool "bool_".
         name = _PYTHON.get(dtype) or dtype.__name__.rstrip("_")
+        _refuse_long_double(name)
     else:
+        _refuse_long_double(str(getattr(dtype, "char", "")))
         if getattr(dtype, "isnative", True) is False:
             raise ValueError(f"dtype {dtype!s} is not in this machine's byte order")
         found = getattr(dtype, "name", None)

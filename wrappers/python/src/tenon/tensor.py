@@ -477,6 +477,7 @@ def from_numpy(
     if not dtype.isnative:
         dtype = dtype.newbyteorder("=")
     number = _dtype.number_of(dtype)
+    # ml_dtypes' int4 lies in a byte of its own.
     if _dtype.bits_of(number) != 8 * dtype.itemsize:
         raise TypeError(f"numpy keeps {dtype} in {dtype.itemsize} bytes, which is not how a tensor does")
     if dtype is not source.dtype or not source.flags.c_contiguous:
