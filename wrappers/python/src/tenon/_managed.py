@@ -27,7 +27,7 @@ class Closing:
         name = type(self).__name__
         raise TypeError(
             f"a {name} has no pickled form of its own: send it with tenon.Connection, encode it with tenon.Descriptor, "
-            "or put it on a multiprocessing Queue or Pipe (tenon.multiprocessing)"
+            "or put it on a multiprocessing Queue or Pipe (tenon.multiprocessing); copy.copy and copy.deepcopy take tensors and storages"
         )
 
 

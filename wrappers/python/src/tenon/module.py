@@ -369,6 +369,14 @@ class Module(Managed):
     def __hash__(self) -> int:
         return hash(self._key)
 
+    def __copy__(self) -> NoReturn:
+        raise TypeError(
+            "a Module is not copied: write it with tenon.export_module(module, io.BytesIO()) and read the bytes with tenon.import_module"
+        )
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__copy__()
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Module has no pickled form of its own: tenon.export_module writes it as an archive")
 

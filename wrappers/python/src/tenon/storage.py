@@ -5,13 +5,13 @@ from __future__ import annotations
 from tenon._managed import Closing, own_of
 from tenon._native import ffi, lib
 from tenon._native_ext import StorageBase
-from tenon._options import MODE_NAMES, MODES, device_name, number_of, unsigned
+from tenon._options import CPU, MODE_NAMES, MODES, device_name, number_of, unsigned
 from tenon.arena import Arena, new_storage, new_storage_from
-from tenon.error import call
+from tenon.error import Unsupported, call, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn, Self
+    from typing import Any, NoReturn, Self
 
     from typing_extensions import Buffer
 
@@ -250,6 +250,29 @@ class Storage(Closing, StorageBase):
         out = ffi.new("void **")
         call(lib.tenon_storage_pin, self._own(), device, out)
         return int(ffi.cast("uintptr_t", out[0]))
+
+    def __copy__(self) -> Self:
+        """Another reference to the same bytes."""
+        return self._adopt(self._retained())
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Storage:
+        """A storage of its own with a copy of the bytes, of the same mode; in one deepcopy one for all tensors over this storage.
+
+        It lies where tenon.empty would put it: no arena and no file name is copied.
+        """
+        key = "tenon.Storage", self.id
+        found: Storage | None = memo.get(key)
+        if found is None:
+            from tenon.tensor import _copied
+
+            if self._device_numbers[0] != CPU:
+                raise make(Unsupported, f"memory of {self.device} is not copied by Tenon: copy it in the framework that uses the device")
+            private = not self.is_shared
+            # Bytes that another process can cut short are read by a call, which fails where a load would be killed.
+            data = self.data if self.is_sealed or private else self.read()
+            mode: Any = self.mode
+            found = memo[key] = _copied(data, "shared" if private else mode, False, private, None, None, 0, None)
+        return found
 
     def __len__(self) -> int:
         return self.nbytes

@@ -354,6 +354,17 @@ class Tensor(Closing, Elements, TensorBase):
         storage = _copied(self._packed_bytes(), mode, isolated, private, filename, arena, timeout, cancel)
         return type(self)._new(storage, self._dtype_number, self.shape, None, 0, self._flags)
 
+    def __copy__(self) -> Tensor:
+        """Another tensor over the same elements."""
+        return self._over(self.storage)
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        """The same layout over a copy of the whole storage, which other tensors share if they are in the same deepcopy."""
+        return self._over(self.storage.__deepcopy__(memo))
+
+    def _over(self, storage: Storage) -> Tensor:
+        return type(self)._new(storage, self._dtype_number, self.shape, self.strides, self.offset, self._flags)
+
     def _packed_bytes(self) -> memoryview | bytes:
         """The bytes of the elements as they lie, or a packed copy if they do not lie packed."""
         bits = _dtype.bits_of(self._dtype_number)

@@ -246,6 +246,13 @@ class Value:
         call(function, self._cdata, which, out)
         return Value._over(ffi.gc(out[0], lib.tenon_value_release))
 
+    def __copy__(self) -> Self:
+        # It never changes, and two are one (is) if they are one in a module.
+        return self
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        raise TypeError("a Value is not copied: use tenon.Value(copy.deepcopy(value.get()), value.type)")
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Value has no pickled form of its own: pickle what get() gives")
 
