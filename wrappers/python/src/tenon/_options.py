@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tenon import _strategy
 from tenon._native import lib
 
 TYPE_CHECKING = False
@@ -52,7 +53,10 @@ def number_of(table: dict[str, int], word: str, what: str) -> int:
     return number
 
 
-def open_flags(private_copy: bool, private_cow: bool, adopt: bool, allow_unsealed: bool) -> int:
+def open_flags(private_copy: bool, private_cow: bool, adopt: bool, allow_unsealed: bool | None) -> int:
+    """allow_unsealed: None: as this process's sharing strategy has it. "file_system" asks for named files, which have no seals."""
+    if allow_unsealed is None:
+        allow_unsealed = _strategy.current == _strategy.FILE_SYSTEM
     flags: int = 0
     if private_copy:
         flags |= lib.TENON_OPEN_PRIVATE_COPY

@@ -97,11 +97,12 @@ def open_fd(
     private_copy: bool = False,
     private_cow: bool = False,
     adopt: bool = False,
-    allow_unsealed: bool = False,
+    allow_unsealed: bool | None = None,
 ) -> Storage:
     """Open what was lent: an FdHandle, or an fd with the size and offset that came with it.
 
-    The fd is borrowed; with adopt it is the library's once the call succeeded.
+    The fd is borrowed; with adopt it is the library's once the call succeeded. allow_unsealed: take memory whose owner can cut it short, so
+    that a later load may be killed (PyTorch's, and named files); None: only under the sharing strategy "file_system".
     """
     handle = ffi.new("tenon_fd_handle *")
     if isinstance(fd, FdHandle):

@@ -186,7 +186,7 @@ def open_filename(
     access: Access = "auto",
     private_copy: bool = False,
     private_cow: bool = False,
-    allow_unsealed: bool = False,
+    allow_unsealed: bool | None = None,
     other_user: bool = False,
     tell_manager: bool = True,
     decref: bool = False,
@@ -196,8 +196,9 @@ def open_filename(
     """Open what was lent by name: a FilenameHandle, or a name with the size and offset that belong to it.
 
     What this process already holds, by name or by fd, comes back as the same storage. allow_unsealed: take a file, which others can cut
-    short. other_user: take what belongs to another user. tell_manager: register the name with the handle's manager, if it has one.
-    decref: a message was received, so take its count back (filename_decref). timeout: for the lender behind a socket, or the manager.
+    short; None: only under the sharing strategy "file_system". other_user: take what belongs to another user. tell_manager: register the
+    name with the handle's manager, if it has one. decref: a message was received, so take its count back (filename_decref). timeout: for
+    the lender behind a socket, or the manager.
     """
     if isinstance(name, FilenameHandle):
         if nbytes is not None or offset:

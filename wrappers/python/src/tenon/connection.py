@@ -55,7 +55,7 @@ class Connection(Managed):
         access: Access = "auto",
         private_copy: bool = False,
         private_cow: bool = False,
-        allow_unsealed: bool = False,
+        allow_unsealed: bool | None = None,
         max_message_nbytes: int = 0,
         max_tensors: int = 0,
         max_segments: int = 0,
@@ -67,6 +67,8 @@ class Connection(Managed):
         """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it is closed with the connection.
 
         The options from access to allow_unsealed say how to open what is received. A limit of 0 is the library's default.
+        allow_unsealed: take memory that its owner can cut short, so that a later load may be killed: PyTorch's (tenon.torch.from_torch) and
+        named files. None: only if this process's sharing strategy is "file_system" now, for what that strategy sends is of this kind.
         same_user: PermissionDenied if the peer is neither of this process's user nor root. group: the same, but members of that gid are let
         in too. By default any peer is good: whoever made the socket has decided.
         cuda_let_write: send read-only storages on a CUDA device too, though their receiver can write them; else that is PermissionDenied.

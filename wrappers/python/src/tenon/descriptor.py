@@ -67,9 +67,12 @@ def open_descriptor(
     private_copy: bool = False,
     private_cow: bool = False,
     adopt: bool = False,
-    allow_unsealed: bool = False,
+    allow_unsealed: bool | None = None,
 ) -> Message:
-    """Open a descriptor that came from another process. The fds are borrowed; with adopt they are the library's on success."""
+    """Open a descriptor that came from another process. The fds are borrowed; with adopt they are the library's on success.
+
+    allow_unsealed: as open_fd.
+    """
     options = open_options(access, open_flags(private_copy, private_cow, adopt, allow_unsealed))
     numbers = ffi.new("int32_t[]", list(fds)) if fds else ffi.NULL
     out = ffi.new("tenon_message **")

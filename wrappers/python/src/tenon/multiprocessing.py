@@ -118,8 +118,10 @@ def set_sharing_strategy(new_strategy: str) -> None:
      - Every holder in the family can write the file and cut it short (Storage.is_sealed is False); only the same user can open it.
      - What is in no named file (made before, or of mode "frozen" or "lender_writes") travels as under "file_descriptor".
 
-    Receivers take both kinds, whatever their own strategy. A child of fork inherits the strategy; one that spawn or forkserver started
-    begins with "file_descriptor", as in PyTorch. PyTorch's strategy is another setting: it says how torch tensors travel.
+    Receivers of multiprocessing's carriers take both kinds, whatever their own strategy. Elsewhere (Connection, open_fd, open_filename,
+    open_descriptor) a process of this strategy takes named files by default, and another one with allow_unsealed=True. A child of
+    fork inherits the strategy; one that spawn or forkserver started begins with "file_descriptor", as in PyTorch. PyTorch's strategy is
+    another setting: it says how torch tensors travel.
     """
     if new_strategy not in get_all_sharing_strategies():
         message = f"there is no sharing strategy {new_strategy!r}, only {' and '.join(sorted(get_all_sharing_strategies()))}"

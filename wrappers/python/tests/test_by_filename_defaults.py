@@ -1,0 +1,79 @@
+"""What one side sends by default the other side opens by default, under each sharing strategy and through each carrier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tenon
+
+
+def by_connection(tensor: tenon.Tensor, **how: bool) -> tenon.Storage:
+    import socket
+
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with tenon.Connection(left, adopt=True) as lender, tenon.Connection(right, adopt=True, **how) as borrower:  # type: ignore[arg-type]
+        lender.send(tensor)
+        return borrower.recv(timeout=60)[0].storage
+
+
+def by_descriptor(tensor: tenon.Tensor, **how: bool) -> tenon.Storage:
+    with tenon.Descriptor(tensor) as descriptor:
+        return tenon.open_descriptor(descriptor.bytes, descriptor.fds, **how)[0].storage  # type: ignore[arg-type]
+
+
+def by_fd(tensor: tenon.Tensor, **how: bool) -> tenon.Storage:
+    with tensor.storage.share_fd() as handle:
+        return tenon.open_fd(handle, **how)  # type: ignore[arg-type]
+
+
+def by_filename(tensor: tenon.Tensor, **how: bool) -> tenon.Storage:
+    return tenon.open_filename(tensor.storage.share_filename(), **how)  # type: ignore[arg-type]
+
+
+Carrier = Callable[..., tenon.Storage]
+CARRIERS = [by_connection, by_descriptor, by_fd, by_filename]
+
+
+@pytest.fixture
+def named(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The strategy "file_system", with its names in the test's folder."""
+    monkeypatch.setattr(tenon._strategy, "filename", tenon.Filename(directory=folder))
+    monkeypatch.setattr(tenon._strategy, "current", "file_system")
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_by_the_strategy_of_names(carrier: Carrier, named: None) -> None:
+    tensor = tenon.zeros(3)
+    assert not tensor.storage.is_sealed and carrier(tensor) == tensor.storage
+    # What is in no named file is sent and opened as ever.
+    frozen = tenon.zeros(3, mode="lender_writes")
+    assert frozen.storage.is_sealed and carrier(frozen).same_memory(frozen.storage)
+    if carrier is not by_filename:
+        # A name of memory that this process holds already asks nothing.
+        with pytest.raises(tenon.PermissionDenied):
+            carrier(tensor, allow_unsealed=False)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS[:3])
+def test_by_the_strategy_of_fds(carrier: Carrier, folder: str) -> None:
+    tensor = tenon.zeros(3)
+    assert tensor.storage.is_sealed and carrier(tensor) == tensor.storage
+    # A named file was asked for in one process, so it is in the other.
+    asked = tenon.zeros(3, filename=tenon.Filename(directory=folder))
+    with pytest.raises(tenon.PermissionDenied):
+        carrier(asked)
+    assert carrier(asked, allow_unsealed=True) == asked.storage
+
+
+def test_another_process_of_that_strategy_opens_a_name(folder: str, child: Callable[..., Any]) -> None:
+    tensor = tenon.zeros(3, filename=tenon.Filename(directory=folder))
+    program = (
+        "import sys, tenon; tenon.multiprocessing.set_sharing_strategy(sys.argv[2]); "
+        "storage = tenon.open_filename(sys.argv[1], 12); storage.write(b'x'); print('opened')"
+    )
+    for strategy, expected in (("file_system", b"opened"), ("file_descriptor", b"")):
+        process = child(program, tensor.storage.share_filename().name, strategy)
+        assert process.communicate(timeout=60)[0].strip() == expected
+    assert tensor.tobytes()[:1] == b"x"
