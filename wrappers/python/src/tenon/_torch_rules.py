@@ -28,7 +28,7 @@ def element_type(tensor: Any) -> int:
         raise make(
             Unsupported,
             f"PyTorch keeps each element of {dtype} in {size} byte, and Tenon's {_dtype.name_of(number)} is packed bit by bit: "
-            "lend the bytes, from_torch(t.view(torch.uint8)), and view them as the type on the other side",
+            "lend the bytes, from_torch(t.view(torch.uint8)), and view them as that type in PyTorch again",
         )
     return number
 
