@@ -24,10 +24,10 @@ def start() -> tuple[int, tenon.Connection]:
     process = os.fork()
     if process == 0:
         ours.close()
-        work(tenon.Connection(theirs))
+        work(tenon.Connection(theirs, adopt=True))
         os._exit(0)
     theirs.close()
-    return process, tenon.Connection(ours)
+    return process, tenon.Connection(ours, adopt=True)
 
 
 def print_holders() -> None:

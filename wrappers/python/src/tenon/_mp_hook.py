@@ -43,6 +43,10 @@ def _hand_over() -> None:
     if sys.modules["multiprocessing.process"].parent_process() is not None:
         # A child that multiprocessing forked ends with _exit, which tells the library nothing.
         lib.tenon_filename_leave()
+    # Nobody in this process fetches any more, and a socket that is open at the end is a ResourceWarning.
+    from tenon import _mp_family
+
+    _mp_family.leave()
 
 
 def _plan_exit(_: object = None) -> None:
