@@ -22,12 +22,11 @@ def element_type(tensor: Any) -> int:
             f"Tenon has no element type for {dtype}: lend what it is made of (int_repr() of a quantised tensor, view(torch.uint8) of "
             "bits); for modules there is tenon.TensorSpec",
         ) from None
-    bits, size = _dtype.bits_of(number), tensor.element_size()
-    if bits != 8 * size:
+    if _dtype.bits_of(number) % 8:
         # PyTorch's int1 to int7 and uint1 to uint7 are "shell" types: only their storage exists.
         raise make(
             Unsupported,
-            f"PyTorch keeps each element of {dtype} in {size} byte, and Tenon's {_dtype.name_of(number)} is packed bit by bit: "
+            f"PyTorch keeps each element of {dtype} in a byte, and Tenon's {_dtype.name_of(number)} is packed bit by bit: "
             "lend the bytes, from_torch(t.view(torch.uint8)), and view them as that type in PyTorch again",
         )
     return number
@@ -48,19 +47,17 @@ def check(tensor: Any) -> None:
             f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel: from_torch(t.rename(None)), and "
             "refine_names on the other side",
         )
-    import torch
+    if getattr(tensor, "_backward_hooks", None):
+        import torch
 
-    warn = getattr(torch.utils.hooks, "warn_if_has_hooks", None)
-    if warn is not None:
-        warn(tensor)
+        torch.utils.hooks.warn_if_has_hooks(tensor)
 
 
 def flags_of(tensor: Any) -> int:
     """What Tenon's flags keep of a tensor, but for the conjugate and negative bits."""
-    import torch
-
     flags: int = lib.TENON_TENSOR_REQUIRES_GRAD if tensor.requires_grad else 0
-    if isinstance(tensor, torch.nn.Parameter):
+    # As isinstance(tensor, torch.nn.Parameter) has it: its subclasses, and other tensors that are marked as parameters.
+    if getattr(tensor, "_is_param", False) or any(kind.__name__ == "Parameter" for kind in type(tensor).__mro__):
         flags |= lib.TENON_TENSOR_IS_PARAMETER
     return flags
 
