@@ -31,10 +31,10 @@ def _nested(data: memoryview, decode: Decode, width: int, sizes: tuple[int, ...]
 
 
 class Elements:
-    """The part of Tensor that reads elements. A device's are refused, as everywhere on the host.
+    """The part of Tensor that reads elements. Elements on a device are Unsupported, as everywhere on the host.
 
     A tensor of one element is a number to int(), float(), complex(), bool(), round(), math.floor() and their kin, whatever its
-    dimensions; operator.index() and so indexing take an integer without dimensions. It is what numpy's arrays are. A tensor of more
+    dimensions. operator.index(), and so indexing, takes an integer without dimensions. numpy's arrays behave so too. A tensor of more
     elements raises TypeError there.
 
     Tensors are compared by identity, and hashed by it. Comparing one with a number, and `in`, raise TypeError: use numpy().

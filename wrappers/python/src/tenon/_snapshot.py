@@ -1,4 +1,4 @@
-"""What a module's values are read as. A change to one of these would not reach the module, so each refuses to be changed.
+"""The types as which a module's values are read. A change to one of them would not reach the module, so each refuses it.
 
 They are equal to plain lists, dicts and Objects, and copies of them are plain: copy.copy(), list(), dict().
 """
@@ -76,7 +76,7 @@ class ReadObject(Object):
             object.__setattr__(self, name, value)
 
     def _add(self, name: str, value: Any) -> None:
-        """For the one that reads it, attribute by attribute."""
+        """Sets an attribute while the Object is read."""
         dict.__setitem__(self.attributes, name, value)
 
     def _make_opaque(self, state: Any) -> None:

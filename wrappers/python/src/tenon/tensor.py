@@ -250,7 +250,7 @@ class Tensor(Closing, Elements, TensorBase):
         return self.view(dtype=f"uint{bits}").numpy().view(kind)
 
     def _note_export(self) -> None:
-        """What is told wherever other libraries get the address of the elements."""
+        """Notes the storage for from_torch, wherever another library gets the address of its bytes."""
         if self.numel:
             from tenon import _exported
 
