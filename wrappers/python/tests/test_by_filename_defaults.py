@@ -1,4 +1,4 @@
-"""What one side sends by default the other side opens by default, under each sharing strategy and through each carrier."""
+"""What one side sends by default the other opens by default: each strategy, through each carrier."""
 
 from __future__ import annotations
 

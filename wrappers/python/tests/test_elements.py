@@ -1,4 +1,7 @@
-"""A tensor's elements as Python numbers: against numpy where numpy has the type, against the formats' definitions elsewhere."""
+"""A tensor's elements as Python numbers.
+
+numpy has the right values for the types that it knows, the formats' definitions for the others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How from_torch finds the storage under an address; interop/test_torch_rules.py has it with PyTorch."""
+"""How from_torch finds the storage under an address. interop/test_torch_rules.py has PyTorch too."""
 
 from __future__ import annotations
 

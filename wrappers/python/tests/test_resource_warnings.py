@@ -1,4 +1,4 @@
-"""Nothing of Tenon's is left open for Python's development mode to complain of: programs of users, and the examples."""
+"""Programs and examples leave nothing open that Python's development mode complains of."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ assert tenon.import_module(target.getvalue())["w"].shape == (3,)
 
 
 def complaints(arguments: list[str]) -> list[str]:
-    # A warning of an object that goes cannot be raised: it is written, as an error that was ignored.
+    # A destructor cannot raise its warning: Python writes it as an exception that was ignored.
     command = [sys.executable, "-B", "-X", "dev", "-W", "error::ResourceWarning", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""One element's bits as a Python number, for every element type. Called by _elements, which finds the bits."""
+"""One element's bits as a Python number, for every element type. _elements finds the bits."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ _decoders: dict[int, Decode] = {}
 
 
 def decoder(dtype: int) -> Decode:
-    """The function from an element's bits, as an unsigned number, to its value; TypeError for a type that no Python number can hold."""
+    """The function from an element's bits, as an unsigned number, to its value.
+
+    A type that no Python number can hold is a TypeError.
+    """
     try:
         return _decoders[dtype]
     except KeyError:

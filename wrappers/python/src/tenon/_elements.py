@@ -1,4 +1,7 @@
-"""Reading a tensor's elements as Python numbers: tolist, item, and the number protocol of a tensor of one element."""
+"""Reads a tensor's elements as Python numbers.
+
+tolist, item, and the number protocol of a tensor of one element.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +28,20 @@ def _nested(data: memoryview, decode: Decode, width: int, sizes: tuple[int, ...]
         size, step = sizes[0], strides[0]
         return [_nested(data, decode, width, sizes[1:], strides[1:], start + i * step) for i in range(size)]
     first = start * width
-    # An element that is smaller than a byte may lie in two of them; the first element has the lowest bits.
+    # An element that is smaller than a byte may lie in two bytes. The first element has the lowest bits.
     bits = int.from_bytes(data[first // 8 : (first + width + 7) // 8], "little")
     return decode(bits >> first % 8 & (1 << width) - 1)
 
 
 class Elements:
-    """The part of Tensor that reads elements. Elements on a device are Unsupported, as everywhere on the host.
+    """The part of Tensor that reads elements. Elements on a device are Unsupported here.
 
-    A tensor of one element is a number to int(), float(), complex(), bool(), round(), math.floor() and their kin, whatever its
-    dimensions. operator.index(), and so indexing, takes an integer without dimensions. numpy's arrays behave so too. A tensor of more
-    elements raises TypeError there.
+    A tensor of one element is a number to int(), float(), complex(), bool(), round(), math.floor() and
+    their kin, whatever its dimensions. operator.index(), and so indexing, takes an integer without
+    dimensions. numpy's arrays behave so too. A tensor of more elements raises TypeError there.
 
-    Tensors are compared by identity, and hashed by it. Comparing one with a number, and `in`, raise TypeError: use numpy().
+    Tensors are compared by identity, and hashed by it. Comparing one with a number, and `in`, raise
+    TypeError: use numpy().
     """
 
     __slots__ = ()
@@ -102,8 +106,8 @@ class Elements:
         """The one element. what: who asks for it, as it is called."""
         if self.numel != 1:
             raise TypeError(
-                f"{what} takes a tensor of one element, and this one has {self.numel} (shape {self.shape}): index one element, or use "
-                "tolist() or numpy()"
+                f"{what} takes a tensor of one element, and this one has {self.numel} (shape {self.shape}): "
+                "index one element, or use tolist() or numpy()"
             )
         return self.item()
 
@@ -125,8 +129,8 @@ class Elements:
     def __bool__(self) -> bool:
         if self.numel != 1:
             raise TypeError(
-                f"whether a tensor of {self.numel} elements (shape {self.shape}) is true is not defined: use numpy().any(), numpy().all(), "
-                "or len()"
+                f"whether a tensor of {self.numel} elements (shape {self.shape}) is true is not defined: "
+                "use numpy().any(), numpy().all(), or len()"
             )
         return bool(self.item())
 
@@ -134,8 +138,8 @@ class Elements:
         number = self._dtype_number
         if self.ndim or number & 0xFF not in _INTEGERS or number >> 16 != 1:
             raise TypeError(
-                f"only an integer tensor without dimensions is an index, and this one is {self.dtype} of shape {self.shape}: use "
-                "int(), or index numpy() if an array is to pick elements"
+                f"only an integer tensor without dimensions is an index, and this one is {self.dtype} of "
+                f"shape {self.shape}: use int(), or index numpy() if an array is to pick elements"
             )
         return int(self.item())
 
@@ -152,7 +156,10 @@ class Elements:
         return int(self._real("math.ceil()").__ceil__())
 
     def __format__(self, spec: str) -> str:
-        """Of a tensor without dimensions its number, as numpy and PyTorch have it; without a format, of any other its repr."""
+        """The number of a tensor without dimensions, as numpy and PyTorch have it.
+
+        Without a format it is the repr of any other tensor.
+        """
         if not spec:
             if self.closed or self.ndim:
                 return str(self)

@@ -1,7 +1,8 @@
 """Finds the storage under an address that another library got from this process.
 
-Tensor.numpy, __dlpack__ and tenon.torch.to_torch note the storages whose bytes they give away. So from_torch knows Tenon's
-own memory when it comes home, and lends it without a copy. Both take logarithmic time, for a model has many tensors.
+Tensor.numpy, __dlpack__ and tenon.torch.to_torch note the storages whose bytes they give away. So
+from_torch knows Tenon's own memory when it comes home, and lends it without a copy. Noting and finding
+take logarithmic time, for a model has many tensors.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tenon.storage import Storage
 
-# By the address of a storage's first byte: its id, how many bytes it has, and a reference that keeps none of them.
+# By the address of a storage's first byte: the storage's id, how many bytes it has, and a reference that
+# keeps none of them.
 _noted: dict[int, tuple[int, int, WeakRef]] = {}
 _addresses: list[int] = []  # the keys, sorted
 # What died is swept when the table has doubled.
 _MIN_SWEEP = 256
 _sweep_at = _MIN_SWEEP
-# Living storages may overlap, if somebody opened a part of what is open. More than so many are not looked at.
+# Living storages overlap if a part of an open segment was opened. find looks at so many at most.
 _MAX_STEPS = 16
-# A finalizer may come here in the middle, so the lock lets its own thread in again. The child of a fork makes a new one.
+# A finalizer may call note in the middle of another call, so the lock lets its own thread in again. The
+# child of a fork makes a new lock.
 _lock = RLock()
 
 
@@ -37,7 +40,10 @@ os.register_at_fork(after_in_child=_renew)
 
 
 def note(storage: Storage, first: int) -> None:
-    """first: the address of the storage's first byte. Private memory is not noted: it cannot be lent, wherever it is found."""
+    """Remember a storage whose first byte is at the address `first`.
+
+    Private memory is not noted, because it cannot be lent.
+    """
     known = _noted.get(first)
     if (known is not None and known[0] == storage.id) or not storage.nbytes or not storage.is_shared:
         return

@@ -1,6 +1,7 @@
-"""The types as which a module's values are read. A change to one of them would not reach the module, so each refuses it.
+"""The types as which a module's values are read.
 
-They are equal to plain lists, dicts and Objects, and copies of them are plain: copy.copy(), list(), dict().
+A change to one of them would not reach the module, so each refuses it. They are equal to plain lists, dicts
+and Objects, and copies of them are plain: copy.copy(), list(), dict().
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 def _refuse(what: str, copied: str) -> NoReturn:
     raise TypeError(
-        f"{what} was read from a module, and a change to it would not reach the module: change {copied} of it, and put that in with "
-        "module[path] = ..."
+        f"{what} was read from a module, and a change to it would not reach the module: change {copied} of it, "
+        "and put that in with module[path] = ..."
     )
 
 

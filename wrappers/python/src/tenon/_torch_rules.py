@@ -1,4 +1,7 @@
-"""The rules by which PyTorch's own reducers lend a tensor, and which of its element types Tenon has. Used by tenon.torch."""
+"""The rules by which PyTorch's own reducers lend a tensor, and which of its element types Tenon has.
+
+tenon.torch uses both.
+"""
 
 from __future__ import annotations
 
@@ -19,33 +22,37 @@ def element_type(tensor: Any) -> int:
     except TypeError:
         raise make(
             Unsupported,
-            f"Tenon has no element type for {dtype}: lend what it is made of (int_repr() of a quantised tensor, view(torch.uint8) of "
-            "bits); for modules there is tenon.TensorSpec",
+            f"Tenon has no element type for {dtype}: lend what it is made of (int_repr() of a quantised "
+            "tensor, view(torch.uint8) of bits); for modules there is tenon.TensorSpec",
         ) from None
     if _dtype.bits_of(number) % 8:
         # PyTorch's int1 to int7 and uint1 to uint7 are "shell" types: only their storage exists.
         raise make(
             Unsupported,
-            f"PyTorch keeps each element of {dtype} in a byte, and Tenon's {_dtype.name_of(number)} is packed bit by bit: "
-            "lend the bytes, from_torch(t.view(torch.uint8)), and view them as that type in PyTorch again",
+            f"PyTorch keeps each element of {dtype} in a byte, and Tenon's {_dtype.name_of(number)} is packed "
+            "bit by bit: lend the bytes, from_torch(t.view(torch.uint8)), and view them as that type in "
+            "PyTorch again",
         )
     return number
 
 
 def check(tensor: Any) -> None:
-    """Refuse what PyTorch's reducers refuse, and warn of what they warn of. All else that autograd knows (grad, the graph) is left out."""
+    """Refuse what PyTorch's reducers refuse, and warn of what they warn of.
+
+    All else that autograd knows, the gradient and the graph, does not travel.
+    """
     if tensor.requires_grad and not tensor.is_leaf:
         raise make(
             Unsupported,
-            "the torch tensor has requires_grad and is the result of an operation, no leaf: autograd does not go on in another process, so "
-            "only its values can be lent: from_torch(t.detach())",
+            "the torch tensor has requires_grad and is the result of an operation, no leaf: autograd does not "
+            "go on in another process, so only its values can be lent: from_torch(t.detach())",
         )
     # Named tensors went with PyTorch 2.14.
     if any(name is not None for name in getattr(tensor, "names", ())):
         raise make(
             Unsupported,
-            f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel: from_torch(t.rename(None)), and "
-            "refine_names on the other side",
+            f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel: use "
+            "from_torch(t.rename(None)), and refine_names on the other side",
         )
     if getattr(tensor, "_backward_hooks", None):
         import torch
@@ -56,14 +63,14 @@ def check(tensor: Any) -> None:
 def flags_of(tensor: Any) -> int:
     """What Tenon's flags keep of a tensor, but for the conjugate and negative bits."""
     flags: int = lib.TENON_TENSOR_REQUIRES_GRAD if tensor.requires_grad else 0
-    # As isinstance(tensor, torch.nn.Parameter) has it: its subclasses, and other tensors that are marked as parameters.
+    # isinstance(tensor, torch.nn.Parameter) says the same: of subclasses, and of tensors with that mark.
     if getattr(tensor, "_is_param", False) or any(kind.__name__ == "Parameter" for kind in type(tensor).__mro__):
         flags |= lib.TENON_TENSOR_IS_PARAMETER
     return flags
 
 
 def with_flags(result: Any, requires_grad: bool, is_parameter: bool) -> Any:
-    """The other way: a torch tensor that is a parameter and requires grad if Tenon's flags say so."""
+    """The other way: a torch tensor that is a parameter and requires grad if Tenon says so."""
     import torch
 
     # Only these can; PyTorch raises for the others.

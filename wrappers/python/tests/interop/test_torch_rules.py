@@ -36,7 +36,7 @@ value = compared
 
 
 def test_from_torch_over_tenons_own_memory(peer: Peer) -> None:
-    """to_torch, numpy and DLPack gave it; slices and views of it too. No byte is copied, and it is lent from where it lies."""
+    """to_torch, numpy and DLPack gave the memory. It is lent from where it lies, by views of it too."""
     value = peer.run("""
 import gc, tenon
 from tenon.torch import from_torch, to_torch
@@ -71,7 +71,7 @@ except tenon.Unsupported as error:
 
 
 def test_from_torch_of_elements_that_lie_otherwise(peer: Peer) -> None:
-    """PyTorch's integers below a byte have one each; of quantised tensors and plain bits Tenon has no type."""
+    """PyTorch gives each integer below a byte one byte. Tenon has no quantised type and no plain bits."""
     value = peer.run("""
 import tenon
 from tenon.torch import from_torch
@@ -163,7 +163,7 @@ def test_parameters_arrive_as_parameters(peer: Peer) -> None:
 
 
 def test_torchs_own_ways_to_take_a_scalar(peer: Peer) -> None:
-    """PyTorch 2 takes it by DLPack. PyTorch 1 takes every tensor for a list, and the error says what to use."""
+    """PyTorch 2 takes it by DLPack. PyTorch 1 takes every tensor for a list: the error names to_torch."""
     value = peer.run("""
 import numpy, tenon
 results = []
