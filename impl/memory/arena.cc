@@ -88,7 +88,7 @@ void count_dropped(const ArenaSegment& home) noexcept {
 void count_block(ArenaSegment* home, Block* block) noexcept {
   block->home = home;
   block->segment = counts_segment(home) ? home->segment : Ref<Segment>::adopt(home->segment.get());
-  const uint64_t nbytes = block->class_nbytes;
+  const uint64_t nbytes = block->taken_nbytes;
   ++home->used_blocks;
   move_block(home->figures(), nbytes, BlockState::kFree, BlockState::kLive);
 }
@@ -102,7 +102,7 @@ Status own_segment_block(Mode mode, uint64_t nbytes, bool reserve, Block* out) {
   TENON_ASSIGN(out->segment, Segment::create(mode, segment_nbytes));
   if (reserve) TENON_TRY(out->segment->reserve(0, segment_nbytes));
   out->nbytes = nbytes;
-  out->class_nbytes = segment_nbytes;
+  out->taken_nbytes = segment_nbytes;
   out->zero = true;
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
@@ -143,40 +143,45 @@ ArenaSegment::ArenaSegment(Ref<Segment> made, Arena* owner) noexcept : segment(s
   shared_figures = &own_figures;
 }
 
-Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, bool fresh, Block* out, bool* found) {
+Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out, bool* found) {
   Space::Piece piece;
-  *found = home->space.take_free(class_nbytes, alignment, &piece);
+  *found = home->space.take_free(nbytes, alignment, &piece);
   if (*found) {
     out->zero = false;
   } else {
     uint64_t offset = 0;
-    if (!fresh || !home->space.peek_front(class_nbytes, alignment, &offset)) return Status::ok();
-    TENON_TRY(reserve_front(home, offset + class_nbytes));
+    if (!fresh || !home->space.peek_front(nbytes, alignment, &offset)) return Status::ok();
+    TENON_TRY(reserve_front(home, offset + nbytes));
     out->zero = offset >= home->space.touched();
-    piece = home->space.take_front(offset, class_nbytes);
+    piece = home->space.take_front(offset, nbytes);
     *found = true;
   }
   out->offset = piece.offset;
   out->was_lent = piece.was_lent;
-  out->class_nbytes = class_nbytes;
+  out->taken_nbytes = piece.nbytes;
   count_block(home, out);
   return Status::ok();
 }
 
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent, Freed* freed) noexcept {
+bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignment) noexcept {
+  uint64_t offset = 0;
+  return home.space.peek_front(nbytes, alignment, &offset) && offset + nbytes <= home.reserved;
+}
+
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent, Freed* freed) noexcept {
   ArenaState& all = arena_state();
   board::ArenaFigures& figures = home->figures();
   --home->used_blocks;
-  move_block(figures, class_nbytes, from, BlockState::kFree);
+  move_block(figures, nbytes, from, BlockState::kFree);
   if (lent == Lent::kUnleased) {
     ++home->retired_blocks;
-    home->retired_nbytes += class_nbytes;
-    all.retired_nbytes += class_nbytes;
+    home->retired_nbytes += nbytes;
+    all.retired_nbytes += nbytes;
     board::add(figures.blocks_retired, 1);
-    board::add(figures.retired_nbytes, class_nbytes);
+    board::add(figures.retired_nbytes, nbytes);
   } else {
     try {
-      home->space.give_back(offset, class_nbytes, lent != Lent::kNever);
+      home->space.give_back(offset, nbytes, lent != Lent::kNever);
     } catch (...) {
       // No memory to remember the block by: it stays unused until its segment goes.
     }
@@ -226,31 +231,35 @@ bool look_for_ended_leases() noexcept {
 Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out) {
   if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax) return own_segment_block(mode, nbytes, true, out);
   alignment = std::max(alignment, kBlockAlignment);
-  const uint64_t class_nbytes = size_class(nbytes, alignment);
+  const uint64_t wanted = block_nbytes(nbytes, alignment);
   out->nbytes = nbytes;
   ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   auto& list = all.homes[static_cast<uint32_t>(mode)];
   bool found = false;
-  // Newest segment first: it is the one with room, and segments are few (one per 64 MiB).
-  const auto look = [&](bool fresh) -> Status {
-    for (auto at = list.rbegin(); at != list.rend() && !found; ++at)
-      TENON_TRY(take_block(at->get(), class_nbytes, alignment, fresh, out, &found));
-    return Status::ok();
+  Status no_pages;
+  // Newest segment first: it is the one with room, and segments are few (one per 64 MiB). Where one gets no more pages the others get none
+  // either, but may have a free block.
+  const auto look = [&](bool fresh) {
+    for (auto at = list.rbegin(); at != list.rend() && !found; ++at) {
+      Status taken = take_block(at->get(), wanted, alignment, fresh && no_pages.is_ok(), out, &found);
+      if (!taken.is_ok()) no_pages = std::move(taken);
+    }
   };
   // Freed blocks first, for they are warm; then those whose leases ended; then fresh room.
-  TENON_TRY(look(false));
+  look(false);
   if (!found && has_leases()) {
     lock.unlock();
     const bool ended = look_for_ended_leases();
     lock.lock();
-    if (ended) TENON_TRY(look(false));
+    if (ended) look(false);
   }
-  if (!found) TENON_TRY(look(true));
+  if (!found) look(true);
   if (found) return Status::ok();
   for (auto at = list.rbegin(); at != list.rend(); ++at) {
     if (!(*at)->space.consolidate()) continue;
-    TENON_TRY(take_block(at->get(), class_nbytes, alignment, true, out, &found));
+    const bool fresh = no_pages.is_ok() || front_has_pages(**at, wanted, alignment);
+    Status taken = take_block(at->get(), wanted, alignment, fresh, out, &found);
     if (found) return Status::ok();
   }
   // A small RLIMIT_FSIZE makes small segments, and blocks that would fill one have their own.
@@ -258,11 +267,13 @@ Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isola
   if (nbytes > segment_nbytes / 8) {
     lock.unlock();
     return own_segment_block(mode, nbytes, true, out);
+    if (!taken.is_ok()) no_pages = std::move(taken);
   }
+  if (!no_pages.is_ok()) return no_pages;
   TENON_ASSIGN(Ref<Segment> segment, Segment::create(mode, segment_nbytes));
   auto home = std::make_unique<ArenaSegment>(std::move(segment), nullptr);
   list.reserve(list.size() + 1);
-  TENON_TRY(take_block(home.get(), class_nbytes, alignment, true, out, &found));
+  TENON_TRY(take_block(home.get(), wanted, alignment, true, out, &found));
   board::add(home->figures().capacity_nbytes, home->segment->nbytes());
   list.push_back(std::move(home));
   return Status::ok();
@@ -285,12 +296,12 @@ void free_block(Block&& block, Lent lent) noexcept {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (block.home == nullptr) {
       board::ArenaFigures& figures = *all.figures[static_cast<uint32_t>(segment->mode())];
-      board::sub(figures.capacity_nbytes, block.class_nbytes);
-      board::sub(figures.reserved_nbytes, block.class_nbytes);
-      move_block(figures, block.class_nbytes, BlockState::kLive, BlockState::kFree);
+      board::sub(figures.capacity_nbytes, block.taken_nbytes);
+      board::sub(figures.reserved_nbytes, block.taken_nbytes);
+      move_block(figures, block.taken_nbytes, BlockState::kLive, BlockState::kFree);
       return;
     }
-    put_block(block.home, block.offset, block.class_nbytes, BlockState::kLive, lent, &freed);
+    put_block(block.home, block.offset, block.taken_nbytes, BlockState::kLive, lent, &freed);
   }
   signal_space();
 }

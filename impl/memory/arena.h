@@ -32,7 +32,7 @@ struct Block {
   ArenaSegment* home = nullptr;  // null: the segment is this block's alone
   uint64_t offset = 0;
   uint64_t nbytes = 0;        // of the storage
-  uint64_t class_nbytes = 0;  // taken from the segment
+  uint64_t taken_nbytes = 0;  // of the segment
   bool zero = false;          // no page was touched yet, so the bytes are 0
   bool was_lent = false;      // a borrower may know what lies there; who is lent it next must not
 };
@@ -115,7 +115,6 @@ class Arena : public Counted {
   ArenaOptions options_;
   ArenaSegment* home_ = nullptr;
 };
-
-inline constexpr uint64_t kBlockLimit = uint64_t{UINT32_MAX} * kBlockAlignment;
+  Status too_large(uint64_t nbytes) const;
 
 }  // namespace tenon::memory

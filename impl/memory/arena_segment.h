@@ -66,10 +66,12 @@ struct Freed {
   Weak<Arena> arena;
 };
 
-// With the lock. The block of a class that is free, or of fresh room; false in `found` without an error: no room.
-Status take_block(ArenaSegment* home, uint64_t class_nbytes, uint64_t alignment, bool fresh, Block* out, bool* found);
+// With the lock. A free block of at least `nbytes`, or one of fresh room; false in `found` without an error: no room.
+Status take_block(ArenaSegment* home, uint64_t nbytes, uint64_t alignment, bool fresh, Block* out, bool* found);
+// With the lock, after consolidate(): the front may lie before pages that exist.
+bool front_has_pages(const ArenaSegment& home, uint64_t nbytes, uint64_t alignment) noexcept;
 // With the lock.
-void put_block(ArenaSegment* home, uint64_t offset, uint64_t class_nbytes, BlockState from, Lent lent, Freed* freed) noexcept;
+void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState from, Lent lent, Freed* freed) noexcept;
 void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, BlockState to) noexcept;
 // Without the lock: a storage goes whose block is the parent's.
 void forget_inherited_block() noexcept;

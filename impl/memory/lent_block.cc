@@ -18,13 +18,13 @@ void LentCount::publish() noexcept {
   board::add(figures_->lent_nbytes, static_cast<uint64_t>(std::exchange(nbytes_, 0)));
 }
 
-LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units) {
+LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, BlockSize size) {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (LentBlock* const block = where->load(std::memory_order_relaxed); block != nullptr) return block;  // another thread was quicker
   void* const place = all.lent_blocks.take();
   if (place == nullptr) throw std::bad_alloc();
-  auto* const block = ::new (place) LentBlock(home, offset, units);
+  auto* const block = ::new (place) LentBlock(home, offset, size);
   all.lent.insert(block);
   where->store(block, std::memory_order_release);
   return block;

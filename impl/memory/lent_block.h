@@ -63,7 +63,7 @@ class LentBlock final : public Leased {
   static void* operator new(size_t nbytes) = delete;
   static void operator delete(void* /*place*/) noexcept { __builtin_trap(); }
 
-  uint64_t leased_nbytes() const noexcept override { return uint64_t{class_units_} * kBlockAlignment; }
+  uint64_t leased_nbytes() const noexcept override { return size_.nbytes(); }
   LentBlock* as_block() noexcept override { return this; }
   // The block may be, too. `retire`: it was lent without a lease, too.
   void storage_gone(bool retire) noexcept;
@@ -77,11 +77,11 @@ class LentBlock final : public Leased {
   static constexpr uint32_t kNoLease = 1;
 
   friend class LentIndex;
-  friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
+  friend LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, BlockSize size);
   friend LentBlock* lease_own(const SegmentKey& key, uint64_t offset) noexcept;
   friend uint64_t begin_leases(std::span<Leased* const> objects) noexcept;
   friend void end_leases(std::span<Leased* const> objects) noexcept;
-  LentBlock(ArenaSegment* home, uint64_t offset, uint32_t units) noexcept : home_(home), offset_(offset), class_units_(units) {}
+  LentBlock(ArenaSegment* home, uint64_t offset, BlockSize size) noexcept : home_(home), offset_(offset), size_(size) {}
   // All with the arenas' lock.
   inline void begin_lease(LentCount* count) noexcept;
   // True: nothing keeps it any more, and leave() is next.
@@ -90,14 +90,13 @@ class LentBlock final : public Leased {
   void leave(BlockState from, Freed* freed) noexcept;
   ArenaSegment* home_;
   uint64_t offset_;
-  uint32_t class_units_;  // of kBlockAlignment
+  BlockSize size_;
   bool retired_ = false;
   LentBlock* next_ = nullptr;  // of its bucket
 };
 
-// The block of a storage, of which `where` says whether there is one yet: it takes over what the storage has of its home, `units` of
-// kBlockAlignment.
-LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, uint32_t units);
+// The block of a storage, of which `where` says whether there is one yet: it takes over what the storage has of its home.
+LentBlock* lend_block(std::atomic<LentBlock*>* where, ArenaSegment* home, uint64_t offset, BlockSize size);
 
 // A lease, by this process itself, of the lent block that begins there, whichever way its segment was opened; null: none does. What comes
 // back to its lender is kept as what it is, and not by a ledger's lease, which would never end.

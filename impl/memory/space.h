@@ -1,8 +1,9 @@
 // Which parts of one segment are free: the arithmetic of an arena, without a segment and without a lock.
 //
-// A freed block goes to the list of its size class and is found there in O(1), warm. Blocks of a class that nobody asks for any more are
-// joined with their neighbours only when room runs out (consolidate), so the common way pays nothing for it. None of this lies in the
-// segment itself: a borrower could write there.
+// A block takes no more than it needs, but a freed block is given out whole if it is at most an eighth larger than the request. Freed
+// blocks lie in bins by their size, and a request looks at the last few of two bins: so reuse is O(1) and warm. Freed blocks are joined
+// with their neighbours only when room runs out (consolidate), so the common way pays nothing for it. After consolidate() every piece that
+// is large enough is found. None of this lies in the segment itself: a borrower could write there.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,30 @@ namespace tenon::memory {
 
 inline constexpr uint64_t kBlockAlignment = 64;
 
-// What a block of `nbytes` takes: steps of an eighth of a power of two, so that at most an eighth is lost, and blocks of about one size can
-// stand in for each other. `alignment` is a power of two >= kBlockAlignment.
-uint64_t size_class(uint64_t nbytes, uint64_t alignment) noexcept;
+// The largest block of an arena: 8 TiB less a page.
+inline constexpr uint64_t kBlockLimit = uint64_t{INT32_MAX} * 4096;
+
+// What a new block of `nbytes` takes: the next multiple of `alignment`, a power of two >= kBlockAlignment, and from 128 GiB on of 4096.
+// `nbytes` <= kBlockLimit.
+uint64_t block_nbytes(uint64_t nbytes, uint64_t alignment) noexcept;
+
+// The size of a block in 32 bits, of which there can be millions.
+class BlockSize {
+ public:
+  BlockSize() noexcept = default;
+  // `nbytes` is what block_nbytes() gave, or what Space gave for it.
+  explicit BlockSize(uint64_t nbytes) noexcept
+      : units_(nbytes / kBlockAlignment < kCoarse ? static_cast<uint32_t>(nbytes / kBlockAlignment)
+                                                  : static_cast<uint32_t>(nbytes / kCoarseUnit) | kCoarse) {}
+  uint64_t nbytes() const noexcept {
+    return (units_ & kCoarse) == 0 ? units_ * kBlockAlignment : uint64_t{units_ & ~kCoarse} * kCoarseUnit;
+  }
+
+ private:
+  static constexpr uint32_t kCoarse = uint32_t{1} << 31;
+  static constexpr uint64_t kCoarseUnit = 4096;
+  uint32_t units_ = 0;
+};
 
 class Space {
  public:
@@ -24,15 +46,16 @@ class Space {
 
   struct Piece {
     uint64_t offset = 0;
+    uint64_t nbytes = 0;    // at least what was asked for
     bool was_lent = false;  // a borrower may have seen, or written, what lies there
   };
   // Of what was given back. False: none.
-  bool take_free(uint64_t class_nbytes, uint64_t alignment, Piece* out);
+  bool take_free(uint64_t nbytes, uint64_t alignment, Piece* out);
   // Where the next piece of fresh room would begin; false: it would not fit.
-  bool peek_front(uint64_t class_nbytes, uint64_t alignment, uint64_t* offset) const noexcept;
-  Piece take_front(uint64_t offset, uint64_t class_nbytes) noexcept;
-  // Throws std::bad_alloc: then the piece is not remembered, and unused until the segment goes.
-  void give_back(uint64_t offset, uint64_t class_nbytes, bool was_lent);
+  bool peek_front(uint64_t nbytes, uint64_t alignment, uint64_t* offset) const noexcept;
+  Piece take_front(uint64_t offset, uint64_t nbytes) noexcept;
+  // A whole piece. Throws std::bad_alloc: then the piece is not remembered, and unused until the segment goes.
+  void give_back(uint64_t offset, uint64_t nbytes, bool was_lent);
   // Join what lies side by side. False: nothing was given back since the last time, so nothing can have changed.
   bool consolidate();
   // Nothing of it is in use any more.
@@ -47,7 +70,12 @@ class Space {
   uint64_t touched() const noexcept { return touched_; }
 
  private:
-  using Offsets = std::vector<uint64_t>;  // the lowest bit: was_lent
+  struct Freed {
+    uint64_t offset = 0;  // the lowest bit: was_lent
+    uint64_t nbytes = 0;
+  };
+  using Bin = std::vector<Freed>;  // last freed last
+  bool take_from_bin(size_t index, uint64_t nbytes, uint64_t alignment, Piece* out) noexcept;
   void insert_range(uint64_t offset, uint64_t nbytes, bool was_lent);
 
   uint64_t nbytes_;
@@ -56,8 +84,8 @@ class Space {
   uint64_t lent_below_ = 0;  // what is carved below here may have been lent
   uint64_t free_nbytes_ = 0;
   bool changed_ = false;
-  std::vector<Offsets> classes_;              // last freed first
-  std::multimap<uint64_t, uint64_t> ranges_;  // size -> offset, with the lowest bit as above
+  std::vector<Bin> bins_;
+  std::multimap<uint64_t, uint64_t> ranges_;  // size -> offset, whose lowest bit is was_lent
 };
 
 }  // namespace tenon::memory

@@ -137,40 +137,32 @@ Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   TENON_TRY(check_owner());
   alignment = std::max(alignment, options_.alignment);
   out->nbytes = nbytes;
-  const bool fits = nbytes <= std::min(options_.capacity_nbytes, kBlockLimit / 2);
-  const uint64_t class_nbytes = fits ? size_class(nbytes, alignment) : 0;
-  if (!fits || class_nbytes > options_.capacity_nbytes) {
-    return Status(Code::kResourceExhausted,
-                  format("%llu bytes for an arena of %llu bytes", as_llu(nbytes), as_llu(options_.capacity_nbytes)))
-        .with("limit", std::string("arena"))
-        .with("limit_value", options_.capacity_nbytes);
-  }
+  if (nbytes > std::min(options_.capacity_nbytes, kBlockLimit)) return too_large(nbytes);
+  const uint64_t wanted = block_nbytes(nbytes, alignment);
   ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   bool found = false;
-  TENON_TRY(take_block(home_, class_nbytes, alignment, false, out, &found));
+  TENON_TRY(take_block(home_, wanted, alignment, false, out, &found));
   if (found) return Status::ok();
   if (has_leases()) {
     lock.unlock();
     const bool ended = look_for_ended_leases();
     lock.lock();
-    if (ended) TENON_TRY(take_block(home_, class_nbytes, alignment, false, out, &found));
+    if (ended) TENON_TRY(take_block(home_, wanted, alignment, false, out, &found));
     if (found) return Status::ok();
   }
-  Status no_pages = take_block(home_, class_nbytes, alignment, true, out, &found);
+  Status no_pages = take_block(home_, wanted, alignment, true, out, &found);
   if (found) return Status::ok();
   // No room, or no pages for it. Before that is the answer: leases that ended since the last look, and pieces that lie side by side.
   lock.unlock();
   (void)settle_ledgers();
   lock.lock();
   // A waiter looks after every few leases that end: it joins nothing as long as all of it together would not do.
-  if (home_->space.room() >= class_nbytes) {
+  if (home_->space.room() >= wanted) {
     // Looks again, whatever that says: while the lock was free another thread may have drained what came back, and joined it.
     (void)home_->space.consolidate();
-    // The front may lie lower now, before pages that exist.
-    uint64_t offset = 0;
-    const bool has_pages = home_->space.peek_front(class_nbytes, alignment, &offset) && offset + class_nbytes <= home_->reserved;
-    TENON_TRY(take_block(home_, class_nbytes, alignment, no_pages.is_ok() || has_pages, out, &found));
+    const bool fresh = no_pages.is_ok() || front_has_pages(*home_, wanted, alignment);
+    TENON_TRY(take_block(home_, wanted, alignment, fresh, out, &found));
     if (found) return Status::ok();
   }
   lock.unlock();
@@ -181,22 +173,47 @@ Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
 Status Arena::full(uint64_t nbytes) const {
   const ArenaStats now = stats();
   Status status(Code::kResourceExhausted,
-                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent", as_llu(nbytes),
-                       as_llu(now.capacity_nbytes), as_llu(now.live_nbytes), as_llu(now.lent_nbytes)));
+                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent, %llu are retired, and "
+                       "the longest free piece has %llu: %s",
+                       as_llu(nbytes), as_llu(now.capacity_nbytes), as_llu(now.live_nbytes), as_llu(now.lent_nbytes),
+                       as_llu(now.retired_nbytes), as_llu(largest), remedy));
   return std::move(status)
       .with("limit", std::string("arena"))
       .with("limit_value", options_.capacity_nbytes)
       .with("live", now.live_nbytes)
+Status Arena::too_large(uint64_t nbytes) const {
+  const bool by_arena = nbytes > options_.capacity_nbytes;
+  const uint64_t most = by_arena ? options_.capacity_nbytes : kBlockLimit;
+  return Status(Code::kResourceExhausted, format("a storage of %llu bytes is larger than %s, %llu bytes: %s", as_llu(nbytes),
+                                                 by_arena ? "its arena" : "the largest block of an arena", as_llu(most),
+                                                 by_arena ? "give the arena a larger capacity, or make the storage without the arena"
+                                                          : "make the storage without it"))
+      .with("limit", std::string("arena"))
+      .with("limit_value", most)
+      .with("wanted", nbytes);
+}
+
       .with("lent", now.lent_nbytes)
       .with("free", now.free_nbytes)
+  uint64_t largest = now.largest_free_nbytes;
+  {
+    const std::lock_guard<std::mutex> lock(arena_state().mutex);
+    largest = std::max(largest, home_->space.nbytes() - home_->space.front());
+  }
+  const char* const remedy = now.retired_nbytes == 0
+                                 ? "release storages, wait until borrowers release theirs, or give the arena a larger capacity"
+                                 : "what was lent by fd or by name is retired, and what is sent over a connection comes back; release "
+                                   "storages, or make a new arena";
       .with("holders", describe_holders());
 }
 
 ArenaStats Arena::stats() const {
   (void)settle_ledgers();
   ArenaStats result;
+      .with("wanted", nbytes)
   result.capacity_nbytes = options_.capacity_nbytes;
   const board::ArenaFigures& figures = home_->figures();
+      .with("retired", now.retired_nbytes)
   result.lent_blocks = board::get(figures.blocks_lent);
   result.lent_nbytes = board::get(figures.lent_nbytes);
   const std::lock_guard<std::mutex> lock(arena_state().mutex);

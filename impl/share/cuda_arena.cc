@@ -106,30 +106,19 @@ Result<std::shared_ptr<const CudaExport>> CudaArena::exported(CudaTransport want
 }
 
 bool CudaArena::take(uint64_t nbytes, Place* out) {
-  uint64_t class_nbytes = memory::size_class(nbytes, kCudaBlockAlignment);
+  const uint64_t wanted = memory::block_nbytes(nbytes, kCudaBlockAlignment);
   const std::lock_guard<std::mutex> lock(mutex_);
-  // What fills the arena is of no class, and alone in it.
-  const bool whole = class_nbytes > space_.nbytes();
-  if (whole && used_blocks_ > 0) return false;
-  if (whole) class_nbytes = space_.nbytes();
+  memory::Space::Piece piece;
   const auto find = [&] {
-    memory::Space::Piece piece;
-    if (whole) {
-      out->offset = space_.take_front(0, class_nbytes).offset;
-      return true;
-    }
-    if (space_.take_free(class_nbytes, kCudaBlockAlignment, &piece)) {
-      out->offset = piece.offset;
-      return true;
-    }
+    if (space_.take_free(wanted, kCudaBlockAlignment, &piece)) return true;
     uint64_t offset = 0;
-    if (!space_.peek_front(class_nbytes, kCudaBlockAlignment, &offset)) return false;
-    out->offset = space_.take_front(offset, class_nbytes).offset;
+    if (!space_.peek_front(wanted, kCudaBlockAlignment, &offset)) return false;
+    piece = space_.take_front(offset, wanted);
     return true;
   };
   if (!find() && (!space_.consolidate() || !find())) return false;
-  out->class_nbytes = class_nbytes;
-  used_nbytes_ += class_nbytes;
+  *out = {piece.offset, piece.nbytes};
+  used_nbytes_ += piece.nbytes;
   peak_nbytes_ = std::max(peak_nbytes_, used_nbytes_);
   ++used_blocks_;
   return true;
@@ -137,13 +126,13 @@ bool CudaArena::take(uint64_t nbytes, Place* out) {
 
 void CudaArena::give_back(const Place& place) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  used_nbytes_ -= place.class_nbytes;
+  used_nbytes_ -= place.nbytes;
   if (--used_blocks_ == 0) {
     space_.reset();
     return;
   }
   try {
-    space_.give_back(place.offset, place.class_nbytes, false);
+    space_.give_back(place.offset, place.nbytes, false);
   } catch (...) {
     // No memory to remember the block by: it stays unused until all others have gone.
   }
@@ -164,8 +153,11 @@ Status CudaArena::full(uint64_t nbytes) const {
   const CudaArenaStats now = stats();
   return Status(
              Code::kResourceExhausted,
-             format("the arena of %llu bytes on CUDA device %d has no room for %llu: %llu are in use, and the longest free piece has %llu",
-                    as_llu(now.capacity_nbytes), now.device, as_llu(nbytes), as_llu(now.used_nbytes), as_llu(now.largest_free_nbytes)))
+             format("the arena of %llu bytes on CUDA device %d has no room for %llu: %llu are in use, and the longest free piece has %llu: "
+                    "%s",
+                    as_llu(now.capacity_nbytes), now.device, as_llu(nbytes), as_llu(now.used_nbytes), as_llu(now.largest_free_nbytes),
+                    nbytes > now.capacity_nbytes ? "give the arena a larger capacity"
+                                                 : "release storages, or wait until streams have passed and receivers have let go"))
       .with("limit", std::string("arena"))
       .with("limit_value", now.capacity_nbytes)
       .with("wanted", nbytes)
@@ -177,7 +169,7 @@ Result<Ref<Storage>> CudaArena::allocate(uint64_t nbytes, const os::Wait& wait) 
   TENON_TRY(check_process());
   Place place;
   if (nbytes == 0) return empty_cuda(options_.device);
-  // Larger than all of it: no wait helps. This before the class is made of it, which would not fit in 64 bits.
+  // Larger than all of it: no wait helps. Asked first, for rounding it up might not fit in 64 bits.
   if (nbytes > options_.capacity_nbytes) return full(nbytes);
   if (take(nbytes, &place)) return make(nbytes, place);
   os::Waiter waiter(wait);

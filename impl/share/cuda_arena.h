@@ -53,7 +53,7 @@ class CudaArena final : public Counted {
   friend class CudaBlock;
   struct Place {
     uint64_t offset = 0;
-    uint64_t class_nbytes = 0;
+    uint64_t nbytes = 0;
   };
   explicit CudaArena(const CudaArenaOptions& options) noexcept;
   Status check_process() const;

@@ -103,7 +103,7 @@ void Storage::end_own(uint8_t marks) noexcept {
   memory::Block block;
   block.home = own_.home;
   block.offset = offset();
-  block.class_nbytes = own_.home != nullptr ? uint64_t{units_} * memory::kBlockAlignment : segment_->nbytes();
+  block.taken_nbytes = own_.home != nullptr ? taken_.nbytes() : segment_->nbytes();
   block.segment = std::move(segment_);
   memory::free_block(std::move(block), lent ? memory::Lent::kUnleased : memory::Lent::kNever);
 }
@@ -121,7 +121,7 @@ memory::Leased* Storage::leased() {
   }
   if (kind_ != Kind::kOwn || own_.home == nullptr || !segment_->made_by_this_process()) return nullptr;
   memory::LentBlock* block = own_.lent.load(std::memory_order_acquire);
-  if (block == nullptr) block = memory::lend_block(&own_.lent, own_.home, offset(), units_);
+  if (block == nullptr) block = memory::lend_block(&own_.lent, own_.home, offset(), taken_);
   return block;
 }
 
@@ -133,7 +133,7 @@ void Storage::take_block(memory::Block& block) noexcept {
   mode_ = segment_->mode();
   read_only_ = mode_ == Mode::kFrozen;
   own_.home = block.home;
-  units_ = block.home != nullptr ? static_cast<uint32_t>(block.class_nbytes / memory::kBlockAlignment) : 0;
+  if (block.home != nullptr) taken_ = memory::BlockSize(block.taken_nbytes);
 }
 
 Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint64_t nbytes) {
@@ -178,7 +178,7 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
   // Never a FROZEN one: its segment is always new. What one borrower was lent the next one must not find, not even behind the end.
   const bool clear = (options.zeroed && !block.zero) || block.was_lent;
   if (clear && !will_fill) std::memset(storage->data_, 0, nbytes);
-  if (block.was_lent) std::memset(storage->data_ + nbytes, 0, block.class_nbytes - nbytes);
+  if (block.was_lent) std::memset(storage->data_ + nbytes, 0, block.taken_nbytes - nbytes);
   return storage;
 }
 

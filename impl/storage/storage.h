@@ -172,7 +172,7 @@ class Storage final : public memory::Leased {
   Mode mode_ = Mode::kShared;
   bool read_only_ = false;
   std::atomic<uint8_t> marks_{0};
-  uint32_t units_ = 0;  // kOwn: what the block takes of its home, in kBlockAlignment
+  memory::BlockSize taken_;  // kOwn: what the block takes of its home
 };
 
 }  // namespace tenon::storage

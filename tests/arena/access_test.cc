@@ -174,10 +174,13 @@ TEST(Access, AReusedBlockIsCleared) {
       // Once in the arena and once in the library's own.
       for (tenon_arena* home : {arena, static_cast<tenon_arena*>(nullptr)}) {
         const tenon_storage_options options = born_in(home);
+        // An empty segment of the library's own begins anew, and a block there has no tail of the last one.
+        tenon_storage* stays = nullptr;
+        REQUIRE_OK(tenon_storage_new(&options, 64, &stays, err));
         for (const bool from : {false, true}) {
           Agent borrower;
           const Link link(&borrower);
-          // Lent whole: the class of 10,000 has a tail.
+          // The block is given out again whole, so the smaller storage in it has a tail.
           tenon_storage* storage = nullptr;
           REQUIRE_OK(tenon_storage_new(&options, 10'240, &storage, err));
           names::put_pattern(storage, 6);
@@ -203,6 +206,7 @@ TEST(Access, AReusedBlockIsCleared) {
           CHECK(all_zero(bytes, 9'500, 10'240));
           tenon_storage_release(storage);
         }
+        tenon_storage_release(stays);
       }
       tenon_arena_release(arena);
     });

@@ -178,6 +178,22 @@ TEST(CudaArena, LentByHandlesToo) {
       });
 }
 
+TEST(CudaArena, WhatFitsIsFound) {
+  in_child({}, [] {
+    use_device();
+    const uint64_t capacity = uint64_t{26} << 20;
+    const Ref<CudaArena> arena = arena_of(capacity);
+    ASSERT_TRUE(arena);
+    for (const uint64_t nbytes : {capacity, capacity - 1, capacity / 2 + 1, capacity / 3, uint64_t{65'537}, uint64_t{1025}}) {
+      const uint64_t block = (nbytes + 255) / 256 * 256;
+      std::vector<Ref<Storage>> held;
+      while (held.size() < 100 && (held.size() + 1) * block <= capacity) held.push_back(allocate(*arena, nbytes));
+      EXPECT_EQ(arena->stats().used_nbytes, held.size() * block);
+    }
+    EXPECT_EQ(arena->stats().used_nbytes, 0U);
+  });
+}
+
 TEST(CudaArena, AFullOneSaysWhoHasIt) {
   in_two_connected(
       [](Line& line, Connection& connection) {

@@ -14,6 +14,10 @@ TENON_BEGIN_DECLS
  * they are. Its size is reserved address space; memory is taken as it fills. Storages that name no arena are born in arenas
  * too, which the library keeps for each mode.
  *
+ * A storage takes its size rounded up to its alignment: 64 bytes at the least, and 4096 from 128 GiB on. So a storage as large
+ * as its arena fits. Where the piece of a released storage is given out again whole, up to an eighth more is taken. A free
+ * piece that is large enough is always found.
+ *
  * Who is lent one byte of an arena can read all of it, and in TENON_MODE_SHARED write all of it: what must not be seen by
  * every borrower belongs into an arena of its own, or into a storage with TENON_STORAGE_ISOLATED. Bytes that a borrower was
  * lent are cleared before they are given to another storage.

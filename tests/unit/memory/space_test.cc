@@ -1,4 +1,4 @@
-// Space: size classes, what is handed out and taken back, and what it remembers of what was lent.
+// Space: the sizes of blocks, what is handed out and taken back, and what it remembers of what was lent.
 #include "memory/space.h"
 
 #include <gtest/gtest.h>
@@ -16,32 +16,88 @@ namespace {
 
 // As an arena does it: a freed piece first, then the front. False: full.
 bool take_piece(Space* space, uint64_t nbytes, uint64_t alignment, Space::Piece* piece) {
-  const uint64_t class_nbytes = size_class(nbytes, alignment);
-  if (space->take_free(class_nbytes, alignment, piece)) return true;
+  const uint64_t wanted = block_nbytes(nbytes, alignment);
+  if (space->take_free(wanted, alignment, piece)) return true;
   uint64_t offset = 0;
-  if (!space->peek_front(class_nbytes, alignment, &offset)) return false;
-  *piece = space->take_front(offset, class_nbytes);
+  if (!space->peek_front(wanted, alignment, &offset)) return false;
+  *piece = space->take_front(offset, wanted);
   return true;
 }
 
-TEST(SizeClass, LosesAtMostAnEighth) {
-  for (uint64_t nbytes = 1; nbytes < 300'000; nbytes += nbytes < 5000 ? 1 : 97) {
-    const uint64_t found = size_class(nbytes, kBlockAlignment);
-    ASSERT_GE(found, nbytes);
-    ASSERT_EQ(found % kBlockAlignment, 0U) << nbytes;
-    ASSERT_LE(found - nbytes, std::max<uint64_t>(63, nbytes / 8)) << nbytes;
-    ASSERT_EQ(size_class(found, kBlockAlignment), found) << nbytes;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+TEST(BlockNbytes, IsTheNextMultipleOfTheAlignment) {
+  EXPECT_EQ(block_nbytes(1, 64), 64U);
+  EXPECT_EQ(block_nbytes(64, 64), 64U);
+  EXPECT_EQ(block_nbytes(65, 64), 128U);
+  EXPECT_EQ(block_nbytes(65, 4096), 4096U);
+  EXPECT_EQ(block_nbytes((uint64_t{1} << 20) + 1, 64), (uint64_t{1} << 20) + 64);
+  EXPECT_EQ(block_nbytes(100 << 20, 64), uint64_t{100} << 20);
+  EXPECT_EQ(block_nbytes(127 * kGiB + 1, 64), 127 * kGiB + 64);
+  EXPECT_EQ(block_nbytes(128 * kGiB + 1, 64), 128 * kGiB + 4096);
+}
+
+TEST(BlockSize, IsExactUpToTheLargestBlock) {
+  for (const uint64_t nbytes : {uint64_t{0}, uint64_t{64}, 128 * kGiB - 64, 128 * kGiB, 200 * kGiB + 4096, 4096 * kGiB, kBlockLimit}) {
+    EXPECT_EQ(BlockSize(nbytes).nbytes(), nbytes);
+  }
+  EXPECT_EQ(sizeof(BlockSize), 4U);
+}
+
+// Whatever the sizes: a space that is one free piece is given out whole, and as many blocks fit as the arithmetic says.
+TEST(Space, AFreePieceThatFitsIsFound) {
+  for (const uint64_t unit : {uint64_t{4096}, uint64_t{1} << 20, kGiB, 1024 * kGiB}) {
+    for (uint64_t eighths = 1; eighths <= 64; ++eighths) {
+      const uint64_t nbytes = unit / 8 * eighths;
+      Space space(nbytes);
+      Space::Piece piece;
+      ASSERT_TRUE(take_piece(&space, nbytes - 3, 64, &piece)) << nbytes;
+      EXPECT_FALSE(take_piece(&space, 1, 64, &piece)) << nbytes;
+      space.give_back(0, nbytes, false);
+      ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece)) << nbytes << " once more";
+    }
+  }
+  for (const uint64_t nbytes : {uint64_t{65}, uint64_t{1025}, uint64_t{5000}, (uint64_t{1} << 20) + 1, 3 * kGiB + 77}) {
+    for (const uint64_t extra : {uint64_t{0}, uint64_t{4096}}) {
+      Space space(64 * block_nbytes(nbytes, 64) + extra);
+      Space::Piece piece;
+      for (int i = 0; i < 64; ++i) ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece)) << i << " of " << nbytes;
+    }
   }
 }
 
-TEST(SizeClass, KeepsTheAlignment) {
-  for (uint64_t alignment = 64; alignment <= 4096; alignment *= 2) {
-    for (uint64_t nbytes = 1; nbytes < 100'000; nbytes += 61) {
-      const uint64_t found = size_class(nbytes, alignment);
-      ASSERT_EQ(found % alignment, 0U) << nbytes << " at " << alignment;
-      // What an alignment made is a class like any other: a block of it can be found again.
-      ASSERT_EQ(size_class(found, kBlockAlignment), found) << nbytes << " at " << alignment;
-    }
+TEST(Space, AFreedPieceOfAboutTheSizeIsGivenOutWhole) {
+  for (const uint64_t nbytes : {uint64_t{1152}, uint64_t{98'304}, uint64_t{1} << 20, uint64_t{9} << 20}) {
+    Space space(4 * nbytes);
+    Space::Piece stays;
+    Space::Piece first;
+    Space::Piece again;
+    ASSERT_TRUE(take_piece(&space, nbytes, 64, &first) && take_piece(&space, 64, 64, &stays));
+    space.give_back(first.offset, nbytes, false);
+    // Just below the freed size, across the border of two bins as well.
+    ASSERT_TRUE(take_piece(&space, nbytes - 64, 64, &again));
+    EXPECT_EQ(again.offset, first.offset) << nbytes;
+    EXPECT_EQ(again.nbytes, nbytes);
+    space.give_back(again.offset, again.nbytes, false);
+    // An eighth is the most that is lost.
+    ASSERT_TRUE(take_piece(&space, nbytes / 9 * 8 - 64, 64, &again));
+    EXPECT_NE(again.offset, first.offset) << nbytes;
+  }
+}
+
+TEST(Space, BinsKeepOneSizeFromAnother) {
+  std::vector<uint64_t> sizes;
+  for (uint64_t nbytes = 64; nbytes < 40'000; nbytes += 64) sizes.push_back(nbytes);
+  for (const uint64_t nbytes : sizes) {
+    Space space(1 << 20);
+    Space::Piece stays;
+    Space::Piece piece;
+    ASSERT_TRUE(take_piece(&space, nbytes, 64, &piece) && take_piece(&space, 64, 64, &stays));
+    space.give_back(piece.offset, nbytes, false);
+    EXPECT_EQ(space.largest_free(), nbytes);
+    ASSERT_FALSE(space.take_free(nbytes + 64, 64, &piece)) << nbytes << " is too small";
+    ASSERT_TRUE(space.take_free(nbytes, 64, &piece)) << nbytes;
+    EXPECT_EQ(space.largest_free(), 0U);
   }
 }
 
@@ -52,12 +108,12 @@ TEST(Space, LastFreedFirstTaken) {
   Space::Piece again;
   ASSERT_TRUE(take_piece(&space, 1000, 64, &a) && take_piece(&space, 1000, 64, &b));
   EXPECT_NE(a.offset, b.offset);
-  space.give_back(a.offset, size_class(1000, 64), false);
-  space.give_back(b.offset, size_class(1000, 64), false);
+  space.give_back(a.offset, uint64_t{1024}, false);
+  space.give_back(b.offset, uint64_t{1024}, false);
   ASSERT_TRUE(take_piece(&space, 1001, 64, &again));
   EXPECT_EQ(again.offset, b.offset);
-  EXPECT_EQ(space.free_nbytes(), size_class(1000, 64));
-  EXPECT_EQ(space.largest_free(), size_class(1000, 64));
+  EXPECT_EQ(space.free_nbytes(), uint64_t{1024});
+  EXPECT_EQ(space.largest_free(), uint64_t{1024});
 }
 
 TEST(Space, NothingBehindTheEnd) {
@@ -129,6 +185,15 @@ TEST(Space, WhatAnAlignmentSkipsIsNotLost) {
   EXPECT_EQ(space.free_nbytes(), 0U);
 }
 
+// Whether so many units in a row are free, the first of them at a multiple of `alignment`.
+bool model_has_room(const std::vector<bool>& taken, uint64_t units, uint64_t alignment) {
+  for (uint64_t begin = 0; begin + units <= taken.size(); begin += alignment) {
+    const auto first = taken.begin() + static_cast<std::ptrdiff_t>(begin);
+    if (std::find(first, first + static_cast<std::ptrdiff_t>(units), true) == first + static_cast<std::ptrdiff_t>(units)) return true;
+  }
+  return false;
+}
+
 // Against a model that knows of each 64 bytes whether they are taken, and whether a borrower may know them.
 TEST(Space, AgreesWithASimpleModel) {
   const uint64_t seed = test_seed();
@@ -140,7 +205,7 @@ TEST(Space, AgreesWithASimpleModel) {
     Space space(kNbytes);
     std::vector<bool> taken(kUnits);
     std::vector<bool> known(kUnits);
-    std::map<uint64_t, uint64_t> live;  // offset -> class
+    std::map<uint64_t, uint64_t> live;  // offset -> nbytes
     uint64_t live_nbytes = 0;
     for (int step = 0; step < 2000; ++step) {
       const bool full = live_nbytes > kNbytes / 4 * 3;
@@ -150,20 +215,24 @@ TEST(Space, AgreesWithASimpleModel) {
         Space::Piece piece;
         bool got = take_piece(&space, nbytes, alignment, &piece);
         if (!got && space.consolidate()) got = take_piece(&space, nbytes, alignment, &piece);
-        if (!got) continue;
-        const uint64_t class_nbytes = size_class(nbytes, alignment);
+        if (!got) {
+          ASSERT_FALSE(model_has_room(taken, block_nbytes(nbytes, alignment) / 64, alignment / 64)) << nbytes << " at " << alignment;
+          continue;
+        }
+        ASSERT_GE(piece.nbytes, nbytes);
+        ASSERT_LE(piece.nbytes, block_nbytes(nbytes, alignment) / 8 * 9 + 8);
         ASSERT_EQ(piece.offset % alignment, 0U);
-        ASSERT_LE(piece.offset + class_nbytes, kNbytes);
+        ASSERT_LE(piece.offset + piece.nbytes, kNbytes);
         bool may_be_known = false;
-        for (uint64_t i = piece.offset / 64; i < (piece.offset + class_nbytes) / 64; ++i) {
+        for (uint64_t i = piece.offset / 64; i < (piece.offset + piece.nbytes) / 64; ++i) {
           ASSERT_FALSE(taken[i]) << "given out twice: " << i * 64;
           taken[i] = true;
           may_be_known = may_be_known || known[i];
           known[i] = false;  // the arena clears it
         }
         if (may_be_known) ASSERT_TRUE(piece.was_lent) << piece.offset;
-        live.emplace(piece.offset, class_nbytes);
-        live_nbytes += class_nbytes;
+        live.emplace(piece.offset, piece.nbytes);
+        live_nbytes += piece.nbytes;
       } else {
         const auto at = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
         const bool lent = random() % 5 == 0;
@@ -180,7 +249,7 @@ TEST(Space, AgreesWithASimpleModel) {
       ASSERT_LE(space.front(), space.touched());
       if (random() % 100 == 0) (void)space.consolidate();
     }
-    for (const auto& [offset, class_nbytes] : live) space.give_back(offset, class_nbytes, false);
+    for (const auto& [offset, nbytes] : live) space.give_back(offset, nbytes, false);
     (void)space.consolidate();
     ASSERT_EQ(space.front(), 0U) << "what all was given back is one piece again";
     ASSERT_EQ(space.free_nbytes(), 0U);
