@@ -2,6 +2,7 @@
 
 #include "boundary.h"
 #include "handles.h"
+#include "memory/spare.h"
 #include "os/fd.h"
 
 namespace tenon::capi {
@@ -51,7 +52,7 @@ tenon_status tenon_share_fd(tenon_storage* storage, const tenon_share_options* o
     tenon_fd_handle result{};
     result.fd = -1;
     if (lend.fd >= 0) {
-      TENON_ASSIGN(tenon::os::Fd fd, tenon::os::duplicate(lend.fd));
+      TENON_ASSIGN(tenon::os::Fd fd, tenon::memory::with_spare([&] { return tenon::os::duplicate(lend.fd); }));
       result.fd = fd.detach();
     }
     result.access = static_cast<tenon_access>(lend.access);

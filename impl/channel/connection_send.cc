@@ -6,6 +6,7 @@
 #include "channel/connection.h"
 #include "channel/connection_calls.h"
 #include "channel/lease_block.h"
+#include "memory/spare.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 #include "tensor/portable.h"
@@ -90,7 +91,7 @@ Status Connection::enqueue(const Message& message) {
   const bool large = frame.payload.size() > kMaxFramePayload;
   if (large || !frame.fds.empty()) carried = std::make_shared<Carried>();
   if (large) {
-    TENON_ASSIGN(carried->large, put_into_memfd(frame.payload));
+    TENON_ASSIGN(carried->large, memory::with_spare([&] { return put_into_memfd(frame.payload); }));
     const uint64_t nbytes = frame.payload.size();
     frame.kind = large_kind(frame.kind);
     frame.payload.resize(sizeof nbytes);

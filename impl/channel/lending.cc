@@ -4,6 +4,8 @@
 #include <iterator>
 #include <span>
 
+#include "memory/spare.h"
+
 namespace tenon::channel {
 namespace {
 
@@ -44,7 +46,7 @@ Status Lending::find_ledger() {
     if (renewed_.size() >= kMostRenewed) return Status::ok();
     renewed_.emplace_back(ledger_.get());
   }
-  TENON_ASSIGN(Ref<memory::Ledger> made, memory::Ledger::create(borrower_, true));
+  TENON_ASSIGN(Ref<memory::Ledger> made, memory::with_spare([&] { return memory::Ledger::create(borrower_, true); }));
   if (ledger_) ledger_->set_renewer(nullptr, nullptr);
   if (!told_.empty()) made->always_ring();  // it is the one that hears of those from now on
   ledger_ = std::move(made);

@@ -20,6 +20,7 @@ Result<Device> find_device(int32_t /*ordinal*/) { return available(); }
 Result<Device> find_device(const Uuid& /*uuid*/) { return available(); }
 Result<Allocation> find_allocation(DevicePointer /*pointer*/) { return available(); }
 Result<DevicePointer> allocate(int32_t /*device*/, uint64_t /*nbytes*/) { return available(); }
+Result<DeviceRoom> device_room(int32_t /*device*/) { return available(); }
 void free_memory(DevicePointer /*pointer*/, int32_t /*device*/) noexcept {}
 Result<IpcHandle> ipc_handle(const Allocation& /*allocation*/) { return available(); }
 Result<DevicePointer> open_ipc(const IpcHandle& /*handle*/, int32_t /*device*/) { return available(); }

@@ -91,6 +91,16 @@ Result<DevicePointer> allocate(int32_t device, uint64_t nbytes) {
   return DevicePointer{pointer};
 }
 
+Result<DeviceRoom> device_room(int32_t device) {
+  TENON_ASSIGN(const Driver* const cu, driver());
+  InContext scope(*cu);
+  TENON_TRY(scope.enter_primary(device));
+  size_t free = 0;
+  size_t total = 0;
+  TENON_CUDA(*cu, cu->cuMemGetInfo(&free, &total), format("asking how much memory of CUDA device %d is free", device));
+  return DeviceRoom{free, total};
+}
+
 void free_memory(DevicePointer pointer, int32_t device) noexcept {
   end_in_primary(device, [&](const Driver& cu) { (void)cu.cuMemFree(pointer); });
 }

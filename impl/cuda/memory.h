@@ -30,4 +30,10 @@ Result<Allocation> find_allocation(DevicePointer pointer);
 Result<DevicePointer> allocate(int32_t device, uint64_t nbytes);
 void free_memory(DevicePointer pointer, int32_t device) noexcept;
 
+struct DeviceRoom {
+  uint64_t free_nbytes = 0;
+  uint64_t total_nbytes = 0;
+};
+Result<DeviceRoom> device_room(int32_t device);
+
 }  // namespace tenon::cuda

@@ -9,6 +9,7 @@
 #include "base/immortal.h"
 #include "memory/arena_segment.h"
 #include "memory/ledger.h"
+#include "memory/spare.h"
 #include "os/limits.h"
 
 namespace tenon::memory {
@@ -37,6 +38,7 @@ void forget_in_child() noexcept {
   all.live_nbytes = 0;
   all.inherited_blocks.fetch_add(all.live_blocks, std::memory_order_relaxed);
   all.live_blocks = 0;
+  all.lent_nbytes = 0;
   all.retired_nbytes = 0;
   all.public_board.forget_in_child();
   all.board_users = 0;
@@ -128,6 +130,8 @@ void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, 
     all.live_nbytes -= nbytes;
     --all.live_blocks;
   }
+  if (to == BlockState::kLent) all.lent_nbytes += nbytes;
+  if (from == BlockState::kLent) all.lent_nbytes -= nbytes;
 }
 
 void forget_inherited_block() noexcept { arena_state().inherited_blocks.fetch_sub(1, std::memory_order_relaxed); }
@@ -228,7 +232,9 @@ bool look_for_ended_leases() noexcept {
   return found;
 }
 
-Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out) {
+namespace {
+
+Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out) {
   if (isolated || mode == Mode::kFrozen || nbytes > kArenaBlockMax) return own_segment_block(mode, nbytes, true, out);
   alignment = std::max(alignment, kBlockAlignment);
   const uint64_t wanted = block_nbytes(nbytes, alignment);
@@ -261,15 +267,15 @@ Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isola
     const bool fresh = no_pages.is_ok() || front_has_pages(**at, wanted, alignment);
     Status taken = take_block(at->get(), wanted, alignment, fresh, out, &found);
     if (found) return Status::ok();
+    if (!taken.is_ok()) no_pages = std::move(taken);
   }
+  if (!no_pages.is_ok()) return no_pages;
   // A small RLIMIT_FSIZE makes small segments, and blocks that would fill one have their own.
   const uint64_t segment_nbytes = std::min(kArenaSegmentNbytes, os::file_size_limit() / os::page_nbytes() * os::page_nbytes());
   if (nbytes > segment_nbytes / 8) {
     lock.unlock();
     return own_segment_block(mode, nbytes, true, out);
-    if (!taken.is_ok()) no_pages = std::move(taken);
   }
-  if (!no_pages.is_ok()) return no_pages;
   TENON_ASSIGN(Ref<Segment> segment, Segment::create(mode, segment_nbytes));
   auto home = std::make_unique<ArenaSegment>(std::move(segment), nullptr);
   list.reserve(list.size() + 1);
@@ -277,6 +283,16 @@ Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isola
   board::add(home->figures().capacity_nbytes, home->segment->nbytes());
   list.push_back(std::move(home));
   return Status::ok();
+}
+
+}  // namespace
+
+Status allocate_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, Block* out) {
+  return with_spare([&] {
+    Status status = try_block(mode, nbytes, alignment, isolated, out);
+    if (!status.is_ok()) *out = Block();  // a segment whose pages are not all there
+    return status;
+  });
 }
 
 Status allocate_unreserved_block(Mode mode, uint64_t nbytes, Block* out) { return own_segment_block(mode, nbytes, false, out); }
@@ -330,7 +346,15 @@ uint64_t trim_arena() noexcept {
 ArenaTotals arena_totals() noexcept {
   ArenaState& all = arena_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  return {all.live_nbytes, all.retired_nbytes, all.live_blocks + all.inherited_blocks.load(std::memory_order_relaxed)};
+  ArenaTotals result;
+  result.live_nbytes = all.live_nbytes;
+  result.lent_nbytes = all.lent_nbytes;
+  result.retired_nbytes = all.retired_nbytes;
+  result.storages = all.live_blocks + all.inherited_blocks.load(std::memory_order_relaxed);
+  for (const auto& list : all.homes) {
+    for (const auto& home : list) result.kept_nbytes += home->space.free_nbytes() + home->nbytes_ahead();
+  }
+  return result;
 }
 
 }  // namespace tenon::memory

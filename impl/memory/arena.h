@@ -60,9 +60,11 @@ void free_block(Block&& block, Lent lent) noexcept;
 uint64_t trim_arena() noexcept;
 
 struct ArenaTotals {
-  uint64_t live_nbytes = 0;
+  uint64_t live_nbytes = 0;  // in storages of this process
+  uint64_t lent_nbytes = 0;  // under leases, and their storages have gone
   uint64_t retired_nbytes = 0;
-  uint64_t storages = 0;  // that have a block, also one of the parent's
+  uint64_t kept_nbytes = 0;  // pages of the default homes that are nobody's
+  uint64_t storages = 0;     // that have a block, also one of the parent's
 };
 ArenaTotals arena_totals() noexcept;
 
@@ -109,12 +111,15 @@ class Arena : public Counted {
   void dispose() noexcept override;
   uint64_t end_of(uint64_t nbytes) const noexcept;
   Status check_owner() const;
+  static Result<Ref<Arena>> try_create(const ArenaOptions& options);
+  Status try_allocate(uint64_t nbytes, uint64_t alignment, Block* out);
+  Status reserve_up_to(uint64_t end);
   Status take_pages(uint64_t end);
+  Status too_large(uint64_t nbytes) const;
   Status full(uint64_t nbytes) const;
 
   ArenaOptions options_;
   ArenaSegment* home_ = nullptr;
 };
-  Status too_large(uint64_t nbytes) const;
 
 }  // namespace tenon::memory

@@ -1,6 +1,7 @@
 // One segment of an arena, and what all arenas of this process have in common. For arena*.cc only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -23,6 +24,8 @@ struct ArenaSegment {
   ArenaSegment(Ref<Segment> made, Arena* owner) noexcept;
   // Of the arena, or of the default home of its mode, whose segments share them.
   board::ArenaFigures& figures() const noexcept { return **shared_figures; }
+  // Of the pages that exist: those behind the front, which are nobody's.
+  uint64_t nbytes_ahead() const noexcept { return reserved - std::min(reserved, space.front()); }
 
   Ref<Segment> segment;
   Space space;
@@ -46,6 +49,7 @@ struct ArenaState {
   Slab lent_blocks{sizeof(LentBlock)};
   uint64_t live_nbytes = 0;
   uint64_t live_blocks = 0;
+  uint64_t lent_nbytes = 0;  // of blocks that are LENT
   uint64_t retired_nbytes = 0;
   std::atomic<uint64_t> inherited_blocks{0};  // of the parent's, still in storages here
   // Leases may have ended that nobody looked at yet. Looking is put off the longer, the less it finds.

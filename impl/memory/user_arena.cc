@@ -10,6 +10,7 @@
 #include "base/immortal.h"
 #include "memory/arena_segment.h"
 #include "memory/ledger.h"
+#include "memory/spare.h"
 #include "os/limits.h"
 #include "os/service.h"
 
@@ -85,6 +86,10 @@ Status prefault(Arena* arena) {
 }  // namespace
 
 Result<Ref<Arena>> Arena::create(const ArenaOptions& options) {
+  return with_spare([&] { return try_create(options); });
+}
+
+Result<Ref<Arena>> Arena::try_create(const ArenaOptions& options) {
   const uint64_t page = os::page_nbytes();
   uint64_t nbytes = 0;
   if (!checked_round_up(options.capacity_nbytes, page, &nbytes) || nbytes > uint64_t{INT64_MAX} / page * page) {
@@ -134,6 +139,10 @@ Status Arena::check_owner() const {
 }
 
 Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
+  return with_spare([&] { return try_allocate(nbytes, alignment, out); });
+}
+
+Status Arena::try_allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   TENON_TRY(check_owner());
   alignment = std::max(alignment, options_.alignment);
   out->nbytes = nbytes;
@@ -170,17 +179,6 @@ Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   return full(nbytes);
 }
 
-Status Arena::full(uint64_t nbytes) const {
-  const ArenaStats now = stats();
-  Status status(Code::kResourceExhausted,
-                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent, %llu are retired, and "
-                       "the longest free piece has %llu: %s",
-                       as_llu(nbytes), as_llu(now.capacity_nbytes), as_llu(now.live_nbytes), as_llu(now.lent_nbytes),
-                       as_llu(now.retired_nbytes), as_llu(largest), remedy));
-  return std::move(status)
-      .with("limit", std::string("arena"))
-      .with("limit_value", options_.capacity_nbytes)
-      .with("live", now.live_nbytes)
 Status Arena::too_large(uint64_t nbytes) const {
   const bool by_arena = nbytes > options_.capacity_nbytes;
   const uint64_t most = by_arena ? options_.capacity_nbytes : kBlockLimit;
@@ -193,8 +191,8 @@ Status Arena::too_large(uint64_t nbytes) const {
       .with("wanted", nbytes);
 }
 
-      .with("lent", now.lent_nbytes)
-      .with("free", now.free_nbytes)
+Status Arena::full(uint64_t nbytes) const {
+  const ArenaStats now = stats();
   uint64_t largest = now.largest_free_nbytes;
   {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);
@@ -204,16 +202,27 @@ Status Arena::too_large(uint64_t nbytes) const {
                                  ? "release storages, wait until borrowers release theirs, or give the arena a larger capacity"
                                  : "what was lent by fd or by name is retired, and what is sent over a connection comes back; release "
                                    "storages, or make a new arena";
+  Status status(Code::kResourceExhausted,
+                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent, %llu are retired, and "
+                       "the longest free piece has %llu: %s",
+                       as_llu(nbytes), as_llu(now.capacity_nbytes), as_llu(now.live_nbytes), as_llu(now.lent_nbytes),
+                       as_llu(now.retired_nbytes), as_llu(largest), remedy));
+  return std::move(status)
+      .with("limit", std::string("arena"))
+      .with("limit_value", options_.capacity_nbytes)
+      .with("wanted", nbytes)
+      .with("live", now.live_nbytes)
+      .with("lent", now.lent_nbytes)
+      .with("retired", now.retired_nbytes)
+      .with("free", now.free_nbytes)
       .with("holders", describe_holders());
 }
 
 ArenaStats Arena::stats() const {
   (void)settle_ledgers();
   ArenaStats result;
-      .with("wanted", nbytes)
   result.capacity_nbytes = options_.capacity_nbytes;
   const board::ArenaFigures& figures = home_->figures();
-      .with("retired", now.retired_nbytes)
   result.lent_blocks = board::get(figures.blocks_lent);
   result.lent_nbytes = board::get(figures.lent_nbytes);
   const std::lock_guard<std::mutex> lock(arena_state().mutex);
@@ -223,7 +232,7 @@ ArenaStats Arena::stats() const {
   result.retired_nbytes = home_->retired_nbytes;
   result.peak_nbytes = board::get(figures.peak_nbytes);
   // Pages behind the front are nobody's, and are one piece with a free block that ends there only after consolidate().
-  const uint64_t ahead = home_->reserved - std::min(home_->reserved, home_->space.front());
+  const uint64_t ahead = home_->nbytes_ahead();
   result.free_nbytes = home_->space.free_nbytes() + ahead;
   result.largest_free_nbytes = std::max(home_->space.largest_free(), ahead);
   return result;
@@ -256,7 +265,10 @@ bool Arena::reserve_some(uint64_t nbytes) noexcept {
 
 Status Arena::reserve(uint64_t nbytes) {
   TENON_TRY(check_owner());
-  const uint64_t end = end_of(nbytes);
+  return with_spare([&] { return reserve_up_to(end_of(nbytes)); });
+}
+
+Status Arena::reserve_up_to(uint64_t end) {
   // Chunk by chunk, so that allocations get their turn.
   while (true) {
     const std::lock_guard<std::mutex> lock(arena_state().mutex);

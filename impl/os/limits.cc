@@ -44,10 +44,11 @@ struct Level {
   std::string directory;
   bool v2;
 
-  // What may still be taken below this level.
-  uint64_t free_nbytes(bool* no_fd) const {
+  // What may still be taken below this level, and its limit.
+  uint64_t free_nbytes(uint64_t* limit_nbytes, bool* no_fd) const {
     const uint64_t limit = parse_number(read_small_file(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), no_fd),
                                         kUnlimited);  // "max" is no number
+    *limit_nbytes = limit;
     if (limit >= (uint64_t{1} << 62)) return kUnlimited;
     const uint64_t usage = parse_number(read_small_file(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"), no_fd), 0);
     const std::string stat = read_small_file(directory + "/memory.stat", no_fd);
@@ -145,11 +146,12 @@ const bool g_limits_fork_hooks = [] {
   return true;
 }();
 
-Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit) {
-  return Status(Code::kResourceExhausted, format("%llu bytes wanted, %llu left of %s", static_cast<unsigned long long>(wanted),
-                                                 static_cast<unsigned long long>(free_nbytes), limit.c_str()))
+Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit, uint64_t limit_nbytes) {
+  return Status(Code::kResourceExhausted, format("%llu bytes wanted, %llu left of %s, %llu in all", as_llu(wanted), as_llu(free_nbytes),
+                                                 limit.c_str(), as_llu(limit_nbytes)))
       .with("limit", limit)
-      .with("limit_value", free_nbytes)
+      .with("limit_value", limit_nbytes)
+      .with("left", free_nbytes)
       .with("wanted", wanted);
 }
 
@@ -194,14 +196,16 @@ Status ask_headroom(uint64_t nbytes) {
   uint64_t need = 0;
   if (__builtin_add_overflow(nbytes, kHeadroomMargin, &need)) need = kUnlimited;
   uint64_t least = kUnlimited;
-  const uint64_t available_kib = find_field(read_small_file("/proc/meminfo", &no_fd), "MemAvailable:", kUnlimited / 1024);
+  const std::string meminfo = read_small_file("/proc/meminfo", &no_fd);
   if (no_fd) return blind(nbytes);
+  const uint64_t available_kib = find_field(meminfo, "MemAvailable:", kUnlimited / 1024);
   least = std::min(least, available_kib * 1024);
-  if (least < need) return headroom_refused(nbytes, least, "MemAvailable");
+  if (least < need) return headroom_refused(nbytes, least, "MemAvailable", find_field(meminfo, "MemTotal:", 0) * 1024);
   for (const Level& level : all.levels) {
-    const uint64_t free_nbytes = level.free_nbytes(&no_fd);
+    uint64_t limit_nbytes = 0;
+    const uint64_t free_nbytes = level.free_nbytes(&limit_nbytes, &no_fd);
     if (no_fd) return blind(nbytes);
-    if (free_nbytes < need) return headroom_refused(nbytes, free_nbytes, "memory cgroup " + level.directory);
+    if (free_nbytes < need) return headroom_refused(nbytes, free_nbytes, "memory cgroup " + level.directory, limit_nbytes);
     least = std::min(least, free_nbytes);
   }
   all.credit = std::min(kReserveChunk, (least - need) / 4);

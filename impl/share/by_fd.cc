@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "memory/spare.h"
 #include "share/cache.h"
 
 namespace tenon::share {
@@ -72,7 +73,7 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
   result.nbytes = storage->nbytes();
   const Ref<Segment>& segment = storage->segment();
   if (!segment) return result;
-  TENON_ASSIGN(result.fd, segment->lending_fd());
+  TENON_ASSIGN(result.fd, memory::with_spare([&] { return segment->lending_fd(); }));
   result.offset = storage->offset();
   result.segment_nbytes = segment->nbytes();
   if (!under_lease) storage->mark_lent();
@@ -82,8 +83,10 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
   return result;
 }
 
-Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
-                                  os::Fd* adopt) {
+namespace {
+
+Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
+                                      os::Fd* adopt) {
   Segment::OpenRequest request;
   TENON_ASSIGN(request.access, wanted_access(claimed, options.access));
   request.allow_unsealed = options.allow_unsealed;
@@ -117,13 +120,20 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
 Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
     // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
+}  // namespace
+
+Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
+                                  os::Fd* adopt) {
+  return memory::with_spare([&] { return try_open_segment(fd, claimed, segment_nbytes, needed_nbytes, options, adopt); });
+}
+
     const bool inherited = segment->own() && !segment->made_by_this_process();
     if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) return known;
     Ref<Storage> own = Storage::open(segment, offset, nbytes);
     own->swap_lease(lease);
     return own;
   }
-  TENON_TRY(segment->check_pages(offset, nbytes));
+  TENON_TRY(memory::with_spare([&] { return segment->check_pages(offset, nbytes); }));
   Ref<Storage> opened = Storage::open(segment, offset, nbytes);
   if (lease == nullptr || !lease->stands()) return intern_storage(std::move(opened));
   opened->swap_lease(lease);
@@ -147,7 +157,7 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
   (void)inspected;
   return options.private_copy ? Storage::open_private_copy(fd, claim.offset, claim.nbytes)
-                              : Storage::open_private_cow(fd, claim.offset, claim.nbytes);
+                              : memory::with_spare([&] { return Storage::open_private_cow(fd, claim.offset, claim.nbytes); });
 }
 
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "memory/spare.h"
 #include "os/host.h"
 #include "os/limits.h"
 #include "os/named_file.h"
@@ -322,7 +323,8 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
   }
   if (info.value().kind != NameInfo::Kind::kFile) return refuse_name(path, Code::kCorrupt, "is neither a file nor a socket");
   TENON_TRY(check_owner(info.value(), path, options.other_user));
-  TENON_ASSIGN(Ref<Storage> storage, open_named_file(claim, name, directory, info.value(), options, waiter));
+  const auto open_it = [&] { return open_named_file(claim, name, directory, info.value(), options, waiter); };
+  TENON_ASSIGN(Ref<Storage> storage, memory::with_spare(open_it));
   if (options.received) (void)count_message_received(claim);
   return storage;
 }

@@ -1,11 +1,14 @@
 #include "share/cuda_arena.h"
 
 #include <algorithm>
+#include <atomic>
+#include <string>
 #include <utility>
 
 #include "base/checked.h"
 #include "cuda/device.h"
 #include "memory/ledger.h"
+#include "memory/spare.h"
 #include "share/cuda_memory.h"
 
 namespace tenon::share {
@@ -24,6 +27,31 @@ constexpr uint64_t kIpcBlockNbytes = uint64_t{2} << 20;
 Status no_capacity() {
   return Status(Code::kInvalidArgument, "an arena on a device needs a capacity that is more than 0 and can be rounded up")
       .with("field", std::string("capacity_nbytes"));
+}
+
+}  // namespace
+
+namespace {
+
+// Of all arenas of this process.
+std::atomic<uint64_t> g_held_nbytes{0};
+std::atomic<uint64_t> g_used_nbytes{0};
+
+// Adds to a want of device memory how much the device has, and how much of it the arenas of this process hold.
+Status describe_device(const Status& status, int32_t device) {
+  if (!memory::is_shortage(status)) return status;
+  std::string of_device;
+  Result<cuda::DeviceRoom> room = cuda::device_room(device);
+  if (room.is_ok()) {
+    of_device = format("%llu bytes of its %llu are free, ", as_llu(room.value().free_nbytes), as_llu(room.value().total_nbytes));
+  }
+  const uint64_t held = g_held_nbytes.load(std::memory_order_relaxed);
+  const uint64_t used = g_used_nbytes.load(std::memory_order_relaxed);
+  Status told(status.code(), format("%s: %sand arenas of this process hold %llu on devices, %llu of them in use", status.message().c_str(),
+                                    of_device.c_str(), as_llu(held), as_llu(used)));
+  for (const Detail& each : status.info()->details) told = std::move(told).with(each.key, each.value);
+  if (room.is_ok()) told = std::move(told).with("limit_value", room.value().total_nbytes).with("left", room.value().free_nbytes);
+  return std::move(told).with("live", used).with("kept", held - std::min(held, used));
 }
 
 }  // namespace
@@ -49,13 +77,18 @@ Status CudaArena::take_memory(CudaTransport transport) {
   uint64_t capacity = 0;
   if (transport == CudaTransport::kIpc) {
     if (!checked_round_up(options_.capacity_nbytes, kIpcBlockNbytes, &capacity)) return no_capacity();
-    TENON_ASSIGN(allocated_, cuda::allocate(options_.device, capacity));
+    Result<cuda::DevicePointer> allocated = cuda::allocate(options_.device, capacity);
+    if (!allocated.is_ok()) return describe_device(allocated.status(), options_.device);
+    allocated_ = allocated.value();
   } else {
     const auto handles = transport == CudaTransport::kFd ? cuda::PieceMapping::Handles::kFd : cuda::PieceMapping::Handles::kFabric;
-    TENON_ASSIGN(mapped_, cuda::PieceMapping::create(options_.capacity_nbytes, options_.device, handles));
+    Result<cuda::PieceMapping> mapped = cuda::PieceMapping::create(options_.capacity_nbytes, options_.device, handles);
+    if (!mapped.is_ok()) return describe_device(mapped.status(), options_.device);
+    mapped_ = std::move(mapped).value();
     capacity = mapped_.nbytes();
   }
   options_.capacity_nbytes = capacity;
+  g_held_nbytes.fetch_add(capacity, std::memory_order_relaxed);
   space_ = memory::Space(capacity);
   TENON_ASSIGN(memory_, cuda::find_allocation(allocated_ != 0 ? allocated_ : mapped_.base()));
   options_.transport = transport;
@@ -63,6 +96,10 @@ Status CudaArena::take_memory(CudaTransport transport) {
 }
 
 Result<Ref<CudaArena>> CudaArena::create(const CudaArenaOptions& options) {
+  return memory::with_spare([&] { return try_create(options); });
+}
+
+Result<Ref<CudaArena>> CudaArena::try_create(const CudaArenaOptions& options) {
   if (options.transport == CudaTransport::kPool)
     return Status(Code::kInvalidArgument, "an arena's memory is lent by an IPC handle, by fds or by the fabric, and not with a pool");
   TENON_TRY(cuda::find_device(options.device).status());
@@ -84,6 +121,7 @@ Result<Ref<CudaArena>> CudaArena::create(const CudaArenaOptions& options) {
 }
 
 void CudaArena::dispose() noexcept {
+  g_held_nbytes.fetch_sub(space_.nbytes(), std::memory_order_relaxed);
   exported_ = nullptr;
   mapped_ = cuda::PieceMapping();
   if (allocated_ != 0) cuda::free_memory(allocated_, options_.device);
@@ -119,6 +157,7 @@ bool CudaArena::take(uint64_t nbytes, Place* out) {
   if (!find() && (!space_.consolidate() || !find())) return false;
   *out = {piece.offset, piece.nbytes};
   used_nbytes_ += piece.nbytes;
+  g_used_nbytes.fetch_add(piece.nbytes, std::memory_order_relaxed);
   peak_nbytes_ = std::max(peak_nbytes_, used_nbytes_);
   ++used_blocks_;
   return true;
@@ -127,6 +166,7 @@ bool CudaArena::take(uint64_t nbytes, Place* out) {
 void CudaArena::give_back(const Place& place) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   used_nbytes_ -= place.nbytes;
+  g_used_nbytes.fetch_sub(place.nbytes, std::memory_order_relaxed);
   if (--used_blocks_ == 0) {
     space_.reset();
     return;

@@ -56,6 +56,7 @@ class CudaArena final : public Counted {
     uint64_t nbytes = 0;
   };
   explicit CudaArena(const CudaArenaOptions& options) noexcept;
+  static Result<Ref<CudaArena>> try_create(const CudaArenaOptions& options);
   Status check_process() const;
   void dispose() noexcept override;
   Status take_memory(CudaTransport transport);

@@ -6,6 +6,8 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "memory/spare.h"
+#include "share/cuda_memory.h"
 
 namespace tenon::share {
 namespace {
@@ -29,6 +31,14 @@ struct Warm {
   std::atomic<uint64_t> generation{0};
 };
 Warm& warm() noexcept { return immortal<Warm>(); }
+
+const bool g_cuda_spare = [] {
+  memory::register_spare([]() noexcept {
+    close_warm_cuda();
+    collect_spare_cuda();
+  });
+  return true;
+}();
 
 Result<CudaMapping::Key> mapping_key(const CudaRoute& route, int32_t device) {
   if (route.transport == CudaTransport::kIpc) {

@@ -191,6 +191,10 @@ void collect_some_cuda() noexcept {
   }
 }
 
+void collect_spare_cuda() noexcept {
+  if (t_later == 0) (void)collect_cuda();
+}
+
 uint64_t collect_cuda() noexcept {
   if (t_later < kMostNested) {
     const CudaCollectLater later;

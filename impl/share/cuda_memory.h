@@ -72,5 +72,7 @@ class CudaCollectLater {
 // the other.
 void collect_some_cuda() noexcept;
 uint64_t collect_cuda() noexcept;
+// At all, unless this thread is where owners' functions must not run.
+void collect_spare_cuda() noexcept;
 
 }  // namespace tenon::share

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "memory/spare.h"
 #include "os/host.h"
 #include "os/limits.h"
 #include "os/named_file.h"
@@ -107,22 +108,10 @@ Result<Ref<Segment>> map_own_file(int fd, const Ref<Directory>& directory, const
 
 }  // namespace
 
-Status check_mode(const FilenameOptions& options) {
-  if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
-    return Status(Code::kInvalidArgument, format("the mode %04o of a name is none of 0600 to 0666 with reading and writing for its user",
-                                                 static_cast<unsigned>(options.mode)));
-  }
-  return Status::ok();
-}
+namespace {
 
-mode_t mode_of(const FilenameOptions& options) noexcept { return options.has_group ? options.mode | 0060 : options.mode; }
-
-Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes) {
-  TENON_TRY(check_mode(options));
-  TENON_ASSIGN(const Filename name, choose_filename(options.directory, options.prefix, options.name));
-  uint64_t total = 0;
-  if (!checked_add(nbytes, kFileHead, &total) || total > uint64_t{INT64_MAX})
-    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", as_llu(nbytes))).with("limit", std::string("memory"));
+// `name` is free, or that of a dead file.
+Result<Ref<Segment>> try_create(const FilenameOptions& options, const Filename& name, uint64_t nbytes, uint64_t total) {
   TENON_ASSIGN(const Ref<Directory> directory, open_names_directory(name.directory));
   sweep_some_names(directory, watch_names(directory));
   TENON_ASSIGN(Making making, Making::create(directory));
@@ -140,6 +129,38 @@ Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64
   Result<Ref<Segment>> segment = map_own_file(fd.get(), directory, name, total);
   if (!segment.is_ok()) (void)os::unlink_name(directory->fd(), name.leaf);
   return segment;
+}
+
+// What dead processes left takes room, too, and sweep_some_names() looks at a few names only.
+void remove_dead_names(const std::string& directory) noexcept {
+  try {
+    LookOptions options;
+    options.remove = true;
+    (void)look_at_all(directory, options, [](const NameReport&) { return true; });
+  } catch (...) {
+    // No memory: the second attempt does without.
+  }
+}
+
+}  // namespace
+
+Status check_mode(const FilenameOptions& options) {
+  if ((options.mode & ~mode_t{0666}) != 0 || (options.mode & 0600) != 0600) {
+    return Status(Code::kInvalidArgument, format("the mode %04o of a name is none of 0600 to 0666 with reading and writing for its user",
+                                                 static_cast<unsigned>(options.mode)));
+  }
+  return Status::ok();
+}
+
+mode_t mode_of(const FilenameOptions& options) noexcept { return options.has_group ? options.mode | 0060 : options.mode; }
+
+Result<Ref<Segment>> create_named_segment(const FilenameOptions& options, uint64_t nbytes) {
+  TENON_TRY(check_mode(options));
+  TENON_ASSIGN(const Filename name, choose_filename(options.directory, options.prefix, options.name));
+  uint64_t total = 0;
+  if (!checked_add(nbytes, kFileHead, &total) || total > uint64_t{INT64_MAX})
+    return Status(Code::kResourceExhausted, format("no machine has %llu bytes", as_llu(nbytes))).with("limit", std::string("memory"));
+  return memory::with_spare([&] { return try_create(options, name, nbytes, total); }, [&] { remove_dead_names(name.directory); });
 }
 
 }  // namespace tenon::share

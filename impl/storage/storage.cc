@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "memory/arena_wait.h"
+#include "memory/spare.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 #include "storage/host_access.h"
@@ -137,6 +138,10 @@ void Storage::take_block(memory::Block& block) noexcept {
 }
 
 Result<Ref<Storage>> Storage::create_private(const StorageOptions& options, uint64_t nbytes) {
+  return memory::with_spare([&] { return try_create_private(options, nbytes); });
+}
+
+Result<Ref<Storage>> Storage::try_create_private(const StorageOptions& options, uint64_t nbytes) {
   TENON_TRY(os::ask_headroom(nbytes));
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
   storage->private_ = std::make_unique<Private>();
@@ -182,18 +187,23 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
   return storage;
 }
 
+// Its pages are made as they are filled.
+Result<Ref<Storage>> Storage::try_create_filled(const StorageOptions& options, const void* data, uint64_t nbytes) {
+  auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
+  memory::Block block;
+  TENON_TRY(memory::allocate_unreserved_block(options.mode, nbytes, &block));
+  storage->take_block(block);
+  TENON_TRY(storage->segment_->write_through_fd(0, data, nbytes, true));
+  count_copy(nbytes);
+  if (options.mode == Mode::kFrozen) TENON_TRY(storage->freeze());
+  return storage;
+}
+
 Result<Ref<Storage>> Storage::create_from(const StorageOptions& options, const void* data, uint64_t nbytes) {
   const bool own_segment =
       options.arena == nullptr && (options.isolated || options.mode == Mode::kFrozen || nbytes > memory::kArenaBlockMax);
   if (!options.is_private && nbytes > 0 && own_segment && options.mode != Mode::kLenderWrites) {
-    auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
-    memory::Block block;
-    TENON_TRY(memory::allocate_unreserved_block(options.mode, nbytes, &block));
-    storage->take_block(block);
-    TENON_TRY(storage->segment_->write_through_fd(0, data, nbytes, true));
-    count_copy(nbytes);
-    if (options.mode == Mode::kFrozen) TENON_TRY(storage->freeze());
-    return storage;
+    return memory::with_spare([&] { return try_create_filled(options, data, nbytes); });
   }
   if (options.is_private || nbytes == 0) {
     TENON_ASSIGN(Ref<Storage> storage, create(options, nbytes));

@@ -155,6 +155,8 @@ class Storage final : public memory::Leased {
   void take_block(memory::Block& block) noexcept;
   static Result<Ref<Storage>> create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill, bool* zero);
   static Result<Ref<Storage>> create_private(const StorageOptions& options, uint64_t nbytes);
+  static Result<Ref<Storage>> try_create_private(const StorageOptions& options, uint64_t nbytes);
+  static Result<Ref<Storage>> try_create_filled(const StorageOptions& options, const void* data, uint64_t nbytes);
   static std::atomic<EndHook> g_cache_hook;
   static std::atomic<EndHook> g_names_hook;
 

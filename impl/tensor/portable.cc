@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "memory/ledger.h"
+#include "memory/spare.h"
 #include "os/host.h"
 #include "os/token.h"
 #include "tensor/pack.h"
@@ -16,7 +17,7 @@ Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, b
   TENON_TRY(pack(message, bytes_only ? Leases::kNo : Leases::kYes, &packed));
   // fds of its own: those of the segments may close with the last storage.
   for (size_t i = 0; i < packed.fds.size(); ++i) {
-    TENON_ASSIGN(os::Fd fd, os::duplicate(packed.fds[i]));
+    TENON_ASSIGN(os::Fd fd, memory::with_spare([&] { return os::duplicate(packed.fds[i]); }));
     SegmentRecord& record = packed.content.segments[i];
     if (bytes_only) {
       record.reach = Reach::kProc;

@@ -194,6 +194,26 @@ TEST(CudaArena, WhatFitsIsFound) {
   });
 }
 
+// Memory that other processes lent and that is only kept for their next handle is let go of first.
+TEST(CudaArena, IsTriedOnceMoreWhenTheDeviceIsFull) {
+  NEEDS_THE_FAKE("its calls do not fail when told to");
+  in_child({}, [] {
+    use_device();
+    for (const auto& [transport, function] : {std::pair(CudaTransport::kIpc, "cuMemAlloc"), std::pair(CudaTransport::kFd, "cuMemCreate")}) {
+      fail_driver(function, 1, CUDA_ERROR_OUT_OF_MEMORY);
+      const Result<Ref<CudaArena>> second = CudaArena::create({.transport = transport, .capacity_nbytes = 2 << 20});
+      EXPECT_TRUE(second.is_ok()) << second.status().message();
+      fail_driver(function, 0, CUDA_ERROR_OUT_OF_MEMORY);
+      const Status full = CudaArena::create({.transport = transport, .capacity_nbytes = 4 << 20}).status();
+      fail_driver(function, 0, CUDA_SUCCESS);
+      EXPECT_EQ(full.code(), Code::kResourceExhausted);
+      for (const char* part : {"4194304 bytes", "CUDA_ERROR_OUT_OF_MEMORY", "are free", "hold 2097152", "0 of them in use", "release"}) {
+        EXPECT_NE(full.message().find(part), std::string::npos) << part << " is not in " << full.message();
+      }
+    }
+  });
+}
+
 TEST(CudaArena, AFullOneSaysWhoHasIt) {
   in_two_connected(
       [](Line& line, Connection& connection) {

@@ -121,6 +121,32 @@ TEST(FdLimit, OwnIsATypedErrorAndThenAllWorksAgain) {
   });
 }
 
+// The segments of the default homes without a living block have fds, too.
+TEST(FdLimit, WhatIsKeptForLaterIsGivenBackFirst) {
+  IN_CHILD([] {
+    const Held before = hold();
+    for (const uint32_t flags : {uint32_t{TENON_STORAGE_ISOLATED}, uint32_t{0}}) {
+      for (const tenon_mode mode : kModes) {
+        if (mode != TENON_MODE_FROZEN) tenon_storage_release(new_storage(kMiB, 1, mode));
+      }
+      CHECK_EQ(stats().segments, before.figures.segments + 2);
+      tenon_storage* storage = nullptr;
+      const tenon_storage_options options = storage_options(TENON_MODE_SHARED, flags);
+      {
+        const Limit limit(RLIMIT_NOFILE, fd_limit_with_room(0));
+        CHECK_OK(tenon_storage_new(&options, 16 * kMiB, &storage, err));
+        // Now nothing is left to give back.
+        tenon_storage* other = nullptr;
+        const Outcome refused = CHECK_LIMIT(kFdLimit, tenon_storage_new(&options, 256 * kMiB, &other, err));
+        CHECK_SAYING(refused.message.find(kFdLimit) != std::string::npos && refused.message.find("raise the limit") != std::string::npos,
+                     refused.text());
+      }
+      tenon_storage_release(storage);
+    }
+    CHECK_HELD(before);
+  });
+}
+
 // What is learned about the machine at the limit, where /proc cannot be read, must not be believed later.
 TEST(FdLimit, NothingWrongIsRemembered) {
   IN_CHILD([] {

@@ -97,6 +97,31 @@ TEST(MapCount, IsATypedErrorAndThenAllWorksAgain) {
   });
 }
 
+// The segments of the default homes without a living block have mappings, too.
+TEST(MapCount, WhatIsKeptForLaterIsGivenBackFirst) {
+  SKIP_UNDER_SANITIZERS("its own allocator meets the limit first");
+  IN_CHILD([] {
+    require_a_limit_that_can_be_met();
+    const Held before = hold();
+    for (const tenon_mode mode : {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES}) tenon_storage_release(new_storage(kMiB, 1, mode));
+    CHECK_EQ(stats().segments, before.figures.segments + 2);
+    const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+    tenon_storage* storage = nullptr;
+    std::vector<tenon_storage*> storages;
+    {
+      const Filled filled(0);
+      Outcome made;
+      while ((made = CALL(tenon_storage_new(&isolated, 4096, &storage, err))).ok()) storages.push_back(storage);
+      CHECK_SAYING(made.status == TENON_RESOURCE_EXHAUSTED && made.detail("limit") == kMapCountLimit && made.detail("kept") == "0",
+                   made.text());
+      CHECK_SAYING(made.message.find("put small ones into one arena") != std::string::npos, made.text());
+    }
+    CHECK_EQ(storages.size(), 2);
+    for (tenon_storage* each : storages) tenon_storage_release(each);
+    CHECK_HELD(before);
+  });
+}
+
 // A thread's malloc has no heap end to fall back to, so an error that takes much memory to make would not be made.
 TEST(MapCount, IsATypedErrorInAThreadToo) {
   SKIP_UNDER_SANITIZERS("its own allocator meets the limit first");

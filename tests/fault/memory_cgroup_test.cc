@@ -1,4 +1,7 @@
 // Near a memory cgroup's limit (v1 or v2): refused by name, and never the kernel's OOM killer.
+#include <functional>
+#include <utility>
+
 #include "fault/kit.h"
 
 namespace fault {
@@ -119,6 +122,103 @@ TEST(MemoryCgroup, MoreThanFitsIsRefusedByName) {
     }
     CHECK(storage == nullptr);
     CHECK_HELD(before);
+  });
+}
+
+// What was released is kept for later as long as nothing else needs it.
+void keep_much(uint64_t nbytes, bool retired) {
+  std::vector<tenon_storage*> storages;
+  for (uint64_t done = 0; done < nbytes; done += kMiB) storages.push_back(new_storage(kMiB, 1));
+  for (tenon_storage* each : storages) {
+    tenon_fd_handle handle{};
+    handle.struct_size = sizeof handle;
+    if (retired) {
+      REQUIRE_OK(tenon_share_fd(each, nullptr, &handle, err));
+      tenon_fd_handle_close(&handle);
+    }
+    tenon_storage_release(each);
+  }
+}
+
+TEST(MemoryCgroup, WhatIsKeptForLaterIsGivenBackFirst) {
+  IN_CGROUP(kCgroupNbytes, [](const Cgroup&) {
+    constexpr uint64_t kKept = 30 * kMiB;
+    constexpr uint64_t kWanted = 26 * kMiB;
+    const tenon_storage_options plain = storage_options(TENON_MODE_SHARED, 0);
+    const tenon_storage_options isolated = storage_options(TENON_MODE_LENDER_WRITES, TENON_STORAGE_ISOLATED);
+    const tenon_storage_options frozen = storage_options(TENON_MODE_FROZEN, 0);
+    const tenon_storage_options own = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+    tenon_filename_options named{};
+    named.struct_size = sizeof named;
+    const void* nothing = much_of_nothing(kWanted);
+    tenon_storage* storage = nullptr;
+    for (const bool retired : {false, true}) {
+      const auto wanted = [&](const char* what, const std::function<tenon_status(tenon_error**)>& make) {
+        keep_much(kKept, retired);
+        const Outcome made = call(make);
+        CHECK_SAYING(made.ok(), std::string(what) + ": " + made.text());
+        tenon_storage_release(std::exchange(storage, nullptr));
+      };
+      wanted("plain", [&](tenon_error** err) { return tenon_storage_new(&plain, kWanted, &storage, err); });
+      wanted("isolated", [&](tenon_error** err) { return tenon_storage_new(&isolated, kWanted, &storage, err); });
+      wanted("filled", [&](tenon_error** err) { return tenon_storage_new_from(&plain, nothing, kWanted, &storage, err); });
+      wanted("frozen", [&](tenon_error** err) { return tenon_storage_new_from(&frozen, nothing, kWanted, &storage, err); });
+      wanted("private", [&](tenon_error** err) { return tenon_storage_new(&own, kWanted, &storage, err); });
+      wanted("named", [&](tenon_error** err) { return tenon_storage_new_filename(&named, kWanted, &storage, err); });
+    }
+    tenon_arena_options capacity{};
+    capacity.struct_size = sizeof capacity;
+    capacity.capacity_nbytes = 2 * kWanted;
+    tenon_arena* arena = nullptr;
+    REQUIRE_OK(tenon_arena_new(&capacity, &arena, err));
+    tenon_storage_options in_arena = storage_options(TENON_MODE_SHARED, 0);
+    in_arena.arena = arena;
+    keep_much(kKept, false);
+    const Outcome made = CALL(tenon_storage_new(&in_arena, kWanted, &storage, err));
+    CHECK_SAYING(made.ok(), "in an arena: " + made.text());
+    tenon_storage_release(storage);
+    tenon_arena_release(arena);
+  });
+}
+
+TEST(MemoryCgroup, ARefusalSaysWhatIsHeld) {
+  IN_CGROUP(kCgroupNbytes, [](const Cgroup& cgroup) {
+    tenon_storage* stays = new_storage(kMiB, 1);
+    tenon_storage* storage = nullptr;
+    const tenon_storage_options isolated = storage_options(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED);
+    const tenon_storage_options own = storage_options(TENON_MODE_SHARED, TENON_STORAGE_PRIVATE);
+    for (const tenon_storage_options& options : {isolated, own}) {
+      const Outcome refused = CHECK_LIMIT(kCgroupLimit, tenon_storage_new(&options, 2 * kCgroupNbytes, &storage, err));
+      CHECK_EQ(std::stoull(refused.detail("limit_value")), kCgroupNbytes);
+      CHECK_EQ(std::stoull(refused.detail("live")), kMiB);
+      CHECK_EQ(std::stoull(refused.detail("lent")), 0);
+      CHECK_EQ(std::stoull(refused.detail("retired")), 0);
+      CHECK_EQ(std::stoull(refused.detail("kept")), stats().bytes_reserved - kMiB);
+      for (const std::string& part : {cgroup.folder(), std::to_string(kCgroupNbytes) + " in all", std::string("1048576 are in storages"),
+                                      std::string("release storages, or raise the limit")}) {
+        CHECK_SAYING(refused.message.find(part) != std::string::npos, part + " is not in " + refused.text());
+      }
+    }
+    tenon_storage_release(stays);
+  });
+}
+
+// A segment that gets no more pages does not hide the free block of another one.
+TEST(MemoryCgroup, AFreeBlockThatFitsIsFound) {
+  IN_CGROUP(kCgroupNbytes, [](const Cgroup&) {
+    std::vector<tenon_storage*> storages;
+    tenon_storage* storage = nullptr;
+    const tenon_storage_options plain = storage_options(TENON_MODE_SHARED, 0);
+    while (CALL(tenon_storage_new(&plain, 512 * 1024, &storage, err)).ok()) storages.push_back(storage);
+    REQUIRE(storages.size() > 8);
+    // Two neighbours make one piece that is twice as large.
+    for (const size_t i : {size_t{2}, size_t{3}}) tenon_storage_release(storages[i]);
+    const Outcome made = CALL(tenon_storage_new(&plain, kMiB, &storage, err));
+    CHECK_SAYING(made.ok(), made.text());
+    tenon_storage_release(storage);
+    for (size_t i = 0; i < storages.size(); ++i) {
+      if (i != 2 && i != 3) tenon_storage_release(storages[i]);
+    }
   });
 }
 

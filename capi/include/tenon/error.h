@@ -58,11 +58,12 @@ TENON_API const char *tenon_error_message(const tenon_error *error) TENON_NOEXCE
 /**
  * One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
  * met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field" (of a descriptor), "option" (the option that would allow
- * it); of a full arena "live", "lent", "free" (bytes) and "holders" (who has leases of it, as text); of a value that does not fit its type
- * "where" (in the value), "wanted" and "found"; of text that does not parse "column" (from 1, in bytes), and "type" or "file", "line" and
- * "excerpt"; of an archive "record" and "offset" (bytes), and "opcode" of a pickle in it; of a module "name" (what is taken or given
- * twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together); of CUDA's
- * driver "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040 is 11.4).
+ * it); of a full arena "live", "lent", "retired", "free" (bytes) and "holders" (who has leases of it, as text); where memory, fds or
+ * mappings are short "left" (of the limit), and of this process "live", "lent", "retired" and "kept" (bytes); of a value that does not fit
+ * its type "where" (in the value), "wanted" and "found"; of text that does not parse "column" (from 1, in bytes), and "type" or "file",
+ * "line" and "excerpt"; of an archive "record" and "offset" (bytes), and "opcode" of a pickle in it; of a module "name" (what is taken or
+ * given twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together); of
+ * CUDA's driver "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040 is 11.4).
  * @param[in] error  borrowed; NULL is allowed.
  * @param[in] key    borrowed, NUL-terminated; NULL is allowed.
  * @return borrowed from the error, valid until its release; NULL if it has no such detail.

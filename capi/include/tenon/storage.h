@@ -254,7 +254,8 @@ TENON_API tenon_status tenon_storage_read(const tenon_storage *storage, uint64_t
 TENON_API tenon_status tenon_storage_freeze(tenon_storage *storage, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Give memory back to the system that the arena keeps warm for later storages. Called by nobody but you.
+ * Give memory back to the system that the arena keeps warm for later storages. Otherwise that happens only when memory, fds or
+ * mappings are short: before a new storage is refused for want of them, all that is kept is given back and it is tried once more.
  * @return bytes given back.
  * @since 0.1. Any thread.
  */

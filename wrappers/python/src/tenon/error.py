@@ -22,7 +22,8 @@ class TenonError(Exception):
     """Its number."""
     details: dict[str, str]
     """What is known beside the text: "errno", "limit", "limit_value", "wanted", "path", "fd", "pid", "uid", "field", "option"; of a full
-    arena also "live", "lent", "free" and "holders"; of a value that does not fit its type "where", "wanted" and "found"; of code "file",
+    arena also "live", "lent", "retired", "free" and "holders"; where memory, fds or mappings are short "left", and of this process
+    "live", "lent", "retired" and "kept"; of a value that does not fit its type "where", "wanted" and "found"; of code "file",
     "line", "column" and "excerpt", which is the line with carets below it and stands in str() too; of archives "record" and "offset"; of
     CUDA's driver "cuda_error", "cuda_error_name" and "driver_version"."""
 

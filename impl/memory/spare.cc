@@ -1,0 +1,113 @@
+#include "memory/spare.h"
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <string_view>
+
+#include "memory/arena.h"
+#include "memory/segment.h"
+
+namespace tenon::memory {
+namespace {
+
+constexpr size_t kMostFunctions = 4;
+
+std::array<std::atomic<SpareFunction>, kMostFunctions> g_functions{};
+
+// A limit of which Tenon may keep something, and what the caller can do when nothing is kept any more.
+struct Shortage {
+  std::string_view limit;
+  bool is_prefix;
+  const char* remedy;
+};
+
+constexpr std::string_view kDeviceMemory = "device memory";
+constexpr const char* kRaise = "release storages, or raise the limit";
+constexpr const char* kRoom = "release storages, remove names that nobody needs, or make the file system larger";
+
+constexpr std::array kShortages{
+    Shortage{"MemAvailable", false, "release storages, or free memory of the machine"},
+    Shortage{"memory", false, "release storages, or free memory of the machine"},
+    Shortage{"memory cgroup ", true, kRaise},
+    Shortage{"memory node ", true, "release storages, or take memory of another node"},
+    Shortage{"RLIMIT_NOFILE", false, kRaise},
+    Shortage{"fs.file-max", false, kRaise},
+    Shortage{"vm.max_map_count", false, "release storages, put small ones into one arena, or raise the limit"},
+    Shortage{"RLIMIT_AS", false, kRaise},
+    Shortage{"address space", false, "release storages, or give arenas a smaller capacity"},
+    Shortage{"size of ", true, "release named storages, remove names that nobody needs, or name another directory"},
+    Shortage{"file system space", false, kRoom},
+    Shortage{"disk quota", false, kRoom},
+    Shortage{kDeviceMemory, false, "release memory of the device, here or in other processes"},
+};
+
+const std::string* find_detail(const Status& status, std::string_view key) noexcept {
+  if (!status.info()) return nullptr;
+  for (const Detail& each : status.info()->details) {
+    if (each.key == key) return &each.value;
+  }
+  return nullptr;
+}
+
+const Shortage* find_shortage(const Status& status) noexcept {
+  if (status.code() != Code::kResourceExhausted) return nullptr;
+  const std::string* const limit = find_detail(status, "limit");
+  if (limit == nullptr) return nullptr;
+  for (const Shortage& each : kShortages) {
+    if (each.is_prefix ? std::string_view(*limit).starts_with(each.limit) : *limit == each.limit) return &each;
+  }
+  return nullptr;
+}
+
+// Which limit it was, unless the message says so.
+std::string describe_limit(const Status& status) {
+  const std::string& limit = *find_detail(status, "limit");
+  if (status.message().find(limit) != std::string::npos) return {};
+  const std::string* const value = find_detail(status, "limit_value");
+  return " (" + limit + (value != nullptr ? " is " + *value : std::string(" is met")) + ")";
+}
+
+}  // namespace
+
+void register_spare(SpareFunction give_back) noexcept {
+  for (std::atomic<SpareFunction>& place : g_functions) {
+    SpareFunction none = nullptr;
+    if (place.compare_exchange_strong(none, give_back)) return;
+  }
+}
+
+void give_back_spare() noexcept {
+  for (const std::atomic<SpareFunction>& each : g_functions) {
+    if (const SpareFunction give_back = each.load(); give_back != nullptr) give_back();
+  }
+  (void)trim_arena();
+}
+
+bool is_shortage(const Status& status) noexcept { return find_shortage(status) != nullptr; }
+
+Status describe_shortage(const Status& status) {
+  const Shortage* const shortage = find_shortage(status);
+  if (shortage == nullptr) return status;
+  if (shortage->limit == kDeviceMemory) {  // who asked for it has added what it has
+    Status told(status.code(), status.message() + "; " + shortage->remedy);
+    for (const Detail& each : status.info()->details) told = std::move(told).with(each.key, each.value);
+    return told;
+  }
+  const ArenaTotals held = arena_totals();
+  const SegmentTotals& segments = segment_totals();
+  Status told(status.code(),
+              format("%s%s: this process has made %llu bytes of shared memory in %llu segments with %llu fds, %llu are in storages of its "
+                     "arenas, %llu are lent without one, %llu are retired and %llu are kept for later; %s",
+                     status.message().c_str(), describe_limit(status).c_str(), as_llu(segments.reserved_nbytes.load()),
+                     as_llu(segments.segments.load()), as_llu(segments.fds.load()), as_llu(held.live_nbytes), as_llu(held.lent_nbytes),
+                     as_llu(held.retired_nbytes), as_llu(held.kept_nbytes), shortage->remedy));
+  for (const Detail& each : status.info()->details) told = std::move(told).with(each.key, each.value);
+  return std::move(told)
+      .with("live", held.live_nbytes)
+      .with("lent", held.lent_nbytes)
+      .with("retired", held.retired_nbytes)
+      .with("kept", held.kept_nbytes);
+}
+
+}  // namespace tenon::memory
