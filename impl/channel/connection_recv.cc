@@ -80,7 +80,7 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
     if (guard_.is_wanted() && has_nothing_to_read()) guard_.drained();
     if (!message.is_ok() || message.value()) return message;
     // Frames of tokens without end do not hold a call beyond its time.
-    if (frames % kMostTokenFrames == 0) TENON_TRY(waiter.check_over());
+    if (frames % kMostTokenFrames == 0) TENON_TRY(waiter.check_over(socket_, "a message from the peer, which sends only tokens,"));
   }
 }
 

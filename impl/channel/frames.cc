@@ -81,7 +81,7 @@ Status FrameSocket::flush(os::Waiter& waiter, uint64_t count, std::unique_lock<s
     TENON_TRY(hand_over(count, &full));
     if (!full) return {};
     if (lock != nullptr) lock->unlock();
-    Status ready = waiter.until_ready(fd_, POLLOUT);
+    Status ready = waiter.until_ready(fd_, POLLOUT, "room for a message, which comes when the peer reads,");
     if (lock != nullptr) lock->lock();
     TENON_TRY(std::move(ready));
   }
@@ -151,15 +151,18 @@ Status FrameSocket::send_error(int error) {
       unsendable_ = true;
       return Status(Code::kPeerGone, format("the peer of socket %d has closed its end", fd_)).with("fd", fd_).with("errno", error);
     case ETOOMANYREFS:
-      return errno_status(error, format("socket %d: this user has too many fds in flight, sent and not yet received", fd_))
+      return errno_status(error, format("socket %d: this user has too many fds in flight, sent and not yet received: wait until peers have "
+                                        "received them, or raise RLIMIT_NOFILE",
+                                        fd_))
           .with("limit_value", os::fd_limit())
           .with("fd", fd_);
     case EMSGSIZE: {  // seqpacket only: a packet must fit in the send buffer
-      Status status = Status(Code::kResourceExhausted, format("socket %d: its send buffer is smaller than one packet", fd_))
-                          .with("errno", error)
-                          .with("limit", std::string("SO_SNDBUF"))
-                          .with("wanted", static_cast<uint64_t>(kHeaderSize + queue_[next_].payload.size()))
-                          .with("fd", fd_);
+      Status status =
+          Status(Code::kResourceExhausted, format("socket %d: its send buffer is smaller than one packet: raise SO_SNDBUF", fd_))
+              .with("errno", error)
+              .with("limit", std::string("SO_SNDBUF"))
+              .with("wanted", static_cast<uint64_t>(kHeaderSize + queue_[next_].payload.size()))
+              .with("fd", fd_);
       if (const auto size = os::send_buffer_size(fd_)) status = std::move(status).with("limit_value", *size);
       return status;
     }
@@ -177,7 +180,7 @@ Result<InFrame> FrameSocket::recv(os::Waiter& waiter) {
     TENON_TRY(take_packets(&whole));
     if (whole) return std::exchange(frame_, InFrame());
     // Packets that never make a frame, and never cease, do not hold a call beyond its time. The socket stays ready.
-    if (reads % kReadsAtOnce == 0) TENON_TRY(waiter.check_over());
+    if (reads % kReadsAtOnce == 0) TENON_TRY(waiter.check_over(fd_, "the rest of a message from the peer"));
     TENON_TRY(fill(waiter));
   }
 }
@@ -307,7 +310,7 @@ Status FrameSocket::fill(os::Waiter& waiter) {
         return {};
       case EAGAIN: {
         waits_.store(tells_waits_, std::memory_order_seq_cst);
-        Status ready = waiter.until_ready(fd_, POLLIN);
+        Status ready = waiter.until_ready(fd_, POLLIN, "a message from the peer");
         waits_.store(false, std::memory_order_seq_cst);
         TENON_TRY(std::move(ready));
         break;
@@ -360,18 +363,21 @@ Status FrameSocket::stop(Status why) {
 
 Status FrameSocket::loss() const {
   if (!accepts(frame_.kind, frame_.fds_announced)) {
-    return Status(Code::kResourceExhausted,
-                  format("the peer sends %u fds at once, more than those of %llu segments and what goes with them", frame_.fds_announced,
-                         static_cast<unsigned long long>(max_segments_)))
+    return Status(Code::kResourceExhausted, format("the peer sends %u fds at once, more than those of %llu segments and what goes with "
+                                                   "them: raise max_segments to take them",
+                                                   frame_.fds_announced, static_cast<unsigned long long>(max_segments_)))
         .with("limit", std::string("max_segments"))
         .with("limit_value", max_segments_)
         .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
   }
-  Status status = Status(Code::kResourceExhausted, format("%zu of %u fds found no place in this process and were dropped",
-                                                          frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
-                      .with("limit", std::string("RLIMIT_NOFILE"))
-                      .with("limit_value", os::fd_limit())
-                      .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
+  Status status =
+      Status(
+          Code::kResourceExhausted,
+          format("%zu of %u fds found no place in this process and were dropped: close fds, or raise RLIMIT_NOFILE, and have it sent again",
+                 frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
+          .with("limit", std::string("RLIMIT_NOFILE"))
+          .with("limit_value", os::fd_limit())
+          .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
   if (const auto open = os::open_fd_count()) status = std::move(status).with("in_use", *open);
   return status;
 }

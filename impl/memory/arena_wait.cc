@@ -67,9 +67,9 @@ bool is_full(const Status& status) noexcept {
   return std::any_of(details.begin(), details.end(), [](const Detail& each) { return each.key == "holders"; });
 }
 
-// What the wait came to, with who holds what.
+// What the wait came to, with who holds what. The waiter speaks of an fd that the caller never saw.
 Status ended(const Status& why, const Status& full) {
-  Status status(why.code(), why.message() + ": " + full.message());
+  Status status(why.code(), (why.code() == Code::kTimeout ? "timed out waiting for room" : why.message()) + ": " + full.message());
   for (const Detail& each : full.info()->details) status = std::move(status).with(each.key, each.value);
   return status;
 }
@@ -100,7 +100,7 @@ Status allocate_waiting(Arena* arena, uint64_t nbytes, uint64_t alignment, const
     if (serves) {
       TENON_ASSIGN(service, os::service_fd());
     }
-    if (Status end = waiter.until_ready(event->fd(), POLLIN, service); !end.is_ok()) return ended(end, status);
+    if (Status end = waiter.until_ready(event->fd(), POLLIN, "room", service); !end.is_ok()) return ended(end, status);
     if (serves) TENON_TRY(os::poll_service());
     event->reset();
   }

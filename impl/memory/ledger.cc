@@ -118,7 +118,7 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   if (has_ended()) return Status(Code::kPeerGone, "the borrower has let go of all leases");
   const size_t most = end_ + objects.size();
   if (most > lease_page::kSlots && totals_.leases + objects.size() > lease_page::kSlots) {
-    return Status(Code::kResourceExhausted, format("the borrower has %llu leases, and cannot have %zu more",
+    return Status(Code::kResourceExhausted, format("the borrower has %llu leases, and cannot have %zu more until it releases some",
                                                    static_cast<unsigned long long>(totals_.leases), objects.size()))
         .with("limit", std::string("leases"))
         .with("limit_value", uint64_t{lease_page::kSlots});

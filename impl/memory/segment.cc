@@ -165,13 +165,17 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   if (!file.regular) return refuse_fd(Code::kInvalidArgument, fd, format("is a %s and no memory", file.kind));
   if (!file.readable) return refuse_fd(Code::kPermission, fd, "is not open for reading");
   if (!file.in_memory && !request.allow_unsealed && !request.for_private) {
-    return refuse_fd(Code::kPermission, fd, "is a file on a disk and not in memory: a load could meet SIGBUS")
+    return refuse_fd(Code::kPermission, fd,
+                     "is a file on a disk and not in memory, where a load could meet SIGBUS: open it with allow_unsealed if you trust "
+                     "whoever can cut it short, or as a private copy")
         .with("option", std::string("ALLOW_UNSEALED"));
   }
   result.seals = file.seals;
   result.sealed = (result.seals & os::kSealShrink) != 0;
   if (!result.sealed && !request.allow_unsealed && !request.for_private) {
-    return refuse_fd(Code::kPermission, fd, "is not sealed against shrinking: a load could meet SIGBUS")
+    return refuse_fd(Code::kPermission, fd,
+                     "is not sealed against shrinking, so a load could meet SIGBUS: open it with allow_unsealed if you trust whoever has "
+                     "it, or as a private copy")
         .with("option", std::string("ALLOW_UNSEALED"));
   }
   if ((result.seals & os::kSealWrite) != 0) {
@@ -181,7 +185,9 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   }
   const bool can_write = file.writable && result.mode == Mode::kShared;
   if (request.access == Access::kWritable && !can_write && !request.for_private) {
-    return refuse_fd(Code::kPermission, fd, result.mode == Mode::kShared ? "is not open for writing" : "is sealed against writing")
+    return refuse_fd(Code::kPermission, fd,
+                     std::string(result.mode == Mode::kShared ? "is not open for writing" : "is sealed against writing") +
+                         ": open it READ_ONLY, or as PRIVATE_COW or PRIVATE_COPY")
         .with("option", std::string("READ_ONLY, PRIVATE_COW or PRIVATE_COPY"));
   }
   result.writable = can_write && request.access != Access::kReadOnly;
@@ -268,7 +274,7 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
     if (generation_ != fork_generation())
       return Status(Code::kUnsupported, "only the process that made a storage to be frozen can fill it");
     lock.lock();
-    if (frozen()) return Status(Code::kPermission, "the storage is frozen");
+    if (frozen()) return Status(Code::kPermission, "the storage is frozen: write before it is, or into another storage");
   }
   const auto* from = static_cast<const std::byte*>(data);
   const int fd = any_fd();

@@ -82,7 +82,7 @@ struct MakingName {
 Status pause_for(const Fd& timer, int64_t pause_ns, Waiter* waiter) {
   const itimerspec when{{0, 0}, {0, static_cast<long>(pause_ns)}};
   if (::timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return errno_status(errno, "setting a timer");
-  return waiter->until_ready(timer.get(), POLLIN);
+  return waiter->until_ready(timer.get(), POLLIN, "a place in the queue of a socket");
 }
 
 }  // namespace
@@ -108,7 +108,10 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
   if (::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0) != 0) {
     const int error = errno;
     if (error == EEXIST)
-      return Status(Code::kPermission, format("a socket at %s: the path is taken", path.c_str())).with("errno", error).with("path", path);
+      return Status(Code::kPermission,
+                    format("a socket at %s: the path is taken; remove what is there, or name another path", path.c_str()))
+          .with("errno", error)
+          .with("path", path);
     return failed(error, "naming socket", path);
   }
   return socket;

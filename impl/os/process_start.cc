@@ -82,7 +82,7 @@ class Child {
 
   // Until it has ended; how it did, in words.
   Result<std::string> wait(Waiter* waiter) {
-    if (pidfd_.is_open()) TENON_TRY(waiter->until_ready(pidfd_.get(), POLLIN));
+    if (pidfd_.is_open()) TENON_TRY(waiter->until_ready(pidfd_.get(), POLLIN, "the end of a program"));
     return reap();
   }
 
@@ -106,7 +106,7 @@ Result<std::optional<std::string>> read_line(const Fd& reader, const std::string
   std::string line;
   std::array<char, kLineNbytes> buffer;
   for (;;) {
-    TENON_TRY(waiter->until_ready(reader.get(), POLLIN));
+    TENON_TRY(waiter->until_ready(reader.get(), POLLIN, "the first line of a program"));
     const ssize_t got = ::read(reader.get(), buffer.data(), buffer.size() - line.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0) return errno_status(errno, format("reading what %s prints", program.c_str()));

@@ -66,14 +66,23 @@ Status Waiter::check_cancel() const {
   return {};
 }
 
-Status Waiter::check_over() const {
+// The deadline has passed, or there was none to wait for. No duration: whoever waits in pieces has another one in mind. `fd` < 0: the
+// caller knows of no fd.
+Status Waiter::over(int fd, const char* awaited) const {
+  const std::string where = fd >= 0 ? format(" on fd %d", fd) : std::string();
+  Status status = wait_.timeout_ns == 0
+                      ? Status(Code::kWouldBlock, format("there is not yet %s%s, and the call was not to wait", awaited, where.c_str()))
+                      : Status(Code::kTimeout, format("timed out waiting for %s%s", awaited, where.c_str()));
+  return fd >= 0 ? std::move(status).with("fd", fd) : status;
+}
+
+Status Waiter::check_over(int fd, const char* awaited) const {
   TENON_TRY(check_cancel());
-  if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, "what there is is not what is waited for");
-  if (deadline_ns_ >= 0 && monotonic_ns() >= deadline_ns_) return Status(Code::kTimeout, "the time is over");
+  if (wait_.timeout_ns == 0 || (deadline_ns_ >= 0 && monotonic_ns() >= deadline_ns_)) return over(fd, awaited);
   return {};
 }
 
-Status Waiter::until_ready(int fd, short events, int other) {
+Status Waiter::until_ready(int fd, short events, const char* awaited, int other) {
   const auto not_open = [](int number) { return Status(Code::kInvalidArgument, format("fd %d is not open", number)).with("fd", number); };
   if (fd < 0) return not_open(fd);  // poll would skip it and sleep
   pollfd polled[3] = {{fd, events, 0}, {wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0}, {other, events, 0}};
@@ -93,17 +102,16 @@ Status Waiter::until_ready(int fd, short events, int other) {
     if ((polled[0].revents & POLLNVAL) != 0) return not_open(fd);
     if ((polled[2].revents & POLLNVAL) != 0) return not_open(other);
     if (polled[0].revents != 0 || polled[2].revents != 0) return {};
-    if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, format("fd %d is not ready", fd));
-    if (ready == 0) return Status(Code::kTimeout, format("the time is over and fd %d is not ready", fd));
+    if (wait_.timeout_ns == 0 || ready == 0) return over(fd, awaited);
   }
 }
 
 Status Waiter::pause(int64_t nanoseconds, const char* awaited) {
   TENON_TRY(check_cancel());
-  if (wait_.timeout_ns == 0) return Status(Code::kWouldBlock, format("%s is not there yet", awaited));
+  if (wait_.timeout_ns == 0) return over(-1, awaited);
   if (deadline_ns_ >= 0) {
     const int64_t left = deadline_ns_ - monotonic_ns();
-    if (left <= 0) return Status(Code::kTimeout, format("the time is over and %s is not there yet", awaited));
+    if (left <= 0) return over(-1, awaited);
     nanoseconds = std::min(nanoseconds, left);
   }
   pollfd polled{wait_.cancel != nullptr ? wait_.cancel->fd() : -1, POLLIN, 0};

@@ -139,7 +139,8 @@ Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream, 
   CudaMemory* const memory = cuda_memory(*storage);
   if (memory == nullptr) return no_cuda_storage();
   if (storage->is_read_only() && !options.let_write) {
-    return Status(Code::kPermission, "the storage is read-only, and whoever device memory is lent to can write it")
+    return Status(Code::kPermission,
+                  "the storage is read-only, and whoever device memory is lent to can write it: share it with LET_WRITE if that is right")
         .with("option", std::string("TENON_CUDA_LET_WRITE"));
   }
   TENON_ASSIGN(const cuda::Device device, cuda::find_device(storage->device().id));

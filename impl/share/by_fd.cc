@@ -11,7 +11,9 @@ namespace {
 
 using memory::Mode;
 
-Status refuse_lend(const char* why, const char* option) { return Status(Code::kPermission, why).with("option", std::string(option)); }
+Status refuse_lend(const char* why, const char* option) {
+  return Status(Code::kPermission, format("%s: use %s", why, option)).with("option", std::string(option));
+}
 
 // What the handle claims and what the opener wants, together. A handle that says READ_ONLY never opens writable.
 Result<Access> wanted_access(Access claimed, Access wanted) {
@@ -46,12 +48,13 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
   }
   if (storage.mode() == Mode::kShared) {
     if (wanted == Access::kReadOnly)
-      return refuse_lend("a SHARED storage cannot be lent read-only: its borrowers could write all the same", "LENDER_WRITES or FROZEN");
+      return refuse_lend("a SHARED storage cannot be lent read-only, because its borrowers could write all the same",
+                         "LENDER_WRITES or FROZEN");
     if (!storage.is_read_only()) return Access::kWritable;
     // Opened read-only, though nothing but this process's own mapping keeps it so: there is no such lend to hand on.
     if (storage.segment())
       return refuse_lend("the storage was opened read-only from a segment that its borrowers may write, and cannot be lent on so",
-                         "open it WRITABLE");
+                         "WRITABLE when it is opened");
     return Access::kReadOnly;
   }
   if (wanted == Access::kWritable) return refuse_lend("the storage's mode forbids writable lends", "SHARED");
@@ -117,9 +120,6 @@ Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_n
   return known->nbytes() >= needed_nbytes ? known : opened;
 }
 
-Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
-  if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
-    // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
 }  // namespace
 
 Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
@@ -127,6 +127,9 @@ Result<Ref<Segment>> open_segment(int fd, Access claimed, uint64_t segment_nbyte
   return memory::with_spare([&] { return try_open_segment(fd, claimed, segment_nbytes, needed_nbytes, options, adopt); });
 }
 
+Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, uint64_t nbytes, memory::Lease* lease) {
+  if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
+    // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
     const bool inherited = segment->own() && !segment->made_by_this_process();
     if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) return known;
     Ref<Storage> own = Storage::open(segment, offset, nbytes);

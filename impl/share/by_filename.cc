@@ -87,7 +87,9 @@ Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& 
 
 Status check_owner(const NameInfo& info, const std::string& path, bool other_user) {
   if (other_user || info.uid == os::user_id()) return Status::ok();
-  return std::move(refuse_name(path, Code::kPermission, format("belongs to user %u", info.uid))).with("option", std::string("OTHER_USER"));
+  return std::move(
+             refuse_name(path, Code::kPermission, format("belongs to user %u: open it with OTHER_USER if you trust that user", info.uid)))
+      .with("option", std::string("OTHER_USER"));
 }
 
 Status check_size(const NameInfo& info, const std::string& path, const NameClaim& claim) {
@@ -183,7 +185,8 @@ Result<Ref<Storage>> open_named_file(const NameClaim& claim, const Filename& nam
   const OpenOptions& open = options.open;
   const Access wanted = open.access != Access::kAuto ? open.access : claim.access;
   if (!open.is_private() && claim.access == Access::kReadOnly && open.access == Access::kWritable)
-    return refuse_name(path, Code::kPermission, "was lent read-only").with("option", std::string("PRIVATE_COW or PRIVATE_COPY"));
+    return refuse_name(path, Code::kPermission, "was lent read-only: open it with PRIVATE_COW or PRIVATE_COPY to write")
+        .with("option", std::string("PRIVATE_COW or PRIVATE_COPY"));
   if (!open.is_private()) {
     TENON_TRY(check_size(seen, path, claim));
     // A holder need not open it again, which would also wake whoever watches the directory.
@@ -228,7 +231,9 @@ Result<Ref<Storage>> open_socket(const NameClaim& claim, const Filename& name, c
 Result<NameClaim> lend_file(const NameClaim& range, FileTail* tail, const FilenameOptions& options, os::Waiter* waiter) {
   const Filename name = tail->filename();
   if (options.access == Access::kReadOnly) {
-    return refuse_name(name.path(), Code::kPermission, "is a file: its own user can always write it, so it cannot be lent read-only")
+    return refuse_name(
+               name.path(), Code::kPermission,
+               "is a file, which its own user can always write, so it cannot be lent read-only: lend a LENDER_WRITES or FROZEN storage")
         .with("option", std::string("a LENDER_WRITES or FROZEN storage, whose name is a socket"));
   }
   if (!options.name.empty() && options.name != name.leaf)

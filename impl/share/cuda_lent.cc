@@ -91,7 +91,9 @@ bool knows_read_only(CudaTransport transport) noexcept { return transport == Cud
 Result<Ref<CudaLent>> CudaLent::create(const Ref<Storage>& storage, memory::Access wanted, bool let_write) {
   CudaMemory* const memory = cuda_memory(*storage);
   if (storage->is_read_only() && !let_write) {
-    return Status(Code::kPermission, "the storage is read-only, and whoever device memory is lent to can write it")
+    return Status(Code::kPermission,
+                  "the storage is read-only, and whoever device memory is lent to can write it: make the connection with CUDA_LET_WRITE if "
+                  "that is right")
         .with("option", std::string("TENON_CONNECTION_CUDA_LET_WRITE"));
   }
   const cuda::DevicePointer pointer = share::as_pointer(storage->data());

@@ -50,7 +50,7 @@ Status check(const Storage& storage) {
   // The kernel does not freeze pages that a device may hold.
   const Segment* const segment = storage.segment().get();
   if (segment != nullptr && storage.mode() == memory::Mode::kFrozen && !segment->frozen()) {
-    return Status(Code::kPermission, "the storage is not frozen yet, and could not be when it is pinned")
+    return Status(Code::kPermission, "the storage is not frozen yet, and could not be when it is pinned: freeze it first")
         .with("option", std::string("tenon_storage_freeze"));
   }
   return Status::ok();

@@ -42,7 +42,8 @@ Status send_whole(const Fd& socket, const ManagerBytes& message, const std::stri
     left = left.subspan(sent.nbytes);
     if (sent.error == EPIPE || sent.error == ECONNRESET) return gone(manager, sent.error);
     if (sent.error == EAGAIN) {
-      if (Status waited = waiter->until_ready(socket.get(), POLLOUT); !waited.is_ok()) return about(manager, std::move(waited));
+      if (Status waited = waiter->until_ready(socket.get(), POLLOUT, "room for a request to the manager"); !waited.is_ok())
+        return about(manager, std::move(waited));
     } else if (sent.error != 0) {
       return errno_status(sent.error, "sending to the manager at " + manager).with("path", manager);
     }
@@ -66,7 +67,8 @@ Status receive_ok(const Fd& socket, const std::string& manager, Waiter* waiter) 
   std::array<std::byte, kManagerReply.size() + 1> answer{};
   size_t have = 0;
   while (have < kManagerReply.size()) {
-    if (Status waited = waiter->until_ready(socket.get(), POLLIN); !waited.is_ok()) return about(manager, std::move(waited));
+    if (Status waited = waiter->until_ready(socket.get(), POLLIN, "an answer of the manager"); !waited.is_ok())
+      return about(manager, std::move(waited));
     const os::FromSender got = os::receive_from_sender(socket.get(), std::span(answer).subspan(have));
     if (got.error == EAGAIN) continue;
     if (got.error != 0 && got.error != ECONNRESET)

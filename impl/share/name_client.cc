@@ -27,7 +27,8 @@ Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_us
   const Fd socket = std::move(connected).value();
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket.get()));
   if (peer.uid != os::user_id() && !other_user) {
-    return named(Status(Code::kPermission, format("the lender behind %s is user %u", path.c_str(), peer.uid))
+    return named(Status(Code::kPermission,
+                        format("the lender behind %s is user %u: open it with OTHER_USER if you trust that user", path.c_str(), peer.uid))
                      .with("option", std::string("OTHER_USER")));
   }
   const RequestPacket packet{kNameMagic, static_cast<uint32_t>(request)};
@@ -35,7 +36,7 @@ Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_us
   // A lender that refuses may have hung up already: what it said is still there.
   if (sent.error != 0 && sent.error != EPIPE && sent.error != ECONNRESET)
     return named(errno_status(sent.error, format("asking the lender behind %s", path.c_str())));
-  if (Status ready = waiter->until_ready(socket.get(), POLLIN); !ready.is_ok()) {
+  if (Status ready = waiter->until_ready(socket.get(), POLLIN, "an answer of the lender"); !ready.is_ok()) {
     return named(Status(ready.code(), format("the lender behind %s, pid %d, does not answer", path.c_str(), peer.pid))
                      .with("pid", peer.pid)
                      .caused_by(ready));
@@ -53,7 +54,10 @@ Result<Handed> ask_name(const Filename& name, NameRequest request, bool other_us
   if (got.nbytes != sizeof answer || got.data_cut || answer.magic != kNameMagic || !known_code)
     return named(Status(Code::kCorrupt, format("what answers behind %s is no lender of Tenon's", path.c_str())));
   if (answer.code != 0) {
-    const char* why = static_cast<Code>(answer.code) == Code::kPermission ? "lends to its own user only" : "has nothing to lend any more";
+    const auto code = static_cast<Code>(answer.code);
+    const char* why = "has nothing to lend any more";
+    if (code == Code::kPermission) why = "lends to its own user only";
+    if (code == Code::kResourceExhausted) why = "serves as many clients as it takes at once: try again";
     return named(Status(static_cast<Code>(answer.code), format("the lender behind %s %s", path.c_str(), why)));
   }
   Handed handed;

@@ -298,7 +298,7 @@ void Storage::move_into(Ref<Segment> segment, uint64_t offset) noexcept {
 Result<std::byte*> Storage::data_mut() {
   if (!read_only_) return const_cast<std::byte*>(data());
   Status status(Code::kPermission, mode_ == Mode::kFrozen ? "the storage is frozen, or is filled with tenon_storage_write until it is"
-                                                          : "the storage is read-only");
+                                                          : "the storage is read-only: open it with PRIVATE_COW or PRIVATE_COPY to write");
   return std::move(status).with("option", std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));
 }
 

@@ -178,7 +178,8 @@ Result<DLManagedTensorVersioned*> to_dlpack(const Ref<Tensor>& tensor) {
 Result<DLManagedTensor*> to_dlpack_legacy(const Ref<Tensor>& tensor) {
   if (tensor->storage()->is_read_only()) {
     return Status(Code::kPermission,
-                  "the tensor is read-only, which DLPack without a version cannot say: its consumer would be killed at the first write")
+                  "the tensor is read-only, which DLPack without a version cannot say: its consumer would be killed at the first write; "
+                  "use DLPack with a version (tenon_tensor_to_dlpack)")
         .with("option", std::string("tenon_tensor_to_dlpack"));
   }
   Export<DLManagedTensor>* exported = nullptr;

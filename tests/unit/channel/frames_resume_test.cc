@@ -165,7 +165,9 @@ TEST_P(FramesResumedOverBoth, SignalsEndOnlyInterruptibleWaits) {
   writer.join();
 
   Waiter timed = within_ms(15);
-  EXPECT_EQ(code_of(link.right->recv(timed)), Code::kTimeout);
+  const Status over = link.right->recv(timed).status();
+  EXPECT_EQ(over.code(), Code::kTimeout);
+  EXPECT_EQ(over.message(), "timed out waiting for a message from the peer on fd " + std::to_string(link.right_fd.get()));
 }
 
 TEST_P(FramesResumedOverBoth, SignalStormLosesNothing) {

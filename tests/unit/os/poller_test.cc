@@ -190,7 +190,7 @@ std::vector<std::string> names_until(DirectoryWatch* watch, const std::string& l
   std::vector<std::string> names;
   bool overflowed = false;
   while (names.empty() || names.back() != last) {
-    if (!Waiter(Wait{30'000'000'000, nullptr, false}).until_ready(watch->fd(), POLLIN).is_ok()) {
+    if (!Waiter(Wait{30'000'000'000, nullptr, false}).until_ready(watch->fd(), POLLIN, "it").is_ok()) {
       ADD_FAILURE() << "no event for " << last;
       break;
     }
@@ -265,7 +265,7 @@ TEST_F(DirectoryWatchTest, ARemovedDirectoryIsToldAsOverflow) {
   auto made = DirectoryWatch::create(inner, true);
   ASSERT_TRUE(made.is_ok());
   ASSERT_EQ(::rmdir(inner.c_str()), 0);
-  ASSERT_TRUE(Waiter(Wait{}).until_ready(made.value().fd(), POLLIN).is_ok());
+  ASSERT_TRUE(Waiter(Wait{}).until_ready(made.value().fd(), POLLIN, "it").is_ok());
   bool overflowed = false;
   made.value().read([](const char* leaf) { ADD_FAILURE() << leaf; }, &overflowed);
   EXPECT_TRUE(overflowed);

@@ -29,7 +29,7 @@ class RunForLineTest : public test::Guarded {};
 
 constexpr int64_t kGenerous = 30'000'000'000;
 
-bool has_ended(const Fd& pidfd) { return Waiter(Wait{0, nullptr, false}).until_ready(pidfd.get(), POLLIN).is_ok(); }
+bool has_ended(const Fd& pidfd) { return Waiter(Wait{0, nullptr, false}).until_ready(pidfd.get(), POLLIN, "it").is_ok(); }
 
 TEST_F(ProcessTest, PidfdTellsTheEnd) {
   test::ForkChild child([](int) { ::pause(); });
@@ -39,7 +39,7 @@ TEST_F(ProcessTest, PidfdTellsTheEnd) {
   EXPECT_NE(::fcntl(pidfd.get(), F_GETFD) & FD_CLOEXEC, 0);
   EXPECT_FALSE(has_ended(pidfd));
   child.kill();
-  EXPECT_TRUE(Waiter(Wait{}).until_ready(pidfd.get(), POLLIN).is_ok());
+  EXPECT_TRUE(Waiter(Wait{}).until_ready(pidfd.get(), POLLIN, "it").is_ok());
   child.reap();
   EXPECT_TRUE(has_ended(pidfd));
   EXPECT_FALSE(open_pidfd(pid).is_open());
@@ -92,7 +92,7 @@ TEST_F(ProcessTest, CommandsAreTextOnly) {
 TEST_F(ProcessTest, AZombieHasItsNameOnly) {
   test::ForkChild child([](int) { ::_exit(0); });
   const Fd pidfd = open_pidfd(child.pid());
-  ASSERT_TRUE(Waiter(Wait{}).until_ready(pidfd.get(), POLLIN).is_ok());
+  ASSERT_TRUE(Waiter(Wait{}).until_ready(pidfd.get(), POLLIN, "it").is_ok());
   const auto facts = process_facts(child.pid());
   ASSERT_TRUE(facts.has_value());
   EXPECT_EQ(facts->command.front(), '[');
@@ -270,7 +270,7 @@ TEST_F(RunForLineTest, WaitsForTheFirstProcessAndNotForTheOneBehindIt) {
   EXPECT_LT(::waitpid(-1, nullptr, WNOHANG), 0) << "a child is left";
   EXPECT_EQ(errno, ECHILD);
   ::kill(pid, SIGKILL);
-  EXPECT_TRUE(Waiter(Wait{}).until_ready(pidfd.get(), POLLIN).is_ok());
+  EXPECT_TRUE(Waiter(Wait{}).until_ready(pidfd.get(), POLLIN, "it").is_ok());
 }
 
 TEST_F(RunForLineTest, AnEndBeforeTheLineIsPeerGone) {

@@ -36,49 +36,65 @@ TEST_F(WaitTest, ReadyFdEndsEveryWaitAtOnce) {
   write_byte(writer);
   for (const int64_t timeout : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{INT64_MAX}, int64_t{INT64_MIN}}) {
     Waiter waiter(Wait{timeout, nullptr, false});
-    EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok()) << timeout;
+    EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN, "it").is_ok()) << timeout;
   }
 }
 
 TEST_F(WaitTest, HangUpCountsAsReady) {
   auto [reader, writer] = make_pipe();
   writer.reset();
-  EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN).is_ok());
+  EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN, "it").is_ok());
 }
 
 TEST_F(WaitTest, TimeoutZeroLooksOnce) {
   auto [reader, writer] = make_pipe();
   Waiter waiter(Wait{0, nullptr, false});
-  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kWouldBlock);
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN, "it").code(), Code::kWouldBlock);
   write_byte(writer);
-  EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok());
+  EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN, "it").is_ok());
 }
 
 TEST_F(WaitTest, TimeoutIsNeverShort) {
   auto [reader, writer] = make_pipe();
   const int64_t start = now_ns();
   Waiter waiter(Wait{20'000'000, nullptr, false});
-  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN, "it").code(), Code::kTimeout);
   EXPECT_GE(now_ns() - start, 20'000'000);
+}
+
+TEST_F(WaitTest, AnEndedWaitSaysWhatWasWaitedForAndWhere) {
+  auto [reader, writer] = make_pipe();
+  const std::string where = "on fd " + std::to_string(reader.get());
+  const Status over = Waiter(Wait{5'000'000, nullptr, false}).until_ready(reader.get(), POLLIN, "a message from the peer");
+  EXPECT_EQ(over.message(), "timed out waiting for a message from the peer " + where);
+  ASSERT_EQ(over.info()->details.size(), 1U);
+  EXPECT_EQ(over.info()->details[0].key, "fd");
+  const Status none = Waiter(Wait{0, nullptr, false}).until_ready(reader.get(), POLLIN, "a message from the peer");
+  EXPECT_EQ(none.message(), "there is not yet a message from the peer " + where + ", and the call was not to wait");
+  EXPECT_EQ(Waiter(Wait{0, nullptr, false}).check_over(7, "a thing").code(), Code::kWouldBlock);
+  EXPECT_TRUE(Waiter(Wait{int64_t{3600} * 1'000'000'000, nullptr, false}).check_over(7, "a thing").is_ok());
+  Waiter passed(Wait{1, nullptr, false});
+  EXPECT_EQ(passed.until_ready(reader.get(), POLLIN, "a thing").code(), Code::kTimeout);
+  EXPECT_EQ(passed.check_over(7, "a thing").message(), "timed out waiting for a thing on fd 7");
 }
 
 TEST_F(WaitTest, DeadlineIsSharedAndStillLooksWhenItIsOver) {
   auto [reader, writer] = make_pipe();
   Waiter waiter(Wait{1'000'000, nullptr, false});
-  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
-  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN, "it").code(), Code::kTimeout);
+  EXPECT_EQ(waiter.until_ready(reader.get(), POLLIN, "it").code(), Code::kTimeout);
   write_byte(writer);
-  EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN).is_ok());
+  EXPECT_TRUE(waiter.until_ready(reader.get(), POLLIN, "it").is_ok());
 }
 
 TEST_F(WaitTest, ClosedFdIsNamed) {
   auto [reader, writer] = make_pipe();
   const int number = reader.get();
   reader.reset();
-  const Status status = Waiter(Wait{}).until_ready(number, POLLIN);
+  const Status status = Waiter(Wait{}).until_ready(number, POLLIN, "it");
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_EQ(test::detail(status, "fd"), std::to_string(number));
-  EXPECT_EQ(Waiter(Wait{}).until_ready(-1, POLLIN).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Waiter(Wait{}).until_ready(-1, POLLIN, "it").code(), Code::kInvalidArgument);
 }
 
 TEST_F(WaitTest, EitherOfTwoFdsEndsAWait) {
@@ -88,17 +104,17 @@ TEST_F(WaitTest, EitherOfTwoFdsEndsAWait) {
   auto made = Cancel::create();
   ASSERT_TRUE(made.is_ok());
   for (Cancel* const cancel : {static_cast<Cancel*>(nullptr), made.value().get()}) {
-    EXPECT_EQ(Waiter(Wait{1'000'000, cancel, false}).until_ready(reader.get(), POLLIN, number).code(), Code::kTimeout);
-    EXPECT_TRUE(Waiter(Wait{0, cancel, false}).until_ready(writer.get(), POLLOUT, number).is_ok());
+    EXPECT_EQ(Waiter(Wait{1'000'000, cancel, false}).until_ready(reader.get(), POLLIN, "it", number).code(), Code::kTimeout);
+    EXPECT_TRUE(Waiter(Wait{0, cancel, false}).until_ready(writer.get(), POLLOUT, "it", number).is_ok());
   }
   std::thread other([&] { write_byte(other_writer); });
-  EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN, number).is_ok());
+  EXPECT_TRUE(Waiter(Wait{}).until_ready(reader.get(), POLLIN, "it", number).is_ok());
   other.join();
-  EXPECT_TRUE(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, number).is_ok());
+  EXPECT_TRUE(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it", number).is_ok());
   made.value()->trigger();
-  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, number).code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it", number).code(), Code::kCancelled);
   other_reader.reset();
-  const Status closed = Waiter(Wait{}).until_ready(reader.get(), POLLIN, number);
+  const Status closed = Waiter(Wait{}).until_ready(reader.get(), POLLIN, "it", number);
   EXPECT_EQ(closed.code(), Code::kInvalidArgument);
   EXPECT_EQ(test::detail(closed, "fd"), std::to_string(number));
 }
@@ -110,18 +126,18 @@ TEST_F(WaitTest, CancelWinsOverReadiness) {
   ASSERT_TRUE(made.is_ok());
   Cancel& cancel = *made.value();
   const Wait wait{-1, &cancel, false};
-  EXPECT_TRUE(Waiter(wait).until_ready(reader.get(), POLLIN).is_ok());
+  EXPECT_TRUE(Waiter(wait).until_ready(reader.get(), POLLIN, "it").is_ok());
   EXPECT_TRUE(Waiter(wait).check_cancel().is_ok());
   cancel.trigger();
   cancel.trigger();
   EXPECT_TRUE(cancel.triggered());
-  EXPECT_EQ(Waiter(wait).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
-  EXPECT_EQ(Waiter(Wait{0, &cancel, false}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(wait).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(Wait{0, &cancel, false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
   EXPECT_EQ(Waiter(wait).check_cancel().code(), Code::kCancelled);
   cancel.reset();
   EXPECT_FALSE(cancel.triggered());
   cancel.reset();
-  EXPECT_TRUE(Waiter(wait).until_ready(reader.get(), POLLIN).is_ok());
+  EXPECT_TRUE(Waiter(wait).until_ready(reader.get(), POLLIN, "it").is_ok());
 }
 
 TEST_F(WaitTest, CancelFromAnotherThread) {
@@ -129,7 +145,7 @@ TEST_F(WaitTest, CancelFromAnotherThread) {
   auto made = Cancel::create();
   ASSERT_TRUE(made.is_ok());
   std::thread other([&] { made.value()->trigger(); });
-  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
   other.join();
 }
 
@@ -141,7 +157,7 @@ TEST_F(WaitTest, CancelFromSignalHandlerWinsOverInterruption) {
     made.value()->reset();
     cancel_of_handler = made.value().get();
     const SignalStorm storm(2'000'000, [] { cancel_of_handler->trigger(); });
-    EXPECT_EQ(Waiter(Wait{-1, made.value().get(), interruptible}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+    EXPECT_EQ(Waiter(Wait{-1, made.value().get(), interruptible}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
   }
 }
 
@@ -155,7 +171,7 @@ TEST_F(WaitTest, ForkChildTriggersTheSameCancel) {
     made.value()->trigger();
     ::_exit(0);
   }
-  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN).code(), Code::kCancelled);
+  EXPECT_EQ(Waiter(Wait{-1, made.value().get(), false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kCancelled);
   int how = 0;
   EXPECT_EQ(::waitpid(child, &how, 0), child);
 }
@@ -163,19 +179,20 @@ TEST_F(WaitTest, ForkChildTriggersTheSameCancel) {
 TEST_F(WaitTest, SignalEndsOnlyInterruptibleWaits) {
   auto [reader, writer] = make_pipe();
   const SignalStorm storm(1'000'000);
-  EXPECT_EQ(Waiter(Wait{-1, nullptr, true}).until_ready(reader.get(), POLLIN).code(), Code::kInterrupted);
+  EXPECT_EQ(Waiter(Wait{-1, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(), Code::kInterrupted);
   const int64_t start = now_ns();
-  EXPECT_EQ(Waiter(Wait{30'000'000, nullptr, false}).until_ready(reader.get(), POLLIN).code(), Code::kTimeout);
+  EXPECT_EQ(Waiter(Wait{30'000'000, nullptr, false}).until_ready(reader.get(), POLLIN, "it").code(), Code::kTimeout);
   EXPECT_GE(now_ns() - start, 30'000'000);
   EXPECT_GE(SignalStorm::hits(), 2);
-  for (int i = 0; i < 2000; ++i) ASSERT_EQ(Waiter(Wait{0, nullptr, true}).until_ready(reader.get(), POLLIN).code(), Code::kWouldBlock);
+  for (int i = 0; i < 2000; ++i)
+    ASSERT_EQ(Waiter(Wait{0, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(), Code::kWouldBlock);
 }
 
 TEST_F(WaitTest, HugeTimeoutsDoNotOverflow) {
   auto [reader, writer] = make_pipe();
   for (const int64_t timeout : {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2}) {
     const SignalStorm storm(2'000'000);
-    EXPECT_EQ(Waiter(Wait{timeout, nullptr, true}).until_ready(reader.get(), POLLIN).code(), Code::kInterrupted) << timeout;
+    EXPECT_EQ(Waiter(Wait{timeout, nullptr, true}).until_ready(reader.get(), POLLIN, "it").code(), Code::kInterrupted) << timeout;
   }
 }
 
