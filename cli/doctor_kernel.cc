@@ -77,7 +77,11 @@ Check check_memfd() {
   }
   check.level = Level::kFail;
   check.value = made.status().message() + "; " + setting;
-  check.limits = "no storage can be made that can be lent by fd";
+  check.limits =
+      os::is_memfd_denied(made.status())
+          ? "storages of mode LENDER_WRITES and FROZEN cannot be made, those of mode SHARED are not sealed, and connections lend "
+            "without leases"
+          : "no storage can be made that can be lent by fd";
   check.change = "allow memfd_create (a seccomp profile refuses it, or RLIMIT_FSIZE or RLIMIT_NOFILE is met)";
   return check;
 }

@@ -70,6 +70,7 @@ class Connection {
   Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer);
   Status check_process() const;
   bool send_renewal() noexcept;
+  Status pack_and_grant(const tensor::Message& message, tensor::Packed* packed, Lending::Grant* grant);
   Status enqueue(const tensor::Message& message);
   Result<uint64_t> keep(const tensor::Message& message);
   void forget_kept(uint64_t frame, const tensor::Message* message) noexcept;

@@ -42,6 +42,17 @@ Result<os::Fd> put_into_memfd(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
+// A lease page must be sealed, and where memfd_create is denied there is none. Then own blocks are lent as by a bare fd, and retired when
+// their storages go. What others lent is not lent on so, for nothing would tell them that it is still in use.
+Status Connection::pack_and_grant(const Message& message, tensor::Packed* packed, Lending::Grant* grant) {
+  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, packed, options_.cuda_let_write));
+  const bool on_devices = !packed->device_segments.empty();
+  Status granted = lending_.prepare(*packed, grant, on_devices);
+  if (!os::is_memfd_denied(granted) || on_devices || !packed->upstream.empty()) return granted;
+  packed->clear();
+  return tensor::pack(message, tensor::Leases::kNo, packed, options_.cuda_let_write);
+}
+
 Status Connection::enqueue(const Message& message) {
   // Its vectors keep their room from message to message; what they point to does not outlive the call.
   struct Clear {
@@ -49,7 +60,8 @@ Status Connection::enqueue(const Message& message) {
     ~Clear() { packed->clear(); }
   } const clear{&scratch_};
   tensor::Packed& packed = scratch_;
-  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed, options_.cuda_let_write));
+  Lending::Grant grant;
+  TENON_TRY(pack_and_grant(message, &packed, &grant));
   const bool on_devices = !packed.device_segments.empty();
   std::vector<int> device_fds;
   std::optional<DeviceBlock> devices;
@@ -57,8 +69,6 @@ Status Connection::enqueue(const Message& message) {
     on_devices_.store(true, std::memory_order_relaxed);
     TENON_ASSIGN(devices, make_device_block(packed, streams_, &device_fds));
   }
-  Lending::Grant grant;
-  TENON_TRY(lending_.prepare(packed, &grant, on_devices));
   OutFrame frame;
   frame.kind = on_devices ? kDevices : grant.needed() ? kLeased : kMessage;
   frame.fds = grant.fds();

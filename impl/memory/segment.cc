@@ -31,6 +31,21 @@ const bool g_segment_fork_hooks = [] {
 // count tells nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
 bool count_tells(const os::FileInfo& file, bool sealed) noexcept { return sealed || !file.writable; }
 
+// Sealable, unless memfd_create is denied: then memory that needs no seal lies in a nameless file.
+Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes, const Backing* backing, bool* sealable) {
+  *sealable = true;
+  Result<os::Fd> made = backing != nullptr ? create_backed_memfd(nonce, nbytes, *backing) : os::create_memfd(nonce, nbytes);
+  const bool takes_nameless = mode == Mode::kShared && (backing == nullptr || backing->pages != Pages::kHugetlb);
+  if (made.is_ok() || !takes_nameless || !os::is_memfd_denied(made.status())) return made;
+  Result<os::Fd> nameless = os::create_nameless_file(nbytes);
+  if (nameless.is_ok()) *sealable = false;
+  if (nameless.is_ok() || nameless.status().code() == Code::kResourceExhausted) return nameless;
+  const Status& denied = made.status();
+  Status neither(denied.code(), denied.message() + "; but " + nameless.status().message());
+  for (const Detail& each : denied.info()->details) neither = std::move(neither).with(each.key, each.value);
+  return std::move(neither).caused_by(nameless.status());
+}
+
 Status refuse_fd(Code code, int fd, const std::string& why) { return Status(code, format("fd %d %s", fd, why.c_str())).with("fd", fd); }
 
 }  // namespace
@@ -133,11 +148,11 @@ Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const Back
   it.mode_ = mode;
   it.nbytes_ = nbytes;
   TENON_ASSIGN(it.nonce_, os::random_nonce());
-  TENON_ASSIGN(it.write_fd_, backing ? create_backed_memfd(it.nonce_, nbytes, *backing) : os::create_memfd(it.nonce_, nbytes));
+  TENON_ASSIGN(it.write_fd_, create_file(mode, it.nonce_, nbytes, backing.get(), &it.sealed_));
+  if (!it.sealed_) it.nonce_ = {};  // which stands in the name of a memfd
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   TENON_ASSIGN(const os::FileInfo file, os::stat_file(it.write_fd_.get()));
   it.key_ = {file.device, file.inode, mode != Mode::kFrozen};
-  it.sealed_ = true;
   using Kind = os::Mapping::Kind;
   if (mode == Mode::kFrozen) {
     // A shared mapping of a writable fd counts as writable for the kernel, whatever its protection, and would make F_SEAL_WRITE fail with
@@ -153,6 +168,7 @@ Result<Ref<Segment>> Segment::create_with(Mode mode, uint64_t nbytes, const Back
     TENON_TRY(apply_backing(it.mapping_.base(), nbytes, request, backing.get()));
     it.backing_ = std::move(backing);
   }
+  if (!it.sealed_) return segment;
   const unsigned more = mode == Mode::kLenderWrites ? os::kSealFutureWrite : 0U;
   TENON_TRY(os::add_seals(it.write_fd_.get(), kSizeSeals | os::kSealSeal | more));
   return segment;

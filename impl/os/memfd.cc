@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::string_view kNamePrefix = "tenon-";
 constexpr std::string_view kLinkPrefix = "/memfd:tenon-";
+constexpr std::string_view kMemfdCreate = "memfd_create";
 constexpr int kSealPauses = 10;
 constexpr timespec kSealPause{.tv_sec = 0, .tv_nsec = 20'000'000};
 
@@ -84,9 +85,40 @@ Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes) { return create_mem
 Result<Fd> create_memfd(const std::string& name, uint64_t nbytes) {
   Fd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
   if (!fd.is_open() && errno == EINVAL) fd = Fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));  // before Linux 6.3
-  if (!fd.is_open()) return with_fd_limit(errno_status(errno, "a new memfd"));
+  if (!fd.is_open()) return memfd_status(errno);
   if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) {
     return errno_status(errno, format("a memfd of %llu bytes", static_cast<unsigned long long>(nbytes)));
+  }
+  return fd;
+}
+
+Status memfd_status(int error) {
+  Status status = with_fd_limit(errno_status(error, "a new memfd"));
+  const char* why = nullptr;
+  if (error == EPERM) why = "a seccomp filter, as containers have, forbids memfd_create";
+  if (error == EACCES) why = "a policy (vm.memfd_noexec, or a security module) forbids memfd_create";
+  if (error == ENOSYS) why = "this kernel, or a seccomp filter, has no memfd_create";
+  if (why == nullptr) return status;
+  return Status(error == ENOSYS ? Code::kUnsupported : Code::kPermission,
+                format("%s: %s, which seals need. Allow it, or use what works without: named files, private memory, and storages of mode "
+                       "SHARED, which lie in nameless files of /dev/shm that borrowers open with allow_unsealed",
+                       status.message().c_str(), why))
+      .with("errno", error)
+      .with("limit", std::string(kMemfdCreate));
+}
+
+bool is_memfd_denied(const Status& status) noexcept {
+  if (!status.info()) return false;
+  const auto& details = status.info()->details;
+  return std::any_of(details.begin(), details.end(), [](const Detail& each) { return each.key == "limit" && each.value == kMemfdCreate; });
+}
+
+Result<Fd> create_nameless_file(uint64_t nbytes) {
+  // O_EXCL: linkat() can give it no name.
+  Fd fd(open("/dev/shm", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.is_open()) return with_path(with_fd_limit(errno_status(errno, "a nameless file in /dev/shm")), "/dev/shm");
+  if (ftruncate(fd.get(), static_cast<off_t>(nbytes)) != 0) {
+    return with_path(errno_status(errno, format("a nameless file of %llu bytes in /dev/shm", as_llu(nbytes))), "/dev/shm");
   }
   return fd;
 }

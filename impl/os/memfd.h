@@ -24,6 +24,14 @@ Result<Fd> create_memfd(const Nonce& nonce, uint64_t nbytes);
 // Likewise, one that is found by its name.
 Result<Fd> create_memfd(const std::string& name, uint64_t nbytes);
 
+// Why memfd_create failed. PERMISSION or UNSUPPORTED where it is denied, by a seccomp filter or a policy: the message says what still
+// works.
+Status memfd_status(int error);
+bool is_memfd_denied(const Status& status) noexcept;
+// A nameless file of /dev/shm, close-on-exec, which nobody can give a name: what serves instead where memfd_create is denied. It takes no
+// seals, and counts against the size of /dev/shm. RLIMIT_FSIZE must have been asked before.
+Result<Fd> create_nameless_file(uint64_t nbytes);
+
 // The nonce of a memfd that Tenon made; false for any other fd, or without /proc.
 bool read_nonce(int fd, Nonce* out);
 

@@ -56,6 +56,9 @@ typedef struct tenon_open_options {
  * not used for another storage after its release, because nobody tells this process when the borrower is done; the
  * memory goes back to the system with its segment. Who is lent one storage of a segment can read all of that segment (and
  * write it, in TENON_MODE_SHARED): TENON_STORAGE_ISOLATED gives a storage a segment of its own.
+ * Where a seccomp filter or a policy denies memfd_create, storages of TENON_MODE_SHARED lie in nameless files of /dev/shm instead.
+ * Such a file takes no seals: tenon_storage_is_sealed says 0, whoever has the fd can cut it short, and it is opened only with
+ * TENON_OPEN_ALLOW_UNSEALED. Over a connection it goes without a lease. The other modes need seals and are refused there.
  * @param[in]     storage  borrowed.
  * @param[in]     options  borrowed; NULL: defaults.
  * @param[in,out] out      out->struct_size set by the caller, the rest is filled in; out->fd is the caller's, close it with

@@ -183,7 +183,8 @@ TENON_API int tenon_storage_is_shared(const tenon_storage *storage) TENON_NOEXCE
  * Whether the kernel holds the size of the segment, so that reading can never meet SIGBUS because somebody cut it short.
  * @param[in] storage  borrowed; NULL is allowed.
  * @return 1 if sealed, or if there is nothing to cut (private, empty); 0 for an unsealed one (opened with
- *         TENON_OPEN_ALLOW_UNSEALED), for a view of a module archive's file, and for NULL.
+ *         TENON_OPEN_ALLOW_UNSEALED, or made where memfd_create is denied, see tenon_share_fd), for a view of a module archive's
+ *         file, and for NULL.
  * @since 0.1. Any thread.
  */
 TENON_API int tenon_storage_is_sealed(const tenon_storage *storage) TENON_NOEXCEPT;

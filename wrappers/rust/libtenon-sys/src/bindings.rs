@@ -2234,7 +2234,8 @@ extern "C" {
     /**Whether the kernel holds the size of the segment, so that reading can never meet SIGBUS because somebody cut it short.
  @param[in] storage  borrowed; NULL is allowed.
  @return 1 if sealed, or if there is nothing to cut (private, empty); 0 for an unsealed one (opened with
-         TENON_OPEN_ALLOW_UNSEALED), for a view of a module archive's file, and for NULL.
+         TENON_OPEN_ALLOW_UNSEALED, or made where memfd_create is denied, see tenon_share_fd), for a view of a module archive's
+         file, and for NULL.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_is_sealed(storage: *const tenon_storage) -> ::core::ffi::c_int;
     /**Whether two storages of this process are views of the same bytes (same segment and range, whatever the access).
@@ -3625,6 +3626,9 @@ extern "C" {
  not used for another storage after its release, because nobody tells this process when the borrower is done; the
  memory goes back to the system with its segment. Who is lent one storage of a segment can read all of that segment (and
  write it, in TENON_MODE_SHARED): TENON_STORAGE_ISOLATED gives a storage a segment of its own.
+ Where a seccomp filter or a policy denies memfd_create, storages of TENON_MODE_SHARED lie in nameless files of /dev/shm instead.
+ Such a file takes no seals: tenon_storage_is_sealed says 0, whoever has the fd can cut it short, and it is opened only with
+ TENON_OPEN_ALLOW_UNSEALED. Over a connection it goes without a lease. The other modes need seals and are refused there.
  @param[in]     storage  borrowed.
  @param[in]     options  borrowed; NULL: defaults.
  @param[in,out] out      out->struct_size set by the caller, the rest is filled in; out->fd is the caller's, close it with
