@@ -5,6 +5,7 @@
 #include "channel/connection.h"
 #include "channel/connection_calls.h"
 #include "channel/lease_block.h"
+#include "memory/spare.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 #include "tensor/portable.h"
@@ -47,7 +48,7 @@ Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, 
   if (frame.fds.empty()) return frame.fds_status;
   const int fd = frame.fds.front().get();
   TENON_TRY(check_memfd(fd, nbytes));
-  TENON_TRY(os::ask_headroom(nbytes));
+  TENON_TRY(memory::with_spare([&] { return os::ask_headroom(nbytes); }));
   large->resize(nbytes);
   TENON_TRY(os::read_file(fd, 0, large->data(), nbytes));
   return std::span<const std::byte>(*large);

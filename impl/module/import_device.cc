@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "cuda/memory.h"
+#include "memory/spare.h"
 #include "share/by_cuda.h"
 
 namespace tenon::module {
@@ -55,7 +56,7 @@ Status DeviceFiller::take(uint64_t nbytes, cuda::DevicePointer* out) {
   const uint64_t needed = round_up(nbytes, kAlignment);
   if (needed > left_nbytes_) {
     const uint64_t room = block_ ? needed : std::max(needed, room_for(*reader_));
-    TENON_ASSIGN(const cuda::DevicePointer base, cuda::allocate(device_, room));
+    TENON_ASSIGN(const cuda::DevicePointer base, memory::with_spare([&] { return cuda::allocate(device_, room); }));
     block_ = Ref<const Counted>::adopt(new Block(device_, base));
     next_ = base;
     left_nbytes_ = room;

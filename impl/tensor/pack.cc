@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "memory/ledger.h"
+#include "memory/spare.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 #include "share/cuda_memory.h"
@@ -189,7 +190,8 @@ void Packed::clear() noexcept {
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write) {
   DescriptorContent& content = packed->content;
   // The tables on the heap are small change, but for very large messages, where malloc would bring the kernel's kill and not an error.
-  if (const size_t count = message.items().size(); count >= kManyTensors) TENON_TRY(os::ask_headroom(count * kTableNbytes));
+  if (const size_t count = message.items().size(); count >= kManyTensors)
+    TENON_TRY(memory::with_spare([&] { return os::ask_headroom(count * kTableNbytes); }));
   Indexer segments;
   Indexer storages;
   constexpr size_t kAhead = 4;

@@ -377,7 +377,12 @@ TEST(CudaArchive, AFailedImportLeavesNothing) {
   in_child({}, [] {
     use_device();
     const std::vector<std::byte> bytes = exported(*net(on_host));
-    const std::vector<std::pair<const char*, int>> functions = {{"cuMemAlloc", 2},     {"cuStreamCreate", 2}, {"cuEventCreate", 3},
+    // A device that is full is asked once more, after what is kept has been given back.
+    LEDGER(fake_cuda_fail)("cuMemAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    refused(imported(bytes, to_device()), Code::kResourceExhausted, {"CUDA_ERROR_OUT_OF_MEMORY", "release memory of the device"});
+    EXPECT_EQ(allocations(), 0U);
+    LEDGER(fake_cuda_fail)("cuMemAlloc", 0, 0);
+    const std::vector<std::pair<const char*, int>> functions = {{"cuMemAlloc", 1},     {"cuStreamCreate", 2}, {"cuEventCreate", 3},
                                                                 {"cuMemcpyAsync", 10}, {"cuEventRecord", 10}, {"cuStreamSynchronize", 2}};
     for (const auto& [function, at_least] : functions) {
       const int good = fail_each(function, [&] {
