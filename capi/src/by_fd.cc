@@ -78,7 +78,8 @@ tenon_status tenon_open_fd(const tenon_fd_handle* handle_in, const tenon_open_op
     const tenon::share::Claim claim{claimed, given.offset, given.nbytes, given.segment_nbytes};
     TENON_ASSIGN(Ref<Storage> opened, tenon::share::open_by_fd(given.fd, claim, how, nullptr));
     // Only now: it stays the caller's whatever fails or throws.
-    const tenon::os::Fd adopted((wanted.flags & TENON_OPEN_ADOPT_FD) != 0 ? given.fd : -1);
+    tenon::os::Fd adopted((wanted.flags & TENON_OPEN_ADOPT_FD) != 0 ? given.fd : -1);
+    adopted.mark_foreign();
     *out = handle<tenon_storage>(opened.detach());
     return Status::ok();
   });

@@ -59,7 +59,7 @@ tenon_status tenon_descriptor_open(const void* bytes, size_t nbytes, const int32
     adopted.reserve((given.flags & TENON_OPEN_ADOPT_FD) != 0 ? n_fds : 0);
     TENON_ASSIGN(auto message, tenon::tensor::open_descriptor({static_cast<const std::byte*>(bytes), nbytes}, {fds, n_fds}, how));
     // Only now, and nothing can fail any more: they were the caller's until here.
-    for (size_t i = 0; i < adopted.capacity() && i < n_fds; ++i) adopted.emplace_back(fds[i]);
+    for (size_t i = 0; i < adopted.capacity() && i < n_fds; ++i) adopted.emplace_back(fds[i]).mark_foreign();
     *out = handle<tenon_message>(message.release());
     return Status::ok();
   });

@@ -1,4 +1,5 @@
-// An fd that closes itself.
+// An fd that closes itself. One that came from another process is closed without waiting for that
+// process.
 #pragma once
 
 #include <unistd.h>
@@ -7,15 +8,20 @@
 
 namespace tenon::os {
 
+// Closes an fd of another process's making: a close that may have to wait runs on
+// another thread (os/foreign.h).
+void close_foreign(int number) noexcept;
+
 class Fd {
  public:
   Fd() noexcept = default;
   explicit Fd(int number) noexcept : number_(number) {}
-  Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)), foreign_(other.foreign_) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) {
       reset();
       number_ = std::exchange(other.number_, -1);
+      foreign_ = other.foreign_;
     }
     return *this;
   }
@@ -26,12 +32,17 @@ class Fd {
   int get() const noexcept { return number_; }
   bool is_open() const noexcept { return number_ >= 0; }
   [[nodiscard]] int detach() noexcept { return std::exchange(number_, -1); }
+  // It came from another process.
+  void mark_foreign() noexcept { foreign_ = true; }
   void reset() noexcept {
-    if (number_ >= 0) ::close(std::exchange(number_, -1));
+    if (number_ < 0) return;
+    const int number = std::exchange(number_, -1);
+    foreign_ ? close_foreign(number) : static_cast<void>(::close(number));
   }
 
  private:
   int number_ = -1;
+  bool foreign_ = false;
 };
 
 }  // namespace tenon::os

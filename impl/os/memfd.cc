@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,36 +155,36 @@ Status add_seals(int fd, unsigned seals) {
   return Status::ok();
 }
 
+// AT_STATX_DONT_SYNC: fstat of a file whose server is in user space, or far away, waits for that
+// server.
 Result<FileInfo> stat_file(int fd) {
-  struct stat info{};
-  if (fstat(fd, &info) != 0) {
+  struct statx info{};
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &info) != 0) {
     const int error = errno;
     return errno_status(error, format("fd %d", fd)).with("fd", fd);
   }
   FileInfo result;
-  result.device = info.st_dev;
-  result.inode = info.st_ino;
-  result.nbytes = info.st_size < 0 ? 0 : static_cast<uint64_t>(info.st_size);
-  result.allocated_nbytes = static_cast<uint64_t>(info.st_blocks) * 512;
-  result.regular = S_ISREG(info.st_mode);
-  result.kind = kind_of(info.st_mode);
+  result.device = makedev(info.stx_dev_major, info.stx_dev_minor);
+  result.inode = info.stx_ino;
+  result.nbytes = info.stx_size > uint64_t{INT64_MAX} ? 0 : info.stx_size;
+  result.allocated_nbytes = info.stx_blocks * 512;
+  result.block_nbytes = info.stx_blksize;
+  result.regular = S_ISREG(info.stx_mode);
+  result.kind = kind_of(info.stx_mode);
   return result;
 }
 
 bool is_of_huge_pages(int fd) noexcept {
   struct statfs system{};
-  return fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC;
+  // Not of a file of another kind, for its server may never answer fstatfs.
+  return fcntl(fd, F_GET_SEALS) >= 0 && fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC;
 }
 
 Result<FileInfo> inspect_file(int fd) {
   TENON_ASSIGN(FileInfo result, stat_file(fd));
   if (const int seals = fcntl(fd, F_GET_SEALS); seals >= 0) {
     result.seals = static_cast<unsigned>(seals);
-    result.in_memory = true;  // only tmpfs and hugetlbfs have seals, and an answer saves a call
-  } else {
-    struct statfs system{};
-    if (fstatfs(fd, &system) != 0) return errno_status(errno, format("file system of fd %d", fd)).with("fd", fd);
-    result.in_memory = system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;
+    result.in_memory = true;  // only tmpfs and hugetlbfs have seals; fstatfs could wait for a server
   }
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) return errno_status(errno, format("fd %d", fd)).with("fd", fd);

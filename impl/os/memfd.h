@@ -47,6 +47,7 @@ struct FileInfo {
   uint64_t inode = 0;
   uint64_t nbytes = 0;
   uint64_t allocated_nbytes = 0;  // pages that exist; holes are what is missing to nbytes
+  uint64_t block_nbytes = 0;      // what its file system likes to be asked for: of hugetlbfs the size of a page
   bool regular = false;
   unsigned seals = 0;      // kSeal…; 0 for files that cannot be sealed; filled in by inspect_file only
   bool in_memory = false;  // tmpfs (memfd, /dev/shm) or hugetlbfs; likewise

@@ -87,6 +87,7 @@ bool has_same_signal(int one, int other) noexcept {
 Result<Fd> fetch_fd(const Fd& pidfd, int number) {
   Fd fetched(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), number, 0)));
   if (!fetched.is_open()) return open_refused(errno, number);
+  fetched.mark_foreign();
   return fetched;
 }
 

@@ -88,19 +88,19 @@ void ReceivedFds::add(int fd) noexcept {
   if (count_ < fds_.size()) {
     fds_[count_++] = fd;
   } else {
-    ::close(fd);
+    close_foreign(fd);
   }
 }
 
 void ReceivedFds::clear() noexcept {
-  for (size_t i = 0; i < count_; ++i) ::close(fds_[i]);
+  for (size_t i = 0; i < count_; ++i) close_foreign(fds_[i]);
   count_ = 0;
   cut_ = false;
 }
 
 void ReceivedFds::move_to(std::vector<Fd>& out) {
   out.reserve(out.size() + count_);
-  for (size_t i = 0; i < count_; ++i) out.emplace_back(fds_[i]);
+  for (size_t i = 0; i < count_; ++i) out.emplace_back(fds_[i]).mark_foreign();
   count_ = 0;
   cut_ = false;
 }

@@ -13,6 +13,7 @@
 
 #include "os/control.h"
 #include "os/limits.h"
+#include "os/memfd.h"
 #include "os/socket.h"
 
 namespace tenon::os {
@@ -32,15 +33,16 @@ Result<TokenPair> create_token() {
 }
 
 Result<uint64_t> token_id(int fd) {
-  struct stat info{};
-  if (fstat(fd, &info) != 0) return errno_status(errno, "a token for leases");
-  return uint64_t{info.st_ino};
+  TENON_ASSIGN(const FileInfo info, stat_file(fd));
+  return info.inode;
 }
 
 bool is_token(int fd) noexcept {
-  struct stat info{};
+  // A pipe of a file system in user space would be one, too: fstat would ask its server.
+  struct statx info{};
   const int flags = fcntl(fd, F_GETFL);
-  return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY && fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
+  return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY && statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &info) == 0 &&
+         S_ISFIFO(info.stx_mode);
 }
 
 bool has_hung_up(int watch) noexcept {

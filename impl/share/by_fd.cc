@@ -103,6 +103,7 @@ Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_n
   os::Fd own;
   if (adopt == nullptr) {
     TENON_ASSIGN(own, os::duplicate(fd));
+    own.mark_foreign();
     adopt = &own;
   }
   TENON_ASSIGN(Ref<Segment> opened, Segment::open(adopt, inspected));

@@ -42,6 +42,7 @@ Status add_fds(std::span<const int> fds, CudaRoute* route) {
   }
   for (const int number : fds) {
     TENON_ASSIGN(os::Fd fd, os::duplicate(number));
+    fd.mark_foreign();
     route->add_fd(std::make_shared<const os::Fd>(std::move(fd)));
   }
   return Status::ok();

@@ -124,6 +124,7 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
     Ref<memory::Holding> holding;
     for (const int32_t fd : fds.subspan(of_segments)) {
       TENON_ASSIGN(os::Fd token, os::duplicate(fd));
+      token.mark_foreign();
       os::Fd none;
       if (!holding) {
         TENON_ASSIGN(holding, memory::Holding::open(&token, &none, &none));

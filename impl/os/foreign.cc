@@ -1,0 +1,223 @@
+#include "os/foreign.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "os/limits.h"
+#include "os/memfd.h"
+#include "os/poller.h"
+
+#ifndef F_GET_SEALS
+#define F_GET_SEALS 1034
+#endif
+
+namespace tenon::os {
+namespace {
+
+// Each file whose server is silent holds one thread. Behind so many the fds wait with their
+// numbers.
+constexpr int kMostClosers = 16;
+// A close that does not wait for anybody is over long before, and then the fd is gone when we
+// return.
+constexpr auto kCloseGrace = std::chrono::milliseconds(20);
+constexpr auto kOpenGrace = std::chrono::seconds(2);
+
+struct ClosingState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<int> waiting;
+  int threads = 0;
+  int busy = 0;           // threads that are in close()
+  bool is_stuck = false;  // a close was not over in time: nobody waits for others until all are
+};
+ClosingState& closing() noexcept { return immortal<ClosingState>(); }
+
+// The child has the fds that wait, and no thread: its next close begins one.
+const bool g_foreign_fork_hooks = [] {
+  (void)closing();
+  register_fork_hooks(50, {[]() noexcept { closing().mutex.lock(); }, []() noexcept { closing().mutex.unlock(); },
+                           []() noexcept {
+                             closing().threads = 0;
+                             closing().busy = 0;
+                             closing().is_stuck = false;
+                             closing().mutex.unlock();
+                           }});
+  return true;
+}();
+
+void run_closer(void*) noexcept {
+  ClosingState& all = closing();
+  std::unique_lock<std::mutex> lock(all.mutex);
+  while (!all.waiting.empty()) {
+    const int number = all.waiting.back();
+    all.waiting.pop_back();
+    ++all.busy;
+    lock.unlock();
+    ::close(number);
+    lock.lock();
+    --all.busy;
+  }
+  --all.threads;
+  if (all.busy == 0) all.is_stuck = false;
+  all.changed.notify_all();
+}
+
+// False: nobody else can close it.
+bool close_apart(int number) noexcept {
+  ClosingState& all = closing();
+  std::unique_lock<std::mutex> lock(all.mutex);
+  bool is_queued = false;
+  try {
+    all.waiting.push_back(number);
+    is_queued = true;
+    const bool all_busy = all.busy == all.threads;
+    if (all_busy && all.threads < kMostClosers && start_thread("tenon-close", Stack::kSmall, &run_closer, nullptr).is_ok()) {
+      ++all.threads;
+    }
+  } catch (...) {
+    // No memory for it, or for a thread.
+  }
+  if (!is_queued) return false;
+  if (all.threads == 0) {
+    all.waiting.pop_back();
+    return false;
+  }
+  const auto is_done = [&all] { return all.waiting.empty() && all.busy == 0; };
+  if (!all.is_stuck && !all.changed.wait_for(lock, kCloseGrace, is_done)) all.is_stuck = true;
+  return true;
+}
+
+bool is_local_socket(int number) noexcept {
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  return ::getsockopt(number, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+// Asks no server: statx without AT_STATX_DONT_SYNC would.
+bool closes_at_once(int number) noexcept {
+  if (::fcntl(number, F_GET_SEALS) >= 0) return true;  // only tmpfs and hugetlbfs have seals
+  struct statx about{};
+  if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &about) != 0) return errno == EBADF;
+  switch (about.stx_mode & S_IFMT) {
+    case 0:  // an anonymous inode: an eventfd, a pidfd
+    case S_IFIFO: return true;
+    case S_IFSOCK: return is_local_socket(number);
+    default: return false;
+  }
+}
+
+// Where all memfds lie; 0 if none can be made now.
+dev_t memfd_device() noexcept {
+  static std::atomic<dev_t> known{0};
+  if (const dev_t device = known.load(std::memory_order_relaxed); device != 0) return device;
+  try {
+    Result<Fd> made = create_memfd(std::string("tenon-probe"), 0);
+    struct stat about{};
+    if (!made.is_ok() || ::fstat(made.value().get(), &about) != 0) return 0;
+    known.store(about.st_dev, std::memory_order_relaxed);
+    return about.st_dev;
+  } catch (...) {
+    return 0;  // no memory
+  }
+}
+
+// Whether a file lies where memfds or the files of /dev/shm do, on which nobody's server sits.
+bool is_in_memory(int handle) noexcept {
+  struct statx about{};
+  if (::statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &about) != 0) return false;
+  const dev_t device = makedev(about.stx_dev_major, about.stx_dev_minor);
+  const dev_t memfds = memfd_device();
+  struct stat shared_memory{};
+  return (memfds != 0 && device == memfds) || (::stat("/dev/shm", &shared_memory) == 0 && device == shared_memory.st_dev);
+}
+
+struct Opening {
+  std::mutex mutex;
+  std::condition_variable done;
+  Fd handle;
+  int flags = 0;
+  bool is_over = false;
+  int error = 0;
+  Fd opened;
+};
+
+int open_now(const Fd& handle, int flags, Fd* opened) noexcept {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", handle.get());
+  *opened = Fd(::open(path, flags));
+  return opened->is_open() ? 0 : errno;
+}
+
+void run_opening(void* argument) noexcept {
+  const std::unique_ptr<std::shared_ptr<Opening>> own(static_cast<std::shared_ptr<Opening>*>(argument));
+  Opening& opening = **own;
+  Fd opened;
+  const int error = open_now(opening.handle, opening.flags, &opened);
+  const std::lock_guard<std::mutex> lock(opening.mutex);
+  opening.opened = std::move(opened);
+  opening.error = error;
+  opening.is_over = true;
+  opening.done.notify_all();
+}
+
+// EINPROGRESS: it goes on without us.
+Result<int> open_apart(const Fd& handle, int flags, Fd* opened) {
+  auto opening = std::make_shared<Opening>();
+  TENON_ASSIGN(opening->handle, duplicate(handle.get()));
+  opening->flags = flags;
+  auto argument = std::make_unique<std::shared_ptr<Opening>>(opening);
+  TENON_TRY(start_thread("tenon-open", Stack::kSmall, &run_opening, argument.get()));
+  (void)argument.release();  // the thread's
+  std::unique_lock<std::mutex> lock(opening->mutex);
+  if (!opening->done.wait_for(lock, kOpenGrace, [&] { return opening->is_over; })) return EINPROGRESS;
+  *opened = std::move(opening->opened);
+  return opening->error;
+}
+
+}  // namespace
+
+void close_foreign(int number) noexcept {
+  if (closes_at_once(number) || !close_apart(number)) ::close(number);
+}
+
+Result<Fd> open_handle(const Fd& handle, bool writable, const std::string& what) {
+  // Without O_NONBLOCK the kernel waits until the holder of a lease gives it back.
+  const int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  Fd opened;
+  int error = 0;
+  if (is_in_memory(handle.get())) {
+    error = open_now(handle, flags, &opened);
+  } else {
+    TENON_ASSIGN(error, open_apart(handle, flags, &opened));
+  }
+  if (error == 0) {
+    opened.mark_foreign();
+    return opened;
+  }
+  if (error == EWOULDBLOCK) {
+    return Status(Code::kWouldBlock,
+                  what + ": another process holds a file lease (F_SETLEASE) on it; try again, or ask its owner to send an fd")
+        .with("errno", error);
+  }
+  if (error == EINPROGRESS) {
+    return Status(Code::kWouldBlock, what + ": its file system has not answered for 2 s; ask its owner to lend a memfd");
+  }
+  return with_fd_limit(errno_status(error, what));
+}
+
+}  // namespace tenon::os

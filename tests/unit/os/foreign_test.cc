@@ -1,0 +1,115 @@
+// Fds of other processes' making, whose files nobody serves.
+#include "os/foreign.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "os/memfd.h"
+#include "os/socket.h"
+#include "os/token.h"
+#include "unit/os/guards.h"
+#include "unit/os/silent_server.h"
+
+namespace tenon::os {
+namespace {
+
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+class Foreign : public test::Guarded {};
+
+bool is_open(int number) { return ::fcntl(number, F_GETFD) >= 0; }
+
+// Behind a close that is stuck nobody waits for the next one.
+bool closes_soon(int number) {
+  for (int i = 0; i < 100 && is_open(number); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return !is_open(number);
+}
+
+void expect_closed_at_once(int number) {
+  ASSERT_GE(number, 0);
+  Fd fd(number);
+  fd.mark_foreign();
+  fd.reset();
+  EXPECT_FALSE(is_open(number));
+}
+
+TEST_F(Foreign, WhatWaitsForNobodyIsClosedAtOnce) {
+  expect_closed_at_once(::memfd_create("file", MFD_CLOEXEC));
+  expect_closed_at_once(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  expect_closed_at_once(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  expect_closed_at_once(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  expect_closed_at_once(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  expect_closed_at_once(ends[0]);
+  expect_closed_at_once(ends[1]);
+}
+
+TEST_F(Foreign, ManyAreClosedWhenTheCallReturns) {
+  const size_t fds = test::count_fds();
+  ReceivedFds received;
+  for (int i = 0; i < 200; ++i) received.add(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  received.clear();
+  EXPECT_EQ(test::count_fds(), fds);
+}
+
+TEST_F(Foreign, AMovedFdIsClosedOnce) {
+  Fd one(::memfd_create("file", MFD_CLOEXEC));
+  one.mark_foreign();
+  const int number = one.get();
+  Fd other(std::move(one));
+  EXPECT_FALSE(one.is_open());  // NOLINT(bugprone-use-after-move)
+  other = Fd();
+  EXPECT_FALSE(is_open(number));
+}
+
+TEST_F(Foreign, ASilentServerHoldsNobody) {
+  std::optional<SilentServer> mounted(std::in_place);
+  SilentServer& server = *mounted;
+  if (!server.is_mounted()) GTEST_SKIP() << "no FUSE here";
+  const size_t fds = test::count_fds();
+  Fd file(::open(server.path().c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(file.is_open());
+  Fd readable(::open(server.path().c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(readable.is_open());
+  for (Fd* each : {&file, &readable}) each->mark_foreign();
+  const Fd handle(::open(server.path().c_str(), O_PATH | O_CLOEXEC));
+  ASSERT_TRUE(handle.is_open());
+  server.fall_silent();
+
+  auto before = Clock::now();
+  EXPECT_FALSE(is_token(file.get()));
+  EXPECT_FALSE(is_of_huge_pages(file.get()));
+  const Result<FileInfo> seen = inspect_file(readable.get());
+  EXPECT_TRUE(seen.is_ok()) << seen.status().message();
+  EXPECT_LT(Clock::now() - before, seconds(1));
+  if (seen.is_ok()) EXPECT_FALSE(inspect_file(readable.get()).value().in_memory);
+
+  before = Clock::now();
+  for (Fd* each : {&file, &readable}) {
+    const int number = each->get();
+    each->reset();
+    EXPECT_TRUE(closes_soon(number));
+  }
+  EXPECT_LT(Clock::now() - before, seconds(1));
+
+  before = Clock::now();
+  const Status refused = open_handle(handle, false, "opening a file").status();
+  EXPECT_EQ(refused.code(), Code::kWouldBlock);
+  EXPECT_NE(refused.message().find("has not answered"), std::string::npos) << refused.message();
+  EXPECT_LT(Clock::now() - before, seconds(4));
+  // Now the thread that still opens the file gets its error, and lets go of its handle.
+  mounted.reset();
+  for (int i = 0; i < 200 && test::count_fds() > fds; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+}  // namespace
+}  // namespace tenon::os
