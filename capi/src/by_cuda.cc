@@ -24,7 +24,8 @@ static_assert(sizeof(tenon_cuda_handle::uuid) == sizeof(cuda::Uuid) && sizeof(te
 Result<tenon_cuda_options> read_cuda_options(const tenon_cuda_options* options, uint32_t flags) {
   tenon_cuda_options given{};
   TENON_TRY(read_struct(options, "tenon_cuda_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN,
+  TENON_TRY(check_flags(given.flags,
+                        TENON_CUDA_ON_DEVICE | TENON_CUDA_LET_WRITE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN | TENON_CUDA_OTHER_USER,
                         "tenon_cuda_options"));
   TENON_TRY(check_argument((given.flags & ~flags) == 0, "a flag of tenon_cuda_options is for the other of share and open"));
   TENON_TRY(check_argument(given.transport <= TENON_CUDA_POOL, "transport is none of TENON_CUDA_*"));
@@ -123,11 +124,12 @@ tenon_status tenon_open_cuda(const tenon_cuda_handle* handle_in, void* stream, c
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(const share::CudaHandle given, read_cuda_handle(handle_in));
     TENON_ASSIGN(const tenon_cuda_options wanted,
-                 read_cuda_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN));
+                 read_cuda_options(options, TENON_CUDA_ON_DEVICE | TENON_CUDA_READ_ONLY | TENON_CUDA_KEEP_OPEN | TENON_CUDA_OTHER_USER));
     share::CudaOpenOptions how;
     if ((wanted.flags & TENON_CUDA_ON_DEVICE) != 0) how.device = wanted.device;
     how.keep_open = (wanted.flags & TENON_CUDA_KEEP_OPEN) != 0;
     how.read_only = (wanted.flags & TENON_CUDA_READ_ONLY) != 0;
+    how.other_user = (wanted.flags & TENON_CUDA_OTHER_USER) != 0;
     TENON_ASSIGN(Ref<Storage> storage, share::open_cuda(given, stream, how));
     *out = handle<tenon_storage>(storage.detach());
     return Status::ok();

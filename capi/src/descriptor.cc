@@ -13,6 +13,12 @@ using namespace tenon::capi;
 using tenon::Status;
 using tenon::tensor::Descriptor;
 
+namespace {
+
+constexpr uint32_t kDescriptorOpenFlags = TENON_OPEN_ADOPT_FD | TENON_OPEN_OTHER_USER;
+
+}  // namespace
+
 extern "C" {
 
 tenon_status tenon_descriptor_new(const tenon_message* message, const tenon_descriptor_options* options, tenon_descriptor** out,
@@ -54,7 +60,8 @@ tenon_status tenon_descriptor_open(const void* bytes, size_t nbytes, const int32
     TENON_TRY(check_argument(n_fds <= tenon::tensor::DescriptorLimits().max_segments, "n_fds is over 65,536"));
     tenon_open_options given{};
     TENON_TRY(read_struct(options, "tenon_open_options", &given));
-    TENON_ASSIGN(const tenon::share::OpenOptions how, read_open_flags(given.access, given.flags & ~uint32_t{TENON_OPEN_ADOPT_FD}));
+    TENON_ASSIGN(tenon::share::OpenOptions how, read_open_flags(given.access, given.flags & ~kDescriptorOpenFlags));
+    how.other_user = (given.flags & TENON_OPEN_OTHER_USER) != 0;
     std::vector<tenon::os::Fd> adopted;
     adopted.reserve((given.flags & TENON_OPEN_ADOPT_FD) != 0 ? n_fds : 0);
     TENON_ASSIGN(auto message, tenon::tensor::open_descriptor({static_cast<const std::byte*>(bytes), nbytes}, {fds, n_fds}, how));

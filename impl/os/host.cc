@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <string>
 
+#include "os/foreign.h"
 #include "os/limits.h"
+#include "os/process.h"
 
 namespace tenon::os {
 namespace {
@@ -47,29 +48,34 @@ int32_t process_id() noexcept { return getpid(); }
 uint32_t user_id() noexcept { return geteuid(); }
 
 Result<Fd> open_remote_fd(const RemoteFile& file, bool writable) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", file.pid, file.fd);
+  Fd process = open_process(file.pid);
+  if (!process.is_open()) {
+    if (errno == ENOENT || errno == ESRCH) return gone(file, "is gone");
+    return with_fd_limit(errno_status(errno, format("process %d in /proc", file.pid)).with("pid", file.pid));
+  }
+  if (!file.other_user) TENON_TRY(check_folder_user(process, file.pid, "OTHER_USER"));
   // By O_PATH first: what stands there now may be a device or a pipe, and opening one for real can do things.
-  const Fd handle(open(path, O_PATH | O_CLOEXEC));
+  const std::string path = format("/proc/%d/fd/%d", file.pid, file.fd);
+  const std::string below = format("fd/%d", file.fd);
+  const Fd handle(openat(process.get(), below.c_str(), O_PATH | O_CLOEXEC));
   if (!handle.is_open()) {
     if (errno == ENOENT || errno == ESRCH) return gone(file, "is gone");
     const int error = errno;
-    return with_fd_limit(errno_status(error, format("reaching fd %d of process %d through %s", file.fd, file.pid, path))
-                             .with("path", std::string(path))
+    return with_fd_limit(errno_status(error, format("reaching fd %d of process %d through %s", file.fd, file.pid, path.c_str()))
+                             .with("path", path)
                              .with("pid", file.pid));
   }
+  process.reset();
   TENON_ASSIGN(const FileInfo found, stat_file(handle.get()));
   if (!found.regular || found.device != file.device || found.inode != file.inode || found.nbytes != file.nbytes)
     return gone(file, "is another file by now");
-  std::snprintf(path, sizeof path, "/proc/self/fd/%d", handle.get());
-  Fd fd(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
-  if (!fd.is_open()) {
-    const int error = errno;
-    return with_fd_limit(errno_status(error, format("opening fd %d of process %d", file.fd, file.pid)).with("pid", file.pid));
-  }
+  // A file without a nonce in its name has none in the bytes: zeros.
   Nonce nonce{};
-  if (file.nonce != nonce && (!read_nonce(fd.get(), &nonce) || nonce != file.nonce)) return gone(file, "is another file by now");
-  return fd;
+  (void)read_nonce(handle.get(), &nonce);
+  if (nonce != file.nonce) return gone(file, "is another file by now");
+  Result<Fd> fd = open_handle(handle, writable, format("opening fd %d of process %d", file.fd, file.pid));
+  if (fd.is_ok()) return fd;
+  return std::move(fd).status().with("pid", file.pid);
 }
 
 }  // namespace tenon::os

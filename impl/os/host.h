@@ -28,10 +28,16 @@ struct RemoteFile {
   uint64_t inode = 0;
   uint64_t nbytes = 0;
   Nonce nonce{};
+  bool other_user = false;  // take it from a process of another user, too
 };
 
-// Open /proc/<pid>/fd/<fd> and make sure that it is the very file: a number can have been closed and used again, a pid too. PEER_GONE if it
-// is not there any more, PERMISSION if /proc does not let us.
+// Opens /proc/<pid>/fd/<fd>, and makes sure that it is the very file: a number can have been closed
+// and used again, a pid too. The kernel asks only whether this process may open the file, which
+// root may always. So the process must be of our own effective user, and a memfd with a nonce in
+// its name is opened by the bytes that have the nonce and by no others. PEER_GONE: the process or
+// the file is not there any more. PERMISSION: the process is another user's, or /proc refuses.
+// WOULD_BLOCK: another process holds a file lease (F_SETLEASE), and the kernel would let us wait
+// for it.
 Result<Fd> open_remote_fd(const RemoteFile& file, bool writable);
 
 }  // namespace tenon::os

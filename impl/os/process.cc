@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -16,6 +17,8 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+
+#include "os/limits.h"
 
 namespace tenon::os {
 namespace {
@@ -53,13 +56,32 @@ int slurp(int folder, const char* name, size_t most, std::string* out) {
   return 0;
 }
 
+}  // namespace
+
 Fd open_process(pid_t pid) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d", pid);
   return Fd(::open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-}  // namespace
+// The owner of /proc/<pid> is root for a process that may not be dumped; its status tells the
+// truth.
+Result<uid_t> process_user(const Fd& folder) {
+  std::string text;
+  const int error = slurp(folder.get(), "status", 65536, &text);
+  if (error == ENOENT || error == ESRCH) return Status(Code::kPeerGone, "the process has ended");
+  if (error != 0) return with_fd_limit(errno_status(error, "asking whose a process is"));
+  constexpr std::string_view kUid = "\nUid:\t";
+  const size_t at = text.find(kUid);
+  if (at == std::string::npos) return Status(Code::kIo, "/proc does not tell whose a process is");
+  const char* const number = text.data() + at + kUid.size();
+  const char* const end = text.data() + text.size();
+  uid_t user = 0;
+  // The second of four is the effective one.
+  const auto [rest, fault] = std::from_chars(std::min(std::find(number, end, '\t') + 1, end), end, user);
+  if (fault != std::errc()) return Status(Code::kIo, "/proc does not tell whose a process is");
+  return user;
+}
 
 Fd open_pidfd(pid_t pid) noexcept {
 #ifdef SYS_pidfd_open
@@ -80,6 +102,27 @@ std::vector<pid_t> list_processes() {
   }
   std::sort(pids.begin(), pids.end());
   return pids;
+}
+
+Status check_folder_user(const Fd& folder, pid_t pid, const char* option) {
+  TENON_ASSIGN(const uid_t user, process_user(folder));
+  if (user == geteuid()) return Status::ok();
+  return Status(Code::kPermission, format("process %d is of user %u and this one of user %u: its memory is opened only with "
+                                          "%s, which is for callers who trust whoever named it",
+                                          pid, user, geteuid(), option))
+      .with("option", std::string(option))
+      .with("pid", pid)
+      .with("uid", uint64_t{user});
+}
+
+Status check_user(const Fd& pidfd, pid_t pid, const char* option) {
+  const Fd folder = open_process(pid);
+  if (!folder.is_open() && errno != ENOENT) return with_fd_limit(errno_status(errno, format("process %d in /proc", pid)));
+  if (folder.is_open()) TENON_TRY(check_folder_user(folder, pid, option));
+  // If the process still runs, its number was not used again, so the folder was its own.
+  pollfd polled{pidfd.get(), POLLIN, 0};
+  if (folder.is_open() && ::poll(&polled, 1, 0) == 0) return Status::ok();
+  return Status(Code::kPeerGone, format("process %d has ended", pid)).with("pid", pid);
 }
 
 namespace {
@@ -124,16 +167,10 @@ std::optional<ProcessFacts> process_facts(pid_t pid) {
   if (!folder.is_open()) return std::nullopt;
   ProcessFacts facts;
   facts.pid = pid;
+  Result<uid_t> user = process_user(folder);
+  if (!user.is_ok()) return std::nullopt;
+  facts.uid = user.value();
   std::string text;
-  // The owner of /proc/<pid> is root for a process that may not be dumped; its status tells the truth.
-  if (slurp(folder.get(), "status", 65536, &text) != 0) return std::nullopt;
-  constexpr std::string_view kUid = "\nUid:\t";
-  const size_t at = text.find(kUid);
-  if (at == std::string::npos) return std::nullopt;
-  const char* number = text.data() + at + kUid.size();
-  const char* end = text.data() + text.size();
-  std::from_chars(std::min(std::find(number, end, '\t') + 1, end), end, facts.uid);  // the second of four: the effective one
-
   if (slurp(folder.get(), "cmdline", 4 * kCommandNbytes, &text) != 0) text.clear();
   while (!text.empty() && text.back() == '\0') text.pop_back();
   if (!text.empty()) {

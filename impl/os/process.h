@@ -14,8 +14,22 @@
 
 namespace tenon::os {
 
+// The folder of a process in /proc. Its paths lead to that process or to nothing, even if its
+// number is used again. Not open if there is none, or if /proc is not there.
+Fd open_process(pid_t pid) noexcept;
+// The effective user of the process of that folder. PEER_GONE if the process has ended.
+Result<uid_t> process_user(const Fd& folder);
+
 // Readable when the process has ended. Not open if there is none of that pid, or the kernel has no pidfds.
 Fd open_pidfd(pid_t pid) noexcept;
+
+// Call before a file of another process is opened with the rights of this one. PERMISSION unless
+// that process is of our own effective user: its number came from a peer that may not have those
+// rights. `option`: what the message names for callers who trust the sender. PEER_GONE: it has
+// ended.
+Status check_user(const Fd& pidfd, pid_t pid, const char* option);
+// Likewise, by its folder in /proc.
+Status check_folder_user(const Fd& folder, pid_t pid, const char* option);
 
 struct ProcessFacts {
   pid_t pid = 0;

@@ -185,7 +185,7 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
   if (const std::shared_ptr<CudaMessage> message = CudaMessage::find(handle.counter, handle.slot)) {
     return open_own(*message, handle, stream, device.ordinal, options.read_only);
   }
-  TENON_ASSIGN(CudaRoute route, route_of(std::move(way), handle.fds, options.read_only));
+  TENON_ASSIGN(CudaRoute route, route_of(std::move(way), handle.fds, {options.read_only, options.other_user}));
   TENON_ASSIGN(Ref<CudaMapping> mapping, map_cuda(std::move(route), device.ordinal));
   if (!range_inside(handle.offset, handle.nbytes, mapping->nbytes())) {
     return Status(Code::kInvalidArgument,

@@ -49,9 +49,10 @@ struct CudaShareOptions {
 Result<CudaHandle> share_cuda(const Ref<storage::Storage>& storage, cuda::Stream stream, const CudaShareOptions& options);
 
 struct CudaOpenOptions {
-  int32_t device = -1;     // in this process's numbering; -1: as the handle says
-  bool read_only = false;  // so that no work of this process can write it. Not by an IPC handle, nor by a pool
-  bool keep_open = false;  // also when its last storage has gone, for the next handle of the same memory
+  int32_t device = -1;      // in this process's numbering; -1: as the handle says
+  bool read_only = false;   // so that no work of this process can write it. Not by an IPC handle, nor by a pool
+  bool keep_open = false;   // also when its last storage has gone, for the next handle of the same memory
+  bool other_user = false;  // fetch the fds of PyTorch's segments from a process of another user, too
 };
 // What is given to the stream from now on waits for the sender's. It counts as used in that stream until the storage goes.
 Result<Ref<storage::Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, const CudaOpenOptions& options);

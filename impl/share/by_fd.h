@@ -38,6 +38,7 @@ struct OpenOptions {
   bool private_cow = false;
   bool private_copy = false;
   bool allow_unsealed = false;
+  bool other_user = false;                // fetch fds from a process of another user, too
   bool is_private() const noexcept { return private_cow || private_copy; }
 };
 

@@ -179,7 +179,7 @@ Result<CudaReach> reach_cuda(std::span<const std::byte> handle, std::span<const 
   TENON_ASSIGN(CudaWay way, decode_cuda_way(handle));
   // It is reached through another process, for which a connection has no use: its lender can send the fds.
   if (way.segment) return Status(Code::kCorrupt, "a segment of PyTorch's in a connection").with("field", std::string("devices"));
-  TENON_ASSIGN(CudaRoute route, route_of(std::move(way), fds, read_only));
+  TENON_ASSIGN(CudaRoute route, route_of(std::move(way), fds, {.read_only = read_only}));
   CudaReach reach;
   reach.device = device;
   if (memory::has_leases()) {  // what comes home was lent before it came here

@@ -13,13 +13,14 @@ namespace tenon::share {
 namespace {
 
 // The fds of PyTorch's expandable segment are fetched from the process that it names.
-Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment) {
+Result<CudaRoute> route_of_segment(const CudaMemoryHandle& segment, bool other_user) {
   const os::Fd producer = os::open_pidfd(segment.pid);
   if (!producer.is_open()) {
     return Status(Code::kPeerGone, format("the process %d, which has the memory of a CUDA handle, cannot be found: it has ended, or is in "
                                           "another PID namespace, or the kernel is older than 5.3",
                                           segment.pid));
   }
+  if (!other_user) TENON_TRY(os::check_user(producer, segment.pid, "TENON_CUDA_OTHER_USER"));
   CudaRoute route;
   route.transport = CudaTransport::kFd;
   for (const int32_t number : segment.fds) {
@@ -66,14 +67,14 @@ Result<CudaWay> decode_cuda_way(std::span<const std::byte> bytes) {
   return way;
 }
 
-Result<CudaRoute> route_of(CudaWay way, std::span<const int> fds, bool read_only) {
+Result<CudaRoute> route_of(CudaWay way, std::span<const int> fds, const CudaRouteOptions& options) {
   CudaRoute route = std::move(way.route);
   if (way.segment) {
-    TENON_ASSIGN(route, route_of_segment(*way.segment));
+    TENON_ASSIGN(route, route_of_segment(*way.segment, options.other_user));
   } else if (route.transport != CudaTransport::kIpc) {
     TENON_TRY(add_fds(fds, &route));
   }
-  if (!read_only) return route;
+  if (!options.read_only) return route;
   if (route.transport == CudaTransport::kIpc || route.transport == CudaTransport::kPool) {
     return Status(Code::kUnsupported, format("device memory cannot be opened read-only by %s", name_of(route.transport)));
   }

@@ -19,8 +19,15 @@ struct CudaWay {
 };
 Result<CudaWay> decode_cuda_way(std::span<const std::byte> bytes);
 
+struct CudaRouteOptions {
+  bool read_only = false;
+  bool other_user = false;  // fetch a segment's fds from a process of another user, too
+};
+
 // With copies of the fds. INVALID_ARGUMENT for another number of them than belongs to it, UNSUPPORTED for read-only where the way has no
-// such access; PERMISSION and PEER_GONE for a segment, whose fds are fetched.
-Result<CudaRoute> route_of(CudaWay way, std::span<const int> fds, bool read_only);
+// such access; PERMISSION and PEER_GONE for a segment, whose fds are fetched from the process that
+// its bytes name. They are fetched with the rights of this process, so that process must be of its
+// own user.
+Result<CudaRoute> route_of(CudaWay way, std::span<const int> fds, const CudaRouteOptions& options);
 
 }  // namespace tenon::share

@@ -67,7 +67,7 @@ Status Descriptor::take_leases(const Packed& packed) {
   return Status::ok();
 }
 
-Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content) {
+Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content, bool other_user) {
   const os::HostIdentity& here = os::host_identity();
   if (content.boot_id != here.boot_id) {
     return Status(Code::kPeerGone, "the descriptor was made on another machine, or before this one started")
@@ -77,7 +77,7 @@ Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorCon
     return Status(Code::kUnsupported, "a bytes-only descriptor cannot cross pid namespaces: send its fds")
         .with("field", std::string("pid_namespace"));
   }
-  const os::RemoteFile file{record.pid, record.proc_fd, record.device, record.inode, record.nbytes, record.nonce};
+  const os::RemoteFile file{record.pid, record.proc_fd, record.device, record.inode, record.nbytes, record.nonce, other_user};
   return os::open_remote_fd(file, record.access == static_cast<uint32_t>(memory::Access::kWritable));
 }
 
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
     Resolved one;
     os::Fd own_fd;
     if (record.reach == Reach::kProc) {
-      TENON_ASSIGN(own_fd, fetch_segment_fd(record, content));
+      TENON_ASSIGN(own_fd, fetch_segment_fd(record, content, options.other_user));
       one.fd = own_fd.get();
     } else {
       one.fd = fds[record.fd_index];

@@ -45,6 +45,6 @@ Result<std::unique_ptr<Message>> open_descriptor(std::span<const std::byte> byte
                                                  const share::OpenOptions& options);
 
 // A segment that is reached through /proc.
-Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content);
+Result<os::Fd> fetch_segment_fd(const SegmentRecord& record, const DescriptorContent& content, bool other_user);
 
 }  // namespace tenon::tensor

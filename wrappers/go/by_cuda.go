@@ -61,6 +61,9 @@ type OpenCUDAOptions struct {
 	// What the driver opened stays so when its last storage has gone, for the next handle of the same memory, until CUDACollect. For senders
 	// that do not free meanwhile what they lent.
 	KeepOpen bool
+
+	// Fetch PyTorch's expandable segments from another user's process, too, with the rights of this one.
+	OtherUser bool
 }
 
 // CUDAHandle is how to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens
@@ -182,6 +185,9 @@ func OpenCUDA(handle CUDAHandle, stream uintptr, options *OpenCUDAOptions) (*Sto
 	}
 	if options != nil && options.KeepOpen {
 		flags |= C.TENON_CUDA_KEEP_OPEN
+	}
+	if options != nil && options.OtherUser {
+		flags |= C.TENON_CUDA_OTHER_USER
 	}
 	var out *C.tenon_storage
 	var failure *C.tenon_error

@@ -55,7 +55,7 @@ type OpenOptions struct {
 	PrivateCOW    bool // writes stay in this process; pages not written yet still show the lender's later writes
 	PrivateCopy   bool // copy the bytes now: a snapshot, in private memory
 	AllowUnsealed bool // take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
-	OtherUser     bool // OpenFilename: take a name that belongs to another user
+	OtherUser     bool // OpenFilename, OpenDescriptor: take memory that belongs to another user
 	NoManager     bool // OpenFilename: do not tell the manager that the handle names
 	Decref        bool // OpenFilename: a message was received, so also do what FilenameDecref does
 }

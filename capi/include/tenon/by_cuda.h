@@ -64,16 +64,18 @@ enum {
 };
 
 enum {
-  TENON_CUDA_ON_DEVICE = 1, /**< open: options.device is the device, whatever the handle says */
-  TENON_CUDA_LET_WRITE = 2, /**< share: a read-only storage, too, though its receiver can write it */
-  TENON_CUDA_READ_ONLY = 4, /**< open: so that the device refuses this process's writes; by FD and FABRIC only */
-  TENON_CUDA_KEEP_OPEN = 8  /**< open: what the driver opened is kept for the next handle of the same memory, see tenon_open_cuda */
+  TENON_CUDA_ON_DEVICE = 1,  /**< open: options.device is the device, whatever the handle says */
+  TENON_CUDA_LET_WRITE = 2,  /**< share: a read-only storage, too, though its receiver can write it */
+  TENON_CUDA_READ_ONLY = 4,  /**< open: so that the device refuses this process's writes; by FD and FABRIC only */
+  TENON_CUDA_KEEP_OPEN = 8,  /**< open: what the driver opened is kept for the next handle of the same memory, see tenon_open_cuda */
+  TENON_CUDA_OTHER_USER = 16 /**< open: take the memory of PyTorch's expandable segments from another user's process, too */
 };
 
 /** How device memory is lent and opened. NULL, where one is taken, means all zero. */
 typedef struct tenon_cuda_options {
   size_t struct_size;             /**< sizeof(tenon_cuda_options), set by the caller */
-  uint32_t flags;                 /**< TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN */
+  uint32_t flags;                 /**< TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN,
+                                       TENON_CUDA_OTHER_USER */
   tenon_cuda_form form;           /**< share, of an IPC handle: TENON_CUDA_FORM_* */
   int32_t device;                 /**< open, with TENON_CUDA_ON_DEVICE: ordinal in this process's numbering */
   tenon_cuda_transport transport; /**< share: the way to take, or 0 */

@@ -22,7 +22,7 @@ enum {
   TENON_OPEN_PRIVATE_COPY = 2,   /**< copy the bytes now: a snapshot, in private memory */
   TENON_OPEN_ADOPT_FD = 4,       /**< the fd is the library's once the call succeeds; on failure it stays the caller's */
   TENON_OPEN_ALLOW_UNSEALED = 8, /**< take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS */
-  TENON_OPEN_OTHER_USER = 16,    /**< tenon_open_filename: take a name that belongs to another user */
+  TENON_OPEN_OTHER_USER = 16,    /**< tenon_open_filename, tenon_descriptor_open: take memory that belongs to another user */
   TENON_OPEN_NO_MANAGER = 32,    /**< tenon_open_filename: do not tell the manager that the handle names */
   TENON_OPEN_DECREF = 64         /**< tenon_open_filename: a message was received, so also do what tenon_filename_decref does */
 };

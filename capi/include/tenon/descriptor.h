@@ -14,7 +14,8 @@ typedef struct tenon_descriptor tenon_descriptor;
 
 enum {
   TENON_DESCRIPTOR_BYTES_ONLY = 1 /**< no fds travel: the opener fetches them from this process through /proc, so this
-                                       process must live, and hold the descriptor, until then; same user and pid namespace */
+                                       process must live, and hold the descriptor, until then; same user (or
+                                       TENON_OPEN_OTHER_USER) and pid namespace */
 };
 
 /** How a descriptor is made. NULL, where one is taken, means all zero. */
@@ -63,7 +64,9 @@ TENON_API void tenon_descriptor_release(tenon_descriptor *descriptor) TENON_NOEX
 
 /**
  * Open a descriptor that came from another process. The bytes are copied to private memory and validated whole before
- * any of them is used; each segment is checked as tenon_open_fd does.
+ * any of them is used; each segment is checked as tenon_open_fd does. The bytes of TENON_DESCRIPTOR_BYTES_ONLY name a
+ * process, and its memory is opened with the rights of this one. So that process must be of this process's effective user,
+ * unless TENON_OPEN_OTHER_USER says that whoever wrote the bytes is trusted with those rights.
  * @param[in]  bytes    borrowed for the call; nobody is trusted about them; may be NULL if nbytes is 0.
  * @param[in]  nbytes   how many; 0 bytes are as CORRUPT as any others that are too few.
  * @param[in]  fds      borrowed array of n_fds fds, which stay the caller's (TENON_OPEN_ADOPT_FD: consumed on success);
@@ -73,7 +76,9 @@ TENON_API void tenon_descriptor_release(tenon_descriptor *descriptor) TENON_NOEX
  * @param[out] out      new reference, release with tenon_message_release; untouched on failure.
  * @param[out] err      optional, see rule 2 in tenon.h; detail "field" names the part that is wrong.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_INCOMPATIBLE (version or feature not known),
- *         TENON_PERMISSION, TENON_PEER_GONE (bytes-only, and its process or fd is gone), TENON_RESOURCE_EXHAUSTED.
+ *         TENON_PERMISSION (bytes-only, of another user's process: details "option", "pid", "uid"), TENON_PEER_GONE
+ *         (bytes-only, and its process or fd is gone), TENON_WOULD_BLOCK (bytes-only: a file lease is held on the memory, or
+ *         its file system does not answer), TENON_RESOURCE_EXHAUSTED.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_descriptor_open(const void *bytes, size_t nbytes, const int32_t *fds, size_t n_fds,

@@ -297,7 +297,13 @@ def share_cuda(
 
 
 def open_cuda(
-    handle: CudaHandle, *, stream: Stream = None, device: int | None = None, read_only: bool = False, keep_open: bool = False
+    handle: CudaHandle,
+    *,
+    stream: Stream = None,
+    device: int | None = None,
+    read_only: bool = False,
+    keep_open: bool = False,
+    other_user: bool = False,
 ) -> Storage:
     """Open device memory that Tenon or PyTorch lends.
 
@@ -306,7 +312,8 @@ def open_cuda(
     Storage.record_stream. device: this process's number of the device, whatever the handle says. read_only: the device refuses this
     process's writes, which it can for handles by "fd" and "fabric". keep_open: what the driver opened stays so when its last storage has
     gone, for the next handle of the same memory, until cuda_collect; for senders that do not free meanwhile what they lent. The memory goes
-    back to the sender after the last reference to the storage, once the streams have passed.
+    back to the sender after the last reference to the storage, once the streams have passed. other_user: PyTorch's expandable segments
+    are fetched from another user's process, too, with this process's rights.
     """
     options = _options()
     if device is not None:
@@ -316,6 +323,8 @@ def open_cuda(
         options.flags |= lib.TENON_CUDA_READ_ONLY
     if keep_open:
         options.flags |= lib.TENON_CUDA_KEEP_OPEN
+    if other_user:
+        options.flags |= lib.TENON_CUDA_OTHER_USER
     memory = ffi.from_buffer("uint8_t[]", handle.memory)
     fds = ffi.new("int32_t[]", [ordinal(fd) for fd in handle.fds])
     out = ffi.new("tenon_storage **")

@@ -68,12 +68,17 @@ def open_descriptor(
     private_cow: bool = False,
     adopt: bool = False,
     allow_unsealed: bool | None = None,
+    other_user: bool = False,
 ) -> Message:
     """Open a descriptor that came from another process. The fds are borrowed; with adopt they are the library's on success.
 
-    allow_unsealed: as open_fd.
+    allow_unsealed: as open_fd. other_user: bytes without fds may name a process of another user. Its memory is opened with
+    this process's rights.
     """
-    options = open_options(access, open_flags(private_copy, private_cow, adopt, allow_unsealed))
+    flags = open_flags(private_copy, private_cow, adopt, allow_unsealed)
+    if other_user:
+        flags |= lib.TENON_OPEN_OTHER_USER
+    options = open_options(access, flags)
     numbers = ffi.new("int32_t[]", list(fds)) if fds else ffi.NULL
     out = ffi.new("tenon_message **")
     with memoryview(data) as view, ffi.from_buffer(view) as source:

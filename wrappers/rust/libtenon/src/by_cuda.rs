@@ -105,6 +105,7 @@ pub struct CudaOptions {
     let_write: bool,
     read_only: bool,
     keep_open: bool,
+    other_user: bool,
     device: Option<i32>,
 }
 
@@ -140,6 +141,11 @@ impl CudaOptions {
         CudaOptions { keep_open: true, ..self }
     }
 
+    /// Opening: fetch PyTorch's expandable segments from another user's process, too, with the rights of this one.
+    pub fn other_user(self) -> Self {
+        CudaOptions { other_user: true, ..self }
+    }
+
     /// Opening: on that device, in this process's numbering, whatever the handle says.
     pub fn device(self, device: i32) -> Self {
         CudaOptions { device: Some(device), ..self }
@@ -151,7 +157,8 @@ impl CudaOptions {
             flags: if self.device.is_some() { sys::TENON_CUDA_ON_DEVICE } else { 0 }
                 | if self.let_write { sys::TENON_CUDA_LET_WRITE } else { 0 }
                 | if self.read_only { sys::TENON_CUDA_READ_ONLY } else { 0 }
-                | if self.keep_open { sys::TENON_CUDA_KEEP_OPEN } else { 0 },
+                | if self.keep_open { sys::TENON_CUDA_KEEP_OPEN } else { 0 }
+                | if self.other_user { sys::TENON_CUDA_OTHER_USER } else { 0 },
             form: self.form.raw(),
             device: self.device.unwrap_or(0),
             transport: self.transport.raw(),

@@ -71,7 +71,7 @@ impl OpenOptions {
         self.flag(sys::TENON_OPEN_ALLOW_UNSEALED)
     }
 
-    /// By name: take a name that belongs to another user.
+    /// By name, or by a descriptor's bytes without fds: take memory that belongs to another user.
     pub fn other_user(self) -> Self {
         self.flag(sys::TENON_OPEN_OTHER_USER)
     }

@@ -53,7 +53,8 @@ struct ShareCudaOptions {
 struct OpenCudaOptions {
   std::optional<std::int32_t> device = std::nullopt;  ///< ordinal in this process's numbering, whatever the handle says
   bool read_only = false;                             ///< so that the device refuses this process's writes; by kFd and kFabric only
-  bool keep_open = false;  ///< what the driver opened stays so, for the next handle of the same memory, until cuda_collect()
+  bool keep_open = false;   ///< what the driver opened stays so, for the next handle of the same memory, until cuda_collect()
+  bool other_user = false;  ///< fetch PyTorch's expandable segments from another user's process, too
 };
 
 /// How to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens it once.
@@ -151,6 +152,7 @@ inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, con
   }
   if (options.read_only) c.flags |= std::uint32_t{TENON_CUDA_READ_ONLY};
   if (options.keep_open) c.flags |= std::uint32_t{TENON_CUDA_KEEP_OPEN};
+  if (options.other_user) c.flags |= std::uint32_t{TENON_CUDA_OTHER_USER};
   return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_cuda(&*from, stream, &c, out, err); });
 }
 

@@ -23,7 +23,7 @@ struct OpenOptions {
   bool private_copy = false;    ///< copy the bytes now: a snapshot, in private memory
   bool private_cow = false;     ///< writes stay in this process; pages not written yet still show the lender's later writes
   bool allow_unsealed = false;  ///< take memory that its owner can cut short: a later load may meet SIGBUS
-  bool other_user = false;      ///< by name: take what belongs to another user
+  bool other_user = false;      ///< by name, or by a descriptor's bytes: take memory that belongs to another user
   bool no_manager = false;      ///< by name: do not tell the manager that the handle names
   bool decref = false;          ///< by name: a message was received, so take its count back (filename_decref)
 };
