@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "os/fd.h"
 #include "os/named_file.h"
@@ -105,8 +106,8 @@ class Objects {
   const Bounds bounds_;
   const uint32_t uid_;
   std::optional<os::DirectoryWatch> watch_;
-  std::unordered_map<std::string, std::unique_ptr<Entry>> entries_;
-  std::unordered_map<SenderId, Names> senders_;
+  std::unordered_map<std::string, std::unique_ptr<Entry>, KeyedHash> entries_;
+  std::unordered_map<SenderId, Names, KeyedHash> senders_;
   std::deque<std::pair<SenderId, Names>> ended_;  // their names are settled in turns
   std::deque<Entry*> queue_;
   std::set<std::pair<int64_t, Entry*>> timers_;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "manager/objects.h"
 #include "manager/place.h"
@@ -42,8 +43,8 @@ class Server {
   struct Client {
     os::Fd socket;
     uint64_t key = 0;
-    std::unordered_map<SenderKey, Half> halves;  // for each sender that ever spoke on it
-    size_t unsent_nbytes = 0;                    // of answers; all answers are alike
+    std::unordered_map<SenderKey, Half, KeyedHash> halves;  // for each sender that ever spoke on it
+    size_t unsent_nbytes = 0;                               // of answers; all answers are alike
     bool waits_for_room = false;
     bool is_read = true;   // but for its end
     bool is_deaf = false;  // it has closed and gets no answers any more
@@ -82,7 +83,7 @@ class Server {
   os::Poller poller_;
   os::Fd starter_;
   std::unordered_map<uint64_t, Client> clients_;
-  std::unordered_map<SenderKey, Sender> senders_;
+  std::unordered_map<SenderKey, Sender, KeyedHash> senders_;
   std::vector<SenderKey> ended_;  // found so while something else was done
   uint64_t next_key_;
   SenderId next_sender_ = 1;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "archive/zip_source.h"
+#include "base/keyed_hash.h"
 #include "base/status.h"
 
 namespace tenon::archive {
@@ -49,7 +50,7 @@ struct ZipDirectory {
     uint64_t hash = 0;
     uint32_t index = 0;  // of `records`
   };
-  static uint64_t hash_of(std::string_view name) noexcept { return std::hash<std::string_view>()(name); }
+  static uint64_t hash_of(std::string_view name) noexcept { return keyed_hash(name); }
 
   std::vector<std::byte> bytes;    // a copy, in which the names lie
   std::string_view prefix;         // the directory that the first entry is in

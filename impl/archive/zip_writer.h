@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "archive/sink.h"
+#include "base/keyed_hash.h"
 #include "base/status.h"
 
 namespace tenon::archive {
@@ -94,7 +95,7 @@ class ZipWriter {
   Sink* sink_;
   ZipWriterOptions options_;
   std::vector<Entry> entries_;
-  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string, KeyedHash> names_;
   std::vector<std::byte> held_back_;  // put, and not yet with the sink
   std::vector<std::byte> copied_;     // one chunk of a mapped file
   uint64_t position_ = 0;             // with what is held back

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "channel/lease_block.h"
 #include "memory/lease.h"
@@ -35,7 +36,7 @@ class Borrowing {
   uint64_t account_id_ = 0;
   bool lost_ = false;  // the token of the account found no place: the lender takes its leases for ended
   bool missed_ = false;
-  std::unordered_map<uint64_t, std::shared_ptr<memory::Token>> inherited_;
+  std::unordered_map<uint64_t, std::shared_ptr<memory::Token>, KeyedHash> inherited_;
   memory::UnreadGuard* guard_;
   std::vector<Weak<memory::Holding>> holdings_;  // of this connection, that may count on those
 };

@@ -17,8 +17,12 @@ using tensor::DescriptorContent;
 using tensor::Message;
 using tensor::Reach;
 
-// Between two messages. No honest peer has so many for a receiver that takes them.
-constexpr size_t kMostTokenFrames = 1024;
+// What frames that bring no message cost, in bytes. An fd costs more than its four bytes. After so
+// much of it a receive looks whether its time is over. No honest peer has so much between two
+// messages.
+constexpr size_t kFrameWork = 256;
+constexpr size_t kFdWork = 1024;
+constexpr size_t kMostWork = size_t{256} << 10;
 
 Status corrupt_frame(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("frame")); }
 
@@ -64,7 +68,8 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
   borrowing_.renew();
   os::Waiter waiter(wait);
-  for (size_t frames = 1;; ++frames) {
+  size_t work = 0;
+  for (;;) {
     if (!pending_) {
       Result<InFrame> frame = frames_.recv(waiter);
       if (!frame.is_ok()) {
@@ -74,14 +79,16 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
       }
       pending_.emplace(Pending{std::move(frame).value(), {}, {}});
     }
+    work += kFrameWork + pending_->frame.payload.size() + kFdWork * pending_->frame.fds_announced;
     // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
     Result<std::unique_ptr<Message>> message = open_pending();
     unwanted = std::move(pending_->storages);
     pending_.reset();
     if (guard_.is_wanted() && has_nothing_to_read()) guard_.drained();
     if (!message.is_ok() || message.value()) return message;
-    // Frames of tokens without end do not hold a call beyond its time.
-    if (frames % kMostTokenFrames == 0) TENON_TRY(waiter.check_over(socket_, "a message from the peer, which sends only tokens,"));
+    if (work < kMostWork) continue;
+    TENON_TRY(waiter.check_over(socket_, "a message from the peer, whose frames bring none,"));
+    work = 0;
   }
 }
 

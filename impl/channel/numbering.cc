@@ -60,6 +60,10 @@ void SentNumbers::commit(Added* added) noexcept {
 }
 
 Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, size_t first_fd) {
+  // A peer forgets only numbers that crossed. How many a message brought that was refused here is
+  // not known.
+  if (content.forgotten.size() > crossed_ + (lost_.is_ok() ? 0 : max_segments_))
+    return corrupt_number("a message that forgets more segments than crossed this connection");
   for (const uint64_t number : content.forgotten) entries_.erase(number);
   // What is in the table from an earlier try has left the frame.
   const auto more =
@@ -76,6 +80,7 @@ Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, si
     if (record.reach == Reach::kProc) return corrupt_number("a segment that is reached through /proc, in a connection");
     if (record.reach == Reach::kKnown || record.reach == Reach::kDevice) continue;
     if (record.id == 0) return corrupt_number("a segment without a number");
+    ++crossed_;
     const size_t at = first_fd + record.fd_index;
     // Dropped by the kernel: the number stays without a segment. Or in the table from an earlier try.
     if (at >= frame->fds.size() || !frame->fds[at].is_open()) continue;

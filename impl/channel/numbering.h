@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "channel/frames.h"
 #include "memory/segment.h"
@@ -99,7 +100,8 @@ class ReceivedNumbers {
 
   share::OpenOptions open_;
   uint64_t max_segments_;
-  std::unordered_map<uint64_t, Entry> entries_;
+  std::unordered_map<uint64_t, Entry, KeyedHash> entries_;
+  uint64_t crossed_ = 0;  // numbers that ever came with an fd, at the least
   Status lost_;
 };
 

@@ -6,13 +6,11 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/keyed_hash.h"
+
 namespace tenon::module {
 
-struct NameHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view name) const noexcept { return std::hash<std::string_view>()(name); }
-};
 template <typename T>
-using ByName = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
+using ByName = std::unordered_map<std::string, T, KeyedHash, std::equal_to<>>;
 
 }  // namespace tenon::module

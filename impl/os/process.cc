@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/keyed_hash.h"
 #include "os/limits.h"
 
 namespace tenon::os {
@@ -253,7 +254,7 @@ class HolderSearch {
     bool operator==(const Key&) const = default;
   };
   struct Hash {
-    size_t operator()(const Key& key) const noexcept { return std::hash<uint64_t>()(key.inode * 0x9e3779b97f4a7c15U ^ key.device); }
+    size_t operator()(const Key& key) const noexcept { return keyed_hash({key.device, key.inode}); }
   };
 
   static bool gone(int error) noexcept { return error == ENOENT || error == ESRCH; }

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "script/arguments.h"
 #include "script/class_parts.h"
@@ -19,12 +20,8 @@
 namespace tenon::script {
 
 // So that a map with string keys is asked with a string_view.
-struct NameHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view name) const noexcept { return std::hash<std::string_view>()(name); }
-};
 template <typename T>
-using NameMap = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
+using NameMap = std::unordered_map<std::string, T, KeyedHash, std::equal_to<>>;
 
 // Null: there is none of that name.
 template <typename T>
@@ -107,7 +104,7 @@ class Declarations : public Environment {
   NameMap<ClassDeclaration> classes_;
   NameMap<FunctionDeclaration> functions_;
   NameMap<Place> places_;
-  std::unordered_set<std::string, NameHash, std::equal_to<>> members_;
+  std::unordered_set<std::string, KeyedHash, std::equal_to<>> members_;
   bool unknown_classes_ = false;  // of other libraries: whatever is asked for, one of them may have it
   size_t constants_ = 0;
 };

@@ -32,10 +32,13 @@ void Nearest::consider(std::string_view candidate) {
   if (candidate == name_ || name_.size() > kMaxNbytes || candidate.size() > kMaxNbytes) return;
   const size_t longer = std::max(name_.size(), candidate.size());
   const size_t shorter = std::min(name_.size(), candidate.size());
-  const size_t limit = std::min(best_distance_, shorter < 4 ? size_t{2} : size_t{3});
+  const size_t limit = std::min(best_distance_ + 1, shorter < 4 ? size_t{2} : size_t{3});
   if (longer - shorter >= limit) return;
   const size_t d = distance(name_, candidate, limit);
   if (d >= limit) return;
+  // Of equally near ones the first in the alphabet: tables give their names in another order in
+  // every process.
+  if (d == best_distance_ && candidate >= best_) return;
   best_distance_ = d;
   best_ = candidate;
 }

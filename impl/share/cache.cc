@@ -6,6 +6,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "base/keyed_hash.h"
 #include "share/object_table.h"
 
 namespace tenon::share {
@@ -15,16 +16,10 @@ using memory::Segment;
 using memory::SegmentKey;
 using storage::Storage;
 
-uint64_t mix(uint64_t a, uint64_t b) noexcept {
-  uint64_t h = a * 0x9e3779b97f4a7c15ULL ^ b;
-  h ^= h >> 32;
-  return h * 0xd6e8feb86659fd93ULL;
-}
-
 struct Segments {
   using Key = SegmentKey;
   static Key key_of(const Segment& segment) noexcept { return segment.key(); }
-  static uint64_t hash(const Key& key) noexcept { return mix(key.inode * 2 + (key.writable ? 1 : 0), key.device); }
+  static uint64_t hash(const Key& key) noexcept { return keyed_hash({key.inode * 2 + (key.writable ? 1 : 0), key.device}); }
 };
 
 struct Storages {
@@ -36,7 +31,7 @@ struct Storages {
     bool operator==(const Key&) const = default;
   };
   static Key key_of(const Storage& storage) noexcept { return {storage.segment().get(), storage.offset(), storage.nbytes()}; }
-  static uint64_t hash(const Key& key) noexcept { return mix(mix(reinterpret_cast<uintptr_t>(key.segment), key.offset), key.nbytes); }
+  static uint64_t hash(const Key& key) noexcept { return keyed_hash({reinterpret_cast<uintptr_t>(key.segment), key.offset, key.nbytes}); }
 };
 
 // Raw pointers are enough: an object takes its entry out, under the lock, before its memory can go. Between its last release and that

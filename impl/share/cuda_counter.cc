@@ -11,6 +11,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "base/keyed_hash.h"
 #include "os/mapping.h"
 #include "os/named_file.h"
 #include "share/by_filename.h"
@@ -117,12 +118,8 @@ Result<SharedFile> map_file(const Filename& name) {
 
 // Those of which a counter is held, by the text of their names. A child of fork holds none, and never comes by this lock.
 struct Held {
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>()(text); }
-  };
   std::mutex mutex;
-  std::unordered_map<std::string, std::weak_ptr<const CudaCounterFile>, Hash, std::equal_to<>> files;
+  std::unordered_map<std::string, std::weak_ptr<const CudaCounterFile>, KeyedHash, std::equal_to<>> files;
 };
 Held& held() noexcept { return immortal<Held>(); }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/immortal.h"
+#include "base/keyed_hash.h"
 
 namespace tenon::share {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // A child of fork has no use for it, and never comes by this lock.
 struct CudaMessageTable {
   std::mutex mutex;
-  std::unordered_map<std::string, std::weak_ptr<CudaMessage>> messages;
+  std::unordered_map<std::string, std::weak_ptr<CudaMessage>, KeyedHash> messages;
 };
 CudaMessageTable& cuda_message_table() noexcept { return immortal<CudaMessageTable>(); }
 

@@ -10,6 +10,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "base/keyed_hash.h"
 #include "os/host.h"
 #include "os/named_file.h"
 #include "share/liveness.h"
@@ -36,8 +37,8 @@ struct KnownDirectory {
 
 struct DirectoriesState {
   std::mutex mutex;
-  std::unordered_map<std::string, KnownDirectory> known;  // by path
-  std::vector<Ref<Directory>> replaced;                   // their paths lead elsewhere by now
+  std::unordered_map<std::string, KnownDirectory, KeyedHash> known;  // by path
+  std::vector<Ref<Directory>> replaced;                              // their paths lead elsewhere by now
   uint64_t uses = 0;
 };
 
@@ -69,7 +70,7 @@ class Directories {
     DirectoriesState& all = directories_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (all.known.size() <= kIdleDirectories && all.replaced.empty()) return taken;
-    std::vector<std::unordered_map<std::string, KnownDirectory>::iterator> idle;
+    std::vector<decltype(all.known)::iterator> idle;
     for (auto at = all.known.begin(); at != all.known.end(); ++at) {
       if (is_idle(*at->second.directory)) idle.push_back(at);
     }

@@ -9,6 +9,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "base/keyed_hash.h"
 #include "os/local_socket.h"
 #include "os/peer.h"
 #include "os/sender.h"
@@ -31,7 +32,7 @@ struct Lines {
 
 struct ManagerLineTable {
   std::mutex mutex;
-  std::unordered_map<std::string, Lines> lines;
+  std::unordered_map<std::string, Lines, KeyedHash> lines;
   std::string own_folder;
 };
 

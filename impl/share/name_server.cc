@@ -14,6 +14,8 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "base/keyed_hash.h"
+#include "os/clock.h"
 #include "os/limits.h"
 #include "os/local_socket.h"
 #include "os/memfd.h"
@@ -77,7 +79,7 @@ struct NameServerState {
   std::unordered_map<int, Client> clients;                  // by socket
   std::unordered_map<const Segment*, int> own_names;        // a segment's own name -> listener
   std::unordered_multimap<const Storage*, int> storage_names;
-  std::unordered_map<std::string, int> paths;  // of all that are served -> listener
+  std::unordered_map<std::string, int, KeyedHash> paths;  // of all that are served -> listener
   bool exit_hook = false;
   bool tick_is_due = false;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "memory/mode.h"
 #include "tensor/tensor.h"
@@ -60,7 +61,7 @@ class Message {
   std::vector<std::byte> user_;
   uint64_t id_;
   mutable std::mutex index_mutex_;
-  mutable std::unordered_map<std::string_view, size_t> index_;  // filled by the first find(), covers items_[0, indexed_)
+  mutable std::unordered_map<std::string_view, size_t, KeyedHash> index_;  // filled by the first find(), covers items_[0, indexed_)
   mutable size_t indexed_ = 0;
 };
 
