@@ -36,7 +36,8 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
     if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
-    if (given.max_segments != 0) how.limits.max_segments = given.max_segments;
+    how.limits.max_segments = given.max_segments != 0 ? given.max_segments : tenon::channel::ReceivedNumbers::default_max_segments();
+    how.max_mapped_nbytes = given.max_mapped_nbytes;
     TENON_ASSIGN(Connection::Owned connection, Connection::create(socket, how));
     if ((given.flags & TENON_CONNECTION_ADOPT_SOCKET) != 0) connection->adopt_socket();
     *out = handle<tenon_connection>(connection.release());

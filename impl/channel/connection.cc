@@ -56,7 +56,9 @@ Result<Connection::Owned> Connection::create(int socket, const ConnectionOptions
   TENON_ASSIGN(const SocketType type, check_socket(socket));
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket));
   if (options.peers != Peers::kAny) TENON_TRY(check_peer(socket, peer, options));
-  return Owned(new Connection(socket, type, options, peer));
+  ConnectionOptions own = options;
+  own.open.budget = std::make_shared<os::MapBudget>(options.max_mapped_nbytes);
+  return Owned(new Connection(socket, type, own, peer));
 }
 
 // A lock that cannot be had in a child of fork is one that a thread of the parent's had, and what it keeps in order may be torn: so all of

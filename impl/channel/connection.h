@@ -37,6 +37,7 @@ enum class Peers { kAny, kSameUser, kGroup };
 struct ConnectionOptions {
   share::OpenOptions open;
   tensor::DescriptorLimits limits;
+  uint64_t max_mapped_nbytes = 0;  // 0: as os::MapBudget has it
   Peers peers = Peers::kAny;
   gid_t group = 0;              // with kGroup
   bool cuda_let_write = false;  // a device's read-only storages are lent, too, though whoever gets them can write them

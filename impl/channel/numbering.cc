@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/room.h"
+#include "os/limits.h"
 
 namespace tenon::channel {
 namespace {
@@ -57,6 +58,11 @@ void SentNumbers::commit(Added* added) noexcept {
   indices_.merge(added->indices_);
   for (auto& entry : added->entries_) list_.push_back(std::move(entry));
   forgotten_.clear();
+}
+
+uint64_t ReceivedNumbers::default_max_segments() noexcept {
+  const uint64_t most = std::min({tensor::DescriptorLimits().max_segments, os::max_map_count() / 4, os::fd_limit() / 2});
+  return std::max<uint64_t>(most, 1);
 }
 
 Status ReceivedNumbers::add(const DescriptorContent& content, InFrame* frame, size_t first_fd) {

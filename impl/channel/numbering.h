@@ -56,8 +56,11 @@ class SentNumbers {
 // The receiver's side.
 class ReceivedNumbers {
  public:
-  ReceivedNumbers(share::OpenOptions open, uint64_t max_segments) noexcept : open_(open), max_segments_(max_segments) {}
+  ReceivedNumbers(share::OpenOptions open, uint64_t max_segments) noexcept : open_(std::move(open)), max_segments_(max_segments) {}
 
+  // What a peer may have open where nobody says a number: half of RLIMIT_NOFILE and a quarter of
+  // vm.max_map_count, so that no one peer takes all of them, and never more than 65,536.
+  static uint64_t default_max_segments() noexcept;
   // What a message brings; the fds of its segments begin at `first_fd`.
   Status add(const tensor::DescriptorContent& content, InFrame* frame, size_t first_fd);
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);

@@ -100,6 +100,7 @@ void Segment::end() noexcept {
   SegmentTail* const tails = tails_.exchange(nullptr, std::memory_order_acq_rel);
   for (SegmentTail* tail = tails; tail != nullptr; tail = tail->next_) tail->before_unmap(this);
   mapping_ = os::Mapping();
+  charge_ = os::MapCharge();
   SegmentTotals& totals = segment_totals();
   const os::Fd lend_fd(lend_fd_.exchange(-1, std::memory_order_acq_rel));
   totals.fds.fetch_sub((write_fd_.is_open() ? 1U : 0U) + (read_fd_.is_open() ? 1U : 0U) + (lend_fd.is_open() ? 1U : 0U),
@@ -218,7 +219,7 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   return result;
 }
 
-Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
+Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected, const std::shared_ptr<os::MapBudget>& budget) {
   auto segment = Ref<Segment>::adopt(new Segment());
   Segment& it = *segment;
   it.mode_ = inspected.mode;
@@ -226,6 +227,7 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected) {
   it.nbytes_ = inspected.nbytes;
   it.key_ = inspected.key();
   it.frozen_.store(inspected.mode == Mode::kFrozen, std::memory_order_relaxed);
+  TENON_ASSIGN(it.charge_, os::MapCharge::take(it.nbytes_, budget));
   using Kind = os::Mapping::Kind;
   TENON_ASSIGN(it.mapping_,
                os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd->get(), 0, it.nbytes_));
@@ -253,6 +255,9 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
                               as_llu(file.allocated_nbytes)));
     }
     TENON_TRY(reserve_in_chunks(fd, 0, it.nbytes_));
+  }
+  if (!own) {
+    TENON_ASSIGN(it.charge_, os::MapCharge::take(it.nbytes_, nullptr));
   }
   using Kind = os::Mapping::Kind;
   TENON_ASSIGN(it.mapping_, os::Mapping::create(it.key_.writable ? Kind::kSharedWritable : Kind::kSharedReadOnly, fd, 0, it.nbytes_));

@@ -13,6 +13,7 @@
 #include "memory/backing.h"
 #include "memory/mode.h"
 #include "os/fd.h"
+#include "os/map_budget.h"
 #include "os/mapping.h"
 #include "os/memfd.h"
 
@@ -77,8 +78,9 @@ class Segment : public Counted {
     SegmentKey key() const noexcept { return {file.device, file.inode, writable}; }
   };
   static Result<Inspected> inspect(int fd, const OpenRequest& request);
-  // Takes the fd over on success.
-  static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected);
+  // Takes the fd over on success. What it maps counts against `budget`, which may be null, and
+  // against this process's budget for other processes' memory.
+  static Result<Ref<Segment>> open(os::Fd* fd, const Inspected& inspected, const std::shared_ptr<os::MapBudget>& budget);
 
   // A named file, all of its pages made. The fd is borrowed and not kept, for the mapping keeps the file and its lock: a name costs no fd.
   // `own`: made here.
@@ -152,7 +154,8 @@ class Segment : public Counted {
   std::atomic<int> lend_fd_{-1};              // own LENDER_WRITES, and named files: made at the first lend
   std::atomic<SegmentTail*> tails_{nullptr};  // only added to, until dispose() takes them all
   os::Mapping mapping_;
-  std::mutex fd_mutex_;  // freezing against writing
+  os::MapCharge charge_;  // of another process's memory
+  std::mutex fd_mutex_;   // freezing against writing
   SegmentKey key_;
   Mode mode_ = Mode::kShared;
   os::Nonce nonce_{};

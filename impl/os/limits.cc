@@ -246,6 +246,19 @@ uint64_t count_mappings() noexcept {
 
 }  // namespace
 
+uint64_t max_map_count() noexcept {
+  static const uint64_t most = []() noexcept {
+    constexpr uint64_t kUsual = 65530;
+    try {
+      bool no_fd = false;
+      return parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUsual);
+    } catch (...) {
+      return kUsual;  // no memory
+    }
+  }();
+  return most;
+}
+
 Status mapping_limit_status(uint64_t nbytes) {
   bool no_fd = false;
   const uint64_t most = parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUnlimited);

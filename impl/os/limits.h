@@ -26,6 +26,9 @@ Status with_fd_limit(Status status);
 // Adds the path that a status is about.
 Status with_path(Status status, const std::string& path);
 
+// vm.max_map_count: the most mappings of one process. As of the first call; its usual value where
+// /proc is not there.
+uint64_t max_map_count() noexcept;
 // Why mmap said ENOMEM.
 Status mapping_limit_status(uint64_t nbytes);
 

@@ -106,7 +106,7 @@ Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_n
     own.mark_foreign();
     adopt = &own;
   }
-  TENON_ASSIGN(Ref<Segment> opened, Segment::open(adopt, inspected));
+  TENON_ASSIGN(Ref<Segment> opened, Segment::open(adopt, inspected, options.budget));
   // Interning needs memory, and the fd is given away only if all works.
   struct GiveBack {
     Segment* segment;
@@ -161,7 +161,9 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
   (void)inspected;
   return options.private_copy ? Storage::open_private_copy(fd, claim.offset, claim.nbytes)
-                              : memory::with_spare([&] { return Storage::open_private_cow(fd, claim.offset, claim.nbytes); });
+                              : memory::with_spare([&] {
+                                  return Storage::open_private_cow(fd, claim.offset, claim.nbytes, options.budget);
+                                });
 }
 
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/counted.h"
 #include "base/status.h"
@@ -9,6 +10,7 @@
 #include "memory/mode.h"
 #include "memory/segment.h"
 #include "os/fd.h"
+#include "os/map_budget.h"
 #include "storage/storage.h"
 
 namespace tenon::share {
@@ -39,6 +41,7 @@ struct OpenOptions {
   bool private_copy = false;
   bool allow_unsealed = false;
   bool other_user = false;                // fetch fds from a process of another user, too
+  std::shared_ptr<os::MapBudget> budget;  // against which mappings count; null: only this process's
   bool is_private() const noexcept { return private_cow || private_copy; }
 };
 

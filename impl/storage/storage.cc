@@ -263,12 +263,13 @@ Ref<Storage> Storage::open_empty(Mode mode, bool read_only) {
   return storage;
 }
 
-Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes) {
+Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes, const std::shared_ptr<os::MapBudget>& budget) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
   storage->private_ = std::make_unique<Private>();
   storage->nbytes_ = nbytes;
   if (nbytes == 0) return storage;
   const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
+  TENON_ASSIGN(storage->private_->charge, os::MapCharge::take(offset + nbytes - begin, budget));
   os::Mapping& pages = storage->private_->pages;
   TENON_ASSIGN(pages, os::Mapping::create(os::Mapping::Kind::kPrivateCow, fd, begin, offset + nbytes - begin));
   storage->data_ = pages.base() + (offset - begin);

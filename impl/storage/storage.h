@@ -59,7 +59,8 @@ class Storage final : public memory::Leased {
   // Of what open() made, before anybody else knows it.
   void swap_lease(memory::Lease* lease) noexcept { lease_.swap(*lease); }
   // Ranges that stay in this process: a copy-on-write mapping, or a copy now.
-  static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes);
+  // What it maps counts against `budget`, as in Segment::open().
+  static Result<Ref<Storage>> open_private_cow(int fd, uint64_t offset, uint64_t nbytes, const std::shared_ptr<os::MapBudget>& budget);
   static Result<Ref<Storage>> open_private_copy(int fd, uint64_t offset, uint64_t nbytes);
 
   // As of everything that is counted, without the count where nobody else can come by a reference: who has one marks a storage before it
@@ -131,6 +132,7 @@ class Storage final : public memory::Leased {
     std::atomic<memory::LentBlock*> lent{nullptr};  // the block, once it was lent under a lease
   };
   struct Private {
+    os::MapCharge charge;  // of a copy-on-write opening
     os::Mapping pages;
     ReleaseFunction release = nullptr;
     void* context = nullptr;

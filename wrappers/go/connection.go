@@ -20,7 +20,8 @@ type ConnectionOptions struct {
 	Open            OpenOptions // how to open what is received; OtherUser, NoManager and Decref do not apply
 	MaxMessageBytes uint64      // largest descriptor accepted, in bytes; 0: 64 MiB
 	MaxTensors      uint64      // most tensors accepted in one message; 0: 1,000,000
-	MaxSegments     uint64      // most segments that the peer may have open here through this connection; 0: 65,536
+	MaxSegments     uint64      // most segments that the peer may have open here through this connection; 0: what RLIMIT_NOFILE allows, at most 65,536
+	MaxMappedBytes  uint64      // most address space that the peer's memory may take here; 0: a quarter of it (32 TiB on amd64)
 	SameUser        bool        // refuse a peer that is neither of this process's user nor root; by default any peer is good
 	Group           *uint32     // the same, but the members of that gid are let in too
 	CUDALetWrite    bool        // send read-only storages on a CUDA device too, though their receiver can write them: else that is ErrPermission
@@ -107,6 +108,7 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 		given.max_message_nbytes = C.uint64_t(options.MaxMessageBytes)
 		given.max_tensors = C.uint64_t(options.MaxTensors)
 		given.max_segments = C.uint64_t(options.MaxSegments)
+		given.max_mapped_nbytes = C.uint64_t(options.MaxMappedBytes)
 		if options.SameUser {
 			given.flags |= C.TENON_CONNECTION_SAME_USER
 		}

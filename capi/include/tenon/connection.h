@@ -31,7 +31,11 @@ typedef struct tenon_connection_options {
   uint32_t group;              /**< gid, with TENON_CONNECTION_GROUP; else 0 */
   uint64_t max_message_nbytes; /**< largest descriptor accepted, in bytes; 0: 64 MiB */
   uint64_t max_tensors;        /**< most tensors accepted in one message; 0: 1,000,000 */
-  uint64_t max_segments;       /**< most segments that the peer may have open here through this connection; 0: 65,536 */
+  uint64_t max_segments;       /**< most segments that the peer may have open here through this connection; 0: a half of
+                                    RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least */
+  uint64_t max_mapped_nbytes;  /**< most address space that the peer's memory may take here through this connection, in bytes.
+                                    A segment counts whole, as long as it is mapped; 0: a quarter of the address space (32 TiB on
+                                    x86-64). All peers of a process may take half of it */
 } tenon_connection_options;
 
 /**
@@ -128,7 +132,8 @@ TENON_API tenon_status tenon_send(tenon_connection *connection, const tenon_mess
  * @param[out] err         optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE (all messages sent before the end are delivered first),
  *         TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE": the kernel dropped fds that found no place; that message, and
- *         later ones that need the same segments, cannot be opened; mappings; memory), TENON_CORRUPT (what came is no
+ *         later ones that need the same segments, cannot be opened; limit "max_mapped_nbytes" or "mapped_nbytes": the peer's
+ *         memory, or that of all peers, would take too much address space; mappings; memory), TENON_CORRUPT (what came is no
  *         message: the connection is of no more use), TENON_INCOMPATIBLE, TENON_PERMISSION, TENON_UNSUPPORTED (in a child
  *         of fork; memory of a device that cannot be opened so), TENON_NOT_FOUND (of a device that this process does not see), the
  *         four of an ended wait, TENON_IO, others as the device's driver says.

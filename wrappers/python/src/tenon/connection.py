@@ -59,6 +59,7 @@ class Connection(Managed):
         max_message_nbytes: int = 0,
         max_tensors: int = 0,
         max_segments: int = 0,
+        max_mapped_nbytes: int = 0,
         same_user: bool = False,
         group: int | None = None,
         cuda_let_write: bool = False,
@@ -69,6 +70,7 @@ class Connection(Managed):
         The options from access to allow_unsealed say how to open what is received. A limit of 0 is the library's default.
         allow_unsealed: take memory that its owner can cut short, so that a later load may be killed: PyTorch's (tenon.torch.from_torch) and
         named files. None: only if this process's sharing strategy is "file_system" now, for what that strategy sends is of this kind.
+        max_segments and max_mapped_nbytes: how many segments the peer may have open here, and how much address space they may take.
         same_user: PermissionDenied if the peer is neither of this process's user nor root. group: the same, but members of that gid are let
         in too. By default any peer is good: whoever made the socket has decided.
         cuda_let_write: send read-only storages on a CUDA device too, though their receiver can write them; else that is PermissionDenied.
@@ -84,6 +86,7 @@ class Connection(Managed):
         options.max_message_nbytes = unsigned(max_message_nbytes, "max_message_nbytes")
         options.max_tensors = unsigned(max_tensors, "max_tensors")
         options.max_segments = unsigned(max_segments, "max_segments")
+        options.max_mapped_nbytes = unsigned(max_mapped_nbytes, "max_mapped_nbytes")
         if same_user:
             options.flags |= lib.TENON_CONNECTION_SAME_USER
         if group is not None:

@@ -1189,6 +1189,8 @@ pub const TENON_CUDA_LET_WRITE: _bindgen_ty_25 = 2;
 pub const TENON_CUDA_READ_ONLY: _bindgen_ty_25 = 4;
 ///open: what the driver opened is kept for the next handle of the same memory, see tenon_open_cuda
 pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_25 = 8;
+///open: take the memory of PyTorch's expandable segments from another user's process, too
+pub const TENON_CUDA_OTHER_USER: _bindgen_ty_25 = 16;
 pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 ///How device memory is lent and opened. NULL, where one is taken, means all zero.
 #[repr(C)]
@@ -1196,7 +1198,8 @@ pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 pub struct tenon_cuda_options {
     ///sizeof(tenon_cuda_options), set by the caller
     pub struct_size: usize,
-    ///TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN
+    /**TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN,
+TENON_CUDA_OTHER_USER*/
     pub flags: u32,
     ///share, of an IPC handle: TENON_CUDA_FORM_*
     pub form: tenon_cuda_form,
@@ -1342,7 +1345,7 @@ pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_27 = 2;
 pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_27 = 4;
 ///take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
 pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_27 = 8;
-///tenon_open_filename: take a name that belongs to another user
+///tenon_open_filename, tenon_descriptor_open: take memory that belongs to another user
 pub const TENON_OPEN_OTHER_USER: _bindgen_ty_27 = 16;
 ///tenon_open_filename: do not tell the manager that the handle names
 pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_27 = 32;
@@ -1696,14 +1699,19 @@ pub struct tenon_connection_options {
     pub max_message_nbytes: u64,
     ///most tensors accepted in one message; 0: 1,000,000
     pub max_tensors: u64,
-    ///most segments that the peer may have open here through this connection; 0: 65,536
+    /**most segments that the peer may have open here through this connection; 0: a half of
+RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least*/
     pub max_segments: u64,
+    /**most address space that the peer's memory may take here through this connection, in bytes.
+A segment counts whole, as long as it is mapped; 0: a quarter of the address space (32 TiB on
+x86-64). All peers of a process may take half of it*/
+    pub max_mapped_nbytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_connection_options",
-    ][::core::mem::size_of::<tenon_connection_options>() - 48usize];
+    ][::core::mem::size_of::<tenon_connection_options>() - 56usize];
     [
         "Alignment of tenon_connection_options",
     ][::core::mem::align_of::<tenon_connection_options>() - 8usize];
@@ -1731,6 +1739,9 @@ const _: () = {
     [
         "Offset of field: tenon_connection_options::max_segments",
     ][::core::mem::offset_of!(tenon_connection_options, max_segments) - 40usize];
+    [
+        "Offset of field: tenon_connection_options::max_mapped_nbytes",
+    ][::core::mem::offset_of!(tenon_connection_options, max_mapped_nbytes) - 48usize];
 };
 /**Who is at the other end of a connection, as the kernel tells it (SO_PEERCRED), in the numbers of this process's namespaces.
  As of the moment when the socket was connected: of who called connect, in whoever accepted; of who called listen, in whoever
@@ -1913,7 +1924,8 @@ pub struct tenon_descriptor {
     _unused: [u8; 0],
 }
 /**no fds travel: the opener fetches them from this process through /proc, so this
-process must live, and hold the descriptor, until then; same user and pid namespace*/
+process must live, and hold the descriptor, until then; same user (or
+TENON_OPEN_OTHER_USER) and pid namespace*/
 pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_33 = 1;
 pub type _bindgen_ty_33 = ::core::ffi::c_uint;
 ///How a descriptor is made. NULL, where one is taken, means all zero.
@@ -3668,7 +3680,9 @@ extern "C" {
  @since 0.1. Any thread.*/
     pub fn tenon_fd_handle_close(handle: *mut tenon_fd_handle);
     /**Make a storage that lives in a named file of its own, in PyTorch's layout, TENON_MODE_SHARED. The file appears whole, under its name, or
- not at all. Its memory is reserved first: a full directory is an error here and no SIGBUS later.
+ not at all. Its memory is reserved first: a full directory is an error here and no SIGBUS later. A process that may write the file can
+ still cut it short, which is a SIGBUS for all who use it, this process among them. Memory from tenon_storage_new that
+ tenon_share_filename lends by a socket is sealed against that.
  @param[in]  options  borrowed; NULL: defaults. access is not looked at.
  @param[in]  nbytes   payload bytes, all 0 at first. 0 is allowed: PyTorch makes a file of a header alone for it, and so does this.
  @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
@@ -3953,8 +3967,9 @@ extern "C" {
  @param[in]  wait        borrowed; NULL: wait for ever.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE" with
-         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork; memory of
-         a device that cannot travel), TENON_PERMISSION (a read-only storage on a device, without
+         ETOOMANYREFS: too many fds in flight, the next call goes on; limit "send_queue": 4,096 messages or 256 MiB of
+         descriptors wait because the peer does not read, and this message is not kept; memory), TENON_UNSUPPORTED (in a
+         child of fork; memory of a device that cannot travel), TENON_PERMISSION (a read-only storage on a device, without
          TENON_CONNECTION_CUDA_LET_WRITE), the four of an ended wait, TENON_IO, others as the device's driver says.
  @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.*/
     pub fn tenon_send(
@@ -3970,7 +3985,8 @@ extern "C" {
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE (all messages sent before the end are delivered first),
          TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE": the kernel dropped fds that found no place; that message, and
-         later ones that need the same segments, cannot be opened; mappings; memory), TENON_CORRUPT (what came is no
+         later ones that need the same segments, cannot be opened; limit "max_mapped_nbytes" or "mapped_nbytes": the peer's
+         memory, or that of all peers, would take too much address space; mappings; memory), TENON_CORRUPT (what came is no
          message: the connection is of no more use), TENON_INCOMPATIBLE, TENON_PERMISSION, TENON_UNSUPPORTED (in a child
          of fork; memory of a device that cannot be opened so), TENON_NOT_FOUND (of a device that this process does not see), the
          four of an ended wait, TENON_IO, others as the device's driver says.
@@ -4205,7 +4221,9 @@ extern "C" {
  @since 0.1. Any thread.*/
     pub fn tenon_descriptor_release(descriptor: *mut tenon_descriptor);
     /**Open a descriptor that came from another process. The bytes are copied to private memory and validated whole before
- any of them is used; each segment is checked as tenon_open_fd does.
+ any of them is used; each segment is checked as tenon_open_fd does. The bytes of TENON_DESCRIPTOR_BYTES_ONLY name a
+ process, and its memory is opened with the rights of this one. So that process must be of this process's effective user,
+ unless TENON_OPEN_OTHER_USER says that whoever wrote the bytes is trusted with those rights.
  @param[in]  bytes    borrowed for the call; nobody is trusted about them; may be NULL if nbytes is 0.
  @param[in]  nbytes   how many; 0 bytes are as CORRUPT as any others that are too few.
  @param[in]  fds      borrowed array of n_fds fds, which stay the caller's (TENON_OPEN_ADOPT_FD: consumed on success);
@@ -4215,7 +4233,9 @@ extern "C" {
  @param[out] out      new reference, release with tenon_message_release; untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h; detail "field" names the part that is wrong.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_INCOMPATIBLE (version or feature not known),
-         TENON_PERMISSION, TENON_PEER_GONE (bytes-only, and its process or fd is gone), TENON_RESOURCE_EXHAUSTED.
+         TENON_PERMISSION (bytes-only, of another user's process: details "option", "pid", "uid"), TENON_PEER_GONE
+         (bytes-only, and its process or fd is gone), TENON_WOULD_BLOCK (bytes-only: a file lease is held on the memory, or
+         its file system does not answer), TENON_RESOURCE_EXHAUSTED.
  @since 0.1. Any thread.*/
     pub fn tenon_descriptor_open(
         bytes: *const ::core::ffi::c_void,

@@ -23,6 +23,7 @@ pub struct ConnectionOptions {
     max_message_nbytes: u64,
     max_tensors: u64,
     max_segments: u64,
+    max_mapped_nbytes: u64,
     flags: u32,
     group: u32,
 }
@@ -65,6 +66,11 @@ impl ConnectionOptions {
         ConnectionOptions { max_segments, ..self }
     }
 
+    /// Most address space, in bytes, that the peer's memory may take here through this connection.
+    pub fn max_mapped_nbytes(self, max_mapped_nbytes: u64) -> Self {
+        ConnectionOptions { max_mapped_nbytes, ..self }
+    }
+
     /// Refuse a peer that is neither of this process's user nor root. By default any peer is good: whoever made the socket has decided.
     pub fn same_user(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_SAME_USER, ..self }
@@ -98,6 +104,7 @@ impl ConnectionOptions {
             max_message_nbytes: self.max_message_nbytes,
             max_tensors: self.max_tensors,
             max_segments: self.max_segments,
+            max_mapped_nbytes: self.max_mapped_nbytes,
         };
         // SAFETY: options is borrowed for the call; the socket is given away if it succeeds, and else closed here.
         let raw = make(|out, err| unsafe { sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err) })?;

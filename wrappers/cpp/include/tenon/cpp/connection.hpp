@@ -19,6 +19,7 @@ struct ConnectionOptions {
   std::uint64_t max_message_nbytes = 0;               ///< largest descriptor accepted, in bytes
   std::uint64_t max_tensors = 0;                      ///< most tensors accepted in one message
   std::uint64_t max_segments = 0;                     ///< most segments that the peer may have open here
+  std::uint64_t max_mapped_nbytes = 0;                ///< most address space that the peer's memory may take here
   bool same_user = false;                             ///< refuse a peer that is neither of this process's user nor root
   std::optional<std::uint32_t> group = std::nullopt;  ///< the same, but members of that gid are let in too
   bool cuda_let_write = false;  ///< send read-only storages on a CUDA device too, though their receiver can write them
@@ -48,6 +49,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     c.max_message_nbytes = options.max_message_nbytes;
     c.max_tensors = options.max_tensors;
     c.max_segments = options.max_segments;
+    c.max_mapped_nbytes = options.max_mapped_nbytes;
     return detail::make<Connection>([&](tenon_connection** out, tenon_error** err) { return tenon_connection_new(socket, &c, out, err); });
   }
 
