@@ -103,6 +103,7 @@ Status Connection::enqueue(const Message& message) {
   if (large) {
     TENON_ASSIGN(carried->large, memory::with_spare([&] { return put_into_memfd(frame.payload); }));
     const uint64_t nbytes = frame.payload.size();
+    frame.held_nbytes = nbytes;
     frame.kind = large_kind(frame.kind);
     frame.payload.resize(sizeof nbytes);
     std::memcpy(frame.payload.data(), &nbytes, sizeof nbytes);
@@ -157,6 +158,7 @@ Result<uint64_t> Connection::keep(const Message& message) {
   if (const auto found = std::find_if(kept_.begin(), kept_.end(), same); found != kept_.end()) return found->frame;
   // Those that are through, and whose senders never ask.
   if (kept_.size() >= kMostKept) std::erase_if(kept_, [&](const Kept& each) { return each.frame <= frames_.sent(); });
+  TENON_TRY(frames_.check_room());
   make_room(&kept_, 1);
   TENON_TRY(enqueue(message));
   kept_.push_back({message.id(), frames_.enqueued(), std::this_thread::get_id()});

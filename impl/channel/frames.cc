@@ -22,6 +22,9 @@ constexpr size_t kHeaderSize = 32;
 constexpr size_t kMaxPacket = kHeaderSize + kMaxFramePayload;
 constexpr size_t kBufferSize = 128 * 1024;
 constexpr size_t kReadsAtOnce = 1024;  // more than any frame takes whose fds a process can have
+constexpr size_t kManyFds = 16;        // where asking how many fds are open costs little beside them
+constexpr size_t kMostQueuedFrames = 4096;
+constexpr uint64_t kMostQueuedNbytes = uint64_t{256} << 20;
 constexpr size_t kSmallPayload = 512;  // copied behind its header, which is cheaper than having the kernel gather two pieces
 static_assert(kMaxPacket <= kBufferSize);
 static_assert(kMaxFdsPerPacket == os::kMaxFdsPerMessage);
@@ -68,8 +71,22 @@ void FrameSocket::make_room() {
   tenon::make_room(&queue_, 1);
 }
 
+Status FrameSocket::check_room() const {
+  const size_t frames = queue_.size() - next_;
+  if (frames < kMostQueuedFrames && queued_nbytes_ < kMostQueuedNbytes) return {};
+  return Status(Code::kResourceExhausted,
+                format("%zu messages with %llu bytes wait on socket %d, whose peer reads none of them: send nothing more "
+                       "until it does, or close the connection",
+                       frames, static_cast<unsigned long long>(queued_nbytes_), fd_))
+      .with("limit", std::string("send_queue"))
+      .with("limit_value", static_cast<uint64_t>(kMostQueuedFrames))
+      .with("in_use", static_cast<uint64_t>(frames))
+      .with("fd", fd_);
+}
+
 void FrameSocket::enqueue(OutFrame frame) {
   make_room();
+  queued_nbytes_ += frame.payload.size() + frame.held_nbytes;
   queue_.push_back(std::move(frame));
 }
 
@@ -131,6 +148,7 @@ Status FrameSocket::hand_over(uint64_t count, bool* full) {
     bytes_gone_ = 0;
     fds_gone_ += fds.size();
     if (more) continue;
+    queued_nbytes_ -= frame.payload.size() + frame.held_nbytes;
     frame = OutFrame();
     fds_gone_ = 0;
     ++next_sequence_;
@@ -270,6 +288,8 @@ Status FrameSocket::claim_fds() {
     return stop(no_frame(format("%zu fds announced and %zu sent", announced, came)));
   }
   if (!accepts(header_.kind, header_.frame_fds)) fds_lost_ = true;
+  // A frame can stay unfinished for as long as its sender likes, and keeps its fds here meanwhile.
+  if (accepted_fds_ != nullptr && header_.frame_fds >= kManyFds && !os::has_spare_fds()) fds_lost_ = true;
   if (fds_lost_) {
     batch_.fds.clear();
   } else {

@@ -25,6 +25,7 @@ struct OutFrame {
   std::vector<std::byte> payload;    // at most kMaxFramePayload
   std::vector<int> fds;              // borrowed; any number: split over as many packets as it takes
   std::shared_ptr<void> keep_alive;  // held until the last byte is with the kernel; it is what keeps the fds open
+  uint64_t held_nbytes = 0;          // memory that keep_alive holds for this frame alone
 };
 
 struct InFrame {
@@ -53,6 +54,9 @@ class FrameSocket {
   // Frames, from the first: how many were put in, and how many of these are wholly with the kernel.
   uint64_t enqueued() const noexcept { return next_sequence_ + (queue_.size() - next_); }
   uint64_t sent() const noexcept { return next_sequence_; }
+  // RESOURCE_EXHAUSTED if so much waits already that the peer seems to read nothing: memory and fds
+  // are held for each frame in the queue.
+  Status check_room() const;
   // Hand what is pending to the kernel. On failure it stays pending, but after PEER_GONE nothing can be sent any more.
   // ETOOMANYREFS: RESOURCE_EXHAUSTED, and the next call tries again.
   Status flush(os::Waiter& waiter) { return flush(waiter, enqueued(), nullptr); }
@@ -120,6 +124,7 @@ class FrameSocket {
   size_t next_ = 0;
   size_t fds_gone_ = 0;    // fds of that frame in packets that are wholly with the kernel
   size_t bytes_gone_ = 0;  // bytes of the packet on its way
+  uint64_t queued_nbytes_ = 0;
   uint64_t next_sequence_ = 0;
   bool unsendable_ = false;  // the peer is gone
 

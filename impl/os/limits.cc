@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "base/immortal.h"
 #include "os/fd.h"
 #include "os/small_file.h"
+#include "os/socket.h"
 
 namespace tenon::os {
 namespace {
@@ -167,6 +169,18 @@ Status blind(uint64_t wanted) {
 uint64_t fd_limit() noexcept {
   struct rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? uint64_t{limit.rlim_cur} : 0;
+}
+
+uint64_t machine_nbytes() noexcept {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+}
+
+bool has_spare_fds() noexcept {
+  const uint64_t limit = fd_limit();
+  const std::optional<uint64_t> open = open_fd_count();
+  return !open || limit == 0 || *open + std::max<uint64_t>(limit / 8, 16) <= limit;
 }
 
 Status with_fd_limit(Status status) {

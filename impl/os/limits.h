@@ -15,12 +15,18 @@ Status ask_headroom(uint64_t nbytes);
 
 inline constexpr uint64_t kReserveChunk = uint64_t{16} << 20;
 
+// The memory of the machine; 0 if it cannot be told.
+uint64_t machine_nbytes() noexcept;
+
 // RLIMIT_FSIZE, which holds for memfds too and kills who passes it; UINT64_MAX if there is none.
 uint64_t file_size_limit() noexcept;
 Status check_file_size(uint64_t nbytes);
 
 // RLIMIT_NOFILE; 0 if it cannot be asked.
 uint64_t fd_limit() noexcept;
+// Whether this process may open more fds for its peers: an eighth of RLIMIT_NOFILE, at least 16, is
+// kept for the process itself. True if nothing tells how many are open.
+bool has_spare_fds() noexcept;
 // Adds its value to a status that names it.
 Status with_fd_limit(Status status);
 // Adds the path that a status is about.

@@ -39,7 +39,10 @@ using os::serve_fd;
 using os::stop_serving_fd;
 using storage::Storage;
 
-constexpr size_t kMaxClients = 1024;
+// Each client has an fd here until it has asked. The clients of other users have half of the places
+// at most, and one of these users a half of that.
+constexpr uint64_t kMostClients = 1024;
+constexpr uint64_t kFewestClients = 8;
 constexpr int64_t kSilenceNs = 5'000'000'000;
 
 struct Served {
@@ -60,7 +63,9 @@ struct Served {
 struct Client {
   Fd socket;
   int listener = -1;
-  int64_t since_ns = 0;
+  int64_t since_ns = 0;  // on the monotonic clock
+  bool is_stranger = false;
+  uid_t user = 0;
 };
 
 // An empty file that this process holds open as long as it serves names in a directory: nobody is told when a socket's listener dies, but
@@ -285,6 +290,23 @@ Ref<Segment> serve(NameServerState* all, const Client& client, bool* keep) {
 
 void tick() noexcept;
 
+uint64_t most_clients() noexcept { return std::clamp(os::fd_limit() / 8, kFewestClients, kMostClients); }
+
+// Whether there is a place for one more client of that peer's.
+bool has_place(const NameServerState& all, const Client& client) noexcept {
+  const uint64_t most = most_clients();
+  if (all.clients.size() >= most) return false;
+  if (!client.is_stranger) return true;
+  uint64_t strangers = 0;
+  uint64_t of_user = 0;
+  for (const auto& [socket, other] : all.clients) {
+    if (!other.is_stranger) continue;
+    ++strangers;
+    if (other.user == client.user) ++of_user;
+  }
+  return strangers < most / 2 && of_user < most / 4;
+}
+
 void want_tick(NameServerState* all) noexcept {
   if (all->tick_is_due || all->clients.empty()) return;
   all->tick_is_due = true;
@@ -296,7 +318,7 @@ void tick() noexcept {
   NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.tick_is_due = false;
-  const int64_t now = os::real_time_ns();
+  const int64_t now = os::monotonic_ns();
   for (auto at = all.clients.begin(); at != all.clients.end();) {
     const auto here = at++;
     if (now - here->second.since_ns >= kSilenceNs) drop_client(&all, here->first);
@@ -340,11 +362,16 @@ bool accept_one(NameServerState* all, int listener) {
   }
   if (!accepted.value().is_open()) return false;
   const int socket = accepted.value().get();
-  if (all->clients.size() >= kMaxClients || !may_have(*found->second, socket)) {
-    answer(socket, all->clients.size() >= kMaxClients ? Code::kResourceExhausted : Code::kPermission, nullptr, -1);
+  Client client{std::move(accepted).value(), listener, os::monotonic_ns()};
+  Result<os::Peer> peer = os::peer_of(socket);
+  client.is_stranger = !peer.is_ok() || !os::is_own_or_root(peer.value());
+  if (peer.is_ok()) client.user = peer.value().uid;
+  const bool placed = has_place(*all, client);
+  if (!placed || !may_have(*found->second, socket)) {
+    answer(socket, placed ? Code::kPermission : Code::kResourceExhausted, nullptr, -1);
     return true;
   }
-  all->clients.emplace(socket, Client{std::move(accepted).value(), listener, os::real_time_ns()});
+  all->clients.emplace(socket, std::move(client));
   if (!serve_fd(socket, &on_client).is_ok()) all->clients.erase(socket);
   want_tick(all);
   return true;

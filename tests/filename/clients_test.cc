@@ -167,6 +167,48 @@ TEST(HostileClient, ServedAndNeverGone) {
   });
 }
 
+// A name that others may open is no way for them to take its lender's fds, nor the places of its
+// own user.
+TEST(HostileClient, SilentClientsOfAnotherUser) {
+  IN_CHILD([] {
+    SKIP_UNDER_SANITIZERS("they need fds of their own");
+    if (geteuid() != 0) fault::skip("only root can become another user");
+    const Folder folder(01777);
+    const auto start = [] {
+      const fault::Limit limit(RLIMIT_NOFILE, 256);
+      return Agent();
+    };
+    Agent lender = start();
+    const Done lent = lender.share(lender.make(TENON_MODE_SHARED, 0, 100, 1).slot, {.directory = folder.path(), .mode = 0666});
+    REQUIRE(lent.ok());
+    int ready[2] = {-1, -1};
+    REQUIRE(pipe2(ready, O_CLOEXEC) == 0);
+    const pid_t stranger = fork();
+    if (stranger == 0) {
+      if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+      for (int i = 0; i < 500; ++i) (void)connect_to(path_of(lent.handle));
+      const char byte = 1;
+      if (write(ready[1], &byte, 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    close(ready[1]);
+    char byte = 0;
+    CHECK_EQ(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    // The lender takes clients in order: when it answers this one it has answered the others, but
+    // for the few that have a place.
+    tenon_storage* storage = open_name(lent.handle, 0);
+    CHECK(shows_pattern(storage, 1));
+    tenon_storage_release(storage);
+    for (unsigned i = 0; i < 50; ++i) {
+      const Done made = lender.make(TENON_MODE_SHARED, TENON_STORAGE_ISOLATED, 100, i);
+      CHECK_SAYING(made.ok(), made.outcome.text());
+    }
+    kill(stranger, SIGKILL);
+    waitpid(stranger, nullptr, 0);
+  });
+}
+
 // The lender without an fd left cannot take callers in; they wait, and are served when there is one.
 TEST(HostileClient, ALenderWithoutFds) {
   IN_CHILD([] {

@@ -116,8 +116,9 @@ TENON_API tenon_status tenon_connection_set_stream(tenon_connection *connection,
  * @param[in]  wait        borrowed; NULL: wait for ever.
  * @param[out] err         optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE" with
- *         ETOOMANYREFS: too many fds in flight, the next call goes on; memory), TENON_UNSUPPORTED (in a child of fork; memory of
- *         a device that cannot travel), TENON_PERMISSION (a read-only storage on a device, without
+ *         ETOOMANYREFS: too many fds in flight, the next call goes on; limit "send_queue": 4,096 messages or 256 MiB of
+ *         descriptors wait because the peer does not read, and this message is not kept; memory), TENON_UNSUPPORTED (in a
+ *         child of fork; memory of a device that cannot travel), TENON_PERMISSION (a read-only storage on a device, without
  *         TENON_CONNECTION_CUDA_LET_WRITE), the four of an ended wait, TENON_IO, others as the device's driver says.
  * @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.
  */

@@ -32,6 +32,7 @@ OK, UNKNOWN, FOREIGN, LIMIT = range(4)
 
 KEY_NBYTES = 16
 _CONNECTION_SECONDS = 20.0
+_REQUEST_SECONDS = 5.0  # until a client has said what it wants
 _MAX_CONNECTIONS = 512
 _LIMITS = (errno.ETOOMANYREFS, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -86,7 +87,7 @@ class _Client:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
-        self.deadline = time.monotonic() + _CONNECTION_SECONDS
+        self.deadline = time.monotonic() + _REQUEST_SECONDS
         self.key = b""
         self.parcel: Parcel | None = None
         self.sent = 0
@@ -172,7 +173,9 @@ class Server:
                 time.sleep(0.01)
             return
         connection.setblocking(False)
-        if peer_uid(connection) != self._uid or len(self._clients) >= _MAX_CONNECTIONS:
+        if len(self._clients) >= max_connections():
+            self._drop_silent()
+        if peer_uid(connection) != self._uid or len(self._clients) >= max_connections():
             # Whoever is refused may have hung up already: that must not end the thread that serves the others.
             with connection, contextlib.suppress(OSError):
                 self._answer(connection, FOREIGN if peer_uid(connection) != self._uid else LIMIT, errno.EUSERS)
@@ -180,6 +183,12 @@ class Server:
         client = _Client(connection)
         self._clients[connection.fileno()] = client
         self._poll.register(connection.fileno(), select.POLLIN)
+
+    def _drop_silent(self) -> None:
+        """Make room for a client: the one that has been silent for longest goes."""
+        silent = [client for client in self._clients.values() if client.parcel is None]
+        if silent:
+            self._drop(min(silent, key=lambda client: client.deadline))
 
     def _answer(self, connection: socket.socket, status: int, number: int, fds: list[int] | None = None) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -215,6 +224,7 @@ class Server:
             self._drop(client)
             return
         client.key, client.parcel = key, parcel
+        client.deadline = time.monotonic() + _CONNECTION_SECONDS
         self._taken.add(key)
         self._send(client)
 
