@@ -26,11 +26,6 @@ const bool g_segment_fork_hooks = [] {
   return true;
 }();
 
-// Whether the number of a file's pages says that none is missing before some end. A count and no map: SEEK_HOLE takes reserved pages that
-// were never touched for holes. A lender that reserves from the front, as Tenon does, passes. Of an unsealed file that may be written the
-// count tells nothing: its pages may lie elsewhere, and a store into a hole of a full file system is a SIGBUS.
-bool count_tells(const os::FileInfo& file, bool sealed) noexcept { return sealed || !file.writable; }
-
 // Sealable, unless memfd_create is denied: then memory that needs no seal lies in a nameless file.
 Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes, const Backing* backing, bool* sealable) {
   *sealable = true;
@@ -108,6 +103,7 @@ void Segment::end() noexcept {
   write_fd_.reset();
   read_fd_.reset();
   totals.reserved_nbytes.fetch_sub(reserved_nbytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  totals.filled_nbytes.fetch_sub(filled_nbytes_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   totals.segments.fetch_sub(1, std::memory_order_relaxed);
   for (SegmentTail* tail = tails; tail != nullptr;) {
     const std::unique_ptr<SegmentTail> ending(tail);
@@ -195,6 +191,14 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
                      "it, or as a private copy")
         .with("option", std::string("ALLOW_UNSEALED"));
   }
+  result.huge_pages = file.in_memory && file.block_nbytes > os::page_nbytes() && os::is_of_huge_pages(fd);
+  // Whoever may write such a file can punch holes into it, and the pool of pages may be empty when
+  // they are read.
+  constexpr unsigned kNoHoles = os::kSealWrite | os::kSealFutureWrite;
+  if (result.huge_pages && (result.seals & kNoHoles) == 0 && !request.allow_unsealed && !request.for_private) {
+    return refuse_fd(Code::kPermission, fd, "has pages of hugetlbfs that its writers can take away: a load could meet SIGBUS")
+        .with("option", std::string("ALLOW_UNSEALED, or the modes LENDER_WRITES and FROZEN"));
+  }
   if ((result.seals & os::kSealWrite) != 0) {
     result.mode = Mode::kFrozen;
   } else if ((result.seals & os::kSealFutureWrite) != 0) {
@@ -224,6 +228,7 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected, const
   Segment& it = *segment;
   it.mode_ = inspected.mode;
   it.sealed_ = inspected.sealed;
+  it.huge_pages_ = inspected.huge_pages;
   it.nbytes_ = inspected.nbytes;
   it.key_ = inspected.key();
   it.frozen_.store(inspected.mode == Mode::kFrozen, std::memory_order_relaxed);
@@ -235,7 +240,7 @@ Result<Ref<Segment>> Segment::open(os::Fd* fd, const Inspected& inspected, const
   // What the inspection saw already; check_pages looks again only beyond it.
   const os::FileInfo& file = inspected.file;
   const uint64_t counted = count_tells(file, inspected.sealed) ? file.allocated_nbytes : 0;
-  it.present_nbytes_.store(file.in_memory ? counted : UINT64_MAX, std::memory_order_relaxed);
+  it.present_nbytes_.store(!file.in_memory ? UINT64_MAX : it.huge_pages_ ? 0 : counted, std::memory_order_relaxed);
   segment_totals().fds.fetch_add(1, std::memory_order_relaxed);
   return segment;
 }
@@ -254,6 +259,7 @@ Result<Ref<Segment>> Segment::open_named(int fd, const Inspected& inspected, boo
                        format("has %llu bytes and memory for only %llu: reading its holes would take memory here", as_llu(it.nbytes_),
                               as_llu(file.allocated_nbytes)));
     }
+    if (!own) TENON_TRY(it.charge_holes(it.nbytes_ - std::min(it.nbytes_, file.allocated_nbytes)));
     TENON_TRY(reserve_in_chunks(fd, 0, it.nbytes_));
   }
   if (!own) {
@@ -323,29 +329,6 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
 Status Segment::read_through_fd(uint64_t offset, void* data, uint64_t nbytes) const {
   if (any_fd() < 0) return os::copy_from_mapping(base() + offset, data, nbytes);  // a named file
   return os::read_file(any_fd(), offset, data, nbytes);
-}
-
-Status Segment::check_pages(uint64_t offset, uint64_t nbytes) {
-  if (nbytes == 0 || own_) return Status::ok();
-  const uint64_t page = os::page_nbytes();
-  const uint64_t end = std::min(round_up(offset + nbytes, page), round_up(nbytes_, page));
-  if (end <= present_nbytes_.load(std::memory_order_relaxed)) return Status::ok();
-  TENON_ASSIGN(const os::FileInfo file, os::inspect_file(read_fd_.get()));
-  if (!file.in_memory) return Status::ok();  // a hole in a file on a disk reads from the page cache
-  if (count_tells(file, sealed_) && file.allocated_nbytes >= end) {
-    present_nbytes_.store(file.allocated_nbytes, std::memory_order_relaxed);
-    return Status::ok();
-  }
-  if (!file.writable) {
-    return Status(Code::kCorrupt, format("%llu bytes are claimed, and the segment has only %llu: reading its holes would take memory here",
-                                         as_llu(end), as_llu(file.allocated_nbytes)))
-        .with("option", std::string("PRIVATE_COPY"));
-  }
-  const uint64_t begin = offset / page * page;
-  // All of it before the first page: what a peer claims is no reason to fill this machine up to its limit.
-  if (file.allocated_nbytes < end) TENON_TRY(os::ask_headroom(std::min(end - begin, end - file.allocated_nbytes)));
-  // Says nothing about what lies before: the next range is looked at anew.
-  return reserve_in_chunks(read_fd_.get(), begin, end - begin);
 }
 
 Status Segment::freeze() {

@@ -74,6 +74,7 @@ class Segment : public Counted {
     Mode mode = Mode::kShared;
     bool sealed = false;
     bool writable = false;
+    bool huge_pages = false;  // of hugetlbfs: a page that is lacking is a SIGBUS for whoever touches it
     uint64_t nbytes = 0;
     SegmentKey key() const noexcept { return {file.device, file.inode, writable}; }
   };
@@ -147,6 +148,9 @@ class Segment : public Counted {
   void end() noexcept;
   static Result<Ref<Segment>> create_with(Mode mode, uint64_t nbytes, const BackingRequest& request, std::unique_ptr<Backing> backing);
   Result<os::Fd> reopen() const;
+  static bool count_tells(const os::FileInfo& file, bool sealed) noexcept;
+  Status charge_holes(uint64_t nbytes);
+  Status check_huge_pages(uint64_t offset, uint64_t end, const os::FileInfo& file) const;
 
   std::atomic<void (*)(Segment*) noexcept> cache_hook_{nullptr};
   os::Fd write_fd_;
@@ -162,10 +166,12 @@ class Segment : public Counted {
   uint64_t nbytes_ = 0;
   std::atomic<uint64_t> reserved_nbytes_{0};  // own: pages that exist
   std::atomic<uint64_t> present_nbytes_{0};   // opened: known to have pages up to here
+  std::atomic<uint64_t> filled_nbytes_{0};    // opened: of its holes, how much was filled here
   std::unique_ptr<Backing> backing_;          // null: ordinary pages, anywhere
   uint64_t serial_ = 0;
   uint64_t generation_ = 0;
   bool sealed_ = false;
+  bool huge_pages_ = false;  // opened: of hugetlbfs
   bool own_ = false;
   std::atomic<bool> frozen_{false};
 };
@@ -175,6 +181,7 @@ struct SegmentTotals {
   std::atomic<uint64_t> segments{0};
   std::atomic<uint64_t> fds{0};
   std::atomic<uint64_t> reserved_nbytes{0};
+  std::atomic<uint64_t> filled_nbytes{0};  // holes of other processes' memory that were filled here
 };
 SegmentTotals& segment_totals() noexcept;
 

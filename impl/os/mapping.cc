@@ -13,6 +13,9 @@
 #include "os/fd.h"
 #include "os/limits.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14; Debian 12's headers may be older
 #endif
@@ -71,6 +74,18 @@ Result<Mapping> Mapping::create(Kind kind, int fd, uint64_t offset, uint64_t nby
   mapping.base_ = static_cast<std::byte*>(base);
   mapping.nbytes_ = nbytes;
   return mapping;
+}
+
+Status Mapping::populate_for_reading(uint64_t offset, uint64_t nbytes) const {
+  while (madvise(base_ + offset, nbytes, MADV_POPULATE_READ) != 0) {
+    if (errno == EINTR || errno == EAGAIN) continue;
+    if (errno == EINVAL) return Status(Code::kUnsupported, "this kernel cannot make pages ahead of a load (Linux 5.14 can)");
+    return Status(Code::kResourceExhausted,
+                  format("%llu bytes of a mapping have no pages, and none can be had", static_cast<unsigned long long>(nbytes)))
+        .with("errno", errno)
+        .with("limit", std::string("vm.nr_hugepages"));
+  }
+  return Status::ok();
 }
 
 Status Mapping::populate() {

@@ -33,6 +33,11 @@ class Mapping {
   // Make all pages of a kAnonymous one exist, asking for headroom chunk by chunk.
   Status populate();
 
+  // Reads a page of each place of [offset, offset + nbytes), so that no later load waits for one or
+  // fails for want of one. Where a load would end in SIGBUS this is RESOURCE_EXHAUSTED. UNSUPPORTED
+  // before Linux 5.14.
+  Status populate_for_reading(uint64_t offset, uint64_t nbytes) const;
+
   std::byte* base() const noexcept { return base_; }
   uint64_t nbytes() const noexcept { return nbytes_; }
 
