@@ -28,6 +28,10 @@ namespace {
 
 using memory::BoardImage;
 
+// A process has one board, and may have inherited those of its parents. More are made to keep us
+// reading.
+constexpr size_t kMostCandidates = 32;
+
 struct CloseFolder {
   void operator()(DIR* folder) const noexcept { closedir(folder); }
 };
@@ -88,6 +92,8 @@ Result<std::optional<BoardImage>> read_board(int fds, const char* number, uint64
     if (nbytes.status().code() == Code::kWouldBlock) return std::optional<BoardImage>();
     return std::move(nbytes).status();
   }
+  // A copy of another process's board is passed over before any of its rows is read.
+  if (own_pid != 0 && memory::board_image_pid(head) != own_pid) return std::optional<BoardImage>();
   std::vector<std::byte> readings[3];
   for (std::vector<std::byte>& each : readings) {
     each.resize(nbytes.value());
@@ -110,6 +116,7 @@ class Search {
     const std::unique_ptr<DIR, CloseFolder> folder(listed.is_open() ? fdopendir(listed.get()) : nullptr);
     if (folder == nullptr) return;
     (void)listed.detach();
+    size_t candidates = 0;
     while (const dirent* entry = readdir(folder.get())) {
       if (entry->d_name[0] == '.') continue;
       char target[PATH_MAX];
@@ -118,7 +125,13 @@ class Search {
         count_unreadable(pid, errno);
         return;
       }
-      if (length > 0 && is_board_link({target, static_cast<size_t>(length)}) && add(pid, opened.get(), entry->d_name)) return;
+      if (length <= 0 || !is_board_link({target, static_cast<size_t>(length)})) continue;
+      if (++candidates > kMostCandidates) {
+        boards_.refused.push_back(
+            format("process %d has more than %zu fds with the name of a board: the others are passed over", pid, kMostCandidates));
+        return;
+      }
+      if (add(pid, opened.get(), entry->d_name)) return;
     }
   }
 

@@ -31,6 +31,18 @@ std::string temporary_folder() {
   return "/tmp";
 }
 
+// The folder's name can be known beforehand: another user who made it first
+// could replace the socket that clients connect to.
+Status check_own_folder(const std::string& folder) {
+  struct stat info{};
+  if (::lstat(folder.c_str(), &info) != 0) return errno_status(errno, "looking at " + folder).with("path", folder);
+  if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
+  return Status(Code::kPermission, format("%s is no directory of user %u alone: it belongs to user %u and has mode 0%o; remove it, or "
+                                          "name another one by TENON_MANAGER_FOLDER",
+                                          folder.c_str(), ::geteuid(), info.st_uid, info.st_mode & 07777U))
+      .with("path", folder);
+}
+
 bool is_served(const std::string& socket) {
   os::Waiter at_once({.timeout_ns = 0});
   const Result<os::Fd> connected = os::connect_local(os::SocketKind::kStream, socket, &at_once);
@@ -74,6 +86,11 @@ Result<bool> Place::take_lock() {
   for (int round = 0; round < kLockRounds; ++round) {
     if (own_folder_ && ::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
       return errno_status(errno, "making " + folder_).with("path", folder_);
+    if (own_folder_) {
+      const Status checked = check_own_folder(folder_);
+      if (checked.code() == Code::kNotFound) continue;  // the manager before us just took it away
+      TENON_TRY(checked);
+    }
     lock_ = os::Fd(::open(lock_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_.is_open()) {
       if (errno == ENOENT && own_folder_) continue;  // the manager before us just took the folder away

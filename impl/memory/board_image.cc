@@ -96,6 +96,10 @@ Result<uint64_t> board_image_nbytes(std::span<const std::byte> head, uint64_t fi
   return (used + 1) * kRowNbytes;
 }
 
+uint32_t board_image_pid(std::span<const std::byte> head) noexcept {
+  return head.size() < kRowNbytes ? 0 : number_at<uint32_t>(head, offsetof(Header, pid));
+}
+
 Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second, std::span<const std::byte> last) {
   if (first.size() < kRowNbytes || first.size() % kRowNbytes != 0 || second.size() != first.size() || last.size() != first.size())
     return corrupt("it was cut short");

@@ -59,6 +59,9 @@ struct BoardImage {
 // WOULD_BLOCK: it is being made.
 Result<uint64_t> board_image_nbytes(std::span<const std::byte> head, uint64_t file_nbytes);
 
+// Whose board it says it is, in the numbers of that process, from the first kRowNbytes.
+uint32_t board_image_pid(std::span<const std::byte> head) noexcept;
+
 // The board changes while it is read, so it is read three times, one after the other: a row counts if it had the same tag in the first
 // reading and the last, and has the figures of the second. All three have board_image_nbytes.
 Result<BoardImage> decode_board(std::span<const std::byte> first, std::span<const std::byte> second, std::span<const std::byte> last);

@@ -17,6 +17,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -275,6 +276,15 @@ def test_a_hostile_board_is_refused_in_one_line(kind: str) -> None:
         report = read_json("ls", "--arenas")
         (line,) = [line for line in report["refused"] if line.startswith(start.removeprefix("tenon: "))]
         assert [arena for arena in report["arenas"] if arena["pid"] == os.getpid()] == []
+
+
+def test_many_fds_with_the_name_of_a_board_are_not_all_read() -> None:
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(FakeBoard(b"x" * 128))
+        refused = [line for line in read_json("ls", "--arenas")["refused"] if f"process {os.getpid()}" in line]
+        assert len(refused) == 33
+        assert "more than 32 fds" in refused[-1]
 
 
 def test_figures_that_cannot_be(lend: Callable[..., Lender]) -> None:

@@ -158,6 +158,29 @@ TEST_F(Started, AFileInItsPlaceStays) {
   unlink(socket().c_str());
 }
 
+// The folder's name can be known beforehand. Another user who made it first could
+// put another socket into it.
+TEST_F(Started, AFolderThatOthersCanWriteIsNoPlace) {
+  const std::string folder = file("folder");
+  const std::string wanted = folder + "/manager.sock";
+  const auto expect_refusal = [&](const std::string& words) {
+    Process process({{"--socket", wanted, "--own-folder"}, {}, 0, -1});
+    EXPECT_TRUE(process.line().starts_with("ERROR: ")) << process.line();
+    EXPECT_NE(process.line().find(words), std::string::npos) << process.line();
+    EXPECT_NE(process.child().end(), 0);
+    EXPECT_EQ(names_in(folder), std::set<std::string>());
+  };
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(folder.c_str(), 0777), 0);
+  expect_refusal("mode 0777");
+  if (geteuid() == 0) {
+    ASSERT_EQ(chmod(folder.c_str(), 0700), 0);
+    ASSERT_EQ(chown(folder.c_str(), 65534, 65534), 0);
+    expect_refusal("belongs to user 65534");
+  }
+  rmdir(folder.c_str());
+}
+
 TEST_F(Started, RefusesWhatItDoesNotKnow) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--linger-ms", "x", "--socket", socket()},
                                                     {"--nothing"},

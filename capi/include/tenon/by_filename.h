@@ -13,9 +13,12 @@ TENON_BEGIN_DECLS
 /*
  * A name is one of two things in a directory that both sides see:
  *  - a file in PyTorch's layout (64 bytes with a count, then the payload). Both sides can be PyTorch; its holders can write it and cut it
- *    short, so opening it takes TENON_OPEN_ALLOW_UNSEALED. It lives as long as some process holds it, whoever made it.
+ *    short, so opening it takes TENON_OPEN_ALLOW_UNSEALED. It lives as long as some process holds it, whoever made it. The maker is not
+ *    safe from its holders either: if one of them cuts the file short, the maker's own next load or store there is a SIGBUS. A maker that
+ *    does not trust every process that may write the file lends by a socket instead.
  *  - a socket on which the lender hands out the sealed memory of a segment. One name holds the whole segment, offset and nbytes say where,
- *    so many tensors meet under one name. It lives as long as its lender holds the storage.
+ *    so many tensors meet under one name. It lives as long as its lender holds the storage. Nobody can cut that memory short: every
+ *    storage that tenon_storage_new or an arena made is lent so.
  * Whoever dies leaves nothing that lasts: each holder has a lock that the kernel takes back, and the next process that looks removes what
  * nobody holds (docs/format/filename.md).
  */
@@ -52,7 +55,9 @@ typedef struct tenon_filename_handle {
 
 /**
  * Make a storage that lives in a named file of its own, in PyTorch's layout, TENON_MODE_SHARED. The file appears whole, under its name, or
- * not at all. Its memory is reserved first: a full directory is an error here and no SIGBUS later.
+ * not at all. Its memory is reserved first: a full directory is an error here and no SIGBUS later. A process that may write the file can
+ * still cut it short, which is a SIGBUS for all who use it, this process among them. Memory from tenon_storage_new that
+ * tenon_share_filename lends by a socket is sealed against that.
  * @param[in]  options  borrowed; NULL: defaults. access is not looked at.
  * @param[in]  nbytes   payload bytes, all 0 at first. 0 is allowed: PyTorch makes a file of a header alone for it, and so does this.
  * @param[out] out      new reference, release with tenon_storage_release; untouched on failure.

@@ -1,7 +1,9 @@
 """Who belongs together: all processes with one multiprocessing authkey, which fork, spawn and forkserver hand on.
 
 Each holds a bound socket that is never read, with a name made from the key. Fork hands it on, and the kernel takes the name away
-with the last holder, however it died; so a keeper sees in /proc/net/unix whether anybody is left who could fetch.
+with the last holder, however it died; so a keeper sees in /proc/net/unix whether anybody is left who could fetch. Everybody can
+read that file, so each name has a salt of its own: it tells nobody which processes belong together, and a table of digests of
+likely keys finds none.
 """
 
 from __future__ import annotations
@@ -16,26 +18,28 @@ if TYPE_CHECKING:
 _member: tuple[bytes, socket.socket] | None = None
 
 
-def name() -> bytes:
-    """The first part of the names of this family's sockets."""
+def secret() -> bytes:
+    """What all members of the family know, and a name of a socket does not tell."""
     from hashlib import blake2b
 
     # Found through sys.modules, because multiprocessing may be in the middle of its import.
     authkey = sys.modules["multiprocessing.process"].current_process().authkey
-    return b"tenon-family-" + blake2b(authkey, digest_size=16, person=b"tenon").hexdigest().encode() + b"-"
+    return blake2b(authkey, digest_size=32, person=b"tenon-family").digest()
 
 
 def join() -> None:
     """Make this process one of the family. Again: nothing, unless the key has changed."""
     global _member
-    prefix = name()
-    if _member is not None and _member[0] == prefix:
+    key = secret()
+    if _member is not None and _member[0] == key:
         return
     import socket
 
+    from tenon._mp_serve import FAMILY_SALT_NBYTES, family_name
+
     member = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    member.bind(b"\0" + prefix + os.urandom(8).hex().encode())
-    _member = prefix, member
+    member.bind(b"\0" + family_name(key, os.urandom(FAMILY_SALT_NBYTES)))
+    _member = key, member
 
 
 def leave() -> None:

@@ -31,6 +31,8 @@ MAX_FDS = 250  # the kernel takes 253 in one message
 OK, UNKNOWN, FOREIGN, LIMIT = range(4)
 
 KEY_NBYTES = 16
+FAMILY_SALT_NBYTES = 16
+_FAMILY_PREFIX = b"tenon-family-"
 _CONNECTION_SECONDS = 20.0
 _REQUEST_SECONDS = 5.0  # until a client has said what it wants
 _MAX_CONNECTIONS = 512
@@ -76,10 +78,35 @@ def peer_uid(connection: socket.socket) -> int:
     return int(struct.unpack("iII", credentials)[1])
 
 
-def has_family(prefix: bytes) -> bool:
-    """Whether a process lives that holds a socket of the family's name."""
-    with open("/proc/net/unix", "rb") as names:
-        return prefix in names.read()
+def max_connections() -> int:
+    """Each client has an fd here: an eighth of what this process may open, for the rest is its own."""
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(soft // 8, _MAX_CONNECTIONS), 8)
+
+
+def family_name(secret: bytes, salt: bytes) -> bytes:
+    """The name of a family's socket (_mp_family.py), which only who knows the secret can tell from others."""
+    from hashlib import blake2b
+
+    digest = blake2b(salt, key=secret, digest_size=16).hexdigest()
+    return _FAMILY_PREFIX + salt.hex().encode() + b"-" + digest.encode()
+
+
+def has_family(secret: bytes) -> bool:
+    """Whether a process lives that holds a socket of the family's."""
+    mark = b"@" + _FAMILY_PREFIX
+    with open("/proc/net/unix", "rb") as sockets:
+        for line in sockets:
+            _, found, rest = line.partition(mark)
+            salt = rest[: 2 * FAMILY_SALT_NBYTES]
+            # Who binds other names under this prefix is no member.
+            if not found or len(salt) < 2 * FAMILY_SALT_NBYTES or salt.strip(b"0123456789abcdef"):
+                continue
+            if _FAMILY_PREFIX + rest.strip() == family_name(secret, bytes.fromhex(salt.decode())):
+                return True
+    return False
 
 
 class _Client:

@@ -379,7 +379,7 @@ def hand_over() -> None:
         if server.parcels:
             _mp_family.leave()
             relatives = _relatives()
-            if relatives or _mp_serve.has_family(_mp_family.name()):
+            if relatives or _mp_serve.has_family(_mp_family.secret()):
                 _start_keeper(server, relatives)
     except OSError as error:
         print(f"tenon: {len(server.parcels)} messages with tensors are lost, the keeper does not start: {error}", file=sys.stderr)
@@ -397,7 +397,7 @@ def _start_keeper(server: Server, relatives: list[int]) -> None:
         "listener": server.listener.fileno(),
         "parcels": parcels,
         "relatives": relatives,
-        "family": b"@" + _mp_family.name(),
+        "family": _mp_family.secret(),
         "seconds": float(_keep_seconds),
     }
     fd = os.memfd_create("tenon-keeper-plan")
