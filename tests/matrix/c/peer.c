@@ -86,9 +86,12 @@ static void close_connection(struct connection *connection) {
 
 static void keep_connection(const char *number, const char *kind, int socket) {
   struct connection made = {atol(number), NULL, socket};
-  tenon_connection_options options = {sizeof(options), TENON_CONNECTION_ADOPT_SOCKET, 0, 0, 0, 0, 0, 0};
+  tenon_connection_options options;
   tenon_error *error = NULL;
   int i = 0;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  options.flags = TENON_CONNECTION_ADOPT_SOCKET;
   if (socket < 0) {
     say_failed("OTHER", strerror(errno));
     return;
