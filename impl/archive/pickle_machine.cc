@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "os/limits.h"
+
 namespace tenon::archive {
 namespace {
 
 // Places among children are 32 bits. Whoever refers to so many spends more bytes than nodes are bounded for.
 constexpr size_t kMostChildren = UINT32_MAX;
+
+// The lists of a pickle's nodes grow to twice their room. From so many nodes on it is asked first whether
+// there is memory for it: for each node that there is, at most so many bytes.
+constexpr size_t kAskFromNodes = size_t{1} << 18;
+constexpr uint64_t kNodeGrowthNbytes = 96;
 
 }  // namespace
 
@@ -316,6 +323,8 @@ Status PickleMachine::push_node(NodeKind kind, Content content) {
   const size_t id = tree_.nodes_.size();
   if (id >= options_.limits.max_nodes) [[unlikely]]
     return over_limit("max_nodes", options_.limits.max_nodes);
+  if (id == tree_.nodes_.capacity() && id >= kAskFromNodes) [[unlikely]]
+    TENON_TRY(os::ask_headroom(kNodeGrowthNbytes * id));
   stack_.push_back(static_cast<NodeId>(id));
   Node& node = tree_.nodes_.emplace_back();
   node.content = content;

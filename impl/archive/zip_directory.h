@@ -21,6 +21,7 @@ struct ZipLimits {
   uint64_t max_name_nbytes = 4096;
   uint64_t max_inflated_nbytes = uint64_t{1} << 30;  // all compressed records together
   uint64_t max_read_nbytes = uint64_t{4} << 30;      // what ZipReader::read may allocate for one record
+  uint64_t max_kept_nbytes = uint64_t{1} << 30;      // an import's code and extra files, which stay in memory
 };
 
 struct ZipRecord {

@@ -6,12 +6,15 @@
 #include <memory>
 
 #include "archive/crc32.h"
+#include "os/limits.h"
 
 namespace tenon::archive {
 namespace {
 
 // What is copied is checked while it is in the cache.
 constexpr uint64_t kChunkNbytes = uint64_t{256} << 10;
+// A smaller record is read without asking whether there is memory for it.
+constexpr uint64_t kAskFrom = uint64_t{1} << 20;
 
 struct FreeDecompressor {
   void operator()(libdeflate_decompressor* decompressor) const noexcept { libdeflate_free_decompressor(decompressor); }
@@ -48,8 +51,12 @@ Status ZipReader::check_crc(const ZipRecord& record, uint32_t crc) const {
   return wrong(record, Code::kCorrupt, format("has other bytes than were written: their CRC-32 is %08x and not %08x", crc, record.crc));
 }
 
+// The kernel would kill this process, rather than refuse it the memory.
 Status ZipReader::check_readable(const ZipRecord& record) const {
-  if (record.nbytes <= max_read_nbytes_) return Status::ok();
+  if (record.nbytes <= max_read_nbytes_) {
+    const uint64_t nbytes = record.nbytes + (record.deflated ? record.stored_nbytes : 0);
+    return nbytes < kAskFrom ? Status::ok() : os::ask_headroom(nbytes);
+  }
   return wrong(record, Code::kResourceExhausted,
                format("has %llu bytes, which is over max_read_nbytes (%llu)", static_cast<unsigned long long>(record.nbytes),
                       static_cast<unsigned long long>(max_read_nbytes_)))
@@ -106,6 +113,7 @@ Status ZipReader::read_into(const ZipRecord& record, void* to) const {
 
 Status ZipReader::verify(const ZipRecord& record) const {
   if (record.deflated) {
+    TENON_TRY(check_readable(record));
     std::vector<std::byte> bytes(record.nbytes);
     return inflate_into(record, bytes.data());
   }

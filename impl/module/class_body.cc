@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <unordered_set>
 
 #include "module/literal.h"
 #include "script/printer.h"
@@ -53,9 +54,9 @@ void add_names(const std::optional<script::NameList>& list, std::vector<std::str
   if (list) *names = list->names;
 }
 
-bool contains(const std::optional<script::NameList>& list, const std::string& name) {
-  return list && std::find(list->names.begin(), list->names.end(), name) != list->names.end();
-}
+using Names = std::unordered_set<std::string_view>;
+
+Names names_of(const std::optional<script::NameList>& list) { return list ? Names(list->names.begin(), list->names.end()) : Names(); }
 
 std::string_view base_text(ClassKind kind) {
   switch (kind) {
@@ -76,6 +77,8 @@ Result<ClassBody> ClassBody::create(const script::File& file, const script::Clas
   TENON_ASSIGN(const script::ClassParts parts, script::class_parts(source, class_def));
   ClassBody body;
   body.kind = parts.kind;
+  const Names parameters = names_of(parts.parameters);
+  const Names buffers = names_of(parts.buffers);
   // Of many fields of one type in a row, as the layers of a module are, the type is read once.
   std::string_view type_text;
   value::TypeRef type;
@@ -88,11 +91,11 @@ Result<ClassBody> ClassBody::create(const script::File& file, const script::Clas
       type_text = text;
     }
     decl.type = type;
-    if (contains(parts.parameters, field.name))
+    if (parameters.contains(field.name))
       decl.kind = FieldKind::kParameter;
-    else if (contains(parts.buffers, field.name))
+    else if (buffers.contains(field.name))
       decl.kind = FieldKind::kBuffer;
-    if (body.taken_by(field.name) != nullptr) {
+    if (body.find_field(field.name) != SIZE_MAX) {
       return source.error(Code::kCorrupt, field.statement->range, format("%s is declared twice", field.name.c_str()));
     }
     body.add_field(std::move(decl));

@@ -36,7 +36,10 @@ std::unique_ptr<Definition::Decl> CodeSet::make_decl(const Definition& definitio
     case ClassKind::kNamedTuple: decl.kind = ClassDecl::Kind::kNamedTuple; break;
     case ClassKind::kEnum: decl.kind = ClassDecl::Kind::kEnum; break;
     case ClassKind::kInterface:
-    case ClassKind::kModuleInterface: decl.kind = ClassDecl::Kind::kInterface; break;
+    case ClassKind::kModuleInterface:
+      decl.kind = ClassDecl::Kind::kInterface;
+      decl.methods = body.methods.size();
+      break;
   }
   for (const FieldDecl& field : body.fields) decl.fields.push_back({field.name, field.type});
   for (const ConstantDecl& member : body.enum_members) {

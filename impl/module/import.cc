@@ -12,6 +12,7 @@
 #include "cuda/device.h"
 #include "module/conform.h"
 #include "module/import_storages.h"
+#include "os/limits.h"
 #include "value/walk.h"
 
 namespace tenon::module {
@@ -31,6 +32,14 @@ constexpr std::string_view kData = "data/";
 constexpr std::string_view kConstants = "constants/";
 constexpr std::string_view kExtra = "extra/";
 constexpr std::string_view kTracedInputs = "traced_inputs/";
+
+// How many steps the check of an archive's values may take (value::CheckOptions): so many for each byte of
+// its pickles and its code, and some for the smallest. The values of PyTorch's own archives take about one
+// for two bytes.
+constexpr uint64_t kStepsPerByte = 64;
+constexpr uint64_t kLeastSteps = uint64_t{1} << 18;
+// What a pickle's node costs as a value, at most on average.
+constexpr uint64_t kNodeNbytes = 160;
 
 // Memory of the caller's, who is told when the last view of it is gone.
 class CallerMemory final : public ZipSource {
@@ -121,6 +130,7 @@ class Importer {
         storages_(reader, options, is_foreign_endian(), &package_->report) {}
 
   Result<Ref<Module>> run() {
+        TENON_TRY(keep(record));
     ImportReport& report = package_->report;
     TENON_ASSIGN(report.version, read_version(reader_));
     report.archive_name = reader_.prefix();
@@ -174,18 +184,33 @@ class Importer {
       if (name.starts_with(kCode) && name.ends_with(kCodeEnd)) {
         TENON_TRY(read_code(record));
       } else if (name.starts_with(kExtra)) {
+    TENON_TRY(keep(record));
         TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(record));
+    steps_left_ += kStepsPerByte * bytes.size();
         package_->extra_files.push_back(
             {std::string(name.substr(kExtra.size())), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())});
       } else if (name.starts_with(kTracedInputs)) {
+  // A file may be sparse, and have less on the disk than it costs here.
+  Status keep(const ZipRecord& record) {
+    kept_nbytes_ += record.nbytes;
+    const uint64_t limit = options_.zip_limits.max_kept_nbytes;
+    if (kept_nbytes_ <= limit) return Status::ok();
+    return Status(Code::kResourceExhausted, format("%s: code and extra files up to %.300s have over %llu bytes, the limit max_kept_nbytes",
+                                                   label_.c_str(), std::string(record.name).c_str(), as_llu(limit)))
+        .with("limit", "max_kept_nbytes")
+        .with("limit_value", limit);
+  }
+
         package_->traced_inputs_records.emplace_back(name);
         traced_inputs_have_bytes_ = traced_inputs_have_bytes_ || record.nbytes != 0;
       } else if (!is_known(name)) {
         package_->report.dropped.emplace_back(name);
+    steps_left_ += kStepsPerByte * bytes.size();
       }
     }
     return Status::ok();
   }
+    TENON_TRY(os::ask_headroom(kNodeNbytes * tree.count()));
 
   static bool is_known(std::string_view name) {
     static constexpr std::string_view kKnown[] = {"data.pkl",        "constants.pkl",      "version",
@@ -205,6 +230,7 @@ class Importer {
     TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(record));
     return code_->add_file(std::move(qualifier), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
+    check.steps_left = &steps_left_;
 
   Result<archive::UnpickledValue> read_values(const std::string& record_name, const std::string& directory) {
     const ZipRecord* const record = reader_.find(record_name);
@@ -229,7 +255,7 @@ class Importer {
     return Status(Code::kCorrupt, format("there is no code of the class %.300s", std::string(name).c_str()));
   }
 
-  value::CheckOptions check_options() const {
+  value::CheckOptions check_options() {
     value::CheckOptions check;
     check.classes = code_.get();
     check.max_depth = options_.pickle_limits.max_depth;
@@ -298,6 +324,9 @@ class Importer {
     return Status::ok();
   }
 
+  std::vector<ExtraFile> misnamed_;
+  uint64_t kept_nbytes_ = 0;
+  uint64_t steps_left_ = kLeastSteps;  // of the checks of all values
   Status read_traced_values() {
     TENON_ASSIGN(package_->traced_inputs_pickle, reader_.read_text(*reader_.find("traced_inputs.pkl")));
     const std::string& text = package_->traced_inputs_pickle;

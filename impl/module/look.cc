@@ -16,6 +16,8 @@ namespace {
 
 // A tree whose submodules are shared has more paths than modules: in one of depth d as many as 2^d.
 constexpr size_t kMaxPaths = 1'000'000;
+// All paths together, those of modules included.
+constexpr size_t kMaxPathsNbytes = size_t{128} << 20;
 
 std::string dotted(std::string_view prefix, std::string_view name) {
   return prefix.empty() ? std::string(name) : std::string(prefix) + "." + std::string(name);
@@ -148,6 +150,12 @@ Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* ar
   std::vector<TensorPlace> places;
   std::vector<Step> steps{{root, around, {}}};
   size_t n_modules = 0;
+  size_t paths_nbytes = 0;
+  const auto path_of = [&paths_nbytes](std::string_view prefix, std::string_view name) {
+    std::string path = dotted(prefix, name);
+    paths_nbytes += path.size();
+    return path;
+  };
   while (!steps.empty()) {
     const Step step = std::move(steps.back());
     steps.pop_back();
@@ -163,11 +171,18 @@ Result<std::vector<TensorPlace>> tensor_places(const ValueRef& root, CodeSet* ar
       const FieldDecl& field = found.body->fields[i];
       const size_t index = attribute_index(attributes, field.name, i);
       if (index == attributes.size()) continue;
+      if (paths_nbytes > kMaxPathsNbytes) {
+        return Status(Code::kResourceExhausted,
+                      format("the paths of the tree's tensors and submodules have more than %zu bytes: its submodules are shared so that "
+                             "each has very many paths; look at one submodule at a time",
+                             kMaxPathsNbytes))
+            .with("limit", "paths_nbytes");
+      }
       const ValueRef& held = attributes.all()[index].value;
       if (field.kind == FieldKind::kParameter || field.kind == FieldKind::kBuffer) {
-        places.push_back({dotted(step.path, field.name), step.object, index, own.code, field.type});
+        places.push_back({path_of(step.path, field.name), step.object, index, own.code, field.type});
       } else if (is_module(*held, own.code)) {
-        steps.push_back({held, own.code, dotted(step.path, field.name)});
+        steps.push_back({held, own.code, path_of(step.path, field.name)});
       }
     }
     std::reverse(steps.begin() + static_cast<ptrdiff_t>(first), steps.end());

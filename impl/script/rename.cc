@@ -16,7 +16,10 @@ class DottedNames {
 
   void item(const Item& item) {
     if (item.class_def != nullptr) {
-      for (const Stmt* stmt : item.class_def->body) this->stmt(*stmt);
+      // Of a class with many methods, who asks for the names of each would go through all of them each time.
+      const StmtList body = item.class_def->body;
+      auto stmt = std::partition_point(body.begin(), body.end(), [&](const Stmt* each) { return each->range.end <= range_.begin; });
+      for (; stmt != body.end() && (*stmt)->range.begin < range_.end; ++stmt) this->stmt(**stmt);
     }
     if (item.function != nullptr) function(*item.function);
   }

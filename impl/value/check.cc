@@ -1,85 +1,53 @@
 #include "value/check.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "value/check_place.h"
 #include "value/dict_key.h"
 
 namespace tenon::value {
 namespace {
 
-constexpr size_t kMaxShownValueNbytes = 200;
-// A class with thousands of attributes, and none of them there: the first few say enough.
-constexpr size_t kMaxNamed = 10;
-
-std::string shown(std::string text) {
-  if (text.size() > kMaxShownValueNbytes) text = text.substr(0, kMaxShownValueNbytes) + "...";
-  return text;
-}
-
-// What a value is, in the words of a type.
-std::string found_text(const Value& value) {
-  const auto with_class = [&value](const char* what) { return shown(value.class_name()) + " (" + what + ")"; };
-  switch (value.kind()) {
-    case ValueKind::kList: return value.declared_type() ? shown(value.declared_type()->print()) : "an untyped list";
-    case ValueKind::kDict: return value.declared_type() ? shown(value.declared_type()->print()) : "an untyped dict";
-    case ValueKind::kTuple: {
-      if (!value.class_name().empty()) return with_class("a NamedTuple");
-      return format("a tuple of %zu", value.items().size());
-    }
-    case ValueKind::kEnum: return with_class("an enum");
-    case ValueKind::kObject: return with_class("an object");
-    default: return value_kind_name(value.kind());
-  }
-}
-
-// Where the check is: a chain over the frames of the recursion, made text only for a message.
-struct Place {
-  const Place* above;
-  const char* separator;  // "." before a name, else null
-  std::string_view name;
-  const Value* key;  // of a dict's value
-  size_t index;
-
-  std::string text() const {
-    if (above == nullptr) return std::string(name);
-    const std::string path = above->text();
-    if (separator != nullptr) return path.empty() ? std::string(name) : path + separator + std::string(name);
-    return path + "[" + (key != nullptr ? key_text(*key) : std::to_string(index)) + "]";
-  }
-};
-
-Place item_of(const Place& above, size_t index) { return {&above, nullptr, {}, nullptr, index}; }
-Place value_of(const Place& above, const Value& key) { return {&above, nullptr, {}, &key, 0}; }
-Place member_of(const Place& above, std::string_view name) { return {&above, ".", name, nullptr, 0}; }
-
+// A short archive can name few values and types that can be tried in very many pairs: each member of a
+// Union for a value is tried in turn, all the way down. So what is known of a pair is remembered, fit or
+// not, and the steps are counted.
 class Checker {
  public:
-  explicit Checker(const CheckOptions& options) : options_(options), classes_(options.classes) {}
+  explicit Checker(const CheckOptions& options)
+      : options_(options), classes_(options.classes), max_known_(options.steps_left != nullptr ? *options.steps_left / 16 : SIZE_MAX) {}
 
-  Status check(Value& value, const Type& type, const Place& place, size_t depth) {
+  Status check(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (depth > options_.max_depth) return too_deep(place);
-    // A value with one owner is met once with this type; others may be met by paths without number.
-    const bool shared = value.child_count() > 0 && value.strong_count() > 1;
-    if (shared && passed_.contains({&value, &type})) return Status::ok();
-    TENON_TRY(check_fresh(value, type, place, depth));
-    if (shared) passed_.insert({&value, &type});
-    return Status::ok();
+    TENON_TRY(spend(1));
+    // A value with one owner is met once with this type, unless a member of a Union is tried; others may
+    // be met by paths without number.
+    const bool remembers = value.child_count() > 0 && (is_trying() || value.strong_count() > 1);
+    if (!remembers) return check_fresh(value, type, place, depth);
+    const auto found = known_.find({&value, &type});
+    if (found != known_.end() && found->second) return Status::ok();
+    if (found != known_.end() && is_trying()) return misfit_;
+    Status status = check_fresh(value, type, place, depth);
+    if (stopped_.is_ok() && known_.size() < max_known_) known_[{&value, &type}] = status.is_ok();
+    return status;
   }
 
-  Status check_attributes(Value& object, const Place& place, size_t depth) {
+  Status check_attributes(Value& object, const CheckPlace& place, size_t depth) {
     if (depth > options_.max_depth) return too_deep(place);
-    const bool shared = object.strong_count() > 1;
-    if (options_.classes == nullptr || (shared && objects_.contains(&object))) return Status::ok();
+    TENON_TRY(spend(1));
+    const bool remembers = is_trying() || object.strong_count() > 1;
+    if (options_.classes == nullptr || (remembers && objects_.contains(&object))) return Status::ok();
     TENON_TRY(check_fresh_attributes(object, place, depth));
-    if (shared) objects_.insert(&object);
+    if (remembers && objects_.size() < max_known_) objects_.insert(&object);
     return Status::ok();
   }
 
  private:
-  Status check_fresh(Value& value, const Type& type, const Place& place, size_t depth) {
+  Status check_fresh(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     const auto must_be = [&](bool good) { return good ? Status::ok() : unfit(place, type, value); };
     switch (type.kind()) {
       case TypeKind::kAny: return check_inside(value, place, depth);
@@ -118,7 +86,7 @@ class Checker {
   }
 
   // Of what stands under no declared type: what it says of itself must hold, and objects are looked into.
-  Status check_inside(Value& value, const Place& place, size_t depth) {
+  Status check_inside(Value& value, const CheckPlace& place, size_t depth) {
     switch (value.kind()) {
       case ValueKind::kList:
         if (value.declared_type()) return check_items(value, *value.declared_type()->element(), place, depth);
@@ -138,57 +106,61 @@ class Checker {
     }
   }
 
-  Status check_inside_state(Value& object, const Place& place, size_t depth) {
+  Status check_inside_state(Value& object, const CheckPlace& place, size_t depth) {
     if (!object.is_opaque()) return Status::ok();
     return check(*object.state(), *Type::any(), member_of(place, "state"), depth + 1);
   }
 
-  Status check_items(Value& value, const Type& element, const Place& place, size_t depth) {
+  Status check_items(Value& value, const Type& element, const CheckPlace& place, size_t depth) {
     for (size_t i = 0; i < value.items().size(); ++i) TENON_TRY(check(*value.items()[i], element, item_of(place, i), depth + 1));
     return Status::ok();
   }
 
-  Status check_entries(Value& value, const Type& type, const Place& place, size_t depth) {
+  Status check_entries(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     for (const DictEntry& entry : value.entries()) {
-      const Place at = value_of(place, *entry.key);
+      const CheckPlace at = value_of(place, *entry.key);
       if (Status status = check(*entry.key, *type.key(), at, depth + 1); !status.is_ok()) {
-        return unfit_text(place, "keys of " + type.key()->print(), "the key " + key_text(*entry.key));
+        if (is_trying() || !stopped_.is_ok()) return status;
+        return misfit(place, "keys of " + type.key()->print(), "the key " + key_text(*entry.key));
       }
       TENON_TRY(check(*entry.value, *type.mapped(), at, depth + 1));
     }
     return Status::ok();
   }
 
-  Status check_list(Value& value, const Type& type, const Place& place, size_t depth) {
+  Status check_list(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (!value.is(ValueKind::kList)) return unfit(place, type, value);
-    if (value.declared_type() && !value.declared_type()->equals(type)) return unfit(place, type, value);
+    if (value.declared_type() && !is_same(*value.declared_type(), type)) return unfit(place, type, value);
     return check_items(value, *type.element(), place, depth);
   }
 
-  Status check_dict(Value& value, const Type& type, const Place& place, size_t depth) {
+  Status check_dict(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (!value.is(ValueKind::kDict)) return unfit(place, type, value);
-    if (value.declared_type() && !value.declared_type()->equals(type)) return unfit(place, type, value);
+    if (value.declared_type() && !is_same(*value.declared_type(), type)) return unfit(place, type, value);
     return check_entries(value, type, place, depth);
   }
 
-  Status check_tuple(Value& value, const Type& type, const Place& place, size_t depth) {
+  Status check_tuple(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (!value.is(ValueKind::kTuple) || value.items().size() != type.parts().size()) return unfit(place, type, value);
     for (size_t i = 0; i < value.items().size(); ++i) TENON_TRY(check(*value.items()[i], *type.parts()[i], item_of(place, i), depth + 1));
     return Status::ok();
   }
 
   // The message is the one of the member that the value was most likely meant for, if there is just one.
-  Status check_union(Value& value, const Type& type, const Place& place, size_t depth) {
-    Status last = Status::ok();
+  Status check_union(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
+    const Type* meant = nullptr;
     size_t containers = 0;
     for (const TypeRef& member : type.parts()) {
+      ++trying_;
       Status status = check(value, *member, place, depth);
-      if (status.is_ok()) return status;
+      --trying_;
+      if (status.is_ok() || !stopped_.is_ok()) return status;
       if (!is_for(*member, value)) continue;
       ++containers;
-      last = std::move(status);
+      meant = member.get();
     }
-    return containers == 1 ? last : unfit(place, type, value);
+    if (containers != 1 || is_trying()) return unfit(place, type, value);
+    return check(value, *meant, place, depth);
   }
 
   static bool is_for(const Type& type, const Value& value) noexcept {
@@ -201,7 +173,7 @@ class Checker {
     }
   }
 
-  Status check_class(Value& value, const Type& type, const Place& place, size_t depth) {
+  Status check_class(Value& value, const Type& type, const CheckPlace& place, size_t depth) {
     if (options_.classes != nullptr) return check_of_class(value, type.class_name(), &type, place, depth);
     switch (value.kind()) {
       case ValueKind::kObject:
@@ -215,18 +187,19 @@ class Checker {
   }
 
   // `type` is the class type that was declared, or null where the value is asked for its own class.
-  Status check_of_class(Value& value, const std::string& name, const Type* type, const Place& place, size_t depth) {
+  Status check_of_class(Value& value, const std::string& name, const Type* type, const CheckPlace& place, size_t depth) {
     const ClassDecl* const decl = classes_.find(name);
     if (decl == nullptr) return bad(place, format("there is no class '%s'", shown(name).c_str()));
     const auto unfit_here = [&] {
-      return type != nullptr ? unfit(place, *type, value) : unfit_text(place, shown(name), found_text(value));
+      if (type != nullptr || is_trying()) return type != nullptr ? unfit(place, *type, value) : misfit_;
+      return misfit(place, shown(name), found_text(value));
     };
     switch (decl->kind) {
       case ClassDecl::Kind::kObject:
       case ClassDecl::Kind::kInterface:
       case ClassDecl::Kind::kOpaque:
         if (!value.is(ValueKind::kObject)) return unfit_here();
-        if (value.class_name() != name && !options_.classes->implements(value.class_name(), name)) return unfit_here();
+        if (value.class_name() != name && !implements(value.class_name(), name, *decl)) return unfit_here();
         return check_attributes(value, place, depth);
       case ClassDecl::Kind::kNamedTuple: {
         if (!value.is(ValueKind::kTuple) || value.items().size() != decl->fields.size()) return unfit_here();
@@ -242,7 +215,7 @@ class Checker {
     return unfit_here();
   }
 
-  Status check_fresh_attributes(Value& object, const Place& place, size_t depth) {
+  Status check_fresh_attributes(Value& object, const CheckPlace& place, size_t depth) {
     const auto name = [&object] { return shown(object.class_name()); };
     const ClassDecl* const decl = classes_.find(object.class_name());
     if (decl == nullptr) return bad(place, format("there is no class '%s'", name().c_str()));
@@ -258,26 +231,39 @@ class Checker {
     return check(*object.state(), *decl->state_type, member_of(place, "state"), depth + 1);
   }
 
-  static bool is_scalar_equal(const Value& a, const Value& b) noexcept {
-    if (a.kind() != b.kind()) return false;
-    switch (a.kind()) {
-      case ValueKind::kInt: return a.as_int() == b.as_int();
-      case ValueKind::kFloat: return a.as_float() == b.as_float();
-      case ValueKind::kStr: return a.as_str() == b.as_str();
-      default: return false;
+  bool implements(const std::string& class_name, const std::string& declared, const ClassDecl& decl) {
+    if (const auto found = implements_.find({class_name, declared}); found != implements_.end()) return found->second;
+    const bool does = spend(1 + decl.methods).is_ok() && options_.classes->implements(class_name, declared);
+    if (implements_.size() < max_known_) implements_[{class_name, declared}] = does;
+    return does;
+  }
+
+  // By their texts, which differ if the values do.
+  Status check_enum(const Value& value, const ClassDecl& decl, const std::string& name, const CheckPlace& place) {
+    if (!value.is(ValueKind::kEnum) || value.class_name() != name) {
+      return is_trying() ? misfit_ : misfit(place, shown(name), found_text(value));
+    }
+    const auto [known, is_new] = enums_.try_emplace(&decl);
+    if (is_new) {
+      for (const ValueRef& candidate : decl.enum_values) known->second.insert(enum_text(*candidate));
+    }
+    const Value& held = *value.enum_value();
+    if (known->second.contains(enum_text(held))) return Status::ok();
+    return bad(place, format("the enum '%s' has no value %s", shown(name).c_str(), key_text(held).c_str()));
+  }
+
+  static std::string enum_text(const Value& value) {
+    switch (value.kind()) {
+      case ValueKind::kInt: return format("i%lld", static_cast<long long>(value.as_int()));
+      // As they compare: 0 and -0 are equal.
+      case ValueKind::kFloat: return format("f%a", value.as_float() == 0 ? 0.0 : value.as_float());
+      case ValueKind::kStr: return "s" + value.as_str();
+      default: return {};
     }
   }
 
-  static Status check_enum(const Value& value, const ClassDecl& decl, const std::string& name, const Place& place) {
-    if (!value.is(ValueKind::kEnum) || value.class_name() != name) return unfit_text(place, shown(name), found_text(value));
-    const Value& held = *value.enum_value();
-    const bool known = std::any_of(decl.enum_values.begin(), decl.enum_values.end(),
-                                   [&held](const ValueRef& candidate) { return is_scalar_equal(*candidate, held); });
-    if (!known) return bad(place, format("the enum '%s' has no value %s", shown(name).c_str(), key_text(held).c_str()));
-    return Status::ok();
-  }
-
-  Status check_fields(Value& object, const ClassDecl& decl, const Place& place, size_t depth) {
+  Status check_fields(Value& object, const ClassDecl& decl, const CheckPlace& place, size_t depth) {
+    TENON_TRY(spend(decl.fields.size()));
     const Attributes& attributes = object.attributes();
     const auto is_of = [](const Field& field, const Attribute& attribute) { return field.name == attribute.name; };
     if (std::ranges::equal(decl.fields, attributes.all(), is_of)) {
@@ -310,38 +296,59 @@ class Checker {
     return Status::ok();
   }
 
-  Status check_field(Value& value, const Field& field, const Place& place, size_t depth) {
+  Status check_field(Value& value, const Field& field, const CheckPlace& place, size_t depth) {
     return check(value, *field.type, member_of(place, field.name), depth + 1);
   }
 
-  static std::string names_text(const std::string& class_name, const char* what, const std::vector<std::string_view>& names) {
-    std::string text = "an object of '" + shown(class_name) + "' " + what + (names.size() == 1 ? " the attribute " : " the attributes ");
-    for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
-      text.append(i == 0 ? "'" : ", '").append(shown(std::string(names[i]))).push_back('\'');
-    }
-    if (names.size() > kMaxNamed) text += format(" and %zu more", names.size() - kMaxNamed);
-    return text;
+  bool is_same(const Type& a, const Type& b) {
+    if (&a == &b) return true;
+    if (const auto found = same_.find({&a, &b}); found != same_.end()) return found->second;
+    const bool same = spend(std::min(a.nodes(), b.nodes())).is_ok() && a.equals(b);
+    if (same_.size() < max_known_) same_[{&a, &b}] = same;
+    return same;
   }
 
-  static Status unfit(const Place& place, const Type& type, const Value& value) {
-    return unfit_text(place, shown(type.print()), found_text(value));
+  // Whether a failure says no more than that another member of a Union must be tried.
+  bool is_trying() const noexcept { return trying_ > 0; }
+
+  Status unfit(const CheckPlace& place, const Type& type, const Value& value) const {
+    return is_trying() ? misfit_ : misfit(place, shown(type.print()), found_text(value));
   }
-  static Status unfit_text(const Place& place, std::string wanted, std::string found) {
-    Status status = bad(place, wanted + " wanted, " + found + " found");
-    return std::move(status).with("wanted", std::move(wanted)).with("found", std::move(found));
+  Status bad(const CheckPlace& place, const std::string& what) const { return is_trying() ? misfit_ : misfit(place, what); }
+
+  // These two end the check, whatever other members a Union has.
+  Status too_deep(const CheckPlace& place) {
+    stopped_ = misfit(place, format("values are nested deeper than %zu", options_.max_depth));
+    return stopped_;
   }
-  static Status bad(const Place& place, const std::string& what) {
-    std::string path = place.text();
-    Status status(Code::kInvalidArgument, path.empty() ? what : path + ": " + what);
-    return std::move(status).with("where", std::move(path));
+  Status spend(uint64_t steps) {
+    if (!stopped_.is_ok()) return stopped_;
+    if (options_.steps_left == nullptr) return Status::ok();
+    if (steps <= *options_.steps_left) {
+      *options_.steps_left -= steps;
+      return Status::ok();
+    }
+    *options_.steps_left = 0;
+    stopped_ = Status(Code::kResourceExhausted,
+                      "checking the values against their types takes more steps than any module of this size needs: the types are made "
+                      "so that it takes for ever, and the values are refused")
+                   .with("limit", "steps_left");
+    return stopped_;
   }
-  Status too_deep(const Place& place) const { return bad(place, format("values are nested deeper than %zu", options_.max_depth)); }
 
   const CheckOptions& options_;
   LastClass classes_;
-  // What fits already, and need not be gone through again: values by the type they fit, and objects.
-  std::set<std::pair<const Value*, const Type*>> passed_;
+  // What is known of a value and a type already, and the objects that fit. No more than a part of the
+  // steps, so that they bound the memory too.
+  std::map<std::pair<const Value*, const Type*>, bool> known_;
   std::unordered_set<const Value*> objects_;
+  size_t max_known_;
+  std::map<std::pair<const Type*, const Type*>, bool> same_;
+  std::map<std::pair<std::string, std::string>, bool> implements_;
+  std::unordered_map<const ClassDecl*, std::set<std::string>> enums_;
+  int trying_ = 0;
+  Status stopped_;
+  const Status misfit_{Code::kInvalidArgument, "another member of a Union may fit"};
 };
 
 // `depth` bounds the recursion: the constructors would only see the type of the innermost tuple.

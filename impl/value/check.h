@@ -30,6 +30,7 @@ struct ClassDecl {
   Kind kind = Kind::kObject;
   std::vector<Field> fields;
   std::vector<ValueRef> enum_values;  // kEnum: every value that it has
+  size_t methods = 0;                 // kInterface: how many it wants
   bool has_state = false;             // kObject with __setstate__: its objects may be opaque
   TypeRef state_type;                 // of that state; null: not known, not checked
 };
@@ -66,6 +67,10 @@ struct CheckOptions {
   const ClassTable* classes = nullptr;  // null: classes fit by equal names, and objects are not looked into
   bool extra_attributes = false;        // an object may have attributes that its class does not declare (PyTorch drops them)
   size_t max_depth = 512;
+  // Null: no bound. Else so many steps are left for this check and those after it, and RESOURCE_EXHAUSTED
+  // ends the check that needs more. A step is a value with a type that it is tried for, an attribute that a
+  // class declares, or a part of two types that are compared. The memory is at most 16 bytes for a step.
+  uint64_t* steps_left = nullptr;
 };
 
 // OK if `value` fits `type`: an int is no float; a list or dict that says its type says the declared one, item types are the same and not

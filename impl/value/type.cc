@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace tenon::value {
@@ -87,6 +88,7 @@ Result<TypeRef> Type::compound(TypeKind kind, std::vector<TypeRef> parts) {
   if (made->depth_ > kMaxDepth) return invalid(format("types are nested deeper than %u", kMaxDepth));
   made->nodes_ = static_cast<uint32_t>(nodes);
   made->parts_ = std::move(parts);
+  if (kind == TypeKind::kUnion) made->order_members();
   return type;
 }
 
@@ -143,16 +145,30 @@ std::string Type::print() const {
   return text;
 }
 
-bool Type::equals(const Type& other) const noexcept {
-  if (this == &other) return true;
-  if (kind_ != other.kind_ || nodes_ != other.nodes_ || depth_ != other.depth_ || parts_.size() != other.parts_.size()) return false;
-  if (kind_ == TypeKind::kClass) return class_name_ == other.class_name_;
-  const auto same = [](const TypeRef& a, const TypeRef& b) { return a->equals(*b); };
-  if (kind_ != TypeKind::kUnion) return std::equal(parts_.begin(), parts_.end(), other.parts_.begin(), same);
-  // No member stands there twice: as many members, and each of these among those.
-  return std::all_of(parts_.begin(), parts_.end(), [&](const TypeRef& part) {
-    return std::any_of(other.parts_.begin(), other.parts_.end(), [&](const TypeRef& candidate) { return same(part, candidate); });
-  });
+void Type::order_members() {
+  static_assert(kMaxUnionMembers <= 256);
+  order_.resize(parts_.size());
+  std::iota(order_.begin(), order_.end(), uint8_t{0});
+  std::sort(order_.begin(), order_.end(), [this](uint8_t a, uint8_t b) { return compare(*parts_[a], *parts_[b]) < 0; });
 }
+
+int Type::compare(const Type& a, const Type& b) noexcept {
+  if (&a == &b) return 0;
+  const auto by = [](uint64_t x, uint64_t y) { return x < y ? -1 : x > y ? 1 : 0; };
+  if (const int kinds = by(static_cast<uint64_t>(a.kind_), static_cast<uint64_t>(b.kind_)); kinds != 0) return kinds;
+  // Of types of other sizes nothing more is looked at.
+  if (const int nodes = by(a.nodes_, b.nodes_); nodes != 0) return nodes;
+  if (const int depths = by(a.depth_, b.depth_); depths != 0) return depths;
+  if (const int counts = by(a.parts_.size(), b.parts_.size()); counts != 0) return counts;
+  if (const int names = a.class_name_.compare(b.class_name_); names != 0) return names;
+  for (size_t i = 0; i < a.parts_.size(); ++i) {
+    const bool is_union = a.kind_ == TypeKind::kUnion;
+    const int parts = compare(*a.parts_[is_union ? a.order_[i] : i], *b.parts_[is_union ? b.order_[i] : i]);
+    if (parts != 0) return parts;
+  }
+  return 0;
+}
+
+bool Type::equals(const Type& other) const noexcept { return compare(*this, other) == 0; }
 
 }  // namespace tenon::value

@@ -105,8 +105,10 @@ class Type : public Counted {
   // PyTorch's own text: "Tuple[int, List[Tensor]]", "NoneType", "Tuple[()]". parse() of it gives an equal type.
   std::string print() const;
 
-  // Structural; the members of a Union in any order.
+  // Structural; the members of a Union in any order. Linear in the smaller of the two types.
   bool equals(const Type& other) const noexcept;
+  // Some order of all types: below, at or above 0, as strcmp. The bound of equals() holds.
+  static int compare(const Type& a, const Type& b) noexcept;
 
   uint32_t depth() const noexcept { return depth_; }
   uint32_t nodes() const noexcept { return nodes_; }
@@ -116,11 +118,14 @@ class Type : public Counted {
   ~Type() override = default;
   static Result<TypeRef> compound(TypeKind kind, std::vector<TypeRef> parts);
   void print_to(std::string* out) const;
+  void order_members();
 
   TypeKind kind_;
   uint32_t depth_ = 1;
   uint32_t nodes_ = 1;
   std::vector<TypeRef> parts_;
+  // Of a Union: its members in the order of compare(), so that two Unions are compared in one pass.
+  std::vector<uint8_t> order_;
   std::string class_name_;
 };
 

@@ -1,5 +1,6 @@
 // Optional and Union as PyTorch makes them: flat, no member twice, none that another contains, in the order of its own kinds.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "value/type.h"
@@ -15,20 +16,34 @@ void erase_kind(std::vector<TypeRef>* types, TypeKind kind) {
   std::erase_if(*types, [kind](const TypeRef& type) { return type->kind() == kind; });
 }
 
-Status add(std::vector<TypeRef>* members, const TypeRef& type) {
-  if (std::any_of(members->begin(), members->end(), [&type](const TypeRef& member) { return member->equals(*type); })) return Status::ok();
-  if (members->size() == Type::kMaxUnionMembers) return invalid(format("a Union of more than %zu types", Type::kMaxUnionMembers));
-  members->push_back(type);
-  return Status::ok();
-}
+struct Before {
+  bool operator()(const Type* a, const Type* b) const noexcept { return Type::compare(*a, *b) < 0; }
+};
 
-Status add_flat(std::vector<TypeRef>* members, const TypeRef& type) {
-  if (type->kind() == TypeKind::kUnion || type->kind() == TypeKind::kOptional) {
-    for (const TypeRef& part : type->parts()) TENON_TRY(add_flat(members, part));
-    return type->kind() == TypeKind::kOptional ? add(members, Type::none()) : Status::ok();
+// No member twice, in the order in which they were added first.
+class Members {
+ public:
+  Status add_flat(const TypeRef& type) {
+    if (type->kind() == TypeKind::kUnion || type->kind() == TypeKind::kOptional) {
+      for (const TypeRef& part : type->parts()) TENON_TRY(add_flat(part));
+      return type->kind() == TypeKind::kOptional ? add(Type::none()) : Status::ok();
+    }
+    return add(type);
   }
-  return add(members, type);
-}
+  std::vector<TypeRef> take() { return std::move(types_); }
+
+ private:
+  Status add(const TypeRef& type) {
+    if (known_.contains(type.get())) return Status::ok();
+    if (types_.size() == Type::kMaxUnionMembers) return invalid(format("a Union of more than %zu types", Type::kMaxUnionMembers));
+    types_.push_back(type);
+    known_.insert(type.get());
+    return Status::ok();
+  }
+
+  std::vector<TypeRef> types_;
+  std::set<const Type*, Before> known_;
+};
 
 // What a member leaves no room for beside it.
 void drop_contained(std::vector<TypeRef>* members) {
@@ -162,8 +177,9 @@ Result<TypeRef> Type::optional(TypeRef element) {
 }
 
 Result<TypeRef> Type::union_of(const std::vector<TypeRef>& given) {
-  std::vector<TypeRef> members;
-  for (const TypeRef& type : given) TENON_TRY(add_flat(&members, type));
+  Members added;
+  for (const TypeRef& type : given) TENON_TRY(added.add_flat(type));
+  std::vector<TypeRef> members = added.take();
   if (contains_kind(members, TypeKind::kAny)) {
     if (contains_kind(members, TypeKind::kNone)) return optional(any());
     return invalid("Any in a Union, which contains the others");

@@ -1,0 +1,42 @@
+// Where a check of values is, and what it says of a value that does not fit. For check.cc alone.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "value/type.h"
+#include "value/value.h"
+
+namespace tenon::value {
+
+// A chain over the frames of the recursion, made text only for a message.
+struct CheckPlace {
+  const CheckPlace* above;
+  const char* separator;  // "." before a name, else null
+  std::string_view name;
+  const Value* key;  // of a dict's value
+  size_t index;
+
+  std::string text() const;
+};
+
+inline CheckPlace item_of(const CheckPlace& above, size_t index) { return {&above, nullptr, {}, nullptr, index}; }
+inline CheckPlace value_of(const CheckPlace& above, const Value& key) { return {&above, nullptr, {}, &key, 0}; }
+inline CheckPlace member_of(const CheckPlace& above, std::string_view name) { return {&above, ".", name, nullptr, 0}; }
+
+// The beginning of a long text.
+std::string shown(std::string text);
+// What a value is, in the words of a type.
+std::string found_text(const Value& value);
+// "an object of 'C' misses the attributes 'a', 'b' and 7 more".
+std::string names_text(const std::string& class_name, const char* what, const std::vector<std::string_view>& names);
+
+// INVALID_ARGUMENT with the detail "where".
+Status misfit(const CheckPlace& place, const std::string& what);
+// "w: Tensor wanted, int found", with the details "wanted" and "found" too.
+Status misfit(const CheckPlace& place, std::string wanted, std::string found);
+
+}  // namespace tenon::value
