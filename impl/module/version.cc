@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "module/ast_walk.h"
-#include "script/class_parts.h"
+#include "script/check.h"
 
 namespace tenon::module {
 
@@ -24,12 +25,8 @@ constexpr std::array<VersionedOperator, 6> kVersioned = {{
     {"gelu", 10},
 }};
 
-// Code of one version: a function, or a method.
-struct Part {
+struct Part : CodePart {
   const ClassGraph::Node* node = nullptr;
-  std::string name;
-  int version = 0;
-  const script::Function* function = nullptr;
 };
 
 bool has_code(ClassKind kind) { return kind == ClassKind::kModule || kind == ClassKind::kPlain; }
@@ -38,7 +35,7 @@ Status add_parts(const ClassGraph::Node& node, std::vector<Part>* parts) {
   const Definition& definition = *node.definition;
   TENON_ASSIGN(const CodeSet::Text text, node.code->text(definition));
   if (!definition.is_class()) {
-    parts->push_back({&node, definition.name(), definition.version(), text.item->function});
+    parts->push_back({{{}, definition.name(), definition.version(), &text.source(), text.item->function}, &node});
     return Status::ok();
   }
   TENON_ASSIGN(const ClassBody* body, node.code->body(definition));
@@ -48,16 +45,16 @@ Status add_parts(const ClassGraph::Node& node, std::vector<Part>* parts) {
     const std::string name(statement->function->name);
     const size_t method = body->find_method(name);
     const int version = method == SIZE_MAX ? definition.version() : body->methods[method].version;
-    parts->push_back({&node, definition.name() + "." + name, version, statement->function});
+    parts->push_back({{definition.name(), definition.name() + "." + name, version, &text.source(), statement->function}, &node});
   }
   return Status::ok();
 }
 
-}  // namespace
+using Used = std::array<bool, kVersioned.size()>;
 
-// Without types nobody can tell `x.div(y)` from a method of the archive of that name, so it counts.
-std::vector<VersionedOperator> versioned_operators(const script::Function& function) {
-  std::array<bool, kVersioned.size()> used{};
+// By their names alone, which costs little. `x.div(y)` may be a method of the archive, and counts.
+Used named_operators(const script::Function& function) {
+  Used used{};
   const auto note = [&](std::string_view name) {
     for (size_t i = 0; i < kVersioned.size(); ++i) used[i] = used[i] || kVersioned[i].name == name;
   };
@@ -74,6 +71,24 @@ std::vector<VersionedOperator> versioned_operators(const script::Function& funct
     note("div_");
   };
   walk(function, visitor);
+  return used;
+}
+
+}  // namespace
+
+std::vector<VersionedOperator> versioned_operators(const CodeEnvironment& environment, const CodePart& part) {
+  Used used = named_operators(*part.function);
+  if (std::find(used.begin(), used.end(), true) == used.end()) return {};
+  script::Uses uses;
+  script::CheckOptions options;
+  options.unknown_operators = true;
+  options.archive_version = part.version;
+  const Status taken = part.class_name.empty()
+                           ? script::check_function(environment, *part.source, part.name, *part.function, options, &uses)
+                           : script::check_method(environment, *part.source, part.class_name, *part.function, options, &uses);
+  for (size_t i = 0; i < kVersioned.size() && taken.is_ok(); ++i) {
+    used[i] = used[i] && uses.versioned_operators.contains("aten::" + std::string(kVersioned[i].name));
+  }
   std::vector<VersionedOperator> operators;
   for (size_t i = 0; i < kVersioned.size(); ++i) {
     if (used[i]) operators.push_back(kVersioned[i]);
@@ -96,9 +111,11 @@ Result<int> resolve_version(const ClassGraph& graph, int file_version) {
   const auto newest = std::max_element(parts.begin(), parts.end(), is_older);
   if (file_version == 0 && oldest->version == newest->version) return newest->version;
   const int version = file_version != 0 ? file_version : kNewCodeVersion;
+  std::map<const CodeSet*, CodeEnvironment> environments;
   for (const Part& part : parts) {
     if (part.version == version) continue;
-    for (const VersionedOperator& op : versioned_operators(*part.function)) {
+    const CodeEnvironment& environment = environments.try_emplace(part.node->code, *part.node->code).first->second;
+    for (const VersionedOperator& op : versioned_operators(environment, part)) {
       const bool means_the_same = (part.version < op.changed) == (version < op.changed);
       if (means_the_same) continue;
       const std::string own =

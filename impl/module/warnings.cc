@@ -27,17 +27,19 @@ void add_dropped(const std::vector<std::string>& dropped, std::vector<std::strin
 // The versioned operators in the code that is as it was read.
 class Search {
  public:
-  explicit Search(int version) noexcept : version_(version) {}
+  explicit Search(const CodeSet& code, int version) noexcept : environment_(code), version_(version) {}
 
   Status look_at(const CodeFile& file) {
     TENON_ASSIGN(const std::vector<CodeFile::Piece>* pieces, file.pieces());
     for (const CodeFile::Piece& piece : *pieces) {
       if (piece.definition == nullptr || piece.definition->is_new()) continue;
-      if (piece.item->function != nullptr) look_at(piece.definition->name(), *piece.item->function);
+      const std::string& name = piece.definition->name();
+      const script::Source& source = piece.file->source();
+      if (piece.item->function != nullptr) look_at({{}, name, version_, &source, piece.item->function});
       if (piece.item->class_def == nullptr) continue;
       for (const script::Stmt* statement : piece.item->class_def->body) {
         if (statement->kind != script::StmtKind::kDef) continue;
-        look_at(piece.definition->name() + "." + std::string(statement->function->name), *statement->function);
+        look_at({name, name + "." + std::string(statement->function->name), version_, &source, statement->function});
       }
     }
     return Status::ok();
@@ -45,9 +47,7 @@ class Search {
 
   void add_found(std::vector<std::string>* warnings) const {
     for (const auto& [name, found] : found_) {
-      std::string line = format("%s means what it meant at version %d, in %.300s", name.c_str(), version_, found.first.c_str());
-      if (found.n > 1) line += format(" and %zu more", found.n - 1);
-      warnings->push_back(std::move(line));
+      warnings->push_back(format("%s means what it meant at version %d, in %s", name.c_str(), version_, places_text(found).c_str()));
     }
   }
 
@@ -57,14 +57,24 @@ class Search {
     size_t n = 0;
   };
 
-  void look_at(const std::string& name, const script::Function& function) {
-    for (const VersionedOperator& op : versioned_operators(function)) {
+  static std::string places_text(const Found& found) {
+    std::string text = format("%.300s", found.first.c_str());
+    if (found.n > 1) text += format(" and %zu more", found.n - 1);
+    return text;
+  }
+
+  static void note(const CodePart& part, Found* found) {
+    if (found->n++ == 0) found->first = part.name;
+  }
+
+  void look_at(const CodePart& part) {
+    for (const VersionedOperator& op : versioned_operators(environment_, part)) {
       if (op.changed <= version_) continue;
-      Found& found = found_[std::string(op.name)];
-      if (found.n++ == 0) found.first = name;
+      note(part, &found_[std::string(op.name)]);
     }
   }
 
+  CodeEnvironment environment_;
   int version_;
   std::map<std::string, Found> found_;
 };
@@ -76,7 +86,7 @@ std::vector<std::string> import_warnings(const Module& module) {
   if (report.version == 0) return {};
   std::vector<std::string> warnings = report.warnings;
   add_dropped(report.dropped, &warnings);
-  Search search(report.version);
+  Search search(*module.object_class().code, report.version);
   for (const std::unique_ptr<CodeFile>& file : module.object_class().code->files()) {
     if (const Status status = search.look_at(*file); !status.is_ok()) warnings.push_back(status.message());
   }

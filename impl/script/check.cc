@@ -101,6 +101,7 @@ void add_uses(const Uses& more, Uses* uses) {
     found->second.first = std::max(found->second.first, span.first);
     found->second.last = std::min(found->second.last, span.last);
   }
+  uses->versioned_operators.insert(more.versioned_operators.begin(), more.versioned_operators.end());
   uses->foreign_namespaces.insert(more.foreign_namespaces.begin(), more.foreign_namespaces.end());
   uses->classes.insert(more.classes.begin(), more.classes.end());
   uses->functions.insert(more.functions.begin(), more.functions.end());

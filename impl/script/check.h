@@ -31,6 +31,9 @@ struct Uses {
   std::map<std::string, VersionSpan, std::less<>> operators;
   // Namespaces of operators that the table does not know: of libraries that must be loaded beside PyTorch.
   std::set<std::string, std::less<>> foreign_namespaces;
+  // Calls among them that compute something else, or are refused, at another version of the archive:
+  // "aten::div" of what can be a Tensor. What PyTorch may leave out while it compiles counts too.
+  std::set<std::string, std::less<>> versioned_operators;
   // Of the archive, by qualified name.
   std::set<std::string, std::less<>> classes;
   std::set<std::string, std::less<>> functions;

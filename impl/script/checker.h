@@ -2,7 +2,7 @@
 //
 // Its pieces: checker_statements.cc and checker_loops.cc follow the ways through a body, checker_conditions.cc says which conditions
 // PyTorch decides while it compiles, checker_expressions.cc and checker_attributes.cc what an expression stands for, checker_calls.cc
-// whether a call fits.
+// whether a call fits, checker_versioned.cc whether it depends on the archive's version.
 #pragma once
 
 #include <string>
@@ -46,6 +46,15 @@ class Checker {
     kUnknown,  // one of these, and the checker cannot tell which
   };
 
+  // What a call gives for one parameter.
+  struct Operand {
+    std::string_view keyword;           // empty: by its position
+    const value::Type* type = nullptr;  // null: not known
+    bool may_hold_tensor = true;
+    bool is_starred = false;
+  };
+  using Operands = std::vector<Operand>;
+
   // checker_loops.cc
   Status unrolled(const Expr& iterable, const Meaning& over, Unrolled* out);
   Status while_loop(const Stmt& stmt);
@@ -81,11 +90,13 @@ class Checker {
   // It must be a value.
   Status value(const Expr& expr, Meaning* out);
   Status require_value(const Expr& expr, const Meaning& meaning);
-  Status values(ExprList list);
+  // `holds_no_tensor`, if it is not null, says whether none of them may hold a Tensor.
+  Status values(ExprList list, bool* holds_no_tensor = nullptr);
   Status name(const Expr& expr, Meaning* out);
   Status undefined(const Expr& expr);
   Status subscript(const Expr& expr, Meaning* out);
-  Status comprehension(const Expr& expr);
+  Status binary(const Expr& expr, Meaning* out);
+  Status comprehension(const Expr& expr, Meaning* out);
   Status conditional(const Expr& expr, Meaning* out);
   Meaning of_qualified_name(std::string name);
   Meaning typed(const value::Type* type) const;
@@ -102,18 +113,28 @@ class Checker {
   // checker_calls.cc
   Status call(const Expr& expr, Meaning* out);
   Status call_global(const Expr& expr, Global global, Meaning* out);
-  Status call_operator(const Expr& call, const Meaning& callee, std::string_view name, size_t skip, Meaning* out);
+  Status call_operator(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out);
   Status call_class(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
   Status call_object(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
-  Status call_meaning(const Expr& call, const Meaning& callee, size_t skip, Meaning* out);
+  Status call_meaning(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out);
   Status call_declared(const Expr& call, const FunctionDeclaration& function, size_t receiver, size_t skip, Meaning* out);
   Status call_with_type(const Expr& call, Global global, Meaning* out);
   Status get_attribute(const Expr& call, Global global, Meaning* out);
   Status fork(const Expr& call, Meaning* out);
-  Status arguments(const Expr& call, size_t skip);
+  Status arguments(const Expr& call, size_t skip, Operands* given = nullptr);
+  Status operand(const Expr& expr, std::string_view keyword, Operands* given);
   Status types_of_isinstance(const Expr& expr);
   Status not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes);
   void used_operator(std::string_view name, VersionSpan versions);
+
+  // checker_versioned.cc
+  static const Operand* find_operand(const Operands& given, std::string_view keyword, size_t position);
+  static bool depends_on_version(std::string_view name, const Meaning& callee, const Operands& given);
+  void note_versioned(std::string_view name);
+  void note_versioned_call(std::string_view name, const Meaning& callee, const Operands& given);
+  void note_method_of_unknown(const Expr& callee, const Meaning& called);
+  void note_division(const Meaning& dividend, const Meaning& divisor);
+  void note_division_in_place(const Meaning& dividend, const Meaning& divisor);
 
   // Something is wrong: an error, or nothing where PyTorch may not compile this at all; the caller goes on then.
   Status refuse(Range range, const std::string& what) const;

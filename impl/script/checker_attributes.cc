@@ -20,6 +20,11 @@ const value::Type* property_type(std::string_view name) noexcept {
   return nullptr;
 }
 
+// What of a Tensor is none, beside what has a property_type.
+bool is_no_tensor(std::string_view name) noexcept {
+  return name == "shape" || name == "device" || name == "layout" || name == "name" || name == "requires_grad" || name == "retains_grad";
+}
+
 bool has_self(Overloads overloads) {
   for (Overload overload; overloads.next(&overload);) {
     const Formals formals = Formals::parse(overload.arguments);
@@ -144,6 +149,7 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     if (base.owner == nullptr && may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name))) return {};
     *out = Meaning::of(Kind::kOperator, std::move(qualified_name));
     out->has_self = true;
+    out->holds_no_tensor = !base.may_hold_tensor();
     out->owner = base.owner;
     return {};
   }
@@ -151,7 +157,10 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
   if (base.name.empty()) {
     if (is_builtin) {
       // So that `x.is_cuda()` is seen to be no call.
-      if (base.type != nullptr && base.type->kind() == TypeKind::kTensor) out->type = property_type(name);
+      if (base.type != nullptr && base.type->kind() == TypeKind::kTensor) {
+        out->type = property_type(name);
+        out->holds_no_tensor = is_no_tensor(name);
+      }
       return {};
     }
     if (may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name) || name == "value")) return {};
@@ -162,7 +171,10 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
 }
 
 Status Checker::member(const ClassDeclaration& owner, std::string_view name, Range where, Meaning* out) {
-  if (owner.kind == ClassKind::kEnum) return name == "name" || name == "value" ? Status() : no_member(owner, name, where);
+  if (owner.kind == ClassKind::kEnum) {
+    out->holds_no_tensor = true;
+    return name == "name" || name == "value" ? Status() : no_member(owner, name, where);
+  }
   const auto attribute = owner.attributes.find(name);
   if (attribute != owner.attributes.end()) {
     *out = typed(attribute->second.type.get());

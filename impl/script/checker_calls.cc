@@ -3,6 +3,7 @@
 
 #include "script/checker.h"
 #include "script/nearest.h"
+#include "script/number_operators.h"
 
 namespace tenon::script {
 namespace {
@@ -90,6 +91,7 @@ Status Checker::call(const Expr& expr, Meaning* out) {
   Meaning called;
   TENON_TRY(meaning(callee, &called));
   if (called.kind == Kind::kGlobal) return call_global(expr, called.global, out);
+  Operands operands;
   if (called.kind == Kind::kNew) {
     // Its argument is a class, and no value.
     for (const Expr* given : expr.arguments()) {
@@ -97,25 +99,31 @@ Status Checker::call(const Expr& expr, Meaning* out) {
       TENON_TRY(meaning(*given, &ignored));
     }
   } else {
-    TENON_TRY(arguments(expr, 0));
+    TENON_TRY(arguments(expr, 0, &operands));
   }
-  return call_meaning(expr, called, 0, out);
+  note_method_of_unknown(callee, called);
+  return call_meaning(expr, called, operands, 0, out);
 }
 
-// All but `skip` positional arguments are values.
-Status Checker::arguments(const Expr& call, size_t skip) {
-  const ExprList given = call.arguments();
-  TENON_TRY(values(given.subspan(std::min(skip, given.size()))));
-  for (const Keyword& keyword : call.keywords) {
-    Meaning ignored;
-    TENON_TRY(value(*keyword.value, &ignored));
-  }
+Status Checker::operand(const Expr& expr, std::string_view keyword, Operands* given) {
+  const bool is_starred = expr.kind == ExprKind::kStarred;
+  Meaning meaning;
+  TENON_TRY(value(is_starred ? expr.child(0) : expr, &meaning));
+  if (given != nullptr) given->push_back({keyword, meaning.type, meaning.may_hold_tensor(), is_starred});
   return {};
 }
 
-Status Checker::call_meaning(const Expr& call, const Meaning& callee, size_t skip, Meaning* out) {
+// All but `skip` positional arguments are values.
+Status Checker::arguments(const Expr& call, size_t skip, Operands* given) {
+  const ExprList positional = call.arguments();
+  for (size_t i = skip; i < positional.size(); ++i) TENON_TRY(operand(*positional[i], {}, given));
+  for (const Keyword& keyword : call.keywords) TENON_TRY(operand(*keyword.value, keyword.name, given));
+  return {};
+}
+
+Status Checker::call_meaning(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out) {
   switch (callee.kind) {
-    case Kind::kOperator: return call_operator(call, callee, callee.name, skip, out);
+    case Kind::kOperator: return call_operator(call, callee, given, skip, out);
     case Kind::kClass:
     case Kind::kNew: return call_class(call, callee, skip, out);
     case Kind::kFunction: return call_declared(call, *callee.function, 0, skip, out);
@@ -131,12 +139,16 @@ Status Checker::call_meaning(const Expr& call, const Meaning& callee, size_t ski
   return refuse(call.child(0).range, "there is no function or class " + std::string(source_.text(call.child(0).range)));
 }
 
-Status Checker::call_operator(const Expr& call, const Meaning& callee, std::string_view name, size_t skip, Meaning* out) {
+Status Checker::call_operator(const Expr& call, const Meaning& callee, const Operands& given, size_t skip, Meaning* out) {
   const SchemaTable& table = SchemaTable::get();
+  const std::string& name = callee.name;
   const size_t colon = name.find("::");
-  const std::string_view name_space = name.substr(0, colon);
+  const std::string_view name_space = std::string_view(name).substr(0, colon);
   out->may_be_constant = name == "aten::is_scripting" || name.find("is_tracing") != std::string_view::npos ||
                          name.find("is_compiling") != std::string_view::npos;
+  const auto holds_tensor = [](const Operand& operand) { return operand.may_hold_tensor; };
+  const bool of_tensors = (callee.has_self && callee.may_hold_tensor()) || std::any_of(given.begin(), given.end(), holds_tensor);
+  out->holds_no_tensor = gives_no_tensor(name, of_tensors);
   if (!table.knows_namespace(name_space)) {
     out->is_foreign = true;
     if (uses_ != nullptr && !is_quiet()) uses_->foreign_namespaces.insert(std::string(name_space));
@@ -166,6 +178,7 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, std::stri
   }
   if (taken) {
     used_operator(name, span);
+    note_versioned_call(name, callee, given);
     return {};
   }
   if (is_quiet()) return {};
@@ -270,9 +283,14 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
       return {};
     }
     case Global::kOperator: {
-      TENON_TRY(arguments(expr, 1));
+      Operands others;
+      TENON_TRY(arguments(expr, 1, &others));
       Meaning given;
       if (!expr.arguments().empty()) TENON_TRY(value(*expr.arguments()[0], &given));
+      const bool of_tensors = given.may_hold_tensor() ||
+                              std::any_of(others.begin(), others.end(), [](const Operand& operand) { return operand.may_hold_tensor; });
+      const std::string name(callee.text);
+      out->holds_no_tensor = gives_no_tensor("prim::" + name, of_tensors) || gives_no_tensor("aten::" + name, of_tensors);
       const SchemaTable& table = SchemaTable::get();
       const CallShape shape = call_shape(expr);
       if (callee.text == "len" && given.owner != nullptr && (given.owner->kind == ClassKind::kPlain || given.owner->is_module()) &&
@@ -280,14 +298,20 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
         return no_member(*given.owner, "__len__", expr.arguments()[0]->range);
       VersionSpan span;
       for (const char* name_space : {"aten::", "prim::"}) {
-        if (span_of(table.find(name_space + std::string(callee.text)), false, shape, 0, &span)) return {};
+        if (span_of(table.find(name_space + name), false, shape, 0, &span)) return {};
       }
       // An object's own method stands behind it.
       if (shape.positional == 1 && shape.keywords.empty()) return {};
       return not_accepted(expr, callee.text, shape, "other arguments");
     }
-    case Global::kException:
-    case Global::kIterable: return arguments(expr, 0);
+    case Global::kException: return arguments(expr, 0);
+    case Global::kIterable: {
+      Operands given;
+      TENON_TRY(arguments(expr, 0, &given));
+      out->holds_no_tensor = callee.text == "range" ||
+                             std::none_of(given.begin(), given.end(), [](const Operand& operand) { return operand.may_hold_tensor; });
+      return {};
+    }
     case Global::kTorch:
     case Global::kOps:
     case Global::kConstants:
@@ -340,9 +364,10 @@ Status Checker::fork(const Expr& call, Meaning* out) {
   if (given.empty()) return refuse(call.range, std::string(call.child(0).text) + " takes a function and its arguments");
   Meaning callee;
   TENON_TRY(meaning(*given[0], &callee));
-  TENON_TRY(arguments(call, 1));
+  Operands others;
+  TENON_TRY(arguments(call, 1, &others));
   Meaning result;
-  TENON_TRY(call_meaning(call, callee, 1, &result));
+  TENON_TRY(call_meaning(call, callee, others, 1, &result));
   out->is_foreign = result.is_foreign;
   return {};
 }

@@ -27,6 +27,11 @@ const value::Type* literal_type(ExprKind kind) noexcept {
   }
 }
 
+bool gives_bool(Operator op) noexcept {
+  return op == Operator::kNot || op == Operator::kAnd || op == Operator::kOr || op == Operator::kIs || op == Operator::kIsNot ||
+         op == Operator::kIn || op == Operator::kNotIn;
+}
+
 }  // namespace
 
 Status Checker::refuse(Range range, const std::string& what) const {
@@ -96,11 +101,30 @@ Status Checker::require_value(const Expr& expr, const Meaning& meaning) {
   return refuse(expr.range, format("%s is used as a value", what));
 }
 
-Status Checker::values(ExprList list) {
+Status Checker::values(ExprList list, bool* holds_no_tensor) {
+  bool may_hold = false;
   for (const Expr* expr : list) {
-    Meaning ignored;
-    if (expr != nullptr) TENON_TRY(value(expr->kind == ExprKind::kStarred ? expr->child(0) : *expr, &ignored));
+    if (expr == nullptr) continue;
+    Meaning one;
+    TENON_TRY(value(expr->kind == ExprKind::kStarred ? expr->child(0) : *expr, &one));
+    may_hold = may_hold || one.may_hold_tensor();
   }
+  if (holds_no_tensor != nullptr) *holds_no_tensor = !may_hold;
+  return {};
+}
+
+Status Checker::binary(const Expr& expr, Meaning* out) {
+  Meaning left;
+  Meaning right;
+  TENON_TRY(value(expr.child(0), &left));
+  TENON_TRY(value(expr.child(1), &right));
+  if (expr.op == Operator::kDiv) {
+    used_operator("aten::div", SchemaTable::get().all_versions());
+    note_division(left, right);
+  }
+  out->holds_no_tensor = gives_bool(expr.op) || (!left.may_hold_tensor() && !right.may_hold_tensor());
+  // `and` and `or` of what PyTorch knows it knows too.
+  out->may_be_constant = expr.op == Operator::kAnd || expr.op == Operator::kOr || expr.op == Operator::kIs || expr.op == Operator::kIsNot;
   return {};
 }
 
@@ -124,23 +148,23 @@ Status Checker::meaning(const Expr& expr, Meaning* out) {
       return {};
     case ExprKind::kEllipsis: return {};
     case ExprKind::kUnary:
-    case ExprKind::kBinary:
-      if (expr.op == Operator::kDiv) used_operator("aten::div", SchemaTable::get().all_versions());
-      // `and`, `or` and `not` of what PyTorch knows it knows too.
-      out->may_be_constant = expr.op == Operator::kAnd || expr.op == Operator::kOr || expr.op == Operator::kNot ||
-                             expr.op == Operator::kIs || expr.op == Operator::kIsNot;
-      return values(expr.children);
+      // `not` of what PyTorch knows it knows too.
+      out->may_be_constant = expr.op == Operator::kNot;
+      TENON_TRY(values(expr.children, &out->holds_no_tensor));
+      out->holds_no_tensor = out->holds_no_tensor || gives_bool(expr.op);
+      return {};
+    case ExprKind::kBinary: return binary(expr, out);
     case ExprKind::kConditional: return conditional(expr, out);
     case ExprKind::kTuple: {
       const auto starred = [](const Expr* child) { return child->kind == ExprKind::kStarred; };
       if (std::none_of(expr.children.begin(), expr.children.end(), starred)) out->tuple_size = static_cast<int32_t>(expr.children.size());
-      return values(expr.children);
+      return values(expr.children, &out->holds_no_tensor);
     }
     case ExprKind::kList:
     case ExprKind::kDict:
-    case ExprKind::kSlice: return values(expr.children);
+    case ExprKind::kSlice: return values(expr.children, &out->holds_no_tensor);
     case ExprKind::kListComp:
-    case ExprKind::kDictComp: return comprehension(expr);
+    case ExprKind::kDictComp: return comprehension(expr, out);
     case ExprKind::kStarred: return meaning(expr.child(0), out);
   }
   return {};
@@ -156,7 +180,7 @@ Status Checker::name(const Expr& expr, Meaning* out) {
   if (!global.has_value()) return undefined(expr);
   out->global = *global;
   switch (*global) {
-    case Global::kNumber: return {};
+    case Global::kNumber: out->holds_no_tensor = true; return {};
     case Global::kTorch: *out = Meaning::of(Kind::kNamespace, "aten"); return {};
     case Global::kQualified: *out = Meaning::of(Kind::kQualified, std::string(expr.text)); return {};
     default: out->kind = Kind::kGlobal; return {};
@@ -191,6 +215,7 @@ Status Checker::subscript(const Expr& expr, Meaning* out) {
   const ExprList indices = expr.arguments();
   TENON_TRY(values(indices));
   out->is_foreign = base.is_foreign;
+  out->holds_no_tensor = !base.may_hold_tensor();
   if (indices.size() != 1) return {};
   const Expr& index = *indices[0];
   if (base.type == nullptr) return {};
@@ -209,7 +234,7 @@ Status Checker::subscript(const Expr& expr, Meaning* out) {
   return {};
 }
 
-Status Checker::comprehension(const Expr& expr) {
+Status Checker::comprehension(const Expr& expr, Meaning* out) {
   const ExprList parts = expr.children;
   const size_t made = expr.kind == ExprKind::kDictComp ? 2 : 1;
   Meaning over;
@@ -219,11 +244,12 @@ Status Checker::comprehension(const Expr& expr) {
   const bool is_empty = over.tuple_size == 0 || (is_tuple && over.type->parts().empty());
   Meaning element;
   element.is_foreign = over.is_foreign;
+  element.holds_no_tensor = !over.may_hold_tensor();
   if (over.type != nullptr && over.type->kind() == TypeKind::kList) element = typed(over.type->element().get());
   const size_t mark = scope_.begin();
   TENON_TRY(assign_to(*parts[made], element, nullptr));
   quiet_ += is_empty;
-  Status status = values(parts.first(made));
+  Status status = values(parts.first(made), &out->holds_no_tensor);
   quiet_ -= is_empty;
   TENON_TRY(std::move(status));
   scope_.leave_inner(scope_.take(mark), expr.range);

@@ -77,6 +77,7 @@ Status Checker::for_loop(const Stmt& stmt, Flow* flow) {
     TENON_TRY(meaning(*iterable, &over));
     TENON_TRY(unrolled(*iterable, over, &kind));
     element.is_foreign = over.is_foreign;
+    element.holds_no_tensor = !over.may_hold_tensor();
     const bool has_elements = over.type != nullptr && over.type->kind() == TypeKind::kList;
     if (has_elements) element = typed(over.type->element().get());
   }

@@ -203,6 +203,7 @@ Status Checker::unpack(const Expr& target, const Meaning& assigned, const Expr* 
   for (size_t i = 0; i < targets.size(); ++i) {
     Meaning part;
     part.is_foreign = assigned.is_foreign;
+    part.holds_no_tensor = !assigned.may_hold_tensor();
     if (type != nullptr && !starred) part = typed(type->parts()[i].get());
     const bool is_literal =
         written != nullptr && written->kind == ExprKind::kTuple && !starred && written->children.size() == targets.size();
@@ -225,12 +226,14 @@ Status Checker::augmented(const Stmt& stmt) {
   if (stmt.op == Operator::kDiv) {
     used_operator("aten::div", SchemaTable::get().all_versions());
     used_operator("aten::div_", SchemaTable::get().all_versions());
+    note_division_in_place(before, operand);
   }
   if (target.kind == ExprKind::kAttribute) return assign_to_attribute(target);
   if (target.kind != ExprKind::kName) return {};
   Meaning after;
   if (before.type != nullptr && (before.type->kind() == TypeKind::kTensor || before.type->kind() == TypeKind::kList))
     after.type = before.type;
+  after.holds_no_tensor = !before.may_hold_tensor() && !operand.may_hold_tensor();
   scope_.set(target.text, std::move(after));
   return {};
 }

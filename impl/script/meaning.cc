@@ -18,6 +18,7 @@ Meaning common(const Meaning& a, const Meaning& b) {
   out.is_foreign = a.is_foreign || b.is_foreign;
   out.may_be_constant = a.may_be_constant || b.may_be_constant;
   out.was_tested = a.was_tested || b.was_tested;
+  out.holds_no_tensor = !a.may_hold_tensor() && !b.may_hold_tensor();
   return out;
 }
 

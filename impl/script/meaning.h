@@ -33,6 +33,9 @@ struct Meaning {
   bool may_be_constant = false;
   // kValue: it was compared with None, or asked for its type, so PyTorch may know more than `type` by now.
   bool was_tested = false;
+  // kValue: whatever its type, neither the value nor anything in it is a Tensor. kOperator with
+  // has_self: so it is with the value before the dot.
+  bool holds_no_tensor = false;
   // kValue: of a tuple as it is written there; -1: not known.
   int32_t tuple_size = -1;
   const value::Type* type = nullptr;        // kValue; null: not known
@@ -41,6 +44,8 @@ struct Meaning {
   std::string name;  // kValue: the custom class, if it is an object of one
 
   bool is_value() const noexcept { return kind == Kind::kValue; }
+  // The static type leaves room for a Tensor: the value may be one, or have one in it.
+  bool may_hold_tensor() const noexcept { return !holds_no_tensor && (type == nullptr || type->may_hold_tensor()); }
   static Meaning of(Kind kind, std::string name = {}) {
     Meaning meaning;
     meaning.kind = kind;

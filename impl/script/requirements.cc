@@ -1,7 +1,5 @@
 #include "script/requirements.h"
 
-#include "script/frontend_names.h"
-
 namespace tenon::script {
 
 Requirements requirements(const Uses& uses) {
@@ -15,10 +13,10 @@ Requirements requirements(const Uses& uses) {
       out.because_of = name;
     }
     if (span.last < all.last) all.last = span.last;
-    if (depends_on_archive_version(name)) out.versioned_operators.push_back(name);
   }
   if (all.first <= all.last) out.oldest_torch = table.versions()[all.first];
   if (all.last < newest) out.newest_torch = table.versions()[all.last];
+  out.versioned_operators.assign(uses.versioned_operators.begin(), uses.versioned_operators.end());
   out.foreign_namespaces.assign(uses.foreign_namespaces.begin(), uses.foreign_namespaces.end());
   return out;
 }

@@ -16,7 +16,7 @@ struct Requirements {
   std::string because_of;
   // The last PyTorch of the table that has all, where newer ones have not; empty: the newest has them.
   std::string newest_torch;
-  // Operators whose meaning depends on the version that the archive says.
+  // Operators whose meaning depends on the version that the archive says, as they are called here.
   std::vector<std::string> versioned_operators;
   // Namespaces of operators that come from other libraries.
   std::vector<std::string> foreign_namespaces;

@@ -45,11 +45,25 @@ bool is_letter(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || byte >= 0x80;
 }
 
+bool kind_may_hold_tensor(TypeKind kind) noexcept {
+  switch (kind) {
+    case TypeKind::kAny:
+    case TypeKind::kTensor:
+    case TypeKind::kCapsule:
+    case TypeKind::kAnyList:
+    case TypeKind::kAnyTuple:
+    case TypeKind::kClass: return true;
+    default: return false;  // compound types ask their parts
+  }
+}
+
 // A class name of this many bytes takes as much to print as another type.
 constexpr size_t kNameBytesPerNode = 16;
 constexpr size_t kMaxShownTypeNbytes = 64;
 
 }  // namespace
+
+Type::Type(TypeKind kind) noexcept : kind_(kind), may_hold_tensor_(kind_may_hold_tensor(kind)) {}
 
 bool is_qualified_name(std::string_view name) noexcept {
   bool at_start = true;
@@ -82,6 +96,7 @@ Result<TypeRef> Type::compound(TypeKind kind, std::vector<TypeRef> parts) {
   uint64_t nodes = 1;
   for (const TypeRef& part : parts) {
     made->depth_ = std::max(made->depth_, part->depth_ + 1);
+    made->may_hold_tensor_ = made->may_hold_tensor_ || part->may_hold_tensor_;
     nodes += part->nodes_;
     if (nodes > kMaxNodes) return invalid(format("a type of more than %u parts", kMaxNodes));
   }

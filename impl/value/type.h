@@ -110,17 +110,22 @@ class Type : public Counted {
   // Some order of all types: below, at or above 0, as strcmp. The bound of equals() holds.
   static int compare(const Type& a, const Type& b) noexcept;
 
+  // Whether a value of this type can be a Tensor, or can have one in it: of Tensor, Any, classes and
+  // types with one of these in them.
+  bool may_hold_tensor() const noexcept { return may_hold_tensor_; }
+
   uint32_t depth() const noexcept { return depth_; }
   uint32_t nodes() const noexcept { return nodes_; }
 
  private:
-  explicit Type(TypeKind kind) noexcept : kind_(kind) {}
+  explicit Type(TypeKind kind) noexcept;
   ~Type() override = default;
   static Result<TypeRef> compound(TypeKind kind, std::vector<TypeRef> parts);
   void print_to(std::string* out) const;
   void order_members();
 
   TypeKind kind_;
+  bool may_hold_tensor_;
   uint32_t depth_ = 1;
   uint32_t nodes_ = 1;
   std::vector<TypeRef> parts_;

@@ -116,5 +116,91 @@ TEST(CheckCalls, WhatAProgramNeeds) {
   EXPECT_EQ(requirements(of_gone).newest_torch, "1.13");
 }
 
+// The operators whose calls in the method depend on the version, as "div full".
+std::string versioned(const std::string& body, const std::string& parameters = "x: Tensor, k: int, f: float") {
+  Uses uses;
+  CheckOptions options;
+  options.archive_version = 3;
+  const Status status = check_code(method(body, parameters), 0, &uses, options);
+  EXPECT_TRUE(status.is_ok()) << body << ": " << status.message();
+  std::string names;
+  for (const std::string& name : uses.versioned_operators) names += (names.empty() ? "" : " ") + name.substr(6);
+  return names;
+}
+
+TEST(CheckCalls, DivisionsOfNumbersMeanTheSameInEveryVersion) {
+  for (const char* body : {
+           "return torch.mul(x, torch.div(1., float(k)))",
+           "return torch.add(x, k / 2)",
+           "return torch.add(x, self.count / 7 // 2)",
+           "n = torch.size(x, 0)\nreturn torch.mul(x, n / k)",
+           "a, b = torch.size(x)\nreturn torch.mul(x, torch.div(a, b))",
+           "return torch.mul(x, torch.size(x)[-1] / 2)",
+           "return torch.mul(x, torch.sqrt(torch.div(torch.mul(k, 2), torch.len(x))))",
+           "return torch.mul(x, torch.item(x) / k)",
+           "s = 0\nfor i in range(k):\n  s = torch.add(s, int(torch.div(i, 2)))\nreturn torch.add(x, s)",
+           "q = [i / 2 for i in range(k)]\nreturn torch.mul(x, q[0])",
+           "f /= k\nreturn torch.mul(x, f)",
+           "if bool(k):\n  y = k\nelse:\n  y = 2\nreturn torch.mul(x, y / 2)",
+           "return torch.mul(x, max(k, 2) / min(k, 3))",
+           "return torch.mul(x, __torch__.Item(k).add(1) / 2)",
+           "n = x.shape\nreturn torch.mul(x, n[0] / n[1])",
+           "return torch.mul(x, inf / k)",
+       }) {
+    EXPECT_EQ(versioned(body), "") << body;
+  }
+}
+
+TEST(CheckCalls, DivisionsThatCanBeOfTensorsDependOnTheVersion) {
+  for (const char* body : {
+           "return torch.div(x, k)",
+           "return torch.div(k, x)",
+           "return x / 2",
+           "return x.div(2)",
+           "return torch.div(input=x, other=k)",
+           "return torch.relu(x) / k",
+           "y = torch.mul(x, 2)\nreturn torch.div(y, k)",
+           "return torch.div(torch.tensor(k), 2)",
+           "y = [x, x]\nreturn y[0] / k",
+           "return self.weight / k",
+           "return __torch__.twice(x) / k",
+           "if bool(k):\n  y = x\nelse:\n  y = self.weight\nreturn y / 2",
+           "if k is None:\n  y = x\nelse:\n  y = x\nreturn y / 2",
+           "y = annotate(Optional[Tensor], x)\nreturn unchecked_cast(Tensor, y) / 2",
+           "return getattr(x, \"real\", x).div(k)",
+       }) {
+    EXPECT_EQ(versioned(body), "div") << body;
+  }
+  EXPECT_EQ(versioned("x /= k\nreturn x"), "div_");
+  EXPECT_EQ(versioned("return x.div_(k)"), "div_");
+  EXPECT_EQ(versioned("y = k\ny /= 2\nreturn torch.mul(x, y)"), "");
+}
+
+TEST(CheckCalls, DivisionsThatSayHowToRoundMeanTheSameInEveryVersion) {
+  EXPECT_EQ(versioned("return torch.div(x, k, rounding_mode=\"trunc\")"), "");
+  EXPECT_EQ(versioned("return x.div_(k, rounding_mode=\"floor\")"), "");
+  EXPECT_EQ(versioned("return torch.div(x, f)"), "");
+  EXPECT_EQ(versioned("return x / 2."), "");
+  EXPECT_EQ(versioned("x /= f\nreturn x"), "");
+}
+
+TEST(CheckCalls, OtherOperatorsCountByTheirOperandsToo) {
+  EXPECT_EQ(versioned("return torch.full([2], 3)"), "full");
+  EXPECT_EQ(versioned("return torch.full([2], 3, dtype=None)"), "full");
+  EXPECT_EQ(versioned("return torch.full([2], k)"), "full");
+  EXPECT_EQ(versioned("return torch.full([2], 3.)"), "");
+  EXPECT_EQ(versioned("return torch.full([2], f)"), "");
+  EXPECT_EQ(versioned("return torch.full([2], 3, dtype=4)"), "");
+  EXPECT_EQ(versioned("return torch.full([2], 3, out=x)"), "");
+  EXPECT_EQ(versioned("return torch.linspace(0., 1.)"), "linspace");
+  EXPECT_EQ(versioned("return torch.linspace(0., 1., None)"), "linspace");
+  EXPECT_EQ(versioned("return torch.linspace(0., 1., 100)"), "");
+  EXPECT_EQ(versioned("return torch.linspace(0., 1., steps=k)"), "");
+  EXPECT_EQ(versioned("return torch.logspace(0., 1.)"), "logspace");
+  EXPECT_EQ(versioned("return torch.logspace(0., 1., k, 2.)"), "");
+  EXPECT_EQ(versioned("return torch.gelu(x)"), "");
+  EXPECT_EQ(versioned("return torch.gelu(x, approximate=\"tanh\")"), "gelu");
+}
+
 }  // namespace
 }  // namespace tenon::script

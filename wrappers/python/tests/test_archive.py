@@ -500,3 +500,17 @@ def test_many_threads_read_one_module() -> None:
     for thread in threads:
         thread.join()
     assert len(found) == 80 and all(each == found[0] for each in found)
+
+
+def test_divisions_of_numbers_do_not_tie_a_module_to_its_version() -> None:
+    module = tenon.Module("M")
+    module.define("def forward(self, x: Tensor, k: int) -> Tensor:\n  return torch.mul(x, torch.div(1., float(k)) + k / 2)\n")
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(exported(module))) as new, zipfile.ZipFile(out, "w") as old:
+        for name in new.namelist():
+            is_version = name.endswith("/.data/version")
+            old.writestr(name.replace(".data/", "") if is_version else name, b"3\n" if is_version else new.read(name))
+    back = tenon.import_module(out.getvalue())
+    assert back.version == 3 and back.warnings == ()
+    back.define("def more(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
+    assert tenon.import_module(exported(back)).version == 10

@@ -1,0 +1,38 @@
+// What the checker of code (script/check.h) asks of an archive, answered by a CodeSet. A class or a
+// function is declared when the checker first names it, so code that nobody names is not parsed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "module/code.h"
+#include "module/name_map.h"
+#include "script/declarations.h"
+
+namespace tenon::module {
+
+// For one thread. `code` outlives it, and does not change meanwhile.
+class CodeEnvironment final : public script::Environment {
+ public:
+  explicit CodeEnvironment(const CodeSet& code) noexcept : code_(code) {}
+
+  const script::ClassDeclaration* find_class(std::string_view name) const override;
+  const script::FunctionDeclaration* find_function(std::string_view name) const override;
+  // To know it, all code would have to be parsed. The checker then takes more than PyTorch does.
+  bool any_class_has(std::string_view) const override { return true; }
+  size_t constants() const override { return code_.constants().size(); }
+
+ private:
+  struct Declared {
+    std::unique_ptr<script::ClassDeclaration> class_declaration;        // null: it is no class
+    std::unique_ptr<script::FunctionDeclaration> function_declaration;  // null: it is no function
+  };
+  const Declared& declared(std::string_view name) const;
+  Declared declare(std::string_view name) const;
+
+  const CodeSet& code_;
+  mutable ByName<Declared> declared_;
+};
+
+}  // namespace tenon::module
