@@ -158,6 +158,11 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
   const Overloads from_source = find_source_operator(name);
   const std::string shown = called_name(name);
   const Range where = call.child(0).kind == ExprKind::kAttribute && skip == 0 ? call.child(0).text_range : call.range;
+  if (exists_in_graphs_alone(name)) {
+    return refuse(where, shown +
+                             " exists in an optimised graph alone, and what it needs there is lost in this code: no PyTorch loads it. "
+                             "Save the module from before optimize_for_inference, or before whatever else fused its graph");
+  }
   if (listed.empty() && from_source.empty()) {
     if (options_.unknown_operators || is_quiet()) return {};
     return refuse(where, "PyTorch has no operator " + shown + did_you_mean(table.nearest(name)));

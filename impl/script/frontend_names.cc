@@ -112,6 +112,37 @@ static_assert(std::is_sorted(kSourceOperators.begin(), kSourceOperators.end()));
 constexpr auto kVersioned =
     std::to_array<std::string_view>({"aten::div", "aten::div_", "aten::full", "aten::gelu", "aten::linspace", "aten::logspace"});
 
+// Found by loading an archive with a call of each operator of prim: PyTorch 1.13 and 2.15 say "required
+// keyword attribute 'value' is undefined" and the like. PythonOp ends the process.
+constexpr auto kOfGraphsAlone = std::to_array<std::string_view>({
+    "prim::BailOut",
+    "prim::BroadcastMKLDNNTensors",
+    "prim::ChunkSizes",
+    "prim::ConstantChunk",
+    "prim::ConstantMKLDNNTensor",
+    "prim::CudaFusionGroup",
+    "prim::DifferentiableGraph",
+    "prim::FallbackGraph",
+    "prim::FusedConcat",
+    "prim::FusionGroup",
+    "prim::MKLDNNClamp",
+    "prim::MKLDNNClamp_",
+    "prim::MKLDNNHardTanh",
+    "prim::MKLDNNHardTanh_",
+    "prim::MMBatchSide",
+    "prim::PythonOp",
+    "prim::RequiresGradCheck",
+    "prim::StaticSubgraph",
+    "prim::TensorExprDynamicGroup",
+    "prim::TensorExprDynamicGuard",
+    "prim::TensorExprGroup",
+    "prim::TypeCheck",
+    "prim::oneDNNFusionGroup",
+    "prim::profile",
+    "prim::profile_ivalue",
+});
+static_assert(std::is_sorted(kOfGraphsAlone.begin(), kOfGraphsAlone.end()));
+
 }  // namespace
 
 std::optional<Global> find_global(std::string_view name) noexcept {
@@ -135,6 +166,10 @@ Overloads find_source_operator(std::string_view qualified_name) noexcept {
   const auto found = std::lower_bound(kSourceOperators.begin(), kSourceOperators.end(), qualified_name,
                                       [](const Lines& entry, std::string_view key) { return entry.first < key; });
   return found != kSourceOperators.end() && found->first == qualified_name ? Overloads(found->second) : Overloads();
+}
+
+bool exists_in_graphs_alone(std::string_view qualified_name) noexcept {
+  return std::binary_search(kOfGraphsAlone.begin(), kOfGraphsAlone.end(), qualified_name);
 }
 
 bool depends_on_archive_version(std::string_view qualified_name) noexcept {

@@ -40,6 +40,11 @@ bool is_builtin_attribute(std::string_view name) noexcept;
 // Operators that PyTorch has as TorchScript source: no schema is listed for them.
 Overloads find_source_operator(std::string_view qualified_name) noexcept;
 
+// Operators that exist in a graph alone: each reads an attribute of its node, or what stands around the
+// node, and source code carries neither. PyTorch's optimize_for_inference, its fusers and its profiler
+// make them. It prints them when such a graph is saved, and refuses them, or dies of them, when it loads.
+bool exists_in_graphs_alone(std::string_view qualified_name) noexcept;
+
 // "div" and its like: what they compute depends on the version that the archive says.
 bool depends_on_archive_version(std::string_view qualified_name) noexcept;
 

@@ -116,6 +116,19 @@ TEST(CheckCalls, WhatAProgramNeeds) {
   EXPECT_EQ(requirements(of_gone).newest_torch, "1.13");
 }
 
+TEST(CheckCalls, OperatorsOfAGraphAloneAreRefusedByName) {
+  for (const char* name : {"ConstantMKLDNNTensor()", "FusionGroup(x)", "TensorExprGroup(x)", "MKLDNNHardTanh(x)", "ConstantChunk(x)",
+                           "BroadcastMKLDNNTensors(x, x)", "profile(x)", "PythonOp(x)", "DifferentiableGraph(x)"}) {
+    const Status status = check_code(method("y = ops.prim." + std::string(name) + "\nreturn x"));
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << name;
+    EXPECT_NE(status.message().find("exists in an optimised graph alone"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("before optimize_for_inference"), std::string::npos) << status.message();
+  }
+  // These read no attribute.
+  EXPECT_EQ(message(check_code(method("return ops.prim.AutogradAllNonZero(x)"))), "taken");
+  EXPECT_EQ(message(check_code(method("return ops.prim.MKLDNNScalarMul(x, 2)"))), "taken");
+}
+
 // The operators whose calls in the method depend on the version, as "div full".
 std::string versioned(const std::string& body, const std::string& parameters = "x: Tensor, k: int, f: float") {
   Uses uses;
