@@ -49,11 +49,20 @@ std::string_view reader_of(int version) noexcept {
   return {};
 }
 
+struct ClassesFound {
+  std::vector<std::string> all;
+  std::set<std::string> without_state;  // of objects that have attributes
+};
+
 // Modules and what else has methods that PyTorch compiles when it loads the tree.
-std::vector<std::string> classes_of(const ValueRef& root, const std::vector<ValueRef>& constants, std::string* oldest) {
+ClassesFound classes_of(const ValueRef& root, const std::vector<ValueRef>& constants, std::string* oldest) {
   std::set<std::string> classes;
+  ClassesFound found;
   const auto look = [&](Value& value, size_t) -> Status {
-    if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name())) classes.insert(value.class_name());
+    if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name())) {
+      classes.insert(value.class_name());
+      if (!value.is_opaque()) found.without_state.insert(value.class_name());
+    }
     if (value.is(ValueKind::kTensor)) {
       const value::TensorValue& tensor = *value.as_tensor();
       at_least(value::scalar_type_info(tensor.type()).since, oldest);
@@ -65,14 +74,30 @@ std::vector<std::string> classes_of(const ValueRef& root, const std::vector<Valu
   // Values that are nested too deep are refused where they are pickled.
   static_cast<void>(value::for_each(*root, look).is_ok());
   for (const ValueRef& constant : constants) static_cast<void>(value::for_each(*constant, look).is_ok());
-  return {classes.begin(), classes.end()};
+  found.all.assign(classes.begin(), classes.end());
+  return found;
+}
+
+// PyTorch gives an object of such a class to __setstate__, with what stands in the archive in place of its
+// attributes; and so an import refuses attributes.
+Status check_states(const script::Declarations& declarations, const std::set<std::string>& without_state) {
+  for (const std::string& name : without_state) {
+    const script::ClassDeclaration* const declared = declarations.find_class(name);
+    if (declared == nullptr || !declared->methods.contains(std::string_view("__setstate__"))) continue;
+    return Status(Code::kUnsupported,
+                  format("%s has __setstate__, so PyTorch reads a state in the archive, which only __getstate__ can make when it runs: "
+                         "the attributes that an object has here would be read by nobody. Remove __getstate__ and __setstate__",
+                         name.c_str()))
+        .with("class", name);
+  }
+  return Status::ok();
 }
 
 }  // namespace
 
 Result<std::string> check_resolved(const Resolved& resolved, bool check) {
   std::string oldest(reader_of(resolved.version));
-  const std::vector<std::string> roots = classes_of(resolved.root, resolved.constants, &oldest);
+  const ClassesFound classes = classes_of(resolved.root, resolved.constants, &oldest);
   script::Declarations declarations;
   declarations.set_constants(resolved.constants.size());
   for (const ResolvedFile& file : resolved.files) {
@@ -83,10 +108,11 @@ Result<std::string> check_resolved(const Resolved& resolved, bool check) {
     if (!added.is_ok() && !check) return std::string();
     TENON_TRY(added);
   }
+  TENON_TRY(check_states(declarations, classes.without_state));
   script::Uses uses;
   script::CheckOptions options;
   options.archive_version = resolved.version;
-  const Status status = script::check_reachable(declarations, roots, options, &uses);
+  const Status status = script::check_reachable(declarations, classes.all, options, &uses);
   if (!status.is_ok()) {
     // Of what PyTorch wrote, this is what it says itself when it loads it; and the operators of a library that is not PyTorch's are known
     // to nobody here.

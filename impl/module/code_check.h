@@ -8,7 +8,8 @@
 
 namespace tenon::module {
 
-// Refuses what PyTorch would refuse (script/check.h), with line and caret, if `check`. The oldest PyTorch that runs the code and reads the
+// Refuses what PyTorch would refuse (script/check.h), with line and caret, if `check`. Refuses in any case
+// objects with attributes whose class reads a state. The oldest PyTorch that runs the code and reads the
 // tensors; empty if nobody can tell.
 Result<std::string> check_resolved(const Resolved& resolved, bool check);
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import json
+import io
 import pickle
 
 import numpy as np
@@ -383,3 +384,13 @@ def test_what_was_read_is_as_a_plain_value() -> None:
     assert handle is not None and type(handle.get()) is list
     weights = module.tensors()
     weights["x"] = None
+
+
+def test_a_module_with_a_state_is_refused() -> None:
+    module = tenon.Module("St")
+    module.add_attribute("k", "int", 3)
+    module.define("def __getstate__(self) -> int:\n  return self.k\ndef __setstate__(self, s: int) -> None:\n  self.k = s\n")
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return x + self.k\n")
+    for refused in (module.check, lambda: tenon.export_module(module, io.BytesIO())):
+        with pytest.raises(tenon.Unsupported, match="Remove __getstate__ and __setstate__"):
+            refused()
