@@ -121,8 +121,22 @@ class Loader {
                                                    shared->place->path.c_str(), place.path.c_str()));
     }
     shared_.emplace(key_of(place), Shared{&place, &tensor});
-    replacement_.add(held_at(place), tensor.value);
+    ValueRef value = tensor.value;
+    TENON_ASSIGN(const bool is_parameter, is_parameter_at(place));
+    if (is_parameter) {
+      TENON_ASSIGN(value, with_gradient_of(*held_at(place), std::move(value)));
+      // What is given for two parameters stays one tensor.
+      if (value.get() != tensor.value.get()) value = with_gradient_.try_emplace(tensor.value.get(), value).first->second;
+    }
+    replacement_.add(held_at(place), std::move(value));
     return Status::ok();
+  }
+
+  static Result<bool> is_parameter_at(const TensorPlace& place) {
+    const ObjectClass own = class_of(*place.object, place.code);
+    TENON_ASSIGN(const CodeSet::FoundClass found, own.code->find_class(own.name));
+    const size_t field = found.body->find_field(place.object->attributes().all()[place.index].name);
+    return field != SIZE_MAX && found.body->fields[field].kind == FieldKind::kParameter;
   }
 
   // What is given under another of its paths is not missing.
@@ -137,6 +151,7 @@ class Loader {
   std::map<std::string_view, const NamedTensor*> given_;
   std::multimap<const void*, Shared> shared_;
   Replacement replacement_;
+  std::map<const Value*, ValueRef> with_gradient_;  // by what was given
   std::vector<std::pair<const TensorPlace*, ValueRef>> alone_;
   LoadReport report_;
 };

@@ -149,7 +149,8 @@ class Module final : public Counted {
   // Example inputs of a method, for traced modules.
   Status set_traced_inputs(std::string_view method, std::vector<ValueRef> inputs);
 
-  // set.cc. Who else below this module held the same tensor has the new one too.
+  // set.cc. Who else below this module held the same tensor has the new one too. Where a parameter required
+  // a gradient, what takes its place requires one too, here and in load().
   Status set(std::string_view path, ValueRef value);
   Status set_submodule(std::string_view path, const Ref<Module>& child);
   // A parameter, buffer, attribute, constant, submodule or method.

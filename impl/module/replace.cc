@@ -32,6 +32,37 @@ bool is_same_tensor(const Value& a, const Value& b) {
   return a.as_tensor().get() == b.as_tensor().get() || same_view(*a.as_tensor(), *b.as_tensor());
 }
 
+Result<ValueRef> with_gradient_of(const Value& held, ValueRef given) {
+  if (!held.is(ValueKind::kTensor) || !given->is(ValueKind::kTensor) || !held.as_tensor()->requires_grad()) return given;
+  const TensorValue& tensor = *given->as_tensor();
+  const bool can_have_one = value::is_floating_point(tensor.type()) || value::is_complex(tensor.type());
+  if (tensor.requires_grad() || !can_have_one) return given;
+  value::TensorValueRef made;
+  if (tensor.layout() == value::TensorLayout::kStrided) {
+    value::StridedSpec spec;
+    spec.storage = tensor.storage();
+    spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+    spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
+    spec.offset = tensor.offset();
+    spec.requires_grad = true;
+    spec.is_conj = tensor.is_conj();
+    spec.is_neg = tensor.is_neg();
+    spec.quantizer = tensor.quantizer();
+    TENON_ASSIGN(made, TensorValue::create(spec));
+  } else {
+    value::SparseSpec spec;
+    spec.layout = tensor.layout();
+    spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+    spec.requires_grad = true;
+    spec.indices = tensor.indices();
+    spec.plain_indices = tensor.plain_indices();
+    spec.values = tensor.values();
+    spec.is_coalesced = tensor.is_coalesced();
+    TENON_ASSIGN(made, TensorValue::create_sparse(spec));
+  }
+  return Value::of_tensor(std::move(made));
+}
+
 const Replacement::Pair* Replacement::find(const Value& tensor) const {
   const auto [begin, end] = by_storage_.equal_range(place_of(tensor));
   for (auto entry = begin; entry != end; ++entry) {

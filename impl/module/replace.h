@@ -11,6 +11,11 @@ namespace tenon::module {
 // One tensor, though it may be pickled twice: the same value, or views of the same elements of one storage.
 bool is_same_tensor(const value::Value& a, const value::Value& b);
 
+// What takes the place of a parameter: `given`, which requires a gradient if `held` does, as with PyTorch's
+// load_state_dict. A tensor that requires none says nothing about it: most have no word for it. Elements
+// that can have no gradient, such as integers, get none.
+Result<ValueRef> with_gradient_of(const value::Value& held, ValueRef given);
+
 // Collects what has to change in objects and changes it all at once, so that a refusal leaves everything as it was.
 class Replacement {
  public:

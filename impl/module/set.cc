@@ -28,6 +28,9 @@ Status Module::set(std::string_view path, ValueRef value) {
   CodeSet* const code = place.owner->object_class().code;
   TENON_TRY(code->check_may_change());
   TENON_ASSIGN(ValueRef checked, place.owner->check_member_value(path, member.type, value));
+  if (member.kind == MemberKind::kParameter) {
+    TENON_ASSIGN(checked, with_gradient_of(*member.value, std::move(checked)));
+  }
   if (member.value->is(ValueKind::kTensor) && checked->is(ValueKind::kTensor)) {
     Replacement replacement;
     replacement.add(member.value, std::move(checked));

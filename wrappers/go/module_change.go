@@ -179,7 +179,7 @@ func (m *Module) RemoveExtraFile(name string) error {
 }
 
 // Set replaces a parameter, buffer or attribute; nil: None. The shape and the element type of a tensor may change. Whatever else below the
-// module held the same tensor has the new one too.
+// module held the same tensor has the new one too. A parameter that requires a gradient goes on to require one.
 func (m *Module) Set(path string, value *Value) error {
 	return m.withValue(path, value, func(pointer *C.tenon_module, text *C.char, value *C.tenon_value, failure **C.tenon_error) C.tenon_status {
 		return C.tenon_module_set(pointer, text, value, failure)

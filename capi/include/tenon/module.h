@@ -251,7 +251,8 @@ TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, cons
 
 /**
  * Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below `module` held the
- * same tensor has the new one too.
+ * same tensor has the new one too. Where a parameter requires a gradient, what takes its place requires one too, if its elements can:
+ * a tensor without TENON_TENSOR_REQUIRES_GRAD says nothing about it. To freeze a parameter, remove it and add it again.
  * @param[in]  module  borrowed.
  * @param[in]  path    borrowed.
  * @param[in]  value   borrowed; the module takes a reference. NULL: None.
@@ -285,7 +286,8 @@ TENON_API tenon_status tenon_module_set_submodule(tenon_module *module, const ch
 TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *path, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replace parameters and buffers by their paths, all of them or, on failure, none.
+ * Replace parameters and buffers by their paths, all of them or, on failure, none. A parameter that requires a gradient goes on to require
+ * one, as in tenon_module_set.
  * @param[in]  module      borrowed.
  * @param[in]  paths       borrowed array of n.
  * @param[in]  tensors     borrowed array of n; values of kind tensor, or NULL for None; the module takes a reference to each.

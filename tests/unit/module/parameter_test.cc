@@ -1,10 +1,62 @@
-// What an export refuses of objects.
+// What a parameter keeps when another tensor takes its place, and what an export refuses of objects.
 #include <gtest/gtest.h>
 
 #include "unit/module/module_kit.h"
 
 namespace tenon::module {
 namespace {
+
+ValueRef with_grad(const ValueRef& tensor) {
+  const value::TensorValue& from = *tensor->as_tensor();
+  value::StridedSpec spec;
+  spec.storage = from.storage();
+  spec.sizes.assign(from.sizes().begin(), from.sizes().end());
+  spec.strides.assign(from.strides().begin(), from.strides().end());
+  spec.requires_grad = true;
+  return Value::of_tensor(must(value::TensorValue::create(spec)));
+}
+
+bool requires_grad(const Module& module, const char* path) { return must(module.find(path)).value->as_tensor()->requires_grad(); }
+
+TEST(Parameter, KeepsThatItRequiresAGradient) {
+  const Ref<Module> module = must(Module::create("M"));
+  ok(module->add_parameter("w", with_grad(floats({1, 2}))));
+  ok(module->add_parameter("frozen", floats({1, 2})));
+  ok(module->add_buffer("b", with_grad(floats({1, 2}))));
+  ok(module->set("w", floats({3, 4, 5})));
+  EXPECT_TRUE(requires_grad(*module, "w"));
+  EXPECT_EQ(elements_of(*must(module->find("w")).value), (std::vector<float>{3, 4, 5}));
+  ok(module->set("frozen", floats({3})));
+  EXPECT_FALSE(requires_grad(*module, "frozen"));
+  ok(module->set("frozen", with_grad(floats({3}))));
+  EXPECT_TRUE(requires_grad(*module, "frozen"));
+  ok(module->set("b", floats({3})));
+  EXPECT_FALSE(requires_grad(*module, "b"));
+}
+
+TEST(Parameter, KeepsItWhenAStateIsLoaded) {
+  const Ref<Module> module = must(Module::create("M"));
+  const Ref<Module> child = must(Module::create("C"));
+  ok(child->add_parameter("w", with_grad(floats({1}))));
+  ok(module->add_submodule("child", child));
+  ok(module->add_parameter("frozen", floats({1})));
+  ok(module->add_buffer("b", with_grad(floats({1}))));
+  const std::vector<NamedTensor> state = {{"child.w", floats({2})}, {"frozen", floats({3})}, {"b", floats({4})}};
+  ok(module->load(state, {}, nullptr));
+  EXPECT_TRUE(requires_grad(*module, "child.w"));
+  EXPECT_EQ(elements_of(*must(module->find("child.w")).value), std::vector<float>{2});
+  EXPECT_FALSE(requires_grad(*module, "frozen"));
+  EXPECT_FALSE(requires_grad(*module, "b"));
+}
+
+TEST(Parameter, TwoThatAreGivenOneTensorShareIt) {
+  const Ref<Module> module = must(Module::create("M"));
+  for (const char* name : {"left", "right"}) ok(module->add_parameter(name, with_grad(floats({1}))));
+  const ValueRef given = floats({2});
+  ok(module->load(std::vector<NamedTensor>{{"left", given}, {"right", given}}, {}, nullptr));
+  EXPECT_TRUE(requires_grad(*module, "left"));
+  EXPECT_EQ(must(module->find("left")).value.get(), must(module->find("right")).value.get());
+}
 
 TEST(Export, RefusesAttributesOfAClassThatReadsAState) {
   const Ref<Module> module = must(Module::create("St"));

@@ -386,6 +386,38 @@ def test_what_was_read_is_as_a_plain_value() -> None:
     weights["x"] = None
 
 
+def test_parameters_keep_that_they_require_a_gradient() -> None:
+    module = tenon.Module("L")
+    module.add_parameter("w", tenon.zeros((2, 2), requires_grad=True))
+    module["w"] = np.ones((2, 2), "float32")
+    assert module["w"].requires_grad and module["w"].tolist() == [[1, 1], [1, 1]]
+    module.load({"w": np.full((3,), 2, "float32")})
+    assert module["w"].requires_grad and module["w"].tolist() == [2, 2, 2]
+    # Integers have no gradient.
+    module["w"] = np.arange(3)
+    assert not module["w"].requires_grad
+
+
+def test_a_parameter_that_is_added_from_an_array_requires_a_gradient() -> None:
+    module = tenon.Module("L")
+    module.add_parameter("array", np.ones(2, "float32"))
+    frozen = np.ones(2, "float64")
+    frozen.flags.writeable = False
+    module.add_parameter("read_only", frozen)
+    module.add_parameter("backwards", np.arange(3, dtype="float32")[::-1])
+    assert module["array"].requires_grad and module["read_only"].requires_grad and module["backwards"].requires_grad
+    assert module["backwards"].tolist() == [2, 1, 0]
+    # These say what they are.
+    module.add_parameter("told", tenon.zeros(2))
+    module.add_parameter("spec", tenon.TensorSpec.meta((2,)))
+    module.add_parameter("integers", np.arange(2))
+    module.add_parameter("none", None)
+    module.add_buffer("buffer", np.ones(2, "float32"))
+    assert not any(module[name].requires_grad for name in ("told", "spec", "integers", "buffer"))
+    module["told"] = np.ones(2, "float32")
+    assert not module["told"].requires_grad
+
+
 def test_a_module_with_a_state_is_refused() -> None:
     module = tenon.Module("St")
     module.add_attribute("k", "int", 3)

@@ -59,6 +59,14 @@ def _with_grad(tensor: Tensor) -> Tensor:
     return Tensor._new(tensor.storage, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, flags)
 
 
+def with_default_grad(source: Any) -> Any:
+    """What becomes a parameter: an array of a framework that knows no gradients requires one, if its elements can."""
+    if isinstance(source, Tensor) or not hasattr(source, "__dlpack__") or hasattr(source, "requires_grad"):
+        return source
+    tensor = tensor_of(source)
+    return _with_grad(tensor) if tensor.dtype.startswith(("float", "bfloat", "complex")) else tensor
+
+
 class Maker:
     """One conversion: a Python object that is met twice is one value."""
 

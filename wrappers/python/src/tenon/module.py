@@ -157,8 +157,14 @@ class Module(Managed):
         return Value._over(ffi.gc(out[0], lib.tenon_value_release))
 
     def add_parameter(self, name: str, tensor: Any) -> None:
-        """Add a parameter; None: one that is None, as `bias=None`."""
-        self._add(lib.tenon_module_add_parameter, name, (), tensor)
+        """Add a parameter; None: one that is None, as `bias=None`.
+
+        An array that has no word for it, as numpy's, becomes a parameter that requires a gradient, as with PyTorch's nn.Parameter.
+        A tenon.Tensor, a TensorSpec and a tensor of PyTorch's say themselves whether they do.
+        """
+        from tenon._to_value import with_default_grad
+
+        self._add(lib.tenon_module_add_parameter, name, (), with_default_grad(tensor))
 
     def add_buffer(self, name: str, tensor: Any) -> None:
         """Add a buffer; None as for a parameter."""
@@ -228,7 +234,7 @@ class Module(Managed):
 
     def __setitem__(self, path: str, value: Any) -> None:
         """Replace a parameter, buffer, attribute or submodule. A tensor may have another shape and element type; whatever else below this
-        module held the same tensor has the new one too."""
+        module held the same tensor has the new one too. A parameter that requires a gradient goes on to require one."""
         own, name = self._own(), encoded(path, "the path")
         try:
             if isinstance(value, Module):

@@ -3194,7 +3194,8 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below `module` held the
- same tensor has the new one too.
+ same tensor has the new one too. Where a parameter requires a gradient, what takes its place requires one too, if its elements can:
+ a tensor without TENON_TENSOR_REQUIRES_GRAD says nothing about it. To freeze a parameter, remove it and add it again.
  @param[in]  module  borrowed.
  @param[in]  path    borrowed.
  @param[in]  value   borrowed; the module takes a reference. NULL: None.
@@ -3232,7 +3233,8 @@ extern "C" {
         path: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replace parameters and buffers by their paths, all of them or, on failure, none.
+    /**Replace parameters and buffers by their paths, all of them or, on failure, none. A parameter that requires a gradient goes on to require
+ one, as in tenon_module_set.
  @param[in]  module      borrowed.
  @param[in]  paths       borrowed array of n.
  @param[in]  tensors     borrowed array of n; values of kind tensor, or NULL for None; the module takes a reference to each.

@@ -199,7 +199,7 @@ impl Module {
     }
 
     /// Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below this module held
-    /// the same tensor has the new one too.
+    /// the same tensor has the new one too. A parameter that requires a gradient goes on to require one.
     pub fn set<V: TryInto<Value>>(&mut self, path: &str, value: V) -> Result<()>
     where
         Error: From<V::Error>,

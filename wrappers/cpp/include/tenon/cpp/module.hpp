@@ -136,7 +136,7 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   }
 
   /// Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below this module held
-  /// the same tensor has the new one too.
+  /// the same tensor has the new one too. A parameter that requires a gradient goes on to require one.
   Result<void> try_set(const std::string& path, const Value& value) {
     return put(path, value, [&](tenon_error** err) { return tenon_module_set(get(), path.c_str(), value.get(), err); });
   }
