@@ -30,6 +30,13 @@ Status over_limit(const ZipSource& source, const char* limit, uint64_t limit_val
 
 std::string_view top_of(std::string_view name) noexcept { return name.substr(0, name.find('/')); }
 
+// PyTorch writes them under any name that the user gives. They are data: the reader of a module gives them a
+// safe name (zip_names.h), and nothing is ever unpacked.
+bool is_extra_file(std::string_view name) noexcept {
+  const std::string_view top = top_of(name);
+  return find_prefix_fault(top) == nullptr && name.substr(top.size()).starts_with("/extra/") && !name.ends_with('/');
+}
+
 class DirectoryReader {
  public:
   DirectoryReader(const ZipSource& source, const ZipLimits& limits) noexcept : source_(source), limits_(limits) {}
@@ -43,6 +50,7 @@ class DirectoryReader {
     if (end.entries > end.directory_nbytes / kCentralNbytes)
       return corrupt_at(source_, end.directory_offset, "has a directory that is too short for its entries");
     directory_offset_ = end.directory_offset;
+    result_.oddities.trailing_nbytes = end.trailing_nbytes;
     result_.bytes.resize(end.directory_nbytes);
     TENON_TRY(source_.read(directory_offset_, result_.bytes.data(), result_.bytes.size()));
     entries_.reserve(end.entries);
@@ -94,7 +102,7 @@ class DirectoryReader {
     }
     const bool is_folder = entry.name.ends_with('/');
     const std::string_view name = is_folder ? entry.name.substr(0, entry.name.size() - 1) : entry.name;
-    if (const char* fault = find_name_fault(name); fault != nullptr)
+    if (const char* fault = find_name_fault(name); fault != nullptr && !is_extra_file(entry.name))
       return wrong(entry.name, Code::kCorrupt, format("has a name that %s", fault));
     if ((entry.flags & (kEncrypted | kStronglyEncrypted | kMasked)) != 0) return wrong(entry.name, Code::kUnsupported, "is encrypted");
     if ((entry.flags & kPatch) != 0 || (entry.method != kStored && entry.method != kDeflated))

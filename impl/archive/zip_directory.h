@@ -38,9 +38,10 @@ struct ZipRecord {
 
 // What is odd and no error.
 struct ZipOddities {
-  uint64_t without_crc = 0;     // records that have no checksum
-  uint64_t outside_prefix = 0;  // files in other directories, which are passed over
-  uint64_t folders = 0;         // entries that stand for a directory
+  uint64_t without_crc = 0;      // records that have no checksum
+  uint64_t outside_prefix = 0;   // files in other directories, which are passed over
+  uint64_t folders = 0;          // entries that stand for a directory
+  uint64_t trailing_nbytes = 0;  // behind the end of the archive
   std::string first_without_crc;
   std::string first_outside_prefix;
 };

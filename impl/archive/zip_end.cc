@@ -90,7 +90,9 @@ Result<ZipEnd> find_zip_end(const ZipSource& source) {
   std::vector<std::byte> tail;
   TENON_ASSIGN(uint64_t end, find_end_record(source, &tail));
   const std::byte* const record = tail.data();
-  if (get16(record + 20) != tail.size() - kEndNbytes) return corrupt_at(source, end, "does not end where its end record says");
+  const uint64_t behind = tail.size() - kEndNbytes;
+  const uint64_t comment_nbytes = get16(record + 20);
+  if (comment_nbytes > behind) return corrupt_at(source, end, "does not end where its end record says");
   if (get16(record + 4) != 0 || get16(record + 6) != 0 || get16(record + 8) != get16(record + 10))
     return corrupt_at(source, end, "is one of several disks");
   Numbers numbers{get16(record + 10), get32(record + 12), get32(record + 16)};
@@ -106,7 +108,8 @@ Result<ZipEnd> find_zip_end(const ZipSource& source) {
     return corrupt_at(source, narrow_end, "lacks its zip64 end record");
   if (!range_inside(numbers.directory_offset, numbers.directory_nbytes, end))
     return corrupt_at(source, narrow_end, "has an end record whose directory does not lie before it");
-  return ZipEnd{numbers.directory_offset, numbers.directory_nbytes, numbers.entries};
+  // Mail programs and shells add a line: PyTorch does not read what follows, and neither does this reader.
+  return ZipEnd{numbers.directory_offset, numbers.directory_nbytes, numbers.entries, behind - comment_nbytes};
 }
 
 }  // namespace tenon::archive

@@ -12,6 +12,7 @@ struct ZipEnd {
   uint64_t directory_offset = 0;
   uint64_t directory_nbytes = 0;
   uint64_t entries = 0;
+  uint64_t trailing_nbytes = 0;  // behind the end record and its comment
 };
 
 // The directory that it tells of lies in the file, before the end records.

@@ -1,5 +1,7 @@
 #include "archive/zip_names.h"
 
+#include <algorithm>
+
 #include "tensor/name.h"
 
 namespace tenon::archive {
@@ -46,6 +48,25 @@ const char* find_name_fault(std::string_view name) noexcept {
 const char* find_prefix_fault(std::string_view prefix) noexcept {
   if (prefix.find('/') != std::string_view::npos) return "has a slash in it";
   return find_name_fault(prefix);
+}
+
+std::string safe_name(std::string_view name) {
+  const bool is_utf8 = tensor::is_valid_name(name);
+  std::string safe;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find_first_of("/\\", begin), name.size());
+    std::string component(name.substr(begin, end - begin));
+    begin = end + 1;
+    if (component.empty() || component == ".") continue;
+    if (component == "..") component = "_";
+    for (char& c : component) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte < 0x20 || byte == 0x7F || (byte >= 0x80 && !is_utf8)) c = '_';
+    }
+    if (safe.size() + component.size() >= kMostNameNbytes) break;
+    safe += (safe.empty() ? "" : "/") + component;
+  }
+  return find_name_fault(safe) == nullptr ? safe : "_";
 }
 
 }  // namespace tenon::archive

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace tenon::archive {
@@ -14,5 +15,9 @@ const char* find_name_fault(std::string_view name) noexcept;
 
 // The same of a name of one component.
 const char* find_prefix_fault(std::string_view prefix) noexcept;
+
+// A name like this one in which find_name_fault finds nothing: backslashes separate, an empty component and "."
+// go, ".." and bytes that no name has become "_". It is cut at kMostNameNbytes.
+std::string safe_name(std::string_view name);
 
 }  // namespace tenon::archive

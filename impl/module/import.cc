@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "archive/zip_names.h"
 #include "archive/file_mapping.h"
 #include "archive/pickle_to_values.h"
 #include "archive/zip_source.h"
@@ -112,6 +113,7 @@ Result<int> read_version(const ZipReader& reader) {
   if (error != std::errc() || rest.find_first_not_of(" \r\n") != std::string_view::npos) {
     return Status(Code::kCorrupt, format("%s is no number", name.c_str())).with("record", name);
   }
+    warn(found.trailing_nbytes, "bytes follow the end of the archive, and are passed over", {});
   if (version < kOldestVersion || version > kNewestVersion) {
     return Status(Code::kUnsupported,
                   format("%s is %d, and it is known from %d to %d", name.c_str(), version, kOldestVersion, kNewestVersion))
@@ -138,6 +140,7 @@ class Importer {
     report_oddities(reader_.oddities());
     code_ = CodeSet::create(label_, report.version);
     package_->is_whole_archive = true;
+    add_misnamed_files();
     TENON_TRY(read_records());
     TENON_TRY(read_constants());
     TENON_TRY(read_data());
@@ -186,9 +189,7 @@ class Importer {
       } else if (name.starts_with(kExtra)) {
     TENON_TRY(keep(record));
         TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(record));
-    steps_left_ += kStepsPerByte * bytes.size();
-        package_->extra_files.push_back(
-            {std::string(name.substr(kExtra.size())), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())});
+        add_extra_file(std::string(name.substr(kExtra.size())), bytes);
       } else if (name.starts_with(kTracedInputs)) {
   // A file may be sparse, and have less on the disk than it costs here.
   Status keep(const ZipRecord& record) {
@@ -210,7 +211,31 @@ class Importer {
     }
     return Status::ok();
   }
-    TENON_TRY(os::ask_headroom(kNodeNbytes * tree.count()));
+
+  // Under its own name, unless that would lead somewhere if somebody unpacked it.
+  void add_extra_file(std::string name, std::span<const std::byte> bytes) {
+    std::string content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (archive::find_name_fault(name) == nullptr)
+      package_->extra_files.push_back({std::move(name), std::move(content)});
+    else
+      misnamed_.push_back({std::move(name), std::move(content)});
+  }
+
+  // After all others, whose names are taken.
+  void add_misnamed_files() {
+    for (ExtraFile& file : misnamed_) {
+      std::string safe = archive::safe_name(file.name);
+      std::vector<ExtraFile>& files = package_->extra_files;
+      const bool is_taken = std::any_of(files.begin(), files.end(), [&](const ExtraFile& other) { return other.name == safe; });
+      package_->report.warnings.push_back(
+          format("the name of the extra file \"%.200s\" %s: it is %s%.200s%s", file.name.c_str(), archive::find_name_fault(file.name),
+                 is_taken ? "not kept, for there is a \"" : "kept as \"", safe.c_str(), is_taken ? "\" already" : "\""));
+      if (is_taken)
+        package_->report.dropped.push_back("extra/" + file.name);
+      else
+        files.push_back({std::move(safe), std::move(file.content)});
+    }
+  }
 
   static bool is_known(std::string_view name) {
     static constexpr std::string_view kKnown[] = {"data.pkl",        "constants.pkl",      "version",

@@ -49,12 +49,6 @@ std::vector<HostileCase> hostile_cases() {
          zip->directory_offset = static_cast<uint32_t>(plain.text().size() - 22 - (3 * 46 + 27));
        },
        corrupt, "no directory entry"},
-      {"bytes behind the end",
-       [](RawZip* zip) {
-         zip->behind = "x";
-         zip->comment_nbytes = 0;
-       },
-       corrupt, "does not end"},
       {"a comment that is cut",
        [](RawZip* zip) {
          zip->behind = "x";
@@ -114,6 +108,7 @@ std::vector<HostileCase> hostile_cases() {
       {"a backslash", [](RawZip* zip) { zip->entries[1].name = "m\\0"; }, corrupt, "backslash", "m\\0"},
       {"a NUL", [](RawZip* zip) { zip->entries[1].name = std::string("m/0\0x", 5); }, corrupt, "control", nullptr},
       {"a line break", [](RawZip* zip) { zip->entries[1].name = "m/0\n"; }, corrupt, "control", "m/0\n"},
+      {"an extra file of another archive", [](RawZip* zip) { zip->entries[1].name = "../extra/x"; }, corrupt, "\"..\"", "../extra/x"},
       {"no UTF-8", [](RawZip* zip) { zip->entries[1].name = "m/\xfe"; }, corrupt, "UTF-8", "m/\xfe"},
       {"a long name", [](RawZip* zip) { zip->entries[1].name = "m/" + std::string(5000, 'x'); }, Code::kResourceExhausted,
        "max_name_nbytes"},
@@ -229,6 +224,19 @@ TEST(ZipHostile, EachOfTheseIsTaken) {
       {"room before the directory", [](RawZip* zip) { zip->before_directory = std::string(1000, 'x'); }},
       {"room before the end", [](RawZip* zip) { zip->before_end = std::string(100, 'x'); }},
       {"a comment", [](RawZip* zip) { zip->behind = std::string(65535, 'x'); }},
+      {"bytes behind the end",
+       [](RawZip* zip) {
+         zip->behind = "\n";
+         zip->comment_nbytes = 0;
+       }},
+      {"many bytes behind a comment",
+       [](RawZip* zip) {
+         zip->behind = std::string(65535, 'x');
+         zip->comment_nbytes = 7;
+       }},
+      {"an extra file with an absolute name", [](RawZip* zip) { zip->entries[0].name = "m/extra//etc/model/conf.json"; }},
+      {"an extra file of Windows", [](RawZip* zip) { zip->entries[0].name = "m/extra/meta\\conf.json"; }},
+      {"an extra file that leads up", [](RawZip* zip) { zip->entries[0].name = "m/extra/../../x\n"; }},
       {"a descriptor without signature", [](RawZip* zip) { zip->entries[1].after.erase(0, 4); }},
       {"a wide descriptor", [](RawZip* zip) { zip->entries[1].after = descriptor(crc32(0, "01234567", 8), 8, 8, true, true); }},
       {"a wide descriptor without signature",
@@ -324,6 +332,15 @@ TEST(ZipHostile, Limits) {
     EXPECT_EQ(detail(status, "limit"), each.limit);
     EXPECT_FALSE(detail(status, "limit_value").empty());
   }
+}
+
+TEST(ZipHostile, BytesBehindTheEndAreCounted) {
+  RawZip zip = good_zip();
+  zip.behind = "abcde";
+  zip.comment_nbytes = 2;
+  EXPECT_EQ(open_bytes(zip.bytes()).value()->oddities().trailing_nbytes, 3U);
+  zip.comment_nbytes = 5;
+  EXPECT_EQ(open_bytes(zip.bytes()).value()->oddities().trailing_nbytes, 0U);
 }
 
 TEST(ZipHostile, OldFilesOfPyTorch) {

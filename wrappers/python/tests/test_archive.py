@@ -514,3 +514,53 @@ def test_divisions_of_numbers_do_not_tie_a_module_to_its_version() -> None:
     assert back.version == 3 and back.warnings == ()
     back.define("def more(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
     assert tenon.import_module(exported(back)).version == 10
+
+
+def rewritten(data: bytes, more: dict[str, bytes] | None = None, replace: dict[bytes, bytes] | None = None) -> bytes:
+    """The archive again, with more entries behind its own and with other code."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            for before, after in (replace or {}).items():
+                if entry.filename.endswith(".py"):
+                    content = content.replace(before, after)
+            new.writestr(entry.filename, content)
+        for name, content in (more or {}).items():
+            info = zipfile.ZipInfo("x")
+            info.filename = name
+            new.writestr(info, content)
+    return out.getvalue()
+
+
+def test_extra_files_of_any_name_are_kept_under_a_safe_one() -> None:
+    data = exported(mlp(), archive_name="m")
+    more = {
+        "m/extra//etc/model/conf.json": b"1",
+        "m/extra/meta\\conf.json": b"2",
+        "m/extra/../../up": b"3",
+        "m/extra/plain": b"4",
+        "m/extra/./plain": b"5",
+    }
+    module = tenon.import_module(rewritten(data, more))
+    assert same(module, mlp())
+    kept = {name: bytes(content) for name, content in module.extra_files.items()}
+    assert kept == {"etc/model/conf.json": b"1", "meta/conf.json": b"2", "_/_/up": b"3", "plain": b"4"}
+    warnings = "\n".join(module.warnings)
+    told = '"/etc/model/conf.json" is absolute: it is kept as "etc/model/conf.json"'
+    for part in (told, "backslash", 'not kept, for there is a "plain" already'):
+        assert part in warnings, warnings
+    # And what was read can be written.
+    assert same(tenon.import_module(exported(module)), module)
+
+
+def test_bytes_behind_an_archive_and_folders_of_macos_are_passed_over() -> None:
+    data = exported(mlp(), archive_name="m")
+    for behind in (b"\n", b"x" * 65535):
+        module = tenon.import_module(data + behind)
+        assert same(module, mlp())
+        assert module.warnings == (f"{len(behind)} bytes follow the end of the archive, and are passed over",)
+    with pytest.raises(tenon.Corrupt):
+        tenon.import_module(data + b"x" * 70000)
+    module = tenon.import_module(rewritten(data, {"__MACOSX/m/._data.pkl": b"x", "__MACOSX/._m": b"y"}))
+    assert same(module, mlp()) and len(module.warnings) == 1 and "__MACOSX" in module.warnings[0]
