@@ -39,8 +39,8 @@ Result<StorageValueRef> PickledTensors::read_storage(NodeId id, std::optional<Sc
 Status PickledTensors::check_device(NodeId id) {
   if (tree_.text(id).size() > kMaxDeviceNbytes) return wrong(id, "a device", "a short name");
   // Where the bytes of a module's tensor come to be is for whoever finds its storage to say; of a state dict that is asked for.
-  const bool is_cuda = !options_.general && value::is_cuda_device(tree_.text(id));
-  if (!options_.any_device && !is_cuda) {
+  const bool is_of_module = !options_.general && value::is_device_name(tree_.text(id));
+  if (!options_.any_device && !is_of_module) {
     if (const Status known = value::check_device(tree_.text(id)); !known.is_ok()) return placed(id, known);
   }
   known_.device = id;

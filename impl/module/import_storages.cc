@@ -91,7 +91,7 @@ Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const 
   } else if (options_->tensors == Tensors::kDevice) {
     TENON_ASSIGN(bytes, device_.empty());
   }
-  if (wanted.device != "cpu") ++saved_on_device_;
+  if (wanted.device != "cpu" && saved_on_device_++ == 0) first_device_ = wanted.device;
   return StorageValue::create(wanted.type, wanted.numel, std::move(bytes));
 }
 

@@ -32,8 +32,9 @@ class ArchiveStorages {
   const Keys& keys() const noexcept { return keys_; }
   // After the last: the bytes of all are there.
   Status finish() { return device_.finish(); }
-  // Storages of which the pickle says that they were on a CUDA device.
+  // Storages of which the pickle says that they were on another device than the CPU, and the first such device.
   uint64_t saved_on_device() const noexcept { return saved_on_device_; }
+  const std::string& first_device() const noexcept { return first_device_; }
 
  private:
   const archive::ZipRecord* find_record(std::string_view directory, std::string_view key) noexcept;
@@ -54,6 +55,7 @@ class ArchiveStorages {
   std::map<std::pair<size_t, uint64_t>, Ref<storage::Storage>> filled_;  // by record and `swap_nbytes`
   Keys keys_;
   uint64_t saved_on_device_ = 0;
+  std::string first_device_;
   DeviceFiller device_;  // of kDevice
 };
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include "module/ast_walk.h"
 #include "module/version.h"
+#include "value/tensor_value.h"
 
 namespace tenon::module {
 
@@ -46,6 +49,10 @@ class Search {
   }
 
   void add_found(std::vector<std::string>* warnings) const {
+    for (const auto& [device, found] : devices_) {
+      warnings->push_back(format("the code names the device %s, in %s: it runs only where PyTorch has one, wherever the tensors are",
+                                 device.c_str(), places_text(found).c_str()));
+    }
     for (const auto& [name, found] : found_) {
       warnings->push_back(format("%s means what it meant at version %d, in %s", name.c_str(), version_, places_text(found).c_str()));
     }
@@ -67,7 +74,22 @@ class Search {
     if (found->n++ == 0) found->first = part.name;
   }
 
+  // `torch.device("cuda:0")`, as PyTorch prints a device that a trace or a script has in it.
+  void look_for_devices(const CodePart& part) {
+    std::set<std::string> here;
+    AstVisitor visitor;
+    visitor.expression = [&here](const script::Expr& expr) {
+      if (expr.kind != script::ExprKind::kCall || script::dotted_name(expr.child(0)) != "torch.device" || expr.arguments().empty()) return;
+      const script::Expr& name = *expr.arguments()[0];
+      const bool is_other = name.kind == script::ExprKind::kString && !name.text.starts_with("cpu") && name.text != "meta";
+      if (is_other && value::is_device_name(name.text)) here.emplace(name.text);
+    };
+    walk(*part.function, visitor);
+    for (const std::string& device : here) note(part, &devices_[device]);
+  }
+
   void look_at(const CodePart& part) {
+    look_for_devices(part);
     for (const VersionedOperator& op : versioned_operators(environment_, part)) {
       if (op.changed <= version_) continue;
       note(part, &found_[std::string(op.name)]);
@@ -77,6 +99,7 @@ class Search {
   CodeEnvironment environment_;
   int version_;
   std::map<std::string, Found> found_;
+  std::map<std::string, Found> devices_;
 };
 
 }  // namespace

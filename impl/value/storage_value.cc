@@ -23,13 +23,17 @@ Status check_device(std::string_view device) {
                                      std::string(device.substr(0, kMaxShownPlaceNbytes)).c_str())};
 }
 
-bool is_cuda_device(std::string_view device) noexcept {
-  constexpr std::string_view kCuda = "cuda";
-  if (!device.starts_with(kCuda)) return false;
-  device.remove_prefix(kCuda.size());
-  if (device.empty()) return true;
+bool is_device_name(std::string_view device) noexcept {
   const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
-  return device.size() > 1 && device.front() == ':' && std::all_of(device.begin() + 1, device.end(), is_digit);
+  const auto is_word = [](char letter) { return (letter >= 'a' && letter <= 'z') || letter == '_'; };
+  const size_t colon = std::min(device.find(':'), device.size());
+  const std::string_view kind = device.substr(0, colon);
+  if (kind.empty() || !std::all_of(kind.begin(), kind.end(), is_word)) return false;
+  if (colon == device.size()) return true;
+  // There is one of each of these.
+  if (kind == "cpu" || kind == "meta") return false;
+  const std::string_view index = device.substr(colon + 1);
+  return !index.empty() && std::all_of(index.begin(), index.end(), is_digit);
 }
 
 Result<StorageValueRef> StorageValue::create(ScalarType type, uint64_t numel, Ref<storage::Storage> bytes, uint64_t byte_offset,

@@ -27,8 +27,8 @@ using TensorValueRef = Ref<const TensorValue>;
 
 // OK for "cpu" and "meta". UNSUPPORTED, by name, for every other device.
 Status check_device(std::string_view device);
-// "cuda" or "cuda:<number>".
-bool is_cuda_device(std::string_view device) noexcept;
+// What PyTorch writes for a device: "mps", "cuda:<number>", "privateuseone:0".
+bool is_device_name(std::string_view device) noexcept;
 
 // Which storages are one: equal keys. A storage of an archive is written once per key.
 struct StorageKey {

@@ -187,9 +187,11 @@ TEST(PickleToValues, BadTensors) {
   const std::string rest = "K" + kNul + "(K\x04t(K\x01t\x89" + kHooks;
   EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4), rest))).is_ok());
   expect_bad(v2(storage("0", 3), rest), Code::kCorrupt, "");  // more elements than the storage has
-  // Where a CUDA device's come to be the finder says; of other devices there is none to ask.
-  EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4, "FloatStorage", "cuda:0"), rest))).is_ok());
-  for (const char* device : {"cuda:", "cuda:x", "cuda0", "mps", "cpu:0"}) {
+  // Where those of other devices come to be the finder says.
+  for (const char* device : {"cuda:0", "cuda", "mps", "xpu:1", "hpu:0", "privateuseone:12"}) {
+    EXPECT_TRUE(unpickle(proto2(v2(storage("0", 4, "FloatStorage", device), rest))).is_ok()) << device;
+  }
+  for (const char* device : {"cuda:", "cuda:x", "cuda0", "no device", "cpu:0"}) {
     expect_bad(v2(storage("0", 4, "FloatStorage", device), rest), Code::kUnsupported, device);
   }
   expect_bad(v2(storage("0", 4, "NoStorage"), rest), Code::kUnsupported, "torch.NoStorage");

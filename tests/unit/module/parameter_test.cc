@@ -74,5 +74,24 @@ TEST(Export, RefusesAttributesOfAClassThatReadsAState) {
   ok(imported(bytes).status());
 }
 
+TEST(Import, TensorsOfEveryDeviceComeToTheCpu) {
+  const std::string code = "class M(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  w : Tensor\n";
+  for (const char* device : {"cuda:0", "mps", "xpu:1", "hpu:0", "privateuseone:0", "xla:0", "mtia"}) {
+    std::string tensor = pickled_tensor("0", 1, 1);
+    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(), pickled_text(device));
+    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor), {{"data/0", std::string(4, '\0')}});
+    const Ref<Module> module = must(imported(bytes));
+    EXPECT_EQ(must(module->find("w")).value->as_tensor()->device(), "cpu");
+    ASSERT_EQ(module->package().report.warnings.size(), 1U);
+    EXPECT_NE(module->package().report.warnings[0].find(device), std::string::npos) << module->package().report.warnings[0];
+  }
+  for (const char* device : {"", ":0", "cuda:", "cuda:x", "no device", "0"}) {
+    std::string tensor = pickled_tensor("0", 1, 1);
+    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(), pickled_text(device));
+    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor), {{"data/0", std::string(4, '\0')}});
+    refused(imported(bytes), Code::kUnsupported, {"device"});
+  }
+}
+
 }  // namespace
 }  // namespace tenon::module

@@ -564,3 +564,13 @@ def test_bytes_behind_an_archive_and_folders_of_macos_are_passed_over() -> None:
         tenon.import_module(data + b"x" * 70000)
     module = tenon.import_module(rewritten(data, {"__MACOSX/m/._data.pkl": b"x", "__MACOSX/._m": b"y"}))
     assert same(module, mlp()) and len(module.warnings) == 1 and "__MACOSX" in module.warnings[0]
+
+
+def test_code_that_names_a_device_is_told() -> None:
+    module = tenon.Module("M")
+    module.define('def forward(self, x: Tensor) -> Tensor:\n  return torch.to(x, torch.device("cuda:0"))\n')
+    data = exported(module)
+    assert tenon.import_module(data).warnings == (
+        "the code names the device cuda:0, in __torch__.M.forward: it runs only where PyTorch has one, wherever the tensors are",
+    )
+    assert tenon.import_module(rewritten(data, replace={b"cuda:0": b"cpu"})).warnings == ()

@@ -3454,14 +3454,14 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Read an archive of PyTorch 1.4 or later. The file must not be changed as long as views of it are used; replacing it by rename is
- harmless. Tensors that were saved from a CUDA device come to the CPU, unless TENON_IMPORT_DEVICE is asked for; with that, they are whole
+ harmless. Tensors that were saved from another device come to the CPU, unless TENON_IMPORT_DEVICE is asked for; with that, they are whole
  when this returns, for every stream.
  @param[in]  path     borrowed.
  @param[in]  options  borrowed; may be NULL.
  @param[out] out      new reference, release with tenon_module_release; untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h; with details "record" and "offset".
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT, TENON_UNSUPPORTED (another kind of file,
-         which the message names; tensors of other devices; no CUDA; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the
+         which the message names; no CUDA; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the
          limits of options, and the device's memory), TENON_IO.
  @since 0.1. Any thread.*/
     pub fn tenon_import_module(
