@@ -1,18 +1,22 @@
 #include "archive_facts.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cinttypes>
 #include <cstring>
 #include <map>
 #include <utility>
 
+#include "archive/file_kind.h"
 #include "archive/file_mapping.h"
 #include "module/code_check.h"
 #include "module/import.h"
 #include "module/resolve.h"
-#include "os/fd.h"
+#include "os/limits.h"
 #include "os/memfd.h"
 #include "output.h"
 #include "value/value.h"
@@ -162,32 +166,93 @@ class Gatherer {
   std::map<value::StorageKey, size_t> storages_;
 };
 
-Status gather_module(const std::string& path, archive::Check check, ArchiveFacts* facts) {
+Status gather_module(const ArchiveInput& input, archive::Check check, ArchiveFacts* facts) {
   module::ImportOptions options;
   options.check = check;
-  TENON_ASSIGN(facts->root, module::import_module(path, options));
+  TENON_ASSIGN(facts->root, module::import_module(input.fd.get(), options));
   TENON_TRY(Gatherer(facts).gather(facts->root));
   // What an export would write, of which nothing is written: the files of the code, and what they need.
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*facts->root, 0));
   for (const module::ResolvedFile& file : resolved.files) facts->code.push_back({module::code_record_of(file.qualifier), file.text});
-  TENON_ASSIGN(facts->oldest_pytorch, module::check_resolved(resolved, false));
+  Result<std::string> oldest = module::check_resolved(resolved, true);
+  facts->why_not_taken = oldest.status();
+  if (oldest.is_ok()) facts->oldest_pytorch = std::move(oldest).value();
   facts->warnings = facts->root->package().report.warnings;
   return Status::ok();
 }
 
-}  // namespace
-
-bool is_zip_file(const std::string& path) noexcept {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  std::array<std::byte, 4> bytes{};
-  return fd.is_open() && os::read_file(fd.get(), 0, bytes.data(), bytes.size()).is_ok() && std::memcmp(bytes.data(), "PK\3\4", 4) == 0;
+// With the file's name in place of the fd's number, which says nothing to anybody.
+Status of_file(const ArchiveInput& input, const Status& status) {
+  if (status.is_ok()) return status;
+  std::string message = status.message();
+  const std::string fd = format("fd %d", input.fd.get());
+  for (const std::string& own : {"archive of " + fd, fd}) {
+    if (message.starts_with(own)) message = message.substr(own.size()).insert(0, input.shown);
+  }
+  if (!message.starts_with(input.shown)) message = input.shown + ": " + message;
+  Status named(status.code(), std::move(message));
+  for (const Detail& detail : status.info()->details) named = std::move(named).with(detail.key, detail.value);
+  return named;
 }
 
-Result<ArchiveFacts> gather_archive(const std::string& path, archive::Check check) {
+// A pipe's bytes, in memory that a file stands for.
+Result<os::Fd> copy_of_stream(int from) {
+  TENON_ASSIGN(os::Fd copy, os::create_memfd(std::string("tenon-archive"), 0));
+  std::vector<std::byte> piece(os::kReserveChunk);
+  for (uint64_t at = 0;;) {
+    const ssize_t n = ::read(from, piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_status(errno, "reading");
+    if (n == 0) return copy;
+    const auto nbytes = static_cast<size_t>(n);
+    TENON_TRY(os::ask_headroom(nbytes));
+    TENON_TRY(os::check_file_size(at + nbytes));
+    for (size_t done = 0; done < nbytes;) {
+      const ssize_t written = ::pwrite(copy.get(), piece.data() + done, nbytes - done, static_cast<off_t>(at + done));
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return errno_status(errno, "keeping what was read");
+      done += static_cast<size_t>(written);
+    }
+    at += nbytes;
+  }
+}
+
+}  // namespace
+
+Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
+  ArchiveInput input;
+  const bool is_stdin = path == "-";
+  input.shown = is_stdin ? "standard input" : path;
+  input.fd = is_stdin ? os::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) : os::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!input.fd.is_open()) return errno_status(errno, input.shown);
+  struct stat info{};
+  if (::fstat(input.fd.get(), &info) != 0) return errno_status(errno, input.shown);
+  if (S_ISDIR(info.st_mode)) return errno_status(EISDIR, input.shown);
+  if (!S_ISREG(info.st_mode)) {
+    Result<os::Fd> copied = copy_of_stream(input.fd.get());
+    if (!copied.is_ok()) return of_file(input, copied.status());
+    input.fd = std::move(copied).value();
+  }
+  if (::fstat(input.fd.get(), &info) != 0) return errno_status(errno, input.shown);
+  input.nbytes = static_cast<uint64_t>(info.st_size);
+  input.head.resize(archive::kFileKindNbytes);
+  const ssize_t n = ::pread(input.fd.get(), input.head.data(), input.head.size(), 0);
+  if (n < 0) return errno_status(errno, input.shown);
+  input.head.resize(static_cast<size_t>(n));
+  return input;
+}
+
+Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check) {
   ArchiveFacts facts;
-  TENON_ASSIGN(Ref<archive::ZipSource> source, archive::FileMapping::open(path));
-  TENON_ASSIGN(facts.container, archive::ZipReader::open(std::move(source), check));
-  facts.why_no_module = gather_module(path, check, &facts);
+  Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
+  if (!source.is_ok()) return of_file(input, source.status());
+  Result<Ref<archive::ZipReader>> container = archive::ZipReader::open(std::move(source).value(), check);
+  if (!container.is_ok()) return of_file(input, container.status());
+  facts.container = std::move(container).value();
+  facts.why_no_module = of_file(input, gather_module(input, check, &facts));
+  facts.why_not_taken = of_file(input, facts.why_not_taken);
+  // An import has told of these already.
+  if (facts.root) return facts;
   const archive::ZipOddities& odd = facts.container->oddities();
   if (odd.without_crc > 0)
     facts.warnings.push_back(

@@ -8,6 +8,7 @@
 #include "archive/zip_reader.h"
 #include "base/status.h"
 #include "module/module.h"
+#include "os/fd.h"
 
 namespace tenon::cli {
 
@@ -63,14 +64,24 @@ struct ArchiveFacts {
   std::vector<MemberFact> members;
   std::vector<MethodFact> methods;
   std::vector<CodeFact> code;
+  Status why_not_taken;        // ok: PyTorch takes the code, as far as it can be checked
   std::string oldest_pytorch;  // empty: not known
   std::vector<std::string> warnings;
 };
 
-// Whether the file begins as a zip file does.
-bool is_zip_file(const std::string& path) noexcept;
+// A file with an archive, open. What can be read once only, such as a pipe, was read into memory.
+struct ArchiveInput {
+  std::string shown;  // the path, or "standard input"
+  os::Fd fd;
+  uint64_t nbytes = 0;
+  std::string head;  // its first bytes
 
-// An error only if there is no container that can be read.
-Result<ArchiveFacts> gather_archive(const std::string& path, archive::Check check);
+  // `path`: "-" is standard input.
+  static Result<ArchiveInput> open(const std::string& path);
+  bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
+};
+
+// An error only if there is no container that can be read. Every message names the file.
+Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check);
 
 }  // namespace tenon::cli

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tenon::cli {
 
@@ -54,7 +55,7 @@ struct InspectOptions {
 int run_inspect(const InspectOptions& options);
 
 struct VerifyOptions {
-  std::string path;
+  std::vector<std::string> paths;
   bool json = false;
 };
 int run_verify(const VerifyOptions& options);

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "archive/file_kind.h"
 #include "archive_facts.h"
 #include "commands.h"
 #include "name_table.h"
@@ -199,19 +200,23 @@ int inspect_name(const share::Filename& filename, bool json) {
 int run_inspect(const InspectOptions& options) {
   share::Filename filename;
   if (options.what != "-" && find_name(options.what, &filename)) return inspect_name(filename, options.json);
-  if (options.what != "-" && is_zip_file(options.what)) return inspect_archive(options.what, options.code, options.json);
-  const auto read = [&]() -> Result<std::vector<std::byte>> {
-    if (options.what == "-") return read_all(STDIN_FILENO, "standard input");
-    const os::Fd fd(open(options.what.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd.is_open()) return errno_status(errno, options.what);
-    return read_all(fd.get(), options.what);
-  };
-  Result<std::vector<std::byte>> bytes = read();
-  if (!bytes.is_ok()) {
-    print_error(bytes.status());
+  Result<ArchiveInput> opened = ArchiveInput::open(options.what);
+  if (!opened.is_ok()) {
+    print_error(opened.status());
     return kExitProblem;
   }
-  return inspect_descriptor(bytes.value(), options.what == "-" ? "standard input" : options.what, options.json);
+  const ArchiveInput& input = opened.value();
+  if (input.is_zip()) return inspect_archive(input, options.code, options.json);
+  const std::string kind = archive::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);
+  // Of no bytes a descriptor's reader says what it misses.
+  if (!kind.empty() && input.nbytes > 0) {
+    print_error(Status(Code::kUnsupported, input.shown + " is " + kind));
+    return kExitProblem;
+  }
+  Result<std::vector<std::byte>> bytes = read_all(input.fd.get(), input.shown);
+  if (bytes.is_ok()) return inspect_descriptor(bytes.value(), input.shown, options.json);
+  print_error(bytes.status());
+  return kExitProblem;
 }
 
 }  // namespace tenon::cli

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "archive_facts.h"
 #include "share/filename.h"
 
 namespace tenon::cli {
@@ -12,6 +13,6 @@ namespace tenon::cli {
 // Each prints, and returns the exit code. `source`: what the bytes are from, for errors.
 int inspect_descriptor(std::span<const std::byte> bytes, const std::string& source, bool json);
 int inspect_name(const share::Filename& filename, bool json);
-int inspect_archive(const std::string& path, bool with_code, bool json);
+int inspect_archive(const ArchiveInput& input, bool with_code, bool json);
 
 }  // namespace tenon::cli

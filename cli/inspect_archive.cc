@@ -109,8 +109,10 @@ void print_head(const std::string& path, const ArchiveFacts& facts) {
              "\n");
   if (!facts.why_no_module.is_ok()) return;
   const module::ImportReport& report = facts.root->package().report;
-  print_text(format("operators of version %d, runs with PyTorch %s or newer\n", report.version,
-                    facts.oldest_pytorch.empty() ? "(not known)" : facts.oldest_pytorch.c_str()));
+  const std::string runs_with = !facts.why_not_taken.is_ok()   ? "no PyTorch that is known takes its code"
+                                : facts.oldest_pytorch.empty() ? "which PyTorch it needs is not known"
+                                                               : "runs with PyTorch " + facts.oldest_pytorch + " or newer";
+  print_text(format("operators of version %d, %s\n", report.version, runs_with.c_str()));
   print_text(plural_text(report.mapped_tensors, "storage", "storages") + " can be mapped, " + std::to_string(report.filled_tensors) +
              format(" have to be copied (%" PRIu64 " compressed, %" PRIu64 " misaligned, %" PRIu64 " of the other byte order)\n",
                     report.compressed, report.misaligned, report.foreign_endian));
@@ -141,7 +143,8 @@ Json container_json(const std::string& path, const ArchiveFacts& facts) {
   }
   json["records"] = std::move(records);
   json["warnings"] = facts.warnings;
-  json["error"] = facts.why_no_module.is_ok() ? Json(nullptr) : status_json(facts.why_no_module);
+  const Status& wrong = facts.why_no_module.is_ok() ? facts.why_not_taken : facts.why_no_module;
+  json["error"] = wrong.is_ok() ? Json(nullptr) : status_json(wrong);
   return json;
 }
 
@@ -189,8 +192,8 @@ void add_module_json(const ArchiveFacts& facts, Json* json) {
 
 }  // namespace
 
-int inspect_archive(const std::string& path, bool with_code, bool json) {
-  Result<ArchiveFacts> gathered = gather_archive(path, archive::Check::kStructure);
+int inspect_archive(const ArchiveInput& input, bool with_code, bool json) {
+  Result<ArchiveFacts> gathered = gather_archive(input, archive::Check::kStructure);
   if (!gathered.is_ok()) {
     print_error(gathered.status());
     return kExitProblem;
@@ -198,12 +201,12 @@ int inspect_archive(const std::string& path, bool with_code, bool json) {
   const ArchiveFacts& facts = gathered.value();
   const bool is_module = facts.why_no_module.is_ok();
   if (json) {
-    Json all = container_json(path, facts);
+    Json all = container_json(input.shown, facts);
     if (is_module) add_module_json(facts, &all);
     print_json(all);
-    return is_module ? kExitOk : kExitProblem;
+    return is_module && facts.why_not_taken.is_ok() ? kExitOk : kExitProblem;
   }
-  print_head(path, facts);
+  print_head(input.shown, facts);
   print_warnings(facts);
   if (is_module) {
     print_tree(facts);
@@ -212,32 +215,55 @@ int inspect_archive(const std::string& path, bool with_code, bool json) {
     print_code(facts, with_code);
   }
   print_records(facts);
-  if (is_module) return kExitOk;
-  print_error(facts.why_no_module);
+  const Status& wrong = is_module ? facts.why_not_taken : facts.why_no_module;
+  if (wrong.is_ok()) return kExitOk;
+  print_error(wrong);
   return kExitProblem;
 }
 
-int run_verify(const VerifyOptions& options) {
-  Result<ArchiveFacts> gathered = gather_archive(options.path, archive::Check::kAll);
+namespace {
+
+// What is wrong with it, or nothing. `all`, if it is not null, gets the report.
+int verify(const std::string& path, Json* all) {
+  const auto gather = [&path]() -> Result<ArchiveFacts> {
+    TENON_ASSIGN(const ArchiveInput input, ArchiveInput::open(path));
+    return gather_archive(input, archive::Check::kAll);
+  };
+  Result<ArchiveFacts> gathered = gather();
   Status status = gathered.is_ok() ? gathered.value().why_no_module : gathered.status();
-  if (status.is_ok()) status = gathered.value().root->check();
-  if (options.json) {
-    Json all = {{"path", options.path}, {"ok", status.is_ok()}};
-    all["error"] = status.is_ok() ? Json(nullptr) : status_json(status);
-    all["warnings"] = gathered.is_ok() ? Json(gathered.value().warnings) : Json::array();
-    print_json(all);
-    return status.is_ok() ? kExitOk : kExitProblem;
+  if (status.is_ok()) status = gathered.value().why_not_taken;
+  const int code = status.is_ok() ? kExitOk : kExitProblem;
+  if (all != nullptr) {
+    *all = {{"path", path}, {"ok", status.is_ok()}};
+    (*all)["error"] = status.is_ok() ? Json(nullptr) : status_json(status);
+    (*all)["warnings"] = gathered.is_ok() ? Json(gathered.value().warnings) : Json::array();
+    return code;
   }
   if (gathered.is_ok()) print_warnings(gathered.value());
   if (!status.is_ok()) {
     print_error(status);
-    return kExitProblem;
+    return code;
   }
   const ArchiveFacts& facts = gathered.value();
-  print_text(safe_text(options.path) + ": " + paint(Colour::kGreen, "good") + ": " +
+  print_text(safe_text(path == "-" ? "standard input" : path) + ": " + paint(Colour::kGreen, "good") + ": " +
              plural_text(facts.container->records().size(), "record", "records") + ", " +
              plural_text(facts.tensors.size(), "tensor", "tensors") + ", " + size_text(facts.container->source()->nbytes()) + "\n");
-  return kExitOk;
+  return code;
+}
+
+}  // namespace
+
+// With --json one object for one file, and a list for several.
+int run_verify(const VerifyOptions& options) {
+  int code = kExitOk;
+  Json list = Json::array();
+  for (const std::string& path : options.paths) {
+    Json one;
+    code = std::max(code, verify(path, options.json ? &one : nullptr));
+    list.push_back(std::move(one));
+  }
+  if (options.json) print_json(list.size() == 1 ? list[0] : list);
+  return code;
 }
 
 }  // namespace tenon::cli

@@ -102,14 +102,14 @@ void add_commands(CLI::App* app, Options* options) {
   inspect
       ->add_option(
           "FILE", options->inspect.what,
-          "A module archive, a file with a descriptor's bytes, - for one on standard input, or a name: /leaf in /dev/shm, or a path")
+          "A module archive, a file with a descriptor's bytes, - for either on standard input, or a name: /leaf in /dev/shm, or a path")
       ->required()
       ->option_text(" ");
   inspect->add_flag("--code", options->inspect.code, "Of an archive, print its code, too");
 
   CLI::App* verify = add_command(app, options, "verify", "Check every byte, value and line of code of a module archive",
                                  "tenon verify model.pt", &options->verify.json);
-  verify->add_option("FILE", options->verify.path, "A module archive")->required()->option_text(" ");
+  verify->add_option("FILE", options->verify.paths, "Module archives; - is standard input")->required()->option_text("...");
 
   CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
                                 "tenon bench --quick", &options->bench.json);
@@ -143,6 +143,22 @@ int finish(int code) {
   return std::max(code, kExitProblem);
 }
 
+// The first word that is no option is a command's name.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--color") ++i;
+    if (word.starts_with('-')) continue;
+    std::string known;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (command->get_name() == word) return {};
+      known += (known.empty() ? "" : ", ") + command->get_name();
+    }
+    return "there is no command '" + word + "': the commands are " + known;
+  }
+  return {};
+}
+
 int parse_and_run(int argc, char** argv) {
   Options options;
   CLI::App app("Looks at what Tenon needs and at what is lent by name", "tenon");
@@ -158,7 +174,8 @@ int parse_and_run(int argc, char** argv) {
     app.exit(wanted);
     return finish(kExitOk);
   } catch (const CLI::ParseError& error) {
-    print_error(error.what());
+    const std::string unknown = unknown_command(app, argc, argv);
+    print_error(unknown.empty() ? error.what() : unknown);
     const auto commands = app.get_subcommands();
     print_error("see 'tenon" + (commands.empty() ? std::string() : " " + commands.front()->get_name()) + " --help'");
     return kExitUsage;

@@ -215,7 +215,10 @@ void print_error(std::string_view text) {
 
 void print_error(const Status& status) {
   std::string text = status.message();
-  for (auto cause = status.info() ? status.info()->cause : nullptr; cause; cause = cause->cause) text += ": " + cause->message;
+  for (auto cause = status.info() ? status.info()->cause : nullptr; cause; cause = cause->cause) {
+    // A message mostly has its cause's words in it.
+    if (text.find(cause->message) == std::string::npos) text += ": " + cause->message;
+  }
   print_error(text);
 }
 

@@ -62,7 +62,7 @@ struct ZipDirectory {
 };
 
 // Reads no record's bytes. CORRUPT says what is wrong, with the details "offset" and, where there is one, "record"; UNSUPPORTED, the same
-// for encryption and for methods other than deflate; INCOMPATIBLE for what old versions of PyTorch wrote, which is no zip file.
+// for encryption and for methods other than deflate; INCOMPATIBLE, by name, for another kind of file (file_kind.h).
 Result<ZipDirectory> read_zip_directory(const ZipSource& source, const ZipLimits& limits);
 
 }  // namespace tenon::archive

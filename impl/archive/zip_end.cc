@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "archive/file_kind.h"
 #include "archive/zip_layout.h"
 #include "base/checked.h"
 
@@ -15,18 +17,17 @@ using namespace zip;
 
 constexpr uint64_t kMostCommentNbytes = 65535;
 
-// Files of PyTorch's that were never zip files.
+// What has no end record of a zip file is mostly something else.
 Status no_zip(const ZipSource& source) {
-  std::array<std::byte, 8> head{};
+  std::array<std::byte, kFileKindNbytes> head{};
   const uint64_t nbytes = std::min<uint64_t>(head.size(), source.nbytes());
   TENON_TRY(source.read(0, head.data(), nbytes));
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), nbytes);
-  const char* const name = source.name().c_str();
-  if (text == "PYTORCH1")
-    return Status(Code::kIncompatible, format("%s is of a preview of PyTorch 1.0, which nothing reads any more", name));
-  if (text.starts_with("\x80\x02"))
-    return Status(Code::kIncompatible, format("%s is a pickle, as torch.save wrote before PyTorch 1.6, and no archive", name));
-  return corrupt_at(source, source.nbytes(), "is no archive, or its end is missing: there is no end record of a zip file");
+  const std::string kind = file_kind(std::span(head).first(nbytes), source.nbytes());
+  if (kind.empty() || kind.starts_with("cut short") || kind.starts_with("empty")) {
+    const std::string what = kind.empty() ? "no archive, or its end is missing: there is no end record of a zip file" : kind;
+    return corrupt_at(source, source.nbytes(), ("is " + what).c_str());
+  }
+  return Status(Code::kIncompatible, source.name() + " is " + kind);
 }
 
 // The offset of the last end record.

@@ -1,16 +1,15 @@
 #include "module/import.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
-#include "archive/zip_names.h"
 #include "archive/file_mapping.h"
 #include "archive/pickle_to_values.h"
+#include "archive/zip_names.h"
 #include "archive/zip_source.h"
 #include "cuda/device.h"
+#include "module/archive_kind.h"
 #include "module/conform.h"
 #include "module/import_storages.h"
 #include "os/limits.h"
@@ -67,61 +66,6 @@ class CallerMemory final : public ZipSource {
   void* context_ = nullptr;
 };
 
-// What is no zip file, and is known all the same.
-Status check_is_zip(const ZipSource& source, const std::string& label) {
-  std::array<char, 8> start{};
-  if (source.nbytes() < start.size()) return Status::ok();
-  TENON_TRY(source.read(0, start.data(), start.size()));
-  const std::string_view text(start.data(), start.size());
-  const char* what = nullptr;
-  if (text == "PYTORCH1") what = "an archive of a preview of PyTorch 1.0, which no PyTorch since reads";
-  if (text.substr(4) == "PTMF") what = "a flatbuffer module, and no zip archive";
-  if (text.starts_with("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46")) what = "a torch.save file of PyTorch before 1.6: tensors without a module";
-  if (what == nullptr) return Status::ok();
-  return Status(Code::kUnsupported, format("%s is %s", label.c_str(), what));
-}
-
-Status check_is_module(const ZipReader& reader, const std::string& label) {
-  const char* what = nullptr;
-  if (reader.has("model.json")) {
-    what = "an archive of PyTorch 1.0 to 1.3 (it has a record model.json), which no PyTorch reads today";
-  } else if (reader.has("data.pkl") && reader.has("constants.pkl")) {
-    return Status::ok();
-  } else if (reader.has("bytecode.pkl")) {
-    what = "an archive for the lite interpreter alone: it has bytecode and no code";
-  } else if (reader.has("data.pkl")) {
-    what = "a torch.save file: tensors without a module";
-  } else if (reader.has(".data/extern_modules") || reader.has(".data/python_version")) {
-    what = "a torch.package archive, and no module archive";
-  } else if (reader.has("archive_format") || reader.has("serialized_exported_program.json")) {
-    what = "a program of torch.export, and no module archive";
-  } else {
-    return Status(Code::kUnsupported, format("%s is no module archive: it has no record data.pkl", label.c_str()));
-  }
-  return Status(Code::kUnsupported, format("%s is %s", label.c_str(), what));
-}
-
-Result<int> read_version(const ZipReader& reader) {
-  const std::string name = reader.has(".data/version") ? ".data/version" : "version";
-  const ZipRecord* const record = reader.find(name);
-  if (record == nullptr) return Status(Code::kCorrupt, "there is no record version").with("record", name);
-  if (record->nbytes > 64) return Status(Code::kCorrupt, format("%s is no number", name.c_str())).with("record", name);
-  TENON_ASSIGN(const std::string text, reader.read_text(*record));
-  int version = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
-  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
-  if (error != std::errc() || rest.find_first_not_of(" \r\n") != std::string_view::npos) {
-    return Status(Code::kCorrupt, format("%s is no number", name.c_str())).with("record", name);
-  }
-    warn(found.trailing_nbytes, "bytes follow the end of the archive, and are passed over", {});
-  if (version < kOldestVersion || version > kNewestVersion) {
-    return Status(Code::kUnsupported,
-                  format("%s is %d, and it is known from %d to %d", name.c_str(), version, kOldestVersion, kNewestVersion))
-        .with("record", name);
-  }
-  return version;
-}
-
 class Importer {
  public:
   Importer(const ZipReader& reader, std::string label, const ImportOptions& options)
@@ -132,7 +76,6 @@ class Importer {
         storages_(reader, options, is_foreign_endian(), &package_->report) {}
 
   Result<Ref<Module>> run() {
-        TENON_TRY(keep(record));
     ImportReport& report = package_->report;
     TENON_ASSIGN(report.version, read_version(reader_));
     report.archive_name = reader_.prefix();
@@ -140,7 +83,6 @@ class Importer {
     report_oddities(reader_.oddities());
     code_ = CodeSet::create(label_, report.version);
     package_->is_whole_archive = true;
-    add_misnamed_files();
     TENON_TRY(read_records());
     TENON_TRY(read_constants());
     TENON_TRY(read_data());
@@ -171,6 +113,7 @@ class Importer {
     warn(found.without_crc, "records have no checksum", found.first_without_crc);
     warn(found.outside_prefix, "files are not in the archive's directory", found.first_outside_prefix);
     warn(found.folders, "entries stand for a directory", {});
+    warn(found.trailing_nbytes, "bytes follow the end of the archive, and are passed over", {});
   }
 
   void report_moved() {
@@ -187,28 +130,17 @@ class Importer {
       if (name.starts_with(kCode) && name.ends_with(kCodeEnd)) {
         TENON_TRY(read_code(record));
       } else if (name.starts_with(kExtra)) {
-    TENON_TRY(keep(record));
+        TENON_TRY(keep(record));
         TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(record));
         add_extra_file(std::string(name.substr(kExtra.size())), bytes);
       } else if (name.starts_with(kTracedInputs)) {
-  // A file may be sparse, and have less on the disk than it costs here.
-  Status keep(const ZipRecord& record) {
-    kept_nbytes_ += record.nbytes;
-    const uint64_t limit = options_.zip_limits.max_kept_nbytes;
-    if (kept_nbytes_ <= limit) return Status::ok();
-    return Status(Code::kResourceExhausted, format("%s: code and extra files up to %.300s have over %llu bytes, the limit max_kept_nbytes",
-                                                   label_.c_str(), std::string(record.name).c_str(), as_llu(limit)))
-        .with("limit", "max_kept_nbytes")
-        .with("limit_value", limit);
-  }
-
         package_->traced_inputs_records.emplace_back(name);
         traced_inputs_have_bytes_ = traced_inputs_have_bytes_ || record.nbytes != 0;
       } else if (!is_known(name)) {
         package_->report.dropped.emplace_back(name);
-    steps_left_ += kStepsPerByte * bytes.size();
       }
     }
+    add_misnamed_files();
     return Status::ok();
   }
 
@@ -252,19 +184,33 @@ class Importer {
       package_->report.dropped.emplace_back(record.name);
       return Status::ok();
     }
+    TENON_TRY(keep(record));
     TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(record));
+    steps_left_ += kStepsPerByte * bytes.size();
     return code_->add_file(std::move(qualifier), std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
-    check.steps_left = &steps_left_;
+
+  // A file may be sparse, and have less on the disk than it costs here.
+  Status keep(const ZipRecord& record) {
+    kept_nbytes_ += record.nbytes;
+    const uint64_t limit = options_.zip_limits.max_kept_nbytes;
+    if (kept_nbytes_ <= limit) return Status::ok();
+    return Status(Code::kResourceExhausted, format("%s: code and extra files up to %.300s have over %llu bytes, the limit max_kept_nbytes",
+                                                   label_.c_str(), std::string(record.name).c_str(), as_llu(limit)))
+        .with("limit", "max_kept_nbytes")
+        .with("limit_value", limit);
+  }
 
   Result<archive::UnpickledValue> read_values(const std::string& record_name, const std::string& directory) {
     const ZipRecord* const record = reader_.find(record_name);
     if (record == nullptr) return Status(Code::kCorrupt, "there is no record " + record_name).with("record", record_name);
     TENON_ASSIGN(const std::vector<std::byte> bytes, reader_.read(*record));
+    steps_left_ += kStepsPerByte * bytes.size();
     archive::PickleReadOptions read;
     read.limits = options_.pickle_limits;
     read.record = record_name;
     TENON_ASSIGN(const PickleTree tree, archive::read_pickle(bytes, read));
+    TENON_TRY(os::ask_headroom(kNodeNbytes * tree.count()));
     archive::ToValuesOptions to_values;
     to_values.find_storage = storages_.finder(directory, tree, directory == kConstants);
     to_values.check_class = [this](std::string_view name) { return check_class(name); };
@@ -284,6 +230,7 @@ class Importer {
     value::CheckOptions check;
     check.classes = code_.get();
     check.max_depth = options_.pickle_limits.max_depth;
+    check.steps_left = &steps_left_;
     return check;
   }
 
@@ -349,9 +296,6 @@ class Importer {
     return Status::ok();
   }
 
-  std::vector<ExtraFile> misnamed_;
-  uint64_t kept_nbytes_ = 0;
-  uint64_t steps_left_ = kLeastSteps;  // of the checks of all values
   Status read_traced_values() {
     TENON_ASSIGN(package_->traced_inputs_pickle, reader_.read_text(*reader_.find("traced_inputs.pkl")));
     const std::string& text = package_->traced_inputs_pickle;
@@ -380,13 +324,18 @@ class Importer {
   ArchiveStorages storages_;
   Ref<CodeSet> code_;
   ValueRef root_;
+  std::vector<ExtraFile> misnamed_;
+  uint64_t kept_nbytes_ = 0;
+  uint64_t steps_left_ = kLeastSteps;  // of the checks of all values
   bool traced_inputs_have_bytes_ = false;
 };
 
 Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label, const ImportOptions& options) {
   if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
-  TENON_TRY(check_is_zip(*source, label));
-  TENON_ASSIGN(Ref<ZipReader> reader, ZipReader::open(std::move(source), options.check, options.zip_limits));
+  Result<Ref<ZipReader>> opened = ZipReader::open(std::move(source), options.check, options.zip_limits);
+  // Another kind of file, to which the difference between versions of PyTorch means nothing.
+  if (opened.status().code() == Code::kIncompatible) return Status(Code::kUnsupported, opened.status().message());
+  TENON_ASSIGN(Ref<ZipReader> reader, std::move(opened));
   TENON_TRY(check_is_module(*reader, label));
   return Importer(*reader, label, options).run();
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -104,3 +107,91 @@ def test_a_truncated_file(tmp_path: Path) -> None:
             assert done.returncode == 1, length
             assert done.stderr.startswith("tenon: "), length
             assert done.stderr.count("\n") == 1
+
+
+KINDS = {
+    "lfs.pt": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "Git LFS pointer", "git lfs pull"),
+    "page.pt": (b"<!DOCTYPE html><html></html>", "web page", "download the file"),
+    "model.ff": (b"\x14\0\0\0PTMF" + bytes(100), "flatbuffer", "torch.jit.save"),
+    "m.pt.gz": (b"\x1f\x8b\x08" + bytes(100), "gzip", "gunzip"),
+    "w.safetensors": (b"\x02\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "load these tensors"),
+    "old.pt": (b"\x80\x02}q\0.", "pickle", "torch.jit.save"),
+    "empty.pt": (b"", "empty", "no bytes"),
+    "cut.pt": (b"PK\3\4" + bytes(100), "cut short", "download it again"),
+}
+
+
+# For inspect, no bytes are a descriptor that lacks its magic.
+NAMED = [(command, name) for command in ("inspect", "verify") for name in KINDS if (command, name) != ("inspect", "empty.pt")]
+
+
+@pytest.mark.parametrize(("command", "name"), NAMED)
+def test_what_is_no_archive_is_named_with_what_to_do(tmp_path: Path, command: str, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(KINDS[name][0])
+    done = run(command, path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.count(name) == 1
+    for words in KINDS[name][1:]:
+        assert words in done.stderr
+
+
+def test_from_standard_input_and_pipes(tmp_path: Path) -> None:
+    good = GOOD[-1]
+    for name in ("-", "/dev/stdin"):
+        with subprocess.Popen(["cat", good], stdout=subprocess.PIPE) as cat:
+            done = run("verify", name, stdin=cat.stdout)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(("standard input" if name == "-" else name) + ": good: ")
+        with subprocess.Popen(["cat", good], stdout=subprocess.PIPE) as cat:
+            report = json.loads(run("inspect", name, "--json", stdin=cat.stdout).stdout)
+        assert report["tensors"] == read_json("inspect", good)["tensors"]
+    with good.open("rb") as file:
+        assert run("verify", "-", stdin=file).returncode == 0
+    done = run("verify", "-", input="<html>")
+    assert done.returncode == 1 and done.stderr.startswith("tenon: standard input is a web page")
+
+
+def test_several_files_at_once(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pt"
+    bad.write_bytes(GOOD[-1].read_bytes()[:-30])
+    done = run("verify", GOOD[0], bad, GOOD[-1])
+    assert done.returncode == 1
+    assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [[str(GOOD[0]), "good"], [str(GOOD[-1]), "good"]]
+    assert done.stderr.count("\n") == 1 and str(bad) in done.stderr
+    assert [each["ok"] for each in read_json("verify", GOOD[0], bad, rc=1)] == [True, False]
+
+
+def test_damage_is_said_once_with_the_file_and_the_record(tmp_path: Path) -> None:
+    good = GOOD[-1]
+    path = tmp_path / "code.pt"
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.namelist():
+            data = old.read(entry)
+            new.writestr(entry, data.replace(b"  def forward", b"  class : int\n  def forward") if entry.endswith(".py") else data)
+    done = run("verify", path)
+    assert done.returncode == 1 and done.stderr.startswith(f"tenon: {path}: ")
+    assert done.stderr.count(str(path)) == 1 and done.stderr.count("code/__torch__") == 1, done.stderr
+    missing = tmp_path / "noversion.pt"
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(missing, "w") as new:
+        for entry in old.namelist():
+            if not entry.endswith("version"):
+                new.writestr(entry, old.read(entry))
+    assert run("verify", missing).stderr == f"tenon: {missing}: there is no record version\n"
+
+
+def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
+    """What torch.jit.save makes of torch.jit.optimize_for_inference(scripted)."""
+    good = GOOD[-1]
+    path = tmp_path / "optimised.pt"
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.namelist():
+            data = old.read(entry)
+            if entry.endswith(".py"):
+                data = re.sub(rb"(def forward\(.*?-> .*?:\n)", rb"\1    _w = ops.prim.ConstantMKLDNNTensor()\n", data, flags=re.S)
+            new.writestr(entry, data)
+    for command in ("verify", "inspect"):
+        done = run(command, path)
+        assert done.returncode == 1
+        assert "ops.prim.ConstantMKLDNNTensor exists in an optimised graph alone" in done.stderr and str(path) in done.stderr
+        assert "or newer" not in done.stdout

@@ -223,3 +223,10 @@ def test_fish_completion_offers_what_help_names(tmp_path: Path) -> None:
     assert set(COMMANDS) <= offers("tenon ")
     for command in COMMANDS:
         assert {text for text in offers(f"tenon {command} --") if text != "--version"} == options_of(run(command, "--help").stdout)
+
+
+def test_an_unknown_command_lists_those_that_exist() -> None:
+    for arguments in (("frobnicate",), ("--color", "never", "frobnicate", "--json")):
+        done = run(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[0] == f"tenon: there is no command 'frobnicate': the commands are {', '.join(COMMANDS)}"

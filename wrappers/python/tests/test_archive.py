@@ -502,20 +502,6 @@ def test_many_threads_read_one_module() -> None:
     assert len(found) == 80 and all(each == found[0] for each in found)
 
 
-def test_divisions_of_numbers_do_not_tie_a_module_to_its_version() -> None:
-    module = tenon.Module("M")
-    module.define("def forward(self, x: Tensor, k: int) -> Tensor:\n  return torch.mul(x, torch.div(1., float(k)) + k / 2)\n")
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(exported(module))) as new, zipfile.ZipFile(out, "w") as old:
-        for name in new.namelist():
-            is_version = name.endswith("/.data/version")
-            old.writestr(name.replace(".data/", "") if is_version else name, b"3\n" if is_version else new.read(name))
-    back = tenon.import_module(out.getvalue())
-    assert back.version == 3 and back.warnings == ()
-    back.define("def more(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
-    assert tenon.import_module(exported(back)).version == 10
-
-
 def rewritten(data: bytes, more: dict[str, bytes] | None = None, replace: dict[bytes, bytes] | None = None) -> bytes:
     """The archive again, with more entries behind its own and with other code."""
     out = io.BytesIO()
@@ -574,3 +560,33 @@ def test_code_that_names_a_device_is_told() -> None:
         "the code names the device cuda:0, in __torch__.M.forward: it runs only where PyTorch has one, wherever the tensors are",
     )
     assert tenon.import_module(rewritten(data, replace={b"cuda:0": b"cpu"})).warnings == ()
+
+
+def test_divisions_of_numbers_do_not_tie_a_module_to_its_version() -> None:
+    module = tenon.Module("M")
+    module.define("def forward(self, x: Tensor, k: int) -> Tensor:\n  return torch.mul(x, torch.div(1., float(k)) + k / 2)\n")
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(exported(module))) as new, zipfile.ZipFile(out, "w") as old:
+        for name in new.namelist():
+            is_version = name.endswith("/.data/version")
+            old.writestr(name.replace(".data/", "") if is_version else name, b"3\n" if is_version else new.read(name))
+    back = tenon.import_module(out.getvalue())
+    assert back.version == 3 and back.warnings == ()
+    back.define("def more(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
+    assert tenon.import_module(exported(back)).version == 10
+
+
+def test_from_a_pipe() -> None:
+    data = exported(mlp())
+    read, write = os.pipe()
+
+    def fill() -> None:
+        with os.fdopen(write, "wb") as file:
+            file.write(data)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    with os.fdopen(read, "rb") as file:
+        module = tenon.import_module(file)
+    thread.join()
+    assert same(module, mlp())

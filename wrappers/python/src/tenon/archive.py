@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 
 from tenon import _native_ext
 from tenon._frozen import Frozen
@@ -333,6 +334,9 @@ def import_module(
     if isinstance(source, io.BytesIO):
         return _from_memory(source.getvalue(), options)
     below = _file_of(source)
+    if below is not None and not _is_regular(below):
+        # A pipe is read once, and the file object may have read some of it already.
+        return _from_memory(source.read(), options)
     if below is not None:
         if source.writable():
             source.flush()
@@ -342,6 +346,10 @@ def import_module(
     if hasattr(source, "fileno") and not _has_buffer(source):
         return _imported(lib.tenon_import_module_fd, source.fileno(), options)
     return _from_memory(source, options)
+
+
+def _is_regular(file: Any) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
 def _has_buffer(source: Any) -> bool:

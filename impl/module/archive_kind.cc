@@ -1,0 +1,53 @@
+#include "module/archive_kind.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "module/code.h"
+
+namespace tenon::module {
+
+using archive::ZipReader;
+using archive::ZipRecord;
+
+Status check_is_module(const ZipReader& reader, const std::string& label) {
+  const char* what = nullptr;
+  if (reader.has("model.json")) {
+    what = "an archive of PyTorch 1.0 to 1.3 (it has a record model.json), which no PyTorch reads today";
+  } else if (reader.has("data.pkl") && reader.has("constants.pkl")) {
+    return Status::ok();
+  } else if (reader.has("bytecode.pkl")) {
+    what = "an archive for the lite interpreter alone: it has bytecode and no code";
+  } else if (reader.has("data.pkl")) {
+    what = "a torch.save file: tensors without a module";
+  } else if (reader.has(".data/extern_modules") || reader.has(".data/python_version")) {
+    what = "a torch.package archive, and no module archive";
+  } else if (reader.has("archive_format") || reader.has("serialized_exported_program.json")) {
+    what = "a program of torch.export, and no module archive";
+  } else {
+    return Status(Code::kUnsupported, format("%s is no module archive: it has no record data.pkl", label.c_str()));
+  }
+  return Status(Code::kUnsupported, format("%s is %s", label.c_str(), what));
+}
+
+Result<int> read_version(const ZipReader& reader) {
+  const std::string name = reader.has(".data/version") ? ".data/version" : "version";
+  const ZipRecord* const record = reader.find(name);
+  if (record == nullptr) return Status(Code::kCorrupt, "there is no record version").with("record", name);
+  if (record->nbytes > 64) return Status(Code::kCorrupt, format("%s is no number", name.c_str())).with("record", name);
+  TENON_ASSIGN(const std::string text, reader.read_text(*record));
+  int version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (error != std::errc() || rest.find_first_not_of(" \r\n") != std::string_view::npos) {
+    return Status(Code::kCorrupt, format("%s is no number", name.c_str())).with("record", name);
+  }
+  if (version < kOldestVersion || version > kNewestVersion) {
+    return Status(Code::kUnsupported,
+                  format("%s is %d, and it is known from %d to %d", name.c_str(), version, kOldestVersion, kNewestVersion))
+        .with("record", name);
+  }
+  return version;
+}
+
+}  // namespace tenon::module

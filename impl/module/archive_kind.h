@@ -1,0 +1,18 @@
+// Which of the kinds of archive that PyTorch writes a zip file is, and for which operators its code is.
+#pragma once
+
+#include <string>
+
+#include "archive/zip_reader.h"
+#include "base/status.h"
+
+namespace tenon::module {
+
+// UNSUPPORTED, by name, for what is another kind than a module archive with data.pkl. `label` is what the
+// message calls the file.
+Status check_is_module(const archive::ZipReader& reader, const std::string& label);
+
+// The number in the record `version`. CORRUPT or UNSUPPORTED names the record.
+Result<int> read_version(const archive::ZipReader& reader);
+
+}  // namespace tenon::module
