@@ -160,10 +160,9 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
   request.access = Access::kReadOnly;
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
   (void)inspected;
-  return options.private_copy ? Storage::open_private_copy(fd, claim.offset, claim.nbytes)
-                              : memory::with_spare([&] {
-                                  return Storage::open_private_cow(fd, claim.offset, claim.nbytes, options.budget);
-                                });
+  return options.private_copy
+             ? Storage::open_private_copy(fd, claim.offset, claim.nbytes)
+             : memory::with_spare([&] { return Storage::open_private_cow(fd, claim.offset, claim.nbytes, options.budget); });
 }
 
 Result<Ref<Storage>> open_by_fd(int fd, const Claim& claim, const OpenOptions& options, os::Fd* adopt) {

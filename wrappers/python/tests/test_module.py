@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import gc
-import json
 import io
+import json
 import pickle
 
 import numpy as np
