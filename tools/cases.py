@@ -48,17 +48,17 @@ CASES = [
     ),
     Case(
         "04_int_of_an_element.py",
-        has=[r"int \[49, 50, 55\] float \[49\.0, 50\.0, 55\.0\]", "TypeError|0-dim|one element"],
-        lacks=["ASCII", "could not convert"],
+        has=[r"TypeError: int\(\) takes a tensor of one element"],
+        lacks=["ASCII", "could not convert", "invalid literal"],
     ),
     Case("06_div_of_numbers.py", has=["(?s)exported.*exported"], lacks=["Error"]),
     Case("07_verify_of_lost_weights.sh", has=["ConstantMKLDNNTensor"], lacks=["good", "or newer"]),
-    Case("11_extra_file_names.sh", has=["(?i)warning|skipped|extra"], lacks=["CORRUPT", "Error"]),
+    Case("11_extra_file_names.sh", has=["warning|skipped|extra"], lacks=["CORRUPT", "Error"]),
     Case("12_requires_grad_lost.py", has=["array: True", "load: True"], lacks=["False"]),
     Case("13_import_from_pipe.sh", lacks=["Error", "usage", "cannot", "not a regular file"]),
     Case(
         "14_messages_of_verify.sh",
-        has=["flatbuffer", "LFS", "(?i)html|web page", "gzip"],
+        has=["flatbuffer", "LFS", "html|web page", "gzip"],
         lacks=["its end is missing"],
     ),
     Case("21_module_with_state.py", has=["__getstate__|__setstate__"], lacks=["import_module.*line"]),
@@ -71,7 +71,7 @@ CASES = [
     ),
     Case("attacks/a08_lease_hang.py", ["memfd"], 10, lacks=[r"^\d\d+\.\d s"]),
     Case("attacks/a08_lease_hang.py", ["shm"], 10, lacks=[r"^\d\d+\.\d s"]),
-    Case("attacks/a09_zero_nonce.py", has=[r"\[7\. 7\. 7\. 7\.\]|(?i)permission|denied"], lacks=[r"42\."]),
+    Case("attacks/a09_zero_nonce.py", has=[r"\[7\. 7\. 7\. 7\.\]|permission|denied"], lacks=[r"now \[42"]),
     Case("attacks/a11_name_clients.py", seconds=40, has=["in 0 of"]),
     Case("attacks/a13_tuple.py", ["20"], 10, has=["CPU: "], lacks=[r": \d{2,}\.\d+ s CPU"]),
     Case("attacks/a13_tuple.py", ["200"], 10, has=["CPU: "], lacks=[r": \d{2,}\.\d+ s CPU"]),
@@ -135,8 +135,8 @@ def run(case: Case, folder: Path) -> tuple[str, str]:
         if group is not None:
             group.rmdir()
     printed = f"{done.stdout.strip()}\n({time.monotonic() - begin:.1f} s)"
-    wrong = [f"wanted: {rule}" for rule in case.has if not re.search(rule, done.stdout, re.M)]
-    wrong += [f"not wanted: {rule}" for rule in case.lacks if re.search(rule, done.stdout, re.M)]
+    wrong = [f"wanted: {rule}" for rule in case.has if not re.search(rule, done.stdout, re.M | re.I)]
+    wrong += [f"not wanted: {rule}" for rule in case.lacks if re.search(rule, done.stdout, re.M | re.I)]
     if done.returncode < 0:
         wrong.append(f"ended by signal {-done.returncode}")
     return ("WRONG" if wrong else "ok"), "\n".join([printed, *wrong])

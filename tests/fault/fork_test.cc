@@ -150,8 +150,7 @@ TEST(Fork, WhileTheConnectionThatTheChildReleasesIsInUse) {
     std::thread receiver([&] {
       tenon_message* got = nullptr;
       tenon_status status = TENON_OK;
-      while ((status = tenon_recv(pair.right, nullptr, &got, nullptr)) == TENON_OK)
-        tenon_message_release(got);
+      while ((status = tenon_recv(pair.right, nullptr, &got, nullptr)) == TENON_OK) tenon_message_release(got);
       CHECK(status == TENON_PEER_GONE);
     });
     for (int round = 0; round < 1000; ++round) {
