@@ -152,7 +152,8 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
     std::string known;
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
       if (command->get_name() == word) return {};
-      known += (known.empty() ? "" : ", ") + command->get_name();
+      if (!known.empty()) known += ", ";
+      known += command->get_name();
     }
     return "there is no command '" + word + "': the commands are " + known;
   }

@@ -118,8 +118,9 @@ class Importer {
 
   void report_moved() {
     if (storages_.saved_on_device() == 0 || options_.tensors == Tensors::kDevice) return;
-    package_->report.warnings.push_back(format("%llu storages of tensors were saved from another device (%.64s), and are the CPU's here",
-                                               as_llu(storages_.saved_on_device()), storages_.first_device().c_str()));
+    package_->report.warnings.push_back(
+        format("%llu storages of tensors were saved on another device (%.64s); their tensors are on the CPU here",
+               as_llu(storages_.saved_on_device()), storages_.first_device().c_str()));
   }
 
   // Code, extra files, and the names of what is not kept.
