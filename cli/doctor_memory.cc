@@ -31,7 +31,7 @@ std::optional<Met> limit_met(uint64_t wanted) {
   const Status status = os::ask_headroom(wanted);
   if (status.is_ok()) return std::nullopt;
   const std::string* limit = detail_of(status, "limit");
-  const std::string* left = detail_of(status, "limit_value");
+  const std::string* left = detail_of(status, "left");
   if (limit == nullptr || left == nullptr || *limit == "RLIMIT_NOFILE") return std::nullopt;
   return Met{*limit, parse_count(*left).value_or(0)};
 }

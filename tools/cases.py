@@ -128,9 +128,8 @@ def run(case: Case, folder: Path) -> tuple[str, str]:
                 timeout=case.seconds,
             )
     except subprocess.TimeoutExpired as error:
-        printed = error.stdout or b""
-        printed = printed.decode(errors="replace") if isinstance(printed, bytes) else printed
-        return "WRONG", f"{printed}\nstill running after its {case.seconds:.0f} s"
+        so_far = (error.stdout or b"").decode(errors="replace")
+        return "WRONG", f"{so_far}\nstill running after its {case.seconds:.0f} s"
     finally:
         if group is not None:
             group.rmdir()
