@@ -155,7 +155,7 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
       if (!known.empty()) known += ", ";
       known += command->get_name();
     }
-    return "there is no command '" + word + "': the commands are " + known;
+    return format("there is no command '%s': the commands are %s", word.c_str(), known.c_str());
   }
   return {};
 }
