@@ -191,7 +191,7 @@ Status of_file(const ArchiveInput& input, const Status& status) {
   }
   if (!message.starts_with(input.shown)) message = input.shown + ": " + message;
   Status named(status.code(), std::move(message));
-  for (const Detail& detail : status.info()->details) named = std::move(named).with(detail.key, detail.value);
+  named = std::move(named).with_details_of(status);
   return named;
 }
 

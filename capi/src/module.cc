@@ -24,9 +24,7 @@ namespace {
 // In source that a call brings nothing was damaged on the way: the call is wrong.
 Status of_given_source(const Status& status) {
   if (status.code() != Code::kCorrupt) return status;
-  Status wrong(Code::kInvalidArgument, status.message());
-  for (const tenon::Detail& detail : status.info()->details) wrong = std::move(wrong).with(detail.key, detail.value);
-  return wrong;
+  return Status(Code::kInvalidArgument, status.message()).with_details_of(status);
 }
 
 }  // namespace

@@ -62,6 +62,14 @@ Status&& Status::with(std::string key, int64_t value) && { return std::move(*thi
 
 Status&& Status::with(std::string key, uint64_t value) && { return std::move(*this).with(std::move(key), std::to_string(value)); }
 
+Status&& Status::with_details_of(const Status& other) && {
+  if (info_ && other.info_) {
+    std::vector<Detail>& details = info_.info_->details;
+    details.insert(details.end(), other.info_->details.begin(), other.info_->details.end());
+  }
+  return std::move(*this);
+}
+
 Status&& Status::caused_by(const Status& cause) && {
   if (info_) info_.info_->cause = cause.info_;
   return std::move(*this);

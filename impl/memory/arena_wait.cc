@@ -70,7 +70,7 @@ bool is_full(const Status& status) noexcept {
 // What the wait came to, with who holds what. The waiter speaks of an fd that the caller never saw.
 Status ended(const Status& why, const Status& full) {
   Status status(why.code(), (why.code() == Code::kTimeout ? "timed out waiting for room" : why.message()) + ": " + full.message());
-  for (const Detail& each : full.info()->details) status = std::move(status).with(each.key, each.value);
+  status = std::move(status).with_details_of(full);
   return status;
 }
 

@@ -37,8 +37,7 @@ Result<os::Fd> create_file(Mode mode, const os::Nonce& nonce, uint64_t nbytes, c
   if (nameless.is_ok() || nameless.status().code() == Code::kResourceExhausted) return nameless;
   const Status& denied = made.status();
   Status neither(denied.code(), denied.message() + "; but " + nameless.status().message());
-  for (const Detail& each : denied.info()->details) neither = std::move(neither).with(each.key, each.value);
-  return std::move(neither).caused_by(nameless.status());
+  return std::move(neither).with_details_of(denied).caused_by(nameless.status());
 }
 
 Status refuse_fd(Code code, int fd, const std::string& why) { return Status(code, format("fd %d %s", fd, why.c_str())).with("fd", fd); }

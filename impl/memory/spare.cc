@@ -90,9 +90,7 @@ Status describe_shortage(const Status& status) {
   const Shortage* const shortage = find_shortage(status);
   if (shortage == nullptr) return status;
   if (shortage->limit == kDeviceMemory) {  // who asked for it has added what it has
-    Status told(status.code(), status.message() + "; " + shortage->remedy);
-    for (const Detail& each : status.info()->details) told = std::move(told).with(each.key, each.value);
-    return told;
+    return Status(status.code(), status.message() + "; " + shortage->remedy).with_details_of(status);
   }
   const ArenaTotals held = arena_totals();
   const SegmentTotals& segments = segment_totals();
@@ -102,8 +100,8 @@ Status describe_shortage(const Status& status) {
                      status.message().c_str(), describe_limit(status).c_str(), as_llu(segments.reserved_nbytes.load()),
                      as_llu(segments.segments.load()), as_llu(segments.fds.load()), as_llu(held.live_nbytes), as_llu(held.lent_nbytes),
                      as_llu(held.retired_nbytes), as_llu(held.kept_nbytes), shortage->remedy));
-  for (const Detail& each : status.info()->details) told = std::move(told).with(each.key, each.value);
   return std::move(told)
+      .with_details_of(status)
       .with("live", held.live_nbytes)
       .with("lent", held.lent_nbytes)
       .with("retired", held.retired_nbytes)

@@ -49,7 +49,7 @@ Status describe_device(const Status& status, int32_t device) {
   const uint64_t used = g_used_nbytes.load(std::memory_order_relaxed);
   Status told(status.code(), format("%s: %sand arenas of this process hold %llu on devices, %llu of them in use", status.message().c_str(),
                                     of_device.c_str(), as_llu(held), as_llu(used)));
-  for (const Detail& each : status.info()->details) told = std::move(told).with(each.key, each.value);
+  told = std::move(told).with_details_of(status);
   if (room.is_ok()) told = std::move(told).with("limit_value", room.value().total_nbytes).with("left", room.value().free_nbytes);
   return std::move(told).with("live", used).with("kept", held - std::min(held, used));
 }
@@ -220,7 +220,7 @@ Result<Ref<Storage>> CudaArena::allocate(uint64_t nbytes, const os::Wait& wait) 
     if (const Status ended = waiter.pause(pause, "room in an arena on a device"); !ended.is_ok()) {
       const Status why = full(nbytes);
       Status status(ended.code(), ended.message() + ": " + why.message());
-      for (const Detail& each : why.info()->details) status = std::move(status).with(each.key, each.value);
+      status = std::move(status).with_details_of(why);
       return status;
     }
   }

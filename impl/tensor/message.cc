@@ -40,8 +40,7 @@ Status Message::add(std::span<Tensor* const> tensors, const char* const* names, 
         storage.device_memory() != nullptr ? share::check_lend_device(storage, access) : share::check_lend(storage, access);
     if (!granted.is_ok()) {
       Status refused(granted.status().code(), format("tensor %zu: %s", i, granted.status().message().c_str()));
-      for (const Detail& detail : granted.status().info()->details) refused = std::move(refused).with(detail.key, detail.value);
-      return std::move(refused).caused_by(granted.status());
+      return std::move(refused).with_details_of(granted.status()).caused_by(granted.status());
     }
     item.access = granted.value();
     item.tensor = Ref<Tensor>::share(tensors[i]);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fault/kit.h"
+#include "packet.h"
 
 namespace fault {
 namespace {
@@ -36,36 +37,14 @@ void check_says(const Outcome& outcome, const std::vector<const char*>& parts) {
 }
 
 void send_fd(int socket, int fd) {
-  char byte = 'f';
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  REQUIRE(sendmsg(socket, &message, 0) == 1);
+  const char byte = 'f';
+  REQUIRE(packets::put_packet(socket, &byte, sizeof byte, fd));
 }
 
 int receive_fd(int socket) {
   char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  REQUIRE(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  REQUIRE(header != nullptr);
   int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  REQUIRE(packets::take_packet(socket, &byte, sizeof byte, &fd) && fd >= 0);
   return fd;
 }
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "channel/connection.h"
+#include "content_kit.h"
 #include "frames_kit.h"
 #include "os/map_budget.h"
-#include "tensor/descriptor.h"
 #include "tensor/message.h"
 #include "unit/os/silent_server.h"
 
@@ -93,22 +93,6 @@ Fd sparse(uint64_t nbytes) {
   EXPECT_EQ(::fallocate(file.get(), 0, 0, 4096), 0);
   EXPECT_EQ(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   return file;
-}
-
-// One tensor of one byte at the start of a segment.
-DescriptorContent one_byte_of(uint64_t id, uint64_t segment_nbytes) {
-  DescriptorContent content;
-  tensor::SegmentRecord segment;
-  segment.reach = Reach::kFd;
-  segment.id = id;
-  segment.access = static_cast<uint32_t>(memory::Access::kWritable);
-  segment.nbytes = segment_nbytes;
-  content.segments.push_back(segment);
-  tensor::StorageRecord storage;
-  storage.segment = 0;
-  storage.nbytes = 1;
-  content.storages.push_back(storage);
-  return content;
 }
 
 TEST_F(ConnectionBounds, NumbersThatThePeerChoseCostNoTime) {

@@ -3,8 +3,8 @@
 
 #include <functional>
 
+#include "content_kit.h"
 #include "frames_kit.h"
-#include "tensor/descriptor.h"
 
 namespace tenon::channel::frametest {
 namespace {
@@ -13,22 +13,6 @@ using tensor::DescriptorContent;
 using tensor::Reach;
 
 class ConnectionEnds : public test::Guarded {};
-
-// One storage of one byte in one segment.
-DescriptorContent one_storage() {
-  DescriptorContent content;
-  tensor::SegmentRecord segment;
-  segment.reach = Reach::kFd;
-  segment.id = 1;
-  segment.access = static_cast<uint32_t>(memory::Access::kWritable);
-  segment.nbytes = 1;
-  content.segments.push_back(segment);
-  tensor::StorageRecord storage;
-  storage.segment = 0;
-  storage.nbytes = 1;
-  content.storages.push_back(storage);
-  return content;
-}
 
 void enqueue(FrameSocket* peer, const DescriptorContent& content, const std::vector<int>& fds) {
   OutFrame frame;
@@ -48,7 +32,7 @@ void expect_end(const std::vector<int>& fds, const std::function<void(Descriptor
   ASSERT_TRUE(connection.is_ok()) << connection.status().message();
   connection.value()->adopt_socket();
   FrameSocket peer(ours.get(), SocketType::kSeqpacket);
-  DescriptorContent content = one_storage();
+  DescriptorContent content = one_byte_of(1, 1);
   change(&content);
   enqueue(&peer, content, fds);
   enqueue(&peer, DescriptorContent(), {});
