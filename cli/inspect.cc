@@ -208,7 +208,7 @@ int run_inspect(const InspectOptions& options) {
   const ArchiveInput& input = opened.value();
   if (input.is_zip()) return inspect_archive(input, options.code, options.json);
   const std::string kind = archive::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);
-  // Of no bytes a descriptor's reader says what it misses.
+  // The reader of descriptors tells what an empty file lacks.
   if (!kind.empty() && input.nbytes > 0) {
     print_error(Status(Code::kUnsupported, input.shown + " is " + kind));
     return kExitProblem;

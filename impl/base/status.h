@@ -97,7 +97,7 @@ class [[nodiscard]] Status {
   Status&& with(std::string key, int64_t value) &&;
   Status&& with(std::string key, uint64_t value) &&;
   Status&& with(std::string key, int value) && { return std::move(*this).with(std::move(key), static_cast<int64_t>(value)); }
-  // For a status that says the same in other words.
+  // Appends the details of `other`, whose message this status tells in other words.
   Status&& with_details_of(const Status& other) &&;
   Status&& caused_by(const Status& cause) &&;
 

@@ -1,5 +1,5 @@
-// What this process keeps for later and can do without. An allocation that fails for want of memory, fds or mappings is tried once more
-// after all of it was given back; every way to make or open memory goes through with_spare().
+// Gives back the memory, fds and mappings that this process keeps for later, and then tries a failed
+// allocation once more. Each function that makes or opens memory goes through with_spare().
 #pragma once
 
 #include <utility>
@@ -8,18 +8,18 @@
 
 namespace tenon::memory {
 
-// Gives back what a folder above this one keeps. Called by any thread, with no lock held but a connection's.
+// Gives back what a higher layer keeps. Any thread may call it, and holds no lock but a connection's.
 using SpareFunction = void (*)() noexcept;
-// From a static initialiser.
+// A static initialiser calls this.
 void register_spare(SpareFunction give_back) noexcept;
 
-// The segments of the default homes without a living block, retired ones too, and what was registered.
+// Gives back segments of the default homes that have no living block, and calls the registered functions.
 void give_back_spare() noexcept;
 
-// Whether a limit of the machine or of the process was met, of whose kind something may be kept here. Not an arena's capacity.
+// Whether `status` names a limit that giving back may relieve. An arena's capacity is no such limit.
 bool is_shortage(const Status& status) noexcept;
 
-// Adds to a shortage what this process has and what can be done.
+// Adds to a shortage how much this process has, and what the caller can do.
 Status describe_shortage(const Status& status);
 
 namespace detail {

@@ -29,11 +29,11 @@
 namespace tenon::os {
 namespace {
 
-// Each file whose server is silent holds one thread. Behind so many the fds wait with their
-// numbers.
+// Each file whose server is silent holds one thread. When all of these wait, further fds stay
+// open in a queue.
 constexpr int kMostClosers = 16;
-// A close that does not wait for anybody is over long before, and then the fd is gone when we
-// return.
+// A close that blocks on no server takes far less. In that time the caller waits for it, so that
+// the fd is closed when close_foreign() returns.
 constexpr auto kCloseGrace = std::chrono::milliseconds(20);
 constexpr auto kOpenGrace = std::chrono::seconds(2);
 
@@ -77,7 +77,7 @@ void run_closer(void*) noexcept {
   all.changed.notify_all();
 }
 
-// False: nobody else can close it.
+// Returns false if no thread can close the fd: the caller has to.
 bool close_apart(int number) noexcept {
   ClosingState& all = closing();
   std::unique_lock<std::mutex> lock(all.mutex);
@@ -108,7 +108,7 @@ bool is_local_socket(int number) noexcept {
   return ::getsockopt(number, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
-// Asks no server: statx without AT_STATX_DONT_SYNC would.
+// AT_STATX_DONT_SYNC keeps statx from asking a file server.
 bool closes_at_once(int number) noexcept {
   if (::fcntl(number, F_GET_SEALS) >= 0) return true;  // only tmpfs and hugetlbfs have seals
   struct statx about{};
@@ -175,7 +175,7 @@ void run_opening(void* argument) noexcept {
   opening.done.notify_all();
 }
 
-// EINPROGRESS: it goes on without us.
+// Returns EINPROGRESS if the open goes on in its thread.
 Result<int> open_apart(const Fd& handle, int flags, Fd* opened) {
   auto opening = std::make_shared<Opening>();
   TENON_ASSIGN(opening->handle, duplicate(handle.get()));
