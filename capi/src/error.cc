@@ -3,6 +3,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/immortal.h"
 #include "boundary.h"
 
 struct tenon_error {
@@ -23,11 +24,7 @@ static_assert(static_cast<int32_t>(Code::kOk) == TENON_OK && static_cast<int32_t
               static_cast<int32_t>(Code::kIo) == TENON_IO && static_cast<int32_t>(Code::kInternal) == TENON_INTERNAL);
 
 // What an error looks like when there is no memory for one: immortal, told apart by its address.
-tenon_error* out_of_memory() noexcept {
-  alignas(tenon_error) static unsigned char place[sizeof(tenon_error)];
-  static auto* const error = new (place) tenon_error{};
-  return error;
-}
+tenon_error* out_of_memory() noexcept { return &immortal<tenon_error>(); }
 
 std::unique_ptr<tenon_error> make_error(ErrorInfoRef info) {
   auto error = std::make_unique<tenon_error>();

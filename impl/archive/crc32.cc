@@ -2,6 +2,8 @@
 
 #include <libdeflate.h>
 
+#include <atomic>
+
 #include "archive/crc32_wide.h"
 
 namespace tenon::archive {
@@ -36,7 +38,12 @@ uint32_t multiply(uint32_t a, uint32_t b) noexcept {
 
 uint32_t crc32(uint32_t crc, const void* data, uint64_t nbytes) noexcept {
   if (nbytes < kWideFrom) return nbytes == 0 ? crc : plain(crc, data, nbytes);
-  static const Crc32Function wide = choose();
+  static constinit std::atomic<Crc32Function> chosen{nullptr};
+  Crc32Function wide = chosen.load(std::memory_order_relaxed);
+  if (wide == nullptr) {
+    wide = choose();
+    chosen.store(wide, std::memory_order_relaxed);
+  }
   return wide(crc, data, nbytes);
 }
 

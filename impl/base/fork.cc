@@ -25,7 +25,7 @@ struct Registry {
 };
 
 Registry& registry() noexcept {
-  static Registry instance;
+  static constinit Registry instance;
   return instance;
 }
 

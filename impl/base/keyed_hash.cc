@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/immortal.h"
+
 namespace tenon {
 namespace {
 
@@ -73,10 +75,10 @@ HashKey draw_key() noexcept {
   return {half(1), half(2)};
 }
 
-const HashKey& hash_key() noexcept {
-  static const HashKey key = draw_key();
-  return key;
-}
+struct ProcessKey {
+  HashKey key = draw_key();
+};
+const HashKey& hash_key() noexcept { return immortal<ProcessKey>().key; }
 
 }  // namespace
 

@@ -6,7 +6,16 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/immortal.h"
+
 namespace tenon {
+namespace {
+
+struct NoMessage {
+  const std::string text;
+};
+
+}  // namespace
 
 const char* code_name(Code code) noexcept {
   switch (code) {
@@ -48,10 +57,7 @@ Status::Status(Code code, std::string message) : info_(ErrorInfoRef::create()) {
   std::replace_if(info.message.begin(), info.message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
 }
 
-const std::string& Status::message() const noexcept {
-  static const std::string empty;
-  return info_ ? info_->message : empty;
-}
+const std::string& Status::message() const noexcept { return info_ ? info_->message : immortal<NoMessage>().text; }
 
 Status&& Status::with(std::string key, std::string value) && {
   if (info_) info_.info_->details.push_back({std::move(key), std::move(value)});

@@ -54,7 +54,7 @@ Status reserve_in_chunks(int fd, uint64_t offset, uint64_t nbytes) {
 }
 
 SegmentTotals& segment_totals() noexcept {
-  static SegmentTotals totals;
+  static constinit SegmentTotals totals;
   return totals;
 }
 

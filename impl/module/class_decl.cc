@@ -1,4 +1,5 @@
 // CodeSet as the class table of value::check_value.
+#include "base/immortal.h"
 #include "module/code.h"
 #include "script/signature.h"
 
@@ -20,6 +21,11 @@ value::TypeRef state_type(const CodeSet::Text& text) {
   }
   return nullptr;
 }
+
+struct CustomClass {
+  CustomClass() noexcept { decl.kind = ClassDecl::Kind::kOpaque; }
+  ClassDecl decl;
+};
 
 }  // namespace
 
@@ -53,12 +59,7 @@ std::unique_ptr<Definition::Decl> CodeSet::make_decl(const Definition& definitio
 }
 
 const ClassDecl* CodeSet::find(std::string_view class_name) const {
-  static const ClassDecl custom = [] {
-    ClassDecl decl;
-    decl.kind = ClassDecl::Kind::kOpaque;
-    return decl;
-  }();
-  if (is_custom_class(class_name)) return &custom;
+  if (is_custom_class(class_name)) return &immortal<CustomClass>().decl;
   auto found = find_definition(class_name);
   if (!found.is_ok() || found.value() == nullptr || !found.value()->is_class()) return nullptr;
   const Definition& definition = *found.value();

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/once.h"
 #include "base/status.h"
 #include "module/class_body.h"
 #include "module/name_map.h"
-#include "module/once.h"
 #include "script/parser.h"
 #include "value/check.h"
 

@@ -2,9 +2,19 @@
 
 #include <utility>
 
+#include "base/immortal.h"
+
 namespace tenon::module {
 
 using value::Value;
+
+namespace {
+
+struct NoPackage {
+  const Package empty;
+};
+
+}  // namespace
 
 const char* member_kind_name(MemberKind kind) noexcept {
   switch (kind) {
@@ -48,10 +58,7 @@ Result<Ref<Module>> Module::create(std::string_view class_name) {
 
 std::string Module::class_name() const { return std::string(object_class().name); }
 
-const Package& Module::package() const noexcept {
-  static const Package empty;
-  return package_ ? *package_ : empty;
-}
+const Package& Module::package() const noexcept { return package_ ? *package_ : immortal<NoPackage>().empty; }
 
 Package& Module::make_package() {
   if (!package_) package_ = std::make_shared<Package>();

@@ -123,7 +123,7 @@ bool closes_at_once(int number) noexcept {
 
 // Where all memfds lie; 0 if none can be made now.
 dev_t memfd_device() noexcept {
-  static std::atomic<dev_t> known{0};
+  static constinit std::atomic<dev_t> known{0};
   if (const dev_t device = known.load(std::memory_order_relaxed); device != 0) return device;
   try {
     Result<Fd> made = create_memfd(std::string("tenon-probe"), 0);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -261,16 +262,17 @@ uint64_t count_mappings() noexcept {
 }  // namespace
 
 uint64_t max_map_count() noexcept {
-  static const uint64_t most = []() noexcept {
-    constexpr uint64_t kUsual = 65530;
-    try {
-      bool no_fd = false;
-      return parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUsual);
-    } catch (...) {
-      return kUsual;  // no memory
-    }
-  }();
-  return most;
+  static constinit std::atomic<uint64_t> known{0};
+  if (const uint64_t most = known.load(std::memory_order_relaxed); most != 0) return most;
+  constexpr uint64_t kUsual = 65530;
+  try {
+    bool no_fd = false;
+    const uint64_t most = parse_number(read_small_file("/proc/sys/vm/max_map_count", &no_fd), kUsual);
+    if (!no_fd) known.store(most, std::memory_order_relaxed);
+    return most;
+  } catch (...) {
+    return kUsual;  // no memory
+  }
 }
 
 Status mapping_limit_status(uint64_t nbytes) {

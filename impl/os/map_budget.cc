@@ -17,7 +17,7 @@ struct ProcessBudget {
   std::atomic<uint64_t> mappings{0};
 };
 ProcessBudget& process_budget() noexcept {
-  static ProcessBudget budget;
+  static constinit ProcessBudget budget;
   return budget;
 }
 
@@ -42,10 +42,7 @@ Status refuse_mapping(const std::string& whose, const char* limit, uint64_t valu
       .with("wanted", wanted);
 }
 
-uint64_t most_mappings() noexcept {
-  static const uint64_t most = max_map_count() / 2;
-  return most;
-}
+uint64_t most_mappings() noexcept { return max_map_count() / 2; }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -39,7 +40,12 @@ void* find_aligned_place(uint64_t nbytes, uint64_t alignment) noexcept {
 }  // namespace
 
 uint64_t page_nbytes() noexcept {
-  static const auto nbytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  static constinit std::atomic<uint64_t> known{0};
+  uint64_t nbytes = known.load(std::memory_order_relaxed);
+  if (nbytes == 0) {
+    nbytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    known.store(nbytes, std::memory_order_relaxed);
+  }
   return nbytes;
 }
 

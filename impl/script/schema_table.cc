@@ -7,6 +7,8 @@
 #include <memory>
 #include <new>
 
+#include "base/immortal.h"
+#include "base/once.h"
 #include "script/nearest.h"
 #include "script/schema_table_data.h"
 
@@ -34,6 +36,10 @@ std::string_view take(std::string_view* text, char end) noexcept {
   return word;
 }
 
+struct TheTable {
+  Once<const SchemaTable> once;
+};
+
 }  // namespace
 
 bool Overloads::next(Overload* out) noexcept {
@@ -48,8 +54,7 @@ bool Overloads::next(Overload* out) noexcept {
 }
 
 const SchemaTable& SchemaTable::get() {
-  static const SchemaTable* const table = new SchemaTable();
-  return *table;
+  return immortal<TheTable>().once.get([] { return std::unique_ptr<const SchemaTable>(new SchemaTable()); });
 }
 
 SchemaTable::SchemaTable() : text_(inflate()) {

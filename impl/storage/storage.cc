@@ -32,7 +32,7 @@ void count_copy(uint64_t nbytes) noexcept { storage_totals().copied_nbytes.fetch
 }  // namespace
 
 StorageTotals& storage_totals() noexcept {
-  static StorageTotals totals;
+  static constinit StorageTotals totals;
   return totals;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/immortal.h"
 #include "value/tensor_value.h"
 
 namespace tenon::value {
@@ -10,9 +11,14 @@ namespace {
 
 constexpr size_t kMaxShownPlaceNbytes = 64;
 
+struct Places {
+  const std::string cpu = "cpu";
+  const std::string meta = "meta";
+};
+
 const std::string& place_of(const Ref<storage::Storage>& bytes) noexcept {
-  static const std::string cpu = "cpu";
-  return bytes && bytes->device_memory() != nullptr ? bytes->device_memory()->name() : cpu;
+  const bool is_on_device = bytes && bytes->device_memory() != nullptr;
+  return is_on_device ? bytes->device_memory()->name() : immortal<Places>().cpu;
 }
 
 }  // namespace
@@ -74,10 +80,7 @@ Result<StorageValueRef> StorageValue::whole(ScalarType type, Ref<storage::Storag
   return create(type, numel, std::move(bytes));
 }
 
-const std::string& StorageValue::device() const noexcept {
-  static const std::string meta = "meta";
-  return is_meta_ ? meta : place_of(bytes_);
-}
+const std::string& StorageValue::device() const noexcept { return is_meta_ ? immortal<Places>().meta : place_of(bytes_); }
 
 const std::byte* StorageValue::data() const noexcept {
   if (!bytes_ || numel_ == 0 || is_on_device()) return nullptr;

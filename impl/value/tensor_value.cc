@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/immortal.h"
 #include "tensor/layout.h"
 #include "value/tensor_checks.h"
 
@@ -76,10 +77,7 @@ Ref<TensorValue> TensorValue::make(std::span<const int64_t> sizes, std::span<con
   return made;
 }
 
-const TensorValue::Rare& TensorValue::rare() const noexcept {
-  static const Rare none;
-  return rare_ ? *rare_ : none;
-}
+const TensorValue::Rare& TensorValue::rare() const noexcept { return rare_ ? *rare_ : immortal<Rare>(); }
 
 Result<TensorValueRef> TensorValue::create(const StridedSpec& spec) {
   TENON_TRY(check_strided(spec));

@@ -5,6 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "base/immortal.h"
+#include "base/once.h"
+
 namespace tenon::value {
 namespace {
 
@@ -61,6 +64,11 @@ bool kind_may_hold_tensor(TypeKind kind) noexcept {
 constexpr size_t kNameBytesPerNode = 16;
 constexpr size_t kMaxShownTypeNbytes = 64;
 
+using SimpleTypes = std::array<TypeRef, kSimpleTypeCount>;
+struct SimpleTypesOnce {
+  Once<SimpleTypes> once;
+};
+
 }  // namespace
 
 Type::Type(TypeKind kind) noexcept : kind_(kind), may_hold_tensor_(kind_may_hold_tensor(kind)) {}
@@ -82,12 +90,12 @@ bool is_qualified_name(std::string_view name) noexcept {
 
 const TypeRef& Type::simple(TypeKind kind) {
   // Never destroyed: values that outlive static destruction hold them.
-  static const auto* const types = [] {
-    auto* made = new std::array<TypeRef, kSimpleTypeCount>();
+  const SimpleTypes& types = immortal<SimpleTypesOnce>().once.get([] {
+    auto made = std::make_unique<SimpleTypes>();
     for (size_t i = 0; i < made->size(); ++i) (*made)[i] = TypeRef::adopt(new Type(static_cast<TypeKind>(i)));
     return made;
-  }();
-  return (*types)[static_cast<size_t>(kind)];
+  });
+  return types[static_cast<size_t>(kind)];
 }
 
 Result<TypeRef> Type::compound(TypeKind kind, std::vector<TypeRef> parts) {

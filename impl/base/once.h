@@ -1,12 +1,12 @@
-// What is worked out when it is first asked for, by any thread: several may do the work, and one of the results stays. No lock, so nothing
-// to hold at fork.
+// Keeps a value that is computed when it is first asked for. Several threads may compute it at once;
+// one result stays. There is no lock, so a child of fork never waits for a thread of its parent.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <utility>
 
-namespace tenon::module {
+namespace tenon {
 
 template <typename T>
 class Once {
@@ -32,4 +32,4 @@ class Once {
   mutable std::atomic<T*> value_{nullptr};
 };
 
-}  // namespace tenon::module
+}  // namespace tenon
