@@ -108,6 +108,9 @@ bool is_local_socket(int number) noexcept {
   return ::getsockopt(number, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 }
 
+// The kernel's own devices /dev/null, /dev/zero and their like.
+constexpr uint32_t kMemoryDevices = 1;
+
 // AT_STATX_DONT_SYNC keeps statx from asking a file server.
 bool closes_at_once(int number) noexcept {
   if (::fcntl(number, F_GET_SEALS) >= 0) return true;  // only tmpfs and hugetlbfs have seals
@@ -117,6 +120,7 @@ bool closes_at_once(int number) noexcept {
     case 0:  // an anonymous inode: an eventfd, a pidfd
     case S_IFIFO: return true;
     case S_IFSOCK: return is_local_socket(number);
+    case S_IFCHR: return about.stx_rdev_major == kMemoryDevices;
     default: return false;
   }
 }
