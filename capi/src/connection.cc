@@ -38,6 +38,9 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;
     how.limits.max_segments = given.max_segments != 0 ? given.max_segments : tenon::channel::ReceivedNumbers::default_max_segments();
     how.max_mapped_nbytes = given.max_mapped_nbytes;
+    TENON_TRY(check_argument(given.on_lender_gone <= TENON_LENDER_GONE_DROP, "on_lender_gone is neither KEEP nor DROP"));
+    TENON_TRY(check_flags(given.reserved, 0, "tenon_connection_options"));
+    how.drop_when_gone = given.on_lender_gone == TENON_LENDER_GONE_DROP;
     TENON_ASSIGN(Connection::Owned connection, Connection::create(socket, how));
     if ((given.flags & TENON_CONNECTION_ADOPT_SOCKET) != 0) connection->adopt_socket();
     *out = handle<tenon_connection>(connection.release());
@@ -57,6 +60,15 @@ tenon_status tenon_connection_peer(const tenon_connection* connection, tenon_pee
     value.uid = peer.uid;
     value.gid = peer.gid;
     write_struct(out, value);
+    return Status::ok();
+  });
+}
+
+tenon_status tenon_connection_gone_fd(tenon_connection* connection, int* out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(connection != nullptr, "connection is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    TENON_ASSIGN(*out, object(connection)->gone_fd());
     return Status::ok();
   });
 }

@@ -100,7 +100,14 @@ void tenon_storage_release(tenon_storage* storage) noexcept {
   if (storage != nullptr) object(storage)->release();
 }
 
-const void* tenon_storage_data(const tenon_storage* storage) noexcept { return storage == nullptr ? nullptr : object(storage)->data(); }
+const void* tenon_storage_data(const tenon_storage* storage) noexcept {
+  return storage == nullptr || object(storage)->is_dropped() ? nullptr : object(storage)->data();
+}
+
+tenon_status tenon_storage_check_lender(const tenon_storage* storage, tenon_error** err) noexcept {
+  if (storage == nullptr || !object(storage)->is_dropped()) return TENON_OK;
+  return boundary(err, [&] { return object(storage)->check_lender(); });
+}
 
 tenon_status tenon_storage_data_mut(tenon_storage* storage, void** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

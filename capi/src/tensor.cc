@@ -18,7 +18,7 @@ namespace tenon::capi {
 tenon_tensor_view view_of(Tensor* tensor) noexcept {
   tenon_tensor_view view{};
   view.tensor = handle<tenon_tensor>(tensor);
-  view.data = tensor->data();
+  view.data = tensor->storage()->is_dropped() ? nullptr : tensor->data();
   view.data_mut = tensor->storage()->is_read_only() ? nullptr : const_cast<void*>(view.data);
   view.sizes = tensor->sizes().data();
   view.strides = tensor->strides().data();
@@ -95,7 +95,9 @@ tenon_storage* tenon_tensor_storage(const tenon_tensor* tensor) noexcept {
   return tensor == nullptr ? nullptr : handle<tenon_storage>(object(tensor)->storage().get());
 }
 
-const void* tenon_tensor_data(const tenon_tensor* tensor) noexcept { return tensor == nullptr ? nullptr : object(tensor)->data(); }
+const void* tenon_tensor_data(const tenon_tensor* tensor) noexcept {
+  return tensor == nullptr || object(tensor)->storage()->is_dropped() ? nullptr : object(tensor)->data();
+}
 
 tenon_status tenon_tensor_data_mut(tenon_tensor* tensor, void** out, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

@@ -58,7 +58,25 @@ Result<Connection::Owned> Connection::create(int socket, const ConnectionOptions
   if (options.peers != Peers::kAny) TENON_TRY(check_peer(socket, peer, options));
   ConnectionOptions own = options;
   own.open.budget = std::make_shared<os::MapBudget>(options.max_mapped_nbytes);
-  return Owned(new Connection(socket, type, own, peer));
+  Owned connection(new Connection(socket, type, own, peer));
+  if (!options.drop_when_gone) return connection;
+  const auto forget = [](void* context) noexcept {
+    auto* const self = static_cast<Connection*>(context);
+    const std::unique_lock<std::mutex> lock(self->recv_mutex_, std::try_to_lock);
+    if (lock.owns_lock()) self->received_.forget_all();
+    return lock.owns_lock();
+  };
+  TENON_ASSIGN(connection->watch_, LenderWatch::create(socket, forget, connection.get()));
+  return connection;
+}
+
+Result<int> Connection::gone_fd() {
+  TENON_TRY(check_process());
+  const std::lock_guard<std::mutex> lock(watch_mutex_);
+  if (!watch_) {
+    TENON_ASSIGN(watch_, LenderWatch::create(socket_, nullptr, nullptr));
+  }
+  return watch_->fd();
 }
 
 // A lock that cannot be had in a child of fork is one that a thread of the parent's had, and what it keeps in order may be torn: so all of
@@ -72,6 +90,7 @@ void Connection::End::operator()(Connection* connection) const noexcept {
     }
     if (connection->streams_.in_use()) return;
   } else {
+    if (connection->watch_) connection->watch_->end();
     // The library's thread may be in send_renewal(), called by a ledger that it has just replaced with another.
     const std::lock_guard<std::mutex> sending(connection->send_mutex_);
     connection->lending_.stop_renewals();

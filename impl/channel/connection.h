@@ -19,6 +19,7 @@
 #include "channel/borrowing.h"
 #include "channel/devices.h"
 #include "channel/frames.h"
+#include "channel/lender_watch.h"
 #include "channel/lending.h"
 #include "channel/numbering.h"
 #include "os/fd.h"
@@ -42,6 +43,7 @@ struct ConnectionOptions {
   gid_t group = 0;              // with kGroup
   bool cuda_let_write = false;  // a device's read-only storages are lent, too, though whoever gets them can write them
   bool cuda_keep_open = false;  // as in share::CudaOpenOptions
+  bool drop_when_gone = false;  // what the lender lent, when it is gone
 };
 
 class Connection {
@@ -57,6 +59,8 @@ class Connection {
   void adopt_socket() noexcept { owned_ = os::Fd(socket_); }
   int socket() const noexcept { return socket_; }
   const os::Peer& peer() const noexcept { return peer_; }
+  // Readable from the moment when the lender is gone and what it lent is dropped. Borrowed.
+  Result<int> gone_fd();
 
   // In which stream memory of that device is used here, in messages from now on: the default stream until then.
   void set_stream(int32_t device, cuda::Stream stream) { streams_.set(device, stream); }
@@ -68,6 +72,7 @@ class Connection {
 
  private:
   class Collecting;
+  class Forgetting;
   Connection(int socket, SocketType type, const ConnectionOptions& options, const os::Peer& peer);
   Status check_process() const;
   bool send_renewal() noexcept;
@@ -83,6 +88,7 @@ class Connection {
   bool has_nothing_to_read() const noexcept { return !pending_ && (!broken_.is_ok() || frames_.has_nothing()); }
   memory::Drained is_drained() noexcept;
   Result<std::unique_ptr<tensor::Message>> open_pending();
+  bool is_dropped() const noexcept { return options_.drop_when_gone && watch_->is_gone(); }
 
   int socket_;
   os::Fd owned_;
@@ -92,6 +98,8 @@ class Connection {
   FrameSocket frames_;
   DeviceStreams streams_;
   std::atomic<bool> on_devices_{false};  // memory of a device went or came
+  std::mutex watch_mutex_;
+  std::shared_ptr<LenderWatch> watch_;  // set at birth, or by gone_fd()
 
   // Of each direction two: the turn is a caller's for as long as it waits, and only callers take it. The other is taken by the library's
   // thread too, which tries and never waits for the peer; so a caller waits for it, and is not told that the connection is busy.

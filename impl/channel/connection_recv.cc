@@ -36,6 +36,21 @@ Status check_memfd(int fd, uint64_t nbytes) {
 
 }  // namespace
 
+// At the end of a receive, before it lets the connection go: lets go of a dead lender's segments,
+// which LenderWatch could not while the receive held the connection.
+class Connection::Forgetting {
+ public:
+  explicit Forgetting(Connection* connection) noexcept : connection_(connection) {}
+  Forgetting(const Forgetting&) = delete;
+  Forgetting& operator=(const Forgetting&) = delete;
+  ~Forgetting() {
+    if (connection_->is_dropped()) connection_->received_.forget_all();
+  }
+
+ private:
+  Connection* connection_;
+};
+
 Result<std::span<const std::byte>> Connection::find_bytes(const InFrame& frame, bool in_memfd, std::vector<std::byte>* large) const {
   if (!in_memfd) return std::span<const std::byte>(frame.payload);
   uint64_t nbytes = 0;
@@ -65,7 +80,14 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
   std::unique_lock<std::mutex> turn(recv_turn_, std::defer_lock);
   TENON_TRY(take_turn(&turn, wait));
   const std::lock_guard<std::mutex> lock(recv_mutex_);
+  const Forgetting forgetting(this);
   if (!broken_.is_ok()) return Status(broken_.code(), broken_.message());
+  if (is_dropped()) {
+    return Status(Code::kPeerGone,
+                  "the lender is gone, and this connection drops what it lent, messages that nobody has received included; make the "
+                  "connection with on_lender_gone KEEP to receive them")
+        .with("option", std::string("TENON_LENDER_GONE_KEEP"));
+  }
   borrowing_.renew();
   os::Waiter waiter(wait);
   size_t work = 0;
@@ -82,6 +104,7 @@ Result<std::unique_ptr<Message>> Connection::recv(const os::Wait& wait) {
     work += kFrameWork + pending_->frame.payload.size() + kFdWork * pending_->frame.fds_announced;
     // What throws in here is out of memory, and the frame stays for the next call. Whatever else it comes to is said once.
     Result<std::unique_ptr<Message>> message = open_pending();
+    if (options_.drop_when_gone && message.is_ok()) watch_->add(pending_->storages);
     unwanted = std::move(pending_->storages);
     pending_.reset();
     if (guard_.is_wanted() && has_nothing_to_read()) guard_.drained();

@@ -115,6 +115,7 @@ class Exporter {
   // write_gathered() follows the last one.
   Status write_storage(const std::string& name, const StorageValue& storage) {
     const bool is_none = storage.is_meta() || storage.nbytes() == 0;
+    if (!is_none) TENON_TRY(storage.bytes()->check_lender());
     if (!is_none && storage.is_on_device() && storage.nbytes() <= ZipWriter::kCrcAheadUpTo) return gather(name, storage);
     TENON_TRY(write_gathered());
     if (is_none) return writer_->add(name, {});

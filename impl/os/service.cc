@@ -221,7 +221,9 @@ Status no_choice(const char* what) {
 
 bool on_service_thread() noexcept { return t_is_service; }
 
-Status serve_fd(int fd, ServiceHandler handler) {
+namespace {
+
+Status serve(int fd, bool readable, ServiceHandler handler) {
   ServiceState& all = service_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   TENON_TRY(start(&all));
@@ -230,7 +232,7 @@ Status serve_fd(int fd, ServiceHandler handler) {
   if (++all.last_serial == 0) ++all.last_serial;
   at->second = {handler, all.last_serial};
   try {
-    Status status = all.poller->add(fd, key_of(fd, all.last_serial), true, false);
+    Status status = all.poller->add(fd, key_of(fd, all.last_serial), readable, false);
     if (!status.is_ok()) all.served.erase(at);
     return status;
   } catch (...) {
@@ -238,6 +240,12 @@ Status serve_fd(int fd, ServiceHandler handler) {
     throw;
   }
 }
+
+}  // namespace
+
+Status serve_fd(int fd, ServiceHandler handler) { return serve(fd, true, handler); }
+
+Status serve_hang_up(int fd, ServiceHandler handler) { return serve(fd, false, handler); }
 
 void stop_serving_fd(int fd) noexcept {
   ServiceState& all = service_state();

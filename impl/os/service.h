@@ -17,6 +17,9 @@ using ServiceHandler = void (*)(int fd, bool readable, bool hung_up) noexcept;
 // One that is served already stays as it is. Starts the thread, unless the process chose to have none. As everything here but
 // poll_service() it may be called with locks held whose rank at fork is below 25, the service's own.
 Status serve_fd(int fd, ServiceHandler handler);
+// As serve_fd(), but `handler` is called only when the peer of `fd` has hung up, and not for what can
+// be read.
+Status serve_hang_up(int fd, ServiceHandler handler);
 // Before the fd is closed. After it returns the handler may still be running, or about to, for an event that was taken before.
 void stop_serving_fd(int fd) noexcept;
 

@@ -138,6 +138,7 @@ Result<Ref<Storage>> wrap_cuda(std::byte* data, uint64_t nbytes, int32_t device,
 Result<CudaHandle> share_cuda(const Ref<Storage>& storage, cuda::Stream stream, const CudaShareOptions& options) {
   CudaMemory* const memory = cuda_memory(*storage);
   if (memory == nullptr) return no_cuda_storage();
+  TENON_TRY(storage->check_lender());
   if (storage->is_read_only() && !options.let_write) {
     return Status(Code::kPermission,
                   "the storage is read-only, and whoever device memory is lent to can write it: share it with LET_WRITE if that is right")
@@ -211,6 +212,7 @@ Result<Ref<Storage>> open_cuda(const CudaHandle& handle, cuda::Stream stream, co
 Status order_stream(const Storage& storage, cuda::Stream stream) {
   CudaMemory* const memory = cuda_memory(storage);
   if (memory == nullptr) return no_cuda_storage();
+  TENON_TRY(storage.check_lender());
   TENON_TRY(cuda::available());  // not in a child of fork, and that before any lock
   return memory->order(stream);
 }
@@ -218,6 +220,7 @@ Status order_stream(const Storage& storage, cuda::Stream stream) {
 Status record_stream(const Storage& storage, cuda::Stream stream) {
   CudaMemory* const memory = cuda_memory(storage);
   if (memory == nullptr) return no_cuda_storage();
+  TENON_TRY(storage.check_lender());
   memory->use_in(stream);
   return Status::ok();
 }

@@ -36,6 +36,7 @@ Status check_claim(const Claim& claim, uint64_t* end) {
 }  // namespace
 
 Result<Access> check_lend(const Storage& storage, Access wanted) {
+  TENON_TRY(storage.check_lender());
   if (storage.is_private()) {
     return Status(Code::kUnsupported, "the storage is private memory and cannot be lent: copy it into a new one")
         .with("option", std::string("tenon_storage_new_from"));
@@ -65,6 +66,7 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
 }
 
 Result<Access> check_lend_device(const Storage& storage, Access wanted) {
+  TENON_TRY(storage.check_lender());
   if (!storage.is_read_only()) return wanted;
   if (wanted == Access::kWritable) return refuse_lend("the storage is read-only", "a writable one");
   return Access::kReadOnly;
@@ -132,7 +134,10 @@ Result<Ref<Storage>> open_range(const Ref<Segment>& segment, uint64_t offset, ui
   if (Ref<Storage> known = find_storage(segment.get(), offset, nbytes)) {
     // What a child of fork has from its parent holds nothing there: it is the lease that does, and it needs a storage that keeps it.
     const bool inherited = segment->own() && !segment->made_by_this_process();
-    if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) return known;
+    if (!inherited || lease == nullptr || !lease->stands() || known->lease() != nullptr) {
+      known->lent_again();
+      return known;
+    }
     Ref<Storage> own = Storage::open(segment, offset, nbytes);
     own->swap_lease(lease);
     return own;

@@ -89,6 +89,7 @@ bool knows_read_only(CudaTransport transport) noexcept { return transport == Cud
 }  // namespace
 
 Result<Ref<CudaLent>> CudaLent::create(const Ref<Storage>& storage, memory::Access wanted, bool let_write) {
+  TENON_TRY(storage->check_lender());
   CudaMemory* const memory = cuda_memory(*storage);
   if (storage->is_read_only() && !let_write) {
     return Status(Code::kPermission,

@@ -69,6 +69,11 @@ void CudaMapping::forget(uint64_t offset, uint64_t nbytes) noexcept {
   if (found != storages_.end() && found->second.expired()) storages_.erase(found);
 }
 
+void CudaMapping::disown(uint64_t offset, uint64_t nbytes) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  storages_.erase({offset, nbytes});
+}
+
 void CudaMapping::dispose() noexcept {
   {
     CudaMappingTable& all = cuda_mapping_table();
@@ -145,6 +150,16 @@ void keep_cuda_warm(const Ref<CudaMapping>& mapping) {
     all.mappings.erase(all.mappings.begin());
   }
   all.mappings.push_back(mapping);
+}
+
+void forget_warm_cuda(const CudaMapping* mapping) noexcept {
+  Ref<CudaMapping> closed;  // without the lock
+  Warm& all = warm();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = std::find_if(all.mappings.begin(), all.mappings.end(), [&](const auto& each) { return each.get() == mapping; });
+  if (found == all.mappings.end()) return;
+  closed = std::move(*found);
+  all.mappings.erase(found);
 }
 
 void close_warm_cuda() noexcept {

@@ -40,6 +40,9 @@ class CudaMapping final : public Counted {
   }
   // To be called when the storage of that range has gone.
   void forget(uint64_t offset, uint64_t nbytes) noexcept;
+  // The storage of that range, which is still there, does not lead to this memory any more: the next
+  // to ask for the range makes a new one.
+  void disown(uint64_t offset, uint64_t nbytes) noexcept;
 
   // Of a device, by what names the memory behind a route. Files are compared beside it.
   using Key = std::pair<int32_t, std::vector<std::byte>>;
@@ -67,5 +70,7 @@ Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, Cu
 // pool's: an allocation that is open may not be opened once more, and its sender's next way there may have another name.
 void keep_cuda_warm(const Ref<CudaMapping>& mapping);
 void close_warm_cuda() noexcept;
+// Keeps it no longer: its lender is gone.
+void forget_warm_cuda(const CudaMapping* mapping) noexcept;
 
 }  // namespace tenon::share

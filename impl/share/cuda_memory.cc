@@ -99,6 +99,16 @@ Status CudaMemory::order(cuda::Stream stream) {
   return Status::ok();
 }
 
+std::vector<cuda::StreamMark> CudaMemory::take_streams() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(streams_, {});
+}
+
+void CudaMemory::put_streams(std::vector<cuda::StreamMark> streams) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  streams_ = std::move(streams);
+}
+
 void CudaMemory::keep(const std::shared_ptr<const CudaExport>& exported) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (std::find(exported_.begin(), exported_.end(), exported) == exported_.end()) exported_.push_back(exported);

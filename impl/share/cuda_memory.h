@@ -32,6 +32,11 @@ class CudaMemory : public storage::DeviceMemory {
   // The fds in it are open, and what it names can be found, as long as the memory is lent.
   void keep(const std::shared_ptr<const CudaExport>& exported);
 
+ protected:
+  // The streams that use the memory, for another object that closes it when they have passed.
+  std::vector<cuda::StreamMark> take_streams() noexcept;
+  void put_streams(std::vector<cuda::StreamMark> streams) noexcept;
+
  private:
   friend class CudaLimbo;
   virtual void storage_gone() noexcept {}

@@ -29,6 +29,9 @@ class DeviceMemory {
   const std::string& name() const noexcept { return name_; }  // as PyTorch writes it
   // The storage has gone. The memory goes when nobody uses it any more, in a stream or in another process: now, or later.
   virtual void end(std::unique_ptr<DeviceMemory> self) noexcept = 0;
+  // Closes memory of a lender that is gone, as soon as the streams that use it have passed. False:
+  // it is this process's own memory, or nothing could be closed.
+  virtual bool close_lent() noexcept { return false; }
   // The lease that it came under; null: none.
   virtual const memory::Lease* lease() const noexcept { return nullptr; }
 

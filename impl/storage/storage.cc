@@ -296,7 +296,21 @@ void Storage::move_into(Ref<Segment> segment, uint64_t offset) noexcept {
   segment_ = std::move(segment);
 }
 
+void Storage::drop() noexcept {
+  if (kind_ == Kind::kDevice && !device_->close_lent()) return;
+  marks_.fetch_or(kDropped, std::memory_order_release);
+}
+
+Status Storage::check_lender() const {
+  if (!is_dropped()) return Status::ok();
+  return Status(Code::kPeerGone,
+                "the lender of this storage is gone, and its connection drops what it lent; receive the storage again, or make the "
+                "connection with on_lender_gone KEEP")
+      .with("option", std::string("TENON_LENDER_GONE_KEEP"));
+}
+
 Result<std::byte*> Storage::data_mut() {
+  TENON_TRY(check_lender());
   if (!read_only_) return const_cast<std::byte*>(data());
   Status status(Code::kPermission, mode_ == Mode::kFrozen ? "the storage is frozen, or is filled with tenon_storage_write until it is"
                                                           : "the storage is read-only: open it with PRIVATE_COW or PRIVATE_COPY to write");
@@ -314,6 +328,7 @@ bool Storage::same_memory(const Storage& other) const noexcept {
 }
 
 Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
+  TENON_TRY(check_lender());
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
   TENON_TRY(check_host(device()));
   if (nbytes == 0) return Status::ok();  // whatever the access: an empty storage takes the same steps as any other
@@ -331,6 +346,7 @@ Status Storage::write(uint64_t offset, const void* data, uint64_t nbytes) {
 }
 
 Status Storage::read(uint64_t offset, void* data, uint64_t nbytes) const {
+  TENON_TRY(check_lender());
   if (!range_inside(offset, nbytes, nbytes_)) return outside(offset, nbytes, nbytes_);
   TENON_TRY(check_host(device()));
   if (nbytes == 0) return Status::ok();

@@ -115,6 +115,17 @@ class Storage final : public memory::Leased {
   }
   void move_into(Ref<Segment> segment, uint64_t offset) noexcept;
 
+  // The lender is gone, and the borrower asked to drop what it lent (channel/lender_watch.h). Memory
+  // of the CPU stays mapped until the storage ends; memory of a device is closed now.
+  void drop() noexcept;
+  bool is_dropped() const noexcept { return (marks_.load(std::memory_order_acquire) & kDropped) != 0; }
+  // PEER_GONE for a dropped storage.
+  Status check_lender() const;
+  // Somebody lent the same bytes again.
+  void lent_again() noexcept {
+    if (is_dropped()) marks_.fetch_and(static_cast<uint8_t>(~kDropped), std::memory_order_relaxed);
+  }
+
   // What others have to do when this storage goes, before its segment is let go. One function for all storages: the identity cache's, and
   // that of names that last as long as a storage.
   using EndHook = void (*)(Storage*) noexcept;
@@ -145,6 +156,7 @@ class Storage final : public memory::Leased {
   static constexpr uint8_t kInCache = 1;
   static constexpr uint8_t kHasNames = 2;
   static constexpr uint8_t kLent = 4;
+  static constexpr uint8_t kDropped = 8;
 
   explicit Storage(Kind kind) noexcept;
   ~Storage() override;

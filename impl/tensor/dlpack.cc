@@ -126,6 +126,7 @@ struct Export {
 
 template <typename Managed>
 Result<Managed*> give(const Ref<Tensor>& tensor, Export<Managed>** out) {
+  TENON_TRY(tensor->storage()->check_lender());
   if ((tensor->flags() & (kFlagConj | kFlagNeg)) != 0) {
     return Status(Code::kUnsupported, "DLPack has no conjugate and no negative bit: resolve the tensor first");
   }

@@ -1,6 +1,7 @@
 // Lends over a socket between processes, waits, and what ends them.
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
@@ -79,6 +80,33 @@ TEST_F(Connections, AKilledBorrower) {
   kit::thrown_by<tenon::PeerGone>([&] { (void)connection.recv({.timeout = kPatience}); });
   EXPECT_EQ(weight.view<float>()[0], 1.0F);
   weight.view_mut<float>()[0] = 2;
+}
+
+TEST_F(Connections, MemoryOfAKilledLenderIsDropped) {
+  kit::Sockets sockets;
+  kit::Child lender([&] {
+    tenon::Connection connection = tenon::Connection::make(sockets.keep_there());
+    tenon::Tensor weight = tenon::zeros<float>({8});
+    weight.view_mut<float>()[7] = 5;
+    connection.send(tenon::Message::of({{"weight", weight}}), {.timeout = kPatience});
+    pause();
+    return false;
+  });
+  tenon::Connection connection = tenon::Connection::make(sockets.keep_here(), {.on_lender_gone = tenon::LenderGone::kDrop});
+  const tenon::Message message = connection.recv({.timeout = kPatience});
+  tenon::Tensor weight = message["weight"];
+  const std::span<const float> before = weight.view<float>();
+  pollfd gone{connection.gone_fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&gone, 1, 0), 0);
+  kill(lender.pid(), SIGKILL);
+  EXPECT_EQ(poll(&gone, 1, 60'000), 1);
+  EXPECT_EQ(before[7], 5.0F);  // whoever has the bytes keeps them
+  EXPECT_EQ(weight.view().sizes()[0], 8);
+  kit::thrown_by<tenon::PeerGone>([&] { (void)weight.view<float>(); });
+  kit::thrown_by<tenon::PeerGone>([&] { (void)weight.view_mut<float>(); });
+  const tenon::Storage storage = weight.storage();
+  kit::thrown_by<tenon::PeerGone>([&] { (void)storage.bytes(); });
+  kit::thrown_by<tenon::PeerGone>([&] { (void)connection.recv({.timeout = kPatience}); });
 }
 
 TEST_F(Connections, BadSockets) {

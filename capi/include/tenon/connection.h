@@ -22,20 +22,48 @@ enum {
   TENON_CONNECTION_CUDA_KEEP_OPEN = 16 /**< as TENON_CUDA_KEEP_OPEN, for device memory that is received */
 };
 
+/**
+ * What happens to received memory when its lender is gone. The lender is gone when nobody holds the
+ * other end of the socket any more: its process ended, or everybody who had that end closed it.
+ */
+typedef uint32_t tenon_lender_gone;
+
+enum {
+  /** Received memory stays valid. Messages that were sent before the end are still delivered. */
+  TENON_LENDER_GONE_KEEP = 0,
+  /**
+   * Received memory is dropped.
+   * - Calls that would give its bytes out, or lend it on, return TENON_PEER_GONE.
+   *   tenon_storage_data and tenon_tensor_data return NULL.
+   * - Memory of the CPU is unmapped when its storage goes. Pointers that were given out before are
+   *   valid until then.
+   * - Memory of a device is closed as soon as the streams that use it here have passed. Pointers to
+   *   it lead nowhere then.
+   * - tenon_recv returns TENON_PEER_GONE, also for messages that were sent before the end.
+   * - A storage that came over two such connections stays valid until both lenders are gone. A
+   *   storage that is lent again, over another connection, is valid again.
+   * - Private openings, and this process's own memory that came home, stay valid.
+   * A borrower that releases the connection first keeps what came over it.
+   */
+  TENON_LENDER_GONE_DROP = 1
+};
+
 /** Limits and options of one connection. NULL, where one is taken, means all zero. */
 typedef struct tenon_connection_options {
-  size_t struct_size;          /**< sizeof(tenon_connection_options), set by the caller */
-  uint32_t flags;              /**< TENON_CONNECTION_* */
-  tenon_access open_access;    /**< TENON_ACCESS_* for what is received, as in tenon_open_options */
-  uint32_t open_flags;         /**< TENON_OPEN_* for what is received, but not ADOPT_FD */
-  uint32_t group;              /**< gid, with TENON_CONNECTION_GROUP; else 0 */
-  uint64_t max_message_nbytes; /**< largest descriptor accepted, in bytes; 0: 64 MiB */
-  uint64_t max_tensors;        /**< most tensors accepted in one message; 0: 1,000,000 */
-  uint64_t max_segments;       /**< most segments that the peer may have open here through this connection; 0: a half of
-                                    RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least */
-  uint64_t max_mapped_nbytes;  /**< most address space that the peer's memory may take here through this connection, in bytes.
-                                    A segment counts whole, as long as it is mapped; 0: a quarter of the address space (32 TiB on
-                                    x86-64). All peers of a process may take half of it */
+  size_t struct_size;               /**< sizeof(tenon_connection_options), set by the caller */
+  uint32_t flags;                   /**< TENON_CONNECTION_* */
+  tenon_access open_access;         /**< TENON_ACCESS_* for what is received, as in tenon_open_options */
+  uint32_t open_flags;              /**< TENON_OPEN_* for what is received, but not ADOPT_FD */
+  uint32_t group;                   /**< gid, with TENON_CONNECTION_GROUP; else 0 */
+  uint64_t max_message_nbytes;      /**< largest descriptor accepted, in bytes; 0: 64 MiB */
+  uint64_t max_tensors;             /**< most tensors accepted in one message; 0: 1,000,000 */
+  uint64_t max_segments;            /**< most segments that the peer may have open here through this connection; 0: a half of
+                                         RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least */
+  uint64_t max_mapped_nbytes;       /**< most address space that the peer's memory may take here through this connection, in bytes.
+                                         A segment counts whole, as long as it is mapped; 0: a quarter of the address space (32 TiB on
+                                         x86-64). All peers of a process may take half of it */
+  tenon_lender_gone on_lender_gone; /**< TENON_LENDER_GONE_*, for what is received */
+  uint32_t reserved;                /**< 0 */
 } tenon_connection_options;
 
 /**
@@ -87,6 +115,21 @@ TENON_API int tenon_connection_fd(const tenon_connection *connection) TENON_NOEX
  * @since 0.1. Any thread; also in a child of fork.
  */
 TENON_API tenon_status tenon_connection_peer(const tenon_connection *connection, tenon_peer *out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * The fd that tells when the lender is gone. It is readable (POLLIN) from then on; with
+ * TENON_LENDER_GONE_DROP, after the memory was dropped. The library's thread hears the end some
+ * microseconds after it. In a process that chose to have no thread, tenon_lease_poll hears it.
+ * Poll the fd, and do not read from it.
+ * @param[in]  connection  borrowed.
+ * @param[out] out         the fd, borrowed from the connection and valid until its release;
+ *                         untouched on failure.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket watches its
+ *         lender), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
+ * @since 0.1. Any thread. A child of fork hears nothing: what came to its parent stays valid there.
+ */
+TENON_API tenon_status tenon_connection_gone_fd(tenon_connection *connection, int *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Name the stream in which memory of a CUDA device is used here. Tensors on devices travel in messages as others do, by the driver's

@@ -41,7 +41,8 @@ TENON_API tenon_status tenon_tensor_from_dlpack_legacy(struct DLManagedTensor *m
  * @param[in]  tensor  borrowed; the result takes a reference of its own.
  * @param[out] out     the caller's or the next consumer's, who calls its deleter once, on any thread; untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (conjugate or negative bit), TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (conjugate or negative bit), TENON_RESOURCE_EXHAUSTED,
+ *         TENON_PEER_GONE (the storage was dropped).
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_tensor_to_dlpack(tenon_tensor *tensor, struct DLManagedTensorVersioned **out,
@@ -53,7 +54,8 @@ TENON_API tenon_status tenon_tensor_to_dlpack(tenon_tensor *tensor, struct DLMan
  * @param[in]  tensor  borrowed; the result takes a reference of its own.
  * @param[out] out     as above; untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only), TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only), TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED,
+ *         TENON_PEER_GONE (the storage was dropped).
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_tensor_to_dlpack_legacy(tenon_tensor *tensor, struct DLManagedTensor **out, tenon_error **err) TENON_NOEXCEPT;

@@ -35,7 +35,8 @@ TENON_API tenon_status tenon_message_new(tenon_message **out, tenon_error **err)
  * @param[in]  n        how many.
  * @param[in]  options  borrowed; NULL: defaults. As in tenon_share_fd.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (private memory), TENON_RESOURCE_EXHAUSTED.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (private memory), TENON_RESOURCE_EXHAUSTED,
+ *         TENON_PEER_GONE (a storage was dropped).
  * @since 0.1. One thread at a time per message.
  */
 TENON_API tenon_status tenon_message_add(tenon_message *message, tenon_tensor *const *tensors, const char *const *names, size_t n,

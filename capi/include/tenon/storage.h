@@ -110,8 +110,10 @@ TENON_API void tenon_storage_release(tenon_storage *storage) TENON_NOEXCEPT;
 /**
  * The bytes, to read.
  * @param[in] storage  borrowed; NULL is allowed.
- * @return borrowed from the storage, valid until its last release; NULL for an empty storage and for NULL. Of a storage on a CUDA device it
- *         is an address of the device's, which only work there may follow (tenon_storage_device tells).
+ * @return borrowed from the storage, valid until its last release; NULL for an empty storage, for one
+ *         that was dropped (tenon_storage_check_lender), and for NULL. For a storage on a CUDA device
+ *         it is an address of that device, which only work there may follow (tenon_storage_device
+ *         tells).
  * @since 0.1. Any thread.
  */
 TENON_API const void *tenon_storage_data(const tenon_storage *storage) TENON_NOEXCEPT;
@@ -123,10 +125,20 @@ TENON_API const void *tenon_storage_data(const tenon_storage *storage) TENON_NOE
  *                      storage as tenon_storage_data.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only; a TENON_MODE_FROZEN storage is filled with
- *         tenon_storage_write).
+ *         tenon_storage_write), TENON_PEER_GONE (dropped, see tenon_storage_check_lender).
  * @since 0.1. Any thread; who orders the writes is the callers' affair.
  */
 TENON_API tenon_status tenon_storage_data_mut(tenon_storage *storage, void **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Ask whether the lender of a storage is gone, and the storage was dropped for that
+ * (TENON_LENDER_GONE_DROP).
+ * @param[in]  storage  borrowed; NULL is allowed.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return TENON_PEER_GONE for a storage that was dropped, TENON_OK for any other and for NULL.
+ * @since 0.1. Any thread. The lender can be gone the moment after.
+ */
+TENON_API tenon_status tenon_storage_check_lender(const tenon_storage *storage, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * The size in bytes.
@@ -222,7 +234,7 @@ TENON_API uint64_t tenon_storage_use_count(const tenon_storage *storage) TENON_N
  * @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  * @param[out] err      optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO,
- *         TENON_UNSUPPORTED (a device's storage: what is given to its streams copies there).
+ *         TENON_UNSUPPORTED (a device's storage: what is given to its streams copies there), TENON_PEER_GONE (dropped).
  *         After a failure some of the bytes may have been written.
  * @since 0.1. Any thread; who orders the writes is the callers' affair.
  */
@@ -237,8 +249,8 @@ TENON_API tenon_status tenon_storage_write(tenon_storage *storage, uint64_t offs
  * @param[out] data     the caller's, at least nbytes bytes; may be NULL if nbytes is 0.
  * @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO, TENON_UNSUPPORTED (a device's storage).
- *         After a failure some of the bytes at `data` may have been written.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO, TENON_UNSUPPORTED (a device's storage),
+ * TENON_PEER_GONE (dropped). After a failure some of the bytes at `data` may have been written.
  * @since 0.1. Any thread.
  */
 TENON_API tenon_status tenon_storage_read(const tenon_storage *storage, uint64_t offset, void *data, uint64_t nbytes,

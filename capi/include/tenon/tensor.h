@@ -103,8 +103,9 @@ TENON_API tenon_storage *tenon_tensor_storage(const tenon_tensor *tensor) TENON_
 /**
  * The element with index 0, 0, …, to read.
  * @param[in] tensor  borrowed; NULL is allowed.
- * @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage. Of a storage on a
- *         CUDA device it is an address of the device's, as tenon_storage_data says.
+ * @return borrowed from the tensor, valid until its last release; NULL for NULL, and for a tensor over a storage
+ *         that is empty or was dropped. For a storage on a CUDA device it is an address of that device,
+ *         as tenon_storage_data says.
  * @since 0.1. Any thread.
  */
 TENON_API const void *tenon_tensor_data(const tenon_tensor *tensor) TENON_NOEXCEPT;
@@ -114,7 +115,8 @@ TENON_API const void *tenon_tensor_data(const tenon_tensor *tensor) TENON_NOEXCE
  * @param[in]  tensor  borrowed.
  * @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure. As tenon_tensor_data.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only),
+ *         TENON_PEER_GONE (the storage was dropped, see tenon_storage_check_lender).
  * @since 0.1. Any thread; who orders the writes is the callers' affair.
  */
 TENON_API tenon_status tenon_tensor_data_mut(tenon_tensor *tensor, void **out, tenon_error **err) TENON_NOEXCEPT;

@@ -1,0 +1,181 @@
+#include "channel/lender_watch.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/fork.h"
+#include "base/immortal.h"
+#include "os/limits.h"
+#include "os/service.h"
+#include "os/socket.h"
+#include "share/cuda_memory.h"
+
+namespace tenon::channel {
+namespace {
+
+using storage::Storage;
+
+// A thread that is in the connection when the lender goes is woken by the hang-up and leaves.
+constexpr int kForgetTries = 20;
+constexpr auto kForgetPause = std::chrono::microseconds(50);
+
+struct Lent {
+  Weak<Storage> storage;
+  uint32_t lenders = 0;  // of those that are watched and not gone
+};
+
+struct LenderWatchState {
+  std::mutex mutex;
+  std::unordered_map<int, std::shared_ptr<LenderWatch>> watches;  // by socket
+  std::unordered_map<const Storage*, Lent> lent;
+
+  // Returns the storage if its last lender is gone with this one.
+  Ref<Storage> remove_lender(const Storage* storage) noexcept {
+    const auto found = lent.find(storage);
+    if (found == lent.end() || --found->second.lenders > 0) return {};
+    Ref<Storage> last = found->second.storage.lock();
+    lent.erase(found);
+    return last;
+  }
+};
+LenderWatchState& lender_watch_state() noexcept { return immortal<LenderWatchState>(); }
+
+// A child of fork has no thread that hears a hang-up, and the connections are its parent's: what
+// came stays there.
+const bool g_lender_watch_fork_hooks = [] {
+  (void)lender_watch_state();
+  register_fork_hooks(24, {[]() noexcept { lender_watch_state().mutex.lock(); }, []() noexcept { lender_watch_state().mutex.unlock(); },
+                           []() noexcept {
+                             lender_watch_state().mutex.unlock();
+                             lender_watch_state().watches.clear();
+                             lender_watch_state().lent.clear();
+                           }});
+  return true;
+}();
+
+bool is_lent(const Storage& storage) noexcept { return storage.device_memory() != nullptr ? storage.nbytes() > 0 : !storage.is_own(); }
+
+}  // namespace
+
+LenderWatch::LenderWatch(Access /*create() only*/, int socket, os::Fd event, Forget forget, void* context) noexcept
+    : socket_(socket), event_(std::move(event)), generation_(fork_generation()), forget_(forget), context_(context) {}
+
+Result<std::shared_ptr<LenderWatch>> LenderWatch::create(int socket, Forget forget, void* context) {
+  os::Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event.is_open()) return os::with_fd_limit(errno_status(errno, "watching a lender needs an eventfd"));
+  auto watch = std::make_shared<LenderWatch>(Access(), socket, std::move(event), forget, context);
+  LenderWatchState& all = lender_watch_state();
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (!all.watches.try_emplace(socket, watch).second) {
+      return Status(Code::kInvalidArgument,
+                    format("another connection on socket %d watches its lender: give each a socket of its own", socket))
+          .with("fd", socket);
+    }
+  }
+  Status status = os::serve_hang_up(socket, &LenderWatch::hung_up);
+  if (status.is_ok()) return watch;
+  watch->end();
+  return status;
+}
+
+void LenderWatch::end() noexcept {
+  if (generation_ != fork_generation()) return;
+  os::stop_serving_fd(socket_);
+  {
+    LenderWatchState& all = lender_watch_state();
+    std::shared_ptr<LenderWatch> self = shared_from_this();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (const auto found = all.watches.find(socket_); found != all.watches.end() && found->second == self) all.watches.erase(found);
+    for (const Storage* const each : storages_) {
+      const auto found = all.lent.find(each);
+      if (found != all.lent.end() && --found->second.lenders == 0) all.lent.erase(found);
+    }
+    storages_.clear();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  forget_ = nullptr;
+}
+
+void LenderWatch::add(std::span<const Ref<Storage>> storages) {
+  LenderWatchState& all = lender_watch_state();
+  std::unique_lock<std::mutex> lock(all.mutex);
+  if (is_gone()) {
+    lock.unlock();
+    for (const Ref<Storage>& each : storages) {
+      if (is_lent(*each)) each->drop();
+    }
+    return;
+  }
+  if (storages_.size() + storages.size() > crowded_) prune();
+  for (const Ref<Storage>& each : storages) {
+    if (!is_lent(*each)) continue;
+    Lent& lent = all.lent[each.get()];
+    if (!storages_.insert(each.get()).second) continue;
+    if (!lent.storage) lent.storage = Weak<Storage>(each.get());
+    ++lent.lenders;
+  }
+}
+
+// With the lock.
+void LenderWatch::prune() noexcept {
+  LenderWatchState& all = lender_watch_state();
+  std::erase_if(storages_, [&](const Storage* each) {
+    const auto found = all.lent.find(each);
+    if (found == all.lent.end() || !found->second.storage.expired()) return false;
+    if (--found->second.lenders == 0) all.lent.erase(found);
+    return true;
+  });
+  crowded_ = std::max<size_t>(64, 2 * storages_.size());
+}
+
+void LenderWatch::hung_up(int socket, bool /*readable*/, bool /*hung_up*/) noexcept {
+  std::shared_ptr<LenderWatch> watch;
+  {
+    LenderWatchState& all = lender_watch_state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.watches.find(socket);
+    // The event can be of another socket that had this number before.
+    if (found == all.watches.end() || !os::peer_hung_up(socket)) return;
+    watch = found->second;
+    os::stop_serving_fd(socket);
+    if (watch->gone_.exchange(true, std::memory_order_acq_rel)) return;
+  }
+  watch->lender_gone();
+}
+
+// Needs no memory: one storage after the other.
+void LenderWatch::lender_gone() noexcept {
+  LenderWatchState& all = lender_watch_state();
+  // Nothing of this process's own may end here, whose owner would be told on the library's thread.
+  const share::CudaCollectLater later;
+  for (;;) {
+    Ref<Storage> storage;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      const auto first = storages_.begin();
+      if (first == storages_.end()) break;
+      storage = all.remove_lender(*first);
+      storages_.erase(first);
+    }
+    if (storage) storage->drop();
+  }
+  forget_segments();
+  const uint64_t one = 1;
+  while (::write(event_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+  }
+}
+
+void LenderWatch::forget_segments() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (forget_ == nullptr) return;
+  for (int i = 0; i < kForgetTries && !forget_(context_); ++i) std::this_thread::sleep_for(kForgetPause);
+}
+
+}  // namespace tenon::channel

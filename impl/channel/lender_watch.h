@@ -1,0 +1,67 @@
+// Tells when the other end of a connection is gone, and then drops the memory that came over the
+// connection if the borrower asked for that.
+//
+// The lender is gone when nobody holds its end of the socket any more: its process ended, or
+// everybody who had that end closed it. The kernel reports this as a hang-up, and the library's
+// thread hears it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_set>
+
+#include "base/counted.h"
+#include "base/status.h"
+#include "os/fd.h"
+#include "storage/storage.h"
+
+namespace tenon::channel {
+
+class LenderWatch : public std::enable_shared_from_this<LenderWatch> {
+ public:
+  // Lets go of the segments that only the connection holds. Returns false if another thread is in
+  // the connection: that thread then calls is_gone() before it leaves, and lets go of them itself.
+  using Forget = bool (*)(void* context) noexcept;
+
+  // Watches `socket`, which the caller keeps open until end(). `forget` may be null.
+  static Result<std::shared_ptr<LenderWatch>> create(int socket, Forget forget, void* context);
+  // Afterwards `forget` is not called, and no call is under way. What came stays as it is.
+  void end() noexcept;
+
+  // These storages came over the connection: they are dropped when the lender is gone, unless
+  // another lender that is watched so lent them too. Memory that came home stays, as does private
+  // memory. Throws std::bad_alloc.
+  void add(std::span<const Ref<storage::Storage>> storages);
+  bool is_gone() const noexcept { return gone_.load(std::memory_order_acquire); }
+  // Readable from the moment when the lender is gone and its memory is dropped. Borrowed.
+  int fd() const noexcept { return event_.get(); }
+
+ private:
+  struct Access {};
+
+ public:
+  LenderWatch(Access /*create() only*/, int socket, os::Fd event, Forget forget, void* context) noexcept;
+
+ private:
+  static void hung_up(int socket, bool readable, bool hung_up) noexcept;
+  void lender_gone() noexcept;
+  void forget_segments() noexcept;
+  void prune() noexcept;
+
+  int socket_;
+  os::Fd event_;
+  uint64_t generation_;
+  std::atomic<bool> gone_{false};
+  // Under the lock of all watches.
+  std::unordered_set<const storage::Storage*> storages_;
+  size_t crowded_ = 64;  // at this size storages that have ended are looked for
+  // Held while `forget` runs.
+  std::mutex mutex_;
+  Forget forget_;
+  void* context_;
+};
+
+}  // namespace tenon::channel
