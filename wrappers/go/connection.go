@@ -26,7 +26,20 @@ type ConnectionOptions struct {
 	Group           *uint32     // the same, but the members of that gid are let in too
 	CUDALetWrite    bool        // send read-only storages on a CUDA device too, though their receiver can write them: else that is ErrPermission
 	CUDAKeepOpen    bool        // as OpenCUDAOptions.KeepOpen, for device memory that is received
+	OnLenderGone    LenderGone  // what happens to received memory when its lender is gone
 }
+
+// LenderGone says what happens to received memory when nobody holds the other end of the socket any more: the lender's process ended, or
+// everybody who had that end closed it.
+type LenderGone uint32
+
+const (
+	// KeepLent: what was received stays valid, and messages that were sent before are delivered. The default.
+	KeepLent LenderGone = C.TENON_LENDER_GONE_KEEP
+	// DropLent: later accesses fail with ErrPeerGone, and so does Recv. Slices that are out stay valid as long as the tensor is open. Memory
+	// of a CUDA device is closed as soon as the streams that use it have passed.
+	DropLent LenderGone = C.TENON_LENDER_GONE_DROP
+)
 
 // Peer is who is at the other end of a connection, as the kernel told it when the socket was connected; for a socketpair, who made it.
 type Peer struct {
@@ -109,6 +122,7 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 		given.max_tensors = C.uint64_t(options.MaxTensors)
 		given.max_segments = C.uint64_t(options.MaxSegments)
 		given.max_mapped_nbytes = C.uint64_t(options.MaxMappedBytes)
+		given.on_lender_gone = C.tenon_lender_gone(options.OnLenderGone)
 		if options.SameUser {
 			given.flags |= C.TENON_CONNECTION_SAME_USER
 		}
@@ -142,6 +156,22 @@ func (c *Connection) begin() (*C.tenon_connection, error) {
 	}
 	pointer, err := c.acquire()
 	return (*C.tenon_connection)(pointer), err
+}
+
+// GoneFD gives an fd that is readable once the lender is gone, and what it lent is dropped. It is the connection's, and valid until Close:
+// poll it, and do not read from it.
+func (c *Connection) GoneFD() (int, error) {
+	pointer, err := c.begin()
+	if err != nil {
+		return -1, err
+	}
+	defer c.release()
+	var out C.int
+	var failure *C.tenon_error
+	if status := C.tenon_connection_gone_fd(pointer, &out, &failure); status != C.TENON_OK {
+		return -1, takeError(status, failure)
+	}
+	return int(out), nil
 }
 
 // Close gives the connection back; calls that wait in other goroutines end with ErrClosed. A message half sent is never finished: the peer

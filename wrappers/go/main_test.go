@@ -146,6 +146,13 @@ func start(t testing.TB, role string, environment ...string) (*exec.Cmd, *tenon.
 // startWith hands it a file too, as fd 4.
 func startWith(t testing.TB, role string, file *os.File, environment ...string) (*exec.Cmd, *tenon.Connection) {
 	t.Helper()
+	return startConnected(t, role, file, nil, environment...)
+}
+
+// startConnected says how this process's end is connected.
+func startConnected(t testing.TB, role string, file *os.File, options *tenon.ConnectionOptions,
+	environment ...string) (*exec.Cmd, *tenon.Connection) {
+	t.Helper()
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
 	check(t, err)
 	ours, theirs := os.NewFile(uintptr(ends[0]), "ours"), os.NewFile(uintptr(ends[1]), "theirs")
@@ -155,7 +162,7 @@ func startWith(t testing.TB, role string, file *os.File, environment ...string) 
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	check(t, command.Start())
 	theirs.Close()
-	connection := must(tenon.ConnectionOn(ours, nil))
+	connection := must(tenon.ConnectionOn(ours, options))
 	ours.Close()
 	t.Cleanup(func() {
 		connection.Close()

@@ -155,6 +155,43 @@ func TestLenderKilled(t *testing.T) {
 	}
 }
 
+// A connection that drops what a dead lender lent.
+func TestLenderKilledAndDropped(t *testing.T) {
+	nothingLeft(t)
+	ctx := background(t)
+	command, c := startConnected(t, "lend", nil, &tenon.ConnectionOptions{OnLenderGone: tenon.DropLent})
+	m := must(c.Recv(ctx))
+	defer m.Close()
+	tensor := must(m.Tensor(0))
+	defer tensor.Close()
+	storage := must(tensor.Storage())
+	defer storage.Close()
+	before := must(tenon.Slice[float32](tensor))
+	if fd := must(c.GoneFD()); fd < 0 {
+		t.Error(fd)
+	}
+	command.Process.Kill()
+	for i := 0; i < 10_000; i++ {
+		if _, err := storage.ReadOnlyBytes(); err != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if before[2] != 3 {
+		t.Error("the memory went before its last view")
+	}
+	_, ofBytes := storage.Bytes()
+	_, ofReadOnlyBytes := storage.ReadOnlyBytes()
+	_, ofSlice := tenon.Slice[float32](tensor)
+	_, ofMessage := tenon.NewMessage(tensor)
+	_, ofRecv := c.Recv(ctx)
+	for i, err := range []error{ofBytes, ofReadOnlyBytes, ofSlice, ofMessage, ofRecv} {
+		if !errors.Is(err, tenon.ErrPeerGone) {
+			t.Error(i, err)
+		}
+	}
+}
+
 func openFD() error {
 	offset, err := strconv.ParseUint(os.Getenv("TENON_GO_TEST_OFFSET"), 10, 64)
 	if err != nil {

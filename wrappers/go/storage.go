@@ -216,7 +216,14 @@ func (s *Storage) ReadOnlyBytes() ([]byte, error) {
 	if err := forHost(C.tenon_storage_device(pointer)); err != nil {
 		return nil, err
 	}
-	return bytesAt(C.tenon_storage_data(pointer), uint64(C.tenon_storage_nbytes(pointer)))
+	data := C.tenon_storage_data(pointer)
+	if data == nil {
+		var failure *C.tenon_error
+		if status := C.tenon_storage_check_lender(pointer, &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
+	}
+	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
 }
 
 // WithBytes calls use with the bytes, to read and write. Whatever closes the storage meanwhile, they stay until use returns; not longer.

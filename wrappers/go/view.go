@@ -284,6 +284,10 @@ func elements[T Element](view *C.tenon_tensor_view) ([]T, error) {
 			numbers(view.sizes, view.ndim), numbers(view.strides, view.ndim)))
 	}
 	if view.numel == 0 || view.data == nil {
+		var failure *C.tenon_error
+		if status := C.tenon_storage_check_lender(C.tenon_tensor_storage(view.tensor), &failure); status != C.TENON_OK {
+			return nil, takeError(status, failure)
+		}
 		return []T{}, nil
 	}
 	if err := forHost(view.device); err != nil {

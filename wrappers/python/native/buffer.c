@@ -46,6 +46,21 @@ int check_on_cpu(const tenon_storage *storage) {
   return -1;
 }
 
+/* Whoever asks for the bytes of a dropped storage must not take them for none. */
+static int check_lender(const tenon_storage *storage) {
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_storage_check_lender(storage, &error);
+  if (status == TENON_OK) return 0;
+  raise_status(status, error);
+  return -1;
+}
+
+const void *tensor_address(const tenon_tensor *tensor) {
+  const void *data = tenon_tensor_data(tensor);
+  if (data == NULL) (void)check_lender(tenon_tensor_storage(tensor));
+  return data;
+}
+
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   view->obj = NULL;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
@@ -82,6 +97,8 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
     return buffer_error("the tensor is not Fortran-contiguous");
   }
 
+  void *data = (void *)(uintptr_t)tensor_address(tensor);
+  if (data == NULL && PyErr_Occurred()) return -1;
   const Py_ssize_t ndim = spec.ndim;
   TensorExport *keep = PyMem_Malloc(sizeof(TensorExport) + 2 * (size_t)ndim * sizeof(Py_ssize_t));
   if (keep == NULL) {
@@ -96,7 +113,6 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
     nbytes *= (Py_ssize_t)spec.sizes[i];
   }
   keep->tensor = tenon_tensor_retain(tensor);
-  void *data = (void *)(uintptr_t)tenon_tensor_data(tensor);
   view->buf = data == NULL ? &nothing : data;
   view->len = nbytes;
   view->itemsize = itemsize;
@@ -130,6 +146,7 @@ int storage_getbuffer(PyObject *self, Py_buffer *view, int flags) {
   if (check_on_cpu(storage) != 0) return -1;
   const int read_only = tenon_storage_is_read_only(storage);
   void *data = (void *)(uintptr_t)tenon_storage_data(storage);
+  if (data == NULL && check_lender(storage) != 0) return -1;
   const int rc = PyBuffer_FillInfo(view, self, data == NULL ? &nothing : data, (Py_ssize_t)tenon_storage_nbytes(storage), read_only, flags);
   if (rc == 0) view->internal = tenon_storage_retain(storage);
   return rc;

@@ -47,7 +47,8 @@ PyObject *packed_nbytes(PyObject *module, PyObject *args);
 extern PyType_Spec storage_spec;
 
 /* buffer.c */
-int check_on_cpu(const tenon_storage *storage); /* 0: the host can read the bytes; -1: raised */
+const void *tensor_address(const tenon_tensor *tensor); /* NULL and raised: its lender is gone; NULL alone: it is empty */
+int check_on_cpu(const tenon_storage *storage);         /* 0: the host can read the bytes; -1: raised */
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
 int storage_getbuffer(PyObject *self, Py_buffer *view, int flags);

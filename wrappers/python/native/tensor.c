@@ -209,7 +209,9 @@ static PyObject *tensor_get_contiguous(PyObject *self, void *unused) {
 static PyObject *tensor_get_address(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  return tensor == NULL ? raise_closed("tensor") : PyLong_FromVoidPtr((void *)(uintptr_t)tenon_tensor_data(tensor));
+  if (tensor == NULL) return raise_closed("tensor");
+  const void *data = tensor_address(tensor);
+  return data == NULL && PyErr_Occurred() ? NULL : PyLong_FromVoidPtr((void *)(uintptr_t)data);
 }
 
 static PyObject *tensor_get_device_numbers(PyObject *self, void *unused) {

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     Mode = Literal["shared", "lender_writes", "frozen"]
     Access = Literal["auto", "read_only", "writable"]
+    LenderGone = Literal["keep", "drop"]
     CudaForm = Literal["A", "B", "C", "D", "E"]
     CudaTransport = Literal["auto", "none", "ipc", "fd", "fabric", "pool"]
 
@@ -27,6 +28,11 @@ ACCESSES: dict[str, int] = {
     "writable": lib.TENON_ACCESS_WRITABLE,
 }
 ACCESS_NAMES = {number: name for name, number in ACCESSES.items()}
+
+LENDER_GONE: dict[str, int] = {
+    "keep": lib.TENON_LENDER_GONE_KEEP,
+    "drop": lib.TENON_LENDER_GONE_DROP,
+}
 
 CUDA_FORMS: dict[str, int] = {letter: getattr(lib, f"TENON_CUDA_FORM_{letter}") for letter in "ABCDE"}
 CUDA_TRANSPORTS: dict[str, int] = {

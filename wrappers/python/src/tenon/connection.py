@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._native import ffi, lib
-from tenon._options import ACCESSES, number_of, open_flags, small, unsigned
+from tenon._options import ACCESSES, LENDER_GONE, number_of, open_flags, small, unsigned
 from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import call
 from tenon.message import Message
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from tenon._options import Access
+    from tenon._options import Access, LenderGone
     from tenon.by_cuda import Stream
     from tenon.message import Tensors
 
@@ -64,6 +64,7 @@ class Connection(Managed):
         group: int | None = None,
         cuda_let_write: bool = False,
         cuda_keep_open: bool = False,
+        on_lender_gone: LenderGone = "keep",
     ) -> None:
         """Put a connection on a socket, which stays the caller's to close afterwards; with adopt it is closed with the connection.
 
@@ -75,6 +76,9 @@ class Connection(Managed):
         in too. By default any peer is good: whoever made the socket has decided.
         cuda_let_write: send read-only storages on a CUDA device too, though their receiver can write them; else that is PermissionDenied.
         cuda_keep_open: as open_cuda's keep_open, for device memory that is received.
+        on_lender_gone: what happens to received memory when nobody holds the other end of the socket any more. "keep": it
+        stays valid. "drop": each later access raises PeerGone, and so does recv. Arrays and buffers that are out stay valid
+        until they go, which unmaps the memory. Memory of a CUDA device is closed as soon as the streams that use it have passed.
         """
         self._cdata = self._socket = None
         self._streams = {}
@@ -96,6 +100,7 @@ class Connection(Managed):
             options.flags |= lib.TENON_CONNECTION_CUDA_LET_WRITE
         if cuda_keep_open:
             options.flags |= lib.TENON_CONNECTION_CUDA_KEEP_OPEN
+        options.on_lender_gone = number_of(LENDER_GONE, on_lender_gone, "on_lender_gone")
         out = ffi.new("tenon_connection **")
         call(lib.tenon_connection_new, socket if isinstance(socket, int) else socket.fileno(), options, out)
         self._cdata = ffi.gc(out[0], lib.tenon_connection_release)
@@ -114,6 +119,15 @@ class Connection(Managed):
     def fileno(self) -> int:
         """The fd to poll. When it is readable, call recv(timeout=0) until WouldBlock."""
         return int(lib.tenon_connection_fd(self._own()))
+
+    def gone_fileno(self) -> int:
+        """An fd that is readable once the lender is gone, for select or an event loop; with on_lender_gone="drop", after the drop.
+
+        It stays the connection's. Do not read from it.
+        """
+        out = ffi.new("int *")
+        call(lib.tenon_connection_gone_fd, self._own(), out)
+        return int(out[0])
 
     def peer(self) -> Peer:
         """Who is at the other end."""

@@ -1681,6 +1681,25 @@ pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_31 = 8;
 ///as TENON_CUDA_KEEP_OPEN, for device memory that is received
 pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_31 = 16;
 pub type _bindgen_ty_31 = ::core::ffi::c_uint;
+/**What happens to received memory when its lender is gone. The lender is gone when nobody holds the
+ other end of the socket any more: its process ended, or everybody who had that end closed it.*/
+pub type tenon_lender_gone = u32;
+///Received memory stays valid. Messages that were sent before the end are still delivered.
+pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_32 = 0;
+/**Received memory is dropped.
+ - Calls that would give its bytes out, or lend it on, return TENON_PEER_GONE.
+   tenon_storage_data and tenon_tensor_data return NULL.
+ - Memory of the CPU is unmapped when its storage goes. Pointers that were given out before are
+   valid until then.
+ - Memory of a device is closed as soon as the streams that use it here have passed. Pointers to
+   it lead nowhere then.
+ - tenon_recv returns TENON_PEER_GONE, also for messages that were sent before the end.
+ - A storage that came over two such connections stays valid until both lenders are gone. A
+   storage that is lent again, over another connection, is valid again.
+ - Private openings, and this process's own memory that came home, stay valid.
+ A borrower that releases the connection first keeps what came over it.*/
+pub const TENON_LENDER_GONE_DROP: _bindgen_ty_32 = 1;
+pub type _bindgen_ty_32 = ::core::ffi::c_uint;
 ///Limits and options of one connection. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1706,12 +1725,16 @@ RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least*/
 A segment counts whole, as long as it is mapped; 0: a quarter of the address space (32 TiB on
 x86-64). All peers of a process may take half of it*/
     pub max_mapped_nbytes: u64,
+    ///TENON_LENDER_GONE_*, for what is received
+    pub on_lender_gone: tenon_lender_gone,
+    ///0
+    pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_connection_options",
-    ][::core::mem::size_of::<tenon_connection_options>() - 56usize];
+    ][::core::mem::size_of::<tenon_connection_options>() - 64usize];
     [
         "Alignment of tenon_connection_options",
     ][::core::mem::align_of::<tenon_connection_options>() - 8usize];
@@ -1742,6 +1765,12 @@ const _: () = {
     [
         "Offset of field: tenon_connection_options::max_mapped_nbytes",
     ][::core::mem::offset_of!(tenon_connection_options, max_mapped_nbytes) - 48usize];
+    [
+        "Offset of field: tenon_connection_options::on_lender_gone",
+    ][::core::mem::offset_of!(tenon_connection_options, on_lender_gone) - 56usize];
+    [
+        "Offset of field: tenon_connection_options::reserved",
+    ][::core::mem::offset_of!(tenon_connection_options, reserved) - 60usize];
 };
 /**Who is at the other end of a connection, as the kernel tells it (SO_PEERCRED), in the numbers of this process's namespaces.
  As of the moment when the socket was connected: of who called connect, in whoever accepted; of who called listen, in whoever
@@ -1887,8 +1916,8 @@ pub struct tenon_cuda_event {
     _unused: [u8; 0],
 }
 ///it has an IPC handle, by which other processes open it
-pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_32 = 1;
-pub type _bindgen_ty_32 = ::core::ffi::c_uint;
+pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_33 = 1;
+pub type _bindgen_ty_33 = ::core::ffi::c_uint;
 ///How an event is made or opened. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1926,8 +1955,8 @@ pub struct tenon_descriptor {
 /**no fds travel: the opener fetches them from this process through /proc, so this
 process must live, and hold the descriptor, until then; same user (or
 TENON_OPEN_OTHER_USER) and pid namespace*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_33 = 1;
-pub type _bindgen_ty_33 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_34 = 1;
+pub type _bindgen_ty_34 = ::core::ffi::c_uint;
 ///How a descriptor is made. NULL, where one is taken, means all zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2186,8 +2215,10 @@ extern "C" {
     pub fn tenon_storage_release(storage: *mut tenon_storage);
     /**The bytes, to read.
  @param[in] storage  borrowed; NULL is allowed.
- @return borrowed from the storage, valid until its last release; NULL for an empty storage and for NULL. Of a storage on a CUDA device it
-         is an address of the device's, which only work there may follow (tenon_storage_device tells).
+ @return borrowed from the storage, valid until its last release; NULL for an empty storage, for one
+         that was dropped (tenon_storage_check_lender), and for NULL. For a storage on a CUDA device
+         it is an address of that device, which only work there may follow (tenon_storage_device
+         tells).
  @since 0.1. Any thread.*/
     pub fn tenon_storage_data(
         storage: *const tenon_storage,
@@ -2198,11 +2229,21 @@ extern "C" {
                       storage as tenon_storage_data.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only; a TENON_MODE_FROZEN storage is filled with
-         tenon_storage_write).
+         tenon_storage_write), TENON_PEER_GONE (dropped, see tenon_storage_check_lender).
  @since 0.1. Any thread; who orders the writes is the callers' affair.*/
     pub fn tenon_storage_data_mut(
         storage: *mut tenon_storage,
         out: *mut *mut ::core::ffi::c_void,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Ask whether the lender of a storage is gone, and the storage was dropped for that
+ (TENON_LENDER_GONE_DROP).
+ @param[in]  storage  borrowed; NULL is allowed.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_PEER_GONE for a storage that was dropped, TENON_OK for any other and for NULL.
+ @since 0.1. Any thread. The lender can be gone the moment after.*/
+    pub fn tenon_storage_check_lender(
+        storage: *const tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**The size in bytes.
@@ -2276,7 +2317,7 @@ extern "C" {
  @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO,
-         TENON_UNSUPPORTED (a device's storage: what is given to its streams copies there).
+         TENON_UNSUPPORTED (a device's storage: what is given to its streams copies there), TENON_PEER_GONE (dropped).
          After a failure some of the bytes may have been written.
  @since 0.1. Any thread; who orders the writes is the callers' affair.*/
     pub fn tenon_storage_write(
@@ -2293,8 +2334,8 @@ extern "C" {
  @param[out] data     the caller's, at least nbytes bytes; may be NULL if nbytes is 0.
  @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO, TENON_UNSUPPORTED (a device's storage).
-         After a failure some of the bytes at `data` may have been written.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO, TENON_UNSUPPORTED (a device's storage),
+ TENON_PEER_GONE (dropped). After a failure some of the bytes at `data` may have been written.
  @since 0.1. Any thread.*/
     pub fn tenon_storage_read(
         storage: *const tenon_storage,
@@ -2523,15 +2564,17 @@ extern "C" {
     pub fn tenon_tensor_storage(tensor: *const tenon_tensor) -> *mut tenon_storage;
     /**The element with index 0, 0, …, to read.
  @param[in] tensor  borrowed; NULL is allowed.
- @return borrowed from the tensor, valid until its last release; NULL for NULL and for a tensor over an empty storage. Of a storage on a
-         CUDA device it is an address of the device's, as tenon_storage_data says.
+ @return borrowed from the tensor, valid until its last release; NULL for NULL, and for a tensor over a storage
+         that is empty or was dropped. For a storage on a CUDA device it is an address of that device,
+         as tenon_storage_data says.
  @since 0.1. Any thread.*/
     pub fn tenon_tensor_data(tensor: *const tenon_tensor) -> *const ::core::ffi::c_void;
     /**The element with index 0, 0, …, to write.
  @param[in]  tensor  borrowed.
  @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure. As tenon_tensor_data.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only).
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only),
+         TENON_PEER_GONE (the storage was dropped, see tenon_storage_check_lender).
  @since 0.1. Any thread; who orders the writes is the callers' affair.*/
     pub fn tenon_tensor_data_mut(
         tensor: *mut tenon_tensor,
@@ -3822,7 +3865,8 @@ extern "C" {
  @param[in]  n        how many.
  @param[in]  options  borrowed; NULL: defaults. As in tenon_share_fd.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (private memory), TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (private memory), TENON_RESOURCE_EXHAUSTED,
+         TENON_PEER_GONE (a storage was dropped).
  @since 0.1. One thread at a time per message.*/
     pub fn tenon_message_add(
         message: *mut tenon_message,
@@ -3939,6 +3983,22 @@ extern "C" {
     pub fn tenon_connection_peer(
         connection: *const tenon_connection,
         out: *mut tenon_peer,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**The fd that tells when the lender is gone. It is readable (POLLIN) from then on; with
+ TENON_LENDER_GONE_DROP, after the memory was dropped. The library's thread hears the end some
+ microseconds after it. In a process that chose to have no thread, tenon_lease_poll hears it.
+ Poll the fd, and do not read from it.
+ @param[in]  connection  borrowed.
+ @param[out] out         the fd, borrowed from the connection and valid until its release;
+                         untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket watches its
+         lender), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
+ @since 0.1. Any thread. A child of fork hears nothing: what came to its parent stays valid there.*/
+    pub fn tenon_connection_gone_fd(
+        connection: *mut tenon_connection,
+        out: *mut ::core::ffi::c_int,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Name the stream in which memory of a CUDA device is used here. Tensors on devices travel in messages as others do, by the driver's
@@ -4278,7 +4338,8 @@ extern "C" {
  @param[in]  tensor  borrowed; the result takes a reference of its own.
  @param[out] out     the caller's or the next consumer's, who calls its deleter once, on any thread; untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (conjugate or negative bit), TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (conjugate or negative bit), TENON_RESOURCE_EXHAUSTED,
+         TENON_PEER_GONE (the storage was dropped).
  @since 0.1. Any thread.*/
     pub fn tenon_tensor_to_dlpack(
         tensor: *mut tenon_tensor,
@@ -4290,7 +4351,8 @@ extern "C" {
  @param[in]  tensor  borrowed; the result takes a reference of its own.
  @param[out] out     as above; untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only), TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only), TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED,
+         TENON_PEER_GONE (the storage was dropped).
  @since 0.1. Any thread.*/
     pub fn tenon_tensor_to_dlpack_legacy(
         tensor: *mut tenon_tensor,

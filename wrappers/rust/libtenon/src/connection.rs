@@ -24,8 +24,22 @@ pub struct ConnectionOptions {
     max_tensors: u64,
     max_segments: u64,
     max_mapped_nbytes: u64,
+    on_lender_gone: LenderGone,
     flags: u32,
     group: u32,
+}
+
+/// What happens to received memory when nobody holds the other end of the socket any more: the lender's process ended, or everybody
+/// who had that end closed it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LenderGone {
+    /// It stays valid, and messages that were sent before are delivered.
+    #[default]
+    Keep,
+    /// Later accesses fail with [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone), and so does [`Connection::recv`]. Slices that
+    /// are out stay valid as long as they live. Memory of a CUDA device is closed as soon as the streams that use it have passed.
+    Drop,
 }
 
 /// Who is at the other end of a connection, as the kernel told it when the socket was connected; for a pair, who made it.
@@ -71,6 +85,11 @@ impl ConnectionOptions {
         ConnectionOptions { max_mapped_nbytes, ..self }
     }
 
+    /// What happens to received memory when the lender is gone.
+    pub fn on_lender_gone(self, on_lender_gone: LenderGone) -> Self {
+        ConnectionOptions { on_lender_gone, ..self }
+    }
+
     /// Refuse a peer that is neither of this process's user nor root. By default any peer is good: whoever made the socket has decided.
     pub fn same_user(self) -> Self {
         ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_SAME_USER, ..self }
@@ -105,6 +124,11 @@ impl ConnectionOptions {
             max_tensors: self.max_tensors,
             max_segments: self.max_segments,
             max_mapped_nbytes: self.max_mapped_nbytes,
+            on_lender_gone: match self.on_lender_gone {
+                LenderGone::Keep => sys::TENON_LENDER_GONE_KEEP,
+                LenderGone::Drop => sys::TENON_LENDER_GONE_DROP,
+            },
+            reserved: 0,
         };
         // SAFETY: options is borrowed for the call; the socket is given away if it succeeds, and else closed here.
         let raw = make(|out, err| unsafe { sys::tenon_connection_new(socket.as_raw_fd(), &options, out, err) })?;
@@ -154,6 +178,15 @@ impl Connection {
     /// Put a connection on a stream.
     pub fn from_stream(stream: UnixStream) -> Result<Connection> {
         Connection::new(stream)
+    }
+
+    /// An fd that is readable once the lender is gone, and what it lent is dropped. Do not read from it.
+    pub fn gone_fd(&self) -> Result<BorrowedFd<'_>> {
+        let mut fd = -1;
+        // SAFETY: self keeps the connection.
+        check(|err| unsafe { sys::tenon_connection_gone_fd(self.raw.as_ptr(), &mut fd, err) })?;
+        // SAFETY: the fd is the connection's, and open as long as it lives.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
     /// Who is at the other end.

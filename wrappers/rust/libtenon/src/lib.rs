@@ -50,7 +50,7 @@ pub use by_cuda::{cuda_available, cuda_collect, release_cuda_counter, CudaForm, 
 pub use by_fd::{Access, FdHandle, OpenOptions};
 pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
 pub use cell::{ReadCell, SharedCell};
-pub use connection::{Connection, ConnectionOptions, Peer};
+pub use connection::{Connection, ConnectionOptions, LenderGone, Peer};
 pub use cuda_arena::{CudaArena, CudaArenaOptions, CudaArenaStats};
 pub use cuda_event::{CudaEvent, CudaEventOptions};
 pub use descriptor::Descriptor;

@@ -163,7 +163,16 @@ impl Storage {
         unsafe { std::slice::from_raw_parts(data, self.nbytes() as usize) }
     }
 
-    /// The bytes as cells, which can be read whoever writes to them; none if they are on a [`device`](Self::device).
+    /// Whether the lender is gone and its connection drops what it lent
+    /// ([`ConnectionOptions::on_lender_gone`](crate::ConnectionOptions::on_lender_gone)):
+    /// [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone) if so.
+    pub fn check_lender(&self) -> Result<()> {
+        // SAFETY: as in nbytes.
+        check(|err| unsafe { sys::tenon_storage_check_lender(self.as_raw(), err) })
+    }
+
+    /// The bytes as cells, which can be read whoever writes to them; none if they are on a [`device`](Self::device), or if
+    /// [`check_lender`](Self::check_lender) fails.
     pub fn cells(&self) -> &[ReadCell<u8>] {
         let data = self.host_ptr();
         if data.is_null() {

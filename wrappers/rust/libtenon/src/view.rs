@@ -104,7 +104,8 @@ impl<'a> TensorView<'a> {
         (self.raw.device.type_, self.raw.device.id)
     }
 
-    /// The address of the element with index 0, 0, …, one of [`device`](Self::device); NULL over an empty storage.
+    /// The address of the element with index 0, 0, …, one of [`device`](Self::device); NULL over an empty storage,
+    /// and if the lender was gone when this view was made ([`Storage::check_lender`]).
     pub fn as_ptr(&self) -> *const u8 {
         self.raw.data.cast()
     }
@@ -185,6 +186,8 @@ impl<'a> TensorView<'a> {
         }
         let data: *const T = self.raw.data.cast();
         if self.raw.numel == 0 || data.is_null() {
+            // SAFETY: the tensor lives, or is NULL, and both functions take that.
+            check(|err| unsafe { sys::tenon_storage_check_lender(sys::tenon_tensor_storage(self.raw.tensor), err) })?;
             return Ok(NonNull::dangling().as_ptr());
         }
         for_host(self.device())?;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use common::PATIENCE;
 use tenon::{
-    Access, Cancel, Connection, ConnectionOptions, ErrorKind, Message, OpenOptions, StorageOptions, Tensor, TensorMut, TensorSpec, Wait,
+    Access, Cancel, Connection, ConnectionOptions, ErrorKind, LenderGone, Message, OpenOptions, StorageOptions, Tensor, TensorMut,
+    TensorSpec, Wait,
 };
 
 #[test]
@@ -59,6 +60,30 @@ fn bytes_outlive_a_lender_that_was_killed() {
     child.wait().unwrap();
     assert_eq!(connection.recv(PATIENCE).unwrap_err().kind(), ErrorKind::PeerGone);
     assert!(message.find("x").unwrap().as_slice::<u8>().unwrap().iter().all(|byte| *byte == 3));
+}
+
+#[test]
+fn memory_of_a_killed_lender_is_dropped() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut child = common::command("lender").stdin(OwnedFd::from(theirs)).spawn().unwrap();
+    let connection = ConnectionOptions::new().on_lender_gone(LenderGone::Drop).connect(ours).unwrap();
+    let message = connection.recv(PATIENCE).unwrap();
+    let tensor = message.find("x").unwrap();
+    let storage = tensor.storage();
+    assert!(storage.check_lender().is_ok());
+    let before = tensor.view();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    common::soon(|| storage.check_lender().is_err());
+    assert!(connection.gone_fd().unwrap().as_raw_fd() >= 0);
+    // Whoever has the bytes keeps them.
+    assert!(before.as_slice::<u8>().unwrap().iter().all(|byte| *byte == 3));
+    assert_eq!(storage.check_lender().unwrap_err().kind(), ErrorKind::PeerGone);
+    assert!(storage.cells().is_empty());
+    assert_eq!(tensor.as_slice::<u8>().unwrap_err().kind(), ErrorKind::PeerGone);
+    assert_eq!(tensor.cells::<u8>().unwrap_err().kind(), ErrorKind::PeerGone);
+    assert_eq!(Message::new().unwrap().add("again", &tensor).unwrap_err().kind(), ErrorKind::PeerGone);
+    assert_eq!(connection.recv(PATIENCE).unwrap_err().kind(), ErrorKind::PeerGone);
 }
 
 #[test]

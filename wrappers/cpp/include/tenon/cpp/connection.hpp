@@ -12,6 +12,12 @@
 
 TENON_CPP_BEGIN
 
+/// What happens to received memory when nobody holds the other end of the socket any more; tenon/connection.h says more.
+enum class LenderGone : tenon_lender_gone {
+  kKeep = TENON_LENDER_GONE_KEEP,  ///< it stays valid
+  kDrop = TENON_LENDER_GONE_DROP,  ///< later accesses fail with kPeerGone, and a device's memory is closed
+};
+
 /// Options and limits of one connection. A limit of 0 is the library's default.
 struct ConnectionOptions {
   bool adopt_socket = false;                          ///< the socket is the connection's once it is made
@@ -22,8 +28,9 @@ struct ConnectionOptions {
   std::uint64_t max_mapped_nbytes = 0;                ///< most address space that the peer's memory may take here
   bool same_user = false;                             ///< refuse a peer that is neither of this process's user nor root
   std::optional<std::uint32_t> group = std::nullopt;  ///< the same, but members of that gid are let in too
-  bool cuda_let_write = false;  ///< send read-only storages on a CUDA device too, though their receiver can write them
-  bool cuda_keep_open = false;  ///< as OpenCudaOptions::keep_open, for device memory that is received
+  bool cuda_let_write = false;                    ///< send read-only storages on a CUDA device too, though their receiver can write them
+  bool cuda_keep_open = false;                    ///< as OpenCudaOptions::keep_open, for device memory that is received
+  LenderGone on_lender_gone = LenderGone::kKeep;  ///< for what is received
 };
 
 /// Who is at the other end of a connection, as of the moment when the socket was connected; tenon/connection.h says more.
@@ -50,11 +57,20 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     c.max_tensors = options.max_tensors;
     c.max_segments = options.max_segments;
     c.max_mapped_nbytes = options.max_mapped_nbytes;
+    c.on_lender_gone = static_cast<tenon_lender_gone>(options.on_lender_gone);
     return detail::make<Connection>([&](tenon_connection** out, tenon_error** err) { return tenon_connection_new(socket, &c, out, err); });
   }
 
   /// The fd to poll, borrowed; -1 if empty. When it is readable, receive with timeout 0 until kWouldBlock.
   int fd() const noexcept { return tenon_connection_fd(get()); }
+
+  /// An fd that is readable once the lender is gone, and what it lent is dropped; borrowed from the connection. Do not read from it.
+  Result<int> try_gone_fd() {
+    int out = -1;
+    const Result<void> called = detail::call([&](tenon_error** err) { return tenon_connection_gone_fd(get(), &out, err); });
+    if (!called) return called.error();
+    return out;
+  }
 
   /// Who is at the other end.
   Result<Peer> try_peer() const {
@@ -99,6 +115,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
 #ifndef TENON_NO_EXCEPTIONS
   // Each throws what its try_ form returns.
   static Connection make(int socket, const ConnectionOptions& options = {}) { return try_make(socket, options).value(); }
+  int gone_fd() { return try_gone_fd().value(); }
   Peer peer() const { return try_peer().value(); }
   void set_stream(std::int32_t device, void* stream) { try_set_stream(device, stream).value(); }
   void send(const Message& message, const Wait& wait = {}) { try_send(message, wait).value(); }

@@ -119,10 +119,16 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     return wrap_any(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(keeper), TENON_STORAGE_READ_ONLY);
   }
 
-  /// The bytes, to read; borrowed from the storage. Fails with kUnsupported if they are not the CPU's.
+  /// The bytes, to read; borrowed from the storage. Fails with kUnsupported if they are not the CPU's, and with kPeerGone if the
+  /// lender is gone and its connection drops what it lent.
   Result<std::span<const std::byte>> try_bytes() const& {
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
-    return std::span<const std::byte>(static_cast<const std::byte*>(tenon_storage_data(get())), size());
+    const void* const data = tenon_storage_data(get());
+    if (data == nullptr) {
+      if (const Result<void> lender = detail::call([&](tenon_error** err) { return tenon_storage_check_lender(get(), err); }); !lender)
+        return lender.error();
+    }
+    return std::span<const std::byte>(static_cast<const std::byte*>(data), size());
   }
   Result<std::span<const std::byte>> try_bytes() const&& = delete;
 

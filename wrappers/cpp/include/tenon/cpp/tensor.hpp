@@ -60,7 +60,8 @@ class TensorView : private tenon_tensor_view {
   bool is_read_only() const noexcept { return tenon_tensor_view::data_mut == nullptr && data() != nullptr; }
   /// Where the bytes lie.
   Device device() const noexcept { return {tenon_tensor_view::device.type, tenon_tensor_view::device.id}; }
-  /// The element with index 0, 0, …, to read, at an address of device(); null for a tensor over an empty storage.
+  /// The element with index 0, 0, …, to read, at an address of device(); null for a tensor over an empty storage,
+  /// and if the lender was gone when this view was made (LenderGone::kDrop).
   const void* data() const noexcept { return tenon_tensor_view::data; }
   /// The C tensor, borrowed.
   tenon_tensor* get() const noexcept { return tensor; }
@@ -69,7 +70,7 @@ class TensorView : private tenon_tensor_view {
   /// read-only.
   Result<void*> try_data_mut() {
     void* address = tenon_tensor_view::data_mut;
-    if (is_read_only()) {
+    if (is_read_only() || (address == nullptr && numel() > 0)) {
       // For the library's own words.
       const Result<void> refused = detail::call([&](tenon_error** err) { return tenon_tensor_data_mut(tensor, &address, err); });
       if (!refused) return refused.error();
@@ -78,7 +79,8 @@ class TensorView : private tenon_tensor_view {
   }
 
   /// The elements, to read. Fails with kInvalidArgument if T is not their type, if they do not lie packed or if the address is misaligned
-  /// for T, and with kUnsupported if they are to be read conjugated or negated, or are not the CPU's.
+  /// for T, with kUnsupported if they are to be read conjugated or negated, or are not the CPU's, and with kPeerGone if the
+  /// lender is gone and its connection drops what it lent.
   template <IsElement T>
   Result<std::span<const T>> try_view() const {
     if (const Result<void> fits = check<T>(); !fits) return fits.error();
@@ -121,6 +123,11 @@ class TensorView : private tenon_tensor_view {
   template <class T>
   Result<void> check() const {
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
+    if (data() == nullptr) {
+      const tenon_storage* const storage = tenon_tensor_storage(tensor);
+      const Result<void> lender = detail::call([&](tenon_error** err) { return tenon_storage_check_lender(storage, err); });
+      if (!lender) return lender.error();
+    }
     if (dtype() != kDtypeOf<T>) return detail::wrong(text() + " is of " + name_of(dtype()) + ", not of " + name_of(kDtypeOf<T>));
     if ((flags() & (std::uint32_t{TENON_TENSOR_CONJ} | std::uint32_t{TENON_TENSOR_NEG})) != 0) {
       return Error(Code::kUnsupported, text() + " is to be read conjugated or negated: its bytes are not its values");
