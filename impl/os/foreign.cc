@@ -32,9 +32,9 @@ namespace {
 // Each file whose server is silent holds one thread. When all of these wait, further fds stay
 // open in a queue.
 constexpr int kMostClosers = 16;
-// A close that blocks on no server takes far less. In that time the caller waits for it, so that
-// the fd is closed when close_foreign() returns.
-constexpr auto kCloseGrace = std::chrono::milliseconds(20);
+// A close that blocks on no server takes far less, but its thread may have to wait for a busy machine.
+// In that time the caller waits for it, so that the fd is closed when close_foreign() returns.
+constexpr auto kCloseGrace = std::chrono::milliseconds(200);
 constexpr auto kOpenGrace = std::chrono::seconds(2);
 
 struct ClosingState {

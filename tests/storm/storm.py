@@ -37,7 +37,8 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_CHILD_SUBREAPER = 36
 LIBC = ctypes.CDLL(None, use_errno=True)
-SOON_S = 1.0
+# A limit for what never happens. A look that is disturbed comes again after up to half a second.
+SOON_S = 10.0
 
 
 class Failure(Exception):

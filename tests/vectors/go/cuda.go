@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"time"
 
 	"libtenon/tenon"
 )
@@ -197,18 +196,16 @@ func runCUDAArena(c, expect anything) {
 		return
 	}
 	defer arena.Close()
-	var ctx context.Context
-	if c.has("timeout_ms") {
-		soon, cancel := context.WithTimeout(context.Background(), time.Duration(get(c, "timeout_ms", int64(0)))*time.Millisecond)
-		defer cancel()
-		ctx = soon
-	}
 	for _, nbytes := range get(c, "storages", []uint64{}) {
 		if err != nil {
 			break
 		}
 		var storage *tenon.Storage
-		if storage, err = arena.Allocate(ctx, nbytes); err == nil {
+		err = within(c, func(ctx context.Context) (failure error) {
+			storage, failure = arena.Allocate(ctx, nbytes)
+			return failure
+		})
+		if err == nil {
 			defer storage.Close()
 		}
 	}
