@@ -17,7 +17,8 @@ Result<Ref<ZipSource>> FileMapping::open(const std::string& path) {
 Result<Ref<ZipSource>> FileMapping::open(int fd) {
   TENON_ASSIGN(const os::FileInfo info, os::inspect_file(fd));
   if (!info.regular || !info.readable) {
-    const char* const why = info.regular ? "is not open for reading" : "is no regular file";
+    const char* const why =
+        info.regular ? "is not open for reading" : "is no regular file, so it cannot be mapped: read it to its end, and import the bytes";
     return Status(Code::kInvalidArgument, format("fd %d %s", fd, why)).with("fd", fd);
   }
   TENON_ASSIGN(os::Fd own, os::duplicate(fd));

@@ -84,7 +84,11 @@ Result<Fd> open_to_read(const std::string& path) {
   if (!fd.is_open()) return with_fd_limit(errno_status(errno, path)).with("path", path);
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) return errno_status(errno, path).with("path", path);
-  if (!S_ISREG(info.st_mode)) return Status(Code::kInvalidArgument, format("%s is no regular file", path.c_str())).with("path", path);
+  if (!S_ISREG(info.st_mode)) {
+    return Status(Code::kInvalidArgument,
+                  format("%s is no regular file, so it cannot be mapped: read it to its end, and import the bytes", path.c_str()))
+        .with("path", path);
+  }
   return fd;
 }
 
