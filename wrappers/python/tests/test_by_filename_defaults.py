@@ -60,11 +60,37 @@ def test_by_the_strategy_of_names(carrier: Carrier, named: None) -> None:
 def test_by_the_strategy_of_fds(carrier: Carrier, folder: str) -> None:
     tensor = tenon.zeros(3)
     assert tensor.storage.is_sealed and carrier(tensor) == tensor.storage
-    # A named file was asked for in one process, so it is in the other.
+    # A named file was asked for in one process, so it is in the other, where nobody knows who sent it.
     asked = tenon.zeros(3, filename=tenon.Filename(directory=folder))
-    with pytest.raises(tenon.PermissionDenied):
-        carrier(asked)
+    if carrier is not by_connection:
+        with pytest.raises(tenon.PermissionDenied):
+            carrier(asked)
     assert carrier(asked, allow_unsealed=True) == asked.storage
+
+
+def test_a_connection_takes_a_named_file_of_the_same_user(folder: str, child: Callable[..., Any]) -> None:
+    """The receiver never chose the sender's strategy."""
+    import socket
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sender = (
+        "import sys, tenon; tenon.multiprocessing.set_sharing_strategy('file_system'); "
+        "connection = tenon.Connection(int(sys.argv[1])); connection.send(tenon.zeros(3)); connection.recv()"
+    )
+    process = child(sender, theirs.fileno(), fds=(theirs.fileno(),))
+    theirs.close()
+    with tenon.Connection(ours, adopt=True) as connection:
+        tensor = connection.recv(timeout=60)[0]
+        assert tensor.tolist() == [0, 0, 0] and not tensor.storage.is_sealed
+        tensor.numpy()[0] = 1
+        connection.send([])
+    assert process.wait(60) == 0
+
+
+def test_a_connection_refuses_unsealed_memory_where_it_is_told_to(folder: str) -> None:
+    asked = tenon.zeros(3, filename=tenon.Filename(directory=folder))
+    with pytest.raises(tenon.PermissionDenied, match="allow_unsealed"):
+        by_connection(asked, allow_unsealed=False)
 
 
 def test_another_process_of_that_strategy_opens_a_name(folder: str, child: Callable[..., Any]) -> None:
