@@ -60,6 +60,9 @@ Status read_import_options(const tenon_import_options* options, ImportOptions* o
   out->tensors = static_cast<Tensors>(given.tensors);
   out->check = static_cast<Check>(given.check);
   out->device = given.device;
+  if (given.device_map != nullptr) {
+    TENON_ASSIGN(out->device_map, tenon::module::DeviceMap::parse(given.device_map));
+  }
   TENON_TRY(read_home(given, out));
   if (given.max_inflated_nbytes != 0) out->zip_limits.max_inflated_nbytes = given.max_inflated_nbytes;
   if (given.max_records != 0) out->zip_limits.max_records = given.max_records;

@@ -117,7 +117,7 @@ class Importer {
   }
 
   void report_moved() {
-    if (storages_.saved_on_device() == 0 || options_.tensors == Tensors::kDevice) return;
+    if (storages_.saved_on_device() == 0) return;
     package_->report.warnings.push_back(
         format("%llu storages of tensors were saved on another device (%.64s); their tensors are on the CPU here",
                as_llu(storages_.saved_on_device()), storages_.first_device().c_str()));
@@ -333,6 +333,7 @@ class Importer {
 
 Result<Ref<Module>> import_source(Ref<ZipSource> source, const std::string& label, const ImportOptions& options) {
   if (options.tensors == Tensors::kDevice) TENON_TRY(cuda::find_device(options.device).status());
+  for (const int32_t ordinal : options.device_map.ordinals()) TENON_TRY(cuda::find_device(ordinal).status());
   Result<Ref<ZipReader>> opened = ZipReader::open(std::move(source), options.check, options.zip_limits);
   // Another kind of file, to which the difference between versions of PyTorch means nothing.
   if (opened.status().code() == Code::kIncompatible) return Status(Code::kUnsupported, opened.status().message());

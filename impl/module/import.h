@@ -9,6 +9,7 @@
 #include "archive/pickle_reader.h"
 #include "archive/zip_reader.h"
 #include "base/status.h"
+#include "module/device_map.h"
 #include "module/module.h"
 #include "storage/storage.h"
 
@@ -26,6 +27,7 @@ struct ImportOptions {
   archive::Check check = archive::Check::kStructure;
   storage::StorageOptions storage;  // of kFill: the arena, the mode
   int32_t device = 0;               // of kDevice: the ordinal
+  DeviceMap device_map;             // for tensors that were saved on a device that it names; the others go as `tensors` says
   archive::ZipLimits zip_limits;
   archive::PickleLimits pickle_limits;
 };

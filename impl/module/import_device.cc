@@ -20,6 +20,7 @@ namespace {
 
 // As the driver's own allocations are, and PyTorch's.
 constexpr uint64_t kAlignment = 256;
+constexpr uint64_t kSomeNbytes = uint64_t{16} << 20;
 
 bool is_storage(std::string_view name) noexcept { return name.starts_with("data/") || name.starts_with("constants/"); }
 
@@ -51,11 +52,14 @@ class DeviceFiller::Block final : public Counted {
   cuda::DevicePointer base_;
 };
 
-// The first block has room for every record once. One that is needed in two orders of bytes gets another for the second.
+// The first block has room for every record once, if all come. One that is needed in two orders of bytes gets another for the second.
+// Of an archive whose records go to several places nobody knows how many come here, so blocks are of a size that wastes little.
 Status DeviceFiller::take(uint64_t nbytes, cuda::DevicePointer* out) {
   const uint64_t needed = round_up(nbytes, kAlignment);
   if (needed > left_nbytes_) {
-    const uint64_t room = block_ ? needed : std::max(needed, room_for(*reader_));
+    const uint64_t all = room_for(*reader_);
+    const uint64_t wanted = takes_all_ ? (block_ ? needed : all) : std::min(all, kSomeNbytes);
+    const uint64_t room = std::max(needed, wanted);
     TENON_ASSIGN(const cuda::DevicePointer base, memory::with_spare([&] { return cuda::allocate(device_, room); }));
     block_ = Ref<const Counted>::adopt(new Block(device_, base));
     next_ = base;

@@ -17,8 +17,9 @@ void swap_numbers(std::byte* bytes, uint64_t nbytes, uint64_t each);
 
 class DeviceFiller {
  public:
-  // Borrowed.
-  DeviceFiller(const archive::ZipReader& reader, int32_t device) noexcept : reader_(&reader), device_(device) {}
+  // Borrowed. `takes_all`: every record of the archive will be asked for, so one allocation has room for all.
+  DeviceFiller(const archive::ZipReader& reader, int32_t device, bool takes_all) noexcept
+      : reader_(&reader), device_(device), takes_all_(takes_all) {}
 
   // The record's bytes are there after finish().
   Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes);
@@ -32,6 +33,7 @@ class DeviceFiller {
 
   const archive::ZipReader* reader_;
   int32_t device_;
+  bool takes_all_;
   Ref<const Counted> block_;
   cuda::DevicePointer next_ = 0;
   uint64_t left_nbytes_ = 0;

@@ -1,6 +1,7 @@
 #include "module/import_storages.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ using value::StorageValue;
 using value::StorageValueRef;
 
 namespace {
+
+constexpr DeviceMap::Target kCpu;
 
 // A whole file, mapped so that what is written stays in this process.
 class PrivateMapping final : public Counted {
@@ -85,23 +88,42 @@ Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const 
                              static_cast<unsigned long long>(wanted.numel), unsigned{type.nbytes}, name().c_str(),
                              static_cast<unsigned long long>(record->nbytes)));
   }
+  const DeviceMap::Target target = target_of(wanted);
   Ref<Storage> bytes;
   if (nbytes != 0) {
-    TENON_ASSIGN(bytes, open(*record, type));
-  } else if (options_->tensors == Tensors::kDevice) {
-    TENON_ASSIGN(bytes, device_.empty());
+    TENON_ASSIGN(bytes, open(*record, type, target));
+  } else if (target != kCpu) {
+    TENON_ASSIGN(bytes, filler_of(target).empty());
   }
-  if (wanted.device != "cpu" && saved_on_device_++ == 0) first_device_ = wanted.device;
   return StorageValue::create(wanted.type, wanted.numel, std::move(bytes));
 }
 
-Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const ScalarTypeInfo& type) {
+DeviceMap::Target ArchiveStorages::target_of(const PickledStorage& wanted) {
+  if (const std::optional<DeviceMap::Target> named = options_->device_map.find(wanted.device)) return *named;
+  if (options_->tensors == Tensors::kDevice) return {options_->device};
+  if (wanted.device != "cpu" && saved_on_device_++ == 0) first_device_ = wanted.device;
+  return kCpu;
+}
+
+DeviceFiller& ArchiveStorages::filler_of(DeviceMap::Target target) {
+  const bool takes_all = options_->device_map.is_empty();
+  return fillers_.try_emplace(target.ordinal, *reader_, target.ordinal, takes_all).first->second;
+}
+
+Status ArchiveStorages::finish() {
+  for (auto& [ordinal, filler] : fillers_) TENON_TRY(filler.finish());
+  return Status::ok();
+}
+
+Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const ScalarTypeInfo& type, DeviceMap::Target target) {
   const auto address = reinterpret_cast<uintptr_t>(reader_->source()->base()) + record.data_offset;
   const uint64_t each = std::max<uint64_t>(number_nbytes(type), 1);
   const bool swap = foreign_endian_ && each > 1;
-  const bool on_device = options_->tensors == Tensors::kDevice;
+  const bool on_device = target != kCpu;
   const bool misaligned = !on_device && !record.deflated && address % each != 0;
-  const bool has_views = options_->tensors == Tensors::kMap || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file());
+  // What a map leads to the CPU, beside an import to a device, are views.
+  const bool is_mapped = options_->tensors == Tensors::kMap || options_->tensors == Tensors::kDevice;
+  const bool has_views = !on_device && (is_mapped || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file()));
   const bool in_place = !record.deflated && !misaligned && !swap && has_views;
   const auto index = static_cast<size_t>(&record - reader_->records().data());
   if (in_place) {
@@ -114,7 +136,7 @@ Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const Scalar
   }
   // However often a pickle mentions a record, it is copied once for each order of bytes.
   const uint64_t swap_nbytes = swap ? each : 1;
-  Ref<Storage>& known = filled_[{index, swap_nbytes}];
+  Ref<Storage>& known = filled_[{index, swap_nbytes, target.ordinal}];
   if (known) return known;
   if (record.deflated) ++report_->compressed;
   if (misaligned) ++report_->misaligned;
@@ -122,7 +144,7 @@ Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const Scalar
   if (on_device) {
     ++report_->filled_tensors;
     report_->filled_nbytes += record.nbytes;
-    TENON_ASSIGN(known, device_.fill(record, swap_nbytes));
+    TENON_ASSIGN(known, filler_of(target).fill(record, swap_nbytes));
     return known;
   }
   TENON_ASSIGN(known, fill(record, swap_nbytes, options_->tensors != Tensors::kFill));
@@ -134,7 +156,7 @@ Result<Ref<Storage>> ArchiveStorages::view(const ZipRecord& record) {
   report_->mapped_nbytes += record.nbytes;
   storage::StorageOptions options;
   options.sealed = !reader_->source()->is_file();
-  if (options_->tensors == Tensors::kMap) {
+  if (options_->tensors != Tensors::kMapPrivate) {
     options.read_only = true;
     const archive::ZipSource* const source = reader_->source().get();
     void* const data = const_cast<std::byte*>(source->base()) + record.data_offset;

@@ -6,12 +6,13 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "archive/pickle_to_values.h"
 #include "archive/zip_reader.h"
 #include "base/status.h"
+#include "module/device_map.h"
 #include "module/import.h"
 #include "module/import_device.h"
 
@@ -21,7 +22,7 @@ class ArchiveStorages {
  public:
   // All borrowed.
   ArchiveStorages(const archive::ZipReader& reader, const ImportOptions& options, bool foreign_endian, ImportReport* report) noexcept
-      : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report), device_(reader, options.device) {}
+      : reader_(&reader), options_(&options), foreign_endian_(foreign_endian), report_(report) {}
 
   // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
   archive::FindStorage finder(std::string directory, const archive::PickleTree& tree, bool keep_keys);
@@ -31,15 +32,18 @@ class ArchiveStorages {
   using Keys = std::map<value::StorageKey, std::string>;
   const Keys& keys() const noexcept { return keys_; }
   // After the last: the bytes of all are there.
-  Status finish() { return device_.finish(); }
-  // Storages of which the pickle says that they were on another device than the CPU, and the first such device.
+  Status finish();
+  // Storages of which the pickle says that they were on another device than the CPU, and that are on the CPU here without a word of the
+  // caller's; and the first such device.
   uint64_t saved_on_device() const noexcept { return saved_on_device_; }
   const std::string& first_device() const noexcept { return first_device_; }
 
  private:
   const archive::ZipRecord* find_record(std::string_view directory, std::string_view key) noexcept;
   Result<value::StorageValueRef> find(std::string_view directory, const archive::PickledStorage& wanted, const archive::PickleTree& tree);
-  Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, const value::ScalarTypeInfo& type);
+  DeviceMap::Target target_of(const archive::PickledStorage& wanted);
+  DeviceFiller& filler_of(DeviceMap::Target target);
+  Result<Ref<storage::Storage>> open(const archive::ZipRecord& record, const value::ScalarTypeInfo& type, DeviceMap::Target target);
   Result<Ref<storage::Storage>> view(const archive::ZipRecord& record);
   // `swap_nbytes`: of the numbers whose bytes are turned round; 1: of none.
   Result<Ref<storage::Storage>> fill(const archive::ZipRecord& record, uint64_t swap_nbytes, bool into_private);
@@ -51,12 +55,12 @@ class ArchiveStorages {
   ImportReport* report_;
   Ref<const Counted> private_mapping_;  // of kMapPrivate, once it is needed
   std::byte* private_base_ = nullptr;
-  std::vector<Ref<storage::Storage>> views_;                             // by record; empty until there is one
-  std::map<std::pair<size_t, uint64_t>, Ref<storage::Storage>> filled_;  // by record and `swap_nbytes`
+  std::vector<Ref<storage::Storage>> views_;                                       // by record; empty until there is one
+  std::map<std::tuple<size_t, uint64_t, int32_t>, Ref<storage::Storage>> filled_;  // by record, `swap_nbytes` and ordinal
   Keys keys_;
   uint64_t saved_on_device_ = 0;
   std::string first_device_;
-  DeviceFiller device_;  // of kDevice
+  std::map<int32_t, DeviceFiller> fillers_;  // by ordinal
 };
 
 }  // namespace tenon::module

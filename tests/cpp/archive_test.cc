@@ -86,6 +86,8 @@ TEST_F(Archives, ToAPathAndBack) {
   kit::thrown_by<tenon::NotFound>([&] { (void)tenon::export_module(module, kit::Folder::at("no/file.pt")); });
   kit::thrown_by<tenon::NotFound>([&] { (void)tenon::import_module(kit::Folder::at("no")); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::import_module(std::string("a\0", 2)); });
+  (void)tenon::import_module(path, {.device_map = "cuda:0=cpu,mps=cpu"});
+  kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::import_module(path, {.device_map = "cuda=mps"}); });
 }
 
 TEST_F(Archives, ByFd) {

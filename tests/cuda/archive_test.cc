@@ -284,6 +284,50 @@ TEST(CudaArchive, ImportedIntoOneAllocation) {
   if (on_the_fake()) in_child({"FAKE_CUDA_LATENCY=stream=5000"}, body);
 }
 
+TEST(CudaArchive, AMapPutsTheTensorsOfEachDevice) {
+  in_child({"FAKE_CUDA_DEVICES=gpu=512,gpu=512"}, [] {
+    use_device();
+    const Ref<Module> both = must(Module::create("Both"));
+    ok(both->add_parameter("first", tensor(floats_at(on_first, 4), 4)));
+    ok(both->add_parameter("second", tensor(floats_at([](const auto& bytes) { return on_device(bytes, 1); }, 5), 5)));
+    ok(both->add_buffer("host", tensor(floats_at(on_host, 6), 6)));
+    const std::vector<std::byte> bytes = exported(*both, keeping());
+    const auto place_of = [](const Module& module, const char* name) {
+      const storage::Device device = storage_of(module, name)->device();
+      return device.type == storage::kCuda ? device.id : -1;
+    };
+    struct {
+      const char* map;
+      Tensors tensors;
+      std::array<int32_t, 3> places;  // of first, second and host
+      size_t warnings;
+    } const cases[] = {
+        {"", Tensors::kMap, {-1, -1, -1}, 1},
+        {"cuda:0=cuda:1,cuda:1=cuda:0", Tensors::kMap, {1, 0, -1}, 0},
+        {"cuda=cuda:1,cuda:0=cpu", Tensors::kMap, {-1, 1, -1}, 0},
+        {"cuda=cpu", Tensors::kFill, {-1, -1, -1}, 0},
+        {"cuda:1=cuda:1", Tensors::kFill, {-1, 1, -1}, 1},
+        {"cpu=cuda:1", Tensors::kMapPrivate, {-1, -1, 1}, 1},
+        {"cuda:0=cpu", Tensors::kDevice, {-1, 0, 0}, 0},
+    };
+    for (const auto& each : cases) {
+      ImportOptions options = with_tensors(each.tensors);
+      options.device_map = must(DeviceMap::parse(each.map));
+      const Ref<Module> module = must(imported(bytes, options));
+      size_t index = 0;
+      for (const char* name : {"first", "second", "host"}) {
+        EXPECT_EQ(place_of(*module, name), each.places[index++]) << each.map << " " << name;
+        EXPECT_TRUE(bytes_of(*storage_of(*module, name)) == bytes_of(*storage_of(*both, name))) << each.map << " " << name;
+      }
+      EXPECT_EQ(module->package().report.warnings.size(), each.warnings) << each.map;
+      expect_clean();
+    }
+    ImportOptions options = with_tensors(Tensors::kMap);
+    options.device_map = must(DeviceMap::parse("mps=cuda:7"));
+    EXPECT_EQ(imported(bytes, options).status().code(), Code::kInvalidArgument);
+  });
+}
+
 TEST(CudaArchive, TheLastTensorGivesTheMemoryBack) {
   in_child({}, [] {
     use_device();

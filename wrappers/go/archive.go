@@ -45,6 +45,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/cgo"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -268,6 +269,11 @@ type ImportOptions struct {
 	MaxInflatedNBytes uint64 // of all compressed records together; 0: 1 GiB
 	MaxRecords        uint64 // 0: 1,000,000
 	MaxDepth          uint64 // of values in values, up to 1,000; 0: 512
+
+	// DeviceMap says where tensors go that were saved on certain devices, such as {"cuda:1": "cuda:0", "mps": "cpu"}. A key is a device as the
+	// archive names it, or a kind ("cuda") for each number without a key of its own; a value is "cpu" or a CUDA device, whose memory gets
+	// copies. Tensors of other devices go as Tensors says: to the CPU, unless that is ImportDevice.
+	DeviceMap map[string]string
 }
 
 // ImportModule reads an archive of PyTorch 1.4 or later. Nothing in it is executed. The file must not be changed as long as views of it are
@@ -311,6 +317,8 @@ func ImportModuleBytes(data []byte, options *ImportOptions) (*Module, error) {
 func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.tenon_module, **C.tenon_error) C.tenon_status) (*Module, error) {
 	collect()
 	given := C.tenon_import_options{struct_size: C.sizeof_tenon_import_options}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
 	if o := options; o != nil {
 		arena, err := o.Arena.begin()
 		if err != nil {
@@ -328,6 +336,16 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 		given.max_inflated_nbytes = C.uint64_t(o.MaxInflatedNBytes)
 		given.max_records = C.uint64_t(o.MaxRecords)
 		given.max_depth = C.uint64_t(o.MaxDepth)
+		var pairs []string
+		for saved, here := range o.DeviceMap {
+			pairs = append(pairs, saved+"="+here)
+		}
+		if given.device_map, err = cTextOrNull("the device map", strings.Join(pairs, ",")); err != nil {
+			return nil, err
+		}
+		if given.device_map != nil {
+			pinner.Pin(given.device_map)
+		}
 	}
 	var out *C.tenon_module
 	var failure *C.tenon_error

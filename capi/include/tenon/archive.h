@@ -90,6 +90,13 @@ typedef struct tenon_import_options {
   uint64_t max_inflated_nbytes; /**< of all compressed records together; 0: 1 GiB */
   uint64_t max_records;         /**< 0: 1,000,000 */
   uint64_t max_depth;           /**< of values in values, up to 1,000; 0: 512 */
+  /**
+   * Where tensors go that were saved on certain devices: pairs like "cuda:1=cuda:0,mps=cpu", borrowed for the call. The left
+   * side is a device as the archive names it, or a kind ("cuda") for each number that has no pair of its own. The right side is
+   * "cpu", or a CUDA device by its ordinal in this process, whose memory gets copies. Tensors of other devices go as `tensors`
+   * says: to the CPU, unless that is TENON_IMPORT_DEVICE. NULL: no pair.
+   */
+  const char *device_map;
 } tenon_import_options;
 
 /** What an import found. */

@@ -93,5 +93,41 @@ TEST(Import, TensorsOfEveryDeviceComeToTheCpu) {
   }
 }
 
+TEST(Import, ADeviceMapThatSaysTheCpuNeedsNoWarning) {
+  const std::string code = "class M(Module):\n  __parameters__ = []\n  __buffers__ = [\"w\"]\n  w : Tensor\n";
+  for (const auto& [device, map] : {std::pair("mps", "mps=cpu"), std::pair("xpu:1", "xpu=cpu"), std::pair("hpu:0", "hpu:0=cpu,mps=cpu")}) {
+    std::string tensor = pickled_tensor("0", 1, 1);
+    tensor.replace(tensor.find(pickled_text("cpu")), pickled_text("cpu").size(), pickled_text(device));
+    const auto bytes = made_archive(code, pickled_object("M", pickled_text("w") + tensor), {{"data/0", std::string(4, '\0')}});
+    ImportOptions options;
+    options.device_map = must(DeviceMap::parse(map));
+    const Ref<Module> module = must(imported(bytes, options));
+    EXPECT_EQ(must(module->find("w")).value->as_tensor()->device(), "cpu");
+    EXPECT_TRUE(module->package().report.warnings.empty()) << module->package().report.warnings[0];
+  }
+}
+
+TEST(DeviceMap, FindsTheNumberBeforeTheKind) {
+  const DeviceMap map = must(DeviceMap::parse("cuda=cpu,cuda:2=cuda:0,privateuseone:1=cuda:3"));
+  EXPECT_EQ(map.find("cuda:2"), DeviceMap::Target{0});
+  EXPECT_EQ(map.find("cuda:1"), DeviceMap::Target{});
+  EXPECT_EQ(map.find("cuda"), DeviceMap::Target{});
+  EXPECT_EQ(map.find("privateuseone:1"), DeviceMap::Target{3});
+  EXPECT_FALSE(map.find("privateuseone:2").has_value());
+  EXPECT_FALSE(map.find("cpu").has_value());
+  EXPECT_EQ(map.ordinals(), (std::vector<int32_t>{0, 3}));
+  EXPECT_TRUE(must(DeviceMap::parse("")).is_empty());
+}
+
+TEST(DeviceMap, RefusesWhatIsNoPair) {
+  for (const char* text :
+       {"cuda", "=cpu", "cuda:=cpu", "cuda:x=cpu", "CUDA=cpu", "cuda=", "cuda=mps", "cuda=cuda", "cuda=cuda:", "cuda=cuda:-1",
+        "cuda=cuda:99999999999", "cuda=cpu,", ",cuda=cpu", "cuda=cpu,cuda=cuda:0", "cuda=cpu=cpu", "cu da=cpu"}) {
+    const Status status = DeviceMap::parse(text).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << text;
+    EXPECT_NE(status.message().find("write pairs like cuda:1=cuda:0,mps=cpu"), std::string::npos) << status.message();
+  }
+}
+
 }  // namespace
 }  // namespace tenon::module

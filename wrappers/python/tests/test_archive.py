@@ -552,6 +552,15 @@ def test_bytes_behind_an_archive_and_folders_of_macos_are_passed_over() -> None:
     assert same(module, mlp()) and len(module.warnings) == 1 and "__MACOSX" in module.warnings[0]
 
 
+def test_a_device_map_is_pairs_of_devices() -> None:
+    archive = io.BytesIO()
+    tenon.export_module(tenon.Module("M"), archive)
+    assert tenon.import_module(archive, device_map={"cuda:0": "cpu", "mps": "cpu"}).class_name
+    for device_map in ({"cuda": "mps"}, {"": "cpu"}, {"cuda:0,x": "cpu"}):
+        with pytest.raises(tenon.InvalidArgument, match="write pairs like cuda:1=cuda:0,mps=cpu"):
+            tenon.import_module(archive, device_map=device_map)
+
+
 def test_code_that_names_a_device_is_told() -> None:
     module = tenon.Module("M")
     module.define('def forward(self, x: Tensor) -> Tensor:\n  return torch.to(x, torch.device("cuda:0"))\n')

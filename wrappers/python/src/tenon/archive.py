@@ -297,6 +297,7 @@ def import_module(
     arena: Arena | None = None,
     mode: Mode = "shared",
     device: SupportsIndex = 0,
+    device_map: Mapping[str, str] | None = None,
     max_inflated_nbytes: int = 0,
     max_records: int = 0,
     max_depth: int = 0,
@@ -308,6 +309,9 @@ def import_module(
     stays in this process; "fill": copies in storages of their own, in an arena if one is given, else of that mode; "device": copies in
     memory of the CUDA device of that number. A file or buffer must not be changed as long as views of it are used; replacing a file by
     rename is harmless.
+    device_map: where tensors go that were saved on certain devices, such as {"cuda:1": "cuda:0", "mps": "cpu"}. A key is a device as
+    the archive names it, or a kind ("cuda") for each number without a key of its own; a value is "cpu" or a CUDA device, whose
+    memory gets copies. Tensors of other devices go as tensors says: to the CPU, unless that is "device".
     check: "structure": headers, bounds, overlaps, references, and the checksums of all but tensors; "fill": and that of each tensor that is
     copied; "all": and of every record. max_inflated_nbytes: of all compressed records together; 0: 1 GiB. max_records: 0: 1,000,000.
     max_depth: of values in values, up to 1,000; 0: 512.
@@ -324,6 +328,10 @@ def import_module(
     options.max_inflated_nbytes = unsigned(max_inflated_nbytes, "max_inflated_nbytes")
     options.max_records = unsigned(max_records, "max_records")
     options.max_depth = unsigned(max_depth, "max_depth")
+    if device_map:
+        pairs = ",".join(f"{saved}={here}" for saved, here in device_map.items())
+        text = ffi.new("char[]", encoded(pairs, "the device map"))  # kept until the end of this call
+        options.device_map = text
 
     source: Any = file
     # bytes are an archive, and no path.

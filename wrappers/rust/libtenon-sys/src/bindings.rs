@@ -1051,12 +1051,17 @@ pub struct tenon_import_options {
     pub max_records: u64,
     ///of values in values, up to 1,000; 0: 512
     pub max_depth: u64,
+    /**Where tensors go that were saved on certain devices: pairs like "cuda:1=cuda:0,mps=cpu", borrowed for the call. The left
+ side is a device as the archive names it, or a kind ("cuda") for each number that has no pair of its own. The right side is
+ "cpu", or a CUDA device by its ordinal in this process, whose memory gets copies. Tensors of other devices go as `tensors`
+ says: to the CPU, unless that is TENON_IMPORT_DEVICE. NULL: no pair.*/
+    pub device_map: *const ::core::ffi::c_char,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_import_options",
-    ][::core::mem::size_of::<tenon_import_options>() - 56usize];
+    ][::core::mem::size_of::<tenon_import_options>() - 64usize];
     [
         "Alignment of tenon_import_options",
     ][::core::mem::align_of::<tenon_import_options>() - 8usize];
@@ -1087,6 +1092,9 @@ const _: () = {
     [
         "Offset of field: tenon_import_options::max_depth",
     ][::core::mem::offset_of!(tenon_import_options, max_depth) - 48usize];
+    [
+        "Offset of field: tenon_import_options::device_map",
+    ][::core::mem::offset_of!(tenon_import_options, device_map) - 56usize];
 };
 ///What an import found.
 #[repr(C)]
@@ -1680,6 +1688,9 @@ pub const TENON_CONNECTION_GROUP: _bindgen_ty_31 = 4;
 pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_31 = 8;
 ///as TENON_CUDA_KEEP_OPEN, for device memory that is received
 pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_31 = 16;
+/**Take memory without seals, as TENON_OPEN_ALLOW_UNSEALED does, if tenon_connection_peer tells of this process's (effective)
+  user, or of root: a process that could end this one anyway.*/
+pub const TENON_CONNECTION_UNSEALED_SAME_USER: _bindgen_ty_31 = 32;
 pub type _bindgen_ty_31 = ::core::ffi::c_uint;
 /**What happens to received memory when its lender is gone. The lender is gone when nobody holds the
  other end of the socket any more: its process ended, or everybody who had that end closed it.*/

@@ -1,6 +1,6 @@
 //! Archives to modules. What is in an archive is hostile until it was checked, and nothing in it is executed.
 
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
@@ -40,6 +40,7 @@ pub struct ImportOptions<'a> {
     max_inflated_nbytes: u64,
     max_records: u64,
     max_depth: u64,
+    device_map: Option<&'a CStr>,
 }
 
 impl<'a> ImportOptions<'a> {
@@ -76,6 +77,13 @@ impl<'a> ImportOptions<'a> {
     /// Tensors are copies in memory of this CUDA device, whose number is this process's: one allocation, which goes with the last of them.
     pub fn on_device(self, device: i32) -> Self {
         ImportOptions { tensors: Some(sys::TENON_IMPORT_DEVICE), mode: Mode::Shared, arena: None, device, ..self }
+    }
+
+    /// Where tensors go that were saved on certain devices: pairs like `cuda:1=cuda:0,mps=cpu`. The left side is a device as the archive
+    /// names it, or a kind (`cuda`) for each number without a pair of its own. The right side is `cpu`, or a CUDA device, whose memory gets
+    /// copies. Tensors of other devices go where the other options say.
+    pub fn device_map(self, device_map: &'a CStr) -> Self {
+        ImportOptions { device_map: Some(device_map), ..self }
     }
 
     /// What is checked.
@@ -117,6 +125,7 @@ impl<'a> ImportOptions<'a> {
             max_inflated_nbytes: self.max_inflated_nbytes,
             max_records: self.max_records,
             max_depth: self.max_depth,
+            device_map: self.device_map.map_or(ptr::null(), CStr::as_ptr),
         }
     }
 }

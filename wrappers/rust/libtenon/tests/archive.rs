@@ -58,6 +58,9 @@ fn to_a_path_and_back() {
     let error = export_module(&module, folder.0.join("no/file.pt"), &ExportOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(import_module(folder.0.join("no"), &ImportOptions::new()).unwrap_err().kind(), ErrorKind::NotFound);
+    import_module(&path, &ImportOptions::new().device_map(c"cuda:0=cpu,mps=cpu")).unwrap();
+    let error = import_module(&path, &ImportOptions::new().device_map(c"cuda=mps")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]

@@ -78,6 +78,7 @@ struct ImportOptions {
   std::uint64_t max_inflated_nbytes = 0;  ///< of all compressed records together; 0: 1 GiB
   std::uint64_t max_records = 0;          ///< 0: 1,000,000
   std::uint64_t max_depth = 0;            ///< of values in values, up to 1,000; 0: 512
+  std::string device_map = {};            ///< where tensors go that were saved on certain devices: "cuda:1=cuda:0,mps=cpu"
 };
 
 namespace detail {
@@ -236,6 +237,7 @@ inline tenon_import_options c_options(const ImportOptions& options) noexcept {
   c.max_inflated_nbytes = options.max_inflated_nbytes;
   c.max_records = options.max_records;
   c.max_depth = options.max_depth;
+  c.device_map = options.device_map.c_str();
   return c;
 }
 
