@@ -22,7 +22,7 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     TENON_TRY(read_struct(options, "tenon_connection_options", &given));
     TENON_TRY(check_flags(given.flags,
                           TENON_CONNECTION_ADOPT_SOCKET | TENON_CONNECTION_SAME_USER | TENON_CONNECTION_GROUP |
-                              TENON_CONNECTION_CUDA_LET_WRITE | TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_UNSEALED_SAME_USER,
+                              TENON_CONNECTION_CUDA_LET_WRITE | TENON_CONNECTION_CUDA_KEEP_OPEN | TENON_CONNECTION_NAMED_FILES,
                           "tenon_connection_options"));
     const bool group_too = (given.flags & TENON_CONNECTION_GROUP) != 0;
     // Else whoever forgot the flag would let everybody in.
@@ -33,7 +33,7 @@ tenon_status tenon_connection_new(int socket, const tenon_connection_options* op
     how.group = given.group;
     how.cuda_let_write = (given.flags & TENON_CONNECTION_CUDA_LET_WRITE) != 0;
     how.cuda_keep_open = (given.flags & TENON_CONNECTION_CUDA_KEEP_OPEN) != 0;
-    how.unsealed_of_same_user = (given.flags & TENON_CONNECTION_UNSEALED_SAME_USER) != 0;
+    how.named_files = (given.flags & TENON_CONNECTION_NAMED_FILES) != 0;
     TENON_ASSIGN(how.open, read_open_flags(given.open_access, given.open_flags));
     if (given.max_message_nbytes != 0) how.limits.max_nbytes = given.max_message_nbytes;
     if (given.max_tensors != 0) how.limits.max_tensors = given.max_tensors;

@@ -57,9 +57,8 @@ Result<Connection::Owned> Connection::create(int socket, const ConnectionOptions
   TENON_ASSIGN(const os::Peer peer, os::peer_of(socket));
   if (options.peers != Peers::kAny) TENON_TRY(check_peer(socket, peer, options));
   ConnectionOptions own = options;
-  if (options.unsealed_of_same_user) {
-    TENON_ASSIGN(const bool is_same, os::is_admitted(socket, peer, std::nullopt));
-    own.open.allow_unsealed = own.open.allow_unsealed || is_same;
+  if (options.named_files) {
+    TENON_ASSIGN(own.open.allow_named_files, os::is_admitted(socket, peer, std::nullopt));
   }
   own.open.budget = std::make_shared<os::MapBudget>(options.max_mapped_nbytes);
   Owned connection(new Connection(socket, type, own, peer));

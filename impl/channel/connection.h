@@ -40,11 +40,11 @@ struct ConnectionOptions {
   tensor::DescriptorLimits limits;
   uint64_t max_mapped_nbytes = 0;  // 0: as os::MapBudget has it
   Peers peers = Peers::kAny;
-  gid_t group = 0;                     // with kGroup
-  bool cuda_let_write = false;         // a device's read-only storages are lent, too, though whoever gets them can write them
-  bool cuda_keep_open = false;         // as in share::CudaOpenOptions
-  bool unsealed_of_same_user = false;  // take memory without seals if the peer is of this user, or root
-  bool drop_when_gone = false;         // what the lender lent, when it is gone
+  gid_t group = 0;              // with kGroup
+  bool cuda_let_write = false;  // a device's read-only storages are lent, too, though whoever gets them can write them
+  bool cuda_keep_open = false;  // as in share::CudaOpenOptions
+  bool named_files = false;     // take named files of Tenon's, which have no seals, if the peer is of this user, or root
+  bool drop_when_gone = false;  // what the lender lent, when it is gone
 };
 
 class Connection {

@@ -20,9 +20,9 @@ enum {
   TENON_CONNECTION_GROUP = 4,           /**< the same, but the members of options.group are let in too */
   TENON_CONNECTION_CUDA_LET_WRITE = 8,  /**< send read-only storages on a CUDA device too, though their receiver can write them */
   TENON_CONNECTION_CUDA_KEEP_OPEN = 16, /**< as TENON_CUDA_KEEP_OPEN, for device memory that is received */
-  /** Take memory without seals, as TENON_OPEN_ALLOW_UNSEALED does, if tenon_connection_peer tells of this process's (effective)
-   *  user, or of root: a process that could end this one anyway. */
-  TENON_CONNECTION_UNSEALED_SAME_USER = 32
+  /** Take named files that Tenon made (tenon/by_filename.h), though they have no seals, if tenon_connection_peer tells of this
+   *  process's (effective) user, or of root: a process that could end this one anyway. */
+  TENON_CONNECTION_NAMED_FILES = 32
 };
 
 /**

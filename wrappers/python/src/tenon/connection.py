@@ -70,8 +70,8 @@ class Connection(Managed):
 
         The options from access to allow_unsealed say how to open what is received. A limit of 0 is the library's default.
         allow_unsealed: take memory that its owner can cut short, so that a later load may be killed: PyTorch's (tenon.torch.from_torch) and
-        named files, which a process of the sharing strategy "file_system" sends. None: if the peer is of this process's user or
-        root, who could end this process anyway, or if this process has that strategy itself.
+        named files. None: if this process's sharing strategy is "file_system" now; else only named files that Tenon made, which a
+        process of that strategy sends, and only of a peer of this process's user or root, who could end this process anyway.
         max_segments and max_mapped_nbytes: how many segments the peer may have open here, and how much address space they may take.
         same_user: PermissionDenied if the peer is neither of this process's user nor root. group: the same, but members of that gid are let
         in too. By default any peer is good: whoever made the socket has decided.
@@ -93,7 +93,7 @@ class Connection(Managed):
         options.max_segments = unsigned(max_segments, "max_segments")
         options.max_mapped_nbytes = unsigned(max_mapped_nbytes, "max_mapped_nbytes")
         if allow_unsealed is None:
-            options.flags |= lib.TENON_CONNECTION_UNSEALED_SAME_USER
+            options.flags |= lib.TENON_CONNECTION_NAMED_FILES
         if same_user:
             options.flags |= lib.TENON_CONNECTION_SAME_USER
         if group is not None:

@@ -1688,9 +1688,9 @@ pub const TENON_CONNECTION_GROUP: _bindgen_ty_31 = 4;
 pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_31 = 8;
 ///as TENON_CUDA_KEEP_OPEN, for device memory that is received
 pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_31 = 16;
-/**Take memory without seals, as TENON_OPEN_ALLOW_UNSEALED does, if tenon_connection_peer tells of this process's (effective)
-  user, or of root: a process that could end this one anyway.*/
-pub const TENON_CONNECTION_UNSEALED_SAME_USER: _bindgen_ty_31 = 32;
+/**Take named files that Tenon made (tenon/by_filename.h), though they have no seals, if tenon_connection_peer tells of this
+  process's (effective) user, or of root: a process that could end this one anyway.*/
+pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_31 = 32;
 pub type _bindgen_ty_31 = ::core::ffi::c_uint;
 /**What happens to received memory when its lender is gone. The lender is gone when nobody holds the
  other end of the socket any more: its process ended, or everybody who had that end closed it.*/
