@@ -35,11 +35,11 @@ struct LenderWatchState {
   std::unordered_map<int, std::shared_ptr<LenderWatch>> watches;  // by socket
   std::unordered_map<const Storage*, Lent> lent;
 
-  // Returns the storage if its last lender is gone with this one.
-  Ref<Storage> remove_lender(const Storage* storage) noexcept {
+  // Returns the storage if this was its last lender.
+  Weak<Storage> remove_lender(const Storage* storage) noexcept {
     const auto found = lent.find(storage);
     if (found == lent.end() || --found->second.lenders > 0) return {};
-    Ref<Storage> last = found->second.storage.lock();
+    Weak<Storage> last = std::move(found->second.storage);
     lent.erase(found);
     return last;
   }
@@ -63,13 +63,13 @@ bool is_lent(const Storage& storage) noexcept { return storage.device_memory() !
 
 }  // namespace
 
-LenderWatch::LenderWatch(Access /*create() only*/, int socket, os::Fd event, Forget forget, void* context) noexcept
+LenderWatch::LenderWatch(int socket, os::Fd event, Forget forget, void* context) noexcept
     : socket_(socket), event_(std::move(event)), generation_(fork_generation()), forget_(forget), context_(context) {}
 
 Result<std::shared_ptr<LenderWatch>> LenderWatch::create(int socket, Forget forget, void* context) {
   os::Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.is_open()) return os::with_fd_limit(errno_status(errno, "watching a lender needs an eventfd"));
-  auto watch = std::make_shared<LenderWatch>(Access(), socket, std::move(event), forget, context);
+  const std::shared_ptr<LenderWatch> watch(new LenderWatch(socket, std::move(event), forget, context));
   LenderWatchState& all = lender_watch_state();
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -93,10 +93,7 @@ void LenderWatch::end() noexcept {
     std::shared_ptr<LenderWatch> self = shared_from_this();
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (const auto found = all.watches.find(socket_); found != all.watches.end() && found->second == self) all.watches.erase(found);
-    for (const Storage* const each : storages_) {
-      const auto found = all.lent.find(each);
-      if (found != all.lent.end() && --found->second.lenders == 0) all.lent.erase(found);
-    }
+    for (const Storage* const each : storages_) (void)all.remove_lender(each);
     storages_.clear();
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -129,7 +126,7 @@ void LenderWatch::prune() noexcept {
   std::erase_if(storages_, [&](const Storage* each) {
     const auto found = all.lent.find(each);
     if (found == all.lent.end() || !found->second.storage.expired()) return false;
-    if (--found->second.lenders == 0) all.lent.erase(found);
+    (void)all.remove_lender(each);
     return true;
   });
   crowded_ = std::max<size_t>(64, 2 * storages_.size());
@@ -156,15 +153,15 @@ void LenderWatch::lender_gone() noexcept {
   // Nothing of this process's own may end here, whose owner would be told on the library's thread.
   const share::CudaCollectLater later;
   for (;;) {
-    Ref<Storage> storage;
+    Weak<Storage> last;
     {
       const std::lock_guard<std::mutex> lock(all.mutex);
       const auto first = storages_.begin();
       if (first == storages_.end()) break;
-      storage = all.remove_lender(*first);
+      last = all.remove_lender(*first);
       storages_.erase(first);
     }
-    if (storage) storage->drop();
+    if (const Ref<Storage> storage = last.lock()) storage->drop();
   }
   forget_segments();
   const uint64_t one = 1;

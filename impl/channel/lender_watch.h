@@ -40,12 +40,7 @@ class LenderWatch : public std::enable_shared_from_this<LenderWatch> {
   int fd() const noexcept { return event_.get(); }
 
  private:
-  struct Access {};
-
- public:
-  LenderWatch(Access /*create() only*/, int socket, os::Fd event, Forget forget, void* context) noexcept;
-
- private:
+  LenderWatch(int socket, os::Fd event, Forget forget, void* context) noexcept;
   static void hung_up(int socket, bool readable, bool hung_up) noexcept;
   void lender_gone() noexcept;
   void forget_segments() noexcept;

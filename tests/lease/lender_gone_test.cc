@@ -74,13 +74,14 @@ struct Borrowed {
     *its = lender.connect(ends[1]);
   }
   void send() { lender.send(there, storage); }
-  tenon_message* receive() {
-    send();
+  tenon_message* receive_over(tenon_connection* mine, int its) {
+    lender.send(its, storage);
     tenon_message* message = nullptr;
-    const Outcome outcome = try_receive(here, &message);
+    const Outcome outcome = try_receive(mine, &message);
     REQUIRE(outcome.ok());
     return message;
   }
+  tenon_message* receive() { return receive_over(here, there); }
   void kill_lender() {
     const int fd = gone_fd(here);
     CHECK(!is_readable(fd, 0));
@@ -228,9 +229,7 @@ TEST(LenderGone, MemoryThatIsLentAgainIsValidAgain) {
     borrowed.lender.release(borrowed.there);
     REQUIRE(is_readable(fd, kPatienceMs));
     CHECK_STATUS(TENON_PEER_GONE, tenon_storage_check_lender(storage_of(first), err));
-    borrowed.lender.send(its_end, borrowed.storage);
-    tenon_message* second = nullptr;
-    CHECK_EQ(try_receive(again, &second).status, TENON_OK);
+    tenon_message* second = borrowed.receive_over(again, its_end);
     CHECK(shows(second, 5));
     CHECK(shows(first, 5));
     tenon_message_release(second);
@@ -246,9 +245,7 @@ TEST(LenderGone, MemoryOfTwoConnectionsStaysUntilBothAreGone) {
     tenon_connection* other = nullptr;
     int its_end = -1;
     borrowed.connect(TENON_LENDER_GONE_DROP, &other, &its_end);
-    borrowed.lender.send(its_end, borrowed.storage);
-    tenon_message* second = nullptr;
-    CHECK_EQ(try_receive(other, &second).status, TENON_OK);
+    tenon_message* second = borrowed.receive_over(other, its_end);
     const int first_fd = gone_fd(borrowed.here);
     const int second_fd = gone_fd(other);
     borrowed.lender.release(borrowed.there);

@@ -218,12 +218,20 @@ func (s *Storage) ReadOnlyBytes() ([]byte, error) {
 	}
 	data := C.tenon_storage_data(pointer)
 	if data == nil {
-		var failure *C.tenon_error
-		if status := C.tenon_storage_check_lender(pointer, &failure); status != C.TENON_OK {
-			return nil, takeError(status, failure)
+		if err := checkLender(pointer); err != nil {
+			return nil, err
 		}
 	}
 	return bytesAt(data, uint64(C.tenon_storage_nbytes(pointer)))
+}
+
+// checkLender is for a storage that gives out no bytes: it is empty, or was dropped with its lender.
+func checkLender(storage *C.tenon_storage) error {
+	var failure *C.tenon_error
+	if status := C.tenon_storage_check_lender(storage, &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
 }
 
 // WithBytes calls use with the bytes, to read and write. Whatever closes the storage meanwhile, they stay until use returns; not longer.

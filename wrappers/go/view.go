@@ -284,9 +284,8 @@ func elements[T Element](view *C.tenon_tensor_view) ([]T, error) {
 			numbers(view.sizes, view.ndim), numbers(view.strides, view.ndim)))
 	}
 	if view.numel == 0 || view.data == nil {
-		var failure *C.tenon_error
-		if status := C.tenon_storage_check_lender(C.tenon_tensor_storage(view.tensor), &failure); status != C.TENON_OK {
-			return nil, takeError(status, failure)
+		if err := checkLender(C.tenon_tensor_storage(view.tensor)); err != nil {
+			return nil, err
 		}
 		return []T{}, nil
 	}

@@ -60,6 +60,11 @@ inline Result<void> for_host(const Device& device) {
   return call([&](tenon_error** err) { return tenon_device_check_host({device.type, device.id}, err); });
 }
 
+// Of a storage that gives out no bytes: empty, or dropped with its lender.
+inline Result<void> check_lender(const tenon_storage* storage) {
+  return call([&](tenon_error** err) { return tenon_storage_check_lender(storage, err); });
+}
+
 inline tenon_storage_options c_options(const StorageOptions& options) noexcept {
   tenon_storage_options c{};
   c.struct_size = sizeof c;
@@ -125,8 +130,7 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     const void* const data = tenon_storage_data(get());
     if (data == nullptr) {
-      if (const Result<void> lender = detail::call([&](tenon_error** err) { return tenon_storage_check_lender(get(), err); }); !lender)
-        return lender.error();
+      if (const Result<void> lender = detail::check_lender(get()); !lender) return lender.error();
     }
     return std::span<const std::byte>(static_cast<const std::byte*>(data), size());
   }

@@ -124,9 +124,7 @@ class TensorView : private tenon_tensor_view {
   Result<void> check() const {
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     if (data() == nullptr) {
-      const tenon_storage* const storage = tenon_tensor_storage(tensor);
-      const Result<void> lender = detail::call([&](tenon_error** err) { return tenon_storage_check_lender(storage, err); });
-      if (!lender) return lender.error();
+      if (const Result<void> lender = detail::check_lender(tenon_tensor_storage(tensor)); !lender) return lender.error();
     }
     if (dtype() != kDtypeOf<T>) return detail::wrong(text() + " is of " + name_of(dtype()) + ", not of " + name_of(kDtypeOf<T>));
     if ((flags() & (std::uint32_t{TENON_TENSOR_CONJ} | std::uint32_t{TENON_TENSOR_NEG})) != 0) {
