@@ -176,7 +176,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   const os::FileInfo& file = result.file;
   if (!file.regular) return refuse_fd(Code::kInvalidArgument, fd, format("is a %s and no memory", file.kind));
   if (!file.readable) return refuse_fd(Code::kPermission, fd, "is not open for reading");
-  if (!file.in_memory && !request.allow_unsealed && !request.for_private) {
+  bool may_be_cut = request.allow_unsealed || request.for_private;
+  if (!file.in_memory && !may_be_cut) {
     return refuse_fd(Code::kPermission, fd,
                      "is a file on a disk and not in memory, where a load could meet SIGBUS: open it with allow_unsealed if you trust "
                      "whoever can cut it short, or as a private copy")
@@ -184,7 +185,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   }
   result.seals = file.seals;
   result.sealed = (result.seals & os::kSealShrink) != 0;
-  if (!result.sealed && !request.allow_unsealed && !request.for_private) {
+  if (!result.sealed && !may_be_cut && request.trusts != nullptr) may_be_cut = request.trusts(fd);
+  if (!result.sealed && !may_be_cut) {
     return refuse_fd(Code::kPermission, fd,
                      "is not sealed against shrinking, so a load could meet SIGBUS: open it with allow_unsealed if you trust whoever has "
                      "it, or as a private copy")
@@ -194,7 +196,7 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   // Whoever may write such a file can punch holes into it, and the pool of pages may be empty when
   // they are read.
   constexpr unsigned kNoHoles = os::kSealWrite | os::kSealFutureWrite;
-  if (result.huge_pages && (result.seals & kNoHoles) == 0 && !request.allow_unsealed && !request.for_private) {
+  if (result.huge_pages && (result.seals & kNoHoles) == 0 && !may_be_cut) {
     return refuse_fd(Code::kPermission, fd, "has pages of hugetlbfs that its writers can take away: a load could meet SIGBUS")
         .with("option", std::string("ALLOW_UNSEALED, or the modes LENDER_WRITES and FROZEN"));
   }

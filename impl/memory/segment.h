@@ -63,9 +63,10 @@ class Segment : public Counted {
   struct OpenRequest {
     Access access = Access::kAuto;  // kAuto: what the fd and its seals give
     bool allow_unsealed = false;
-    bool for_private = false;    // only read from: any readable file will do, sealed or not
-    uint64_t nbytes = 0;         // what the peer says the segment has; 0: ask the fd
-    uint64_t needed_nbytes = 0;  // what the file must have at the least
+    bool (*trusts)(int fd) = nullptr;  // asked about an unsealed file in memory; true: as with allow_unsealed
+    bool for_private = false;          // only read from: any readable file will do, sealed or not
+    uint64_t nbytes = 0;               // what the peer says the segment has; 0: ask the fd
+    uint64_t needed_nbytes = 0;        // what the file must have at the least
   };
   // What an fd is, after every check that does not need a mapping.
   struct Inspected {

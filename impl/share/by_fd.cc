@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "memory/spare.h"
-#include "os/memfd.h"
 #include "share/cache.h"
 #include "share/filename.h"
 
@@ -92,25 +91,22 @@ Result<Lend> lend(const Ref<Storage>& storage, Access wanted, bool under_lease) 
 
 namespace {
 
-// A file is read only if it lies in memory, where no server can make the read wait.
 bool is_named_file(int fd) {
-  Result<os::FileInfo> inspected = os::inspect_file(fd);
-  if (!inspected.is_ok()) return false;
-  const os::FileInfo& info = inspected.value();
-  if (!info.regular || !info.in_memory || !info.readable) return false;
   Result<FilenameHead> head = read_head(fd);
   return head.is_ok() && head.value().magic == kFilenameMagic;
 }
 
-bool allows_unsealed(const OpenOptions& options, int fd) {
-  return options.allow_unsealed || (options.allow_named_files && is_named_file(fd));
+// Sets which files without seals `options` let in.
+void set_unsealed(const OpenOptions& options, Segment::OpenRequest* request) noexcept {
+  request->allow_unsealed = options.allow_unsealed;
+  if (options.allow_named_files) request->trusts = &is_named_file;
 }
 
 Result<Ref<Segment>> try_open_segment(int fd, Access claimed, uint64_t segment_nbytes, uint64_t needed_nbytes, const OpenOptions& options,
                                       os::Fd* adopt) {
   Segment::OpenRequest request;
   TENON_ASSIGN(request.access, wanted_access(claimed, options.access));
-  request.allow_unsealed = allows_unsealed(options, fd);
+  set_unsealed(options, &request);
   request.nbytes = segment_nbytes;
   request.needed_nbytes = needed_nbytes;
   TENON_ASSIGN(const Segment::Inspected inspected, Segment::inspect(fd, request));
@@ -174,7 +170,7 @@ Result<Ref<Storage>> open_private(int fd, const Claim& claim, const OpenOptions&
   uint64_t end = 0;
   TENON_TRY(check_claim(claim, &end));
   Segment::OpenRequest request;
-  request.allow_unsealed = allows_unsealed(options, fd) || options.private_copy;
+  set_unsealed(options, &request);
   request.for_private = options.private_copy;
   request.nbytes = claim.segment_nbytes;
   request.needed_nbytes = end;
