@@ -43,8 +43,8 @@ struct ConnectionOptions {
   gid_t group = 0;              // with kGroup
   bool cuda_let_write = false;  // a device's read-only storages are lent, too, though whoever gets them can write them
   bool cuda_keep_open = false;  // as in share::CudaOpenOptions
-  bool named_files = false;     // take named files of Tenon's, which have no seals, if the peer is of this user, or root
-  bool drop_when_gone = false;  // what the lender lent, when it is gone
+  bool named_files = false;     // let in named files that Tenon made, if the peer is of this user or root
+  bool drop_when_gone = false;  // drop received memory when the lender is gone
 };
 
 class Connection {

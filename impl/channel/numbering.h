@@ -66,7 +66,7 @@ class ReceivedNumbers {
   Status resolve(const tensor::DescriptorContent& content, std::vector<tensor::Resolved>* out);
   // fds were dropped or refused, and why: from now on a number without a segment is no proof of a bad peer.
   void lose(const Status& why) { lost_ = why; }
-  // No message will come that uses them.
+  // Lets go of all segments: the lender is gone, so no message will come that uses them.
   void forget_all() noexcept { entries_.clear(); }
   bool has_lost() const noexcept { return !lost_.is_ok(); }
 

@@ -24,7 +24,8 @@ class DeviceMap {
   static Result<DeviceMap> parse(std::string_view text);
 
   bool is_empty() const noexcept { return entries_.empty(); }
-  // A pair for "cuda:1" wins over one for "cuda", which is for every number. Nothing: no pair fits.
+  // Returns the place for tensors of `device`, or nothing if no pair fits. A pair for "cuda:1" wins over
+  // a pair for "cuda", which is for every number.
   std::optional<Target> find(std::string_view device) const noexcept;
   // The CUDA devices that tensors can be put on.
   std::vector<int32_t> ordinals() const;

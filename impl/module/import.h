@@ -27,7 +27,7 @@ struct ImportOptions {
   archive::Check check = archive::Check::kStructure;
   storage::StorageOptions storage;  // of kFill: the arena, the mode
   int32_t device = 0;               // of kDevice: the ordinal
-  DeviceMap device_map;             // for tensors that were saved on a device that it names; the others go as `tensors` says
+  DeviceMap device_map;             // where tensors of the devices that it names go; `tensors` says it for all others
   archive::ZipLimits zip_limits;
   archive::PickleLimits pickle_limits;
 };

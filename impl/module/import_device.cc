@@ -52,8 +52,9 @@ class DeviceFiller::Block final : public Counted {
   cuda::DevicePointer base_;
 };
 
-// The first block has room for every record once, if all come. One that is needed in two orders of bytes gets another for the second.
-// Of an archive whose records go to several places nobody knows how many come here, so blocks are of a size that wastes little.
+// With takes_all_ the first block has room for every record once. A record that is needed in two orders
+// of bytes gets a block of its own for the second. Without takes_all_ nobody knows how many records come
+// to this device, so each block has a size that wastes little.
 Status DeviceFiller::take(uint64_t nbytes, cuda::DevicePointer* out) {
   const uint64_t needed = round_up(nbytes, kAlignment);
   if (needed > left_nbytes_) {

@@ -121,7 +121,7 @@ Result<Ref<Storage>> ArchiveStorages::open(const ZipRecord& record, const Scalar
   const bool swap = foreign_endian_ && each > 1;
   const bool on_device = target != kCpu;
   const bool misaligned = !on_device && !record.deflated && address % each != 0;
-  // What a map leads to the CPU, beside an import to a device, are views.
+  // In an import to a device, tensors that the device map puts on the CPU are views.
   const bool is_mapped = options_->tensors == Tensors::kMap || options_->tensors == Tensors::kDevice;
   const bool has_views = !on_device && (is_mapped || (options_->tensors == Tensors::kMapPrivate && reader_->source()->is_file()));
   const bool in_place = !record.deflated && !misaligned && !swap && has_views;

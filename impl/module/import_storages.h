@@ -33,8 +33,8 @@ class ArchiveStorages {
   const Keys& keys() const noexcept { return keys_; }
   // After the last: the bytes of all are there.
   Status finish();
-  // Storages of which the pickle says that they were on another device than the CPU, and that are on the CPU here without a word of the
-  // caller's; and the first such device.
+  // How many storages were saved on another device and came to the CPU although no option said so, and
+  // the first such device.
   uint64_t saved_on_device() const noexcept { return saved_on_device_; }
   const std::string& first_device() const noexcept { return first_device_; }
 

@@ -40,7 +40,7 @@ struct OpenOptions {
   bool private_cow = false;
   bool private_copy = false;
   bool allow_unsealed = false;
-  bool allow_named_files = false;         // without seals, if Tenon made them; no other file without seals
+  bool allow_named_files = false;         // let in named files that Tenon made, which have no seals
   bool other_user = false;                // fetch fds from a process of another user, too
   std::shared_ptr<os::MapBudget> budget;  // against which mappings count; null: only this process's
   bool is_private() const noexcept { return private_cow || private_copy; }

@@ -70,7 +70,7 @@ Result<std::shared_ptr<const CudaExport>> lend_on(const CudaMapping& mapping, Cu
 // pool's: an allocation that is open may not be opened once more, and its sender's next way there may have another name.
 void keep_cuda_warm(const Ref<CudaMapping>& mapping);
 void close_warm_cuda() noexcept;
-// Keeps it no longer: its lender is gone.
+// Stops keeping `mapping` open, because its lender is gone.
 void forget_warm_cuda(const CudaMapping* mapping) noexcept;
 
 }  // namespace tenon::share

@@ -121,7 +121,7 @@ class Storage final : public memory::Leased {
   bool is_dropped() const noexcept { return (marks_.load(std::memory_order_acquire) & kDropped) != 0; }
   // PEER_GONE for a dropped storage.
   Status check_lender() const;
-  // Somebody lent the same bytes again.
+  // Makes a dropped storage valid again, because somebody lent the same bytes once more.
   void lent_again() noexcept {
     if (is_dropped()) marks_.fetch_and(static_cast<uint8_t>(~kDropped), std::memory_order_relaxed);
   }
