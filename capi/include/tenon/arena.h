@@ -1,6 +1,27 @@
 #ifndef TENON_ARENA_H
 #define TENON_ARENA_H
 
+/**
+ * @file
+ * Arenas: memory from which many storages are allocated, so that all of them together take one fd
+ * and one mapping in each process.
+ *
+ * An arena is one segment. It needs one fd and one mapping in this process and in each borrower,
+ * however many storages lie in it. Its size is reserved address space; memory is taken as the arena
+ * fills. The library also keeps arenas of its own, for each mode, from which it allocates storages
+ * that name no arena.
+ *
+ * A storage takes its size, rounded up to its alignment: at least 64 bytes, and 4096 bytes for
+ * storages of 128 GiB and more. So a storage that is as large as its arena fits. When the whole
+ * piece of a released storage is reused, the new storage may take up to an eighth more than it
+ * needs. A free piece that is large enough is always found.
+ *
+ * A borrower of one byte of an arena can read the whole arena, and can write to all of it in
+ * TENON_MODE_SHARED. Put data that not every borrower may see into an arena of its own, or into a
+ * storage with TENON_STORAGE_ISOLATED. Bytes that were lent to a borrower are cleared before
+ * another storage gets them.
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/error.h>
@@ -9,114 +30,152 @@
 
 TENON_BEGIN_DECLS
 
-/*
- * An arena is one segment in which many storages are born: one fd and one mapping here and at each borrower, however many
- * they are. Its size is reserved address space; memory is taken as it fills. Storages that name no arena are born in arenas
- * too, which the library keeps for each mode.
- *
- * A storage takes its size rounded up to its alignment: 64 bytes at the least, and 4096 from 128 GiB on. So a storage as large
- * as its arena fits. Where the piece of a released storage is given out again whole, up to an eighth more is taken. A free
- * piece that is large enough is always found.
- *
- * Who is lent one byte of an arena can read all of it, and in TENON_MODE_SHARED write all of it: what must not be seen by
- * every borrower belongs into an arena of its own, or into a storage with TENON_STORAGE_ISOLATED. Bytes that a borrower was
- * lent are cleared before they are given to another storage.
- */
-
-/** Kinds of pages, from the ordinary up. */
+/** Kinds of memory pages, from ordinary pages upwards. */
 typedef uint32_t tenon_pages;
 
 enum {
-  TENON_PAGES_AUTO = 0,   /**< THP where the machine gives them to shared memory, else ordinary ones */
-  TENON_PAGES_SMALL = 1,  /**< ordinary pages, 4 KiB on x86 */
-  TENON_PAGES_THP = 2,    /**< transparent huge pages */
-  TENON_PAGES_HUGETLB = 3 /**< pages of the pool that the administrator set aside; PyTorch cannot open such memory */
+  /** Transparent huge pages if the machine gives them to shared memory, else ordinary pages. */
+  TENON_PAGES_AUTO = 0,
+  /** Ordinary pages, 4 KiB on x86. */
+  TENON_PAGES_SMALL = 1,
+  /** Transparent huge pages. */
+  TENON_PAGES_THP = 2,
+  /** Pages of the pool that the administrator set aside. PyTorch cannot open such memory. */
+  TENON_PAGES_HUGETLB = 3
 };
 
 enum {
-  TENON_ARENA_LOCKED = 1, /**< never swapped out; counts against RLIMIT_MEMLOCK */
-  TENON_ARENA_EXACT = 2   /**< pages or node that cannot be had are an error; without it the next best is taken, and told */
+  /** The memory is never swapped out. It counts against RLIMIT_MEMLOCK. */
+  TENON_ARENA_LOCKED = 1,
+  /**
+   * If the machine cannot give the requested pages or the requested NUMA node, the call fails.
+   * Without this flag the arena takes the next best, and tenon_arena_stats tells what it got.
+   */
+  TENON_ARENA_EXACT = 2
 };
 
-/** How an arena is made. NULL, where one is taken, means all zero. */
+/** How to make an arena. A NULL pointer to these options means that all fields are zero. */
 typedef struct tenon_arena_options {
-  size_t struct_size;        /**< sizeof(tenon_arena_options), set by the caller */
-  tenon_mode mode;           /**< TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES; of all its storages */
-  uint32_t flags;            /**< TENON_ARENA_* */
-  uint64_t capacity_nbytes;  /**< most bytes that it can hold; 0: as much address space as can be had, at most 1 TiB */
-  uint64_t alignment;        /**< of each storage, bytes, a power of two from 64 to 4096; 0: 64 */
-  tenon_pages pages;         /**< TENON_PAGES_* */
-  int32_t numa_node_plus_1;  /**< 0: wherever; n + 1: memory of node n only */
-  uint64_t huge_page_nbytes; /**< TENON_PAGES_HUGETLB: size of the pool's pages; 0: the machine's default */
-  uint64_t prefault_nbytes;  /**< memory that is made ready in the background, from the start on; 0: none */
+  /** sizeof(tenon_arena_options), set by the caller. */
+  size_t struct_size;
+  /** The mode of all its storages: TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES. */
+  tenon_mode mode;
+  /** TENON_ARENA_*. */
+  uint32_t flags;
+  /**
+   * The most bytes that the arena can hold. 0 means as much address space as is available, at most
+   * 1 TiB.
+   */
+  uint64_t capacity_nbytes;
+  /** The alignment of each storage in bytes, a power of two from 64 to 4096. 0 means 64. */
+  uint64_t alignment;
+  /** TENON_PAGES_*. */
+  tenon_pages pages;
+  /** 0 means memory of any NUMA node. n + 1 means memory of node n only. */
+  int32_t numa_node_plus_1;
+  /**
+   * For TENON_PAGES_HUGETLB: the size of the pool's pages in bytes. 0 means the machine's default.
+   */
+  uint64_t huge_page_nbytes;
+  /**
+   * How many bytes, from the arena's start, the service thread makes ready in the background. 0
+   * means none.
+   */
+  uint64_t prefault_nbytes;
 } tenon_arena_options;
 
-/** What an arena holds, and what it got. All figures are of one moment. */
+/** The contents of an arena and the kind of memory it got. The figures are of one moment. */
 typedef struct tenon_arena_stats {
-  size_t struct_size;          /**< sizeof(tenon_arena_stats), set by the caller */
-  uint64_t bytes_capacity;     /**< what it can hold */
-  uint64_t bytes_reserved;     /**< memory that it has from the system */
-  uint64_t bytes_live;         /**< in storages of this process */
-  uint64_t bytes_lent;         /**< under leases, whether their storage still lives here or not */
-  uint64_t bytes_free;         /**< reserved, and nobody's */
-  uint64_t bytes_largest_free; /**< the longest free piece */
-  uint64_t bytes_retired;      /**< lent without a lease (by fd, by name) and released: never used again */
-  uint64_t bytes_peak;         /**< the most that was live or lent at once */
-  uint64_t blocks_live;        /**< storages of this process */
-  uint64_t blocks_lent;        /**< blocks under leases */
-  uint32_t fragmentation;      /**< of the free bytes, how many in 1,000 lie outside the longest piece */
-  tenon_pages pages;           /**< which pages it got: TENON_PAGES_*, not AUTO */
-  uint64_t page_nbytes;        /**< and of what size */
-  int32_t numa_node;           /**< the node that it is bound to; -1: none */
-  uint32_t locked;             /**< 1 if never swapped out */
+  /** sizeof(tenon_arena_stats), set by the caller. */
+  size_t struct_size;
+  /** The most bytes that the arena can hold. */
+  uint64_t bytes_capacity;
+  /** Memory that the arena has taken from the system. */
+  uint64_t bytes_reserved;
+  /** Bytes in storages of this process. */
+  uint64_t bytes_live;
+  /** Bytes under leases, whether their storage still lives in this process or not. */
+  uint64_t bytes_lent;
+  /** Bytes that are reserved and not in use. */
+  uint64_t bytes_free;
+  /** The size of the longest free piece. */
+  uint64_t bytes_largest_free;
+  /** Bytes that were lent without a lease (by fd, by name) and released. They are never reused. */
+  uint64_t bytes_retired;
+  /** The most bytes that were live or lent at one time. */
+  uint64_t bytes_peak;
+  /** The number of storages of this process. */
+  uint64_t blocks_live;
+  /** The number of blocks under leases. */
+  uint64_t blocks_lent;
+  /** How many of 1,000 free bytes lie outside the longest free piece. */
+  uint32_t fragmentation;
+  /** The pages that the arena got: TENON_PAGES_*, but not AUTO. */
+  tenon_pages pages;
+  /** The size of these pages in bytes. */
+  uint64_t page_nbytes;
+  /** The NUMA node to which the memory is bound. It is -1 if the memory is not bound. */
+  int32_t numa_node;
+  /** 1 if the memory is never swapped out. */
+  uint32_t locked;
 } tenon_arena_stats;
 
 /**
- * Make an arena.
- * @param[in]  options  borrowed; NULL: defaults.
- * @param[out] out      new reference, release with tenon_arena_release; untouched on failure.
+ * Makes an arena.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] out      new reference; release it with tenon_arena_release. It is untouched on
+ *                      failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, mappings, address space, RLIMIT_MEMLOCK; with
- *         EXACT: huge pages), TENON_UNSUPPORTED (TENON_MODE_FROZEN: a frozen storage has a segment of its own; with EXACT:
- *         the kernel has no such pages).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, mappings, address space,
+ *         RLIMIT_MEMLOCK; with TENON_ARENA_EXACT also huge pages), TENON_UNSUPPORTED
+ *         (TENON_MODE_FROZEN, because a frozen storage has a segment of its own; with
+ *         TENON_ARENA_EXACT also pages that the kernel does not have).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_arena_new(const tenon_arena_options *options, tenon_arena **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_arena_new(const tenon_arena_options *options, tenon_arena **out,
+                                       tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Take one more reference.
- * @param[in] arena  borrowed; NULL is allowed.
- * @return `arena`, to be released too.
- * @since 0.1. Any thread.
+ * Adds a reference.
+ * @param[in] arena  borrowed. NULL is allowed.
+ * @return `arena`, as a new reference that must be released too.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_arena *tenon_arena_retain(tenon_arena *arena) TENON_NOEXCEPT;
 
 /**
- * Give one reference back. Its memory goes when the last storage in it is released and the last lease on it has ended.
- * @param[in] arena  consumed; NULL is allowed.
- * @since 0.1. Any thread.
+ * Releases a reference. The arena's memory is freed once the last storage in it is released and the
+ * last lease on it has ended.
+ * @param[in] arena  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_arena_release(tenon_arena *arena) TENON_NOEXCEPT;
 
 /**
- * What it holds and what it got. Looks for leases that ended first.
+ * Gives the figures of an arena: its contents and the kind of memory it got. The call looks for
+ * leases that have ended first.
  * @param[in]     arena  borrowed.
- * @param[in,out] out    the caller's; out->struct_size says how much may be written; untouched on failure.
+ * @param[in,out] out    the caller's. out->struct_size says how much the call may write. It is
+ *                       untouched on failure.
  * @param[out]    err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_arena_stats_get(const tenon_arena *arena, tenon_arena_stats *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_arena_stats_get(const tenon_arena *arena, tenon_arena_stats *out,
+                                             tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Take memory from the system ahead of need.
+ * Takes memory from the system before it is needed.
  * @param[in]  arena   borrowed.
- * @param[in]  nbytes  from the arena's start; more than its capacity means all of it.
+ * @param[in]  nbytes  bytes from the arena's start. A number above its capacity means the whole
+ *                     arena.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (what was taken stays), TENON_UNSUPPORTED (in a child of fork).
- * @since 0.1. Any thread; allocations of other threads go on in between.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory that was taken before
+ *         the failure stays with the arena), TENON_UNSUPPORTED (in a child of fork).
+ * @since 0.1. Any thread may call this function. Other threads can allocate in between.
  */
-TENON_API tenon_status tenon_arena_reserve(tenon_arena *arena, uint64_t nbytes, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_arena_reserve(tenon_arena *arena, uint64_t nbytes,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 

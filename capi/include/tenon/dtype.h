@@ -1,13 +1,21 @@
 #ifndef TENON_DTYPE_H
 #define TENON_DTYPE_H
 
+/**
+ * @file
+ * Element types of tensors, in DLPack's numbers, and their names.
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/error.h>
 
 TENON_BEGIN_DECLS
 
-/** An element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar). */
+/**
+ * An element type in DLPack's numbers: a type code (TENON_DTYPE_*), the bits of one lane, and the
+ * number of lanes (1 for a scalar).
+ */
 typedef struct tenon_dtype {
   uint8_t code;
   uint8_t bits;
@@ -35,43 +43,48 @@ enum {
 };
 
 enum {
-  TENON_DTYPE_MAX_NAME_NBYTES = 32 /**< room for every name, with its NUL */
+  TENON_DTYPE_MAX_NAME_NBYTES = 32 /**< Every name and its NUL fit into so many bytes. */
 };
 
 /**
- * The name of an element type, as numpy and PyTorch have it: "float32", "bfloat16", "float8_e4m3fn"; with more lanes than one, "uint8x4";
- * of a type that has none, "dtype_3_64" (code and bits).
+ * Writes the name of an element type, as numpy and PyTorch write it: "float32", "bfloat16",
+ * "float8_e4m3fn". A type with more than one lane has a name like "uint8x4". A type without a name
+ * gets a text like "dtype_3_64" (code and bits).
  * @param[in]  dtype     any numbers.
- * @param[out] out       borrowed, room for `capacity` bytes; gets the name, cut if it does not fit, and a NUL; may be NULL if capacity is
- * 0.
- * @param[in]  capacity  bytes; TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
- * @return bytes of the whole name, without the NUL.
- * @since 0.1. Any thread.
+ * @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+ *                       name, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+ *                       is 0.
+ * @param[in]  capacity  bytes. TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
+ * @return the length of the whole name in bytes, without the NUL.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API size_t tenon_dtype_name(tenon_dtype dtype, char *out, size_t capacity) TENON_NOEXCEPT;
 
 /**
- * The element type of a name that tenon_dtype_name gives.
+ * Finds the element type that has a given name. It reads every name that tenon_dtype_name writes.
  * @param[in]  name  borrowed.
- * @param[out] out   borrowed; untouched on failure.
+ * @param[out] out   the caller's. It is untouched on failure.
  * @param[out] err   optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_dtype_parse(const char *name, tenon_dtype *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_dtype_parse(const char *name, tenon_dtype *out,
+                                         tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The bytes of a packed tensor: what a storage needs to hold it.
- * @param[in]  dtype  of an element.
- * @param[in]  sizes  borrowed array of ndim numbers >= 0, in elements; may be NULL if ndim is 0.
+ * Computes how many bytes a packed tensor takes, which is what a storage needs to hold it.
+ * @param[in]  dtype  the type of one element.
+ * @param[in]  sizes  borrowed, an array of ndim sizes >= 0. It may be NULL if ndim is 0.
  * @param[in]  ndim   0 to 64.
- * @param[out] out    borrowed; bytes: numel * bits * lanes / 8, rounded up; untouched on failure.
+ * @param[out] out    the caller's. The call stores the size in bytes: numel * bits * lanes / 8,
+ *                    rounded up. It is untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an int64_t counts).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an
+ *         int64_t can count).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_dtype_nbytes(tenon_dtype dtype, const int64_t *sizes, int32_t ndim, uint64_t *out,
-                                          tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_dtype_nbytes(tenon_dtype dtype, const int64_t *sizes, int32_t ndim,
+                                          uint64_t *out, tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 

@@ -1,97 +1,141 @@
 #ifndef TENON_ERROR_H
 #define TENON_ERROR_H
 
+/**
+ * @file
+ * Status codes, and errors that say why a call failed. Every function that can fail returns a
+ * tenon_status and can give a tenon_error (rule 2 in tenon.h).
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/export.h>
 
 TENON_BEGIN_DECLS
 
-/** What a call came to. Codes are never renumbered and never reused; each stands for one thing that a caller can do. */
+/**
+ * The outcome of a call. Codes are never renumbered and never reused. Each code stands for one
+ * thing that a caller can do about the failure.
+ */
 typedef int32_t tenon_status;
 
 enum {
+  /** The call succeeded. */
   TENON_OK = 0,
-  TENON_INVALID_ARGUMENT = 1,   /**< the call is wrong whatever the state of the machine: mend the program */
-  TENON_PERMISSION = 2,         /**< the object does not allow it: ask for other access, or another mode at birth */
-  TENON_NOT_FOUND = 3,          /**< no such object (any more) */
-  TENON_CORRUPT = 4,            /**< bytes or an fd from outside are not what they claim: do not trust the peer */
-  TENON_INCOMPATIBLE = 5,       /**< made by a version that this one does not read: upgrade one side */
-  TENON_RESOURCE_EXHAUSTED = 6, /**< a limit was met, the detail "limit" names it: raise it, or free something */
-  TENON_UNSUPPORTED = 7,        /**< this build, kernel or object cannot do it: choose another way */
-  TENON_PEER_GONE = 8,          /**< the other process closed its end or died */
-  TENON_WOULD_BLOCK = 9,        /**< a wait with timeout 0 had nothing: poll, then call again */
-  TENON_TIMEOUT = 10,           /**< the time is over: call again to go on */
-  TENON_INTERRUPTED = 11,       /**< a signal ended an interruptible wait: call again to go on */
-  TENON_CANCELLED = 12,         /**< tenon_cancel_trigger ended the wait: call again to go on */
-  TENON_IO = 13,                /**< the system refused for a reason that fits no other code: see detail "errno" */
-  TENON_INTERNAL = 14           /**< a defect in Tenon: please report it */
+  /** The call is wrong whatever the state of the machine. Fix the program. */
+  TENON_INVALID_ARGUMENT = 1,
+  /** The object does not allow the access. Ask for other access, or create it in another mode. */
+  TENON_PERMISSION = 2,
+  /** The object does not exist, or no longer exists. */
+  TENON_NOT_FOUND = 3,
+  /** Bytes or an fd from outside are not what they claim to be. Do not trust the peer. */
+  TENON_CORRUPT = 4,
+  /** A version that this library does not read made the object. Upgrade one side. */
+  TENON_INCOMPATIBLE = 5,
+  /** A limit was reached; the detail "limit" names it. Raise the limit, or free something. */
+  TENON_RESOURCE_EXHAUSTED = 6,
+  /** This build, this kernel or this object cannot do it. Choose another way. */
+  TENON_UNSUPPORTED = 7,
+  /** The other process closed its end or died. */
+  TENON_PEER_GONE = 8,
+  /** A call with timeout 0 would have had to wait. Poll, then call again. */
+  TENON_WOULD_BLOCK = 9,
+  /** The time is over. Call again to continue. */
+  TENON_TIMEOUT = 10,
+  /** A signal ended an interruptible wait. Call again to continue. */
+  TENON_INTERRUPTED = 11,
+  /** tenon_cancel_trigger ended the wait. Call again to continue. */
+  TENON_CANCELLED = 12,
+  /** The system refused for a reason that fits no other code. The detail "errno" has its number. */
+  TENON_IO = 13,
+  /** Tenon has a defect. Please report it. */
+  TENON_INTERNAL = 14
 };
 
-/** Why a call failed: immutable, with a code, one line of text, details and perhaps a cause. */
+/**
+ * An error: why a call failed. It never changes. It has a code, one line of text, details, and
+ * possibly a cause.
+ */
 typedef struct tenon_error tenon_error;
 
 /**
- * The name of a status code, as in "RESOURCE_EXHAUSTED".
+ * Returns the name of a status code, such as "RESOURCE_EXHAUSTED".
  * @param[in] status  any number.
- * @return static storage, never NULL; "UNKNOWN" for a number that is no code.
- * @since 0.1. Any thread, signal handlers too.
+ * @return a string in static storage, never NULL. It is "UNKNOWN" for a number that is not a code.
+ * @since 0.1. Any thread and any signal handler may call this function.
  */
 TENON_API const char *tenon_status_name(tenon_status status) TENON_NOEXCEPT;
 
 /**
- * The code of an error: the same number that the failed call returned.
- * @param[in] error  borrowed; NULL is allowed.
+ * Returns the code of an error, which is the number that the failed call returned.
+ * @param[in] error  borrowed. NULL is allowed.
  * @return the code; TENON_OK for NULL.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_error_code(const tenon_error *error) TENON_NOEXCEPT;
 
 /**
- * One line of UTF-8 text that names the object and the cause.
- * @param[in] error  borrowed; NULL is allowed.
- * @return borrowed from the error, valid until its release; "" for NULL; never NULL.
- * @since 0.1. Any thread.
+ * Returns one line of UTF-8 text that names the object and the cause.
+ * @param[in] error  borrowed. NULL is allowed.
+ * @return a string, borrowed from the error and valid until the error is released. It is "" for
+ *         NULL, and never NULL.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_error_message(const tenon_error *error) TENON_NOEXCEPT;
 
 /**
- * One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
- * met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field" (of a descriptor), "option" (the option that would allow
- * it); of a full arena "live", "lent", "retired", "free" (bytes) and "holders" (who has leases of it, as text); where memory, fds or
- * mappings are short "left" (of the limit), and of this process "live", "lent", "retired" and "kept" (bytes); of a value that does not fit
- * its type "where" (in the value), "wanted" and "found"; of text that does not parse "column" (from 1, in bytes), and "type" or "file",
- * "line" and "excerpt"; of an archive "record" and "offset" (bytes), and "opcode" of a pickle in it; of a module "name" (what is taken or
- * given twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together); of
- * CUDA's driver "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040 is 11.4).
- * @param[in] error  borrowed; NULL is allowed.
- * @param[in] key    borrowed, NUL-terminated; NULL is allowed.
- * @return borrowed from the error, valid until its release; NULL if it has no such detail.
- * @since 0.1. Any thread.
+ * Returns one detail of an error, as text. A program can act on details without reading the
+ * message. These keys are in use:
+ * - Any error: "errno" (a decimal number), "path", "fd", "pid", "uid", "field" (of a descriptor or
+ *   a struct), "option" (the option or the call that would allow it), "version" (of a format that
+ *   this library does not read).
+ * - A limit: "limit" (its name), "limit_value", "in_use", "wanted".
+ * - A full arena: "live", "lent", "retired" and "free" (bytes), and "holders" (a text that says
+ *   which processes hold leases of its blocks).
+ * - Too little memory, too few fds or too few mappings: "left" (how much of the limit is left), and
+ *   "live", "lent", "retired" and "kept" (bytes of this process).
+ * - An arena's pages or NUMA node: "pages", "huge_page_nbytes", "sizes", "shmem_enabled" (the
+ *   kernel's setting), "numa_node", "nodes".
+ * - A value that does not fit its type: "where" (the place in the value), "wanted" and "found".
+ * - Text that cannot be parsed: "column" (from 1, in bytes), and "type" or "file", "line" and
+ *   "excerpt".
+ * - An archive: "record" and "offset" (bytes), and "opcode" for a pickle in the archive.
+ * - A module: "name" (a name that exists already or is given twice), "class", "missing" and
+ *   "unexpected" (numbers of tensors), and "operator", "module" and "other_module" (two modules
+ *   that need different versions of an operator).
+ * - CUDA's driver: "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040
+ *   means 11.4).
+ * @param[in] error  borrowed. NULL is allowed.
+ * @param[in] key    borrowed, a string that ends with NUL. NULL is allowed.
+ * @return a string, borrowed from the error and valid until the error is released. NULL means that
+ *         the error has no such detail.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_error_detail(const tenon_error *error, const char *key) TENON_NOEXCEPT;
 
 /**
- * The key of detail number `index`, so that all details can be listed.
- * @param[in] error  borrowed; NULL is allowed.
- * @param[in] index  from 0.
- * @return borrowed from the error, valid until its release; NULL past the end.
- * @since 0.1. Any thread.
+ * Returns the key of detail number `index`, so that a program can list all details.
+ * @param[in] error  borrowed. NULL is allowed.
+ * @param[in] index  counts from 0.
+ * @return a string, borrowed from the error and valid until the error is released. NULL means that
+ *         `index` is past the last detail.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_error_detail_key(const tenon_error *error, size_t index) TENON_NOEXCEPT;
 
 /**
- * The error that led to this one.
- * @param[in] error  borrowed; NULL is allowed.
- * @return borrowed from `error`, valid until its release; NULL if there is none.
- * @since 0.1. Any thread.
+ * Returns the error that led to this error.
+ * @param[in] error  borrowed. NULL is allowed.
+ * @return an error, borrowed from `error` and valid until `error` is released. NULL means that
+ *         there is none.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const tenon_error *tenon_error_cause(const tenon_error *error) TENON_NOEXCEPT;
 
 /**
- * Give an error back.
- * @param[in] error  consumed; NULL is allowed.
- * @since 0.1. Any thread, also another than the one that met the error.
+ * Releases an error.
+ * @param[in] error  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function, not only the thread whose call failed.
  */
 TENON_API void tenon_error_release(tenon_error *error) TENON_NOEXCEPT;
 

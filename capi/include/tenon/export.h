@@ -1,7 +1,11 @@
 #ifndef TENON_EXPORT_H
 #define TENON_EXPORT_H
 
-/* What every public declaration carries. Nothing here is for callers. */
+/**
+ * @file
+ * Macros that every public declaration uses: symbol visibility, noexcept and extern "C". Programs
+ * do not need them.
+ */
 
 #if defined(TENON_BUILDING) && !defined(TENON_STATIC)
 #define TENON_API __attribute__((visibility("default")))

@@ -1,68 +1,96 @@
 #ifndef TENON_LEASE_H
 #define TENON_LEASE_H
 
+/**
+ * @file
+ * Leases: who borrows memory of this process, and how a process runs without the library's service
+ * thread.
+ *
+ * A lease is a borrower's right to keep one block of an arena. tenon_send grants a lease for each
+ * storage of the message. The lease ends with the borrower's last tenon_storage_release, or when
+ * the borrower dies. Until then the lender does not reuse the block, even if it has released its
+ * own storage. docs/concepts/leases.md explains how this works.
+ *
+ * A storage that is lent by fd, by name or by a descriptor of bytes alone has no lease. Its block
+ * is never reused (tenon_arena_stats.bytes_retired).
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/error.h>
 
 TENON_BEGIN_DECLS
 
-/*
- * A lease is a borrower's right to keep one block of an arena. tenon_send takes one for each storage of the message;
- * the borrower's last tenon_storage_release gives it back, and so does its death. Until then the lender does not use the
- * block again, whatever it releases. docs/leases.md tells how.
- *
- * What is lent by fd, by name or by a descriptor of bytes alone has no lease: such a block is not used again (bytes_retired).
- */
-
-/** Who holds leases of this process's blocks. */
+/** A borrower that holds leases of this process's blocks. */
 typedef struct tenon_lease_holder {
-  size_t struct_size;     /**< sizeof(tenon_lease_holder), set by the caller */
-  int32_t pid;            /**< as the kernel tells it; 0: of a pid namespace that this process does not see */
-  uint32_t uid;           /**< as the kernel tells it */
-  uint64_t leases;        /**< that stand now */
-  uint64_t nbytes;        /**< of their blocks; a block with two leases counts twice */
-  uint64_t granted;       /**< leases ever granted */
-  uint64_t granted_bytes; /**< of their blocks */
-  uint64_t age_ns;        /**< since the first of them */
+  /** sizeof(tenon_lease_holder), set by the caller. */
+  size_t struct_size;
+  /** The process id from the kernel. It is 0 if this process cannot see the pid namespace. */
+  int32_t pid;
+  /** The user id from the kernel. */
+  uint32_t uid;
+  /** The number of leases that it holds now. */
+  uint64_t leases;
+  /** The bytes in the blocks of these leases. A block with two leases counts twice. */
+  uint64_t nbytes;
+  /** The number of leases that were ever granted to it. */
+  uint64_t granted;
+  /** The bytes in the blocks of the leases that were ever granted to it. */
+  uint64_t granted_bytes;
+  /** The nanoseconds since the first of these leases. */
+  uint64_t age_ns;
 } tenon_lease_holder;
 
 /**
- * Who holds leases, one entry for each connection that does.
- * @param[in,out] out    array of n; out[0].struct_size set by the caller is the size of each, and is written to the others;
- *                       may be NULL if n is 0; untouched on failure.
- * @param[in]     n      room in `out`.
- * @param[out]    total  how many there are; the first n of them are in `out`.
+ * Lists the holders of leases. There is one entry for each connection whose peer holds leases. A
+ * connection whose peer has forked can have several entries, and a descriptor with fds has an entry
+ * of its own.
+ * @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
+ *                       is the size of every entry. The call writes it to the other entries and
+ *                       fills in all fields. `out` may be NULL if n is 0. It is untouched on
+ *                       failure.
+ * @param[in]     n      how many entries fit into `out`.
+ * @param[out]    total  how many entries there are. The first n of them are in `out`.
  * @param[out]    err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_lease_holders(tenon_lease_holder *out, size_t n, size_t *total, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_lease_holders(tenon_lease_holder *out, size_t n, size_t *total,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Have no thread: from now on the process itself looks after what ends, by polling tenon_lease_fd and calling
- * tenon_lease_poll. Before the first lend and the first use of a name. A child of fork inherits the choice.
+ * Makes the library start no service thread in this process (rule 10 in tenon.h). From then on the
+ * process must do that thread's work: it polls tenon_lease_fd and calls tenon_lease_poll. Call this
+ * function before the first lend and the first use of a name. A child of fork inherits the choice.
  * @param[out] err  optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (the thread runs already).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the service thread runs already).
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_lease_use_no_thread(tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The fd to poll, readable when tenon_lease_poll has something to do. Without a thread only.
- * @param[out] out  borrowed; another one in a child of fork; untouched on failure.
+ * Gives the fd to poll in a process without a service thread. It is readable when tenon_lease_poll
+ * has something to do.
+ * @param[out] out  borrowed. A child of fork gets another fd. It is untouched on failure.
  * @param[out] err  optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
+ *         TENON_RESOURCE_EXHAUSTED (fds).
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_lease_fd(int32_t *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Do what is due: leases of borrowers that are gone, names, doorbells. Never blocks; about a millisecond at most, and the
- * fd stays readable if there is more. But the end of memory that a device has pinned may wait for the device.
+ * Does the work that is due in a process without a service thread: it ends the leases of borrowers
+ * that are gone, hears the bells with which borrowers announce that they gave blocks back, notices
+ * lenders that are gone, answers openers of names, and removes the names of dead processes. The
+ * call does not block and takes about a millisecond at most. If more work is left, the fd stays
+ * readable. There is one exception: releasing memory that a device has pinned may wait for the
+ * device.
  * @param[out] err  optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (the process has a thread for it), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread; of calls at once one works and the others return.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function. If several threads call it at once, one of them
+ *         works and the others return at once.
  */
 TENON_API tenon_status tenon_lease_poll(tenon_error **err) TENON_NOEXCEPT;
 

@@ -1,6 +1,11 @@
 #ifndef TENON_MODULE_H
 #define TENON_MODULE_H
 
+/*
+ * Modules: trees of objects with TorchScript code, which a program builds, inspects and changes
+ * without PyTorch. tenon/archive.h reads modules from archives and writes them.
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/error.h>
@@ -9,19 +14,25 @@
 TENON_BEGIN_DECLS
 
 /**
- * An object tree with typed attributes, parameters, buffers and methods, and the code of its classes: what PyTorch calls a ScriptModule.
- * It is built here, or read from an archive (tenon_import_module), changed, and written as an archive that torch.jit.load runs
- * (tenon_export_module). Nothing in it is ever run here.
+ * A module, which PyTorch calls a ScriptModule: a tree of objects with typed attributes,
+ * parameters, buffers and methods, and the code of their classes. A program builds a module with
+ * the functions below, or reads one from an archive (tenon_import_module). It can change the module
+ * and write it as an archive that torch.jit.load runs (tenon_export_module). Tenon never executes
+ * the code of a module.
  *
- * A path names a member from a module on, with dots: "encoder.0.weight". A submodule that was looked up is a tenon_module of its own over
- * the same objects: what is changed through one shows in all. Every value is checked against its declared type when it is put in.
+ * A path names a member below a module, with dots between the names: "encoder.0.weight". A
+ * submodule that is looked up is a tenon_module of its own over the same objects, so a change
+ * through one of them shows in the other. Every value is checked against its declared type when it
+ * is put into a module.
  *
- * Looking (const) is for any number of threads. Changing is for one thread, beside no other call on the same tree; during an export, also
- * from its callbacks, it is TENON_PERMISSION. After a failed change everything is as it was.
+ * Threads: functions that take a pointer to a const module may run concurrently. A function that
+ * changes a module needs its whole tree alone: no other call may use the tree at the same time.
+ * While an export of the tree runs, every change returns TENON_PERMISSION, also a change by a
+ * callback of that export. After a change that fails, everything is as it was before.
  */
 typedef struct tenon_module tenon_module;
 
-/** What a name of a module stands for. */
+/** What the name of a member stands for. */
 enum {
   TENON_MEMBER_PARAMETER = 0,
   TENON_MEMBER_BUFFER = 1,
@@ -32,429 +43,554 @@ enum {
 };
 
 enum {
-  TENON_LOAD_ALLOW_MISSING = 1,    /**< parameters and buffers that are not among the given ones keep what they have */
-  TENON_LOAD_ALLOW_UNEXPECTED = 2, /**< given names that the module has not are left out */
-  TENON_LOAD_CHECK_ONLY = 4        /**< change nothing, say what would be missing and unexpected */
+  /** Parameters and buffers for which no tensor is given keep the tensors that they have. */
+  TENON_LOAD_ALLOW_MISSING = 1,
+  /** Paths that the caller gives and that the module does not have are ignored. */
+  TENON_LOAD_ALLOW_UNEXPECTED = 2,
+  /**
+   * The call makes all checks and changes nothing. Combine it with the two flags above to get the
+   * lists of missing and unexpected paths, because without them the call fails.
+   */
+  TENON_LOAD_CHECK_ONLY = 4
 };
 
-/** One member. Everything in it is borrowed from the list that it came from. */
+/** One member of a module. Everything in it is borrowed from the list that gave it. */
 typedef struct tenon_member {
-  size_t struct_size;   /**< sizeof(tenon_member), set by the caller */
-  int32_t kind;         /**< TENON_MEMBER_* */
-  const char *name;     /**< its name; a path in a list of tensors */
-  const char *type;     /**< declared type, of submodules their class; "" for methods */
-  const char *source;   /**< of methods, and of constants, as it stands in the class; else "" */
-  tenon_value *value;   /**< NULL for submodules, methods, and constants that are no literals */
-  tenon_module *module; /**< of submodules, else NULL */
+  /** sizeof(tenon_member), set by the caller. */
+  size_t struct_size;
+  /** TENON_MEMBER_*. */
+  int32_t kind;
+  /** The member's name. In the list of tenon_module_tensors it is the tensor's path. */
+  const char *name;
+  /** The declared type. For a submodule it is the name of its class, for a method it is "". */
+  const char *type;
+  /**
+   * The source of a method, or the text of a constant as the source of its class contains it. ""
+   * for other members.
+   */
+  const char *source;
+  /**
+   * The value. NULL for a submodule, for a method, and for a constant whose text is neither a
+   * literal nor the name of one of tenon_module_constants. NULL for all attributes of a module that
+   * has a state instead of attributes (tenon_value_is_opaque).
+   */
+  tenon_value *value;
+  /** The submodule. NULL for other members. */
+  tenon_module *module;
 } tenon_member;
 
-/** Members that were looked up. Never changes, whatever happens to the module. */
+/** A list of members that were looked up. It never changes, even if the module does. */
 typedef struct tenon_member_list tenon_member_list;
 
-/** Names, one after the other. Never changes. */
+/** A list of names. It never changes. */
 typedef struct tenon_name_list tenon_name_list;
 
-/** A named piece of bytes: an extra file, or a file of code. */
+/** Bytes with a name: an extra file, or a file of code. */
 typedef struct tenon_file {
   const char *name;
-  const void *data; /**< may be NULL if nbytes is 0 */
-  size_t nbytes;
+  const void *data; /**< NULL is allowed if nbytes is 0. */
+  size_t nbytes;    /**< How many bytes there are at data. */
 } tenon_file;
 
-/** Files of a module, as they were when it was asked. Never changes. */
+/** A list of a module's files. It never changes, even if the module does. */
 typedef struct tenon_file_list tenon_file_list;
 
 /**
- * Make a module of a new class, with nothing but the attribute `training`, which is True.
- * @param[in]  class_name  borrowed, "MLP" or a qualified name as "__torch__.my.MLP"; copied.
- * @param[out] out         new reference, release with tenon_module_release; untouched on failure.
+ * Makes a module of a new class. Its only member is the attribute `training`, which is True.
+ * @param[in]  class_name  borrowed; copied by the call. "MLP" means "__torch__.MLP". A qualified
+ *                         name, such as "__torch__.my.MLP", is allowed too.
+ * @param[out] out         new reference; release it with tenon_module_release. Untouched on
+ *                         failure.
  * @param[out] err         optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_module_new(const char *class_name, tenon_module **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_new(const char *class_name, tenon_module **out,
+                                        tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Take one more reference.
- * @param[in] module  borrowed; NULL is allowed.
- * @return `module`, now with one reference more, to be released too.
- * @since 0.1. Any thread.
+ * Adds a reference.
+ * @param[in] module  borrowed. NULL is allowed.
+ * @return `module`, as a new reference that must be released too.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_module *tenon_module_retain(tenon_module *module) TENON_NOEXCEPT;
 
 /**
- * Give one reference back.
- * @param[in] module  consumed; NULL is allowed.
- * @since 0.1. Any thread.
+ * Releases a reference.
+ * @param[in] module  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_module_release(tenon_module *module) TENON_NOEXCEPT;
 
 /**
- * The qualified name of a module's class.
+ * Writes the qualified name of a module's class.
  * @param[in]  module    borrowed.
- * @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
- * 0.
+ * @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+ *                       name, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+ *                       is 0.
  * @param[in]  capacity  bytes.
- * @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
+ * @param[out] nbytes    the length of the whole name in bytes, without the NUL. May be NULL.
+ *                       Untouched on failure.
  * @param[out] err       optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_class_name(const tenon_module *module, char *out, size_t capacity, size_t *nbytes,
+TENON_API tenon_status tenon_module_class_name(const tenon_module *module, char *out,
+                                               size_t capacity, size_t *nbytes,
                                                tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The object that a module is. Equal pointers are the same module: a submodule with two owners is there twice.
+ * Gives the object of a module, as a value. Two modules are the same if and only if they give equal
+ * pointers. A submodule with two owners is in the tree twice and gives the same pointer at both
+ * places.
  * @param[in]  module  borrowed.
- * @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+ * @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_module_object(const tenon_module *module, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_object(const tenon_module *module, tenon_value **out,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Add a parameter.
+ * Adds a parameter.
  * @param[in]  module  borrowed.
- * @param[in]  name    borrowed; any text without dots, as "weight" or "0"; copied.
- * @param[in]  tensor  borrowed, a value of kind tensor; NULL: a parameter that is None, as `bias=None`. The module takes a reference.
+ * @param[in]  name    borrowed; copied by the call. It is any text without dots and without control
+ *                     characters, such as "weight" or "0".
+ * @param[in]  tensor  borrowed, a value of kind tensor. The module takes a reference of its own.
+ *                     NULL adds a parameter that is None, as `bias=None` does in PyTorch.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also a name that is taken), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if the module has a member of that name),
+ *         TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (the module has a state instead of
+ *         attributes, see tenon_value_is_opaque), TENON_CORRUPT (the module comes from an archive,
+ *         and the code of its class cannot be parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_add_parameter(tenon_module *module, const char *name, tenon_value *tensor,
+TENON_API tenon_status tenon_module_add_parameter(tenon_module *module, const char *name,
+                                                  tenon_value *tensor,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Add a buffer.
+ * Adds a buffer.
  * @param[in]  module  borrowed.
- * @param[in]  name    borrowed; copied.
- * @param[in]  tensor  borrowed, as for a parameter.
+ * @param[in]  name    borrowed; copied by the call, as in tenon_module_add_parameter.
+ * @param[in]  tensor  borrowed, as in tenon_module_add_parameter.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return as for a parameter.
- * @since 0.1. One thread at a time.
+ * @return the same codes as tenon_module_add_parameter.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_add_buffer(tenon_module *module, const char *name, tenon_value *tensor,
+TENON_API tenon_status tenon_module_add_buffer(tenon_module *module, const char *name,
+                                               tenon_value *tensor,
                                                tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Add an attribute of a declared type.
+ * Adds an attribute with a declared type.
  * @param[in]  module  borrowed.
- * @param[in]  name    borrowed; copied.
- * @param[in]  type    borrowed, as "Dict[str, int]"; classes by their qualified names, defined before. NULL: the type that the value
- * shows by itself (tenon_value_type).
- * @param[in]  value   borrowed; the module takes a reference.
- * @param[out] err     optional, see rule 2 in tenon.h; with details "where", "wanted" and "found" of what does not fit.
- * @return as for a parameter.
- * @since 0.1. One thread at a time.
+ * @param[in]  name    borrowed; copied by the call, as in tenon_module_add_parameter.
+ * @param[in]  type    borrowed, such as "Dict[str, int]". A class is written with its qualified
+ *                     name and must have been defined before. NULL means the value's own type
+ *                     (tenon_value_type).
+ * @param[in]  value   borrowed. The module takes a reference of its own.
+ * @param[out] err     optional, see rule 2 in tenon.h. If the value does not fit the type, the
+ *                     details "where", "wanted" and "found" say what does not fit.
+ * @return the same codes as tenon_module_add_parameter.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_add_attribute(tenon_module *module, const char *name, const char *type, tenon_value *value,
+TENON_API tenon_status tenon_module_add_attribute(tenon_module *module, const char *name,
+                                                  const char *type, tenon_value *value,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Add a constant, which PyTorch calls Final: it stands in the class and cannot change when the module runs.
+ * Adds a constant, which PyTorch calls Final. It is part of the class and cannot change while the
+ * module runs.
  * @param[in]  module  borrowed.
- * @param[in]  name    borrowed; copied.
- * @param[in]  type    borrowed, as for an attribute.
- * @param[in]  value   borrowed; the module takes a reference.
- * @param[out] err     optional, see rule 2 in tenon.h.
- * @return as for a parameter.
- * @since 0.1. One thread at a time.
+ * @param[in]  name    borrowed; copied by the call. It must be an identifier.
+ * @param[in]  type    borrowed, as in tenon_module_add_attribute. May be NULL.
+ * @param[in]  value   borrowed. The module takes a reference of its own. No tensor in it may
+ *                     require a gradient.
+ * @param[out] err     optional, see rule 2 in tenon.h, with details as in
+ *                     tenon_module_add_attribute.
+ * @return the same codes as tenon_module_add_parameter.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_add_constant(tenon_module *module, const char *name, const char *type, tenon_value *value,
+TENON_API tenon_status tenon_module_add_constant(tenon_module *module, const char *name,
+                                                 const char *type, tenon_value *value,
                                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Add a submodule. One module may be added in several places, and is shared by them then, here and in the archive.
+ * Adds a submodule. One module may be added in several places. These places then share it, in this
+ * process and in the archive.
  * @param[in]  module  borrowed.
- * @param[in]  name    borrowed; copied.
- * @param[in]  child   borrowed, built or imported; the module takes a reference. It must not contain `module`.
- * @param[in]  type    borrowed, the qualified name of an interface that the child has; NULL: the child's own class.
+ * @param[in]  name    borrowed; copied by the call, as in tenon_module_add_parameter.
+ * @param[in]  child   borrowed, a module that was built or imported. `module` takes a reference to
+ *                     it. `child` must not contain `module`.
+ * @param[in]  type    borrowed, the qualified name of an interface that the child implements. NULL
+ *                     means the child's own class.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return as for a parameter, and TENON_NOT_FOUND (no such interface is defined).
- * @since 0.1. One thread at a time.
+ * @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (no such interface is
+ *         defined).
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_add_submodule(tenon_module *module, const char *name, tenon_module *child, const char *type,
+TENON_API tenon_status tenon_module_add_submodule(tenon_module *module, const char *name,
+                                                  tenon_module *child, const char *type,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Define methods: one `def` or more in TorchScript, docs/format/script.md. One that is there already is replaced.
- * @param[in]  module  borrowed; it alone gets the methods, and no other module of its class.
- * @param[in]  source  borrowed; copied.
- * @param[out] err     optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also for what cannot be parsed), TENON_UNSUPPORTED (what is Python and not TorchScript),
- *         TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * Defines methods. The source is one or more `def`s in TorchScript (docs/format/script.md). A
+ * method that the module has already is replaced. No other module of the same class gets the
+ * methods: if there are other such modules, this module gets a class of its own first.
+ * @param[in]  module  borrowed.
+ * @param[in]  source  borrowed; copied by the call.
+ * @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
+ *                     "excerpt" name the place in the source.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
+ *         (the source is Python that TorchScript lacks; the module has a state instead of
+ *         attributes), TENON_PERMISSION (an export runs), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_define(tenon_module *module, const char *source, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_define(tenon_module *module, const char *source,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Define what methods and types use: functions, NamedTuples, enums, interfaces and plain classes, as `class P(NamedTuple): ...`.
- * @param[in]  module     borrowed; its code gets the definitions.
- * @param[in]  qualifier  borrowed, "__torch__" or a name below it: of `class P` comes "<qualifier>.P".
- * @param[in]  source     borrowed; copied.
- * @param[out] err        optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
- * @return as tenon_module_define.
- * @since 0.1. One thread at a time.
+ * Defines functions and types that methods and declared types use: functions, NamedTuples, enums,
+ * interfaces and plain classes, written as in `class P(NamedTuple): ...`.
+ * @param[in]  module     borrowed. Its code gets the definitions.
+ * @param[in]  qualifier  borrowed, "__torch__" or a name below it. `class P` becomes the class
+ *                        "<qualifier>.P".
+ * @param[in]  source     borrowed; copied by the call.
+ * @param[out] err        optional, see rule 2 in tenon.h. The details "file", "line", "column" and
+ *                        "excerpt" name the place in the source.
+ * @return the same codes as tenon_module_define. A name that is defined already is
+ *         TENON_INVALID_ARGUMENT.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_define_types(tenon_module *module, const char *qualifier, const char *source,
+TENON_API tenon_status tenon_module_define_types(tenon_module *module, const char *qualifier,
+                                                 const char *source,
                                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Say which methods PyTorch runs before or after forward.
+ * Sets the methods that PyTorch runs before or after forward.
  * @param[in]  module          borrowed.
- * @param[in]  before_forward  1: before; 0: after.
- * @param[in]  names           borrowed array of n names of methods, in the order of their runs; copied.
- * @param[in]  n               how many; 0: none any more.
+ * @param[in]  before_forward  not 0: the methods run before forward. 0: they run after it.
+ * @param[in]  names           borrowed array of n names of methods, in the order in which they run.
+ *                             Copied by the call. May be NULL if n is 0.
+ * @param[in]  n               how many methods. 0 removes all hooks of this kind.
  * @param[out] err             optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such method), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
+ *         method).
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_set_hooks(tenon_module *module, int before_forward, const char *const *names, size_t n,
+TENON_API tenon_status tenon_module_set_hooks(tenon_module *module, int before_forward,
+                                              const char *const *names, size_t n,
                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Keep the example inputs of a traced method in the archive, for who asks PyTorch for them. Their tensors are written without bytes.
+ * Stores example inputs of a traced method. Archives of the module contain them, so that PyTorch
+ * can give them to a program that asks for them. The archive has the shapes and element types of
+ * their tensors, but not their bytes. Example inputs that were stored for that method before are
+ * replaced.
  * @param[in]  module  borrowed.
- * @param[in]  method  borrowed.
- * @param[in]  inputs  borrowed array of n; the module takes a reference to each.
- * @param[in]  n       how many.
+ * @param[in]  method  borrowed, the name of a method.
+ * @param[in]  inputs  borrowed array of n values. The module takes a reference to each. May be NULL
+ *                     if n is 0.
+ * @param[in]  n       how many inputs.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such method),
+ *         TENON_PERMISSION (an export runs), TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_set_traced_inputs(tenon_module *module, const char *method, tenon_value *const *inputs, size_t n,
+TENON_API tenon_status tenon_module_set_traced_inputs(tenon_module *module, const char *method,
+                                                      tenon_value *const *inputs, size_t n,
                                                       tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Put a file beside the module, which goes into every archive of it: extra/<name> there.
+ * Adds an extra file, which every archive of the module contains as the record extra/<name>. A file
+ * of the same name is replaced. The file belongs to this tenon_module: an export writes the extra
+ * files of the module that it exports, and not those of its submodules.
  * @param[in]  module  borrowed.
- * @param[in]  name    borrowed; copied. One of that name is replaced.
- * @param[in]  data    borrowed, nbytes bytes; copied; may be NULL if nbytes is 0.
- * @param[in]  nbytes  how many.
+ * @param[in]  name    borrowed; copied by the call.
+ * @param[in]  data    borrowed, nbytes bytes; copied by the call. It may be NULL if nbytes is 0.
+ * @param[in]  nbytes  how many bytes there are at `data`.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (an export runs),
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_set_extra_file(tenon_module *module, const char *name, const void *data, size_t nbytes,
+TENON_API tenon_status tenon_module_set_extra_file(tenon_module *module, const char *name,
+                                                   const void *data, size_t nbytes,
                                                    tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Take such a file away.
+ * Removes an extra file.
  * @param[in]  module  borrowed.
  * @param[in]  name    borrowed.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_NOT_FOUND, TENON_PERMISSION.
- * @since 0.1. One thread at a time.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such file),
+ *         TENON_PERMISSION (an export runs).
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, const char *name, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_remove_extra_file(tenon_module *module, const char *name,
+                                                      tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below `module` held the
- * same tensor has the new one too. Where a parameter requires a gradient, what takes its place requires one too, if its elements can:
- * a tensor without TENON_TENSOR_REQUIRES_GRAD says nothing about it. To freeze a parameter, remove it and add it again.
+ * Replaces the value of a parameter, a buffer or an attribute. The new tensor may have another
+ * shape and another element type. Every other place below `module` that holds the same tensor gets
+ * the new tensor too.
+ *
+ * If the old parameter requires a gradient, the new tensor will require one too, unless elements of
+ * its type cannot have one. The lack of TENON_TENSOR_REQUIRES_GRAD in the new tensor changes
+ * nothing about that. To freeze a parameter, remove it and add it again.
  * @param[in]  module  borrowed.
  * @param[in]  path    borrowed.
- * @param[in]  value   borrowed; the module takes a reference. NULL: None.
- * @param[out] err     optional, see rule 2 in tenon.h; with details "where", "wanted" and "found".
- * @return TENON_OK, TENON_INVALID_ARGUMENT (it does not fit the declared type), TENON_NOT_FOUND, TENON_PERMISSION,
- *         TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * @param[in]  value   borrowed. The module takes a reference of its own. NULL means None.
+ * @param[out] err     optional, see rule 2 in tenon.h, with the details "where", "wanted" and
+ *                     "found".
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value does not fit the declared type; the path
+ *         leads to a submodule, a constant or a method), TENON_NOT_FOUND (there is no such member),
+ *         TENON_PERMISSION (an export runs), TENON_CORRUPT (the code of an archive cannot be
+ *         parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_set(tenon_module *module, const char *path, tenon_value *value, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_set(tenon_module *module, const char *path, tenon_value *value,
+                                        tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replace a submodule.
+ * Replaces a submodule. The new submodule may be of another class. If the submodule is declared by
+ * an interface, the new one must implement that interface.
  * @param[in]  module  borrowed.
  * @param[in]  path    borrowed.
- * @param[in]  child   borrowed; as for tenon_module_add_submodule. Another class is fine unless an interface is declared that it has not.
+ * @param[in]  child   borrowed, as in tenon_module_add_submodule.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return as tenon_module_set.
- * @since 0.1. One thread at a time.
+ * @return the same codes as tenon_module_set, or TENON_UNSUPPORTED (the submodule is declared
+ *         neither by a class nor by an interface, for example as Optional).
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_set_submodule(tenon_module *module, const char *path, tenon_module *child,
+TENON_API tenon_status tenon_module_set_submodule(tenon_module *module, const char *path,
+                                                  tenon_module *child,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Take a member away: a parameter, buffer, attribute, constant, submodule or method.
+ * Removes a member: a parameter, a buffer, an attribute, a constant, a submodule or a method.
  * @param[in]  module  borrowed.
  * @param[in]  path    borrowed.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
+ *         member).
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *path, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_remove(tenon_module *module, const char *path,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Replace parameters and buffers by their paths, all of them or, on failure, none. A parameter that requires a gradient goes on to require
- * one, as in tenon_module_set.
+ * Replaces parameters and buffers, which are named by their paths. The call replaces all of them
+ * or, on failure, none. A parameter that requires a gradient still requires one afterwards, as in
+ * tenon_module_set.
  * @param[in]  module      borrowed.
- * @param[in]  paths       borrowed array of n.
- * @param[in]  tensors     borrowed array of n; values of kind tensor, or NULL for None; the module takes a reference to each.
+ * @param[in]  paths       borrowed array of n paths. May be NULL if n is 0.
+ * @param[in]  tensors     borrowed array of n values of kind tensor. NULL in the array means None.
+ *                         The module takes a reference to each. May be NULL if n is 0.
  * @param[in]  n           how many.
  * @param[in]  flags       TENON_LOAD_*.
- * @param[out] missing     new reference to the paths of the module that are not among the given ones; release with tenon_name_list_release;
- * may be NULL; untouched on failure.
- * @param[out] unexpected  new reference to the given paths that the module has not; likewise.
- * @param[out] err         optional, see rule 2 in tenon.h; the message names the first missing and unexpected ones, the details "missing"
- *                         and "unexpected" have their numbers.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (something is missing, unexpected, twice there, or does not fit), TENON_PERMISSION,
- *         TENON_UNSUPPORTED (flags), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. One thread at a time.
+ * @param[out] missing     new reference to the list of the module's paths for which no tensor was
+ *                         given; release it with tenon_name_list_release. A path is not missing if
+ *                         the module has None there, or if a tensor was given for another path of
+ *                         the same parameter or buffer. May be NULL. Untouched on failure.
+ * @param[out] unexpected  new reference to the list of the given paths that the module does not
+ *                         have, as for `missing`. May be NULL. Untouched on failure.
+ * @param[out] err         optional, see rule 2 in tenon.h. The message names the first missing and
+ *                         unexpected paths. The details "missing" and "unexpected" are their
+ *                         numbers.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (a path is missing, unexpected or given twice; a tensor
+ *         does not fit the declared type; two different tensors are given for one shared tensor),
+ *         TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (unknown flags), TENON_CORRUPT (the
+ *         code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with too
+ *         many paths, see tenon_module_tensors).
+ * @since 0.1. One thread at a time, see tenon_module.
  */
-TENON_API tenon_status tenon_module_load(tenon_module *module, const char *const *paths, tenon_value *const *tensors, size_t n,
-                                         uint32_t flags, tenon_name_list **missing, tenon_name_list **unexpected,
+TENON_API tenon_status tenon_module_load(tenon_module *module, const char *const *paths,
+                                         tenon_value *const *tensors, size_t n, uint32_t flags,
+                                         tenon_name_list **missing, tenon_name_list **unexpected,
                                          tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked. Nothing is
- * written.
+ * Checks the code of a module as an export does: names, operators, and the number and the keywords
+ * of arguments. The types of operands are not checked. Nothing is written.
  * @param[in]  module  borrowed.
- * @param[out] err     optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
+ *                     "excerpt" name the place in the code.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (an object has attributes although
+ *         its class has __setstate__, detail "class"), TENON_CORRUPT (the code of an archive cannot
+ *         be parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_check(const tenon_module *module, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_check(const tenon_module *module,
+                                          tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * All members of a module, in the order in which its class declares them, methods last.
+ * Lists all members of a module, in the order in which its class declares them. Constants follow
+ * the other attributes, and methods come last.
  * @param[in]  module  borrowed.
- * @param[out] out     new reference to a list, release with tenon_member_list_release; untouched on failure.
+ * @param[out] out     new reference to a list; release it with tenon_member_list_release. Untouched
+ *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (code of an archive that cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+ *         parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_members(const tenon_module *module, tenon_member_list **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_members(const tenon_module *module, tenon_member_list **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The member of a path.
+ * Finds the member at a path.
  * @param[in]  module  borrowed.
- * @param[in]  path    borrowed, "encoder.0.weight".
- * @param[out] out     new reference to a list of this one member, release with tenon_member_list_release; untouched on failure.
- * @param[out] err     optional, see rule 2 in tenon.h; the message names the part of the path that is not there.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @param[in]  path    borrowed, such as "encoder.0.weight".
+ * @param[out] out     new reference to a list with this one member; release it with
+ *                     tenon_member_list_release. Untouched on failure.
+ * @param[out] err     optional, see rule 2 in tenon.h. The message names the part of the path that
+ *                     does not exist.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT (the code of an archive
+ *         cannot be parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_find(const tenon_module *module, const char *path, tenon_member_list **out,
-                                         tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_find(const tenon_module *module, const char *path,
+                                         tenon_member_list **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Every parameter and buffer below a module, named by its path, in the order of the tree; a shared one under each of its paths. Those that
- * are None are left out.
+ * Lists every parameter and every buffer below a module, in the order of the tree. The name of each
+ * entry is its path. A shared tensor has an entry for each of its paths. Parameters and buffers
+ * that are None are left out.
  * @param[in]  module  borrowed.
- * @param[out] out     new reference to a list, release with tenon_member_list_release; untouched on failure.
+ * @param[out] out     new reference to a list; release it with tenon_member_list_release. Untouched
+ *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+ *         parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with more than 1,000,000 paths, limit
+ *         "paths", or with more than 128 MiB of paths, limit "paths_nbytes").
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_tensors(const tenon_module *module, tenon_member_list **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_tensors(const tenon_module *module, tenon_member_list **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * How many members a list has.
- * @param[in] list  borrowed; NULL is allowed.
+ * Returns how many members a list has.
+ * @param[in] list  borrowed. NULL is allowed.
  * @return the count; 0 for NULL.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API size_t tenon_member_list_count(const tenon_member_list *list) TENON_NOEXCEPT;
 
 /**
- * One member of a list.
+ * Gives one member of a list.
  * @param[in]     list   borrowed.
- * @param[in]     index  from 0.
- * @param[in,out] out    out->struct_size set by the caller; what it points to is borrowed from the list, valid until its release;
- *                       untouched on failure.
+ * @param[in]     index  counts from 0.
+ * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. The
+ *                       pointers are borrowed from the list and valid until its release. Untouched
+ *                       on failure.
  * @param[out]    err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last member).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_member_list_get(const tenon_member_list *list, size_t index, tenon_member *out,
-                                             tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_member_list_get(const tenon_member_list *list, size_t index,
+                                             tenon_member *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Let a list go.
- * @param[in] list  consumed; NULL is allowed.
- * @since 0.1. Any thread.
+ * Releases a list.
+ * @param[in] list  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_member_list_release(tenon_member_list *list) TENON_NOEXCEPT;
 
 /**
- * The extra files that a module has.
+ * Lists the extra files of a module.
  * @param[in]  module  borrowed.
- * @param[out] out     new reference to a list, release with tenon_file_list_release; untouched on failure.
+ * @param[out] out     new reference to a list; release it with tenon_file_list_release. Untouched
+ *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_extra_files(const tenon_module *module, tenon_file_list **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_extra_files(const tenon_module *module, tenon_file_list **out,
+                                                tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The code of a module's classes and functions, as an export writes it: one file for each qualifier, "__torch__/my/layers.py".
+ * Lists the code of a module's classes and functions, as an export writes it. There is one file for
+ * each qualifier, with a name like "__torch__/my/layers.py".
  * @param[in]  module  borrowed.
- * @param[out] out     new reference to a list, release with tenon_file_list_release; untouched on failure.
+ * @param[out] out     new reference to a list; release it with tenon_file_list_release. Untouched
+ *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+ *         parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_code_files(const tenon_module *module, tenon_file_list **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_code_files(const tenon_module *module, tenon_file_list **out,
+                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * What CONSTANTS.c0, CONSTANTS.c1, … are in the code that tenon_module_code_files gives.
+ * Gives the values that the code from tenon_module_code_files calls CONSTANTS.c0, CONSTANTS.c1, …
  * @param[in]  module  borrowed.
- * @param[out] out     new reference to a tuple, release with tenon_value_release; untouched on failure.
+ * @param[out] out     new reference to a tuple; release it with tenon_value_release. Untouched on
+ *                     failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+ *         parsed), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_constants(const tenon_module *module, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_constants(const tenon_module *module, tenon_value **out,
+                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * How many files a list has.
- * @param[in] list  borrowed; NULL is allowed.
+ * Returns how many files a list has.
+ * @param[in] list  borrowed. NULL is allowed.
  * @return the count; 0 for NULL.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API size_t tenon_file_list_count(const tenon_file_list *list) TENON_NOEXCEPT;
 
 /**
- * One file of a list.
+ * Gives one file of a list.
  * @param[in]  list   borrowed.
- * @param[in]  index  from 0.
- * @param[out] out    what it points to is borrowed from the list, valid until its release; there is a NUL behind data; untouched on
- * failure.
+ * @param[in]  index  counts from 0.
+ * @param[out] out    the caller's, filled in by the call. Its pointers are borrowed from the list
+ *                    and valid until its release. The byte after the data is a NUL. Untouched on
+ *                    failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last file).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_file_list_get(const tenon_file_list *list, size_t index, tenon_file *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_file_list_get(const tenon_file_list *list, size_t index,
+                                           tenon_file *out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Let a list go.
- * @param[in] list  consumed; NULL is allowed.
- * @since 0.1. Any thread.
+ * Releases a list.
+ * @param[in] list  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_file_list_release(tenon_file_list *list) TENON_NOEXCEPT;
 
 /**
- * How many names a list has.
- * @param[in] list  borrowed; NULL is allowed.
+ * Returns how many names a list has.
+ * @param[in] list  borrowed. NULL is allowed.
  * @return the count; 0 for NULL.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API size_t tenon_name_list_count(const tenon_name_list *list) TENON_NOEXCEPT;
 
 /**
- * One name of a list.
- * @param[in] list   borrowed; NULL is allowed.
- * @param[in] index  from 0.
- * @return borrowed from the list, valid until its release; NULL past the end and for NULL.
- * @since 0.1. Any thread.
+ * Returns one name of a list.
+ * @param[in] list   borrowed. NULL is allowed.
+ * @param[in] index  counts from 0.
+ * @return the name, borrowed from the list and valid until its release. NULL if `index` is past the
+ *         last name, and NULL for NULL.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_name_list_get(const tenon_name_list *list, size_t index) TENON_NOEXCEPT;
 
 /**
- * Let a list go.
- * @param[in] list  consumed; NULL is allowed.
- * @since 0.1. Any thread.
+ * Releases a list.
+ * @param[in] list  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_name_list_release(tenon_name_list *list) TENON_NOEXCEPT;
 

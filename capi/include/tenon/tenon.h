@@ -1,48 +1,73 @@
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
-/*
- * Tenon lends tensors between processes without copying them. The rules of the whole API:
+/**
+ * @file
+ * The whole C interface of Tenon, a library that lends tensors between processes without copying
+ * them. This header includes all the others. These rules hold for every function:
  *
- *  1. Names. Types and functions are tenon_<noun>_<verb>, constants TENON_<AREA>_<NAME>. A verb means one thing: _new and
- *     _open give a new reference, _retain and _release count it. What a function returns directly is a number or borrowed;
- *     what it gives through a pointer named `out` is the caller's.
- *  2. Errors. A function that can fail returns a tenon_status and takes a tenon_error **err last. If err is not NULL and
- *     the call fails, *err is a new error: read it on any thread, then tenon_error_release it. err may be NULL; *err is not
- *     written on success, and its old value is never read. Running out of memory gives an error too. Nothing is kept per thread.
- *  3. Outputs are untouched on failure.
- *  4. Ownership. "New reference": the caller releases it. "Borrowed": the caller keeps it, and it must be valid for the call.
- *     "Consumed": the caller must not use it again. Release functions return void, accept NULL and cannot fail.
- *  5. Structs begin with struct_size = sizeof(the struct), set by the caller, for input and for output. Set the rest to
- *     zero first: zero is every field's default. A newer library takes an older, smaller struct, and never writes past it.
- *     An older library takes a newer, larger one for input if the part that it does not know is zero, else TENON_UNSUPPORTED;
- *     of one for output it leaves that part alone. Flags that it does not know, and reserved fields that are not 0, are TENON_UNSUPPORTED.
- *  6. Units. Sizes and offsets are bytes, except in a tenon_tensor_spec and a
- *     tenon_value_tensor_spec, where they are elements. Times are nanoseconds.
- *  7. Text is UTF-8 and ends with NUL.
- *  8. Threads. A pointer to const means that concurrent calls are safe. Retain, release and everything on storages, tensors,
- *     values, weak references and CUDA events are safe concurrently too; a message is for one thread at a time while it is built.
- *     A thread must not be cancelled (pthread_cancel) inside a call. Payload bytes are yours: Tenon never orders loads and stores between
- * threads or processes.
- *  9. Fork. The child may use and release what it inherited, and that never touches the parent's. It does not allocate
- *     from the parent's arena, and does not send or receive on the parent's connections. fork is safe at any moment,
- *     whatever other threads do in the library.
- * 10. Signals. No function may be called from a signal handler, but tenon_cancel_trigger, tenon_status_name and the version
- *     queries. The library installs no handler and never raises SIGPIPE. It starts one thread, with all signals masked, in a process that
- *     lends under leases (tenon_send) or lends or opens by name, and none in others, nor after tenon_lease_use_no_thread. Where that thread
- *     ends memory that a device has pinned, another one does it, and is gone when the driver has let go.
- * 11. fds are close-on-exec. An fd in a handle is the caller's to close; an fd that a getter returns is borrowed.
- * 12. Callbacks run on the thread that made the last release, must not throw or longjmp, and may call Tenon.
- * 13. ABI. Within one TENON_ABI_VERSION functions and constants are only added and structs only grow at their end.
+ * 1.  Names. Types and functions are named `tenon_<noun>_<verb>`, constants `TENON_<AREA>_<NAME>`.
+ *     A verb means the same thing everywhere: _new and _open give a new reference, _retain adds a
+ *     reference, _release gives one back. A return value is a number or a borrowed pointer, unless
+ *     its comment calls it a new reference. An object that a call gives through a pointer named
+ *     `out` belongs to the caller, unless its comment says "borrowed".
+ * 2.  Errors. A function that can fail returns a tenon_status and takes a `tenon_error **err` as
+ *     its last parameter. If the call fails and err is not NULL, the call stores a new error in
+ *     `*err`. The caller may read that error on any thread and must release it with
+ *     tenon_error_release. err may be NULL. `*err` is not written on success, and its old value is
+ *     never read. Running out of memory gives an error too. Tenon keeps no error state per thread.
+ * 3.  Outputs are untouched when a call fails.
+ * 4.  Ownership. "New reference": the caller owns the object and must release it. "Borrowed": the
+ *     owner does not change. A borrowed argument stays the caller's, and it must be valid during
+ *     the call. "Consumed": the caller must not use the argument again. Release functions return
+ *     void, accept NULL and cannot fail.
+ * 5.  Structs of options, results and figures begin with struct_size. The caller sets it to
+ *     sizeof(the struct), for input and for output, and sets all other fields to zero first: zero
+ *     is the default of every field. A newer library accepts an older, smaller struct and never
+ *     writes past its end. An older library accepts a newer, larger input struct if the fields that
+ *     the library does not know are zero, and returns TENON_UNSUPPORTED otherwise. It leaves the
+ *     fields that it does not know alone in a newer, larger output struct. Unknown flags, and
+ *     reserved fields that are not 0, give TENON_UNSUPPORTED.
+ * 6.  Units. Sizes and offsets are in bytes. But sizes, strides and offsets are in elements in a
+ *     tenon_tensor_spec, a tenon_tensor_view and a tenon_value_tensor_spec. Times are in
+ *     nanoseconds.
+ * 7.  Text is UTF-8 and ends with NUL.
+ * 8.  Threads. A function that takes an object by pointer to const may be called concurrently on
+ *     that object. Retain, release and all functions on storages, tensors, values, weak references
+ *     and CUDA events may be called concurrently too. A message must be used by one thread at a
+ *     time while it is built. No thread may be cancelled (pthread_cancel) inside a call. Tenon does
+ *     not synchronise access to tensor data: the program must order its loads and stores between
+ *     threads and between processes.
+ * 9.  Fork. A process may call fork at any moment, whatever other threads are doing in the library.
+ *     The child may use and release the objects that it inherited, and this never affects the
+ *     parent's objects. The child cannot allocate from the parent's arena and cannot send or
+ *     receive on the parent's connections: those calls give TENON_UNSUPPORTED.
+ * 10. Signals. Only tenon_cancel_trigger, tenon_status_name and the functions of tenon/version.h
+ *     may be called from a signal handler. The library installs no signal handler and never raises
+ *     SIGPIPE. It has at most one lasting thread in a process, the service thread, in which all
+ *     signals are masked. The first of these starts the service thread: a lend under a lease
+ *     (tenon_send, or a tenon_descriptor with fds), a name (tenon/by_filename.h), an arena with
+ *     prefault_nbytes, TENON_LENDER_GONE_DROP, tenon_connection_gone_fd. A process that does none
+ *     of these has no service thread, and neither has a process that called
+ *     tenon_lease_use_no_thread before. Two kinds of work can block, so each gets a thread that
+ *     ends with the work: giving up memory that a device has pinned, when the service thread would
+ *     have to do it, and opening or closing a file that another process chose and that is neither
+ *     memory, nor a pipe, nor a local socket.
+ * 11. File descriptors (fds) that the library makes are close-on-exec. The fd in a handle belongs
+ *     to the caller, who must close it. An fd that a getter returns is borrowed.
+ * 12. Callbacks run on the thread that made the last release. They must not throw or longjmp. They
+ *     may call Tenon.
+ * 13. ABI. As long as TENON_ABI_VERSION stays the same, functions and constants are only added, and
+ *     structs only grow at their end.
  *
  * The shortest lend (error handling left out):
  *
- *     lender                                              borrower
- *     tenon_storage_new(NULL, 4096, &s, NULL);            tenon_connection_new(socket, NULL, &c, NULL);
- *     tenon_tensor_new(s, &spec, &t, NULL);               tenon_recv(c, NULL, &m, NULL);
- *     tenon_message_new(&m, NULL);                        tenon_tensor *t = tenon_message_tensor(m, 0);
- *     tenon_message_add(m, &t, NULL, 1, NULL, NULL);      tenon_tensor_data_mut(t, &p, NULL);
- *     tenon_send(c, m, NULL, NULL);                       tenon_message_release(m);
+ *     lender                                         borrower
+ *     tenon_storage_new(NULL, 4096, &s, NULL);       tenon_connection_new(socket, NULL, &c, NULL);
+ *     tenon_tensor_new(s, &spec, &t, NULL);          tenon_recv(c, NULL, &m, NULL);
+ *     tenon_message_new(&m, NULL);                   tenon_tensor *t = tenon_message_tensor(m, 0);
+ *     tenon_message_add(m, &t, NULL, 1, NULL, NULL); tenon_tensor_data_mut(t, &p, NULL);
+ *     tenon_send(c, m, NULL, NULL);                  tenon_message_release(m);
  */
 
 #include <tenon/archive.h>

@@ -1,6 +1,11 @@
 #ifndef TENON_VALUE_H
 #define TENON_VALUE_H
 
+/*
+ * Values: what the attributes of a module (tenon/module.h), its constants and its arguments can be,
+ * from None and numbers to tensors, lists and objects.
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/error.h>
@@ -11,11 +16,16 @@
 TENON_BEGIN_DECLS
 
 /**
- * What an attribute of a module, an argument or a constant can be. A value never changes, but for an object's attributes while a module is
- * edited, so values are shared freely: the same value in two places is one object in an archive, and stays one through export and import.
- * Equal pointers are the same value.
+ * A value: what an attribute of a module, an argument or a constant can be. A value never changes,
+ * with one exception: editing a module changes the attributes of its objects. So values can be
+ * shared freely.
  *
- * Types are written as in TorchScript: "Tensor", "int", "Optional[Tensor]", "Dict[str, List[int]]", "Tuple[()]", "__torch__.my.Class".
+ * Equal pointers are the same value. A tensor, tuple, list, dict, complex number, enum member or
+ * object that stands in two places is one object in an archive. It stays one object through export
+ * and import. Values of the other kinds are written again at each place.
+ *
+ * Types are written as in TorchScript: "Tensor", "int", "Optional[Tensor]", "Dict[str, List[int]]",
+ * "Tuple[()]", "__torch__.my.Class".
  */
 typedef struct tenon_value tenon_value;
 
@@ -35,7 +45,7 @@ enum {
   TENON_VALUE_OBJECT = 12
 };
 
-/** How the elements of a tensor lie, in PyTorch's numbers. */
+/** How the elements of a tensor are laid out, in PyTorch's numbers. */
 enum {
   TENON_TENSOR_LAYOUT_STRIDED = 0,
   TENON_TENSOR_LAYOUT_SPARSE_COO = 1,
@@ -45,7 +55,7 @@ enum {
   TENON_TENSOR_LAYOUT_SPARSE_BSC = 6
 };
 
-/** How quantised elements stand for numbers. */
+/** How quantised elements represent numbers. */
 enum {
   TENON_QUANTIZER_NONE = 0,
   TENON_QUANTIZER_PER_TENSOR_AFFINE = 1,
@@ -53,446 +63,568 @@ enum {
   TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS = 3
 };
 
-/** The tensors that a sparse or quantised tensor is made of. */
+/** The tensors that make up a sparse or a quantised tensor. */
 enum {
-  TENON_TENSOR_PART_INDICES = 1,       /**< of COO; of CSR and BSR the row pointers, of CSC and BSC the column pointers */
-  TENON_TENSOR_PART_PLAIN_INDICES = 2, /**< of CSR and BSR the columns, of CSC and BSC the rows */
-  TENON_TENSOR_PART_VALUES = 3,        /**< of all sparse ones */
-  TENON_TENSOR_PART_SCALES = 4,        /**< quantised per channel */
-  TENON_TENSOR_PART_ZERO_POINTS = 5    /**< quantised per channel */
+  /** The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC. */
+  TENON_TENSOR_PART_INDICES = 1,
+  /** The column indices of CSR and BSR, the row indices of CSC and BSC. */
+  TENON_TENSOR_PART_PLAIN_INDICES = 2,
+  /** The values of every sparse tensor. */
+  TENON_TENSOR_PART_VALUES = 3,
+  /** The scales of a tensor that is quantised per channel. */
+  TENON_TENSOR_PART_SCALES = 4,
+  /** The zero points of a tensor that is quantised per channel. */
+  TENON_TENSOR_PART_ZERO_POINTS = 5
 };
 
+/** Whether a COO tensor is coalesced. */
 enum {
-  TENON_COALESCED_UNKNOWN = 0, /**< nobody said */
+  TENON_COALESCED_UNKNOWN = 0, /**< It is not known. */
   TENON_COALESCED_NO = 1,
   TENON_COALESCED_YES = 2
 };
 
-/** All that PyTorch knows of a tensor, where a tenon_tensor has no word for it. Sizes, strides and offset count elements. */
+/**
+ * All that PyTorch knows about a tensor, including properties that a tenon_tensor cannot express.
+ * Sizes, strides and `offset` are in elements.
+ */
 typedef struct tenon_value_tensor_spec {
-  size_t struct_size;            /**< sizeof(tenon_value_tensor_spec), set by the caller, also for output */
-  tenon_scalar_type scalar_type; /**< TENON_SCALAR_TYPE_*; of a sparse tensor that of its values, and not read on input */
-  int32_t layout;                /**< TENON_TENSOR_LAYOUT_* */
-  int32_t ndim;                  /**< 0 to TENON_TENSOR_MAX_NDIM */
-  uint32_t flags;                /**< TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_CONJ, TENON_TENSOR_NEG */
-  const int64_t *sizes;          /**< ndim numbers >= 0; NULL if ndim is 0 */
-  const int64_t *strides;        /**< ndim numbers >= 0; NULL on input: contiguous; NULL on output if sparse */
-  int64_t offset;                /**< of the element with index 0, 0, … from the first of the storage */
-  tenon_storage *storage;        /**< borrowed; NULL if sparse or on meta */
-  uint64_t storage_offset;       /**< bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage */
-  uint64_t storage_numel;        /**< how many these are; 0 on input: all of `storage`, on meta as many as are needed */
-  const char *device;            /**< borrowed: "cpu", "cuda:0" or "meta"; NULL on input: where `storage` is */
-  double scale;                  /**< quantised per tensor */
-  int64_t zero_point;            /**< quantised per tensor */
-  int64_t axis;                  /**< quantised per channel */
-  int32_t quantizer;             /**< TENON_QUANTIZER_* */
-  int32_t coalesced;             /**< TENON_COALESCED_*, of COO */
-  tenon_value *indices;          /**< borrowed, and NULL on output: tenon_value_tensor_part gives it. A value of kind tensor, as the next */
-  tenon_value *plain_indices;    /**< likewise */
-  tenon_value *values;           /**< likewise */
-  tenon_value *scales;           /**< likewise */
-  tenon_value *zero_points;      /**< likewise */
+  /** sizeof(tenon_value_tensor_spec), set by the caller, also for output. */
+  size_t struct_size;
+  /**
+   * TENON_SCALAR_TYPE_*. For a sparse tensor it is the type of its values, and it is ignored on
+   * input.
+   */
+  tenon_scalar_type scalar_type;
+  /** TENON_TENSOR_LAYOUT_*. */
+  int32_t layout;
+  /** The number of dimensions, 0 to TENON_TENSOR_MAX_NDIM. */
+  int32_t ndim;
+  /** TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_CONJ, TENON_TENSOR_NEG. */
+  uint32_t flags;
+  /** ndim sizes, each >= 0. NULL if ndim is 0. */
+  const int64_t *sizes;
+  /**
+   * ndim strides, each >= 0. NULL on input means contiguous elements. On output it is NULL for a
+   * sparse tensor, and if ndim is 0.
+   */
+  const int64_t *strides;
+  /** The distance from the first element of the storage to the element with index 0, 0, … */
+  int64_t offset;
+  /** The memory of the elements, borrowed. NULL for a sparse tensor and for a tensor on meta. */
+  tenon_storage *storage;
+  /**
+   * PyTorch's storage of the tensor can be a part of `storage`. This is the distance from the start
+   * of `storage` to that part, in bytes.
+   */
+  uint64_t storage_offset;
+  /**
+   * The size of that part in elements. 0 on input means the rest of `storage`, or, on meta, as many
+   * elements as the tensor needs.
+   */
+  uint64_t storage_numel;
+  /** "cpu", "cuda:0" or "meta", borrowed. NULL on input means the device of `storage`. */
+  const char *device;
+  /** For a tensor that is quantised per tensor. */
+  double scale;
+  /** For a tensor that is quantised per tensor. */
+  int64_t zero_point;
+  /** For a tensor that is quantised per channel: the dimension of the channels. */
+  int64_t axis;
+  /** TENON_QUANTIZER_*. */
+  int32_t quantizer;
+  /** TENON_COALESCED_*, for a COO tensor. */
+  int32_t coalesced;
+  /**
+   * See TENON_TENSOR_PART_INDICES. This pointer and the next four are borrowed values of kind
+   * tensor. They are NULL on output: use tenon_value_tensor_part.
+   */
+  tenon_value *indices;
+  /** See TENON_TENSOR_PART_PLAIN_INDICES. Borrowed, and NULL on output. */
+  tenon_value *plain_indices;
+  /** See TENON_TENSOR_PART_VALUES. Borrowed, and NULL on output. */
+  tenon_value *values;
+  /** See TENON_TENSOR_PART_SCALES. Borrowed, and NULL on output. */
+  tenon_value *scales;
+  /** See TENON_TENSOR_PART_ZERO_POINTS. Borrowed, and NULL on output. */
+  tenon_value *zero_points;
 } tenon_value_tensor_spec;
 
 /**
- * Make None.
- * @param[out] out  new reference, release with tenon_value_release; untouched on failure.
+ * Makes the value None.
+ * @param[out] out  new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err  optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_status tenon_value_new_none(tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Make a bool.
- * @param[in]  value  0: False; everything else: True.
- * @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ * Makes a bool.
+ * @param[in]  value  0 means False, any other number means True.
+ * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_new_bool(int value, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_new_bool(int value, tenon_value **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Make an int. A dtype, a layout and a memory format are ints too, in PyTorch's numbers (TENON_SCALAR_TYPE_*).
+ * Makes an int. A dtype, a layout and a memory format are ints too, in PyTorch's numbers
+ * (TENON_SCALAR_TYPE_* for a dtype).
  * @param[in]  value  any number.
- * @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_new_int(int64_t value, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_new_int(int64_t value, tenon_value **out,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Make a float.
- * @param[in]  value  any number, an infinity or a NaN.
- * @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ * Makes a float.
+ * @param[in]  value  any number, including an infinity and a NaN.
+ * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_new_float(double value, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make a complex number.
- * @param[in]  real       its real part.
- * @param[in]  imaginary  its imaginary part.
- * @param[out] out        new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err        optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_complex(double real, double imaginary, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make a str.
- * @param[in]  utf8    borrowed, nbytes bytes of UTF-8, any NUL among them is text too; copied; may be NULL if nbytes is 0.
- * @param[in]  nbytes  how many.
- * @param[out] out     new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also for what is no UTF-8), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_str(const char *utf8, size_t nbytes, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make a device.
- * @param[in]  name  borrowed, as "cpu" or "cuda:0"; copied.
- * @param[out] out   new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err   optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_device(const char *name, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make a value of a tensor. Nothing is copied. Tensors over one storage share it in an archive too, where they have one element type; a
- * storage goes there whole, even if the tensor is a small part of it.
- * @param[in]  tensor  borrowed; the value keeps its storage.
- * @param[out] out     new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also for negative strides, and flags that the element type cannot have), TENON_UNSUPPORTED
- *         (PyTorch has no such element type), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_tensor(tenon_tensor *tensor, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make a value of a tensor that is quantised, sparse, on meta, or of an element type that DLPack has not. Every element it can name must
- * lie inside its storage; what the indices of a sparse one say is not looked at.
- * @param[in]  spec  borrowed for the call, what it points to too; the value takes references of its own.
- * @param[out] out   new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err   optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a device that is not the storage's), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_tensor_from_spec(const tenon_value_tensor_spec *spec, tenon_value **out,
-                                                        tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make a tuple.
- * @param[in]  class_name  borrowed, a NamedTuple's qualified name; NULL for a plain tuple; copied.
- * @param[in]  items       borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
- * @param[in]  n           how many.
- * @param[out] out         new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err         optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_tuple(const char *class_name, tenon_value *const *items, size_t n, tenon_value **out,
+TENON_API tenon_status tenon_value_new_float(double value, tenon_value **out,
                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Make a list. The items are checked against its type.
- * @param[in]  type   borrowed, as "List[Optional[int]]"; NULL: the list says none, and takes the one that is declared where it is put.
- * @param[in]  items  borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
- * @param[in]  n      how many.
- * @param[out] out    new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (details "column" of a bad type; "where", "wanted" and "found" of an item),
- * TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * Makes a complex number.
+ * @param[in]  real       the real part.
+ * @param[in]  imaginary  the imaginary part.
+ * @param[out] out        new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err        optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_new_list(const char *type, tenon_value *const *items, size_t n, tenon_value **out,
-                                            tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_new_complex(double real, double imaginary, tenon_value **out,
+                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Make a dict, which keeps the order of its entries. Keys and values are checked against its type.
- * @param[in]  type    borrowed, as "Dict[str, Tensor]"; NULL: as for a list.
- * @param[in]  keys    borrowed array of n, none of them twice; the value takes a reference to each; may be NULL if n is 0.
- * @param[in]  values  borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
- * @param[in]  n       how many.
- * @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+ * Makes a str.
+ * @param[in]  utf8    borrowed, nbytes bytes of UTF-8; copied by the call. A NUL among them is part
+ *                     of the text. May be NULL if nbytes is 0.
+ * @param[in]  nbytes  how many bytes there are at `utf8`.
+ * @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (as for a list; also for a key that stands there twice), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if the bytes are not UTF-8),
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_new_dict(const char *type, tenon_value *const *keys, tenon_value *const *values, size_t n,
-                                            tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_new_str(const char *utf8, size_t nbytes, tenon_value **out,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Make a member of an enum.
- * @param[in]  class_name  borrowed, the enum's qualified name; copied.
- * @param[in]  value       borrowed, an int, a float or a str; the result takes a reference.
- * @param[out] out         new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err         optional, see rule 2 in tenon.h.
+ * Makes a device.
+ * @param[in]  name  borrowed, such as "cpu" or "cuda:0"; copied by the call.
+ * @param[out] out   new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err   optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_new_enum(const char *class_name, tenon_value *value, tenon_value **out,
-                                            tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make an object with attributes. Modules are made with tenon_module_new; this is for plain classes.
- * @param[in]  class_name  borrowed, its qualified name; copied.
- * @param[in]  names       borrowed array of n strings, none of them twice; copied; may be NULL if n is 0.
- * @param[in]  values      borrowed array of n; the object takes a reference to each; may be NULL if n is 0.
- * @param[in]  n           how many.
- * @param[out] out         new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err         optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_object(const char *class_name, const char *const *names, tenon_value *const *values, size_t n,
-                                              tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Make an object that has a state and no attributes: of a class with __getstate__, or of a custom C++ class.
- * @param[in]  class_name  borrowed, as "__torch__.torch.classes.quantized.LinearPackedParamsBase"; copied.
- * @param[in]  state       borrowed; the object takes a reference.
- * @param[out] out         new reference, release with tenon_value_release; untouched on failure.
- * @param[out] err         optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_value_new_opaque(const char *class_name, tenon_value *state, tenon_value **out,
+TENON_API tenon_status tenon_value_new_device(const char *name, tenon_value **out,
                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Take one more reference.
- * @param[in] value  borrowed; NULL is allowed.
- * @return `value`, now with one reference more, to be released too.
- * @since 0.1. Any thread.
+ * Makes a value from a tensor. Nothing is copied. Tensors over one storage share that storage in an
+ * archive too, if they have the same element type. An export writes the whole storage, even if the
+ * tensor is a small part of it.
+ * @param[in]  tensor  borrowed. The value keeps the tensor's storage alive.
+ * @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also for negative strides, and for flags that the
+ *         element type cannot have), TENON_UNSUPPORTED (PyTorch has no such element type),
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_tensor(tenon_tensor *tensor, tenon_value **out,
+                                              tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a value from the description of a tensor. This also works for tensors that are quantised,
+ * sparse or on meta, and for element types that DLPack lacks. Every element that the layout can
+ * address must lie inside the storage. The contents of a sparse tensor's indices are not checked.
+ * @param[in]  spec  borrowed for the call, with everything that it points to. The value takes
+ *                   references of its own.
+ * @param[out] out   new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err   optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (`device` is neither "cpu", "meta"
+ *         nor the device of `storage`; unknown flags), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_tensor_from_spec(const tenon_value_tensor_spec *spec,
+                                                        tenon_value **out,
+                                                        tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a tuple.
+ * @param[in]  class_name  borrowed, the qualified name of a NamedTuple; copied by the call. NULL
+ *                         makes a plain tuple.
+ * @param[in]  items       borrowed array of n values. The tuple takes a reference to each. May be
+ *                         NULL if n is 0.
+ * @param[in]  n           how many items.
+ * @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_tuple(const char *class_name, tenon_value *const *items,
+                                             size_t n, tenon_value **out,
+                                             tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a list. The items are checked against the list's type.
+ * @param[in]  type   borrowed, such as "List[Optional[int]]". NULL makes a list without a type of
+ *                    its own. It gets the declared type of the attribute into which it is put.
+ * @param[in]  items  borrowed array of n values. The list takes a reference to each. May be NULL if
+ *                    n is 0.
+ * @param[in]  n      how many items.
+ * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err    optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not the type of a list, with the detail
+ *         "column" if it cannot be parsed; an item does not fit, with the details "where", "wanted"
+ *         and "found"), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_list(const char *type, tenon_value *const *items, size_t n,
+                                            tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a dict, which keeps the order of its entries. Keys and values are checked against the
+ * dict's type.
+ * @param[in]  type    borrowed, such as "Dict[str, Tensor]". NULL makes a dict without a type of
+ *                     its own, as in tenon_value_new_list.
+ * @param[in]  keys    borrowed array of n values, all different. The dict takes a reference to
+ *                     each. May be NULL if n is 0.
+ * @param[in]  values  borrowed array of n values. The dict takes a reference to each. May be NULL
+ *                     if n is 0.
+ * @param[in]  n       how many entries.
+ * @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err     optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (as in tenon_value_new_list; also if a key is given
+ *         twice), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_dict(const char *type, tenon_value *const *keys,
+                                            tenon_value *const *values, size_t n, tenon_value **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes a member of an enum.
+ * @param[in]  class_name  borrowed, the qualified name of the enum; copied by the call.
+ * @param[in]  value       borrowed, an int, a float or a str. The result takes a reference.
+ * @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_enum(const char *class_name, tenon_value *value,
+                                            tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes an object of a plain class, with attributes. For a module, use tenon_module_new.
+ * @param[in]  class_name  borrowed, the qualified name of the class; copied by the call.
+ * @param[in]  names       borrowed array of n strings, all different; copied by the call. May be
+ *                         NULL if n is 0.
+ * @param[in]  values      borrowed array of n values. The object takes a reference to each. May be
+ *                         NULL if n is 0.
+ * @param[in]  n           how many attributes.
+ * @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_object(const char *class_name, const char *const *names,
+                                              tenon_value *const *values, size_t n,
+                                              tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Makes an object that has a state instead of attributes. Such an object is of a class with
+ * __getstate__ or of a custom C++ class.
+ * @param[in]  class_name  borrowed, such as
+ *                         "__torch__.torch.classes.quantized.LinearPackedParamsBase"; copied by the
+ *                         call.
+ * @param[in]  state       borrowed. The object takes a reference.
+ * @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
+ * @param[out] err         optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_value_new_opaque(const char *class_name, tenon_value *state,
+                                              tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Adds a reference.
+ * @param[in] value  borrowed. NULL is allowed.
+ * @return `value`, as a new reference that must be released too.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_value *tenon_value_retain(tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * Give one reference back.
- * @param[in] value  consumed; NULL is allowed.
- * @since 0.1. Any thread.
+ * Releases a reference.
+ * @param[in] value  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_value_release(tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * What a value is.
- * @param[in] value  borrowed; NULL is allowed.
+ * Returns the kind of a value.
+ * @param[in] value  borrowed. NULL is allowed.
  * @return TENON_VALUE_*; -1 for NULL.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API int32_t tenon_value_kind(const tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * The type that a value shows by itself: "List[int]" as the list says, "List[Any]" if it says none, "Tuple[int, str]" of its items, a class
- * by its name. Of a tuple that is too large for a type, "tuple".
+ * Writes a value's own type. A list gives its own type, such as "List[int]", or "List[Any]" if it
+ * has none. A tuple gives the types of its items, such as "Tuple[int, str]", or "tuple" if it is
+ * too large for a type. An object gives the name of its class.
  * @param[in]  value     borrowed.
- * @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
- * 0.
+ * @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+ *                       type, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+ *                       is 0.
  * @param[in]  capacity  bytes.
- * @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
+ * @param[out] nbytes    the length of the whole type in bytes, without the NUL. May be NULL.
+ *                       Untouched on failure.
  * @param[out] err       optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_type(const tenon_value *value, char *out, size_t capacity, size_t *nbytes,
-                                        tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_type(const tenon_value *value, char *out, size_t capacity,
+                                        size_t *nbytes, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The qualified name of a NamedTuple, an enum or an object.
- * @param[in] value  borrowed; NULL is allowed.
- * @return borrowed from the value, valid until its last release; "" for what has none; never NULL.
- * @since 0.1. Any thread.
+ * Returns the qualified name of a NamedTuple, an enum or an object.
+ * @param[in] value  borrowed. NULL is allowed.
+ * @return a string, borrowed from the value and valid until the value's last release. It is "" for
+ *         a value that has no such name and for NULL, and never NULL.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_value_class_name(const tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * Whether an object has a state and no attributes.
- * @param[in] value  borrowed; NULL is allowed.
- * @return 1 if so, else 0; 0 for NULL.
- * @since 0.1. Any thread.
+ * Tells whether an object has a state instead of attributes.
+ * @param[in] value  borrowed. NULL is allowed.
+ * @return 1 for an object with a state. 0 for any other value and for NULL.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API int tenon_value_is_opaque(const tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * How many items there are: of a tuple or a list; entries of a dict; attributes of an object; 1 of an enum (its value) and of an object
- * with a state.
- * @param[in] value  borrowed; NULL is allowed.
- * @return the count; 0 for every other kind and for NULL.
- * @since 0.1. Any thread; an object of a module not beside calls that change the module.
+ * Returns how many items a value has. The items of a tuple, a list or a dict are its items or
+ * entries. The items of an object are its attributes. An enum member has one item, its value, and
+ * an object with a state has one item, the state.
+ * @param[in] value  borrowed. NULL is allowed.
+ * @return the count; 0 for a value of any other kind and for NULL.
+ * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+ *         module at the same time.
  */
 TENON_API size_t tenon_value_count(const tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * One item, of those that tenon_value_count counts; of a dict the value of an entry, of an object that of an attribute.
+ * Gives one of the items that tenon_value_count counts. For a dict it is the value of an entry, for
+ * an object the value of an attribute.
  * @param[in]  value  borrowed.
- * @param[in]  index  from 0.
- * @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ * @param[in]  index  counts from 0.
+ * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- * @since 0.1. Any thread; an object of a module not beside calls that change the module.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last item).
+ * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+ *         module at the same time.
  */
-TENON_API tenon_status tenon_value_item(const tenon_value *value, size_t index, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_item(const tenon_value *value, size_t index, tenon_value **out,
+                                        tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * One key of a dict.
+ * Gives one key of a dict.
  * @param[in]  value  borrowed, a dict.
- * @param[in]  index  from 0.
- * @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ * @param[in]  index  counts from 0.
+ * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last entry).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_key(const tenon_value *value, size_t index, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_key(const tenon_value *value, size_t index, tenon_value **out,
+                                       tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The name of one attribute of an object.
- * @param[in] value  borrowed; NULL is allowed.
- * @param[in] index  from 0.
- * @return borrowed from the object, valid until its last release or until the attribute is removed; NULL past the end, for what is no
- * object with attributes, and for NULL.
- * @since 0.1. Any thread; an object of a module not beside calls that change the module.
+ * Returns the name of one attribute of an object.
+ * @param[in] value  borrowed. NULL is allowed.
+ * @param[in] index  counts from 0.
+ * @return a string, borrowed from the object. It is valid until the object's last release or until
+ *         the attribute is removed. NULL if `index` is past the last attribute, if the value is not
+ *         an object with attributes, and for NULL.
+ * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+ *         module at the same time.
  */
-TENON_API const char *tenon_value_attribute_name(const tenon_value *value, size_t index) TENON_NOEXCEPT;
+TENON_API const char *tenon_value_attribute_name(const tenon_value *value,
+                                                 size_t index) TENON_NOEXCEPT;
 
 /**
- * The value of a name: an attribute of an object, or what a dict has under that str.
+ * Finds a value by its name: the attribute of an object, or the entry of a dict whose key is that
+ * str.
  * @param[in]  value  borrowed, an object or a dict.
  * @param[in]  name   borrowed.
- * @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ * @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind), TENON_NOT_FOUND.
- * @since 0.1. Any thread; an object of a module not beside calls that change the module.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind, or is an object with a
+ *         state), TENON_NOT_FOUND.
+ * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+ *         module at the same time.
  */
-TENON_API tenon_status tenon_value_find(const tenon_value *value, const char *name, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_find(const tenon_value *value, const char *name,
+                                        tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The number in a bool.
+ * Gives the number in a bool.
  * @param[in]  value  borrowed.
- * @param[out] out    0 or 1; untouched on failure.
+ * @param[out] out    0 or 1. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_bool(const tenon_value *value, int *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_get_bool(const tenon_value *value, int *out,
+                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The number in an int.
+ * Gives the number in an int.
  * @param[in]  value  borrowed.
- * @param[out] out    the number; untouched on failure.
+ * @param[out] out    the number. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind; a bool is no int).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind; a bool is not an int).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_int(const tenon_value *value, int64_t *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_get_int(const tenon_value *value, int64_t *out,
+                                           tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The number in a float.
+ * Gives the number in a float.
  * @param[in]  value  borrowed.
- * @param[out] out    the number; untouched on failure.
+ * @param[out] out    the number. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind; an int is no float).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind; an int is not a float).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_float(const tenon_value *value, double *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_get_float(const tenon_value *value, double *out,
+                                             tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The number in a complex.
+ * Gives the two numbers in a complex number.
  * @param[in]  value      borrowed.
- * @param[out] real       its real part; untouched on failure.
- * @param[out] imaginary  its imaginary part; untouched on failure.
+ * @param[out] real       the real part. Untouched on failure.
+ * @param[out] imaginary  the imaginary part. Untouched on failure.
  * @param[out] err        optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_complex(const tenon_value *value, double *real, double *imaginary, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_get_complex(const tenon_value *value, double *real,
+                                               double *imaginary, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The text of a str.
+ * Gives the text of a str.
  * @param[in]  value   borrowed.
- * @param[out] out     borrowed from the value, valid until its last release, with a NUL behind it; untouched on failure.
- * @param[out] nbytes  its bytes, without that NUL: there may be others in the text; may be NULL; untouched on failure.
+ * @param[out] out     the text, borrowed from the value and valid until the value's last release. A
+ *                     NUL follows it. Untouched on failure.
+ * @param[out] nbytes  the length of the text in bytes, without that NUL. The text itself may
+ *                     contain NULs. `nbytes` may be NULL. Untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_str(const tenon_value *value, const char **out, size_t *nbytes, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_get_str(const tenon_value *value, const char **out,
+                                           size_t *nbytes, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The name in a device.
+ * Gives the name of a device.
  * @param[in]  value  borrowed.
- * @param[out] out    borrowed from the value, valid until its last release; untouched on failure.
+ * @param[out] out    the name, borrowed from the value and valid until the value's last release.
+ *                    Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_device(const tenon_value *value, const char **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_get_device(const tenon_value *value, const char **out,
+                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * The tensor in a value, over the same bytes.
+ * Makes a tenon_tensor from the tensor in a value, over the same bytes.
  * @param[in]  value  borrowed.
- * @param[out] out    new reference, release with tenon_tensor_release; untouched on failure.
+ * @param[out] out    new reference; release it with tenon_tensor_release. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind), TENON_UNSUPPORTED (quantised, sparse, on meta, or of an element type that DLPack
- *         has not: see tenon_value_get_tensor_spec), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind), TENON_UNSUPPORTED (the
+ *         tensor is quantised, sparse or on meta, or DLPack lacks its element type: use
+ *         tenon_value_get_tensor_spec), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_tensor(const tenon_value *value, tenon_tensor **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_get_tensor(const tenon_value *value, tenon_tensor **out,
+                                              tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * All that is known of the tensor in a value.
+ * Gives all that is known about the tensor in a value.
  * @param[in]     value  borrowed.
- * @param[in,out] out    out->struct_size set by the caller; pointers in it are borrowed from the value, valid until its last release;
- *                       untouched on failure.
+ * @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. The
+ *                       pointers are borrowed from the value and valid until its last release.
+ *                       Untouched on failure.
  * @param[out]    err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_get_tensor_spec(const tenon_value *value, tenon_value_tensor_spec *out,
+TENON_API tenon_status tenon_value_get_tensor_spec(const tenon_value *value,
+                                                   tenon_value_tensor_spec *out,
                                                    tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * One of the tensors that a sparse or quantised tensor is made of.
+ * Gives one of the tensors that make up a sparse or a quantised tensor.
  * @param[in]  value  borrowed.
  * @param[in]  part   TENON_TENSOR_PART_*.
- * @param[out] out    new reference to a value of kind tensor, release with tenon_value_release; untouched on failure.
+ * @param[out] out    new reference to a value of kind tensor; release it with tenon_value_release.
+ *                    Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (another kind, no such part), TENON_NOT_FOUND (this tensor has none), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind; `part` is not a part),
+ *         TENON_NOT_FOUND (this tensor has no such part), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_value_tensor_part(const tenon_value *value, int32_t part, tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_tensor_part(const tenon_value *value, int32_t part,
+                                               tenon_value **out, tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Check that a value fits a type, all the way down: an int is no float, and a list or dict that says its type says this one. Classes fit by
- * their names alone.
+ * Checks whether a value fits a type, with everything in it. An int does not fit float. A list that
+ * has a type of its own fits no other type of list, and the same holds for dicts. Classes are
+ * compared by their names alone, because this function does not know their code. A tuple without a
+ * class name fits every class, because it may be a NamedTuple.
  * @param[in]  value  borrowed.
  * @param[in]  type   borrowed.
- * @param[out] err    optional, see rule 2 in tenon.h; with details "where", "wanted" and "found".
- * @return TENON_OK, TENON_INVALID_ARGUMENT (it does not fit, or `type` is none), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread; an object of a module not beside calls that change the module.
+ * @param[out] err    optional, see rule 2 in tenon.h, with the details "where", "wanted" and
+ *                    "found".
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (the value does not fit, or `type` is not a type),
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+ *         module at the same time.
  */
-TENON_API tenon_status tenon_value_check(tenon_value *value, const char *type, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_value_check(tenon_value *value, const char *type,
+                                         tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * A type in PyTorch's own text: "Union[str, None]" is "Optional[str]".
- * @param[in]  type      borrowed, as a person may write it.
- * @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
- * 0.
+ * Writes a type as PyTorch writes it. For example, "Union[str, None]" becomes "Optional[str]".
+ * @param[in]  type      borrowed, in any form that TorchScript allows.
+ * @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+ *                       type, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+ *                       is 0.
  * @param[in]  capacity  bytes.
- * @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
- * @param[out] err       optional, see rule 2 in tenon.h; with the detail "column".
- * @return TENON_OK, TENON_INVALID_ARGUMENT (it is no type), TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread.
+ * @param[out] nbytes    the length of the whole type in bytes, without the NUL. May be NULL.
+ *                       Untouched on failure.
+ * @param[out] err       optional, see rule 2 in tenon.h, with the detail "column".
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not a type), TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_type_text(const char *type, char *out, size_t capacity, size_t *nbytes, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_type_text(const char *type, char *out, size_t capacity, size_t *nbytes,
+                                       tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 

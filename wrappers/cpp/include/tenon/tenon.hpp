@@ -1,28 +1,41 @@
-// Tenon for C++20: lends tensors between processes without copying them, and reads and writes the module archives of PyTorch. Header-only,
-// over the C header; link with libtenon.
-//
-//  1. Objects. Each owns one reference and gives it back at its end. Storage, Tensor, Arena, Value, Module, CudaArena and CudaEvent are
-//     counted: a copy is one more reference to the same thing. The others move only. A default-made or moved-from one is empty: fallible
-//     calls on it fail with Code::kInvalidArgument, the others give 0 or nothing. close() gives the reference back early, and twice is
-//     fine.
-//  2. Errors. A call that can fail has two forms: `x`, which throws tenon::Error (the classes after its code, such as tenon::Timeout,
-//     derive from it), and `try_x`, which returns a tenon::Result. Without exceptions (-fno-exceptions, or TENON_NO_EXCEPTIONS defined)
-//     there is only the second. Either carries the code, the message and all details of the C library. When the C++ runtime itself has
-//     no memory it throws std::bad_alloc in both, and so comes out of both what a callable of yours threw, that an export called.
-//  3. Views. view<T>() gives std::span<const T>, view_mut<T>() std::span<T>; both are borrowed from their object, so they cannot be
-//     asked of a temporary, and both are refused for another element type, for elements that do not lie packed, and for a misaligned
-//     address.
-//  4. Threads and fork are as in tenon/tenon.h, rules 8 and 9. One C++ object is for one thread at a time; copies of it are for as many
-//     as you like. Payload bytes are yours: Tenon never orders loads and stores between threads or processes.
-//  5. get() borrows the C object, adopt() takes one over, detach() hands it out: for what only the C header has.
-//
-// The shortest lend:
-//
-//     lender                                                    borrower
-//     auto weight = tenon::zeros<float>({1000, 1000});          auto connection = tenon::Connection::make(socket);
-//     auto connection = tenon::Connection::make(socket);        auto message = connection.recv();
-//     connection.send(tenon::Message::of({{"weight", weight}}));  auto weight = message["weight"];
-//                                                               weight.view_mut<float>()[7] = 42;
+/// @file
+/// Tenon for C++20: it lends tensors between processes without copying them, and reads and writes
+/// PyTorch's module archives. These headers are a header-only layer over the C headers; link with
+/// libtenon. These rules hold for all of them:
+///
+/// 1.  Objects. Each object owns one reference and releases it in its destructor. Storage, Tensor,
+///     Arena, Value, Module, CudaArena and CudaEvent are counted: a copy is another reference to
+///     the same object. The other types can only be moved. A default-made or moved-from object is
+///     empty: calls on it that can fail give Code::kInvalidArgument, and other calls give 0 or an
+///     empty result. close() releases the reference early. A second close() does nothing.
+/// 2.  Errors. A call that can fail has two forms. `x` throws tenon::Error; classes such as
+///     tenon::Timeout derive from it, one for each code. `try_x` returns a tenon::Result. Without
+///     exceptions (-fno-exceptions, or TENON_NO_EXCEPTIONS defined) there is only the second form.
+///     Both forms carry the code, the message and all details of the C library. Two kinds of
+///     exceptions come out of both forms: std::bad_alloc when the C++ runtime itself has no memory,
+///     and an exception from a callable of the program that an export calls.
+/// 3.  Views. view<T>() gives a std::span<const T> and view_mut<T>() a std::span<T>. Both are
+///     borrowed from their object, so they cannot be called on a temporary. Both fail if the
+///     element type is another one, if the elements do not lie packed, or if the address is
+///     misaligned.
+/// 4.  Threads and fork. Rules 8 and 9 of tenon/tenon.h apply. Only one thread at a time may use a
+///     C++ object, but every thread may have a copy of it. Tenon does not synchronise access to
+///     tensor data: the program must order its loads and stores between threads and between
+///     processes.
+/// 5.  The C objects. get() borrows the C object, adopt() takes a C object over, and detach() hands
+///     it out. They give access to functions that only the C headers have.
+///
+/// The shortest lend:
+///
+///     lender:
+///       auto weight = tenon::zeros<float>({1000, 1000});
+///       auto connection = tenon::Connection::make(socket);
+///       connection.send(tenon::Message::of({{"weight", weight}}));
+///     borrower:
+///       auto connection = tenon::Connection::make(socket);
+///       auto message = connection.recv();
+///       auto weight = message["weight"];
+///       weight.view_mut<float>()[7] = 42;
 #ifndef TENON_TENON_HPP
 #define TENON_TENON_HPP
 

@@ -1,5 +1,6 @@
-// Archives: modules as the files that torch.jit.save writes and torch.jit.load runs, without PyTorch. tenon/archive.h says what is promised
-// of them.
+/// @file
+/// Archives: writing modules as the files that torch.jit.save writes, and reading such files,
+/// without PyTorch. tenon/archive.h says what is guaranteed.
 #ifndef TENON_CPP_ARCHIVE_HPP
 #define TENON_CPP_ARCHIVE_HPP
 
@@ -27,78 +28,111 @@
 
 TENON_CPP_BEGIN
 
-/// How sure an export to a path is that the file is on the disk when it returns.
+/// How sure an export to a path is, when it returns, that the file is on the disk.
 enum class Durability : std::int32_t {
-  kNone = TENON_DURABILITY_NONE,                           ///< the system writes it when it likes
-  kFile = TENON_DURABILITY_FILE,                           ///< fsync of the file
-  kFileAndDirectory = TENON_DURABILITY_FILE_AND_DIRECTORY  ///< and of the directory that names it
+  /// The system writes the file when it likes.
+  kNone = TENON_DURABILITY_NONE,
+  /// The export calls fsync on the file.
+  kFile = TENON_DURABILITY_FILE,
+  /// The export calls fsync on the file and on the directory that holds its name.
+  kFileAndDirectory = TENON_DURABILITY_FILE_AND_DIRECTORY
 };
 
-/// Asked once for each export, before anything is written, for more extra files. It may return a std::vector<File> or an Error, which ends
-/// the export. It can look at the module, and not change it.
+/// A callable that gives more extra files. An export calls it once, before anything is written. It
+/// may return a std::vector<File>, or an Error, which ends the export. It can look at the module
+/// and cannot change it.
 using ExtraFilesHook = std::function<Result<std::vector<File>>(const Module& module)>;
 
-/// How a module is written.
+/// How to write a module.
 struct ExportOptions {
-  std::vector<File> extra_files = {};                      ///< of this export only; they win over the module's own
-  ExtraFilesHook hook = {};                                ///< for more of them; those whose names the export has already are left out
-  std::optional<std::string> archive_name = std::nullopt;  ///< the folder inside; unset: the path's stem, else "archive"
-  std::int32_t file_version = 0;              ///< 0: by the library's rule; else 1 to 10, refused if some code means something else there
-  Durability durability = Durability::kNone;  ///< of an export to a path
-  bool unchecked = false;                     ///< code is written as it is, without Module::check
-  bool keep_device = false;                   ///< tensors on a CUDA device are written as that device's; else as the CPU's
-  void* stream = nullptr;                     ///< in which tensors on a CUDA device were written; null: the default stream
+  /// Extra files of this export only. They replace the module's own files of the same names.
+  std::vector<File> extra_files = {};
+  /// Gives more extra files. Files whose names the export already has are left out.
+  ExtraFilesHook hook = {};
+  /// The folder inside the archive. Unset means the name of the file without its extension, or
+  /// "archive" if there is no path.
+  std::optional<std::string> archive_name = std::nullopt;
+  /// The file version, from 1 to 10. The export is refused if some code means something else in
+  /// that version. 0 means the library's rule.
+  std::int32_t file_version = 0;
+  /// For an export to a path.
+  Durability durability = Durability::kNone;
+  /// Write the code as it is, without Module::check.
+  bool unchecked = false;
+  /// Write tensors on a CUDA device as tensors of that device. Otherwise they are written as
+  /// tensors of the CPU.
+  bool keep_device = false;
+  /// The stream in which tensors on a CUDA device were written. Null means the default stream.
+  void* stream = nullptr;
 };
 
-/// What was written; tenon/archive.h says what each is. oldest_pytorch is a text: "1.13"; "": nobody knows.
+/// What an export wrote. tenon/archive.h explains each figure. oldest_pytorch is a text such as
+/// "1.13", and "" if it is not known.
 using ExportReport = tenon_export_report;
 
-/// Where an import's tensors are.
+/// Where an import puts tensors.
 enum class ImportTensors : std::int32_t {
-  kMap = TENON_IMPORT_MAP,                 ///< read-only views of the file; where that cannot be, copies
-  kMapPrivate = TENON_IMPORT_MAP_PRIVATE,  ///< writable views; what is written stays in this process
-  kFill = TENON_IMPORT_FILL,               ///< copies in storages of their own, in an arena if one is given
-  kDevice = TENON_IMPORT_DEVICE            ///< copies in memory of a CUDA device
+  /// Read-only views of the file, or copies where a view is not possible.
+  kMap = TENON_IMPORT_MAP,
+  /// Writable views. Writes stay in this process.
+  kMapPrivate = TENON_IMPORT_MAP_PRIVATE,
+  /// Copies in storages of their own, in an arena if one is given.
+  kFill = TENON_IMPORT_FILL,
+  /// Copies in memory of a CUDA device.
+  kDevice = TENON_IMPORT_DEVICE
 };
 
 /// What an import checks.
 enum class ImportCheck : std::int32_t {
-  kStructure = TENON_IMPORT_CHECK_STRUCTURE,  ///< directory, headers, bounds, overlaps, references; checksums of pickles and code
-  kFill = TENON_IMPORT_CHECK_FILL,            ///< and the checksum of each tensor that is copied
-  kAll = TENON_IMPORT_CHECK_ALL               ///< and that of every record
+  /// The directory, headers, bounds, overlaps and references, and the checksums of pickles and
+  /// code.
+  kStructure = TENON_IMPORT_CHECK_STRUCTURE,
+  /// As kStructure, and the checksum of each tensor that is copied.
+  kFill = TENON_IMPORT_CHECK_FILL,
+  /// As kStructure, and the checksum of every record.
+  kAll = TENON_IMPORT_CHECK_ALL
 };
 
-/// How an archive is read.
+/// How to read an archive.
 struct ImportOptions {
   ImportTensors tensors = ImportTensors::kMap;
   ImportCheck check = ImportCheck::kStructure;
-  const Arena* arena = nullptr;           ///< borrowed for the call, of ImportTensors::kFill; null: the library's own memory
-  Mode mode = Mode::kShared;              ///< likewise, without an arena
-  std::int32_t device = 0;                ///< of ImportTensors::kDevice: ordinal in this process's numbering
-  std::uint64_t max_inflated_nbytes = 0;  ///< of all compressed records together; 0: 1 GiB
-  std::uint64_t max_records = 0;          ///< 0: 1,000,000
-  std::uint64_t max_depth = 0;            ///< of values in values, up to 1,000; 0: 512
-  std::string device_map = {};            ///< where tensors go that were saved on certain devices: "cuda:1=cuda:0,mps=cpu"
+  /// For ImportTensors::kFill: the arena to allocate from, borrowed for the call. Null means the
+  /// library's own memory.
+  const Arena* arena = nullptr;
+  /// For ImportTensors::kFill without an arena: the mode of the storages.
+  Mode mode = Mode::kShared;
+  /// For ImportTensors::kDevice: the device's ordinal in this process's numbering.
+  std::int32_t device = 0;
+  /// The most bytes that all compressed records together may have. 0 means 1 GiB.
+  std::uint64_t max_inflated_nbytes = 0;
+  /// The most records. 0 means 1,000,000.
+  std::uint64_t max_records = 0;
+  /// How deep values may lie inside values, up to 1,000. 0 means 512.
+  std::uint64_t max_depth = 0;
+  /// Where tensors go that were saved on certain devices: "cuda:1=cuda:0,mps=cpu".
+  std::string device_map = {};
 };
 
 namespace detail {
 
-// What a writer says of a piece.
+// The type that a writer returns for a piece.
 template <class Writer>
 using Taken = std::invoke_result_t<Writer&, std::span<const std::byte>>;
 
 }  // namespace detail
 
-/// What an export writes to: called with one piece after the other, straight from where the tensors are. It returns nothing if it took the
-/// piece; a Result<void>, whose error ends the export; or a number as the C header has it: how many bytes it took, which must be all, or a
-/// negative errno.
+/// A callable that an export calls with the pieces of the archive, one after another, without
+/// copying the tensors first. It may return nothing, which means that it took the piece. It may
+/// return a Result<void>, whose error ends the export. Or it may return a number, as in the C
+/// header: the number of bytes that it took, which must be all of them, or a negative errno.
 template <class Writer>
 concept IsWriter = std::is_void_v<detail::Taken<Writer>> || std::same_as<detail::Taken<Writer>, Result<void>> ||
                    std::signed_integral<detail::Taken<Writer>>;
 
 namespace detail {
 
-// Borrows the files.
+// The result borrows the files.
 inline Result<std::vector<tenon_file>> c_files(const std::vector<File>& files) {
   std::vector<tenon_file> c;
   c.reserve(files.size());
@@ -109,13 +143,14 @@ inline Result<std::vector<tenon_file>> c_files(const std::vector<File>& files) {
   return c;
 }
 
-// The callables of one export. What one of them fails with ends the export and is kept until the C library has returned: no exception may
-// cross it.
+// Calls the callables of one export. If one of them fails, the export ends, and its error or
+// exception is kept until the C library has returned, because no exception may pass through the C
+// library.
 class Callables {
  public:
   explicit Callables(const ExtraFilesHook& hook) noexcept : hook_(&hook) {}
 
-  // function() is a callable of the user's; of one that failed the result is empty.
+  // Calls function(), which calls a callable of the program. The result is empty if it threw.
   template <class Function>
   auto run(Function&& function) noexcept -> std::optional<decltype(function())> {
 #ifdef TENON_NO_EXCEPTIONS
@@ -135,7 +170,7 @@ class Callables {
     return false;
   }
 
-  // What a callable failed with, if one did, else what the call came to.
+  // The error or exception of a callable if one failed, and otherwise the result of the call.
   template <class T>
   Result<T> result_of(Result<T> called) {
 #ifndef TENON_NO_EXCEPTIONS
@@ -148,7 +183,8 @@ class Callables {
   static tenon_status ask(void* context, const tenon_module* module, const tenon_file** files, std::size_t* n) noexcept {
     auto& self = *static_cast<Callables*>(context);
     const std::optional<bool> found = self.run([&] {
-      // Of a handle that is not const, because it counts; changes are refused while the export goes on.
+      // Retaining the module counts a reference, so the handle must not be const. Changes are
+      // refused during the export.
       const Module looked_at = Module::retain(const_cast<tenon_module*>(module));
       Result<std::vector<File>> given = (*self.hook_)(looked_at);
       if (!given) return self.fail(given.error());
@@ -165,7 +201,7 @@ class Callables {
 
  private:
   const ExtraFilesHook* hook_;
-  // What the hook gave, which the C library borrows until it returns.
+  // The files that the hook gave. The C library borrows them until it returns.
   std::vector<File> files_;
   std::vector<tenon_file> c_files_;
   std::optional<Error> error_;
@@ -174,7 +210,7 @@ class Callables {
 #endif
 };
 
-// The writer of one export, beside the callables.
+// The writer of one export, and its callables.
 template <class Writer>
 struct Writing {
   Writer& writer;
@@ -201,7 +237,7 @@ struct Writing {
   }
 };
 
-// function(callables, options, report, err) is one export.
+// Calls function(callables, options, report, err), which makes one export.
 template <class Function>
 Result<ExportReport> write_module(const ExportOptions& options, Function&& function) {
   if (!is_c_text(options.archive_name)) return has_nul("the archive's name");
@@ -243,9 +279,10 @@ inline tenon_import_options c_options(const ImportOptions& options) noexcept {
 
 }  // namespace detail
 
-/// Write a module as a file. Either all of it is there, under its name, or what was there before still is; nothing else is left behind.
-/// Tensors go to the file from where they are. The error of bad code has the details "file", "line", "column" and "excerpt". What a
-/// callable of the options throws comes out of this as it is, and so does the Error that it returns.
+/// Writes a module to a file. Afterwards either the whole new file has the name, or the old file
+/// has it still, and nothing else is left behind. Tensors are written from the memory in which they
+/// are. The error of bad code has the details "file", "line", "column" and "excerpt". An exception
+/// from a callable of the options, or an Error that it returns, comes out of this call unchanged.
 inline Result<ExportReport> try_export_module(const Module& module, const std::string& path, const ExportOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
   return detail::write_module(options, [&](detail::Callables&, const tenon_export_options* c, ExportReport* report, tenon_error** err) {
@@ -253,16 +290,18 @@ inline Result<ExportReport> try_export_module(const Module& module, const std::s
   });
 }
 
-/// As try_export_module, to an open file, pipe or socket, from its current position on. It stays open; after a failure it may have got some
-/// of the bytes.
+/// Does the same as try_export_module, but writes to an open file, pipe or socket, from its current
+/// position on. The fd stays open. After a failure it may have got some of the bytes.
 inline Result<ExportReport> try_export_module_fd(const Module& module, int fd, const ExportOptions& options = {}) {
   return detail::write_module(options, [&](detail::Callables&, const tenon_export_options* c, ExportReport* report, tenon_error** err) {
     return tenon_export_module_fd(module.get(), fd, c, report, err);
   });
 }
 
-/// As try_export_module, to a callable, on this thread: see IsWriter. After a failure it may have got some of the bytes. It cannot change
-/// the module. What it throws comes out of this as it is, and so does the Error that it returns.
+/// Does the same as try_export_module, but passes the bytes to a callable, on this thread: see
+/// IsWriter. After a failure the callable may have got some of the bytes. It cannot change the
+/// module. An exception that it throws, or an Error that it returns, comes out of this call
+/// unchanged.
 template <IsWriter Writer>
 Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer, const ExportOptions& options = {}) {
   using Writing = detail::Writing<std::remove_reference_t<Writer>>;
@@ -273,23 +312,26 @@ Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer,
                               });
 }
 
-/// Read an archive of PyTorch 1.4 or later. Nothing in it is executed. The file must not be changed as long as views of it are used; to
-/// replace it by rename is harmless. The error of a bad archive has the details "record" and "offset".
+/// Reads an archive of PyTorch 1.4 or later. No code in it is executed. The file must not be
+/// changed while views of it are in use, but it may be replaced by a rename. The error of a bad
+/// archive has the details "record" and "offset".
 inline Result<Module> try_import_module(const std::string& path, const ImportOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
   const tenon_import_options c = detail::c_options(options);
   return detail::make<Module>([&](tenon_module** out, tenon_error** err) { return tenon_import_module(path.c_str(), &c, out, err); });
 }
 
-/// As try_import_module, from an open file, whatever its position. It may be closed afterwards.
+/// Does the same as try_import_module, but reads an open file, whatever its position. The fd may be
+/// closed afterwards.
 inline Result<Module> try_import_module_fd(int fd, const ImportOptions& options = {}) {
   const tenon_import_options c = detail::c_options(options);
   return detail::make<Module>([&](tenon_module** out, tenon_error** err) { return tenon_import_module_fd(fd, &c, out, err); });
 }
 
-/// As try_import_module, from memory, which must stay and not change as long as `keeper` does: until nothing needs the bytes any more, at
-/// the latest the last tensor over them. It is called and destroyed then as that of Storage::try_wrap is. With ImportTensors::kMapPrivate
-/// the bytes are copied.
+/// Does the same as try_import_module, but reads memory. The memory must exist and must not change
+/// as long as `keeper` exists. `keeper` is called and destroyed as in Storage::try_wrap when the
+/// bytes are not needed any more, at the latest with the last tensor over them. With
+/// ImportTensors::kMapPrivate the bytes are copied.
 template <class Keeper>
 Result<Module> try_import_module_memory(std::span<const std::byte> bytes, Keeper keeper, const ImportOptions& options = {}) {
   using Kept = detail::Kept<Keeper>;
@@ -303,7 +345,7 @@ Result<Module> try_import_module_memory(std::span<const std::byte> bytes, Keeper
 }
 
 #ifndef TENON_NO_EXCEPTIONS
-// Each throws what its try_ form returns.
+// Each function throws the error that its try_ form returns.
 inline ExportReport export_module(const Module& module, const std::string& path, const ExportOptions& options = {}) {
   return try_export_module(module, path, options).value();
 }

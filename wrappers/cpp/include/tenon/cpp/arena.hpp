@@ -1,4 +1,6 @@
-// Arenas: one segment in which many storages are born. StorageOptions::arena says in which.
+/// @file
+/// Arenas: memory from which many storages are allocated, in one segment. StorageOptions::arena
+/// names the arena of a storage. tenon/arena.h has the details.
 #ifndef TENON_CPP_ARENA_HPP
 #define TENON_CPP_ARENA_HPP
 
@@ -12,38 +14,57 @@
 
 TENON_CPP_BEGIN
 
-enum class Mode : tenon_mode;  // storage.hpp
+// storage.hpp defines it.
+enum class Mode : tenon_mode;
 
-/// Kinds of pages, from the ordinary up.
+/// Kinds of memory pages, from ordinary pages upwards.
 enum class Pages : tenon_pages {
-  kAuto = TENON_PAGES_AUTO,       ///< transparent huge pages where the machine gives them to shared memory, else ordinary ones
-  kSmall = TENON_PAGES_SMALL,     ///< ordinary pages, 4 KiB on x86
-  kThp = TENON_PAGES_THP,         ///< transparent huge pages
-  kHugetlb = TENON_PAGES_HUGETLB  ///< pages of the pool that the administrator set aside; PyTorch cannot open such memory
+  /// Transparent huge pages if the machine gives them to shared memory, else ordinary pages.
+  kAuto = TENON_PAGES_AUTO,
+  /// Ordinary pages, 4 KiB on x86.
+  kSmall = TENON_PAGES_SMALL,
+  /// Transparent huge pages.
+  kThp = TENON_PAGES_THP,
+  /// Pages of the pool that the administrator set aside. PyTorch cannot open such memory.
+  kHugetlb = TENON_PAGES_HUGETLB
 };
 
-/// How an arena is made.
+/// How to make an arena.
 struct ArenaOptions {
-  Mode mode{};                                           ///< Mode::kShared or Mode::kLenderWrites; of all its storages
-  std::uint64_t capacity_nbytes = 0;                     ///< most that it can hold; 0: as much address space as can be had, at most 1 TiB
-  std::uint64_t alignment = 0;                           ///< of each storage, bytes, a power of two from 64 to 4096; 0: 64
-  Pages pages = Pages::kAuto;                            ///< what stats() tells that it got
-  std::uint64_t huge_page_nbytes = 0;                    ///< Pages::kHugetlb: size of the pool's pages; 0: the machine's default
-  std::optional<std::int32_t> numa_node = std::nullopt;  ///< memory of that node only
-  bool locked = false;                                   ///< never swapped out; counts against RLIMIT_MEMLOCK
-  bool exact = false;                                    ///< pages or node that cannot be had are an error, not told by stats() alone
-  std::uint64_t prefault_nbytes = 0;                     ///< memory that is made ready in the background
+  /// The mode of all its storages: Mode::kShared or Mode::kLenderWrites.
+  Mode mode{};
+  /// The most bytes that the arena can hold. 0 means as much address space as is available, at most
+  /// 1 TiB.
+  std::uint64_t capacity_nbytes = 0;
+  /// The alignment of each storage in bytes, a power of two from 64 to 4096. 0 means 64.
+  std::uint64_t alignment = 0;
+  /// The pages to ask for. stats() tells which pages the arena got.
+  Pages pages = Pages::kAuto;
+  /// For Pages::kHugetlb: the size of the pool's pages in bytes. 0 means the machine's default.
+  std::uint64_t huge_page_nbytes = 0;
+  /// Take memory of this NUMA node only.
+  std::optional<std::int32_t> numa_node = std::nullopt;
+  /// The memory is never swapped out. It counts against RLIMIT_MEMLOCK.
+  bool locked = false;
+  /// If the machine cannot give the requested pages or the requested node, the call fails.
+  /// Otherwise the arena takes the next best, and stats() tells what it got.
+  bool exact = false;
+  /// How many bytes, from the arena's start, the service thread makes ready in the background.
+  std::uint64_t prefault_nbytes = 0;
 };
 
-/// What an arena holds and what it got, of one moment; tenon/arena.h says what each is.
+/// The contents of an arena and the kind of memory it got, at one moment. tenon/arena.h explains
+/// each figure.
 using ArenaStats = tenon_arena_stats;
 
-/// One fd and one mapping, here and at each borrower, for all storages that are born in it. Memory is taken as it fills. A copy of the
-/// object is one more reference; the memory goes with the last one, the last storage in it and the last lease on it. Who is lent one byte
-/// of it can read all of it, and in Mode::kShared write all of it.
+/// An arena: all storages in it share one fd and one mapping, in this process and in each borrower.
+/// Memory is taken from the system as the arena fills. A copy of the object is another reference.
+/// The memory is freed once the last reference and the last storage in the arena are released and
+/// the last lease on it has ended. A borrower of one byte of an arena can read the whole arena, and
+/// can write to all of it in Mode::kShared.
 class Arena : public detail::Counted<Arena, tenon_arena, tenon_arena_retain, tenon_arena_release> {
  public:
-  /// Make an arena.
+  /// Makes an arena.
   static Result<Arena> try_make(const ArenaOptions& options = {}) {
     tenon_arena_options c{};
     c.struct_size = sizeof c;
@@ -62,18 +83,19 @@ class Arena : public detail::Counted<Arena, tenon_arena, tenon_arena_retain, ten
     return detail::make<Arena>([&](tenon_arena** out, tenon_error** err) { return tenon_arena_new(&c, out, err); });
   }
 
-  /// What it holds and what it got, now.
+  /// Gives the figures of this moment.
   Result<ArenaStats> try_stats() const {
     return detail::fill<ArenaStats>([&](tenon_arena_stats* out, tenon_error** err) { return tenon_arena_stats_get(get(), out, err); });
   }
 
-  /// Take memory from the system ahead of need: `nbytes` from the arena's start; more than its capacity means all of it.
+  /// Takes memory from the system before it is needed: `nbytes` bytes from the arena's start. A
+  /// number above its capacity means the whole arena.
   Result<void> try_reserve(std::uint64_t nbytes) {
     return detail::call([&](tenon_error** err) { return tenon_arena_reserve(get(), nbytes, err); });
   }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static Arena make(const ArenaOptions& options = {}) { return try_make(options).value(); }
   ArenaStats stats() const { return try_stats().value(); }
   void reserve(std::uint64_t nbytes) { try_reserve(nbytes).value(); }

@@ -1,4 +1,6 @@
-// CUDA: whether this process can use it, and lending device memory as PyTorch lends it. tenon/by_cuda.h says what keeps the memory.
+/// @file
+/// CUDA: whether this process can use it, and lending device memory in the way PyTorch does.
+/// tenon/by_cuda.h says what keeps the memory.
 #ifndef TENON_CPP_BY_CUDA_HPP
 #define TENON_CPP_BY_CUDA_HPP
 
@@ -19,65 +21,99 @@
 
 TENON_CPP_BEGIN
 
-/// Whether this process can use CUDA: true, or Code::kUnsupported with the reason. Never in a child of fork of a process that had started
-/// CUDA's driver. The first call starts the driver, and can take a tenth of a second and more; what came of it is kept until the process
-/// ends, but for refusals that can pass. No context is made.
+/// Tells whether this process can use CUDA: true, or Code::kUnsupported with the reason. A child of
+/// fork of a process that had started CUDA's driver can never use it. The first call starts the
+/// driver, which can take a tenth of a second and more. Its outcome is kept until the process ends,
+/// except for refusals that can pass. The call makes no context.
 inline Result<void> try_cuda_available() { return detail::call(tenon_cuda_available); }
 
-/// By which way a handle leads to the memory. PyTorch opens kIpc only.
+/// The transport of a handle: how the driver lets the memory travel. PyTorch opens only kIpc.
 enum class CudaTransport : tenon_cuda_transport {
-  kNoMemory = TENON_CUDA_NO_MEMORY,  ///< of an empty storage; as an option: as the memory can travel, the first of the others that it can
-  kIpc = TENON_CUDA_IPC,             ///< cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
-  kFd = TENON_CUDA_FD,               ///< an fd for each piece of memory that is mapped piece by piece
-  kFabric = TENON_CUDA_FABRIC,       ///< the fabric handle of one such piece
-  kPool = TENON_CUDA_POOL            ///< an fd of the memory pool
+  /// In a handle: an empty storage. As an option: the first of the other transports that the memory
+  /// has.
+  kNoMemory = TENON_CUDA_NO_MEMORY,
+  /// cuIpcGetMemHandle, for cudaMalloc's memory. It is PyTorch's default.
+  kIpc = TENON_CUDA_IPC,
+  /// An fd for each piece of memory that was mapped piece by piece.
+  kFd = TENON_CUDA_FD,
+  /// The fabric handle of one such piece.
+  kFabric = TENON_CUDA_FABRIC,
+  /// An fd of the memory pool.
+  kPool = TENON_CUDA_POOL
 };
 
-/// The bytes of an IPC handle, by the versions of PyTorch that write them. All are read.
+/// The form of an IPC handle: which versions of PyTorch write its bytes. Tenon reads all forms.
 enum class CudaForm : tenon_cuda_form {
-  kA = TENON_CUDA_FORM_A,  ///< up to 2.4; every later one reads it too, but for some builds of mid-2024
-  kB = TENON_CUDA_FORM_B,  ///< those builds
-  kC = TENON_CUDA_FORM_C,  ///< 2.6, 2.7
-  kD = TENON_CUDA_FORM_D,  ///< 2.8 to 2.12
-  kE = TENON_CUDA_FORM_E   ///< 2.13 and later
+  /// PyTorch up to 2.4. Every later version reads it too, except for some builds of mid-2024.
+  kA = TENON_CUDA_FORM_A,
+  /// Those builds of mid-2024.
+  kB = TENON_CUDA_FORM_B,
+  /// PyTorch 2.6 and 2.7.
+  kC = TENON_CUDA_FORM_C,
+  /// PyTorch 2.8 to 2.12.
+  kD = TENON_CUDA_FORM_D,
+  /// PyTorch 2.13 and later.
+  kE = TENON_CUDA_FORM_E
 };
 
-/// How device memory is lent.
+/// How to lend device memory.
 struct ShareCudaOptions {
-  CudaTransport transport = CudaTransport::kNoMemory;  ///< the way to take
-  CudaForm form = CudaForm::kA;                        ///< of an IPC handle
-  bool let_write = false;  ///< a read-only storage, too, though its receiver can write it; else that is kPermission
+  /// The transport to use.
+  CudaTransport transport = CudaTransport::kNoMemory;
+  /// The form of an IPC handle.
+  CudaForm form = CudaForm::kA;
+  /// Also lend a read-only storage, although its receiver can write to it. Without this, a
+  /// read-only storage gives kPermission.
+  bool let_write = false;
 };
 
-/// How device memory is opened.
+/// How to open device memory.
 struct OpenCudaOptions {
-  std::optional<std::int32_t> device = std::nullopt;  ///< ordinal in this process's numbering, whatever the handle says
-  bool read_only = false;                             ///< so that the device refuses this process's writes; by kFd and kFabric only
-  bool keep_open = false;   ///< what the driver opened stays so, for the next handle of the same memory, until cuda_collect()
-  bool other_user = false;  ///< fetch PyTorch's expandable segments from another user's process, too
+  /// The device's ordinal in this process's numbering. It replaces the device that the handle
+  /// names.
+  std::optional<std::int32_t> device = std::nullopt;
+  /// Make the device refuse this process's writes. Only kFd and kFabric can do it.
+  bool read_only = false;
+  /// Keep the memory open in the driver for the next handle of the same memory, until
+  /// cuda_collect().
+  bool keep_open = false;
+  /// Also fetch PyTorch's expandable segments from another user's process.
+  bool other_user = false;
 };
 
-/// How to reach device memory: the eight items of PyTorch's tuple, and what it lacks. A value, but for one receiver, who opens it once.
+/// A handle with which another process can open device memory: the eight items of PyTorch's tuple
+/// and a few more. It is a plain value, but it is for one receiver, who opens it once.
 struct CudaHandle {
-  CudaTransport transport = CudaTransport::kNoMemory;            ///< of a handle that is opened not looked at: the memory handle says it
-  std::int32_t device = 0;                                       ///< ordinal in the sender's numbering
-  std::optional<std::array<std::byte, 16>> uuid = std::nullopt;  ///< of the device, which wins over the ordinal; PyTorch's tuple has none
-  std::uint64_t nbytes = 0;                                      ///< bytes of the storage
-  std::uint64_t offset = 0;                                      ///< bytes from where the memory handle leads
-  std::string counter = {};                                      ///< name of the counter's file; "" for an empty storage
-  std::uint64_t slot = 0;                                        ///< index of the counter in its file
-  bool event_required = false;                                   ///< the bytes are good once the event has passed; else they are already
-  std::array<std::byte, 64> event = {};                          ///< the event's handle
-  std::vector<std::byte> memory = {};                            ///< the memory handle; none for an empty storage
-  /// kFd, kPool: the fds that go with it, to be sent in this order. Of a lent storage they are the library's, and open until its last
-  /// release; a receiver puts his own here, and closes them himself.
+  /// The transport. When a handle is opened, this field is ignored: the memory handle says it.
+  CudaTransport transport = CudaTransport::kNoMemory;
+  /// The device's ordinal in the sender's numbering.
+  std::int32_t device = 0;
+  /// The UUID of the device, which takes precedence over the ordinal. PyTorch's tuple has none.
+  std::optional<std::array<std::byte, 16>> uuid = std::nullopt;
+  /// The size of the storage in bytes.
+  std::uint64_t nbytes = 0;
+  /// Where the storage begins, in bytes from the address to which the memory handle leads.
+  std::uint64_t offset = 0;
+  /// The name of the counter file. "" for an empty storage.
+  std::string counter = {};
+  /// The index of the counter in its file.
+  std::uint64_t slot = 0;
+  /// If true, the bytes are valid once the event has passed. Otherwise they are valid already.
+  bool event_required = false;
+  /// The event's handle.
+  std::array<std::byte, 64> event = {};
+  /// The memory handle. It is empty for an empty storage.
+  std::vector<std::byte> memory = {};
+  /// For kFd and kPool: the fds that must be sent with the handle, in this order. In the handle of
+  /// a lent storage they belong to the library and are open until the storage's last release. A
+  /// receiver stores its own fds here, and closes them itself.
   std::vector<std::int32_t> fds = {};
   friend bool operator==(const CudaHandle&, const CudaHandle&) = default;
 };
 
 namespace detail {
 
-// Borrows the fds, and a memory handle that is longer than C's room for it.
+// The result borrows the fds, and borrows a memory handle that is longer than the C struct's field.
 inline Result<tenon_cuda_handle> c_handle(const CudaHandle& handle) {
   tenon_cuda_handle c{};
   c.struct_size = sizeof c;
@@ -124,8 +160,9 @@ inline CudaHandle cuda_handle(const tenon_cuda_handle& c) {
 
 }  // namespace detail
 
-/// Lend a storage on a CUDA device. No byte is copied. `stream`, a CUstream or a cudaStream_t, is the one in which the bytes were written:
-/// what was given to it until now is done before work of the receiver's begins.
+/// Lends a storage on a CUDA device. No byte is copied. `stream` (a CUstream or a cudaStream_t) is
+/// the stream in which the bytes were written. Work that was given to it until now is complete
+/// before the receiver's work begins.
 inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream, const ShareCudaOptions& options = {}) {
   tenon_cuda_options c{};
   c.struct_size = sizeof c;
@@ -138,9 +175,10 @@ inline Result<CudaHandle> try_share_cuda(const Storage& storage, void* stream, c
   return detail::cuda_handle(*out);
 }
 
-/// Open device memory that Tenon or PyTorch lends. Bytes that this process holds already, or that it sent, come back as the same storage.
-/// What is given to `stream` from now on waits for the sender's work, on the device; the storage counts as used in that stream. Its last
-/// release, once the streams have passed, gives the memory back to the sender.
+/// Opens device memory that Tenon or PyTorch lends. If this process already holds the bytes, or
+/// lent them itself, the result is the same storage. Work that is given to `stream` from now on
+/// waits, on the device, for the sender's work. The storage counts as used in `stream`. After its
+/// last release, and once its streams have passed, the sender gets the memory back.
 inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, const OpenCudaOptions& options = {}) {
   const Result<tenon_cuda_handle> from = detail::c_handle(handle);
   if (!from) return from.error();
@@ -156,19 +194,21 @@ inline Result<Storage> try_open_cuda(const CudaHandle& handle, void* stream, con
   return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_cuda(&*from, stream, &c, out, err); });
 }
 
-/// Take a message back that will not be opened, on its receiver's side: what opening and releasing it would do to its counter. Needs no
-/// CUDA. Of a file that is gone with its sender: nothing.
+/// Gives back a handle that will not be opened, on the receiver's side: does to its counter what
+/// opening and releasing would do. It does not need CUDA. If the counter's file was removed with
+/// its sender, nothing happens.
 inline Result<void> try_release_cuda_counter(const std::string& counter, std::uint64_t slot) {
   if (!detail::is_c_text(counter)) return detail::has_nul("the counter's name");
   return detail::call([&](tenon_error** err) { return tenon_release_cuda_counter(counter.c_str(), slot, err); });
 }
 
-/// Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream; and close
-/// what was only kept open. Returns how many storages' memory waits on.
+/// Gives back device memory that is not used any more: checks all memory that was released in this
+/// process and still had a receiver or a stream, and closes memory that was only kept open. Returns
+/// for how many storages the memory is still waiting.
 inline std::uint64_t cuda_collect() noexcept { return tenon_cuda_collect(); }
 
 #ifndef TENON_NO_EXCEPTIONS
-// Each throws what its try_ form returns.
+// Each function throws the error that its try_ form returns.
 inline void cuda_available() { try_cuda_available().value(); }
 inline CudaHandle share_cuda(const Storage& storage, void* stream, const ShareCudaOptions& options = {}) {
   return try_share_cuda(storage, stream, options).value();

@@ -1,4 +1,5 @@
-// Lending and opening by file descriptor.
+/// @file
+/// Lending and opening storages by file descriptor. tenon/by_fd.h has the details.
 #ifndef TENON_CPP_BY_FD_HPP
 #define TENON_CPP_BY_FD_HPP
 
@@ -10,22 +11,33 @@
 
 TENON_CPP_BEGIN
 
-/// What a lend gives, or an opener asks for.
+/// The access that a lend gives, or that the caller of an open function asks for.
 enum class Access : tenon_access {
-  kAuto = TENON_ACCESS_AUTO,           ///< share: what the mode gives; open: what the handle gives
-  kReadOnly = TENON_ACCESS_READ_ONLY,  ///< share: the kernel must enforce it; open: map to read
-  kWritable = TENON_ACCESS_WRITABLE    ///< both sides write; Mode::kShared only
+  /// To share: the access that the storage's mode gives. To open: the access that the handle gives.
+  kAuto = TENON_ACCESS_AUTO,
+  /// To share: the borrower can only read, and the kernel must be able to enforce this. To open:
+  /// map the memory read-only.
+  kReadOnly = TENON_ACCESS_READ_ONLY,
+  /// Both sides write. Only Mode::kShared allows it.
+  kWritable = TENON_ACCESS_WRITABLE
 };
 
-/// How to open what was lent.
+/// How to open a lent storage.
 struct OpenOptions {
   Access access = Access::kAuto;
-  bool private_copy = false;    ///< copy the bytes now: a snapshot, in private memory
-  bool private_cow = false;     ///< writes stay in this process; pages not written yet still show the lender's later writes
-  bool allow_unsealed = false;  ///< take memory that its owner can cut short: a later load may meet SIGBUS
-  bool other_user = false;      ///< by name, or by a descriptor's bytes: take memory that belongs to another user
-  bool no_manager = false;      ///< by name: do not tell the manager that the handle names
-  bool decref = false;          ///< by name: a message was received, so take its count back (filename_decref)
+  /// Copy the bytes now into private memory. The result is a snapshot.
+  bool private_copy = false;
+  /// Map the memory copy-on-write: this process's writes stay in this process. Pages that it has
+  /// not written yet still show later writes of the lender.
+  bool private_cow = false;
+  /// Accept memory that its owner can cut short. A later load from it can cause a SIGBUS.
+  bool allow_unsealed = false;
+  /// By name, or by a bytes-only descriptor: accept memory of another user.
+  bool other_user = false;
+  /// By name: do not register with the manager that the handle names.
+  bool no_manager = false;
+  /// By name: a message was received, so also do what filename_decref does.
+  bool decref = false;
 };
 
 namespace detail {
@@ -58,14 +70,16 @@ inline tenon_share_options c_options(Access access) noexcept {
 
 }  // namespace detail
 
-/// How to reach a storage by fd. Owns its fd until close or detach. Moves only. Everything in bytes.
+/// A handle with which another process can open a storage. It owns its fd until close or detach,
+/// and can only be moved. All sizes and offsets are in bytes.
 class FdHandle {
  public:
   FdHandle() noexcept : c_{} {
     c_.struct_size = sizeof c_;
     c_.fd = -1;
   }
-  /// From what another process said: an fd, which is the handle's from now on, and where the storage lies behind it.
+  /// Makes a handle of an fd and the numbers that another process sent. The handle owns the fd from
+  /// now on.
   FdHandle(int fd, std::uint64_t nbytes, std::uint64_t offset = 0, Access access = Access::kAuto) noexcept : FdHandle() {
     c_.fd = fd;
     c_.nbytes = nbytes;
@@ -85,18 +99,18 @@ class FdHandle {
   FdHandle& operator=(const FdHandle&) = delete;
   ~FdHandle() { tenon_fd_handle_close(&c_); }
 
-  /// The fd, borrowed, close-on-exec; -1 for an empty storage, or once it was closed or detached.
+  /// The fd, borrowed and close-on-exec. It is -1 for an empty storage, and after close or detach.
   int fd() const noexcept { return c_.fd; }
   Access access() const noexcept { return static_cast<Access>(c_.access); }
   /// Where the storage begins in its segment.
   std::uint64_t offset() const noexcept { return c_.offset; }
   /// The size of the storage.
   std::uint64_t nbytes() const noexcept { return c_.nbytes; }
-  /// The size of the whole segment; 0 if it is not known.
+  /// The size of the whole segment. 0 if it is not known.
   std::uint64_t segment_nbytes() const noexcept { return c_.segment_nbytes; }
-  /// Close the fd; twice is fine. The storage that was lent is not affected.
+  /// Closes the fd. A second call does nothing. The lent storage is not affected.
   void close() noexcept { tenon_fd_handle_close(&c_); }
-  /// The fd, which is the caller's from now on.
+  /// Returns the fd, which the caller owns from now on.
   [[nodiscard]] int detach() noexcept { return std::exchange(c_.fd, -1); }
   /// The C struct, borrowed.
   const tenon_fd_handle& c() const noexcept { return c_; }
@@ -106,8 +120,10 @@ class FdHandle {
   tenon_fd_handle c_;
 };
 
-/// Lend a storage: an fd, an offset and a size that another process can open. No byte is copied or moved. Who is lent one storage of a
-/// segment can read all of that segment (and write it, in Mode::kShared): StorageOptions::isolated gives a storage a segment of its own.
+/// Lends a storage: gives an fd, an offset and a size with which another process can open it. No
+/// byte is copied or moved. A borrower of one storage can read the whole segment in which the
+/// storage lies, and can write to all of it in Mode::kShared. StorageOptions::isolated gives a
+/// storage a segment of its own.
 inline Result<FdHandle> try_share_fd(const Storage& storage, Access access = Access::kAuto) {
   const tenon_share_options options = detail::c_options(access);
   FdHandle handle;
@@ -116,13 +132,15 @@ inline Result<FdHandle> try_share_fd(const Storage& storage, Access access = Acc
   return handle;
 }
 
-/// Open what was lent. What this process already holds comes back as the same storage. The handle keeps its fd.
+/// Opens a storage that another process lent. If this process already holds it, the result is the
+/// same storage. The handle keeps its fd.
 inline Result<Storage> try_open_fd(const FdHandle& handle, const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options);
   return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_open_fd(&handle.c(), &c, out, err); });
 }
 
-/// As above, and the fd is the library's if it succeeds. On failure the handle keeps it.
+/// Does the same, and the library owns the fd if the call succeeds. After a failure the handle
+/// keeps it.
 inline Result<Storage> try_open_fd(FdHandle&& handle, const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options, std::uint32_t{TENON_OPEN_ADOPT_FD});
   Result<Storage> opened =
@@ -131,7 +149,8 @@ inline Result<Storage> try_open_fd(FdHandle&& handle, const OpenOptions& options
   return opened;
 }
 
-/// Open from an fd that stays the caller's, with the size and offset that came with it.
+/// Opens a storage from an fd that stays the caller's, with the size and the offset that came with
+/// it.
 inline Result<Storage> try_open_fd(int fd, std::uint64_t nbytes, std::uint64_t offset = 0, const OpenOptions& options = {}) {
   FdHandle handle(fd, nbytes, offset);
   Result<Storage> opened = try_open_fd(std::as_const(handle), options);
@@ -140,7 +159,7 @@ inline Result<Storage> try_open_fd(int fd, std::uint64_t nbytes, std::uint64_t o
 }
 
 #ifndef TENON_NO_EXCEPTIONS
-// Each throws what its try_ form returns.
+// Each function throws the error that its try_ form returns.
 inline FdHandle share_fd(const Storage& storage, Access access = Access::kAuto) { return try_share_fd(storage, access).value(); }
 inline Storage open_fd(const FdHandle& handle, const OpenOptions& options = {}) { return try_open_fd(handle, options).value(); }
 inline Storage open_fd(FdHandle&& handle, const OpenOptions& options = {}) { return try_open_fd(std::move(handle), options).value(); }

@@ -1,4 +1,6 @@
-// Lending and opening by name. tenon/by_filename.h says what a name is, and when it goes.
+/// @file
+/// Lending and opening storages by name. tenon/by_filename.h says what a name is, and when it is
+/// removed.
 #ifndef TENON_CPP_BY_FILENAME_HPP
 #define TENON_CPP_BY_FILENAME_HPP
 
@@ -14,32 +16,50 @@
 
 TENON_CPP_BEGIN
 
-/// How a name is made. Without anything: in /dev/shm, "tenon-" and 128 unguessable bits, for this user alone.
+/// How to make a name. With nothing set it is in /dev/shm, begins with "tenon-", has 128
+/// unguessable bits, and only this user can open it.
 struct Filename {
-  std::optional<std::string> name = std::nullopt;       ///< the whole name, without a slash
-  std::optional<std::string> prefix = std::nullopt;     ///< what the random bits follow
-  std::optional<std::string> directory = std::nullopt;  ///< absolute; PyTorch looks in /dev/shm only
-  std::uint32_t mode = 0;                               ///< permission bits; 0: 0600
-  std::optional<std::uint32_t> group = std::nullopt;    ///< a gid whose members may open it too
+  /// The whole name, without a slash.
+  std::optional<std::string> name = std::nullopt;
+  /// The beginning of the name; the random bits follow it.
+  std::optional<std::string> prefix = std::nullopt;
+  /// An absolute path. PyTorch looks only in /dev/shm.
+  std::optional<std::string> directory = std::nullopt;
+  /// The permission bits. 0 means 0600.
+  std::uint32_t mode = 0;
+  /// The id of a group whose members may open the name too.
+  std::optional<std::uint32_t> group = std::nullopt;
 };
 
-/// How a storage is lent by name.
+/// How to lend a storage by name.
 struct ShareFilenameOptions {
-  Access access = Access::kAuto;  ///< what borrowers get
-  bool torch = false;             ///< PyTorch must be able to open it, so a manager guards the name
-  bool in_flight = false;         ///< also do what filename_incref does
-  std::optional<std::string> manager =
-      std::nullopt;        ///< with torch, the socket of a running manager; unset: this user's, started if need be
-  Filename filename = {};  ///< if anything in it is set: a socket of its own, made so
+  /// The access that borrowers get.
+  Access access = Access::kAuto;
+  /// PyTorch must be able to open the name, so a manager guards it.
+  bool torch = false;
+  /// Also do what filename_incref does.
+  bool in_flight = false;
+  /// With `torch`: the socket of a running manager. Unset means this user's manager, which is
+  /// started if none runs.
+  std::optional<std::string> manager = std::nullopt;
+  /// If any field is set, the storage is lent through a new socket with this name.
+  Filename filename = {};
 };
 
-/// How to reach a storage by name. A value: it holds nothing, and can be sent by any means.
+/// A handle with which another process can open a storage by name. It is a plain value that owns
+/// nothing and can be sent by any means.
 struct FilenameHandle {
-  std::string name = {};          ///< "/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none
-  std::uint64_t nbytes = 0;       ///< bytes of the storage
-  std::uint64_t offset = 0;       ///< bytes: where it begins behind that name
-  std::string manager = {};       ///< the socket of the manager that guards the name; "" if none does
-  Access access = Access::kAuto;  ///< what the handle allows
+  /// "/leaf" for a name in /dev/shm, otherwise an absolute path. "" for an empty storage that has
+  /// no name.
+  std::string name = {};
+  /// The size of the storage in bytes.
+  std::uint64_t nbytes = 0;
+  /// Where the storage begins behind the name, in bytes.
+  std::uint64_t offset = 0;
+  /// The socket of the manager that guards the name. "" if there is none.
+  std::string manager = {};
+  /// The access that the handle allows.
+  Access access = Access::kAuto;
   friend bool operator==(const FilenameHandle&, const FilenameHandle&) = default;
 };
 
@@ -56,7 +76,7 @@ inline Result<tenon_filename_handle> c_handle(const FilenameHandle& handle) {
   return c;
 }
 
-// Borrows the texts of `filename`.
+// The result borrows the texts of `filename`.
 inline Result<tenon_filename_options> c_options(const Filename& filename) {
   if (!is_c_text(filename.name)) return has_nul("the name");
   if (!is_c_text(filename.prefix)) return has_nul("the prefix");
@@ -76,16 +96,18 @@ inline Result<tenon_filename_options> c_options(const Filename& filename) {
 
 }  // namespace detail
 
-/// Make a storage in a named file of its own, in PyTorch's layout, Mode::kShared, all bytes 0. The file appears whole, under its name, or
-/// not at all, and its memory is reserved first. It goes with its last holder.
+/// Makes a storage of Mode::kShared in a named file of its own, in PyTorch's layout. All bytes are
+/// 0. The file appears under its name as a whole or not at all, and its memory is reserved first.
+/// The file is removed when its last holder releases it.
 inline Result<Storage> try_make_filename(std::uint64_t nbytes, const Filename& filename = {}) {
   const Result<tenon_filename_options> c = detail::c_options(filename);
   if (!c) return c.error();
   return detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_storage_new_filename(&*c, nbytes, out, err); });
 }
 
-/// Lend a storage by name. No byte is copied, but for private memory whose bytes were never handed out, which moves. A storage in a named
-/// file gives that name; any other shared one gets a socket. `wait` is for a manager.
+/// Lends a storage by name. No byte is copied, with one exception: private memory moves, if no
+/// pointer to its bytes was ever given out. A storage in a named file is lent under that name. Any
+/// other shared storage is lent through a socket. `wait` says how long to wait for a manager.
 inline Result<FilenameHandle> try_share_filename(const Storage& storage, const ShareFilenameOptions& options = {}, const Wait& wait = {}) {
   if (!detail::is_c_text(options.manager)) return detail::has_nul("the manager's path");
   Result<tenon_filename_options> c = detail::c_options(options.filename);
@@ -102,8 +124,10 @@ inline Result<FilenameHandle> try_share_filename(const Storage& storage, const S
   return FilenameHandle{out.name, out.nbytes, out.offset, out.manager, static_cast<Access>(out.access)};
 }
 
-/// Open what was lent by name, by Tenon or by PyTorch. What this process already holds, by name or by fd, comes back as the same storage. A
-/// file takes allow_unsealed: others can cut it short. `wait` is for the lender behind a socket, or a manager.
+/// Opens a storage that Tenon or PyTorch lent by name. If this process already holds it, by name or
+/// by fd, the result is the same storage. Opening a file needs allow_unsealed, because others can
+/// cut the file short. `wait` says how long to wait for the lender behind a socket, or for a
+/// manager.
 inline Result<Storage> try_open_filename(const FilenameHandle& handle, const OpenOptions& options = {}, const Wait& wait = {}) {
   const Result<tenon_filename_handle> from = detail::c_handle(handle);
   if (!from) return from.error();
@@ -115,25 +139,28 @@ inline Result<Storage> try_open_filename(const FilenameHandle& handle, const Ope
   return Storage::adopt(out);
 }
 
-/// Count one message in flight about a storage that this process holds: the name outlives this process's own references until somebody
-/// opens it with OpenOptions::decref or calls filename_decref.
+/// Counts one message in flight that refers to a storage of this process. The name then outlives
+/// this process's own references until a receiver opens it with OpenOptions::decref or calls
+/// filename_decref.
 inline Result<void> try_filename_incref(const FilenameHandle& handle) {
   const Result<tenon_filename_handle> c = detail::c_handle(handle);
   if (!c) return c.error();
   return detail::call([&](tenon_error** err) { return tenon_filename_incref(&*c, err); });
 }
 
-/// Take one filename_incref back: the message was received, or will never be. Of a name that is gone: nothing.
+/// Undoes one filename_incref: the message was received, or will never be received. If the name
+/// does not exist any more, nothing happens.
 inline Result<void> try_filename_decref(const FilenameHandle& handle) {
   const Result<tenon_filename_handle> c = detail::c_handle(handle);
   if (!c) return c.error();
   return detail::call([&](tenon_error** err) { return tenon_filename_decref(&*c, err); });
 }
 
-/// Do now what exit() does for names; for a process that ends in order but with _exit().
+/// Does now what exit() does for names. It is for a process that ends in order but with _exit().
 inline void filename_leave() noexcept { tenon_filename_leave(); }
 
-/// Take a name away. Who has it open keeps the memory; nobody opens it any more. Of a name that is gone: nothing.
+/// Removes a name. Processes that have it open keep the memory, and no process can open it any
+/// more. If the name does not exist any more, nothing happens.
 inline Result<void> try_filename_unlink(const std::string& name) {
   if (!detail::is_c_text(name)) return detail::has_nul("the name");
   return detail::call([&](tenon_error** err) { return tenon_filename_unlink(name.c_str(), err); });
@@ -141,16 +168,21 @@ inline Result<void> try_filename_unlink(const std::string& name) {
 
 /// What to sweep.
 struct SweepOptions {
-  std::optional<std::string> directory = std::nullopt;             ///< absolute; unset: /dev/shm
-  bool dry_run = false;                                            ///< count, remove nothing
-  bool torch = false;                                              ///< also remove PyTorch's own dead files
-  std::optional<std::chrono::nanoseconds> min_age = std::nullopt;  ///< PyTorch's younger files stay; unset: 60 seconds
+  /// An absolute path. Unset means /dev/shm.
+  std::optional<std::string> directory = std::nullopt;
+  /// Count the names, and remove none.
+  bool dry_run = false;
+  /// Also remove PyTorch's own dead files.
+  bool torch = false;
+  /// PyTorch's files that are younger than this stay. Unset means 60 seconds.
+  std::optional<std::chrono::nanoseconds> min_age = std::nullopt;
 };
 
-/// What a sweep found; tenon/by_filename.h says what each count means.
+/// The names that a sweep found. tenon/by_filename.h explains each count.
 using Sweep = tenon_sweep_result;
 
-/// Remove the names in a directory that nobody holds. Whoever makes and releases names sweeps a little too: this is for the rest.
+/// Removes the names in a directory that no process holds. Making and releasing names also sweeps a
+/// little. This call removes the rest.
 inline Result<Sweep> try_sweep(const SweepOptions& options = {}) {
   if (!detail::is_c_text(options.directory)) return detail::has_nul("the directory");
   if (options.min_age && options.min_age->count() < 0) return detail::wrong("min_age is negative");
@@ -158,13 +190,14 @@ inline Result<Sweep> try_sweep(const SweepOptions& options = {}) {
   c.struct_size = sizeof c;
   c.flags = (options.dry_run ? std::uint32_t{TENON_SWEEP_DRY_RUN} : 0U) | (options.torch ? std::uint32_t{TENON_SWEEP_TORCH} : 0U);
   c.directory = detail::c_text(options.directory);
-  // 0 stands for the default.
+  // In the C struct 0 means the default.
   if (options.min_age) c.min_age_ns = options.min_age->count() == 0 ? 1 : options.min_age->count();
   return detail::fill<Sweep>([&](Sweep* out, tenon_error** err) { return tenon_filename_sweep(&c, out, err); });
 }
 
-/// The socket of this user's manager, which is started if there is none. `program`: the path of tenon-manager; unset: TENON_MANAGER of the
-/// environment, else the one beside the library.
+/// Returns the socket of this user's manager, and starts the manager if none runs. `program` is the
+/// path of tenon-manager. Unset means the environment variable TENON_MANAGER, or else the program
+/// beside the library.
 inline Result<std::string> try_manager_start(const std::optional<std::string>& program = std::nullopt, const Wait& wait = {}) {
   if (!detail::is_c_text(program)) return detail::has_nul("the program");
   char out[sizeof(tenon_filename_handle::manager)] = "";
@@ -175,7 +208,7 @@ inline Result<std::string> try_manager_start(const std::optional<std::string>& p
 }
 
 #ifndef TENON_NO_EXCEPTIONS
-// Each throws what its try_ form returns.
+// Each function throws the error that its try_ form returns.
 inline Storage make_filename(std::uint64_t nbytes, const Filename& filename = {}) { return try_make_filename(nbytes, filename).value(); }
 inline FilenameHandle share_filename(const Storage& storage, const ShareFilenameOptions& options = {}, const Wait& wait = {}) {
   return try_share_filename(storage, options, wait).value();

@@ -1,4 +1,5 @@
-// Which of the two forms of this header a file gets: with exceptions, or without.
+/// @file
+/// Decides which form of the C++ headers a file gets: with exceptions or without.
 #ifndef TENON_CPP_CONFIG_HPP
 #define TENON_CPP_CONFIG_HPP
 
@@ -10,9 +11,11 @@
 #define TENON_NO_EXCEPTIONS 1
 #endif
 
-// Everything lives in an inline namespace. The library itself is C++ in a namespace `tenon`: linked statically, its Error or Storage must
-// not be taken for those here. And a program may hold files with and without exceptions, whose inline functions differ: they get a
-// namespace each, so an object passes between them only as its C pointer (detach, adopt).
+// Everything lives in an inline namespace, for two reasons. The library itself is C++ in a
+// namespace `tenon`, so if it is linked statically, its Error or Storage must not be mistaken for
+// the classes of these headers. And a program may consist of files with and without exceptions,
+// whose inline functions differ. Each form has a namespace of its own, so an object passes between
+// such files only as its C pointer (detach, adopt).
 #ifdef TENON_NO_EXCEPTIONS
 #define TENON_CPP_BEGIN \
   namespace tenon {     \

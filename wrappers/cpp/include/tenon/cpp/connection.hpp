@@ -1,4 +1,6 @@
-// Connections: messages over a Unix socket that the user brings.
+/// @file
+/// Connections: sending and receiving messages over a Unix socket that the program provides.
+/// tenon/connection.h has the details.
 #ifndef TENON_CPP_CONNECTION_HPP
 #define TENON_CPP_CONNECTION_HPP
 
@@ -12,36 +14,54 @@
 
 TENON_CPP_BEGIN
 
-/// What happens to received memory when nobody holds the other end of the socket any more; tenon/connection.h says more.
+/// What happens to received memory when its lender is gone: when no process holds the other end of
+/// the socket any more. tenon/connection.h says more.
 enum class LenderGone : tenon_lender_gone {
-  kKeep = TENON_LENDER_GONE_KEEP,  ///< it stays valid
-  kDrop = TENON_LENDER_GONE_DROP,  ///< later accesses fail with kPeerGone, and a device's memory is closed
+  /// Received memory stays valid.
+  kKeep = TENON_LENDER_GONE_KEEP,
+  /// Received memory is dropped: later accesses fail with kPeerGone, and memory of a device is
+  /// closed.
+  kDrop = TENON_LENDER_GONE_DROP,
 };
 
-/// Options and limits of one connection. A limit of 0 is the library's default.
+/// Options and limits of a connection. A limit of 0 means the library's default.
 struct ConnectionOptions {
-  bool adopt_socket = false;                          ///< the socket is the connection's once it is made
-  OpenOptions open = {};                              ///< how to open what is received
-  std::uint64_t max_message_nbytes = 0;               ///< largest descriptor accepted, in bytes
-  std::uint64_t max_tensors = 0;                      ///< most tensors accepted in one message
-  std::uint64_t max_segments = 0;                     ///< most segments that the peer may have open here
-  std::uint64_t max_mapped_nbytes = 0;                ///< most address space that the peer's memory may take here
-  bool same_user = false;                             ///< refuse a peer that is neither of this process's user nor root
-  std::optional<std::uint32_t> group = std::nullopt;  ///< the same, but members of that gid are let in too
-  bool cuda_let_write = false;                    ///< send read-only storages on a CUDA device too, though their receiver can write them
-  bool cuda_keep_open = false;                    ///< as OpenCudaOptions::keep_open, for device memory that is received
-  LenderGone on_lender_gone = LenderGone::kKeep;  ///< for what is received
+  /// The connection owns the socket once it is made.
+  bool adopt_socket = false;
+  /// How to open received storages.
+  OpenOptions open = {};
+  /// The largest descriptor that is accepted, in bytes.
+  std::uint64_t max_message_nbytes = 0;
+  /// The most tensors that are accepted in one message.
+  std::uint64_t max_tensors = 0;
+  /// The most segments that the peer may keep open in this process.
+  std::uint64_t max_segments = 0;
+  /// The most address space, in bytes, that the peer's memory may take in this process.
+  std::uint64_t max_mapped_nbytes = 0;
+  /// Refuse a peer whose user is neither this process's user nor root.
+  bool same_user = false;
+  /// As same_user, but also accept members of the group with this id.
+  std::optional<std::uint32_t> group = std::nullopt;
+  /// Also send read-only storages on a CUDA device, although the receiver can write to them.
+  bool cuda_let_write = false;
+  /// As OpenCudaOptions::keep_open, for device memory that is received.
+  bool cuda_keep_open = false;
+  /// What happens to received memory when its lender is gone.
+  LenderGone on_lender_gone = LenderGone::kKeep;
 };
 
-/// Who is at the other end of a connection, as of the moment when the socket was connected; tenon/connection.h says more.
+/// Who is at the other end of a connection, as of the moment when the socket was connected.
+/// tenon/connection.h says more.
 using Peer = tenon_peer;
 
-/// One end of a connected AF_UNIX socket (stream or seqpacket); the other end must be a connection too. Unlike other objects one may be
-/// used by two threads at once, the one sending and the other receiving, as long as neither closes or moves it. After fork only the process
-/// that made it may use it; the child may close it.
+/// One end of a connected AF_UNIX socket (stream or seqpacket). The other end must be a connection
+/// too. Unlike other objects, a Connection may be used by two threads at once, of which one sends
+/// and the other receives, as long as neither closes or moves it. After fork only the process that
+/// made the connection can use it. The child may close it.
 class Connection : public detail::Owned<Connection, tenon_connection, tenon_connection_release> {
  public:
-  /// Put a connection on a socket, which is borrowed until the connection's end unless it is adopted. Nobody else may read or write it.
+  /// Makes a connection on a socket. The socket is borrowed until the connection ends, unless it is
+  /// adopted. No other code may read from it or write to it.
   static Result<Connection> try_make(int socket, const ConnectionOptions& options = {}) {
     tenon_connection_options c{};
     c.struct_size = sizeof c;
@@ -61,10 +81,12 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     return detail::make<Connection>([&](tenon_connection** out, tenon_error** err) { return tenon_connection_new(socket, &c, out, err); });
   }
 
-  /// The fd to poll, borrowed; -1 if empty. When it is readable, receive with timeout 0 until kWouldBlock.
+  /// The fd to poll, borrowed; -1 for an empty object. When it is readable, receive with timeout 0
+  /// until kWouldBlock.
   int fd() const noexcept { return tenon_connection_fd(get()); }
 
-  /// An fd that is readable once the lender is gone, and what it lent is dropped; borrowed from the connection. Do not read from it.
+  /// Gives the fd that tells when the lender is gone, borrowed from the connection. It is readable
+  /// from that moment on; with LenderGone::kDrop, once the memory was dropped. Do not read from it.
   Result<int> try_gone_fd() {
     int out = -1;
     const Result<void> called = detail::call([&](tenon_error** err) { return tenon_connection_gone_fd(get(), &out, err); });
@@ -72,7 +94,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     return out;
   }
 
-  /// Who is at the other end.
+  /// Tells who is at the other end.
   Result<Peer> try_peer() const {
     Peer out{};
     out.struct_size = sizeof out;
@@ -81,29 +103,34 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     return out;
   }
 
-  /// Name the stream, a CUstream or a cudaStream_t, in which memory of a CUDA device is used here; null: the default one, as without this
-  /// call. What was given to it before a send is done before work of the receiver's begins; what is given to it after a receive waits for
-  /// the sender's, and what was received counts as used in it. It is borrowed until the connection's end, and the last release of what was
+  /// Names the stream (a CUstream or a cudaStream_t) in which this process uses memory of a CUDA
+  /// device that it sends or receives. Null means the default stream, which is also used without
+  /// this call. Work that the sender gave to its stream before a send is complete before the
+  /// receiver's work begins. Work that the receiver gives to its stream after a receive waits for
+  /// the sender's work. Received storages count as used in the receiver's stream. The stream is
+  /// borrowed until the connection ends and until the last release of every storage that was
   /// received meanwhile.
   Result<void> try_set_stream(std::int32_t device, void* stream) {
     return detail::call([&](tenon_error** err) { return tenon_connection_set_stream(get(), device, stream, err); });
   }
 
-  /// Send a message; delivered whole or not at all, in order. If the wait ends first (kWouldBlock, kTimeout, kInterrupted, kCancelled) it
-  /// may be half sent and the connection keeps it: go on with flush, or by sending the same message.
+  /// Sends a message. It is delivered as a whole or not at all, and messages arrive in the order in
+  /// which they were sent. If the wait ends first (kWouldBlock, kTimeout, kInterrupted,
+  /// kCancelled), part of the message may be sent already, and the connection keeps it. Continue
+  /// with flush, or by sending the same message.
   Result<void> try_send(const Message& message, const Wait& wait = {}) {
-    // NULL would mean flush.
+    // To the C library, NULL means flush.
     if (!message) return detail::wrong("the message is empty: made by default, moved from or closed");
     return detail::waiting(wait,
                            [&](const tenon_wait* waiting, tenon_error** err) { return tenon_send(get(), message.get(), waiting, err); });
   }
 
-  /// Finish what an earlier send left half sent.
+  /// Finishes messages that earlier sends left unfinished.
   Result<void> try_flush(const Wait& wait = {}) {
     return detail::waiting(wait, [&](const tenon_wait* waiting, tenon_error** err) { return tenon_send(get(), nullptr, waiting, err); });
   }
 
-  /// Receive the next message. If the wait ends first nothing is lost: call again.
+  /// Receives the next message. If the wait ends first, nothing is lost: call it again.
   Result<Message> try_recv(const Wait& wait = {}) {
     tenon_message* out = nullptr;
     const Result<void> called =
@@ -113,7 +140,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static Connection make(int socket, const ConnectionOptions& options = {}) { return try_make(socket, options).value(); }
   int gone_fd() { return try_gone_fd().value(); }
   Peer peer() const { return try_peer().value(); }

@@ -1,4 +1,5 @@
-// Arenas of device memory: one allocation, and so one handle, for many storages.
+/// @file
+/// Arenas of device memory: one allocation, and so one handle, for many storages.
 #ifndef TENON_CPP_CUDA_ARENA_HPP
 #define TENON_CPP_CUDA_ARENA_HPP
 
@@ -13,23 +14,27 @@
 
 TENON_CPP_BEGIN
 
-/// How an arena on a device is made.
+/// How to make an arena on a device.
 struct CudaArenaOptions {
-  std::int32_t device = 0;  ///< ordinal in this process's numbering
-  CudaTransport transport =
-      CudaTransport::kNoMemory;       ///< how it is to be lent: kIpc, kFd, kFabric; kNoMemory: kIpc where it can be, else kFd
-  std::uint64_t capacity_nbytes = 0;  ///< bytes, all of which are taken at once; rounded up to what the device gives
+  /// The device's ordinal in this process's numbering.
+  std::int32_t device = 0;
+  /// How the memory will be lent: kIpc, kFd or kFabric. kNoMemory means kIpc if the device has it,
+  /// otherwise kFd.
+  CudaTransport transport = CudaTransport::kNoMemory;
+  /// The size in bytes, rounded up to a size that the device gives. All of it is allocated at once.
+  std::uint64_t capacity_nbytes = 0;
 };
 
-/// What an arena on a device holds, of one moment; tenon/cuda_arena.h says what each is.
+/// The contents of an arena on a device, at one moment. tenon/cuda_arena.h explains each figure.
 using CudaArenaStats = tenon_cuda_arena_stats;
 
-/// One allocation on a device, which whoever receives its storages opens once, be it over a connection, by share_cuda or in PyTorch. A copy
-/// of the object is one more reference; the memory goes with the last one, the last storage in it and the last who keeps it. Who is lent
-/// one byte of it can read and write all of it.
+/// An arena on a device: one allocation, which a receiver of its storages opens once, over a
+/// connection, by share_cuda or in PyTorch. A copy of the object is another reference. The memory
+/// is freed once the last reference and the last storage are released and no receiver or stream
+/// keeps a block. A borrower of one byte of the arena can read and write all of it.
 class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda_arena_retain, tenon_cuda_arena_release> {
  public:
-  /// Make an arena.
+  /// Makes an arena.
   static Result<CudaArena> try_make(const CudaArenaOptions& options) {
     tenon_cuda_arena_options c{};
     c.struct_size = sizeof c;
@@ -39,9 +44,10 @@ class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda
     return detail::make<CudaArena>([&](tenon_cuda_arena** out, tenon_error** err) { return tenon_cuda_arena_new(&c, out, err); });
   }
 
-  /// A storage in it, whose bytes are what they happen to be. A full arena is kResourceExhausted, whose detail "holders" says who holds
-  /// what was lent; after a wait it is kTimeout. A block is free when its storage has gone, the streams in which it was used have passed,
-  /// and every receiver has let go or was killed.
+  /// Allocates a storage in the arena. Its bytes are unspecified. A full arena gives
+  /// kResourceExhausted, and after a wait kTimeout. The detail "holders" then says which processes
+  /// hold lent memory. A block is free once its storage is released, the streams in which it was
+  /// used have passed, and every receiver has released it or was killed.
   Result<Storage> try_allocate(std::uint64_t nbytes, const Wait& wait = {}) {
     tenon_storage* out = nullptr;
     const Result<void> called = detail::waiting(
@@ -50,14 +56,14 @@ class CudaArena : public detail::Counted<CudaArena, tenon_cuda_arena, tenon_cuda
     return Storage::adopt(out);
   }
 
-  /// What it holds, now. Looks for what was given back first.
+  /// Gives the figures of this moment. The call looks for blocks that were given back first.
   Result<CudaArenaStats> try_stats() const {
     return detail::fill<CudaArenaStats>(
         [&](tenon_cuda_arena_stats* out, tenon_error** err) { return tenon_cuda_arena_stats_get(get(), out, err); });
   }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static CudaArena make(const CudaArenaOptions& options) { return try_make(options).value(); }
   Storage allocate(std::uint64_t nbytes, const Wait& wait = {}) { return try_allocate(nbytes, wait).value(); }
   CudaArenaStats stats() const { return try_stats().value(); }

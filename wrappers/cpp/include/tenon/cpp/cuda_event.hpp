@@ -1,4 +1,6 @@
-// Events: marks in CUDA streams, by which streams of this process and of others, and the host, wait for each other.
+/// @file
+/// CUDA events: marks in streams. Streams of this process and of other processes, and the host, can
+/// wait for a mark.
 #ifndef TENON_CPP_CUDA_EVENT_HPP
 #define TENON_CPP_CUDA_EVENT_HPP
 
@@ -13,20 +15,23 @@
 
 TENON_CPP_BEGIN
 
-/// How an event is made.
+/// How to make an event.
 struct CudaEventOptions {
-  std::int32_t device = 0;    ///< ordinal in this process's numbering
-  bool interprocess = false;  ///< it has an IPC handle, by which other processes open it
+  /// The device's ordinal in this process's numbering.
+  std::int32_t device = 0;
+  /// The event has an IPC handle, with which other processes can open it.
+  bool interprocess = false;
 };
 
 /// A CUipcEventHandle or cudaIpcEventHandle_t, byte for byte.
 using CudaEventHandle = std::array<std::byte, 64>;
 
-/// A mark in a CUDA stream, of its device's primary context; a copy is the same event. A stream is a CUstream or a cudaStream_t. Events
-/// measure no time. After fork the child may close it, and everything else is Code::kUnsupported.
+/// An event: a mark in a CUDA stream (a CUstream or a cudaStream_t), in its device's primary
+/// context. A copy of the object is the same event. Events do not measure time. After fork the
+/// child may close an event, and every other call gives Code::kUnsupported.
 class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda_event_retain, tenon_cuda_event_release> {
  public:
-  /// An event, which is complete until it is recorded.
+  /// Makes an event. It is complete until it is recorded.
   static Result<CudaEvent> try_make(const CudaEventOptions& options = {}) {
     tenon_cuda_event_options c{};
     c.struct_size = sizeof c;
@@ -35,8 +40,9 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
     return detail::make<CudaEvent>([&](tenon_cuda_event** out, tenon_error** err) { return tenon_cuda_event_new(&c, out, err); });
   }
 
-  /// Open another process's event, on the device where it was made: both then mean the same mark, whichever of them records it. The process
-  /// that made it cannot open it, and has to keep it until all others have let go.
+  /// Opens another process's event, on the device on which it was made. From then on both processes
+  /// mean the same mark, whichever of them records the event. The process that made the event
+  /// cannot open it, and must keep it until all other processes have released it.
   static Result<CudaEvent> try_from_ipc_handle(const CudaEventHandle& handle, std::int32_t device = 0) {
     tenon_cuda_event_options c{};
     c.struct_size = sizeof c;
@@ -46,17 +52,19 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
         [&](tenon_cuda_event** out, tenon_error** err) { return tenon_cuda_event_from_ipc_handle(bytes, &c, out, err); });
   }
 
-  /// Mark what was given to the stream until now; an older mark is forgotten. The stream is of the event's context.
+  /// Records the event: it marks the work that was given to `stream` until now and replaces the
+  /// older mark. The stream must belong to the event's context.
   Result<void> try_record(void* stream) {
     return detail::call([&](tenon_error** err) { return tenon_cuda_event_record(get(), stream, err); });
   }
 
-  /// Let what is given to the stream from now on wait for the mark that was recorded last. The host does not wait.
+  /// Makes work that is given to `stream` from now on wait for the mark that was recorded last. The
+  /// host does not wait.
   Result<void> try_wait(void* stream) const {
     return detail::call([&](tenon_error** err) { return tenon_cuda_event_wait(get(), stream, err); });
   }
 
-  /// Whether the event is complete. One that nobody recorded is.
+  /// Tells whether the event is complete. An event that was never recorded is complete.
   Result<bool> try_query() const {
     int out = 0;
     const Result<void> called = detail::call([&](tenon_error** err) { return tenon_cuda_event_query(get(), &out, err); });
@@ -64,13 +72,13 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
     return out != 0;
   }
 
-  /// Wait here, on the host, until the event is complete.
+  /// Makes the host wait until the event is complete.
   Result<void> try_synchronize(const Wait& wait = {}) const {
     return detail::waiting(wait,
                            [&](const tenon_wait* waiting, tenon_error** err) { return tenon_cuda_event_synchronize(get(), waiting, err); });
   }
 
-  /// The handle by which other processes open the event, the same each time.
+  /// Gives the handle with which other processes open the event. It is the same each time.
   Result<CudaEventHandle> try_ipc_handle() const {
     CudaEventHandle out{};
     auto* bytes = reinterpret_cast<std::uint8_t*>(out.data());
@@ -80,7 +88,7 @@ class CudaEvent : public detail::Counted<CudaEvent, tenon_cuda_event, tenon_cuda
   }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static CudaEvent make(const CudaEventOptions& options = {}) { return try_make(options).value(); }
   static CudaEvent from_ipc_handle(const CudaEventHandle& handle, std::int32_t device = 0) {
     return try_from_ipc_handle(handle, device).value();

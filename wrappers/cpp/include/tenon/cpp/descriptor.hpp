@@ -1,4 +1,6 @@
-// The portable form of a message: bytes, and the fds that they count on.
+/// @file
+/// Descriptors: messages in portable form, as bytes and the fds to which the bytes refer. A program
+/// that has its own transport uses them instead of a connection.
 #ifndef TENON_CPP_DESCRIPTOR_HPP
 #define TENON_CPP_DESCRIPTOR_HPP
 
@@ -11,16 +13,17 @@
 
 TENON_CPP_BEGIN
 
-/// How a descriptor is made.
+/// How to make a descriptor.
 struct DescriptorOptions {
-  bool bytes_only =
-      false;  ///< no fds travel: the opener fetches them from this process, which must live, and hold the descriptor, until then
+  /// The descriptor carries no fds. Its opener fetches them from this process, which must live and
+  /// keep the descriptor until then.
+  bool bytes_only = false;
 };
 
-/// An encoded message. Keeps its tensors and fds alive until its end.
+/// A message in portable form. It keeps its tensors and fds alive until it ends.
 class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_descriptor_release> {
  public:
-  /// Encode a message.
+  /// Encodes a message.
   static Result<Descriptor> try_make(const Message& message, const DescriptorOptions& options = {}) {
     tenon_descriptor_options c{};
     c.struct_size = sizeof c;
@@ -32,7 +35,7 @@ class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_desc
   static Descriptor make(const Message& message, const DescriptorOptions& options = {}) { return try_make(message, options).value(); }
 #endif
 
-  /// The bytes to carry, borrowed from the descriptor.
+  /// The bytes that the program must send, borrowed from the descriptor.
   std::span<const std::byte> bytes() const& noexcept {
     std::size_t nbytes = 0;
     const void* data = tenon_descriptor_bytes(get(), &nbytes);
@@ -40,7 +43,8 @@ class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_desc
   }
   std::span<const std::byte> bytes() const&& = delete;
 
-  /// The fds to carry, in this order; they are the descriptor's: do not close them.
+  /// The fds that the program must pass on, in this order. They belong to the descriptor: do not
+  /// close them.
   std::span<const std::int32_t> fds() const& noexcept {
     std::size_t n = 0;
     const std::int32_t* data = tenon_descriptor_fds(get(), &n);
@@ -49,7 +53,8 @@ class Descriptor : public detail::Owned<Descriptor, tenon_descriptor, tenon_desc
   std::span<const std::int32_t> fds() const&& = delete;
 };
 
-/// Open a descriptor that came from another process. Nobody is trusted about the bytes. The fds stay the caller's.
+/// Opens a descriptor that came from another process. The bytes need not come from a trusted
+/// process. The fds stay the caller's.
 inline Result<Message> try_open_descriptor(std::span<const std::byte> bytes, std::span<const std::int32_t> fds = {},
                                            const OpenOptions& options = {}) {
   const tenon_open_options c = detail::c_options(options);

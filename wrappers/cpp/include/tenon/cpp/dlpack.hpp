@@ -1,4 +1,6 @@
-// Tensors to and from other frameworks in this process. DLPack's own header is yours to include; any version of it will do.
+/// @file
+/// Exchanging tensors with other frameworks in the same process through DLPack. This header does
+/// not include dlpack.h: include any version of it.
 #ifndef TENON_CPP_DLPACK_HPP
 #define TENON_CPP_DLPACK_HPP
 
@@ -11,29 +13,31 @@
 
 TENON_CPP_BEGIN
 
-/// Calls a managed tensor's deleter.
+/// Calls the deleter of a DLPack tensor.
 template <class Managed>
 struct DlpackDeleter {
   void operator()(Managed* managed) const noexcept {
     if (managed->deleter != nullptr) managed->deleter(managed);
   }
 };
-/// Owns a managed tensor of DLPack's; release() hands it to the next consumer.
+/// Owns a DLPack tensor. release() passes it to the next consumer.
 template <class Managed>
 using DlpackPtr = std::unique_ptr<Managed, DlpackDeleter<Managed>>;
 
-/// Take a tensor from another framework, without a copy. Its storage is private: it cannot be lent. `managed` is consumed on success, and
-/// its deleter is called once, when the last reference to the storage goes; on failure it stays the caller's.
+/// Takes a tensor from another framework, without a copy. In host memory its storage is private, so
+/// it cannot be lent. `managed` is consumed on success: its deleter is called once, when the last
+/// reference to the storage is released. After a failure it is still the caller's.
 inline Result<Tensor> try_from_dlpack(DLManagedTensorVersioned* managed) {
   return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_tensor_from_dlpack(managed, out, err); });
 }
 
-/// The same for the form without a version, which cannot say read-only.
+/// Does the same for DLPack's older form, which has no version and cannot say that a tensor is
+/// read-only.
 inline Result<Tensor> try_from_dlpack(DLManagedTensor* managed) {
   return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_tensor_from_dlpack_legacy(managed, out, err); });
 }
 
-/// The same from an owner of either form, which is left empty on success.
+/// Does the same for an owner of either form. The owner is empty afterwards if the call succeeds.
 template <class Managed>
 Result<Tensor> try_from_dlpack(DlpackPtr<Managed>&& managed) {
   Result<Tensor> tensor = try_from_dlpack(managed.get());
@@ -41,8 +45,9 @@ Result<Tensor> try_from_dlpack(DlpackPtr<Managed>&& managed) {
   return tensor;
 }
 
-/// Hand a tensor to another framework, without a copy; the result takes a reference of its own. The flag READ_ONLY is set if the storage is
-/// read-only. try_to_dlpack<DLManagedTensor>: the form without a version, refused for a read-only tensor.
+/// Gives a tensor to another framework, without a copy. The result takes a reference of its own.
+/// DLPack's flag READ_ONLY is set if the storage is read-only. try_to_dlpack<DLManagedTensor> gives
+/// DLPack's older form, which has no version; it refuses a read-only tensor.
 template <class Managed = DLManagedTensorVersioned>
   requires(std::same_as<Managed, DLManagedTensorVersioned> || std::same_as<Managed, DLManagedTensor>)
 Result<DlpackPtr<Managed>> try_to_dlpack(const Tensor& tensor) {
@@ -59,7 +64,7 @@ Result<DlpackPtr<Managed>> try_to_dlpack(const Tensor& tensor) {
 }
 
 #ifndef TENON_NO_EXCEPTIONS
-// Each throws what its try_ form returns.
+// Each function throws the error that its try_ form returns.
 inline Tensor from_dlpack(DLManagedTensorVersioned* managed) { return try_from_dlpack(managed).value(); }
 inline Tensor from_dlpack(DLManagedTensor* managed) { return try_from_dlpack(managed).value(); }
 template <class Managed>

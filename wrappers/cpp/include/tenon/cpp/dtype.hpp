@@ -1,4 +1,5 @@
-// Element types: DLPack's numbers, their names, and the C++ types that stand for them.
+/// @file
+/// Element types of tensors: DLPack's numbers, their names, and the C++ types that stand for them.
 #ifndef TENON_CPP_DTYPE_HPP
 #define TENON_CPP_DTYPE_HPP
 
@@ -19,7 +20,8 @@
 
 TENON_CPP_BEGIN
 
-/// An element type in DLPack's numbers: code (TENON_DTYPE_*), bits of one lane, lanes.
+/// An element type in DLPack's numbers: a type code (TENON_DTYPE_*), the bits of one lane, and the
+/// number of lanes.
 struct Dtype {
   std::uint8_t code = 0;
   std::uint8_t bits = 0;
@@ -35,28 +37,37 @@ struct Dtype {
   friend constexpr bool operator==(const Dtype&, const Dtype&) noexcept = default;
 };
 
-/// The name of an element type, such as "float32", "bfloat16" or, with more lanes than one, "uint8x4".
+/// Returns the name of an element type, such as "float32" or "bfloat16". A type with more than one
+/// lane has a name like "uint8x4".
 inline std::string name_of(Dtype dtype) {
   char name[TENON_DTYPE_MAX_NAME_NBYTES];
   return {name, tenon_dtype_name(dtype, name, sizeof name)};
 }
 
-/// The element type of that name; nothing if there is none. The inverse of name_of.
+/// Returns the element type with that name, or nothing if there is none. It is the inverse of
+/// name_of.
 inline std::optional<Dtype> dtype_of(std::string_view name) {
   tenon_dtype dtype{};
-  // A longer text is no name, and a NUL inside would hide what follows.
+  // A longer text is not a name, and a NUL inside would hide the rest of the text.
   if (name.size() >= TENON_DTYPE_MAX_NAME_NBYTES || name.find('\0') != std::string_view::npos) return std::nullopt;
   if (tenon_dtype_parse(std::string(name).c_str(), &dtype, nullptr) != TENON_OK) return std::nullopt;
   return dtype;
 }
 
-/// An element of a bool tensor: one byte, which a peer may have set to anything. C++ may not read such a byte as bool, so it is this.
+/// An element of a bool tensor. It is one byte, and a peer may have set that byte to any number.
+/// C++ must not read such a byte as bool, so this type stands for it.
 enum class Bool : std::uint8_t { kFalse = 0, kTrue = 1 };
 constexpr bool is_true(Bool value) noexcept { return value != Bool::kFalse; }
 
-/// The element type for which a C++ type stands; specialise it for types of your own, such as a half:
-///     template <> struct tenon::Element<my::half> { static constexpr tenon::Dtype kDtype{TENON_DTYPE_FLOAT, 16}; };
-/// It must be trivially copyable, of that size, and fit for any bits that a peer may write.
+/// The element type for which a C++ type stands. Specialise it for a type of your own, such as a
+/// half:
+///
+///     template <> struct tenon::Element<my::half> {
+///       static constexpr tenon::Dtype kDtype{TENON_DTYPE_FLOAT, 16};
+///     };
+///
+/// The type must be trivially copyable, must have the size of the element, and must accept any bits
+/// that a peer may write.
 template <class T>
 struct Element;
 
@@ -99,13 +110,13 @@ struct Element<std::bfloat16_t> {
 };
 #endif
 
-/// What view, view_mut and the makers of tensors take for an element.
+/// The types that view, view_mut and the functions that make tensors accept as elements.
 template <class T>
 concept IsElement = std::is_trivially_copyable_v<T> && !std::is_const_v<T> && requires {
   { Element<T>::kDtype } -> std::convertible_to<Dtype>;
 } && Element<T>::kDtype.bits * Element<T>::kDtype.lanes == 8 * sizeof(T);
 
-/// The element type of a C++ type.
+/// The element type for which the C++ type T stands.
 template <IsElement T>
 inline constexpr Dtype kDtypeOf = Element<T>::kDtype;
 

@@ -1,4 +1,5 @@
-// Why a call failed, and the two ways to be told: an exception, or a Result.
+/// @file
+/// Errors: why a call failed, as an exception or in a Result.
 #ifndef TENON_CPP_ERROR_HPP
 #define TENON_CPP_ERROR_HPP
 
@@ -22,7 +23,8 @@
 
 TENON_CPP_BEGIN
 
-/// What a call came to; tenon/error.h says what each means. A newer library may give a number that has no name here.
+/// The outcome of a call. tenon/error.h explains each code. A newer library may give a number that
+/// has no name here.
 enum class Code : tenon_status {
   kOk = TENON_OK,
   kInvalidArgument = TENON_INVALID_ARGUMENT,
@@ -41,37 +43,39 @@ enum class Code : tenon_status {
   kInternal = TENON_INTERNAL
 };
 
-/// The name of a code, as in "RESOURCE_EXHAUSTED". Static storage.
+/// Returns the name of a code, such as "RESOURCE_EXHAUSTED", in static storage.
 inline const char* name_of(Code code) noexcept { return tenon_status_name(static_cast<tenon_status>(code)); }
 
-/// Why a call failed: a code, one line of text (what()), details and perhaps a cause. Immutable; copies share, and may be read on any
-/// thread.
+/// Why a call failed: a code, one line of text (what()), details, and possibly a cause. An Error
+/// never changes. Copies share their contents, and any thread may read them.
 class Error : public std::runtime_error {
  public:
-  /// Key and value, such as {"limit", "RLIMIT_NOFILE"}; tenon_error_detail lists the keys in use.
+  /// A key and a value, such as {"limit", "RLIMIT_NOFILE"}. The comment of tenon_error_detail lists
+  /// the keys.
   using Detail = std::pair<std::string, std::string>;
 
   Error(Code code, const std::string& message, std::vector<Detail> details = {}, std::shared_ptr<const Error> cause = nullptr)
       : std::runtime_error(message), body_(std::make_shared<const Body>(Body{code, std::move(details), std::move(cause)})) {}
-  // No move: what is left would have no body.
+  // There is no move constructor: the moved-from error would have no body.
   Error(const Error&) = default;
   Error& operator=(const Error&) = default;
   ~Error() override = default;
 
   Code code() const noexcept { return body_->code; }
-  /// All details, in the library's order.
+  /// All details, in the order of the C library.
   const std::vector<Detail>& details() const noexcept { return body_->details; }
-  /// One detail; valid as long as a copy of this error lives.
+  /// One detail, valid as long as a copy of this error lives.
   std::optional<std::string_view> detail(std::string_view key) const noexcept {
     for (const Detail& each : body_->details) {
       if (each.first == key) return each.second;
     }
     return std::nullopt;
   }
-  /// The error that led to this one, or null; valid as long as a copy of this error lives.
+  /// The error that led to this error, or null. It is valid as long as a copy of this error lives.
   const Error* cause() const noexcept { return body_->cause.get(); }
 
-  /// What a call gave: `error` is read and released. A null one is what a caller who asked for none gets.
+  /// Makes an Error of a status and a C error that a call gave, and releases the C error. `error`
+  /// may be null, as for a caller that asked for no error.
   static Error take(tenon_status status, tenon_error* error) {
     if (error == nullptr)
       return {static_cast<Code>(status), status == TENON_RESOURCE_EXHAUSTED ? std::strerror(ENOMEM) : "no reason was given"};
@@ -105,7 +109,7 @@ class Error : public std::runtime_error {
   std::shared_ptr<const Body> body_;
 };
 
-/// What is thrown for one code, so that it can be caught by itself.
+/// The class that is thrown for one code, so that a program can catch each code by itself.
 template <Code kTheCode>
 class ErrorOf : public Error {
  public:
@@ -128,7 +132,7 @@ using Cancelled = ErrorOf<Code::kCancelled>;
 using Io = ErrorOf<Code::kIo>;
 using Internal = ErrorOf<Code::kInternal>;
 
-/// Throw an error as the class of its code. Without exceptions: print it and abort.
+/// Throws an error as the class of its code. Without exceptions, it prints the error and aborts.
 [[noreturn]] inline void raise(const Error& error) {
 #ifdef TENON_NO_EXCEPTIONS
   std::fprintf(stderr, "tenon: a Result without a value was used: %s: %s\n", name_of(error.code()), error.what());
@@ -155,7 +159,8 @@ using Internal = ErrorOf<Code::kInternal>;
 #endif
 }
 
-/// A value, or why there is none. To use the value of one that has none raises its error.
+/// A value, or the error that says why there is none. Using the value of a Result that has none
+/// raises its error.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -165,7 +170,7 @@ class [[nodiscard]] Result {
   bool has_value() const noexcept { return content_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
   Code code() const noexcept { return has_value() ? Code::kOk : std::get_if<1>(&content_)->code(); }
-  /// Why there is no value. Of a call that succeeded: raises an Error that says so.
+  /// The error. If the call succeeded, this function raises an Error that says so.
   const Error& error() const& {
     if (has_value()) raise(Error(Code::kInternal, "there is no error: the call succeeded"));
     return *std::get_if<1>(&content_);
@@ -203,7 +208,7 @@ class [[nodiscard]] Result<void> {
   bool has_value() const noexcept { return !error_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }
   Code code() const noexcept { return has_value() ? Code::kOk : error_->code(); }
-  /// Why the call failed. Of one that succeeded: raises an Error that says so.
+  /// The error. If the call succeeded, this function raises an Error that says so.
   const Error& error() const& {
     if (has_value()) raise(Error(Code::kInternal, "there is no error: the call succeeded"));
     return *error_;
@@ -219,7 +224,7 @@ class [[nodiscard]] Result<void> {
 
 namespace detail {
 
-// function(err) is one fallible call of the C library.
+// Calls function(err), which makes one call of the C library that can fail.
 template <class Function>
 Result<void> call(Function&& function) {
   tenon_error* error = nullptr;
@@ -228,7 +233,7 @@ Result<void> call(Function&& function) {
   return {};
 }
 
-// function(out, err) is one that gives a new reference, which becomes an Object.
+// Calls function(out, err), which gives a new reference, and makes an Object of it.
 template <class Object, class Function>
 Result<Object> make(Function&& function) {
   typename Object::Raw* raw = nullptr;
@@ -238,7 +243,7 @@ Result<Object> make(Function&& function) {
   return Object::adopt(raw);
 }
 
-// function(out, err) fills in a C struct.
+// Calls function(out, err), which fills in a C struct.
 template <class Struct, class Function>
 Result<Struct> fill(Function&& function) {
   Struct out{};

@@ -1,4 +1,6 @@
-// Ownership of one reference of the C library, and where an exception of a deleter goes. Nothing here is for callers by its own name.
+/// @file
+/// Ownership of one reference of the C library, and the handler for exceptions of deleters. Callers
+/// use only DeleterExceptionHandler and set_deleter_exception_handler by name.
 #ifndef TENON_CPP_HANDLE_HPP
 #define TENON_CPP_HANDLE_HPP
 
@@ -12,7 +14,8 @@
 TENON_CPP_BEGIN
 
 #ifndef TENON_NO_EXCEPTIONS
-/// Called with what a deleter threw when nobody can catch it: its last reference was given back by a destructor.
+/// The handler for an exception of a deleter that nobody can catch, because a destructor released
+/// the last reference.
 using DeleterExceptionHandler = void (*)(std::exception_ptr thrown) noexcept;
 
 namespace detail {
@@ -29,7 +32,8 @@ inline void print_thrown(std::exception_ptr thrown) noexcept {
 
 inline std::atomic<DeleterExceptionHandler> deleter_exception_handler{print_thrown};
 
-// While one stands on a thread, what deleters throw there goes into it and no farther: no exception may cross the C library.
+// While a Catcher exists on a thread, it collects exceptions that deleters throw on that thread. No
+// exception may pass through the C library.
 class Catcher {
  public:
   Catcher() noexcept : outer_(std::exchange(innermost, this)) {}
@@ -57,7 +61,8 @@ class Catcher {
 
 }  // namespace detail
 
-/// Set the handler, for the whole program; null: print one line to stderr, as at first. Returns the one before.
+/// Sets the handler for the whole program, and returns the handler that was set before. Null sets
+/// the first handler again, which prints one line to stderr.
 inline DeleterExceptionHandler set_deleter_exception_handler(DeleterExceptionHandler handler) noexcept {
   return detail::deleter_exception_handler.exchange(handler == nullptr ? detail::print_thrown : handler);
 }
@@ -65,7 +70,7 @@ inline DeleterExceptionHandler set_deleter_exception_handler(DeleterExceptionHan
 
 namespace detail {
 
-// Runs what a user handed in, and lets nothing out of it.
+// Calls a function of the program and lets no exception out.
 template <class Function>
 void guarded(Function&& function) noexcept {
 #ifdef TENON_NO_EXCEPTIONS
@@ -79,7 +84,7 @@ void guarded(Function&& function) noexcept {
 #endif
 }
 
-// One reference, which moves and is given back once.
+// Owns one reference, which can be moved and is released once.
 template <class Self, class RawType, void (*kRelease)(RawType*)>
 class Owned {
  public:
@@ -95,20 +100,21 @@ class Owned {
   Owned& operator=(const Owned&) = delete;
   ~Owned() { reset(nullptr); }
 
-  /// Whether there is an object; not if default-made, moved from or closed.
+  /// Whether the object owns a reference. It does not if it is default-made, moved from or closed.
   explicit operator bool() const noexcept { return raw_ != nullptr; }
-  /// The C object, borrowed; null if empty.
+  /// The C object, borrowed. It is null for an empty object.
   RawType* get() const noexcept { return raw_; }
-  /// The C object, which is the caller's to release from now on.
+  /// The C object, which the caller must release from now on.
   [[nodiscard]] RawType* detach() noexcept { return std::exchange(raw_, nullptr); }
-  /// Take over a reference to a C object; null gives an empty one.
+  /// Takes over a reference to a C object. Null gives an empty object.
   static Self adopt(RawType* raw) noexcept {
     Self self;
     self.raw_ = raw;
     return self;
   }
 
-  /// Give the reference back now. A second time does nothing. If a deleter runs in it and throws, the exception comes out here.
+  /// Releases the reference now. A second call does nothing. If a deleter runs in this call and
+  /// throws, the exception comes out of close().
   void close() {
 #ifdef TENON_NO_EXCEPTIONS
     reset(nullptr);
@@ -126,7 +132,7 @@ class Owned {
   RawType* raw_ = nullptr;
 };
 
-// As Owned, and a copy is one more reference.
+// Like Owned, but it can be copied: a copy is another reference.
 template <class Self, class RawType, RawType* (*kRetain)(RawType*), void (*kRelease)(RawType*)>
 class Counted : public Owned<Self, RawType, kRelease> {
   using Base = Owned<Self, RawType, kRelease>;
@@ -137,13 +143,13 @@ class Counted : public Owned<Self, RawType, kRelease> {
   Counted& operator=(Counted&&) noexcept = default;
   Counted(const Counted& other) noexcept : Base() { this->reset(kRetain(other.get())); }
   Counted& operator=(const Counted& other) noexcept {
-    // The new one first: the old one's end may be what keeps it.
+    // The new reference comes first, because the old object may be what keeps `other` alive.
     this->reset(kRetain(other.get()));
     return *this;
   }
   ~Counted() = default;
 
-  /// One more reference to a C object that stays the caller's.
+  /// Adds a reference to a C object whose old reference stays the caller's.
   static Self retain(RawType* raw) noexcept { return Self::adopt(kRetain(raw)); }
 };
 

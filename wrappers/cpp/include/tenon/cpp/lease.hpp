@@ -1,4 +1,6 @@
-// Leases: who holds blocks of this process, and looking after them without a thread.
+/// @file
+/// Leases: who borrows memory of this process, and how a process runs without the library's service
+/// thread. tenon/lease.h has the details.
 #ifndef TENON_CPP_LEASE_HPP
 #define TENON_CPP_LEASE_HPP
 
@@ -11,15 +13,16 @@
 
 TENON_CPP_BEGIN
 
-/// Who holds leases of this process's blocks, over one connection; tenon/lease.h says what each figure is.
+/// A borrower that holds leases of this process's blocks. tenon/lease.h explains each figure.
 using LeaseHolder = tenon_lease_holder;
 
-/// Who holds leases, one entry for each connection that does.
+/// Lists the holders of leases. There is one entry for each connection whose peer holds leases, and
+/// sometimes more (see tenon/lease.h).
 inline Result<std::vector<LeaseHolder>> try_lease_holders() {
   std::vector<LeaseHolder> holders;
   std::size_t total = 0;
   do {
-    // Some more may come meanwhile.
+    // There may be more holders at the next call.
     holders.resize(total + 1);
     holders[0].struct_size = sizeof(LeaseHolder);
     const Result<void> called =
@@ -30,10 +33,12 @@ inline Result<std::vector<LeaseHolder>> try_lease_holders() {
   return holders;
 }
 
-/// Have no thread: the process itself polls lease_fd() and calls lease_poll(). Before the first lend and the first use of a name.
+/// Makes the library start no service thread in this process. The process must poll lease_fd() and
+/// call lease_poll(). Call this function before the first lend and the first use of a name.
 inline Result<void> try_lease_use_no_thread() { return detail::call(tenon_lease_use_no_thread); }
 
-/// The fd to poll, borrowed, readable when lease_poll() has something to do; another one in a child of fork. Without a thread only.
+/// Gives the fd to poll in a process without a service thread, borrowed. It is readable when
+/// lease_poll() has something to do. A child of fork gets another fd.
 inline Result<int> try_lease_fd() {
   std::int32_t fd = -1;
   const Result<void> called = detail::call([&](tenon_error** err) { return tenon_lease_fd(&fd, err); });
@@ -41,8 +46,9 @@ inline Result<int> try_lease_fd() {
   return fd;
 }
 
-/// Do what is due, and never block: about a millisecond at most, and the fd stays readable if there is more. Without a thread only.
-/// But the end of memory that a device has pinned may wait for the device.
+/// Does the work that is due in a process without a service thread. The call does not block and
+/// takes about a millisecond at most. If more work is left, the fd stays readable. There is one
+/// exception: releasing memory that a device has pinned may wait for the device.
 inline Result<void> try_lease_poll() { return detail::call(tenon_lease_poll); }
 
 #ifndef TENON_NO_EXCEPTIONS

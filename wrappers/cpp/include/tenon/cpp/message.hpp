@@ -1,4 +1,6 @@
-// Messages: tensors that travel together, with names and bytes of the user's own.
+/// @file
+/// Messages: tensors that travel together from one process to another, with names and user bytes.
+/// tenon/message.h has the details.
 #ifndef TENON_CPP_MESSAGE_HPP
 #define TENON_CPP_MESSAGE_HPP
 
@@ -16,20 +18,20 @@
 
 TENON_CPP_BEGIN
 
-/// A tensor and its name, for a call that takes both. Borrows.
+/// A tensor and its name, for a call that takes both. It borrows both.
 struct NamedTensor {
   std::string_view name;
   const Tensor& tensor;
 };
 
-/// Tensors that travel together, an optional name for each, and up to 64 KiB of the user's own bytes. For one thread at a time while it is
-/// built.
+/// A message: tensors, an optional name for each tensor, and up to 64 KiB of user bytes, whose
+/// meaning is up to the program. Only one thread at a time may use a message while it is built.
 class Message : public detail::Owned<Message, tenon_message, tenon_message_release> {
  public:
-  /// An empty message.
+  /// Makes an empty message.
   static Result<Message> try_make() { return detail::make<Message>(tenon_message_new); }
 
-  /// A message of these tensors: try_of({{"weight", weight}, {"bias", bias}}).
+  /// Makes a message of these tensors: try_of({{"weight", weight}, {"bias", bias}}).
   static Result<Message> try_of(std::initializer_list<NamedTensor> tensors, Access access = Access::kAuto) {
     Result<Message> message = try_make();
     if (!message) return message;
@@ -40,8 +42,9 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
     return message;
   }
 
-  /// Add tensors, all of them or none; the message takes a reference to each. Whether each can be lent is checked here. `names`: none, or
-  /// one for each, UTF-8; std::string_view() is no name.
+  /// Adds tensors. The call adds all of them or, on failure, none, and the message takes a
+  /// reference to each. It checks for each tensor whether it can be lent. `names` is empty or has
+  /// one UTF-8 name for each tensor; std::string_view() means no name.
   Result<void> try_add(std::span<const Tensor> tensors, std::span<const std::string_view> names = {}, Access access = Access::kAuto) {
     if (!names.empty() && names.size() != tensors.size()) {
       return detail::wrong(std::to_string(names.size()) + " names for " + std::to_string(tensors.size()) + " tensors");
@@ -51,37 +54,39 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
         [&](std::size_t i) { return names.empty() ? std::string_view() : names[i]; }, access);
   }
 
-  /// Add one tensor.
+  /// Adds one tensor.
   Result<void> try_add(const Tensor& tensor, std::string_view name = {}, Access access = Access::kAuto) {
     return add_all(1, [&](std::size_t) { return tensor.get(); }, [&](std::size_t) { return name; }, access);
   }
 
-  /// Set the user's bytes, in place of those set before.
+  /// Sets the user bytes. They replace the user bytes that were set before.
   Result<void> try_set_user_bytes(std::span<const std::byte> bytes) {
     return detail::call([&](tenon_error** err) { return tenon_message_set_user_bytes(get(), bytes.data(), bytes.size(), err); });
   }
 
-  /// How many tensors there are.
+  /// The number of tensors.
   std::size_t size() const noexcept { return tenon_message_count(get()); }
 
-  /// Tensor number `index`; empty past the end.
+  /// Returns tensor number `index`, or an empty object past the last tensor.
   Tensor tensor(std::size_t index) const noexcept { return Tensor::retain(tenon_message_tensor(get(), index)); }
 
-  /// The name of tensor number `index`, borrowed from the message until its end or the next tensor added; nothing if it has none, or past
-  /// the end.
+  /// Returns the name of tensor number `index`, borrowed from the message until the message ends or
+  /// another tensor is added. The result is empty if the tensor has no name, and past the last
+  /// tensor.
   std::optional<std::string_view> name(std::size_t index) const& noexcept {
     const char* found = tenon_message_name(get(), index);
     return found == nullptr ? std::nullopt : std::optional<std::string_view>(found);
   }
   std::optional<std::string_view> name(std::size_t index) const&& = delete;
 
-  /// The first tensor of that name; empty if there is none.
+  /// Returns the first tensor with that name, or an empty object if there is none.
   Tensor find(std::string_view name) const {
     if (name.find('\0') != std::string_view::npos) return {};
     return Tensor::retain(tenon_message_find(get(), std::string(name).c_str()));
   }
 
-  /// Shape and data of every tensor, by one call into the library; borrowed from the message, names until the next tensor added.
+  /// Gives the views of all tensors by one call into the library. They are borrowed from the
+  /// message, and their names are valid until another tensor is added.
   Result<std::vector<TensorView>> try_views() const& {
     std::vector<TensorView> views(size());
     const Result<void> called =
@@ -91,7 +96,7 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   }
   Result<std::vector<TensorView>> try_views() const&& = delete;
 
-  /// The user's bytes, borrowed from the message.
+  /// The user bytes, borrowed from the message.
   std::span<const std::byte> user_bytes() const& noexcept {
     std::size_t nbytes = 0;
     const void* data = tenon_message_user_bytes(get(), &nbytes);
@@ -100,7 +105,7 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   std::span<const std::byte> user_bytes() const&& = delete;
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static Message make() { return try_make().value(); }
   static Message of(std::initializer_list<NamedTensor> tensors, Access access = Access::kAuto) { return try_of(tensors, access).value(); }
   void add(std::span<const Tensor> tensors, std::span<const std::string_view> names = {}, Access access = Access::kAuto) {
@@ -110,13 +115,13 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   void set_user_bytes(std::span<const std::byte> bytes) { try_set_user_bytes(bytes).value(); }
   std::vector<TensorView> views() const& { return try_views().value(); }
   std::vector<TensorView> views() const&& = delete;
-  /// Tensor number `index`; throws InvalidArgument past the end.
+  /// Returns tensor number `index`. Throws InvalidArgument past the last tensor.
   Tensor operator[](std::size_t index) const {
     Tensor found = tensor(index);
     if (!found) raise(detail::wrong("index " + std::to_string(index) + ": the message has " + std::to_string(size()) + " tensors"));
     return found;
   }
-  /// The first tensor of that name; throws NotFound if there is none.
+  /// Returns the first tensor with that name. Throws NotFound if there is none.
   Tensor operator[](std::string_view name) const {
     Tensor found = find(name);
     if (!found) raise(Error(Code::kNotFound, "the message has no tensor '" + std::string(name) + "'"));
@@ -125,11 +130,11 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
 #endif
 
  private:
-  // tensor_at(i), name_at(i): number i of n.
+  // tensor_at(i) and name_at(i) return tensor number i of n and its name.
   template <class TensorAt, class NameAt>
   Result<void> add_all(std::size_t n, TensorAt&& tensor_at, NameAt&& name_at, Access access) {
     std::vector<tenon_tensor*> tensors(n);
-    // All names with their NULs, one after another.
+    // All names, each followed by a NUL, one after another.
     std::string text;
     bool named = false;
     for (std::size_t i = 0; i < n; ++i) {

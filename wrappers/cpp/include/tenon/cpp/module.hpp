@@ -1,4 +1,6 @@
-// Modules: an object tree with typed members, and the code of its classes.
+/// @file
+/// Modules: trees of objects with typed members, and the code of their classes. tenon/module.h has
+/// the details.
 #ifndef TENON_CPP_MODULE_HPP
 #define TENON_CPP_MODULE_HPP
 
@@ -20,72 +22,84 @@
 
 TENON_CPP_BEGIN
 
-/// A named piece of bytes, as they are in a file: an extra file, or a file of code.
+/// A named piece of bytes: an extra file, or a file of code.
 struct File {
   std::string name = {};
   std::string data = {};
   friend bool operator==(const File&, const File&) = default;
 };
 
-/// What Module::load lets pass.
+/// What Module::load accepts.
 struct LoadOptions {
-  bool allow_missing = false;     ///< parameters and buffers that are not among the given ones keep what they have
-  bool allow_unexpected = false;  ///< given names that the module has not are left out
-  bool check_only = false;        ///< change nothing, say what would be missing and unexpected
+  /// Parameters and buffers that are not among the given names keep their values.
+  bool allow_missing = false;
+  /// Given names that the module does not have are ignored.
+  bool allow_unexpected = false;
+  /// Change nothing, and report only the missing and the unexpected names.
+  bool check_only = false;
 };
 
-/// What Module::load let pass.
+/// The names that did not match in Module::load.
 struct LoadReport {
-  std::vector<std::string> missing = {};     ///< paths of the module that were not among the given ones
-  std::vector<std::string> unexpected = {};  ///< given ones that the module has not
+  /// Paths of the module that were not among the given names.
+  std::vector<std::string> missing = {};
+  /// Given names that the module does not have.
+  std::vector<std::string> unexpected = {};
 };
 
-/// What an import found; tenon/archive.h says what each is.
+/// What an import found. tenon/archive.h explains each figure.
 using ImportReport = tenon_import_report;
 
-struct Member;  // module_look.hpp
+struct Member;
 
-/// What PyTorch calls a ScriptModule. It is built here, or read from an archive (import_module), changed, and written as an archive that
-/// torch.jit.load runs (export_module). Nothing in it is ever run here.
+/// A module, which PyTorch calls a ScriptModule. A program builds a module, or reads it from an
+/// archive (import_module), changes it, and writes it as an archive that torch.jit.load reads
+/// (export_module). Tenon never runs its code.
 ///
-/// A path names a member from a module on, with dots: "encoder.0.weight". A submodule that was looked up is a Module over the same objects,
-/// and so is a copy: what is changed through one shows in all, and they are equal. Every value is checked against its declared type when it
-/// is put in; the error's details "where", "wanted" and "found" say what does not fit. After a failed change everything is as it was.
+/// A path names a member, starting at a module, with dots: "encoder.0.weight". A submodule that was
+/// looked up is a Module over the same objects, and so is a copy: a change through one of them
+/// shows in all, and they are equal. Every value is checked against its declared type when it is
+/// stored. The error then has the details "where", "wanted" and "found". After a failed change
+/// everything is as it was.
 ///
-/// Any number of threads may look at a tree at once. Changing is for one thread, beside no other call on the same tree; during an export,
-/// also from its callables, it is kPermission. The module takes references of its own to what it is given.
+/// Any number of threads may look at a tree at the same time. Only one thread may change it, and no
+/// other call may use the same tree meanwhile. During an export, also in its callables, a change
+/// gives kPermission. The module takes references of its own to the values that it is given.
 class Module : public detail::Counted<Module, tenon_module, tenon_module_retain, tenon_module_release> {
  public:
-  /// A module of a new class, "MLP" or a qualified name as "__torch__.my.MLP", with nothing but the attribute `training`, which is True.
+  /// Makes a module of a new class. The name is "MLP", or a qualified name such as
+  /// "__torch__.my.MLP". The module has only the attribute `training`, which is True.
   static Result<Module> try_make(const std::string& class_name) {
     if (!detail::is_c_text(class_name)) return detail::has_nul("the class");
     return detail::make<Module>([&](tenon_module** out, tenon_error** err) { return tenon_module_new(class_name.c_str(), out, err); });
   }
 
-  /// Add a parameter: a tensor, or None, as `bias=None`. Its name is any text without dots.
+  /// Adds a parameter: a tensor, or None as in `bias=None`. Its name is any text without dots.
   Result<void> try_add_parameter(const std::string& name, const Value& tensor) {
     return put(name, tensor, [&](tenon_error** err) { return tenon_module_add_parameter(get(), name.c_str(), tensor.get(), err); });
   }
-  /// Add a buffer, as a parameter.
+  /// Adds a buffer, in the same way as a parameter.
   Result<void> try_add_buffer(const std::string& name, const Value& tensor) {
     return put(name, tensor, [&](tenon_error** err) { return tenon_module_add_buffer(get(), name.c_str(), tensor.get(), err); });
   }
-  /// Add an attribute of a declared type: "Dict[str, int]", classes by their qualified names, defined before. std::nullopt: the type that
-  /// the value shows by itself.
+  /// Adds an attribute of a declared type such as "Dict[str, int]". Classes in the type are named
+  /// by their qualified names and must be defined before. std::nullopt means the type that follows
+  /// from the value itself.
   Result<void> try_add_attribute(const std::string& name, const std::optional<std::string>& type, const Value& value) {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
     return put(name, value,
                [&](tenon_error** err) { return tenon_module_add_attribute(get(), name.c_str(), detail::c_text(type), value.get(), err); });
   }
-  /// Add a constant, which PyTorch calls Final: it stands in the class and cannot change when the module runs. Its type as for an
-  /// attribute.
+  /// Adds a constant, which PyTorch calls Final: it belongs to the class and cannot change while
+  /// the module runs. Its type is as for an attribute.
   Result<void> try_add_constant(const std::string& name, const std::optional<std::string>& type, const Value& value) {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
     return put(name, value,
                [&](tenon_error** err) { return tenon_module_add_constant(get(), name.c_str(), detail::c_text(type), value.get(), err); });
   }
-  /// Add a module below this one. One that is added in several places is shared by them, here and in archives. `interface`: the qualified
-  /// name of one that the child has, to declare it so; std::nullopt: by its own class.
+  /// Adds a submodule. A submodule that is added in several places is shared by them, here and in
+  /// archives. `interface` is the qualified name of an interface that the submodule has and with
+  /// which it is declared. std::nullopt declares it with its own class.
   Result<void> try_add_submodule(const std::string& name, const Module& child, const std::optional<std::string>& interface = std::nullopt) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     if (!detail::is_c_text(interface)) return detail::has_nul("the interface");
@@ -93,26 +107,29 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
         [&](tenon_error** err) { return tenon_module_add_submodule(get(), name.c_str(), child.get(), detail::c_text(interface), err); });
   }
 
-  /// Define methods: one `def` or more in TorchScript. One that is there already is replaced; this module alone gets them, and no other of
-  /// its class. The error of bad code has the details "file", "line", "column" and "excerpt".
+  /// Defines methods: one `def` or more in TorchScript. A method that exists already is replaced.
+  /// Only this module gets the methods, and no other module of its class. The error of bad code has
+  /// the details "file", "line", "column" and "excerpt".
   Result<void> try_define(const std::string& source) {
     if (!detail::is_c_text(source)) return detail::has_nul("the source");
     return detail::call([&](tenon_error** err) { return tenon_module_define(get(), source.c_str(), err); });
   }
-  /// Define what methods and types use: functions, NamedTuples, enums, interfaces and plain classes. Of `class P` comes "<qualifier>.P",
-  /// where the qualifier is "__torch__" or a name below it.
+  /// Defines functions and types that methods use: functions, NamedTuples, enums, interfaces and
+  /// plain classes. `class P` becomes "<qualifier>.P". The qualifier is "__torch__" or a name below
+  /// it.
   Result<void> try_define_types(const std::string& qualifier, const std::string& source) {
     if (!detail::is_c_text(qualifier)) return detail::has_nul("the qualifier");
     if (!detail::is_c_text(source)) return detail::has_nul("the source");
     return detail::call([&](tenon_error** err) { return tenon_module_define_types(get(), qualifier.c_str(), source.c_str(), err); });
   }
 
-  /// Say which methods PyTorch runs before forward, in this order; none: none any more.
+  /// Sets the methods that PyTorch runs before forward, in this order. An empty list removes them.
   Result<void> try_set_hooks_before_forward(const Names& methods) { return set_hooks(1, methods); }
-  /// Say which methods PyTorch runs after forward, in this order; none: none any more.
+  /// Sets the methods that PyTorch runs after forward, in this order. An empty list removes them.
   Result<void> try_set_hooks_after_forward(const Names& methods) { return set_hooks(0, methods); }
 
-  /// Keep the example inputs of a traced method in archives. Their tensors are written without bytes.
+  /// Keeps the example inputs of a traced method in archives. Their tensors are written without
+  /// bytes.
   Result<void> try_set_traced_inputs(const std::string& method, const Values& inputs) {
     if (!detail::is_c_text(method)) return detail::has_nul("the method");
     const Result<std::vector<tenon_value*>> c = detail::c_values(inputs);
@@ -121,7 +138,8 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
         [&](tenon_error** err) { return tenon_module_set_traced_inputs(get(), method.c_str(), c->data(), c->size(), err); });
   }
 
-  /// Put a file beside the module, which goes into every archive of it; copied. One of that name is replaced.
+  /// Stores an extra file with the module, which goes into every archive of the module. The bytes
+  /// are copied. A file with the same name is replaced.
   Result<void> try_set_extra_file(const std::string& name, std::span<const std::byte> data) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     return detail::call([&](tenon_error** err) { return tenon_module_set_extra_file(get(), name.c_str(), data.data(), data.size(), err); });
@@ -129,85 +147,94 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   Result<void> try_set_extra_file(const std::string& name, std::string_view data) {
     return try_set_extra_file(name, std::as_bytes(std::span(data)));
   }
-  /// Take such a file away.
+  /// Removes such a file.
   Result<void> try_remove_extra_file(const std::string& name) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     return detail::call([&](tenon_error** err) { return tenon_module_remove_extra_file(get(), name.c_str(), err); });
   }
 
-  /// Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below this module held
-  /// the same tensor has the new one too. A parameter that requires a gradient goes on to require one.
+  /// Replaces a parameter, a buffer or an attribute. The shape and the element type of a tensor may
+  /// change. If other members below this module hold the same tensor, they get the new tensor too.
+  /// A parameter that requires a gradient still requires one.
   Result<void> try_set(const std::string& path, const Value& value) {
     return put(path, value, [&](tenon_error** err) { return tenon_module_set(get(), path.c_str(), value.get(), err); });
   }
-  /// Replace a submodule. Another class is fine unless an interface is declared that it has not.
+  /// Replaces a submodule. The new one may have another class, unless an interface is declared that
+  /// it does not have.
   Result<void> try_set_submodule(const std::string& path, const Module& child) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
     return detail::call([&](tenon_error** err) { return tenon_module_set_submodule(get(), path.c_str(), child.get(), err); });
   }
-  /// Take a member away: a parameter, buffer, attribute, constant, submodule or method.
+  /// Removes a member: a parameter, buffer, attribute, constant, submodule or method.
   Result<void> try_remove(const std::string& path) {
     if (!detail::is_c_text(path)) return detail::has_nul("the path");
     return detail::call([&](tenon_error** err) { return tenon_module_remove(get(), path.c_str(), err); });
   }
 
-  /// Replace parameters and buffers by their paths, all of them or, on failure, none: try_load({{"fc.weight", w}, {"fc.bias", b}}). The
-  /// error names what is missing and unexpected; its details of these names have their numbers.
+  /// Replaces parameters and buffers by their paths: try_load({{"fc.weight", w}, {"fc.bias", b}}).
+  /// The call replaces all of them or, on failure, none. The error names the missing and the
+  /// unexpected paths, and its details "missing" and "unexpected" have their numbers.
   Result<LoadReport> try_load(const NamedValues& tensors, const LoadOptions& options = {});
 
-  /// Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked. The error's
-  /// details are as for define.
+  /// Checks the code as an export does: names, operators, and the numbers and keywords of
+  /// arguments. The types of operands are not checked. The error has the same details as that of
+  /// define.
   Result<void> try_check() const {
     return detail::call([&](tenon_error** err) { return tenon_module_check(get(), err); });
   }
 
-  /// All members, in the order in which the class declares them, methods last.
+  /// Gives all members, in the order in which the class declares them, methods last.
   Result<std::vector<Member>> try_members() const;
-  /// The member of a path; kNotFound names the part that is not there.
+  /// Gives the member of a path. The error kNotFound names the part of the path that does not
+  /// exist.
   Result<Member> try_find(const std::string& path) const;
-  /// The submodule of a path.
+  /// Gives the submodule of a path.
   Result<Module> try_submodule(const std::string& path) const;
-  /// The value of a path: of a parameter, buffer, attribute, or a constant that is a literal.
+  /// Gives the value of a path: of a parameter, a buffer, an attribute, or a constant that is a
+  /// literal.
   Result<Value> try_value(const std::string& path) const;
-  /// Every parameter and buffer below, named by its path, in the order of the tree; a shared one under each of its paths. Those that are
-  /// None are left out.
+  /// Gives every parameter and buffer below this module, named by its path, in the order of the
+  /// tree. A shared tensor appears under each of its paths. Members that are None are left out.
   Result<std::vector<Member>> try_tensors() const;
-  /// The parameters among them.
+  /// Gives only the parameters among them.
   Result<std::vector<Member>> try_parameters() const;
-  /// The buffers among them.
+  /// Gives only the buffers among them.
   Result<std::vector<Member>> try_buffers() const;
-  /// The files beside the module.
+  /// Gives the extra files of the module.
   Result<std::vector<File>> try_extra_files() const;
-  /// The code of its classes and functions, as an export writes it: one file for each qualifier, "__torch__/my/layers.py".
+  /// Gives the code of its classes and functions, as an export writes it: one file for each
+  /// qualifier, such as "__torch__/my/layers.py".
   Result<std::vector<File>> try_code_files() const;
-  /// What CONSTANTS.c0, CONSTANTS.c1, … are in the code.
+  /// Gives the values that the code calls CONSTANTS.c0, CONSTANTS.c1, …
   Result<std::vector<Value>> try_constants() const;
 
-  /// What the import found that gave this root; of every other module all of it is 0.
+  /// Gives the report of the import that made this root module. For every other module all figures
+  /// are 0.
   Result<ImportReport> try_import_report() const {
     return detail::fill<ImportReport>([&](ImportReport* out, tenon_error** err) { return tenon_module_import_report(get(), out, err); });
   }
-  /// What that import found remarkable, one line each.
+  /// Gives the warnings of that import, one line each.
   Result<std::vector<std::string>> try_warnings() const;
 
-  /// The qualified name of its class.
+  /// Gives the qualified name of its class.
   Result<std::string> try_class_name() const {
     return detail::written([&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
       return tenon_module_class_name(get(), out, capacity, nbytes, err);
     });
   }
 
-  /// The object that it is; empty if the module is.
+  /// The value of kind object that this module is. It is empty for an empty module.
   Value object() const noexcept {
     tenon_value* out = nullptr;
     (void)tenon_module_object(get(), &out, nullptr);
     return Value::adopt(out);
   }
-  /// Whether both are the same object, and not only alike: a submodule with two owners is there twice.
+  /// Whether both are the same object, and not only alike. A submodule that two modules share is
+  /// the same object in both.
   friend bool operator==(const Module& a, const Module& b) noexcept { return a.object().is_same(b.object()); }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static Module make(const std::string& class_name) { return try_make(class_name).value(); }
   void add_parameter(const std::string& name, const Value& tensor) { try_add_parameter(name, tensor).value(); }
   void add_buffer(const std::string& name, const Value& tensor) { try_add_buffer(name, tensor).value(); }
@@ -249,7 +276,7 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
 #endif
 
  private:
-  // function(err) puts a value under a name or path.
+  // Calls function(err), which stores a value under a name or a path.
   template <class Function>
   Result<void> put(const std::string& name, const Value& value, Function&& function) {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
@@ -271,7 +298,7 @@ struct std::hash<tenon::Module> {
   std::size_t operator()(const tenon::Module& module) const noexcept { return std::hash<const void*>()(module.object().get()); }
 };
 
-// The definitions of what was only declared here.
+// This header holds the definitions of functions that are only declared here.
 #include <tenon/cpp/module_look.hpp>
 
 #endif

@@ -1,4 +1,6 @@
-// What modules are asked for: members, names and files. The lists of the C library are read whole, and given back.
+/// @file
+/// Looking at modules: their members, names and files. The functions read each list of the C
+/// library completely and then release it. module.hpp includes this header.
 #ifndef TENON_CPP_MODULE_LOOK_HPP
 #define TENON_CPP_MODULE_LOOK_HPP
 
@@ -14,7 +16,7 @@
 
 TENON_CPP_BEGIN
 
-/// What a name of a module stands for.
+/// The kind of a member.
 enum class MemberKind : std::int32_t {
   kParameter = TENON_MEMBER_PARAMETER,
   kBuffer = TENON_MEMBER_BUFFER,
@@ -24,21 +26,27 @@ enum class MemberKind : std::int32_t {
   kMethod = TENON_MEMBER_METHOD
 };
 
-/// The name of a kind, as in "parameter". Static storage; "" for a kind of a newer library.
+/// Returns the name of a kind, such as "parameter", in static storage. It is "" for a kind of a
+/// newer library.
 inline std::string_view name_of(MemberKind kind) noexcept {
   constexpr std::array<std::string_view, 6> kNames{"parameter", "buffer", "attribute", "constant", "submodule", "method"};
   const auto index = static_cast<std::size_t>(static_cast<std::int32_t>(kind));
   return index < kNames.size() ? kNames[index] : std::string_view();
 }
 
-/// A member, as it was when it was looked up.
+/// A member of a module, as it was when it was looked up.
 struct Member {
   MemberKind kind = MemberKind::kAttribute;
-  std::string name = {};       ///< among Module::tensors its path
-  std::string type_text = {};  ///< its declared type, of a submodule its class; "" of a method
-  std::string source = {};     ///< of a method, and of a constant as it stands in the class; else ""
-  Value value = {};            ///< empty of submodules, methods, and constants that are no literals
-  Module module = {};          ///< of a submodule, else empty
+  /// The name. In the result of Module::tensors it is the path.
+  std::string name = {};
+  /// The declared type. For a submodule it is the class, and for a method "".
+  std::string type_text = {};
+  /// The source of a method, or of a constant as it stands in the class. Otherwise "".
+  std::string source = {};
+  /// The value. It is empty for submodules, methods, and constants that are not literals.
+  Value value = {};
+  /// The submodule. It is empty for other members.
+  Module module = {};
 };
 
 namespace detail {
@@ -47,7 +55,7 @@ struct MemberList : Owned<MemberList, tenon_member_list, tenon_member_list_relea
 struct NameList : Owned<NameList, tenon_name_list, tenon_name_list_release> {};
 struct FileList : Owned<FileList, tenon_file_list, tenon_file_list_release> {};
 
-// function(out, err) gives a list of members.
+// Calls function(out, err), which gives a list of members, and copies the list.
 template <class Function>
 Result<std::vector<Member>> members(Function&& function) {
   const Result<MemberList> list = make<MemberList>(function);
@@ -70,7 +78,7 @@ inline std::vector<std::string> names(const NameList& list) {
   return all;
 }
 
-// function(out, err) gives a list of files.
+// Calls function(out, err), which gives a list of files, and copies the list.
 template <class Function>
 Result<std::vector<File>> files(Function&& function) {
   const Result<FileList> list = make<FileList>(function);
@@ -166,7 +174,7 @@ inline Result<std::vector<std::string>> Module::try_warnings() const {
 }
 
 #ifndef TENON_NO_EXCEPTIONS
-// Each throws what its try_ form returns.
+// Each function throws the error that its try_ form returns.
 inline std::vector<Member> Module::members() const { return try_members().value(); }
 inline Member Module::find(const std::string& path) const { return try_find(path).value(); }
 inline std::vector<Member> Module::tensors() const { return try_tensors().value(); }

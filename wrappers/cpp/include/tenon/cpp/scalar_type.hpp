@@ -1,4 +1,6 @@
-// PyTorch's element types, which stand in archives: its numbers, their names, and which of DLPack's they are.
+/// @file
+/// PyTorch's element types, as archives use them: their numbers and names, and the DLPack types to
+/// which they correspond.
 #ifndef TENON_CPP_SCALAR_TYPE_HPP
 #define TENON_CPP_SCALAR_TYPE_HPP
 
@@ -13,8 +15,8 @@
 
 TENON_CPP_BEGIN
 
-/// An element type in PyTorch's numbers. More of them than DLPack has: see dtype_of. An archive, or a newer library, may give a number that
-/// has no name here.
+/// An element type in PyTorch's numbers. PyTorch has more of them than DLPack: see dtype_of. An
+/// archive or a newer library may give a number that has no name here.
 enum class ScalarType : tenon_scalar_type {
   kByte = TENON_SCALAR_TYPE_BYTE,
   kChar = TENON_SCALAR_TYPE_CHAR,
@@ -65,44 +67,48 @@ enum class ScalarType : tenon_scalar_type {
   kBcomplex32 = TENON_SCALAR_TYPE_BCOMPLEX32
 };
 
-/// The name of an element type, as torch.dtype has it: "float32", "qint8". Static storage; "" for a number that is no element type.
+/// Returns the name of an element type, as torch.dtype has it: "float32", "qint8". The string is in
+/// static storage. It is "" for a number that is not an element type.
 inline std::string_view name_of(ScalarType type) noexcept {
   return detail::view_of(tenon_scalar_type_name(static_cast<tenon_scalar_type>(type)));
 }
 
-/// The name of PyTorch's storage class for it: "FloatStorage". Static storage; "" for a number that is no element type.
+/// Returns the name of PyTorch's storage class for an element type: "FloatStorage". The string is
+/// in static storage. It is "" for a number that is not an element type.
 inline std::string_view storage_name_of(ScalarType type) noexcept {
   return detail::view_of(tenon_scalar_type_storage_name(static_cast<tenon_scalar_type>(type)));
 }
 
-/// The oldest PyTorch that is known to read a storage of it: "2.1"; "1.4" for all that are older. Static storage; "" for a number that is
-/// no element type.
+/// Returns the oldest PyTorch that is known to read a storage of this type: "2.1", or "1.4" for all
+/// older versions. The string is in static storage. It is "" for a number that is not an element
+/// type.
 inline std::string_view since_of(ScalarType type) noexcept {
   return detail::view_of(tenon_scalar_type_since(static_cast<tenon_scalar_type>(type)));
 }
 
-/// The bytes of one element of a storage; 0 for a number that is no element type. Of kQuint4x2 and kQuint2x4 this is the byte that 2 or 4
-/// elements of a tensor share.
+/// Returns how many bytes one element of a storage has; 0 for a number that is not an element type.
+/// For kQuint4x2 and kQuint2x4 this is the byte that 2 or 4 elements of a tensor share.
 inline std::uint64_t nbytes_of(ScalarType type) noexcept { return tenon_scalar_type_nbytes(static_cast<tenon_scalar_type>(type)); }
 
-/// The element type of a name, torch.dtype's ("float32"), PyTorch's own ("Float") or its storage class ("FloatStorage"); nothing if there
-/// is none.
+/// Returns the element type with a given name: torch.dtype's name ("float32"), PyTorch's own
+/// ("Float") or the name of its storage class ("FloatStorage"). The result is empty if there is
+/// none.
 inline std::optional<ScalarType> scalar_type_of(std::string_view name) {
   tenon_scalar_type type = 0;
-  // A NUL inside would hide what follows.
+  // A NUL inside would hide the rest of the text.
   if (name.find('\0') != std::string_view::npos) return std::nullopt;
   if (tenon_scalar_type_parse(std::string(name).c_str(), &type, nullptr) != TENON_OK) return std::nullopt;
   return static_cast<ScalarType>(type);
 }
 
-/// PyTorch's element type for one of DLPack's; nothing if it has none.
+/// Returns PyTorch's element type for a DLPack type, or nothing if PyTorch has none.
 inline std::optional<ScalarType> scalar_type_of(Dtype dtype) noexcept {
   tenon_scalar_type type = 0;
   if (tenon_scalar_type_from_dtype(dtype, &type, nullptr) != TENON_OK) return std::nullopt;
   return static_cast<ScalarType>(type);
 }
 
-/// DLPack's element type for one of PyTorch's; nothing if it has none.
+/// Returns the DLPack type for one of PyTorch's element types, or nothing if DLPack has none.
 inline std::optional<Dtype> dtype_of(ScalarType type) noexcept {
   tenon_dtype dtype{};
   if (tenon_scalar_type_to_dtype(static_cast<tenon_scalar_type>(type), &dtype, nullptr) != TENON_OK) return std::nullopt;

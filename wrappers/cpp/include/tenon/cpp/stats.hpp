@@ -1,4 +1,5 @@
-// What the library holds and has done in this process.
+/// @file
+/// Figures about the library in this process: what it holds and what it has done.
 #ifndef TENON_CPP_STATS_HPP
 #define TENON_CPP_STATS_HPP
 
@@ -7,10 +8,11 @@
 
 TENON_CPP_BEGIN
 
-/// Figures of one moment, not of one instant; tenon/stats.h says what each is.
+/// The figures. They are read one after another, so other threads can change some of them in
+/// between. tenon/stats.h explains each.
 using Stats = tenon_stats;
 
-/// The figures now.
+/// Gives the figures of this moment.
 inline Result<Stats> try_stats() { return detail::fill<Stats>(tenon_stats_get); }
 #ifndef TENON_NO_EXCEPTIONS
 inline Stats stats() { return try_stats().value(); }

@@ -1,4 +1,5 @@
-// Storages: counted bytes, born shareable.
+/// @file
+/// Storages: the memory that Tenon lends. tenon/storage.h has the details.
 #ifndef TENON_CPP_STORAGE_HPP
 #define TENON_CPP_STORAGE_HPP
 
@@ -21,14 +22,19 @@
 
 TENON_CPP_BEGIN
 
-/// Who may write to a shared storage. Chosen at birth, kept by the kernel.
+/// Says who may write to a storage once it is shared. The mode is chosen when the storage is made,
+/// and the kernel enforces it.
 enum class Mode : tenon_mode {
-  kShared = TENON_MODE_SHARED,               ///< lender and borrowers write
-  kLenderWrites = TENON_MODE_LENDER_WRITES,  ///< only the lender writes; borrowers cannot, whatever they try
-  kFrozen = TENON_MODE_FROZEN                ///< filled with write, then frozen: nobody writes again
+  /// The lender and its borrowers may write.
+  kShared = TENON_MODE_SHARED,
+  /// Only the lender may write. The kernel refuses every borrower's write.
+  kLenderWrites = TENON_MODE_LENDER_WRITES,
+  /// The storage is filled with write() and then frozen. Afterwards nobody can write to it.
+  kFrozen = TENON_MODE_FROZEN
 };
 
-/// Where bytes lie, in DLPack's numbers: {1, 0} is the CPU, {2, N} CUDA device N; {0, 0} of an empty object.
+/// The device on which bytes lie, in DLPack's numbers: {1, 0} is the CPU and {2, N} is CUDA device
+/// N. An empty object has {0, 0}.
 struct Device {
   std::int32_t type = 0;
   std::int32_t id = 0;
@@ -36,15 +42,22 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// How a storage is made.
+/// How to make a storage.
 struct StorageOptions {
   Mode mode = Mode::kShared;
-  bool isolated = false;         ///< a segment of its own: a borrower can reach nothing but this storage
-  bool private_memory = false;   ///< ordinary memory of this process; cannot be lent
-  bool zeroed = false;           ///< all bytes 0 at birth
-  std::uint64_t alignment = 0;   ///< bytes, a power of two up to 4096; 0: 64
-  const Arena* arena = nullptr;  ///< borrowed for the call; where it is born, in its mode; null: in the library's own
-  Wait wait = {};                ///< how long a full arena is waited for; with nothing set: not at all
+  /// The storage gets a segment of its own: a borrower can reach no other storage through it.
+  bool isolated = false;
+  /// The storage lies in ordinary memory of this process and cannot be lent.
+  bool private_memory = false;
+  /// All bytes of the new storage are 0.
+  bool zeroed = false;
+  /// The alignment in bytes, a power of two up to 4096. 0 means 64.
+  std::uint64_t alignment = 0;
+  /// The arena to allocate from, borrowed for the call. The storage gets the arena's mode. Null
+  /// means one of the library's own arenas.
+  const Arena* arena = nullptr;
+  /// How long to wait for room when the arena is full. With nothing set the call does not wait.
+  Wait wait = {};
 };
 
 namespace detail {
@@ -54,13 +67,16 @@ inline Device device_of(const tenon_storage* storage) noexcept {
   return {device.type, device.id};
 }
 
-// An address of a device is none for a span; an empty object has none.
+// Fails if the bytes are on a device, because a span must not hold an address of a device. An empty
+// object has no address and passes.
 inline Result<void> for_host(const Device& device) {
-  if (device.is_cpu()) return {};  // of which there are thousands to be read without a call each
+  // A call into the library for each of thousands of tensors would be slow.
+  if (device.is_cpu()) return {};
   return call([&](tenon_error** err) { return tenon_device_check_host({device.type, device.id}, err); });
 }
 
-// Of a storage that gives out no bytes: empty, or dropped with its lender.
+// Finds out why a storage gives out no bytes: it is empty, or it was dropped because its lender is
+// gone.
 inline Result<void> check_lender(const tenon_storage* storage) {
   return call([&](tenon_error** err) { return tenon_storage_check_lender(storage, err); });
 }
@@ -77,7 +93,7 @@ inline tenon_storage_options c_options(const StorageOptions& options) noexcept {
   return c;
 }
 
-// What keeps wrapped memory alive. The C library calls end() once.
+// Keeps wrapped memory alive. The C library calls end() once.
 template <class Keeper>
 struct Kept {
   Keeper keeper;
@@ -89,43 +105,50 @@ struct Kept {
 
 }  // namespace detail
 
-/// Counted, contiguous bytes. A copy of the object is one more reference to the same bytes; == asks whether it is the same storage.
+/// A contiguous run of bytes with a reference count. A copy of the object is another reference to
+/// the same bytes. == tells whether two objects refer to the same storage.
 class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_retain, tenon_storage_release> {
  public:
-  /// Make a storage of `nbytes` bytes; 0 is allowed. Its memory is reserved before this returns: a full machine is an error here and no
-  /// SIGBUS later. The bytes are unspecified unless options.zeroed. A full arena is kResourceExhausted, with who holds what as the detail
-  /// "holders"; after a wait it is kTimeout.
+  /// Makes a storage of `nbytes` bytes. 0 is allowed. The memory is reserved before the call
+  /// returns, so a machine that has no memory left causes an error here and not a SIGBUS later. The
+  /// bytes are unspecified unless options.zeroed is set. A full arena gives kResourceExhausted, and
+  /// after a wait kTimeout. The detail "holders" then says which processes hold its memory.
   static Result<Storage> try_make(std::uint64_t nbytes, const StorageOptions& options = {}) {
     return born(options, [&](const tenon_storage_options* c, tenon_storage** out, tenon_error** err) {
       return tenon_storage_new(c, nbytes, out, err);
     });
   }
 
-  /// Make a storage that holds a copy of `bytes`. With Mode::kFrozen it comes back frozen.
+  /// Makes a storage that holds a copy of `bytes`. A storage of Mode::kFrozen is frozen when the
+  /// call returns.
   static Result<Storage> try_make_from(std::span<const std::byte> bytes, const StorageOptions& options = {}) {
     return born(options, [&](const tenon_storage_options* c, tenon_storage** out, tenon_error** err) {
       return tenon_storage_new_from(c, bytes.data(), bytes.size(), out, err);
     });
   }
 
-  /// Make a private storage over memory that belongs to somebody else; it cannot be lent. `keeper` is kept until the last reference goes,
-  /// and is then, on the thread that gave that back, called if it can be called with nothing, and destroyed: a lambda that frees, a
-  /// unique_ptr, a shared_ptr, a vector. If this fails it is destroyed and not called. What a call of it throws comes out of close(), or
-  /// else goes to the handler of set_deleter_exception_handler. Its destructor must not throw.
+  /// Makes a private storage over memory that the caller provides. It cannot be lent. The storage
+  /// keeps `keeper` until its last reference is released. On the thread that releases that
+  /// reference, `keeper` is then called if it can be called without arguments, and destroyed. So it
+  /// can be a lambda that frees the memory, a unique_ptr, a shared_ptr or a vector. If try_wrap
+  /// fails, `keeper` is destroyed and not called. An exception from calling `keeper` comes out of
+  /// close(); outside close() it goes to the handler of set_deleter_exception_handler. The
+  /// destructor of `keeper` must not throw.
   template <class Keeper>
   static Result<Storage> try_wrap(std::span<std::byte> bytes, Keeper keeper) {
     return wrap_any(bytes.data(), bytes.size(), std::move(keeper), 0);
   }
 
-  /// As try_wrap, for memory that must not be written: the storage is read-only.
+  /// Like try_wrap, for memory that must not be written: the storage is read-only.
   template <class Keeper>
   static Result<Storage> try_wrap_read_only(std::span<const std::byte> bytes, Keeper keeper) {
-    // The flag is the promise that nobody writes through it.
+    // The flag READ_ONLY promises that nobody writes through this pointer.
     return wrap_any(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(keeper), TENON_STORAGE_READ_ONLY);
   }
 
-  /// The bytes, to read; borrowed from the storage. Fails with kUnsupported if they are not the CPU's, and with kPeerGone if the
-  /// lender is gone and its connection drops what it lent.
+  /// Gives the bytes for reading, borrowed from the storage. It fails with kUnsupported if the
+  /// bytes are not in memory of the CPU, and with kPeerGone if the storage was dropped because its
+  /// lender is gone.
   Result<std::span<const std::byte>> try_bytes() const& {
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     const void* const data = tenon_storage_data(get());
@@ -136,11 +159,13 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   }
   Result<std::span<const std::byte>> try_bytes() const&& = delete;
 
-  /// The same for a storage that is known to be the CPU's: of another, raises what try_bytes returns.
+  /// Gives the bytes for reading, for a storage that is known to be on the CPU. For any other
+  /// storage it raises the error that try_bytes returns.
   std::span<const std::byte> bytes() const& { return try_bytes().value(); }
   std::span<const std::byte> bytes() const&& = delete;
 
-  /// The bytes, to write; borrowed from the storage. Fails with kPermission if it is read-only, and as try_bytes does.
+  /// Gives the bytes for writing, borrowed from the storage. It fails with kPermission if the
+  /// storage is read-only, and in the same cases as try_bytes.
   Result<std::span<std::byte>> try_bytes_mut() & {
     if (const Result<void> host = detail::for_host(device()); !host) return host.error();
     void* data = nullptr;
@@ -152,54 +177,62 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
 
   /// The size in bytes.
   std::uint64_t nbytes() const noexcept { return tenon_storage_nbytes(get()); }
-  /// Where the bytes lie.
+  /// The device on which the bytes lie.
   Device device() const noexcept { return detail::device_of(get()); }
-  /// Chosen at birth, or what the seals of an opened segment enforce.
+  /// The mode that was chosen when the storage was made, or that the seals of an opened segment
+  /// enforce.
   Mode mode() const noexcept { return static_cast<Mode>(tenon_storage_mode(get())); }
   /// Whether this process must not write through memory.
   bool is_read_only() const noexcept { return tenon_storage_is_read_only(get()) != 0; }
   /// Whether the bytes lie in memory that can be lent.
   bool is_shared() const noexcept { return tenon_storage_is_shared(get()) != 0; }
-  /// Whether the kernel holds the segment's size, so that reading can never meet SIGBUS.
+  /// Whether the kernel guarantees the segment's size, so that reading never causes a SIGBUS
+  /// because somebody cut it short.
   bool is_sealed() const noexcept { return tenon_storage_is_sealed(get()) != 0; }
-  /// A number never given to another storage of this process; 0 if empty.
+  /// A number that no other storage of this process ever gets. 0 for an empty object.
   std::uint64_t id() const noexcept { return tenon_storage_id(get()); }
-  /// Strong references at this moment, for tests and debugging.
+  /// The number of strong references at this moment, for tests and debugging.
   std::uint64_t use_count() const noexcept { return tenon_storage_use_count(get()); }
-  /// Whether both lie over the same bytes, whatever the access.
+  /// Whether both storages lie over the same bytes, whatever their access.
   bool same_memory(const Storage& other) const noexcept { return tenon_storage_same_memory(get(), other.get()) != 0; }
-  /// Whether both are the same storage.
+  /// Whether both objects refer to the same storage.
   friend bool operator==(const Storage& a, const Storage& b) noexcept { return a.get() == b.get(); }
 
-  /// Copy bytes in, from byte `offset` of the storage on. The only way to fill one of Mode::kFrozen.
+  /// Copies bytes into the storage, starting at byte `offset`. Only this function can fill a
+  /// storage of Mode::kFrozen after it was made.
   Result<void> try_write(std::span<const std::byte> bytes, std::uint64_t offset = 0) {
     return detail::call([&](tenon_error** err) { return tenon_storage_write(get(), offset, bytes.data(), bytes.size(), err); });
   }
 
-  /// Copy as many bytes out as `room` has. Gives an error and no SIGBUS if the file below was cut short.
+  /// Copies bytes out of the storage, as many as `room` holds. If the file under the storage was
+  /// cut short, this function returns an error where a load would cause a SIGBUS.
   Result<void> try_read(std::span<std::byte> room, std::uint64_t offset = 0) const {
     return detail::call([&](tenon_error** err) { return tenon_storage_read(get(), offset, room.data(), room.size(), err); });
   }
 
-  /// End the filling of a storage of Mode::kFrozen: the kernel refuses every later write, by anybody.
+  /// Freezes a storage of Mode::kFrozen. From then on the kernel refuses every write by any
+  /// process.
   Result<void> try_freeze() {
     return detail::call([&](tenon_error** err) { return tenon_storage_freeze(get(), err); });
   }
 
-  /// Of a storage on a CUDA device: work in that stream (a CUstream or a cudaStream_t) uses it, and what was given to the stream until the
-  /// storage's last release has passed before the memory is given back. The host does not wait for it.
+  /// For a storage on a CUDA device: records that work in `stream` (a CUstream or a cudaStream_t)
+  /// uses the storage. The memory is given back only after all work that was given to `stream`
+  /// before the storage's last release has completed. The host does not wait for it.
   Result<void> try_record_stream(void* stream) const {
     return detail::call([&](tenon_error** err) { return tenon_storage_record_stream(get(), stream, err); });
   }
 
-  /// Of a storage on a CUDA device: what is given to that stream from now on comes after what was given until now to the streams in which
-  /// the storage is used. For whoever uses it in yet another stream; the host does not wait, and the stream is not recorded.
+  /// For a storage on a CUDA device: makes work that is given to `stream` from now on wait for the
+  /// work that was given until now to the streams in which the storage is used. Call it before
+  /// using the storage in another stream. The host does not wait, and `stream` is not recorded.
   Result<void> try_order_stream(void* stream) const {
     return detail::call([&](tenon_error** err) { return tenon_storage_order_stream(get(), stream, err); });
   }
 
-  /// Let a CUDA device reach the bytes, which are shared memory of the host, and give the address by which it does; again, the same one.
-  /// The whole segment is registered with the driver until it goes: see tenon/cuda_pinned.h.
+  /// Lets a CUDA device access the bytes, which are shared memory of the host, and gives the
+  /// address at which the device finds them. A second call gives the same address. The whole
+  /// segment is registered with the driver until the segment ends; see tenon/cuda_pinned.h.
   Result<void*> try_pin(std::int32_t device = 0) const {
     void* out = nullptr;
     const Result<void> called = detail::call([&](tenon_error** err) { return tenon_storage_pin(get(), device, &out, err); });
@@ -211,7 +244,7 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   bool is_pinned() const noexcept { return tenon_storage_is_pinned(get()) != 0; }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static Storage make(std::uint64_t nbytes, const StorageOptions& options = {}) { return try_make(nbytes, options).value(); }
   static Storage make_from(std::span<const std::byte> bytes, const StorageOptions& options = {}) {
     return try_make_from(bytes, options).value();
@@ -263,7 +296,8 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
   }
 };
 
-/// Give memory back to the system that is kept warm for later storages. Returns the bytes given back.
+/// Returns memory to the system that the library keeps for later storages. The result is the number
+/// of bytes that were returned.
 inline std::uint64_t trim() noexcept { return tenon_storage_trim(); }
 
 TENON_CPP_END

@@ -1,4 +1,6 @@
-// Tensors: strided elements over a storage, and typed views of them.
+/// @file
+/// Tensors: strided views of storages, and typed views of their elements. tenon/tensor.h has the
+/// details.
 #ifndef TENON_CPP_TENSOR_HPP
 #define TENON_CPP_TENSOR_HPP
 
@@ -19,7 +21,8 @@
 
 TENON_CPP_BEGIN
 
-/// Sizes that a call takes: {2, 3}, a vector, an array or a span of int64_t. Borrowed for the call: do not keep one.
+/// Sizes that a call takes as an argument: {2, 3}, a vector, an array or a span of int64_t. A Sizes
+/// object is borrowed for the call: do not keep it.
 class Sizes {
  public:
   Sizes(std::initializer_list<std::int64_t> numbers) noexcept : numbers_(std::data(numbers), numbers.size()) {}
@@ -32,62 +35,72 @@ class Sizes {
   std::span<const std::int64_t> numbers_;
 };
 
-/// How a tensor lies over its storage, beside its sizes and element type. Strides and offset count elements.
+/// The layout of a tensor over its storage, apart from its sizes and its element type. Strides and
+/// offset are in elements.
 struct TensorOptions {
-  std::vector<std::int64_t> strides = {};  ///< as many as sizes; none: contiguous, last dimension fastest
-  std::uint64_t offset = 0;                ///< of the element with index 0, 0, … from the start of the storage
-  std::uint32_t flags = 0;                 ///< TENON_TENSOR_*
+  /// As many strides as there are sizes. None means contiguous elements, with the last dimension
+  /// fastest.
+  std::vector<std::int64_t> strides = {};
+  /// The distance from the start of the storage to the element with index 0, 0, …
+  std::uint64_t offset = 0;
+  /// TENON_TENSOR_*.
+  std::uint32_t flags = 0;
 };
 
-/// All that a reader of a tensor asks for, as plain numbers and pointers that are borrowed from the tensor (or from the message that holds
-/// it). Sizes, strides and offset count elements. tenon_tensor_get_view and tenon_message_get_views fill it in.
+/// All that a reader needs to know about a tensor, as plain numbers and pointers. They are borrowed
+/// from the tensor, or from the message that holds it. Sizes, strides and offset are in elements.
+/// tenon_tensor_get_view and tenon_message_get_views fill it in.
 class TensorView : private tenon_tensor_view {
  public:
   TensorView() noexcept : tenon_tensor_view{} { struct_size = sizeof(tenon_tensor_view); }
 
-  /// In a message, the tensor's name; null data() if it has none.
+  /// The name of a tensor in a message. Its data() is null if the tensor has no name.
   std::string_view name() const noexcept { return tenon_tensor_view::name == nullptr ? std::string_view() : tenon_tensor_view::name; }
   Dtype dtype() const noexcept { return tenon_tensor_view::dtype; }
   std::span<const std::int64_t> sizes() const noexcept { return {tenon_tensor_view::sizes, static_cast<std::size_t>(ndim)}; }
   std::span<const std::int64_t> strides() const noexcept { return {tenon_tensor_view::strides, static_cast<std::size_t>(ndim)}; }
   std::uint64_t offset() const noexcept { return tenon_tensor_view::offset; }
   std::uint64_t numel() const noexcept { return tenon_tensor_view::numel; }
-  /// Bytes that the elements take when packed.
+  /// How many bytes the elements take when they are packed.
   std::uint64_t nbytes() const noexcept { return tenon_tensor_view::nbytes; }
   /// TENON_TENSOR_*.
   std::uint32_t flags() const noexcept { return tenon_tensor_view::flags; }
   bool is_contiguous() const noexcept { return tenon_tensor_view::is_contiguous != 0; }
   bool is_read_only() const noexcept { return tenon_tensor_view::data_mut == nullptr && data() != nullptr; }
-  /// Where the bytes lie.
+  /// The device on which the bytes lie.
   Device device() const noexcept { return {tenon_tensor_view::device.type, tenon_tensor_view::device.id}; }
-  /// The element with index 0, 0, …, to read, at an address of device(); null for a tensor over an empty storage,
-  /// and if the lender was gone when this view was made (LenderGone::kDrop).
+  /// The address of the element with index 0, 0, …, for reading, on device(). It is null for a
+  /// tensor over an empty storage, and if the storage was dropped before this view was made
+  /// (LenderGone::kDrop).
   const void* data() const noexcept { return tenon_tensor_view::data; }
   /// The C tensor, borrowed.
   tenon_tensor* get() const noexcept { return tensor; }
 
-  /// The same element, to write, for elements that do not lie packed or have no C++ type. Fails with kPermission if the storage is
-  /// read-only.
+  /// Gives the address of the element with index 0, 0, …, for writing. It is for elements that do
+  /// not lie packed or have no C++ type. It fails with kPermission if the storage is read-only.
   Result<void*> try_data_mut() {
     void* address = tenon_tensor_view::data_mut;
     if (is_read_only() || (address == nullptr && numel() > 0)) {
-      // For the library's own words.
+      // The library's own error has the best message.
       const Result<void> refused = detail::call([&](tenon_error** err) { return tenon_tensor_data_mut(tensor, &address, err); });
       if (!refused) return refused.error();
     }
     return address;
   }
 
-  /// The elements, to read. Fails with kInvalidArgument if T is not their type, if they do not lie packed or if the address is misaligned
-  /// for T, with kUnsupported if they are to be read conjugated or negated, or are not the CPU's, and with kPeerGone if the
-  /// lender is gone and its connection drops what it lent.
+  /// Gives the elements for reading. It fails with
+  /// - kInvalidArgument if T does not stand for their type, if they do not lie packed, or if the
+  ///   address is misaligned for T;
+  /// - kUnsupported if the elements must be conjugated or negated, or are not in memory of the CPU;
+  /// - kPeerGone if the storage was dropped because its lender is gone.
   template <IsElement T>
   Result<std::span<const T>> try_view() const {
     if (const Result<void> fits = check<T>(); !fits) return fits.error();
     return std::span<const T>(static_cast<const T*>(data()), count());
   }
 
-  /// The elements, to write. Fails as try_view does, and with kPermission if the storage is read-only.
+  /// Gives the elements for writing. It fails in the same cases as try_view, and with kPermission
+  /// if the storage is read-only.
   template <IsElement T>
   Result<std::span<T>> try_view_mut() {
     if (const Result<void> fits = check<T>(); !fits) return fits.error();
@@ -97,7 +110,7 @@ class TensorView : private tenon_tensor_view {
   }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   void* data_mut() { return try_data_mut().value(); }
   template <IsElement T>
   std::span<const T> view() const {
@@ -139,10 +152,12 @@ class TensorView : private tenon_tensor_view {
 };
 static_assert(sizeof(TensorView) == sizeof(tenon_tensor_view), "arrays of both are the same to the C library");
 
-/// Strided elements over a storage; never changes. A copy is one more reference.
+/// Strided elements over a storage. A tensor never changes. A copy of the object is another
+/// reference to the same tensor.
 class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain, tenon_tensor_release> {
  public:
-  /// A tensor over a storage. Every element that it can name must lie inside the storage; nothing is read or moved.
+  /// Makes a tensor over a storage. Every element that the layout can address must lie inside the
+  /// storage. No byte is read or moved.
   static Result<Tensor> try_over(const Storage& storage, const Sizes& sizes, Dtype dtype, const TensorOptions& options = {}) {
     const std::span<const std::int64_t> numbers = sizes.get();
     const bool strided = !options.strides.empty();
@@ -161,7 +176,7 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
     return detail::make<Tensor>([&](tenon_tensor** out, tenon_error** err) { return tenon_tensor_new(storage.get(), &spec, out, err); });
   }
 
-  /// A contiguous tensor in a storage of its own.
+  /// Makes a contiguous tensor in a new storage.
   static Result<Tensor> try_make(const Sizes& sizes, Dtype dtype, const StorageOptions& options = {}) {
     const Result<std::uint64_t> nbytes = nbytes_of(sizes.get(), dtype);
     if (!nbytes) return nbytes.error();
@@ -170,8 +185,8 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
     return try_over(*storage, sizes, dtype);
   }
 
-  /// A contiguous tensor in a storage of its own that holds a copy of `values`, as many as `sizes` say. With Mode::kFrozen it comes back
-  /// frozen.
+  /// Makes a contiguous tensor in a new storage that holds a copy of `values`. There must be as
+  /// many values as `sizes` says. A tensor of Mode::kFrozen is frozen when the call returns.
   template <IsElement T>
   static Result<Tensor> try_make_from(std::span<const T> values, const Sizes& sizes, const StorageOptions& options = {}) {
     const Result<std::uint64_t> nbytes = nbytes_of(sizes.get(), kDtypeOf<T>);
@@ -182,7 +197,8 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
     return try_over(*storage, sizes, kDtypeOf<T>);
   }
 
-  /// Shape and data at once, borrowed from the tensor.
+  /// Gives the layout, the data pointer and the other properties of the tensor, borrowed from the
+  /// tensor.
   Result<TensorView> try_view() const& {
     TensorView view;
     const Result<void> called = detail::call([&](tenon_error** err) { return tenon_tensor_get_view(get(), &view, err); });
@@ -191,7 +207,7 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   }
   Result<TensorView> try_view() const&& = delete;
 
-  /// The elements, to read; borrowed from the tensor. See TensorView::try_view.
+  /// Gives the elements for reading, borrowed from the tensor. See TensorView::try_view.
   template <IsElement T>
   Result<std::span<const T>> try_view() const& {
     const Result<TensorView> view = try_view();
@@ -200,7 +216,7 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   template <IsElement T>
   Result<std::span<const T>> try_view() const&& = delete;
 
-  /// The elements, to write; borrowed from the tensor. See TensorView::try_view_mut.
+  /// Gives the elements for writing, borrowed from the tensor. See TensorView::try_view_mut.
   template <IsElement T>
   Result<std::span<T>> try_view_mut() & {
     Result<TensorView> view = try_view();
@@ -210,7 +226,7 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   Result<std::span<T>> try_view_mut() && = delete;
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   static Tensor over(const Storage& storage, const Sizes& sizes, Dtype dtype, const TensorOptions& options = {}) {
     return try_over(storage, sizes, dtype, options).value();
   }
@@ -237,18 +253,18 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   std::span<T> view_mut() && = delete;
 #endif
 
-  /// The storage under the tensor; empty for an empty tensor.
+  /// The storage under the tensor. It is empty for an empty tensor object.
   Storage storage() const noexcept { return Storage::retain(tenon_tensor_storage(get())); }
   std::uint64_t numel() const noexcept { return tenon_tensor_numel(get()); }
-  /// Bytes that the elements take when packed.
+  /// How many bytes the elements take when they are packed.
   std::uint64_t nbytes() const noexcept { return tenon_tensor_nbytes(get()); }
-  /// Where the bytes lie.
+  /// The device on which the bytes lie.
   Device device() const noexcept { return detail::device_of(tenon_tensor_storage(get())); }
   bool is_contiguous() const noexcept { return tenon_tensor_is_contiguous(get()) != 0; }
   bool is_read_only() const noexcept { return tenon_storage_is_read_only(tenon_tensor_storage(get())) != 0; }
 
  private:
-  // Overflow is looked for here, because the storage is made before the library sees the sizes.
+  // Checks for overflow, because the storage is made before the library sees the sizes.
   static Result<std::uint64_t> nbytes_of(std::span<const std::int64_t> sizes, Dtype dtype) {
     if (sizes.size() > TENON_TENSOR_MAX_NDIM) return detail::wrong(std::to_string(sizes.size()) + " dimensions are more than 64");
     std::uint64_t nbytes = 0;
@@ -259,13 +275,13 @@ class Tensor : public detail::Counted<Tensor, tenon_tensor, tenon_tensor_retain,
   }
 };
 
-/// A tensor of T in a storage of its own, whose bytes are what they happen to be.
+/// Makes a tensor of T in a new storage. The bytes are unspecified.
 template <IsElement T>
 Result<Tensor> try_empty(const Sizes& sizes, const StorageOptions& options = {}) {
   return Tensor::try_make(sizes, kDtypeOf<T>, options);
 }
 
-/// As try_empty, with all bytes zero.
+/// Makes a tensor of T in a new storage whose bytes are all zero.
 template <IsElement T>
 Result<Tensor> try_zeros(const Sizes& sizes, StorageOptions options = {}) {
   options.zeroed = true;

@@ -1,4 +1,6 @@
-// Texts and arrays of them, as the C library reads and writes them. Nothing here is for callers by its own name, but Items.
+/// @file
+/// How strings and arrays of them pass to and from the C library. Callers use only Items and Names
+/// by name.
 #ifndef TENON_CPP_TEXT_HPP
 #define TENON_CPP_TEXT_HPP
 
@@ -17,7 +19,8 @@
 
 TENON_CPP_BEGIN
 
-/// Objects that a call takes: {a, b}, a vector, an array or a span of them. Borrowed for the call: do not keep one.
+/// Objects that a call takes as an argument: {a, b}, a vector, an array or a span of them. An Items
+/// object is borrowed for the call: do not keep it.
 template <class T>
 class Items {
  public:
@@ -31,19 +34,19 @@ class Items {
   std::span<const T> items_;
 };
 
-/// Names that a call takes.
+/// Names that a call takes as an argument.
 using Names = Items<std::string>;
 
 namespace detail {
 
 inline Error has_nul(std::string_view what) { return wrong(std::string(what) + " has a NUL in it"); }
 
-// A text that the C library reads up to its NUL.
+// Whether the C library would read the whole text: it stops at the first NUL.
 inline bool is_c_text(const std::string& text) noexcept { return text.find('\0') == std::string::npos; }
 inline bool is_c_text(const std::optional<std::string>& text) noexcept { return !text || is_c_text(*text); }
 inline const char* c_text(const std::optional<std::string>& text) noexcept { return text ? text->c_str() : nullptr; }
 
-// Into an array of C's, with its NUL.
+// Copies a text and its NUL into an array of a C struct.
 template <std::size_t kRoom>
 Result<void> put(const std::string& text, char (&room)[kRoom], const char* what) {
   if (!is_c_text(text)) return has_nul(what);
@@ -53,7 +56,7 @@ Result<void> put(const std::string& text, char (&room)[kRoom], const char* what)
   return {};
 }
 
-// Borrows the texts.
+// The result borrows the texts.
 inline Result<std::vector<const char*>> c_texts(std::span<const std::string> texts, std::string_view what) {
   std::vector<const char*> c;
   c.reserve(texts.size());
@@ -64,10 +67,11 @@ inline Result<std::vector<const char*>> c_texts(std::span<const std::string> tex
   return c;
 }
 
-// What may be null, in static storage or borrowed.
+// A view of a C string in static storage or borrowed, which may be null.
 inline std::string_view view_of(const char* text) noexcept { return text == nullptr ? std::string_view() : text; }
 
-// function(out, capacity, nbytes, err) writes as much of a text as there is room for, and says how long it is.
+// Calls function(out, capacity, nbytes, err), which writes as much of a text as fits and reports
+// its whole length, until the whole text fits.
 template <class Function>
 Result<std::string> written(Function&& function) {
   std::string text(200, '\0');

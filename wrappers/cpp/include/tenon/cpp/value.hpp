@@ -1,4 +1,6 @@
-// Values: what an attribute of a module, an argument or a constant can be.
+/// @file
+/// Values: the contents of attributes of a module, of constants and of arguments. tenon/value.h has
+/// the details.
 #ifndef TENON_CPP_VALUE_HPP
 #define TENON_CPP_VALUE_HPP
 
@@ -21,9 +23,10 @@
 
 TENON_CPP_BEGIN
 
-/// What a value is.
+/// The kind of a value.
 enum class ValueKind : std::int32_t {
-  kEmpty = -1,  ///< an empty object, which holds no value; None is one
+  /// An empty object, which holds no value. (None is a value, of kind kNone.)
+  kEmpty = -1,
   kNone = TENON_VALUE_NONE,
   kBool = TENON_VALUE_BOOL,
   kInt = TENON_VALUE_INT,
@@ -39,7 +42,8 @@ enum class ValueKind : std::int32_t {
   kObject = TENON_VALUE_OBJECT
 };
 
-/// The name of a kind, as in "list". Static storage; "" for kEmpty, and for a kind of a newer library.
+/// Returns the name of a kind, such as "list", in static storage. It is "" for kEmpty and for a
+/// kind of a newer library.
 inline std::string_view name_of(ValueKind kind) noexcept {
   constexpr std::array<std::string_view, 13> kNames{"none",   "bool",  "int",  "float", "complex", "str",   "device",
                                                     "tensor", "tuple", "list", "dict",  "enum",    "object"};
@@ -48,33 +52,39 @@ inline std::string_view name_of(ValueKind kind) noexcept {
 }
 
 class Value;
-struct NamedValue;       // below
-struct Entry;            // below
-struct ValueTensorSpec;  // value_tensor.hpp
+struct NamedValue;
+struct Entry;
+struct ValueTensorSpec;
 
-/// Values that a call takes: {1, "a", tensor}, or a vector or a span of Value.
+/// Values that a call takes as an argument: {1, "a", tensor}, or a vector or a span of Value.
 using Values = Items<Value>;
-/// Values with names that a call takes: {{"width", 2}, {"name", "n"}}, or a vector or a span of NamedValue.
+/// Values with names that a call takes as an argument: {{"width", 2}, {"name", "n"}}, or a vector
+/// or a span of NamedValue.
 using NamedValues = Items<NamedValue>;
-/// Entries of a dict that a call takes: {{"a", 1}, {"b", 2}}, or a vector or a span of Entry.
+/// Entries of a dict that a call takes as an argument: {{"a", 1}, {"b", 2}}, or a vector or a span
+/// of Entry.
 using Entries = Items<Entry>;
 
-/// A value never changes, but for the attributes of an object while its module is changed. A copy is one more reference to the same value:
-/// the same value in two places is one object in an archive, and stays one when it is read again (is_same).
+/// A value. It never changes, with one exception: the attributes of an object change when its
+/// module is changed. A copy is another reference to the same value. A value that is stored in two
+/// places is one object in an archive, and is one object again when the archive is read (is_same).
 ///
-/// Types are written as in TorchScript: "Tensor", "Optional[Tensor]", "Dict[str, List[int]]", "__torch__.my.Class". A list or a dict that
-/// is given none takes the one that is declared where it is put.
+/// Types are written as in TorchScript: "Tensor", "Optional[Tensor]", "Dict[str, List[int]]",
+/// "__torch__.my.Class". A list or a dict without a type takes the type that is declared for the
+/// place where it is stored.
 class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, tenon_value_release> {
  public:
   Value() noexcept = default;
 
 #ifdef TENON_NO_EXCEPTIONS
-  /// A bool, an int, a float, a complex number, or None of std::nullopt. Without memory it prints why, and aborts.
+  /// Makes a value of a bool, an int, a float, a complex number, or std::nullopt, which gives None.
+  /// If there is no memory, it prints the error and aborts.
   template <class T>
     requires detail::IsPlain<T>
   Value(const T& from) : Value(try_make(from).value()) {}
 #else
-  /// As make, so that a call that takes a Value takes what can become one. A try_ form throws what it throws.
+  /// Makes a value as make does, so that a call that takes a Value accepts everything that can
+  /// become one. A try_ form throws what this constructor throws.
   template <class T>
     requires(detail::kIsSource<T> && !std::same_as<T, Value>)
   Value(const T& from) : Value(make(from)) {}
@@ -82,89 +92,103 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
 
   static Value none() { return std::nullopt; }
 
-  /// The value of a bool, an int (one of 64 bits without a sign must be cast to one with a sign), a float, a complex number, a text in
-  /// UTF-8, a tensor, None of std::nullopt; of a std::optional of these, a list of a std::vector, a dict of a std::map, whose types follow
-  /// from theirs: of std::vector<double> comes a "List[float]", and one of Value is given none. Nothing of a tensor is copied: tensors over
-  /// one storage share it in an archive too, and a storage goes there whole.
+  /// Makes a value of a bool, an int, a float, a complex number, a text in UTF-8 or a tensor.
+  /// std::nullopt gives None. Unsigned 64-bit ints must be cast to signed ints. A std::optional, a
+  /// std::vector (a list) and a std::map (a dict) of these types are possible too. The type of a
+  /// list or a dict follows from its C++ type: std::vector<double> gives "List[float]", and a
+  /// std::vector<Value> gives a list without a type. The bytes of a tensor are not copied. Tensors
+  /// over one storage share it in an archive too, and an archive holds the whole storage.
   template <class T>
     requires detail::kIsSource<T>
   static Result<Value> try_make(const T& from);
 
-  /// A device, as "cpu" or "cuda:0".
+  /// Makes a device such as "cpu" or "cuda:0".
   static Result<Value> try_device(const std::string& name) {
     if (!detail::is_c_text(name)) return detail::has_nul("the device");
     return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_new_device(name.c_str(), out, err); });
   }
 
-  /// A tensor that a Tensor cannot be: quantised, sparse, on meta, of an element type that DLPack has not. Every element that it can name
-  /// must lie inside its storage; what the indices of a sparse one say is not looked at.
+  /// Makes a tensor that a Tensor object cannot be: a quantised or sparse tensor, a tensor on the
+  /// device meta, or a tensor of an element type that DLPack does not have. Every element that its
+  /// layout can address must lie inside its storage. The contents of the indices of a sparse tensor
+  /// are not checked.
   static Result<Value> try_tensor_from_spec(const ValueTensorSpec& spec);
 
-  /// A tuple.
+  /// Makes a tuple.
   static Result<Value> try_tuple(const Values& items);
-  /// A NamedTuple of that qualified name.
+  /// Makes a NamedTuple of the class with this qualified name.
   static Result<Value> try_named_tuple(const std::string& class_name, const Values& items);
-  /// A list, whose items are checked against its type, as "List[Optional[int]]"; std::nullopt: it is given none.
+  /// Makes a list. Its items are checked against its type, such as "List[Optional[int]]".
+  /// std::nullopt makes a list without a type.
   static Result<Value> try_list(const std::optional<std::string>& type, const Values& items);
-  /// A dict, which keeps the order of its entries; its type as for a list, as "Dict[str, Tensor]".
+  /// Makes a dict. It keeps the order of its entries. Its type, such as "Dict[str, Tensor]", has
+  /// the same meaning as for a list.
   static Result<Value> try_dict(const std::optional<std::string>& type, const Entries& entries);
-  /// A member of the enum of that qualified name; `value` is an int, a float or a str.
+  /// Makes a member of the enum with this qualified name. `value` is an int, a float or a str.
   static Result<Value> try_enum_member(const std::string& class_name, const Value& value);
-  /// An object of a plain class with attributes. Modules are made with Module::make.
+  /// Makes an object of a plain class with attributes. Module::make makes modules.
   static Result<Value> try_object(const std::string& class_name, const NamedValues& attributes);
-  /// An object that has a state and no attributes: of a class with __getstate__, or of a custom C++ class.
+  /// Makes an object that has a state and no attributes: an object of a class with __getstate__, or
+  /// of a custom C++ class.
   static Result<Value> try_opaque(const std::string& class_name, const Value& state);
 
   ValueKind kind() const noexcept { return static_cast<ValueKind>(tenon_value_kind(get())); }
 
-  /// The type that it shows by itself: "List[int]" as the list says, "List[Any]" if it says none, "Tuple[int, str]" of its items, a class
-  /// by its name.
+  /// Gives the type that follows from the value itself: the type of a list such as "List[int]",
+  /// "List[Any]" for a list without a type, "Tuple[int, str]" from the items of a tuple, and the
+  /// name of a class.
   Result<std::string> try_type_text() const {
     return detail::written([&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
       return tenon_value_type(get(), out, capacity, nbytes, err);
     });
   }
 
-  /// The qualified name of a NamedTuple, an enum or an object, borrowed from the value; "" for what has none.
+  /// The qualified name of the class of a NamedTuple, an enum or an object, borrowed from the
+  /// value. "" for other values.
   std::string_view class_name() const& noexcept { return tenon_value_class_name(get()); }
   std::string_view class_name() const&& = delete;
 
-  /// Whether an object has a state, which is its only item, and no attributes.
+  /// Whether the value is an object that has a state, which is its only item, and no attributes.
   bool is_opaque() const noexcept { return tenon_value_is_opaque(get()) != 0; }
-  /// Whether both are the same value, and so one object in an archive.
+  /// Whether both are the same value, which is one object in an archive.
   bool is_same(const Value& other) const noexcept { return get() == other.get(); }
 
-  /// How many items there are: of a tuple or list, entries of a dict, attributes of an object; 1 of an enum's member (its value) and of an
-  /// object with a state; else 0.
+  /// The number of items: the items of a tuple or a list, the entries of a dict, the attributes of
+  /// an object. It is 1 for a member of an enum (its value) and for an object with a state, and
+  /// otherwise 0.
   std::size_t size() const noexcept { return tenon_value_count(get()); }
 
-  /// One of the items that size counts; of a dict the value of an entry, of an object that of an attribute.
+  /// Gives one of the items that size counts. For a dict it is the value of an entry, for an object
+  /// the value of an attribute.
   Result<Value> try_item(std::size_t index) const {
     return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_item(get(), index, out, err); });
   }
-  /// All of them.
+  /// Gives all items.
   Result<std::vector<Value>> try_items() const {
     return all([&](std::size_t index) { return try_item(index); });
   }
-  /// The keys of a dict, in the order of its items.
+  /// Gives the keys of a dict, in the order of its items.
   Result<std::vector<Value>> try_keys() const {
     return all([&](std::size_t index) {
       return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_key(get(), index, out, err); });
     });
   }
-  /// The attributes of an object, in the order of its class; of everything else none.
+  /// Gives the attributes of an object, in the order of its class. Other values have none.
   Result<std::vector<NamedValue>> try_attributes() const;
 
-  /// An attribute of an object, or what a dict has under that str.
+  /// Gives an attribute of an object, or the value that a dict has for this str.
   Result<Value> try_find(const std::string& name) const {
     if (!detail::is_c_text(name)) return detail::has_nul("the name");
     return detail::make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_find(get(), name.c_str(), out, err); });
   }
 
-  /// The bool, int, double, std::complex<double>, std::string, Tensor in it; std::vector<T> of a list's or tuple's items, std::map<K, T> of
-  /// a dict's entries, std::optional<T> of what may be None; Value is the value itself. A std::string_view is borrowed from the value.
-  /// Nothing is rounded or guessed: another kind is kInvalidArgument (an int is no float, a bool no int), and so is an int that T cannot
-  /// hold. A tensor is over the same bytes; one that a Tensor cannot be is kUnsupported, see try_tensor_spec.
+  /// Gives the value as a C++ object: bool, an integer type, double, std::complex<double>,
+  /// std::string or Tensor; std::vector<T> for the items of a list or a tuple, std::map<K, T> for
+  /// the entries of a dict, std::optional<T> for a value that may be None; Value for the value
+  /// itself. A std::string_view is borrowed from the value. Nothing is rounded or guessed: another
+  /// kind is kInvalidArgument (an int is not a float, a bool is not an int), and so is an int that
+  /// T cannot hold. A tensor lies over the same bytes. A tensor that a Tensor object cannot be is
+  /// kUnsupported; see try_tensor_spec.
   template <class T>
     requires(detail::kIsTarget<T> || std::same_as<T, std::string_view>)
   Result<T> try_as() const&;
@@ -172,7 +196,7 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
     requires std::same_as<T, std::string_view>
   Result<T> try_as() const&& = delete;
 
-  /// The name in a device, borrowed from the value.
+  /// The name of a device, borrowed from the value.
   Result<std::string_view> try_as_device() const& {
     const char* out = nullptr;
     const Result<void> called = detail::call([&](tenon_error** err) { return tenon_value_get_device(get(), &out, err); });
@@ -181,17 +205,18 @@ class Value : public detail::Counted<Value, tenon_value, tenon_value_retain, ten
   }
   Result<std::string_view> try_as_device() const&& = delete;
 
-  /// All that is known of the tensor in it, whatever kind of tensor that is.
+  /// Gives all that is known about a tensor, whatever kind of tensor it is.
   Result<ValueTensorSpec> try_tensor_spec() const;
 
-  /// Check that it fits a type, all the way down. The error's details are "where", "wanted" and "found".
+  /// Checks that the value fits a type, with all values inside it. The error has the details
+  /// "where", "wanted" and "found".
   Result<void> try_check(const std::string& type) const {
     if (!detail::is_c_text(type)) return detail::has_nul("the type");
     return detail::call([&](tenon_error** err) { return tenon_value_check(get(), type.c_str(), err); });
   }
 
 #ifndef TENON_NO_EXCEPTIONS
-  // Each throws what its try_ form returns.
+  // Each function throws the error that its try_ form returns.
   template <class T>
     requires detail::kIsSource<T>
   static Value make(const T& from) {
@@ -245,13 +270,14 @@ struct NamedValue {
   Value value = {};
 };
 
-/// A key of a dict, and what the dict has under it.
+/// A key of a dict and the value that the dict has for it.
 struct Entry {
   Value key = {};
   Value value = {};
 };
 
-/// A type in PyTorch's own text: "Union[str, None]" is "Optional[str]". The error's detail "column" says where one is wrong.
+/// Gives a type as PyTorch writes it: "Union[str, None]" becomes "Optional[str]". If the text is
+/// not a type, the error's detail "column" says where.
 inline Result<std::string> try_type_text(const std::string& type) {
   if (!detail::is_c_text(type)) return detail::has_nul("the type");
   return detail::written([&](char* out, std::size_t capacity, std::size_t* nbytes, tenon_error** err) {
@@ -265,7 +291,7 @@ inline std::string type_text(const std::string& type) { return try_type_text(typ
 
 TENON_CPP_END
 
-// The definitions of what was only declared here.
+// These headers hold the definitions of functions that are only declared here.
 #include <tenon/cpp/value_items.hpp>
 #include <tenon/cpp/value_tensor.hpp>
 

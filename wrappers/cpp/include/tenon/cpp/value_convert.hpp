@@ -1,4 +1,6 @@
-// Which C++ types stand for values, and which of TorchScript's types they are. Nothing here is for callers by its own name.
+/// @file
+/// Says which C++ types can become values, and which TorchScript types they have. Callers use
+/// nothing in this header by name.
 #ifndef TENON_CPP_VALUE_CONVERT_HPP
 #define TENON_CPP_VALUE_CONVERT_HPP
 
@@ -25,7 +27,8 @@ template <class T>
 concept IsInt = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
                 !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 
-// What becomes a value unless there is no memory. An int that may be too large for one is left to the caller, who knows.
+// Types that always become a value unless there is no memory. An int type that may be too large for
+// a value is not among them: the caller must cast it.
 template <class T>
 concept IsPlain = std::same_as<T, std::nullopt_t> || std::same_as<T, bool> ||
                   (IsInt<T> && (std::signed_integral<T> || sizeof(T) < sizeof(std::int64_t))) || std::same_as<T, float> ||
@@ -35,7 +38,7 @@ template <class T>
 concept IsText = std::same_as<T, std::string> || std::same_as<T, std::string_view> || std::same_as<std::decay_t<T>, char*> ||
                  std::same_as<std::decay_t<T>, const char*>;
 
-// What can become a value. What holds others can if they can.
+// Types that can become a value. A container can become one if its elements can.
 template <class T>
 inline constexpr bool kIsSource = IsPlain<T> || IsText<T> || std::same_as<T, Tensor> || std::same_as<T, Value>;
 template <class T>
@@ -45,7 +48,8 @@ inline constexpr bool kIsSource<std::vector<T>> = kIsSource<T>;
 template <class K, class T>
 inline constexpr bool kIsSource<std::map<K, T>> = kIsSource<K> && kIsSource<T>;
 
-// What a value can become: not what would be cut or rounded, nor what would be borrowed from a value that is gone.
+// Types that a value can become. A type is not among them if the value would be cut or rounded, or
+// if the result would be borrowed from a value that is gone.
 template <class T>
 inline constexpr bool kIsTarget = std::same_as<T, bool> || IsInt<T> || std::same_as<T, double> || std::same_as<T, std::complex<double>> ||
                                   std::same_as<T, std::string> || std::same_as<T, Tensor> || std::same_as<T, Value>;
@@ -69,7 +73,8 @@ inline constexpr bool kIsMap = false;
 template <class K, class T>
 inline constexpr bool kIsMap<std::map<K, T>> = true;
 
-// What type the values of T are of; nothing if T does not tell, because a Value in it can be anything.
+// Returns the TorchScript type of the values of T. The result is empty if T does not tell, because
+// T holds a Value, which can be anything.
 template <class T>
 std::optional<std::string> type_of() {
   if constexpr (std::same_as<T, std::nullopt_t>) {

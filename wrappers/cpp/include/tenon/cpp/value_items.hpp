@@ -1,4 +1,6 @@
-// Values made of others, and C++ objects made of values: the rest of value.hpp.
+/// @file
+/// Making values out of other values, and C++ objects out of values. value.hpp includes this
+/// header.
 #ifndef TENON_CPP_VALUE_ITEMS_HPP
 #define TENON_CPP_VALUE_ITEMS_HPP
 
@@ -20,10 +22,12 @@ TENON_CPP_BEGIN
 
 namespace detail {
 
-// NULL stands for None in some calls, and an empty object for nothing at all: it must not become one.
+// In some calls of the C library NULL means None. An empty object holds no value, so it must not be
+// passed as NULL.
 inline Error no_value(const std::string& what) { return wrong(what + " is an empty object, and no value"); }
 
-// As the C library takes an array of values. Borrows them. value_of(item): which value it is.
+// An array of values for the C library, which borrows the values. value_of(item) returns the value
+// of an item.
 template <class T, class ValueOf>
 Result<std::vector<tenon_value*>> c_values(std::span<const T> items, ValueOf&& value_of) {
   std::vector<tenon_value*> c;
@@ -39,7 +43,7 @@ inline Result<std::vector<tenon_value*>> c_values(const Values& values) {
   return c_values(values.get(), [](const Value& value) -> const Value& { return value; });
 }
 
-// The same for names and their values.
+// Two arrays for the C library, of names and of values. They borrow both.
 struct CNamedValues {
   std::vector<const char*> names;
   std::vector<tenon_value*> values;
@@ -56,7 +60,7 @@ inline Result<CNamedValues> c_named_values(const NamedValues& named, std::string
   return c;
 }
 
-// A class, and one value in it.
+// Calls function(class, value, out, err), which makes a value of a class and one value inside it.
 template <class Function>
 Result<Value> make_of_one(const std::string& class_name, const Value& value, Function&& function) {
   if (!is_c_text(class_name)) return has_nul("the class");
@@ -72,7 +76,7 @@ Result<Value> to_value(const T& from) {
   } else if constexpr (kIsVector<T>) {
     std::vector<Value> items;
     items.reserve(from.size());
-    // By their own type: those of std::vector<bool> are something else.
+    // The element type is written out, because from[i] of a std::vector<bool> is a proxy object.
     for (std::size_t i = 0; i < from.size(); ++i) {
       Result<Value> item = to_value<typename T::value_type>(from[i]);
       if (!item) return item.error();

@@ -1,4 +1,6 @@
-// Tensors in values that a Tensor cannot be: quantised, sparse, on meta, of element types that DLPack has not.
+/// @file
+/// Tensors that only a Value can hold: quantised and sparse tensors, tensors on the device meta,
+/// and tensors of element types that DLPack does not have.
 #ifndef TENON_CPP_VALUE_TENSOR_HPP
 #define TENON_CPP_VALUE_TENSOR_HPP
 
@@ -14,51 +16,80 @@
 
 TENON_CPP_BEGIN
 
-/// How the elements of a tensor lie.
+/// How the elements of a tensor are stored.
 enum class TensorLayout : std::int32_t {
   kStrided = TENON_TENSOR_LAYOUT_STRIDED,
-  kSparseCoo = TENON_TENSOR_LAYOUT_SPARSE_COO,  ///< by coordinates: `indices` and `values`
-  kSparseCsr = TENON_TENSOR_LAYOUT_SPARSE_CSR,  ///< compressed rows: `indices` are the row pointers, `plain_indices` the columns
-  kSparseCsc = TENON_TENSOR_LAYOUT_SPARSE_CSC,  ///< compressed columns: `indices` are the column pointers, `plain_indices` the rows
-  kSparseBsr = TENON_TENSOR_LAYOUT_SPARSE_BSR,  ///< as CSR, of blocks
-  kSparseBsc = TENON_TENSOR_LAYOUT_SPARSE_BSC   ///< as CSC, of blocks
+  /// By coordinates, in `indices` and `values`.
+  kSparseCoo = TENON_TENSOR_LAYOUT_SPARSE_COO,
+  /// Compressed rows: `indices` holds the row pointers, `plain_indices` the columns.
+  kSparseCsr = TENON_TENSOR_LAYOUT_SPARSE_CSR,
+  /// Compressed columns: `indices` holds the column pointers, `plain_indices` the rows.
+  kSparseCsc = TENON_TENSOR_LAYOUT_SPARSE_CSC,
+  /// Like CSR, with blocks.
+  kSparseBsr = TENON_TENSOR_LAYOUT_SPARSE_BSR,
+  /// Like CSC, with blocks.
+  kSparseBsc = TENON_TENSOR_LAYOUT_SPARSE_BSC
 };
 
-/// How quantised elements stand for numbers.
+/// How quantised elements represent numbers.
 enum class Quantizer : std::int32_t {
-  kNone = TENON_QUANTIZER_NONE,                                                     ///< they stand for themselves
-  kPerTensorAffine = TENON_QUANTIZER_PER_TENSOR_AFFINE,                             ///< `scale` and `zero_point`
-  kPerChannelAffine = TENON_QUANTIZER_PER_CHANNEL_AFFINE,                           ///< `scales` and `zero_points`, along `axis`
-  kPerChannelAffineFloatQparams = TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS  ///< the same, with zero points of float
+  /// The elements are not quantised.
+  kNone = TENON_QUANTIZER_NONE,
+  /// With `scale` and `zero_point`.
+  kPerTensorAffine = TENON_QUANTIZER_PER_TENSOR_AFFINE,
+  /// With `scales` and `zero_points`, along `axis`.
+  kPerChannelAffine = TENON_QUANTIZER_PER_CHANNEL_AFFINE,
+  /// Like kPerChannelAffine, with zero points of type float.
+  kPerChannelAffineFloatQparams = TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS
 };
 
-/// All that PyTorch knows of a tensor. Sizes, strides and offset count elements. What a kind of tensor does not have is empty or 0.
+/// All that PyTorch knows about a tensor. Sizes, strides and offset are in elements. A field that a
+/// kind of tensor does not have is empty or 0.
 struct ValueTensorSpec {
-  ScalarType scalar_type = ScalarType::kFloat;  ///< of a sparse tensor that of its values, and not read when one is made
+  /// The element type. For a sparse tensor it is the type of its values, and it is ignored when the
+  /// tensor is made.
+  ScalarType scalar_type = ScalarType::kFloat;
   TensorLayout layout = TensorLayout::kStrided;
-  std::uint32_t flags = 0;  ///< TENON_TENSOR_*
+  /// TENON_TENSOR_*.
+  std::uint32_t flags = 0;
   std::vector<std::int64_t> sizes = {};
-  std::vector<std::int64_t> strides = {};  ///< as many as sizes; none: contiguous, or sparse
-  std::int64_t offset = 0;                 ///< of the element with index 0, 0, … from the first of the storage
-  Storage storage = {};                    ///< empty if sparse or on meta
-  std::uint64_t storage_offset = 0;        ///< bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage
-  std::uint64_t storage_numel = 0;         ///< how many these are; 0 when one is made: all of `storage`, on meta as many as are needed
-  std::string device = {};                 ///< "cpu" or "meta"; "" when one is made: cpu
+  /// As many strides as there are sizes. None means a contiguous or a sparse tensor.
+  std::vector<std::int64_t> strides = {};
+  /// From the first element of the storage to the element with index 0, 0, …
+  std::int64_t offset = 0;
+  /// Empty for a sparse tensor and for a tensor on the device meta.
+  Storage storage = {};
+  /// Where, in bytes, the elements begin in `storage` that PyTorch calls the tensor's storage.
+  std::uint64_t storage_offset = 0;
+  /// How many these elements are. 0, when a tensor is made, means all of `storage`, or on the
+  /// device meta as many as are needed.
+  std::uint64_t storage_numel = 0;
+  /// "cpu" or "meta". "", when a tensor is made, means cpu.
+  std::string device = {};
   Quantizer quantizer = Quantizer::kNone;
-  double scale = 0;                              ///< quantised per tensor
-  std::int64_t zero_point = 0;                   ///< quantised per tensor
-  std::int64_t axis = 0;                         ///< quantised per channel
-  std::optional<bool> coalesced = std::nullopt;  ///< of COO, if somebody said
-  Value indices = {};                            ///< of sparse ones; a value of kind tensor, as the next
-  Value plain_indices = {};                      ///< of compressed ones
-  Value values = {};                             ///< of sparse ones
-  Value scales = {};                             ///< quantised per channel
-  Value zero_points = {};                        ///< quantised per channel
+  /// For a tensor that is quantised per tensor.
+  double scale = 0;
+  /// For a tensor that is quantised per tensor.
+  std::int64_t zero_point = 0;
+  /// For a tensor that is quantised per channel.
+  std::int64_t axis = 0;
+  /// For a COO tensor, if it is known.
+  std::optional<bool> coalesced = std::nullopt;
+  /// For a sparse tensor. This field and the next four are values of kind kTensor.
+  Value indices = {};
+  /// For a compressed sparse tensor.
+  Value plain_indices = {};
+  /// For a sparse tensor.
+  Value values = {};
+  /// For a tensor that is quantised per channel.
+  Value scales = {};
+  /// For a tensor that is quantised per channel.
+  Value zero_points = {};
 };
 
 namespace detail {
 
-// One of the tensors that a tensor is made of; empty if it has no such.
+// Gives one of the tensors of which a tensor consists. It is empty if the tensor has no such part.
 inline Result<Value> tensor_part(const Value& value, std::int32_t part) {
   Result<Value> found =
       make<Value>([&](tenon_value** out, tenon_error** err) { return tenon_value_tensor_part(value.get(), part, out, err); });

@@ -1,4 +1,6 @@
-// How long a call may wait, and ending waits from outside.
+/// @file
+/// Waits: how long a call may block, and how to end a wait from another thread or from a signal
+/// handler.
 #ifndef TENON_CPP_WAIT_HPP
 #define TENON_CPP_WAIT_HPP
 
@@ -11,31 +13,37 @@
 
 TENON_CPP_BEGIN
 
-/// Ends waits from outside. One can serve any number of waits, at once or in turn; it must outlive them.
+/// Ends waits from outside. One Cancel can serve any number of waits, at the same time or one after
+/// another. It must outlive them.
 class Cancel : public detail::Owned<Cancel, tenon_cancel, tenon_cancel_release> {
  public:
-  /// Not triggered. It uses one fd.
+  /// Makes a Cancel that is not triggered. It uses one fd.
   static Result<Cancel> try_make() { return detail::make<Cancel>(tenon_cancel_new); }
 #ifndef TENON_NO_EXCEPTIONS
   static Cancel make() { return try_make().value(); }
 #endif
-  /// End every wait that uses this cancel, now and later, with kCancelled. Any thread, and signal handlers too.
+  /// Ends every wait that uses this Cancel, now and later, with kCancelled. Any thread and any
+  /// signal handler may call it.
   void trigger() const noexcept { tenon_cancel_trigger(get()); }
-  /// Make it fit for use again. No wait may be using it.
+  /// Makes a triggered Cancel usable again. No wait may be using it.
   void reset() const noexcept { tenon_cancel_reset(get()); }
 };
 
-/// How long a call may wait: {.timeout = 5s, .cancel = &cancel}. With nothing set, what the call does by itself: for ever on a connection,
-/// 5 seconds by name, not at all in a full arena.
+/// How long a call may wait: {.timeout = 5s, .cancel = &cancel}. With nothing set, the default
+/// depends on the call: a connection waits for ever, a name for 5 seconds, and a full arena not at
+/// all.
 struct Wait {
-  std::optional<std::chrono::nanoseconds> timeout = std::nullopt;  ///< 0: do not wait (kWouldBlock); unset: for ever
-  const Cancel* cancel = nullptr;                                  ///< borrowed for the call
-  bool interruptible = false;                                      ///< a signal whose handler returned ends the wait with kInterrupted
+  /// 0 means that the call does not wait and gives kWouldBlock instead. Unset means for ever.
+  std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
+  /// Borrowed for the call.
+  const Cancel* cancel = nullptr;
+  /// A signal whose handler has returned ends the wait with kInterrupted.
+  bool interruptible = false;
 };
 
 namespace detail {
 
-// function(wait, err): one call that takes a tenon_wait.
+// Calls function(wait, err), which makes one call of the C library that takes a tenon_wait.
 template <class Function>
 Result<void> waiting(const Wait& wait, Function&& function) {
   if (!wait.timeout && wait.cancel == nullptr && !wait.interruptible) {

@@ -1,4 +1,5 @@
-// Weak references: know a storage without keeping its bytes alive.
+/// @file
+/// Weak references: they identify a storage without keeping its bytes alive.
 #ifndef TENON_CPP_WEAK_HPP
 #define TENON_CPP_WEAK_HPP
 
@@ -7,10 +8,11 @@
 
 TENON_CPP_BEGIN
 
-/// Knows a storage without keeping its bytes alive. A copy knows the same storage.
+/// A weak reference to a storage. It does not keep the storage's bytes alive. A copy refers to the
+/// same storage.
 class WeakStorage : public detail::Counted<WeakStorage, tenon_weak, tenon_weak_retain, tenon_weak_release> {
  public:
-  /// A weak reference to a storage.
+  /// Makes a weak reference to a storage.
   static Result<WeakStorage> try_make(const Storage& storage) {
     return detail::make<WeakStorage>([&](tenon_weak** out, tenon_error** err) { return tenon_weak_ref(storage.get(), out, err); });
   }
@@ -18,11 +20,13 @@ class WeakStorage : public detail::Counted<WeakStorage, tenon_weak, tenon_weak_r
   static WeakStorage make(const Storage& storage) { return try_make(storage).value(); }
 #endif
 
-  /// The storage, or an empty one if it is gone. A race with its last release has one winner.
+  /// Returns the storage, or an empty object if the storage has expired. If the call races with the
+  /// storage's last release, it returns either a complete storage or an empty object.
   Storage lock() const noexcept { return Storage::adopt(tenon_weak_lock(get())); }
-  /// Whether the storage is gone. Once true, always true; false may be out of date at once.
+  /// Whether the storage has expired. After the first true the result is always true. A false may
+  /// be out of date at once.
   bool expired() const noexcept { return tenon_weak_expired(get()) != 0; }
-  /// The storage's id, also after it is gone.
+  /// The storage's id, which stays available after the storage has expired.
   std::uint64_t id() const noexcept { return tenon_weak_id(get()); }
 };
 
