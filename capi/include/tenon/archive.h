@@ -1,6 +1,11 @@
 #ifndef TENON_ARCHIVE_H
 #define TENON_ARCHIVE_H
 
+/*
+ * Archives: writing modules (tenon/module.h) to files that torch.jit.load runs, and reading files
+ * that torch.jit.save wrote. No PyTorch is needed.
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/arena.h>
@@ -10,222 +15,359 @@
 TENON_BEGIN_DECLS
 
 /*
- * An archive is the zip file that torch.jit.save writes and torch.jit.load runs (docs/format/archive.md). Here it is written and read
- * without PyTorch. What is in a file is hostile until it was checked: every size, offset, name and type is, and nothing is executed.
+ * An archive is the zip file that torch.jit.save writes and torch.jit.load reads
+ * (docs/format/archive.md). Its parts are called records. An import treats the contents of a file
+ * as hostile: it checks every size, offset, name and type, and executes nothing.
  */
 
-/** How sure an export is that the file is on the disk when it returns. */
+/** How certain it is that the file is on the disk when an export returns. */
 enum {
-  TENON_DURABILITY_NONE = 0,              /**< the system writes it when it likes */
-  TENON_DURABILITY_FILE = 1,              /**< fsync of the file */
-  TENON_DURABILITY_FILE_AND_DIRECTORY = 2 /**< and of the directory that names it */
+  TENON_DURABILITY_NONE = 0, /**< The system writes the file when it likes. */
+  TENON_DURABILITY_FILE = 1, /**< The export calls fsync on the file. */
+  /** The export calls fsync on the file and on the directory that names it. */
+  TENON_DURABILITY_FILE_AND_DIRECTORY = 2
 };
 
 enum {
-  TENON_EXPORT_UNCHECKED = 1,  /**< code is written as it is, without the check of tenon_module_check */
-  TENON_EXPORT_KEEP_DEVICE = 2 /**< tensors on a CUDA device are written as its own ("cuda:0": others cannot load it); else as the CPU's */
+  /**
+   * The code is written as it is, without the check of tenon_module_check. (An archive that was
+   * imported and whose code has not changed is written without this check in any case.)
+   */
+  TENON_EXPORT_UNCHECKED = 1,
+  /**
+   * Tensors on a CUDA device are written as tensors of that device, such as "cuda:0". A machine
+   * without such a device cannot load them. Without this flag they are written as tensors of the
+   * CPU.
+   */
+  TENON_EXPORT_KEEP_DEVICE = 2
 };
 
-/** Where an import's tensors are. */
+/** Where an import puts tensors. */
 enum {
-  TENON_IMPORT_MAP = 0,         /**< read-only views of the file; where that cannot be, copies */
-  TENON_IMPORT_MAP_PRIVATE = 1, /**< writable views; what is written stays in this process */
-  TENON_IMPORT_FILL = 2,        /**< copies in storages of their own, in an arena if one is given */
-  TENON_IMPORT_DEVICE = 3       /**< copies in memory of a CUDA device: one allocation, which goes with the last tensor in it */
+  /**
+   * The tensors are read-only views of the file. A tensor that cannot be a view is copied:
+   * tenon_import_report counts the reasons. Neither views nor these copies can be lent.
+   */
+  TENON_IMPORT_MAP = 0,
+  /** As TENON_IMPORT_MAP, but the views are writable. Writes stay in this process. */
+  TENON_IMPORT_MAP_PRIVATE = 1,
+  /** The tensors are copied into storages that can be lent, in an arena if one is given. */
+  TENON_IMPORT_FILL = 2,
+  /**
+   * The tensors are copied to a CUDA device, where they can be lent. Without a device_map they lie
+   * in one allocation, which is freed with the last tensor in it.
+   */
+  TENON_IMPORT_DEVICE = 3
 };
 
 /** What an import checks. */
 enum {
-  TENON_IMPORT_CHECK_STRUCTURE = 0, /**< directory, headers, bounds, overlaps, references; checksums of pickles and code */
-  TENON_IMPORT_CHECK_FILL = 1,      /**< and the checksum of each tensor that is copied */
-  TENON_IMPORT_CHECK_ALL = 2        /**< and that of every record */
+  /**
+   * The directory of the zip file, all headers, bounds, overlaps and references, and the checksums
+   * of pickles and code.
+   */
+  TENON_IMPORT_CHECK_STRUCTURE = 0,
+  /** Also the checksum of each tensor that is copied. */
+  TENON_IMPORT_CHECK_FILL = 1,
+  /** Also the checksum of every record. */
+  TENON_IMPORT_CHECK_ALL = 2
 };
 
 /**
- * Gets bytes of an archive, in order. Must not throw, and cannot change the module.
- * @return nbytes; a negative errno, with which the export ends as it would for a file (-ENOSPC: TENON_RESOURCE_EXHAUSTED, most others:
- *         TENON_IO); every other number ends it with TENON_IO.
+ * A function that receives the bytes of an archive, in order and at most 1 GiB in one call. It must
+ * not throw and cannot change the module.
+ * @return nbytes if the function has taken all bytes. A negative errno ends the export with the
+ *         code that this errno gives for a file: -ENOSPC gives TENON_RESOURCE_EXHAUSTED, most
+ *         others give TENON_IO. Any other number ends the export with TENON_IO.
  */
 typedef int64_t (*tenon_write_function)(void *context, const void *data, size_t nbytes);
 
 /**
- * Asked once for each export, before anything is written, for more extra files.
- * @return TENON_OK and *files, *n: borrowed until the export returns; another code ends the export with it. Must not throw, and cannot
- *         change the module. Files whose names the export has already are left out.
+ * A function that gives more extra files. Each export calls it once, before anything is written.
+ * Files whose names the export has already are skipped. The function must not throw and cannot
+ * change the module.
+ * @return TENON_OK, and then *files and *n, which must stay valid until the export returns. Any
+ *         other code ends the export with that code.
  */
-typedef tenon_status (*tenon_extra_files_hook)(void *context, const tenon_module *module, const tenon_file **files, size_t *n);
+typedef tenon_status (*tenon_extra_files_hook)(void *context, const tenon_module *module,
+                                               const tenon_file **files, size_t *n);
 
-/** NULL, where one is taken, means all zero. */
+/** How to export. A NULL pointer to these options means that all fields are zero. */
 typedef struct tenon_export_options {
-  size_t struct_size;            /**< sizeof(tenon_export_options), set by the caller */
-  const tenon_file *extra_files; /**< borrowed array of n_extra_files, of this export only; they win over the module's own */
+  /** sizeof(tenon_export_options), set by the caller. */
+  size_t struct_size;
+  /**
+   * An array of n_extra_files files for this export only, borrowed for the call. They replace the
+   * module's own extra files of the same names.
+   */
+  const tenon_file *extra_files;
+  /** How many files there are in extra_files. */
   size_t n_extra_files;
-  tenon_extra_files_hook hook; /**< may be NULL */
+  /** A function that gives more extra files. May be NULL. */
+  tenon_extra_files_hook hook;
+  /** Handed to `hook`. */
   void *hook_context;
-  const char *archive_name; /**< the folder inside the archive; NULL: the file's name without its extension, else "archive" */
-  int32_t file_version;     /**< 0: by the rule of docs/format/archive.md; else 1 to 10, refused if some code means something else there */
-  int32_t durability;       /**< TENON_DURABILITY_*; 0 but for an export to a path */
-  uint32_t flags;           /**< TENON_EXPORT_* */
-  void *stream;             /**< borrowed: in which tensors on a CUDA device were written; NULL: the default stream */
+  /**
+   * The folder inside the archive. NULL means the name of the file without its extension, or
+   * "archive" for an export that has no path.
+   */
+  const char *archive_name;
+  /**
+   * The version of the archive. 0 means the version by the rule of docs/format/archive.md. A number
+   * from 1 to 10 is taken as it is, and refused if some code would mean something else in that
+   * version.
+   */
+  int32_t file_version;
+  /** TENON_DURABILITY_*. Must be 0 unless the export writes to a path. */
+  int32_t durability;
+  /** TENON_EXPORT_*. */
+  uint32_t flags;
+  /**
+   * The stream in which tensors on a CUDA device were written, borrowed for the call. NULL means
+   * the default stream.
+   */
+  void *stream;
 } tenon_export_options;
 
-/** What was written. */
+/** What an export wrote. */
 typedef struct tenon_export_report {
-  size_t struct_size;      /**< sizeof(tenon_export_report), set by the caller */
-  uint64_t nbytes;         /**< of the archive */
-  uint64_t records;        /**< in it */
-  int32_t version;         /**< of the operators */
-  uint32_t skipped_files;  /**< of the hook, because others had their names */
-  char oldest_pytorch[16]; /**< that runs it, as far as operators and element types tell: "1.13"; "": nobody knows */
+  /** sizeof(tenon_export_report), set by the caller. */
+  size_t struct_size;
+  /** The size of the archive in bytes. */
+  uint64_t nbytes;
+  /** The number of records in the archive. */
+  uint64_t records;
+  /** The archive's version, which says what its operators mean. */
+  int32_t version;
+  /** How many files of the hook were skipped because their names were in use. */
+  uint32_t skipped_files;
+  /**
+   * The oldest PyTorch that can run the archive, as far as operators and element types tell, such
+   * as "1.13". "" if that is not known.
+   */
+  char oldest_pytorch[16];
 } tenon_export_report;
 
-/** NULL, where one is taken, means all zero. */
+/** How to import. A NULL pointer to these options means that all fields are zero. */
 typedef struct tenon_import_options {
-  size_t struct_size;           /**< sizeof(tenon_import_options), set by the caller */
-  int32_t tensors;              /**< TENON_IMPORT_MAP and so on */
-  int32_t check;                /**< TENON_IMPORT_CHECK_* */
-  tenon_arena *arena;           /**< borrowed, of TENON_IMPORT_FILL; NULL: the default home */
-  tenon_mode mode;              /**< likewise, without an arena */
-  int32_t device;               /**< of TENON_IMPORT_DEVICE: ordinal in this process's numbering; else 0 */
-  uint64_t max_inflated_nbytes; /**< of all compressed records together; 0: 1 GiB */
-  uint64_t max_records;         /**< 0: 1,000,000 */
-  uint64_t max_depth;           /**< of values in values, up to 1,000; 0: 512 */
+  /** sizeof(tenon_import_options), set by the caller. */
+  size_t struct_size;
+  /** Where the tensors go: TENON_IMPORT_MAP, MAP_PRIVATE, FILL or DEVICE. */
+  int32_t tensors;
+  /** TENON_IMPORT_CHECK_*. */
+  int32_t check;
   /**
-   * Where tensors go that were saved on certain devices: pairs like "cuda:1=cuda:0,mps=cpu", borrowed for the call. The left
-   * side is a device as the archive names it, or a kind ("cuda") for each number that has no pair of its own. The right side is
-   * "cpu", or a CUDA device by its ordinal in this process, whose memory gets copies. Tensors of other devices go as `tensors`
-   * says: to the CPU, unless that is TENON_IMPORT_DEVICE. NULL: no pair.
+   * For TENON_IMPORT_FILL: the arena for the copies, borrowed for the call. NULL means one of the
+   * library's own arenas. Otherwise it must be NULL.
+   */
+  tenon_arena *arena;
+  /**
+   * For TENON_IMPORT_FILL: the mode of the copies. With an arena it must be 0 or the arena's mode.
+   * Otherwise it must be 0.
+   */
+  tenon_mode mode;
+  /** For TENON_IMPORT_DEVICE: the device's ordinal in this process's numbering. Otherwise 0. */
+  int32_t device;
+  /** The most bytes that all compressed records together may have when inflated. 0 means 1 GiB. */
+  uint64_t max_inflated_nbytes;
+  /** The most records. 0 means 1,000,000. */
+  uint64_t max_records;
+  /** How deep values may be nested in values, up to 1,000. 0 means 512. */
+  uint64_t max_depth;
+  /**
+   * Where to put tensors that were saved on certain devices. It is a list of pairs such as
+   * "cuda:1=cuda:0,mps=cpu", borrowed for the call. The left side of a pair is a device as the
+   * archive names it, or a kind of device ("cuda"), which stands for each number that has no pair
+   * of its own. The right side is "cpu", or a CUDA device by its ordinal in this process, to which
+   * the tensors are copied. Tensors of devices without a pair go where `tensors` says: to the
+   * device with TENON_IMPORT_DEVICE, otherwise to the CPU. NULL means no pairs.
    */
   const char *device_map;
 } tenon_import_options;
 
 /** What an import found. */
 typedef struct tenon_import_report {
-  size_t struct_size;       /**< sizeof(tenon_import_report), set by the caller */
-  int32_t version;          /**< of the operators; 0: the module was not imported */
-  uint32_t records;         /**< in the archive */
-  uint64_t mapped_storages; /**< that are views of the file */
+  /** sizeof(tenon_import_report), set by the caller. */
+  size_t struct_size;
+  /** The archive's version, which says what its operators mean. 0: the module was not imported. */
+  int32_t version;
+  /** The number of records in the archive. */
+  uint32_t records;
+  /** The number of storages that are views of the file. */
+  uint64_t mapped_storages;
+  /** The bytes in these storages. */
   uint64_t mapped_nbytes;
-  uint64_t filled_storages; /**< that were copied */
+  /** The number of storages that were copied. */
+  uint64_t filled_storages;
+  /** The bytes in these storages. */
   uint64_t filled_nbytes;
-  uint64_t misaligned;     /**< storages that had to be copied because they lie badly in the file */
-  uint64_t compressed;     /**< likewise, because they are compressed */
-  uint64_t foreign_endian; /**< likewise, because their bytes are the other way round */
-  uint64_t without_crc;    /**< records whose checksum nobody computed */
+  /** How many storages had to be copied because of their alignment in the file. */
+  uint64_t misaligned;
+  /** How many storages had to be copied because they are compressed. */
+  uint64_t compressed;
+  /** How many storages had to be copied because they have the other byte order. */
+  uint64_t foreign_endian;
+  /** How many records have no checksum, because their writer computed none. */
+  uint64_t without_crc;
 } tenon_import_report;
 
 /**
- * Write a module as a file. Either all of it is there, under its name, or what was there before still is; nothing else is left behind.
- * Tensors go to the file from where they are; those on a CUDA device through 8 MiB of pinned memory, for each device that there is. What
- * was given to options.stream before the call is done before they are read, and this returns when they are: the host waits, no stream does.
+ * Writes a module to a file. When the call returns, either the whole new file has the name, or the
+ * name still stands for what it stood for before. Nothing else is left behind.
+ *
+ * Tensors in host memory are written directly from where they lie. Tensors on a CUDA device go
+ * through 8 MiB of pinned memory for each device. They are read after all work that was given to
+ * options.stream before the call. The host waits for these reads and no stream of the program does:
+ * when the call returns, the tensors have been read.
  * @param[in]     module   borrowed.
- * @param[in]     path     borrowed; the directory exists, and a file of that name is replaced.
- * @param[in]     options  borrowed; may be NULL.
- * @param[in,out] report   report->struct_size set by the caller; may be NULL; untouched on failure.
- * @param[out]    err      optional, see rule 2 in tenon.h; of code with details "file", "line", "column" and "excerpt".
- * @return TENON_OK, TENON_INVALID_ARGUMENT (also for code that PyTorch would refuse, and for versions that do not go together: then with
- *         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags; tensors on a device in a child of fork),
- *         TENON_PERMISSION, TENON_NOT_FOUND (the directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that
- *         was cut short), TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO, others as CUDA's driver says.
- * @since 0.1. Any thread, not beside a change of the module.
+ * @param[in]     path     borrowed. Its directory must exist. A file of that name is replaced. For
+ * a symbolic link, the file to which it leads is replaced.
+ * @param[in]     options  borrowed. NULL means the defaults.
+ * @param[in,out] report   struct_size set by the caller, the other fields filled in by the call.
+ *                         May be NULL. Untouched on failure.
+ * @param[out]    err      optional, see rule 2 in tenon.h. For code, the details "file", "line",
+ *                         "column" and "excerpt" name the place.
+ * @return TENON_OK, or the code that the hook returned, or
+ * - TENON_INVALID_ARGUMENT: also for code that PyTorch would refuse, and for code of versions that
+ *   cannot be in one archive (details "operator", "module" and "other_module").
+ * - TENON_UNSUPPORTED: unknown flags; tensors on a device in a child of fork; an object with
+ *   attributes of a class with __setstate__ (detail "class").
+ * - TENON_PERMISSION: this process may not write there.
+ * - TENON_NOT_FOUND: the directory does not exist.
+ * - TENON_CORRUPT: code of an archive cannot be parsed, or a mapped file was cut short.
+ * - TENON_RESOURCE_EXHAUSTED: also if the disk is full.
+ * - TENON_PEER_GONE: the storage of a tensor was dropped (tenon_storage_check_lender).
+ * - TENON_IO.
+ * - Other codes for errors of CUDA's driver.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_export_module(const tenon_module *module, const char *path, const tenon_export_options *options,
-                                           tenon_export_report *report, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * As tenon_export_module, to an open file, pipe or socket, from its current position on.
- * @param[in]     module   borrowed.
- * @param[in]     fd       borrowed, stays open; after a failure it may have got some of the bytes.
- * @param[in]     options  borrowed; may be NULL.
- * @param[in,out] report   as above.
- * @param[out]    err      optional, see rule 2 in tenon.h.
- * @return as tenon_export_module, and TENON_PEER_GONE (nobody reads the pipe or socket any more).
- * @since 0.1. Any thread, not beside a change of the module.
- */
-TENON_API tenon_status tenon_export_module_fd(const tenon_module *module, int fd, const tenon_export_options *options,
-                                              tenon_export_report *report, tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * As tenon_export_module, to a function.
- * @param[in]     module   borrowed.
- * @param[in]     write    called with one piece after the other, on this thread; after a failure it may have got some.
- * @param[in]     context  handed to it.
- * @param[in]     options  borrowed; may be NULL.
- * @param[in,out] report   as above.
- * @param[out]    err      optional, see rule 2 in tenon.h.
- * @return as tenon_export_module, and what `write` stands for.
- * @since 0.1. Any thread, not beside a change of the module.
- */
-TENON_API tenon_status tenon_export_module_to(const tenon_module *module, tenon_write_function write, void *context,
-                                              const tenon_export_options *options, tenon_export_report *report,
-                                              tenon_error **err) TENON_NOEXCEPT;
-
-/**
- * Read an archive of PyTorch 1.4 or later. The file must not be changed as long as views of it are used; replacing it by rename is
- * harmless. Tensors that were saved from another device come to the CPU, unless TENON_IMPORT_DEVICE is asked for; with that, they are whole
- * when this returns, for every stream.
- * @param[in]  path     borrowed.
- * @param[in]  options  borrowed; may be NULL.
- * @param[out] out      new reference, release with tenon_module_release; untouched on failure.
- * @param[out] err      optional, see rule 2 in tenon.h; with details "record" and "offset".
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT, TENON_UNSUPPORTED (another kind of file,
- *         which the message names; no CUDA; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the
- *         limits of options, and the device's memory), TENON_IO.
- * @since 0.1. Any thread.
- */
-TENON_API tenon_status tenon_import_module(const char *path, const tenon_import_options *options, tenon_module **out,
+TENON_API tenon_status tenon_export_module(const tenon_module *module, const char *path,
+                                           const tenon_export_options *options,
+                                           tenon_export_report *report,
                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * As tenon_import_module, from an open file, whatever its position.
- * @param[in]  fd       borrowed; may be closed afterwards.
- * @param[in]  options  borrowed; may be NULL.
- * @param[out] out      new reference, release with tenon_module_release; untouched on failure.
- * @param[out] err      optional, see rule 2 in tenon.h.
- * @return as tenon_import_module.
- * @since 0.1. Any thread.
+ * Writes a module to an open file, a pipe or a socket, from its current position on. In all else
+ * this function is like tenon_export_module.
+ * @param[in]     module   borrowed.
+ * @param[in]     fd       borrowed and not closed. After a failure, some bytes may have been
+ *                         written to it.
+ * @param[in]     options  borrowed. NULL means the defaults.
+ * @param[in,out] report   as above.
+ * @param[out]    err      optional, see rule 2 in tenon.h.
+ * @return the same codes as tenon_export_module. TENON_PEER_GONE also means that nobody reads the
+ *         pipe or the socket any more.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_import_module_fd(int fd, const tenon_import_options *options, tenon_module **out,
+TENON_API tenon_status tenon_export_module_fd(const tenon_module *module, int fd,
+                                              const tenon_export_options *options,
+                                              tenon_export_report *report,
                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * As tenon_import_module, from memory.
- * @param[in]  data     borrowed, nbytes bytes, which must stay and not change until `release` is called; with TENON_IMPORT_MAP_PRIVATE they
- *                      are copied.
- * @param[in]  nbytes   how many.
- * @param[in]  release  called once, from any thread, when nothing needs the bytes any more, at the latest with the last tensor over them;
- *                      not called on failure; may be NULL.
- * @param[in]  context  handed to it.
- * @param[in]  options  borrowed; may be NULL.
- * @param[out] out      new reference, release with tenon_module_release; untouched on failure.
- * @param[out] err      optional, see rule 2 in tenon.h.
- * @return as tenon_import_module.
- * @since 0.1. Any thread.
+ * Passes the bytes of a module's archive to a function. In all else this function is like
+ * tenon_export_module.
+ * @param[in]     module   borrowed.
+ * @param[in]     write    called with one piece after the other, on this thread. After a failure,
+ *                         it may have received some of them.
+ * @param[in]     context  handed to `write`.
+ * @param[in]     options  borrowed. NULL means the defaults.
+ * @param[in,out] report   as above.
+ * @param[out]    err      optional, see rule 2 in tenon.h.
+ * @return the same codes as tenon_export_module, and the codes for what `write` returned
+ *         (tenon_write_function).
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_import_module_memory(const void *data, size_t nbytes, void (*release)(void *context), void *context,
-                                                  const tenon_import_options *options, tenon_module **out,
+TENON_API tenon_status tenon_export_module_to(const tenon_module *module,
+                                              tenon_write_function write, void *context,
+                                              const tenon_export_options *options,
+                                              tenon_export_report *report,
+                                              tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Reads an archive of PyTorch 1.4 or later. The file must not be changed while views of it are in
+ * use. Replacing the file by rename is harmless.
+ *
+ * Tensors that were saved on another device come to the CPU, unless `tensors` or `device_map` in
+ * the options says otherwise. Tensors that were copied to a CUDA device are complete when the call
+ * returns, and every stream may use them.
+ * @param[in]  path     borrowed.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
+ *         TENON_UNSUPPORTED (the file is of another kind, which the message names; there is no
+ *         CUDA; PyTorch has no such version), TENON_RESOURCE_EXHAUSTED (also for the limits in the
+ *         options, and for the device's memory), TENON_IO.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_import_module(const char *path, const tenon_import_options *options,
+                                           tenon_module **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Reads an archive from an open file, whatever its position. In all else this function is like
+ * tenon_import_module.
+ * @param[in]  fd       borrowed. It must be a regular file that is open for reading. It may be
+ *                      closed after the call.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return the same codes as tenon_import_module.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_import_module_fd(int fd, const tenon_import_options *options,
+                                              tenon_module **out, tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Reads an archive from memory. In all else this function is like tenon_import_module. With
+ * TENON_IMPORT_MAP the tensors are views of that memory. With TENON_IMPORT_MAP_PRIVATE they are
+ * copied.
+ * @param[in]  data     borrowed, nbytes bytes. They must stay valid and must not change until
+ *                      `release` is called.
+ * @param[in]  nbytes   how many bytes there are at `data`.
+ * @param[in]  release  called once, on any thread, when nothing needs the bytes any more. That is
+ *                      at the latest when the last tensor over them is released. If the import
+ *                      fails, `release` is not called. May be NULL.
+ * @param[in]  context  handed to `release`.
+ * @param[in]  options  borrowed. NULL means the defaults.
+ * @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h.
+ * @return the same codes as tenon_import_module.
+ * @since 0.1. Any thread may call this function.
+ */
+TENON_API tenon_status tenon_import_module_memory(const void *data, size_t nbytes,
+                                                  void (*release)(void *context), void *context,
+                                                  const tenon_import_options *options,
+                                                  tenon_module **out,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * What the import of a module found. Of a module that no import gave, all of it is 0.
- * @param[in]     module  borrowed, the root that an import gave.
- * @param[in,out] out     out->struct_size set by the caller; untouched on failure.
+ * Gives what the import of a module found. For a module that no import function returned, all
+ * fields are 0.
+ * @param[in]     module  borrowed, a module that an import function returned.
+ * @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
+ *                        Untouched on failure.
  * @param[out]    err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_module_import_report(const tenon_module *module, tenon_import_report *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_import_report(const tenon_module *module,
+                                                  tenon_import_report *out,
+                                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * What an import found remarkable, one line each: records that an export does not write again, code that cannot be parsed, operators that
- * mean something else at this version than today.
- * @param[in]  module  borrowed, the root that an import gave.
- * @param[out] out     new reference to a list, release with tenon_name_list_release; untouched on failure.
+ * Lists what an import found remarkable, in one line each. Examples are records that an export does
+ * not write again, code that cannot be parsed, tensors that were saved on another device, and
+ * operators that have another meaning in the archive's version than today.
+ * @param[in]  module  borrowed, a module that an import function returned.
+ * @param[out] out     new reference to a list; release it with tenon_name_list_release. Untouched
+ *                     on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- * @since 0.1. Any thread, not beside a change.
+ * @since 0.1. Any thread may call this function while no call changes the module.
  */
-TENON_API tenon_status tenon_module_warnings(const tenon_module *module, tenon_name_list **out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_module_warnings(const tenon_module *module, tenon_name_list **out,
+                                             tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 

@@ -1,6 +1,11 @@
 #ifndef TENON_CUDA_ARENA_H
 #define TENON_CUDA_ARENA_H
 
+/*
+ * Arenas on a CUDA device: memory from which many storages are allocated, so that one handle leads
+ * to all of them.
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 #include <tenon/by_cuda.h>
@@ -11,90 +16,128 @@
 TENON_BEGIN_DECLS
 
 /*
- * An arena of device memory: one allocation in which many storages lie. So one handle leads to all of them, and whoever receives them opens
- * it once, be it over a connection, by tenon_share_cuda or in PyTorch. A block is used again when its storage is released, the streams in
- * which it was used have passed, and every receiver has let go: over a connection also one that was killed, or never read its message.
+ * An arena on a device is one allocation of device memory in which many storages lie. A receiver
+ * opens this allocation once for all of them, whether they come over a connection, by
+ * tenon_share_cuda or through PyTorch.
  *
- * Who is lent one byte of an arena can read and write all of it, and a block has the bytes of the one before.
+ * The range of the arena in which a storage lies is called its block. A block is reused when its
+ * storage is released, the work in the streams that used it is complete, and every receiver has
+ * released it. For a storage that was sent over a connection, a receiver that is killed, and a
+ * receiver that never reads the message, count as having released it.
+ *
+ * A receiver of one byte of an arena can read and write all of it. A block that is reused still has
+ * the bytes of the storage before.
  */
 
-/** A counted arena on a device. */
+/** An arena on a CUDA device, with a reference count. */
 typedef struct tenon_cuda_arena tenon_cuda_arena;
 
-/** How an arena on a device is made. */
+/** How to make an arena on a device. */
 typedef struct tenon_cuda_arena_options {
-  size_t struct_size;             /**< sizeof(tenon_cuda_arena_options), set by the caller */
-  int32_t device;                 /**< ordinal in this process's numbering */
-  tenon_cuda_transport transport; /**< TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC: how it is to be lent; 0: IPC where the device
-                                       has it, for PyTorch opens that, else FD */
-  uint64_t capacity_nbytes;       /**< bytes, all of which are taken at once; rounded up to what the device gives */
+  /** sizeof(tenon_cuda_arena_options), set by the caller. */
+  size_t struct_size;
+  /** The device's ordinal in this process's numbering. */
+  int32_t device;
+  /**
+   * The way to lend the memory: TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC. 0 means
+   * TENON_CUDA_IPC if the device has it, because PyTorch opens that, else TENON_CUDA_FD.
+   */
+  tenon_cuda_transport transport;
+  /**
+   * The size of the arena in bytes, rounded up to a size that the device can allocate. All of it is
+   * allocated at once.
+   */
+  uint64_t capacity_nbytes;
 } tenon_cuda_arena_options;
 
-/** What an arena on a device holds. All figures are of one moment. */
+/** The contents of an arena on a device. All figures are of one moment. */
 typedef struct tenon_cuda_arena_stats {
-  size_t struct_size;             /**< sizeof(tenon_cuda_arena_stats), set by the caller */
-  int32_t device;                 /**< ordinal */
-  tenon_cuda_transport transport; /**< how it is lent */
-  uint64_t bytes_capacity;        /**< what it can hold */
-  uint64_t bytes_used;            /**< in storages, or kept by a stream or a receiver */
-  uint64_t bytes_free;            /**< nobody's */
-  uint64_t bytes_largest_free;    /**< the longest free piece */
-  uint64_t bytes_peak;            /**< the most that was used at once */
-  uint64_t blocks_used;           /**< storages, or what is kept of them */
+  /** sizeof(tenon_cuda_arena_stats), set by the caller. */
+  size_t struct_size;
+  /** The device's ordinal. */
+  int32_t device;
+  /** The way in which the memory is lent. */
+  tenon_cuda_transport transport;
+  /** The most bytes that the arena can hold. */
+  uint64_t bytes_capacity;
+  /** Bytes that are in storages, or that a stream or a receiver still uses. */
+  uint64_t bytes_used;
+  /** Bytes that are not in use. */
+  uint64_t bytes_free;
+  /** The size of the longest free piece. */
+  uint64_t bytes_largest_free;
+  /** The most bytes that were in use at one time. */
+  uint64_t bytes_peak;
+  /** The number of blocks that are in storages, or that a stream or a receiver still uses. */
+  uint64_t blocks_used;
 } tenon_cuda_arena_stats;
 
 /**
- * Make an arena on a device.
+ * Makes an arena on a device.
  * @param[in]  options  borrowed.
- * @param[out] out      new reference, release with tenon_cuda_arena_release; untouched on failure.
+ * @param[out] out      new reference; release it with tenon_cuda_arena_release. Untouched on
+ *                      failure.
  * @param[out] err      optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (no options, no capacity, no such device, another transport), TENON_UNSUPPORTED (no CUDA, or the
- *         device has no such way to lend), TENON_RESOURCE_EXHAUSTED (device memory), others as the driver says (details "cuda_error",
- *         "cuda_error_name").
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (`options` is NULL; capacity_nbytes is 0; there is no
+ *         such device; the transport is another one), TENON_UNSUPPORTED (there is no CUDA, or the
+ *         device cannot lend memory in that way), TENON_RESOURCE_EXHAUSTED (device memory), other
+ *         codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_cuda_arena_new(const tenon_cuda_arena_options *options, tenon_cuda_arena **out,
+TENON_API tenon_status tenon_cuda_arena_new(const tenon_cuda_arena_options *options,
+                                            tenon_cuda_arena **out,
                                             tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Take one more reference.
- * @param[in] arena  borrowed; NULL is allowed.
- * @return `arena`, to be released too.
- * @since 0.1. Any thread.
+ * Adds a reference.
+ * @param[in] arena  borrowed. NULL is allowed.
+ * @return `arena`, as a new reference that must be released too.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API tenon_cuda_arena *tenon_cuda_arena_retain(tenon_cuda_arena *arena) TENON_NOEXCEPT;
 
 /**
- * Give one reference back. Its memory goes when the last storage in it has gone and nobody keeps it any more.
- * @param[in] arena  consumed; NULL is allowed.
- * @since 0.1. Any thread.
+ * Releases a reference. The arena's memory is freed once the last storage in it is released and no
+ * stream and no receiver uses it any more.
+ * @param[in] arena  consumed. NULL is allowed.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API void tenon_cuda_arena_release(tenon_cuda_arena *arena) TENON_NOEXCEPT;
 
 /**
- * A storage in an arena, at a multiple of 256 bytes of the device. If there is no room it is looked for what was given back meanwhile, and
- * then waited for as `wait` says, looking again every millisecond.
- * @param[in]  arena   borrowed; the storage keeps it.
- * @param[in]  nbytes  bytes; their content is what it happens to be. 0: an empty storage, which takes no room.
- * @param[in]  wait    borrowed for the call; NULL: not at all.
- * @param[out] out     new reference, release with tenon_storage_release; untouched on failure.
+ * Allocates a storage in an arena. Its address on the device is a multiple of 256 bytes. If there
+ * is no room, the call checks for memory that was given back meanwhile, as tenon_cuda_collect does.
+ * If there is still no room, it waits as `wait` says and checks again, at most a millisecond apart.
+ * It does not wait if `nbytes` is more than the arena's capacity.
+ * @param[in]  arena   borrowed. The storage keeps the arena alive.
+ * @param[in]  nbytes  the size in bytes. The content of the bytes is unspecified. 0 gives an empty
+ *                     storage, which takes no room.
+ * @param[in]  wait    borrowed for the call. NULL: do not wait.
+ * @param[out] out     new reference; release it with tenon_storage_release. Untouched on failure.
  * @param[out] err     optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (full: details "limit" = "arena", "limit_value", "wanted", "in_use",
- *         "holders"; memory), TENON_UNSUPPORTED (in a child of fork), the four of an ended wait, with the same details.
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory; or the arena is full,
+ *         with the details "limit" = "arena", "limit_value", "wanted", "in_use" and "holders"),
+ *         TENON_UNSUPPORTED (in a child of fork), or, after a wait that ended, TENON_TIMEOUT,
+ *         TENON_INTERRUPTED or TENON_CANCELLED, with the same details. A wait with timeout 0 gives
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_cuda_arena_allocate(tenon_cuda_arena *arena, uint64_t nbytes, const tenon_wait *wait, tenon_storage **out,
+TENON_API tenon_status tenon_cuda_arena_allocate(tenon_cuda_arena *arena, uint64_t nbytes,
+                                                 const tenon_wait *wait, tenon_storage **out,
                                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * What it holds. Looks for what was given back first, as tenon_cuda_collect does, but closes nothing that is kept open.
+ * Gives the figures of an arena. The call checks for memory that was given back first, as
+ * tenon_cuda_collect does, but it closes nothing that is kept open (TENON_CUDA_KEEP_OPEN).
  * @param[in]     arena  borrowed.
- * @param[in,out] out    the caller's; out->struct_size says how much may be written; untouched on failure.
+ * @param[in,out] out    the caller's. out->struct_size says how much the call may write. Untouched
+ *                       on failure.
  * @param[out]    err    optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT.
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_cuda_arena_stats_get(const tenon_cuda_arena *arena, tenon_cuda_arena_stats *out,
+TENON_API tenon_status tenon_cuda_arena_stats_get(const tenon_cuda_arena *arena,
+                                                  tenon_cuda_arena_stats *out,
                                                   tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS

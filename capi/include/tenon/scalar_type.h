@@ -1,15 +1,24 @@
 #ifndef TENON_SCALAR_TYPE_H
 #define TENON_SCALAR_TYPE_H
 
+/*
+ * PyTorch's element types, which values and archives use, and how they correspond to the element
+ * types of DLPack (tenon/dtype.h).
+ */
+
 #include <stdint.h>
 #include <tenon/dtype.h>
 #include <tenon/error.h>
 
 TENON_BEGIN_DECLS
 
-/** An element type in PyTorch's numbers, which stand in archives. More of them than DLPack has: see tenon_scalar_type_to_dtype. */
+/**
+ * An element type in PyTorch's numbers, which archives contain. PyTorch has element types that
+ * DLPack lacks; see tenon_scalar_type_to_dtype.
+ */
 typedef int32_t tenon_scalar_type;
 
+/** PyTorch's element types and their numbers. */
 enum {
   TENON_SCALAR_TYPE_BYTE = 0,
   TENON_SCALAR_TYPE_CHAR = 1,
@@ -61,67 +70,75 @@ enum {
 };
 
 /**
- * The name of an element type, as torch.dtype has it: "float32", "qint8", "bits16".
+ * Returns the name of an element type, as torch.dtype writes it: "float32", "qint8", "bits16".
  * @param[in] type  any number.
- * @return static storage; NULL for a number that is no element type.
- * @since 0.1. Any thread.
+ * @return a string in static storage. NULL for a number that is not an element type.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_scalar_type_name(tenon_scalar_type type) TENON_NOEXCEPT;
 
 /**
- * The name of PyTorch's storage class for an element type: "FloatStorage".
+ * Returns the name of PyTorch's storage class for an element type, such as "FloatStorage".
  * @param[in] type  any number.
- * @return static storage; NULL for a number that is no element type.
- * @since 0.1. Any thread.
+ * @return a string in static storage. NULL for a number that is not an element type.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_scalar_type_storage_name(tenon_scalar_type type) TENON_NOEXCEPT;
 
 /**
- * The bytes of one element of a storage. Of quint4x2 and quint2x4 this is the byte that 2 or 4 elements of a tensor share.
+ * Returns the size of one element of a storage. For quint4x2 and quint2x4 it is the size of the
+ * byte that 2 or 4 elements of a tensor share.
  * @param[in] type  any number.
- * @return bytes; 0 for a number that is no element type.
- * @since 0.1. Any thread.
+ * @return the size in bytes; 0 for a number that is not an element type.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API uint64_t tenon_scalar_type_nbytes(tenon_scalar_type type) TENON_NOEXCEPT;
 
 /**
- * The oldest PyTorch that is known to read a storage of an element type.
+ * Returns the oldest version of PyTorch that is known to read a storage of an element type.
  * @param[in] type  any number.
- * @return static storage, as "2.1"; "1.4" for all that are older; NULL for a number that is no element type.
- * @since 0.1. Any thread.
+ * @return a string in static storage, such as "2.1". It is "1.4" for every type that PyTorch 1.4 or
+ *         an older version reads. NULL for a number that is not an element type.
+ * @since 0.1. Any thread may call this function.
  */
 TENON_API const char *tenon_scalar_type_since(tenon_scalar_type type) TENON_NOEXCEPT;
 
 /**
- * The element type of a name: torch.dtype's ("float32"), PyTorch's own ("Float") or its storage class ("FloatStorage").
+ * Finds the element type that has a given name. The name can be the one of torch.dtype ("float32"),
+ * the one that PyTorch uses inside ("Float"), or the one of its storage class ("FloatStorage").
  * @param[in]  name  borrowed.
- * @param[out] out   borrowed; untouched on failure.
+ * @param[out] out   the caller's. Untouched on failure.
  * @param[out] err   optional, see rule 2 in tenon.h.
  * @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
- * @since 0.1. Any thread.
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_scalar_type_parse(const char *name, tenon_scalar_type *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_scalar_type_parse(const char *name, tenon_scalar_type *out,
+                                               tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * DLPack's element type for one of PyTorch's. Quantised types, bits, integers under 8 bits (a byte each in PyTorch) and bcomplex32 have
- * none.
- * @param[in]  type  of an element.
- * @param[out] out   borrowed; untouched on failure.
+ * Finds DLPack's element type for one of PyTorch's. DLPack has none for quantised types, for bits
+ * types, for integers of fewer than 8 bits (each of which takes a whole byte in PyTorch), and for
+ * bcomplex32.
+ * @param[in]  type  PyTorch's element type.
+ * @param[out] out   the caller's. Untouched on failure.
  * @param[out] err   optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_INVALID_ARGUMENT (no element type), TENON_UNSUPPORTED (it has none in DLPack).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not an element type), TENON_UNSUPPORTED
+ *         (DLPack has no such element type).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_scalar_type_to_dtype(tenon_scalar_type type, tenon_dtype *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_scalar_type_to_dtype(tenon_scalar_type type, tenon_dtype *out,
+                                                  tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * PyTorch's element type for one of DLPack's.
- * @param[in]  dtype  of an element.
- * @param[out] out    borrowed; untouched on failure.
+ * Finds PyTorch's element type for one of DLPack's.
+ * @param[in]  dtype  DLPack's element type.
+ * @param[out] out    the caller's. Untouched on failure.
  * @param[out] err    optional, see rule 2 in tenon.h.
- * @return TENON_OK, TENON_UNSUPPORTED (PyTorch has none).
- * @since 0.1. Any thread.
+ * @return TENON_OK, TENON_UNSUPPORTED (PyTorch has no such element type).
+ * @since 0.1. Any thread may call this function.
  */
-TENON_API tenon_status tenon_scalar_type_from_dtype(tenon_dtype dtype, tenon_scalar_type *out, tenon_error **err) TENON_NOEXCEPT;
+TENON_API tenon_status tenon_scalar_type_from_dtype(tenon_dtype dtype, tenon_scalar_type *out,
+                                                    tenon_error **err) TENON_NOEXCEPT;
 
 TENON_END_DECLS
 

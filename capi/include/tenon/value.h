@@ -29,6 +29,7 @@ TENON_BEGIN_DECLS
  */
 typedef struct tenon_value tenon_value;
 
+/** The kinds of values. */
 enum {
   TENON_VALUE_NONE = 0,
   TENON_VALUE_BOOL = 1,
@@ -125,11 +126,11 @@ typedef struct tenon_value_tensor_spec {
   uint64_t storage_numel;
   /** "cpu", "cuda:0" or "meta", borrowed. NULL on input means the device of `storage`. */
   const char *device;
-  /** For a tensor that is quantised per tensor. */
+  /** The scale of a tensor that is quantised per tensor. */
   double scale;
-  /** For a tensor that is quantised per tensor. */
+  /** The zero point of a tensor that is quantised per tensor. */
   int64_t zero_point;
-  /** For a tensor that is quantised per channel: the dimension of the channels. */
+  /** The dimension of the channels of a tensor that is quantised per channel. */
   int64_t axis;
   /** TENON_QUANTIZER_*. */
   int32_t quantizer;
@@ -280,7 +281,8 @@ TENON_API tenon_status tenon_value_new_tuple(const char *class_name, tenon_value
 /**
  * Makes a list. The items are checked against the list's type.
  * @param[in]  type   borrowed, such as "List[Optional[int]]". NULL makes a list without a type of
- *                    its own. It gets the declared type of the attribute into which it is put.
+ *                    its own. Such a list gets the type that is declared for the place where it is
+ *                    put, for example by tenon_module_add_attribute.
  * @param[in]  items  borrowed array of n values. The list takes a reference to each. May be NULL if
  *                    n is 0.
  * @param[in]  n      how many items.
@@ -382,9 +384,10 @@ TENON_API void tenon_value_release(tenon_value *value) TENON_NOEXCEPT;
 TENON_API int32_t tenon_value_kind(const tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * Writes a value's own type. A list gives its own type, such as "List[int]", or "List[Any]" if it
- * has none. A tuple gives the types of its items, such as "Tuple[int, str]", or "tuple" if it is
- * too large for a type. An object gives the name of its class.
+ * Writes a value's own type. A list gives the type that it was made with, such as "List[int]", or
+ * "List[Any]" if it was made without one. A tuple gives the types of its items, such as
+ * "Tuple[int, str]", or "tuple" if it is too large for a type. A NamedTuple, an enum member and an
+ * object give the name of their class.
  * @param[in]  value     borrowed.
  * @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
  *                       type, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
@@ -417,11 +420,12 @@ TENON_API const char *tenon_value_class_name(const tenon_value *value) TENON_NOE
 TENON_API int tenon_value_is_opaque(const tenon_value *value) TENON_NOEXCEPT;
 
 /**
- * Returns how many items a value has. The items of a tuple, a list or a dict are its items or
- * entries. The items of an object are its attributes. An enum member has one item, its value, and
- * an object with a state has one item, the state.
+ * Returns how many items a value has. A dict has one item for each entry, and an object has one for
+ * each attribute. An enum member has one item, its value. An object with a state has one item, the
+ * state.
  * @param[in] value  borrowed. NULL is allowed.
- * @return the count; 0 for a value of any other kind and for NULL.
+ * @return the number of items; 0 for a value that is neither a tuple, a list, a dict, an enum
+ * member nor an object, and for NULL.
  * @since 0.1. Any thread may call this function. For an object of a module, no call may change the
  *         module at the same time.
  */
