@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# usage: env.sh LANGUAGE...
+#
+# Prints the environment that the installation of python, c, rust or go leaves behind, as `env -0`
+# does. snippets_test.py runs the commands of a page in it. It exits with 77, and says why, where a
+# toolchain is missing.
+set -euo pipefail
+: "${TENON_SOURCE_DIR:?}" "${TENON_BUILD_DIR:?}"
+# What the steps below print is for people.
+exec 3>&1 1>&2
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
+
+# The first Python that has Tenon. Those with PyTorch come first.
+with_python() {
+  local each has='import sys, importlib.util as u
+sys.exit(not (u.find_spec("tenon") and u.find_spec("numpy")))'
+  for each in "${TENON_TORCH_DEBIAN:-}" "${TENON_TORCH_NEWEST:-}" "${TENON_PYTHON:-}"; do
+    if [[ -n "$each" ]] && "$each" -B -c "$has"; then
+      PATH="$(dirname "$each"):$PATH"
+      export PATH PYTHONDONTWRITEBYTECODE=1
+      return
+    fi
+  done
+  skip "no Python here has the packages tenon and numpy"
+}
+
+# An installed Tenon, and the compilers of this build as cc and c++.
+with_c() {
+  need pkg-config
+  local folder="$TENON_BUILD_DIR/docs" libdir
+  mkdir -p "$folder/bin"
+  exec 9>"$folder/lock"
+  flock 9
+  "${CMAKE:-cmake}" --install "$TENON_BUILD_DIR" --prefix "$folder/prefix" >/dev/null
+  ln -sfn "$(command -v "${CC:-cc}")" "$folder/bin/cc"
+  ln -sfn "$(command -v "${CXX:-c++}")" "$folder/bin/c++"
+  exec 9>&-
+  libdir="$(dirname "$(find "$folder/prefix" -name libtenon.so)")"
+  export PKG_CONFIG_PATH="$libdir/pkgconfig" CMAKE_PREFIX_PATH="$folder/prefix"
+  export LD_LIBRARY_PATH="$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  export PATH="$folder/bin:$PATH:$folder/prefix/bin"
+  unset CC CXX
+  if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
+}
+
+# As tests/rust/run.sh sets it, so that cargo finds the crates that those tests compiled.
+with_rust() {
+  need cargo
+  export CARGO_TARGET_DIR="$TENON_BUILD_DIR/cargo" CARGO_BUILD_JOBS=2 CARGO_TERM_COLOR=never
+  export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
+  export TENON_LIB_DIR="$TENON_BUILD_DIR"
+  export TENON_INCLUDE_DIR="$TENON_SOURCE_DIR/capi/include:$TENON_BUILD_DIR/include"
+  export LD_LIBRARY_PATH="$TENON_BUILD_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
+with_go() {
+  # shellcheck source=tests/go/env.sh
+  source "$TENON_SOURCE_DIR/tests/go/env.sh"
+}
+
+for language; do "with_$language"; done
+env -0 >&3
