@@ -33,7 +33,7 @@ constexpr Start kStarts[] = {
     {0, "version https://git-lfs.github.com/spec/"sv,
      "a Git LFS pointer, which stands for the file in a repository: run git lfs pull to get the file"},
     {0, "\x89HDF\r\n\x1a\n"sv, "an HDF5 file, and no module of PyTorch"},
-    {0, "GGUF"sv, "a GGUF file: tensors without a module"},
+    {0, "GGUF"sv, "a GGUF file: tensors without a module. Build or import the module, and load these tensors into it"},
     {0, "\x93NUMPY"sv, "an array of NumPy, and no module: read it with numpy.load"},
 };
 
@@ -59,7 +59,7 @@ bool is_pickle(std::string_view head) { return head.size() >= 2 && head[0] == '\
 
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  if (nbytes == 0) return "empty: the file has no bytes";
+  if (nbytes == 0) return "empty: the file has no bytes. Copy or download it again";
   for (const Start& start : kStarts) {
     if (text.size() > start.at && text.substr(start.at).starts_with(start.bytes)) return start.what;
   }

@@ -130,7 +130,8 @@ class DirectoryReader {
   Status take_prefix() {
     const std::string_view first = entries_.front().name;
     if (first.find('/') == std::string_view::npos)
-      return wrong_entry(source_, first, directory_offset_, Code::kCorrupt, "is not in a directory, as every record of an archive is");
+      return wrong_entry(source_, first, directory_offset_, Code::kCorrupt,
+                         "is not in a directory, as every record of an archive is. Give a file that torch.jit.save or Tenon wrote");
     result_.prefix = top_of(first);
     return Status::ok();
   }

@@ -24,7 +24,9 @@ Status no_zip(const ZipSource& source) {
   TENON_TRY(source.read(0, head.data(), nbytes));
   const std::string kind = file_kind(std::span(head).first(nbytes), source.nbytes());
   if (kind.empty() || kind.starts_with("cut short") || kind.starts_with("empty")) {
-    const std::string what = kind.empty() ? "no archive, or its end is missing: there is no end record of a zip file" : kind;
+    const std::string what = kind.empty() ? "no archive, or its end is missing: it has no end record of a zip file. Give a file that "
+                                            "torch.jit.save or Tenon wrote, or copy or download it again"
+                                          : kind;
     return corrupt_at(source, source.nbytes(), ("is " + what).c_str());
   }
   return Status(Code::kIncompatible, source.name() + " is " + kind);

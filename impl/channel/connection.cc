@@ -29,8 +29,11 @@ Status check_peer(int socket, const os::Peer& peer, const ConnectionOptions& opt
   if (admitted) return Status::ok();
   const std::string with_group = group_too ? format(", group %u", options.group) : "";
   const std::string who = peer.pid > 0 ? format("pid %d", peer.pid) : "a process that this one cannot see";
-  return Status(Code::kPermission, format("at the other end of socket %d is %s, of user %u: only user %u%s and root may be there", socket,
-                                          who.c_str(), peer.uid, os::user_id(), with_group.c_str()))
+  return Status(Code::kPermission,
+                format("the peer of socket %d is %s of user %u, and this connection takes only user %u%s and root: run both processes as "
+                       "one user, %s",
+                       socket, who.c_str(), peer.uid, os::user_id(), with_group.c_str(),
+                       group_too ? "or let another group in" : "let a group in (group), or make the connection without same_user"))
       .with("fd", socket)
       .with("pid", peer.pid)
       .with("uid", uint64_t{peer.uid});
@@ -103,7 +106,10 @@ void Connection::End::operator()(Connection* connection) const noexcept {
 
 Status Connection::check_process() const {
   if (generation_ == fork_generation()) return Status::ok();
-  return Status(Code::kUnsupported, "the connection belongs to the process that made it, and this one is a child of fork");
+  return Status(
+      Code::kUnsupported,
+      "the connection belongs to the process that made it, and this one is a child of fork: make a connection in the child, on a socket "
+      "of its own");
 }
 
 }  // namespace tenon::channel

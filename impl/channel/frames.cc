@@ -41,7 +41,10 @@ T get(const std::byte* at) noexcept {
   return static_cast<T>(value);
 }
 
-Status no_frame(std::string what) { return Status(Code::kCorrupt, "the peer's bytes are no frame: " + std::move(what)); }
+constexpr const char* kConnectAgain = "make a new connection to go on";
+constexpr const char* kBothEnds = "; both ends must be connections of Tenon, and nothing else may use the socket";
+
+Status no_frame(std::string what) { return Status(Code::kCorrupt, "the peer's bytes are no frame: " + std::move(what) + kBothEnds); }
 
 }  // namespace
 
@@ -49,13 +52,13 @@ Result<SocketType> check_socket(int fd) {
   TENON_ASSIGN(const os::SocketFacts facts, os::socket_facts(fd));
   const char* fault = nullptr;
   if (facts.domain != AF_UNIX) {
-    fault = "is not an AF_UNIX socket";
+    fault = "is not an AF_UNIX socket: memory is lent within one machine, over a socket pair or a Unix socket";
   } else if (facts.type != SOCK_STREAM && facts.type != SOCK_SEQPACKET) {
     fault = "is neither a stream nor a seqpacket socket";
   } else if (facts.listening) {
-    fault = "is a listening socket";
+    fault = "is a listening socket: pass the socket that accept returns";
   } else if (!facts.connected) {
-    fault = "is a socket that is not connected";
+    fault = "is a socket that is not connected: connect it first";
   }
   if (fault != nullptr) return Status(Code::kInvalidArgument, format("fd %d %s", fd, fault)).with("fd", fd);
   return facts.type == SOCK_STREAM ? SocketType::kStream : SocketType::kSeqpacket;
@@ -167,10 +170,12 @@ Status FrameSocket::send_error(int error) {
     case ECONNREFUSED:
     case ENOTCONN:
       unsendable_ = true;
-      return Status(Code::kPeerGone, format("the peer of socket %d has closed its end", fd_)).with("fd", fd_).with("errno", error);
+      return Status(Code::kPeerGone, format("the peer of socket %d has closed its end or has ended: %s", fd_, kConnectAgain))
+          .with("fd", fd_)
+          .with("errno", error);
     case ETOOMANYREFS:
       return errno_status(error, format("socket %d: this user has too many fds in flight, sent and not yet received: wait until peers have "
-                                        "received them, or raise RLIMIT_NOFILE",
+                                        "received them, or raise RLIMIT_NOFILE (ulimit -n)",
                                         fd_))
           .with("limit_value", os::fd_limit())
           .with("fd", fd_);
@@ -357,7 +362,8 @@ Status FrameSocket::end_of_stream(bool with_fds) {
   // On a seqpacket socket an empty packet looks like the end.
   if (with_fds || (type_ == SocketType::kSeqpacket && !os::peer_hung_up(fd_))) return stop(no_frame("an empty packet"));
   const bool between = buffered() == 0 && fds_told_ == 0;
-  return stop(Status(Code::kPeerGone, format("the peer of socket %d has closed its end%s", fd_, between ? "" : " in the middle of a frame"))
+  return stop(Status(Code::kPeerGone, format("the peer of socket %d has closed its end or has ended%s: %s", fd_,
+                                             between ? "" : ", in the middle of a frame", kConnectAgain))
                   .with("fd", fd_));
 }
 

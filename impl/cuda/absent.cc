@@ -13,7 +13,9 @@
 namespace tenon::cuda {
 
 Status available() {
-  return Status(Code::kUnsupported, "this build of Tenon has no CUDA: cuda.h and cudaTypedefs.h of CUDA 12.5 or newer were not there");
+  return Status(Code::kUnsupported,
+                "this build of Tenon has no CUDA: cuda.h and cudaTypedefs.h of CUDA 12.5 or newer were not there when it was "
+                "built; build it again with them");
 }
 
 Result<Device> find_device(int32_t /*ordinal*/) { return available(); }

@@ -119,7 +119,8 @@ Status open(Driver* driver, bool* passes) {
     const std::string reason = words != nullptr ? words : kLibrary;
     // The words are all that tells. A driver that is there and cannot be loaded may have found no room, or no fd.
     *passes = reason.find(std::generic_category().message(ENOENT)) == std::string::npos;
-    return Status(Code::kUnsupported, "there is no CUDA driver here: " + reason);
+    return Status(Code::kUnsupported,
+                  "there is no CUDA driver here: " + reason + "; install NVIDIA's driver, or start the container with its GPUs");
   }
   const Library functions(library);
   driver->path = functions.path();

@@ -179,8 +179,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   bool may_be_cut = request.allow_unsealed || request.for_private;
   if (!file.in_memory && !may_be_cut) {
     return refuse_fd(Code::kPermission, fd,
-                     "is a file on a disk and not in memory, where a load could meet SIGBUS: open it with allow_unsealed if you trust "
-                     "whoever can cut it short, or as a private copy")
+                     "is a file on a disk and not memory: whoever can write it could cut it short, and this process would be killed "
+                     "(SIGBUS); open it with allow_unsealed if you trust them, or with private_copy")
         .with("option", std::string("ALLOW_UNSEALED"));
   }
   result.seals = file.seals;
@@ -188,8 +188,8 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   if (!result.sealed && !may_be_cut && request.trusts != nullptr) may_be_cut = request.trusts(fd);
   if (!result.sealed && !may_be_cut) {
     return refuse_fd(Code::kPermission, fd,
-                     "is not sealed against shrinking, so a load could meet SIGBUS: open it with allow_unsealed if you trust whoever has "
-                     "it, or as a private copy")
+                     "is not sealed against shrinking: its owner could cut the memory short, and this process would be killed (SIGBUS); "
+                     "open it with allow_unsealed if you trust the owner, or with private_copy")
         .with("option", std::string("ALLOW_UNSEALED"));
   }
   result.huge_pages = file.in_memory && file.block_nbytes > os::page_nbytes() && os::is_of_huge_pages(fd);
@@ -215,7 +215,9 @@ Result<Segment::Inspected> Segment::inspect(int fd, const OpenRequest& request) 
   result.writable = can_write && request.access != Access::kReadOnly;
   const uint64_t least = std::max(request.nbytes, request.needed_nbytes);
   if (file.nbytes < least) {
-    return refuse_fd(Code::kCorrupt, fd, format("has %llu bytes, and %llu are claimed", as_llu(file.nbytes), as_llu(least)))
+    return refuse_fd(Code::kCorrupt, fd,
+                     format("has %llu bytes, and %llu are claimed: pass the size and the offset that the lender's handle has",
+                            as_llu(file.nbytes), as_llu(least)))
         .with("field", std::string("segment_nbytes"));
   }
   // An unsealed file is mapped no further than was claimed: what lies behind is nobody's promise.
@@ -302,7 +304,9 @@ Status Segment::write_through_fd(uint64_t offset, const void* data, uint64_t nby
     if (generation_ != fork_generation())
       return Status(Code::kUnsupported, "only the process that made a storage to be frozen can fill it");
     lock.lock();
-    if (frozen()) return Status(Code::kPermission, "the storage is frozen: write before it is, or into another storage");
+    if (frozen())
+      return Status(Code::kPermission,
+                    "the storage is frozen, and nobody can write it any more: write before the freeze, or into a new storage");
   }
   const auto* from = static_cast<const std::byte*>(data);
   const int fd = any_fd();

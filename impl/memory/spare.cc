@@ -23,20 +23,21 @@ struct Shortage {
 };
 
 constexpr std::string_view kDeviceMemory = "device memory";
-constexpr const char* kRaise = "release storages, or raise the limit";
-constexpr const char* kRoom = "release storages, remove names that nobody needs, or make the file system larger";
+constexpr const char* kRoom = "release storages, remove names that nobody needs (tenon gc), or make the file system larger";
 
 constexpr std::array kShortages{
     Shortage{"MemAvailable", false, "release storages, or free memory of the machine"},
     Shortage{"memory", false, "release storages, or free memory of the machine"},
-    Shortage{"memory cgroup ", true, kRaise},
+    Shortage{"memory cgroup ", true, "release storages, or raise the memory limit of the container"},
     Shortage{"memory node ", true, "release storages, or take memory of another node"},
-    Shortage{"RLIMIT_NOFILE", false, kRaise},
-    Shortage{"fs.file-max", false, kRaise},
-    Shortage{"vm.max_map_count", false, "release storages, put small ones into one arena, or raise the limit"},
-    Shortage{"RLIMIT_AS", false, kRaise},
+    Shortage{"RLIMIT_NOFILE", false, "close fds, release storages, or raise the limit (ulimit -n)"},
+    Shortage{"fs.file-max", false, "close fds, or raise the limit (sysctl fs.file-max)"},
+    Shortage{"vm.max_map_count", false, "release storages, put small ones into one arena, or raise the limit (sysctl vm.max_map_count)"},
+    Shortage{"RLIMIT_AS", false, "release storages, or raise the limit (ulimit -v)"},
     Shortage{"address space", false, "release storages, or give arenas a smaller capacity"},
-    Shortage{"size of ", true, "release named storages, remove names that nobody needs, or name another directory"},
+    Shortage{"size of ", true,
+             "release named storages, remove names that nobody needs (tenon gc), make it larger (docker run --shm-size), or name another "
+             "directory"},
     Shortage{"file system space", false, kRoom},
     Shortage{"disk quota", false, kRoom},
     Shortage{kDeviceMemory, false, "release memory of the device, here or in other processes"},
@@ -94,12 +95,13 @@ Status describe_shortage(const Status& status) {
   }
   const ArenaTotals held = arena_totals();
   const SegmentTotals& segments = segment_totals();
-  Status told(status.code(),
-              format("%s%s: this process has made %llu bytes of shared memory in %llu segments with %llu fds, %llu are in storages of its "
-                     "arenas, %llu are lent without one, %llu are retired and %llu are kept for later; %s",
-                     status.message().c_str(), describe_limit(status).c_str(), as_llu(segments.reserved_nbytes.load()),
-                     as_llu(segments.segments.load()), as_llu(segments.fds.load()), as_llu(held.live_nbytes), as_llu(held.lent_nbytes),
-                     as_llu(held.retired_nbytes), as_llu(held.kept_nbytes), shortage->remedy));
+  Status told(
+      status.code(),
+      format("%s%s: %s; this process has made %llu bytes of shared memory in %llu segments with %llu fds, and of its arenas %llu bytes "
+             "are in storages, %llu are lent and in no storage, %llu are retired, and %llu are kept for later",
+             status.message().c_str(), describe_limit(status).c_str(), shortage->remedy, as_llu(segments.reserved_nbytes.load()),
+             as_llu(segments.segments.load()), as_llu(segments.fds.load()), as_llu(held.live_nbytes), as_llu(held.lent_nbytes),
+             as_llu(held.retired_nbytes), as_llu(held.kept_nbytes)));
   return std::move(told)
       .with_details_of(status)
       .with("live", held.live_nbytes)

@@ -135,7 +135,7 @@ const Ref<Segment>& Arena::segment() const noexcept { return home_->segment; }
 
 Status Arena::check_owner() const {
   if (home_->segment->made_by_this_process()) return Status::ok();
-  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
+  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork: make an arena here");
 }
 
 Status Arena::allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
@@ -200,13 +200,15 @@ Status Arena::full(uint64_t nbytes) const {
   }
   const char* const remedy = now.retired_nbytes == 0
                                  ? "release storages, wait until borrowers release theirs, or give the arena a larger capacity"
-                                 : "what was lent by fd or by name is retired, and what is sent over a connection comes back; release "
-                                   "storages, or make a new arena";
-  Status status(Code::kResourceExhausted,
-                format("no %llu bytes in one piece in an arena of %llu: %llu are in storages here, %llu are lent, %llu are retired, and "
-                       "the longest free piece has %llu: %s",
-                       as_llu(nbytes), as_llu(now.capacity_nbytes), as_llu(now.live_nbytes), as_llu(now.lent_nbytes),
-                       as_llu(now.retired_nbytes), as_llu(largest), remedy));
+                                 : "release storages, or make a new arena, and lend over a connection, because blocks that are lent by fd "
+                                   "or by name never come back";
+  const std::string holders = describe_holders();
+  Status status(
+      Code::kResourceExhausted,
+      format("the arena of %llu bytes is full: %llu bytes are needed in one piece, and the longest free piece has %llu; %llu are in "
+             "storages here, %llu are lent, %llu are retired; leases are held by %s: %s",
+             as_llu(now.capacity_nbytes), as_llu(nbytes), as_llu(largest), as_llu(now.live_nbytes), as_llu(now.lent_nbytes),
+             as_llu(now.retired_nbytes), holders.c_str(), remedy));
   return std::move(status)
       .with("limit", std::string("arena"))
       .with("limit_value", options_.capacity_nbytes)
@@ -215,7 +217,7 @@ Status Arena::full(uint64_t nbytes) const {
       .with("lent", now.lent_nbytes)
       .with("retired", now.retired_nbytes)
       .with("free", now.free_nbytes)
-      .with("holders", describe_holders());
+      .with("holders", holders);
 }
 
 ArenaStats Arena::stats() const {

@@ -17,15 +17,17 @@ Status check_is_module(const ZipReader& reader, const std::string& label) {
   } else if (reader.has("data.pkl") && reader.has("constants.pkl")) {
     return Status::ok();
   } else if (reader.has("bytecode.pkl")) {
-    what = "an archive for the lite interpreter alone: it has bytecode and no code";
+    what = "an archive for the lite interpreter alone: it has bytecode and no code. Save the module by torch.jit.save";
   } else if (reader.has("data.pkl")) {
-    what = "a torch.save file: tensors without a module";
+    what = "a torch.save file: tensors without a module. Script or trace the module, and save it by torch.jit.save";
   } else if (reader.has(".data/extern_modules") || reader.has(".data/python_version")) {
-    what = "a torch.package archive, and no module archive";
+    what = "a torch.package archive, and no module archive. Save the module by torch.jit.save";
   } else if (reader.has("archive_format") || reader.has("serialized_exported_program.json")) {
-    what = "a program of torch.export, and no module archive";
+    what = "a program of torch.export, and no module archive. Save the module by torch.jit.save";
   } else {
-    return Status(Code::kUnsupported, format("%s is no module archive: it has no record data.pkl", label.c_str()));
+    return Status(
+        Code::kUnsupported,
+        format("%s is no module archive: it has no record data.pkl. Give a file that torch.jit.save or Tenon wrote", label.c_str()));
   }
   return Status(Code::kUnsupported, format("%s is %s", label.c_str(), what));
 }

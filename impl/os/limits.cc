@@ -150,8 +150,8 @@ const bool g_limits_fork_hooks = [] {
 }();
 
 Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string& limit, uint64_t limit_nbytes) {
-  return Status(Code::kResourceExhausted, format("%llu bytes wanted, %llu left of %s, %llu in all", as_llu(wanted), as_llu(free_nbytes),
-                                                 limit.c_str(), as_llu(limit_nbytes)))
+  return Status(Code::kResourceExhausted, format("%llu bytes of memory are needed, and %llu of %llu are left (%s)", as_llu(wanted),
+                                                 as_llu(free_nbytes), as_llu(limit_nbytes), limit.c_str()))
       .with("limit", limit)
       .with("limit_value", limit_nbytes)
       .with("left", free_nbytes)
@@ -159,10 +159,11 @@ Status headroom_refused(uint64_t wanted, uint64_t free_nbytes, const std::string
 }
 
 Status blind(uint64_t wanted) {
-  return with_fd_limit(Status(Code::kResourceExhausted, format("%llu bytes wanted, and no fd is left to see what memory there is",
-                                                               static_cast<unsigned long long>(wanted)))
-                           .with("limit", std::string("RLIMIT_NOFILE"))
-                           .with("wanted", wanted));
+  return with_fd_limit(
+      Status(Code::kResourceExhausted,
+             format("%llu bytes of memory are needed, and no fd is left to read how much is free", static_cast<unsigned long long>(wanted)))
+          .with("limit", std::string("RLIMIT_NOFILE"))
+          .with("wanted", wanted));
 }
 
 }  // namespace
@@ -237,8 +238,9 @@ uint64_t file_size_limit() noexcept {
 Status check_file_size(uint64_t nbytes) {
   const uint64_t limit = file_size_limit();
   if (nbytes <= limit) return Status::ok();
-  return Status(Code::kResourceExhausted, format("a segment of %llu bytes is over RLIMIT_FSIZE (%llu bytes)",
-                                                 static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(limit)))
+  return Status(Code::kResourceExhausted,
+                format("a segment of %llu bytes is over RLIMIT_FSIZE (%llu bytes): raise that limit (ulimit -f), or make smaller storages",
+                       static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(limit)))
       .with("limit", std::string("RLIMIT_FSIZE"))
       .with("limit_value", limit)
       .with("wanted", nbytes);

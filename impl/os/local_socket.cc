@@ -108,8 +108,11 @@ Result<Fd> listen_local(SocketKind kind, const std::string& path, mode_t mode, g
   if (::linkat(folder.get(), leaf.c_str(), folder.get(), place.leaf.c_str(), 0) != 0) {
     const int error = errno;
     if (error == EEXIST)
-      return Status(Code::kPermission,
-                    format("a socket at %s: the path is taken; remove what is there, or name another path", path.c_str()))
+      return Status(
+                 Code::kPermission,
+                 format("the name %s is taken, so no socket can have it: choose another name, or remove what is there if nobody needs it "
+                        "(`tenon ls` shows who holds it)",
+                        path.c_str()))
           .with("errno", error)
           .with("path", path);
     return failed(error, "naming socket", path);

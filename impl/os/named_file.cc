@@ -141,7 +141,12 @@ Status rename_name(int directory, const std::string& from, const std::string& le
   }
   if (done == 0) return Status::ok();
   const int error = errno;
-  if (error == EEXIST) return with_path(Status(Code::kPermission, format("the name %s is taken", path.c_str())).with("errno", error), path);
+  if (error == EEXIST)
+    return with_path(Status(Code::kPermission, format("the name %s is taken, and a process may hold it (`tenon ls` shows which): choose "
+                                                      "another name, or have this one released first",
+                                                      path.c_str()))
+                         .with("errno", error),
+                     path);
   return with_path(errno_status(error, format("naming a file %s", path.c_str())), path);
 }
 

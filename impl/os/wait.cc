@@ -71,8 +71,9 @@ Status Waiter::check_cancel() const {
 Status Waiter::over(int fd, const char* awaited) const {
   const std::string where = fd >= 0 ? format(" on fd %d", fd) : std::string();
   Status status = wait_.timeout_ns == 0
-                      ? Status(Code::kWouldBlock, format("there is not yet %s%s, and the call was not to wait", awaited, where.c_str()))
-                      : Status(Code::kTimeout, format("timed out waiting for %s%s", awaited, where.c_str()));
+                      ? Status(Code::kWouldBlock,
+                               format("there is not yet %s%s, and the call was not to wait: poll, then call again", awaited, where.c_str()))
+                      : Status(Code::kTimeout, format("timed out waiting for %s%s: call again to go on", awaited, where.c_str()));
   return fd >= 0 ? std::move(status).with("fd", fd) : status;
 }
 

@@ -19,7 +19,7 @@ Status refuse_lend(const char* why, const char* option) {
 // What the handle claims and what the opener wants, together. A handle that says READ_ONLY never opens writable.
 Result<Access> wanted_access(Access claimed, Access wanted) {
   if (claimed == Access::kReadOnly && wanted == Access::kWritable)
-    return refuse_lend("the handle is read-only", "PRIVATE_COW or PRIVATE_COPY");
+    return refuse_lend("the handle is read-only and cannot be opened writable", "PRIVATE_COW or PRIVATE_COPY");
   if (wanted != Access::kAuto) return wanted;
   return claimed;
 }
@@ -39,7 +39,8 @@ Status check_claim(const Claim& claim, uint64_t* end) {
 Result<Access> check_lend(const Storage& storage, Access wanted) {
   TENON_TRY(storage.check_lender());
   if (storage.is_private()) {
-    return Status(Code::kUnsupported, "the storage is private memory and cannot be lent: copy it into a new one")
+    return Status(Code::kUnsupported,
+                  "the storage is private memory, which cannot be lent: copy it into a shared storage, and lend that one")
         .with("option", std::string("tenon_storage_new_from"));
   }
   if (storage.device_memory() != nullptr) {
@@ -61,7 +62,7 @@ Result<Access> check_lend(const Storage& storage, Access wanted) {
   }
   if (wanted == Access::kWritable) return refuse_lend("the storage's mode forbids writable lends", "SHARED");
   if (storage.mode() == Mode::kFrozen && storage.segment() && !storage.segment()->frozen()) {
-    return refuse_lend("the storage is not frozen yet", "tenon_storage_freeze");
+    return refuse_lend("the storage of mode FROZEN is not frozen yet, and cannot be lent before", "tenon_storage_freeze");
   }
   return Access::kReadOnly;
 }

@@ -88,7 +88,9 @@ Result<OpenedFile> open_locked(const Ref<Directory>& directory, const Filename& 
 Status check_owner(const NameInfo& info, const std::string& path, bool other_user) {
   if (other_user || info.uid == os::user_id()) return Status::ok();
   return std::move(
-             refuse_name(path, Code::kPermission, format("belongs to user %u: open it with OTHER_USER if you trust that user", info.uid)))
+             refuse_name(path, Code::kPermission,
+                         format("belongs to user %u, and this process runs as user %u: open it with other_user if you trust that user",
+                                info.uid, os::user_id())))
       .with("option", std::string("OTHER_USER"));
 }
 
@@ -99,7 +101,10 @@ Status check_size(const NameInfo& info, const std::string& path, const NameClaim
         .with("field", std::string("offset"))
         .with("path", path);
   if (info.nbytes >= end) return Status::ok();
-  return refuse_name(path, Code::kCorrupt, format("has %llu bytes, and %llu are claimed with its head", as_llu(info.nbytes), as_llu(end)))
+  return refuse_name(
+             path, Code::kCorrupt,
+             format("has %llu bytes, and %llu are claimed with its header: pass the size and the offset that the lender's handle has",
+                    as_llu(info.nbytes), as_llu(end)))
       .with("field", std::string("nbytes"));
 }
 
@@ -319,7 +324,10 @@ Result<Ref<Storage>> open_by_filename(const NameClaim& claim, const NameOpenOpti
   const std::string path = name.path();
   if (!info.is_ok()) {
     if (info.status().code() == Code::kNotFound)
-      return refuse_name(path, Code::kNotFound, "does not exist: nobody holds it any more, or it is in another /dev/shm");
+      return refuse_name(
+          path, Code::kNotFound,
+          "does not exist: it was not made yet, its last holder has released it, or it is in another container's /dev/shm; see "
+          "what exists with `tenon ls`, and keep the lender's storage until the name was opened");
     return info.status();
   }
   if (info.value().kind == NameInfo::Kind::kSocket) {

@@ -130,7 +130,7 @@ void CudaArena::dispose() noexcept {
 // Before its lock, which a thread of the parent's may have had at the moment of the fork.
 Status CudaArena::check_process() const {
   if (generation_ == fork_generation()) return Status::ok();
-  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork");
+  return Status(Code::kUnsupported, "the arena belongs to the process that made it, and this one is a child of fork: make an arena here");
 }
 
 Result<std::shared_ptr<const CudaExport>> CudaArena::exported(CudaTransport wanted) {

@@ -58,7 +58,7 @@ std::string Filename::text() const { return directory == kSharedMemory ? "/" + l
 
 Result<Filename> parse_filename(std::string_view text) {
   if (text.empty()) return bad_name(text, "is empty");
-  if (text.front() != '/') return bad_name(text, "does not begin with a slash");
+  if (text.front() != '/') return bad_name(text, "does not begin with a slash: write /NAME for a name in /dev/shm, or an absolute path");
   if (text.size() >= kNameNbytes) return bad_name(text, "is longer than 255 bytes");
   const size_t slash = text.rfind('/');
   Filename result;

@@ -30,8 +30,9 @@ Status reserve_file(int fd, const std::string& directory, uint64_t nbytes) {
   TENON_TRY(os::check_file_size(nbytes));
   const uint64_t room = os::free_space(fd);
   if (nbytes > room) {
-    return Status(Code::kResourceExhausted, format("%s has %llu bytes left of %llu, and %llu are needed", directory.c_str(), as_llu(room),
-                                                   as_llu(os::total_space(fd)), as_llu(nbytes)))
+    return Status(Code::kResourceExhausted,
+                  format("%s is full: %llu bytes are needed, and %llu are left (the size of %s is %llu)", directory.c_str(), as_llu(nbytes),
+                         as_llu(room), directory.c_str(), as_llu(os::total_space(fd))))
         .with("limit", std::string("size of ") + directory)
         .with("limit_value", os::total_space(fd))
         .with("wanted", nbytes)

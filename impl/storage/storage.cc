@@ -22,9 +22,10 @@ std::atomic<uint64_t> g_next_id{1};
 constexpr uint64_t kWriteThroughFdMin = 4096;
 
 Status outside(uint64_t offset, uint64_t nbytes, uint64_t total) {
-  return Status(Code::kInvalidArgument, format("bytes %llu to %llu + %llu lie outside the storage of %llu bytes",
-                                               static_cast<unsigned long long>(offset), static_cast<unsigned long long>(offset),
-                                               static_cast<unsigned long long>(nbytes), static_cast<unsigned long long>(total)));
+  return Status(Code::kInvalidArgument,
+                format("%llu bytes at offset %llu do not fit into the storage, which has %llu bytes: give a smaller range, or make the "
+                       "storage larger",
+                       as_llu(nbytes), as_llu(offset), as_llu(total)));
 }
 
 void count_copy(uint64_t nbytes) noexcept { storage_totals().copied_nbytes.fetch_add(nbytes, std::memory_order_relaxed); }
@@ -312,8 +313,12 @@ Status Storage::check_lender() const {
 Result<std::byte*> Storage::data_mut() {
   TENON_TRY(check_lender());
   if (!read_only_) return const_cast<std::byte*>(data());
-  Status status(Code::kPermission, mode_ == Mode::kFrozen ? "the storage is frozen, or is filled with tenon_storage_write until it is"
-                                                          : "the storage is read-only: open it with PRIVATE_COW or PRIVATE_COPY to write");
+  Status status(Code::kPermission,
+                mode_ == Mode::kFrozen
+                    ? "the storage is of mode FROZEN, whose bytes are filled by storage_write alone until the freeze: open "
+                      "it with private_copy or private_cow for a copy that can be written"
+                    : "the storage is read-only here: open it with private_copy or private_cow for "
+                      "a copy that can be written, or have it lent in mode SHARED");
   return std::move(status).with("option", std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));
 }
 

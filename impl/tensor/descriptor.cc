@@ -53,8 +53,10 @@ Status incompatible(const char* field, std::string message) { return Status(Code
 
 // A limit of the reader's own, not of the format.
 Status over_limit(const char* field, const char* limit, uint64_t value, uint64_t wanted) {
-  return Status(Code::kResourceExhausted,
-                format("the descriptor's %s exceed the limit %s: %llu > %llu", field, limit, as_llu(wanted), as_llu(value)))
+  return Status(Code::kResourceExhausted, format("the message's %s are over the limit %s of its receiver: %llu, and %llu are allowed; "
+                                                 "raise the limit there, or send less at "
+                                                 "once",
+                                                 field, limit, as_llu(wanted), as_llu(value)))
       .with("limit", limit)
       .with("limit_value", value)
       .with("wanted", wanted)

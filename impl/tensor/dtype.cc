@@ -123,7 +123,9 @@ Result<DType> parse_dtype(std::string_view name) {
       return *dtype;
     }
   }
-  return Status(Code::kInvalidArgument, format("there is no element type '%s'", std::string(name.substr(0, 64)).c_str()));
+  return Status(Code::kInvalidArgument,
+                format("there is no element type '%s': use a name such as float32, bfloat16, int64 or float8_e4m3fn",
+                       std::string(name.substr(0, 64)).c_str()));
 }
 
 }  // namespace tenon::tensor

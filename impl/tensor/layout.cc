@@ -10,8 +10,19 @@ namespace {
 
 Status overflow() { return invalid("sizes, strides and offset overflow 64 bits"); }
 
+constexpr const char* kFit = "give a smaller shape or offset, a dtype of fewer bits, or a larger storage";
+
+Status outside(uint64_t needed_nbytes, uint64_t storage_nbytes) {
+  return invalid(format("the elements need %llu bytes, and the storage has %llu: %s", as_llu(needed_nbytes), as_llu(storage_nbytes), kFit));
+}
+
+// For layouts of which the last byte has no number of 64 bits, or the first one lies before the storage.
 Status outside(uint64_t storage_nbytes) {
-  return invalid(format("the elements leave the storage of %llu bytes", static_cast<unsigned long long>(storage_nbytes)));
+  return invalid(format("the elements leave the storage of %llu bytes: %s", as_llu(storage_nbytes), kFit));
+}
+
+Status negative(size_t dimension, int64_t size) {
+  return invalid(format("the size of dimension %zu is %lld: give 0 or more", dimension, static_cast<long long>(size)));
 }
 
 // Also right for the lowest int64_t, whose negative does not fit in one.
@@ -37,7 +48,7 @@ bool compute_extent(std::span<const int64_t> sizes, std::span<const int64_t> str
 Result<uint64_t> checked_count(std::span<const int64_t> sizes) {
   bool has_elements = true;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0) return invalid(format("the size of dimension %zu is %lld", i, static_cast<long long>(sizes[i])));
+    if (sizes[i] < 0) return negative(i, sizes[i]);
     if (sizes[i] == 0) has_elements = false;
   }
   if (!has_elements) return uint64_t{0};
@@ -83,7 +94,8 @@ Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
     if (!checked_mul(layout.offset, bits, &first_bit)) return overflow();
     if (first_bit % 8 != 0) return invalid("a tensor of elements that are no whole bytes must begin on a byte");
     if (!checked_add(layout.offset, count, &end) || !checked_mul(end, bits, &end_bit)) return overflow();
-    return end_bit / 8 + (end_bit % 8 != 0 ? 1 : 0) <= storage_nbytes ? Status::ok() : outside(storage_nbytes);
+    const uint64_t end_nbytes = end_bit / 8 + (end_bit % 8 != 0 ? 1 : 0);
+    return end_nbytes <= storage_nbytes ? Status::ok() : outside(end_nbytes, storage_nbytes);
   }
 
   // Whole elements that fit: comparing with this instead of with bytes needs no multiplication that could overflow.
@@ -92,14 +104,18 @@ Status check_layout(const Layout& layout, uint64_t storage_nbytes) {
   Extent extent;
   uint64_t last = 0;
   if (!compute_extent(sizes, layout.strides, &extent) || !checked_add(layout.offset, extent.above, &last)) return overflow();
-  return extent.below <= layout.offset && last < room ? Status::ok() : outside(storage_nbytes);
+  if (extent.below <= layout.offset && last < room) return Status::ok();
+  uint64_t end = 0;
+  uint64_t end_nbytes = 0;
+  const bool has_end = checked_add(last, uint64_t{1}, &end) && checked_mul(end, bits / 8, &end_nbytes);
+  return last >= room && has_end ? outside(end_nbytes, storage_nbytes) : outside(storage_nbytes);
 }
 
 Result<std::vector<int64_t>> contiguous_strides(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());
   int64_t next = 1;
   for (size_t i = sizes.size(); i > 0; --i) {
-    if (sizes[i - 1] < 0) return invalid(format("the size of dimension %zu is %lld", i - 1, static_cast<long long>(sizes[i - 1])));
+    if (sizes[i - 1] < 0) return negative(i - 1, sizes[i - 1]);
     strides[i - 1] = next;
     // A size of 0 counts as 1, as in PyTorch: strides stay meaningful when the tensor has no elements.
     if (i > 1 && !checked_mul(next, std::max<int64_t>(sizes[i - 1], 1), &next)) return overflow();

@@ -26,7 +26,8 @@ Message::~Message() {
 Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
   if (tensors.size() > kMaxTensors - items_.size()) {
     return Status(Code::kInvalidArgument,
-                  format("%zu tensors more than the message's %zu, and %zu are possible", tensors.size(), items_.size(), kMaxTensors));
+                  format("%zu tensors more than the message's %zu are too many: a message carries %zu; send several messages",
+                         tensors.size(), items_.size(), kMaxTensors));
   }
   std::vector<Item> added;
   std::vector<std::string> added_names;
@@ -76,7 +77,8 @@ void Message::add_received(Ref<Tensor> tensor, memory::Access access, std::optio
 
 Status Message::set_user_bytes(std::span<const std::byte> bytes) {
   if (bytes.size() > kMaxUserNbytes) {
-    return Status(Code::kInvalidArgument, format("%zu user bytes, and %zu are possible", bytes.size(), kMaxUserNbytes));
+    return Status(Code::kInvalidArgument, format("%zu user bytes are more than the %zu that a message carries: put them into a tensor",
+                                                 bytes.size(), kMaxUserNbytes));
   }
   user_ = std::vector<std::byte>(bytes.begin(), bytes.end());
   return Status::ok();

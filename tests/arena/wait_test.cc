@@ -116,9 +116,9 @@ TEST(Wait, Timeout) {
     check_details(outcome, TENON_TIMEOUT, kMiB, 0);
     CHECK_SAYING(outcome.detail("holders") == "nobody", outcome.text());
     CHECK(names::now_ns() - begin >= 100 * kMs);
-    CHECK_SAYING(
-        outcome.message.starts_with("timed out waiting for room: no 1048576 bytes in one piece in an arena of 1048576: 1048576 are"),
-        outcome.text());
+    CHECK_SAYING(outcome.message.starts_with(
+                     "timed out waiting for room: the arena of 1048576 bytes is full: 1048576 bytes are needed in one piece,"),
+                 outcome.text());
     Agent borrower;
     const Link link(&borrower);
     lend(link.here, {full.storage});

@@ -118,7 +118,7 @@ int receive_with_room(const raw::Honest& honest, int room) {
       lost += outcome.ok() ? 0 : 1;
       // Its content was read if its memfd came. But before that the library asks how much memory is left, if it
       // did not do so in the last 50 ms, and for that it needs an fd too.
-      if (id == 1 && first) seen = room > 0 && outcome.text().find("no fd is left to see what memory") == std::string::npos;
+      if (id == 1 && first) seen = room > 0 && outcome.text().find("no fd is left to read") == std::string::npos;
       // The second account brings all again. But if nobody saw what the first message brought, no later one can
       // be counted on.
       if (id == 2) CHECK_SAYING(outcome.ok() == seen, "room for " + std::to_string(room) + ": " + outcome.text());

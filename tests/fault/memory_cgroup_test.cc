@@ -195,8 +195,9 @@ TEST(MemoryCgroup, ARefusalSaysWhatIsHeld) {
       CHECK_EQ(std::stoull(refused.detail("lent")), 0);
       CHECK_EQ(std::stoull(refused.detail("retired")), 0);
       CHECK_EQ(std::stoull(refused.detail("kept")), stats().bytes_reserved - kMiB);
-      for (const std::string& part : {cgroup.folder(), std::to_string(kCgroupNbytes) + " in all", std::string("1048576 are in storages"),
-                                      std::string("release storages, or raise the limit")}) {
+      for (const std::string& part :
+           {cgroup.folder(), "of " + std::to_string(kCgroupNbytes) + " are left", std::string("1048576 bytes are in storages"),
+            std::string("release storages, or raise the memory limit of the container")}) {
         CHECK_SAYING(refused.message.find(part) != std::string::npos, part + " is not in " + refused.text());
       }
     }

@@ -104,7 +104,7 @@ ON_CUDA: dict[str, tuple[str, str]] = {
     "no_memory": ("has bytes and no memory handle", "opens_without(memory=b'')"),
     "no_uuid": ("on CUDA device 2, and the handle says 1", "opens_without(uuid=None)"),
     "no_uuid_and_no_device": ("on CUDA device 2, and the handle says 0", "opens_without(uuid=None, device=0)"),
-    "no_nbytes": ("the elements leave the storage of 0 bytes", "opens_without(nbytes=0)"),
+    "no_nbytes": (", and the storage has 0: ", "opens_without(nbytes=0)"),
     "no_offset": ("what bad consume wrote differs from byte 0", "opens_without(offset=0)"),
     "no_counter": ("bad consume has not let go by the counter", "opens_without(counter='')"),
     "no_slot": ("bad consume has not let go by the counter", "opens_without(slot=0)"),

@@ -40,7 +40,7 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
     const std::string kind = kind_of(row.start);
     for (const char* word : row.words) EXPECT_NE(kind.find(word), std::string::npos) << word << " in: " << kind;
   }
-  EXPECT_EQ(file_kind({}, 0), "empty: the file has no bytes");
+  EXPECT_EQ(file_kind({}, 0), "empty: the file has no bytes. Copy or download it again");
   for (const char* text : {"hello", "<", "{}", "version 3", "\x80", "\x80\x09"}) EXPECT_EQ(kind_of(text), "") << text;
   // A length that the file does not have is no safetensors' length.
   EXPECT_EQ(kind_of(safetensors, 60), "");

@@ -167,7 +167,8 @@ TEST_P(FramesResumedOverBoth, SignalsEndOnlyInterruptibleWaits) {
   Waiter timed = within_ms(15);
   const Status over = link.right->recv(timed).status();
   EXPECT_EQ(over.code(), Code::kTimeout);
-  EXPECT_EQ(over.message(), "timed out waiting for a message from the peer on fd " + std::to_string(link.right_fd.get()));
+  EXPECT_EQ(over.message(),
+            "timed out waiting for a message from the peer on fd " + std::to_string(link.right_fd.get()) + ": call again to go on");
 }
 
 TEST_P(FramesResumedOverBoth, SignalStormLosesNothing) {

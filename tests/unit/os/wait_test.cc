@@ -66,16 +66,16 @@ TEST_F(WaitTest, AnEndedWaitSaysWhatWasWaitedForAndWhere) {
   auto [reader, writer] = make_pipe();
   const std::string where = "on fd " + std::to_string(reader.get());
   const Status over = Waiter(Wait{5'000'000, nullptr, false}).until_ready(reader.get(), POLLIN, "a message from the peer");
-  EXPECT_EQ(over.message(), "timed out waiting for a message from the peer " + where);
+  EXPECT_EQ(over.message(), "timed out waiting for a message from the peer " + where + ": call again to go on");
   ASSERT_EQ(over.info()->details.size(), 1U);
   EXPECT_EQ(over.info()->details[0].key, "fd");
   const Status none = Waiter(Wait{0, nullptr, false}).until_ready(reader.get(), POLLIN, "a message from the peer");
-  EXPECT_EQ(none.message(), "there is not yet a message from the peer " + where + ", and the call was not to wait");
+  EXPECT_EQ(none.message(), "there is not yet a message from the peer " + where + ", and the call was not to wait: poll, then call again");
   EXPECT_EQ(Waiter(Wait{0, nullptr, false}).check_over(7, "a thing").code(), Code::kWouldBlock);
   EXPECT_TRUE(Waiter(Wait{int64_t{3600} * 1'000'000'000, nullptr, false}).check_over(7, "a thing").is_ok());
   Waiter passed(Wait{1, nullptr, false});
   EXPECT_EQ(passed.until_ready(reader.get(), POLLIN, "a thing").code(), Code::kTimeout);
-  EXPECT_EQ(passed.check_over(7, "a thing").message(), "timed out waiting for a thing on fd 7");
+  EXPECT_EQ(passed.check_over(7, "a thing").message(), "timed out waiting for a thing on fd 7: call again to go on");
 }
 
 TEST_F(WaitTest, DeadlineIsSharedAndStillLooksWhenItIsOver) {

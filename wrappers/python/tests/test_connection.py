@@ -429,7 +429,7 @@ def test_another_users_peer(tmp_path: Path) -> None:
         ours = listener.accept()[0]
     with ours:
         for options in ({"same_user": True}, {"group": 65531}, {"same_user": True, "group": 65531}):
-            with pytest.raises(tenon.PermissionDenied, match=f"pid {pid}, of user 65534") as caught:
+            with pytest.raises(tenon.PermissionDenied, match=f"pid {pid} of user 65534") as caught:
                 tenon.Connection(ours, adopt=True, **options)  # type: ignore[arg-type]
             assert caught.value.details["uid"] == "65534" and caught.value.details["pid"] == str(pid)
         for options in ({}, {"group": 65533}, {"group": 65534, "same_user": True}):
