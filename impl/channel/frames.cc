@@ -396,14 +396,13 @@ Status FrameSocket::loss() const {
         .with("limit_value", max_segments_)
         .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
   }
-  Status status =
-      Status(
-          Code::kResourceExhausted,
-          format("%zu of %u fds found no place in this process and were dropped: close fds, or raise RLIMIT_NOFILE, and have it sent again",
-                 frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
-          .with("limit", std::string("RLIMIT_NOFILE"))
-          .with("limit_value", os::fd_limit())
-          .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
+  Status status = Status(Code::kResourceExhausted, format("%zu of %u fds of a message found no place in this process and were dropped: "
+                                                          "raise RLIMIT_NOFILE (ulimit -n) or close fds, and "
+                                                          "make a new connection, because the peer does not send them again over this one",
+                                                          frame_.fds_announced - frame_.fds.size(), frame_.fds_announced))
+                      .with("limit", std::string("RLIMIT_NOFILE"))
+                      .with("limit_value", os::fd_limit())
+                      .with("wanted", static_cast<uint64_t>(frame_.fds_announced));
   if (const auto open = os::open_fd_count()) status = std::move(status).with("in_use", *open);
   return status;
 }
