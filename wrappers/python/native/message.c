@@ -68,11 +68,18 @@ static int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject *item = PyTuple_GetItem(tensors, i);
     if (!PyObject_TypeCheck(item, tensor_type)) {
-      PyErr_Format(PyExc_TypeError, "item %zd is not a tenon.Tensor", i);
+      PyObject *type = PyType_GetName(Py_TYPE(item));
+      if (type != NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "item %zd is of type %U and not a tenon.Tensor: make one of it (tenon.from_numpy, tenon.torch.from_torch, "
+                     "tenon.from_dlpack), and put other data into user_bytes",
+                     i, type);
+        Py_DECREF(type);
+      }
       return -1;
     }
     if (((TensorObject *)item)->tensor == NULL) {
-      PyErr_Format(PyExc_ValueError, "tensor %zd is already closed", i);
+      PyErr_Format(PyExc_ValueError, "tensor %zd is already closed: send it before close() or the end of its with block", i);
       return -1;
     }
     batch->tensors[i] = tenon_tensor_retain(((TensorObject *)item)->tensor);

@@ -18,7 +18,9 @@ PyObject *raise_status(tenon_status status, tenon_error *error) {
   return NULL;
 }
 
-PyObject *raise_closed(const char *what) { return PyErr_Format(PyExc_ValueError, "this %s is already closed", what); }
+PyObject *raise_closed(const char *what) {
+  return PyErr_Format(PyExc_ValueError, "this %s is already closed: use it before close() or the end of its with block", what);
+}
 
 void *pointer_from(PyObject *number) { return PyLong_AsVoidPtr(number); }
 

@@ -92,5 +92,5 @@ def _find(dtype: Any) -> int:
         name = found if isinstance(found, str) else str(dtype).removeprefix("torch.")
     number = _parse(name)
     if number is None:
-        raise TypeError(f'no dtype {name!r}: use a name such as "float32", "bfloat16" or "float8_e4m3fn", or a numpy dtype')
+        raise TypeError(f'there is no dtype {name!r}: use a name such as "float32", "bfloat16" or "float8_e4m3fn", or a numpy dtype')
     return number

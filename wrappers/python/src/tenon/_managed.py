@@ -52,7 +52,7 @@ class Managed(Closing):
     def _own(self) -> Any:
         cdata = self._cdata
         if cdata is None:
-            raise ValueError(f"this {type(self).__name__} is already closed")
+            raise ValueError(f"this {type(self).__name__} is already closed: use it before close() or the end of its with block")
         return cdata
 
 

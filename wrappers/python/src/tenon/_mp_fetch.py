@@ -100,7 +100,9 @@ def _soft_nofile() -> int:
 def _refuse(status: int, number: int, pid: int) -> NoReturn:
     if status == _mp_serve.UNKNOWN:
         raise make(
-            NotFound, f"the tensors of this message from process {pid} were fetched before: a message can be loaded once", pid=str(pid)
+            NotFound,
+            f"the tensors of this message from process {pid} were fetched before: a message can be loaded once; send one to each receiver",
+            pid=str(pid),
         )
     if status == _mp_serve.FOREIGN:
         raise make(PermissionDenied, f"process {pid} belongs to another user: tensors are lent within one user's processes", pid=str(pid))
@@ -119,7 +121,8 @@ def _refuse(status: int, number: int, pid: int) -> NoReturn:
 def _gone(pid: int) -> PeerGone:
     error = make(
         PeerGone,
-        f"process {pid}, which sent these tensors, is gone: it was killed, or it exited and its keeper's time was over",
+        f"process {pid}, which sent these tensors, is gone: it was killed, or it exited and its keeper's time was "
+        "over; let it live until its messages are read, or raise keep_seconds (tenon.multiprocessing.configure)",
         pid=str(pid),
     )
     assert isinstance(error, PeerGone)
@@ -127,6 +130,11 @@ def _gone(pid: int) -> PeerGone:
 
 
 def _silent(pid: int) -> Timeout:
-    error = make(Timeout, f"process {pid}, which sent these tensors, does not answer: is it stopped?", pid=str(pid))
+    error = make(
+        Timeout,
+        f"process {pid}, which sent these tensors, does not answer: let it go on if it is stopped, or raise "
+        "fetch_seconds (tenon.multiprocessing.configure)",
+        pid=str(pid),
+    )
     assert isinstance(error, Timeout)
     return error

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import atexit
 
-from tenon import _cffi, _native_ext
+try:
+    from tenon import _cffi, _native_ext
+except ImportError as error:
+    if "libtenon" not in str(error):
+        raise
+    import os
+
+    raise ImportError(
+        f"{error}: this package brings libtenon.so.1 in {os.path.dirname(os.path.abspath(__file__))}; "
+        "install it again (pip install --force-reinstall libtenon)"
+    ) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +24,10 @@ ffi: Any = _cffi.ffi
 lib: Any = _cffi.lib
 
 if lib.tenon_abi_version() != lib.TENON_ABI_VERSION:
-    raise ImportError(f"libtenon has ABI {lib.tenon_abi_version()}, but this package was built for ABI {lib.TENON_ABI_VERSION}")
+    raise ImportError(
+        f"libtenon has ABI {lib.tenon_abi_version()}, but this package was built for ABI {lib.TENON_ABI_VERSION}: install it again "
+        "(pip install --force-reinstall libtenon), and take other builds of libtenon out of LD_LIBRARY_PATH"
+    )
 
 # A deleter that comes after this must not ask for the interpreter any more.
 atexit.register(_native_ext.mark_finalizing)

@@ -158,7 +158,9 @@ class Storage(Closing, StorageBase):
         if nbytes is None:
             nbytes = max(self.nbytes - offset, 0)
         elif offset + nbytes > self.nbytes:
-            raise ValueError(f"{nbytes} bytes from {offset} on: the storage has {self.nbytes}")
+            raise ValueError(
+                f"{nbytes} bytes at offset {offset} do not fit into the storage, which has {self.nbytes} bytes: give a smaller range"
+            )
         room = bytearray(unsigned(nbytes, "nbytes"))
         self.readinto(room, offset)
         return bytes(room)
