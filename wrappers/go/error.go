@@ -125,14 +125,16 @@ var ErrClosed error = errClosed{}
 
 type errClosed struct{}
 
-func (errClosed) Error() string { return "tenon: already closed" }
+func (errClosed) Error() string { return "tenon: already closed: use it before Close" }
 
 func (errClosed) Is(target error) bool { return target == os.ErrClosed || target == net.ErrClosed }
 
 // closedError is the name of a closed object's type.
 type closedError string
 
-func (e closedError) Error() string { return "tenon: the " + string(e) + " is already closed" }
+func (e closedError) Error() string {
+	return "tenon: the " + string(e) + " is already closed: use it before Close"
+}
 
 func (closedError) Unwrap() error { return ErrClosed }
 
