@@ -19,7 +19,7 @@ tests() {
   go test -count=1 -timeout 400s "$@" ./...
 }
 
-modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{cuda,vectors,matrix,bench,module/builders}/go)
+modules=("$wrapper" "$examples" "$TENON_SOURCE_DIR"/tests/{cuda,vectors,matrix,bench,errors,module/builders}/go)
 
 vet() {
   local folder

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# usage: run.sh rust|go CHECK...: builds that show_errors, and runs CHECK with its path. Called by
+# CTest. Exits with 77, and says why, where the language is missing.
+set -euo pipefail
+: "${TENON_SOURCE_DIR:?}" "${TENON_BUILD_DIR:?}"
+
+language="$1"
+shift
+case "$language" in
+  rust)
+    "$TENON_SOURCE_DIR/tests/rust/run.sh" build tenon-errors
+    program="$TENON_BUILD_DIR/cargo/debug/show_errors"
+    ;;
+  go)
+    program="$TENON_BUILD_DIR/go/show_errors"
+    "$TENON_SOURCE_DIR/tests/go/build.sh" "$TENON_SOURCE_DIR/tests/errors/go" "$program"
+    ;;
+  *)
+    echo "run.sh: no language $language" >&2
+    exit 2
+    ;;
+esac
+export LD_LIBRARY_PATH="$TENON_BUILD_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+exec "$@" "$program"
