@@ -65,11 +65,15 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def command(pid: int) -> str:
+def command_of(comm: Path) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return comm.read_text().strip()
     except (FileNotFoundError, ProcessLookupError):
         return "gone"
+
+
+def command(pid: int) -> str:
+    return command_of(Path(f"/proc/{pid}/comm"))
 
 
 class Snapshot:
@@ -122,6 +126,18 @@ class Names:
         found = {name for name in os.listdir(SHM) if (match := re.match(r"torch_(\d+)_", name)) and int(match[1]) in self.torch_pids}
         found |= {str(path.relative_to(folder.parent)) for folder in self.folders for path in folder.rglob("*")}
         return found | self.of_tenon() | set(os.listdir(self.directory))
+
+
+def closers(pid: int) -> list[str]:
+    """The library's threads that still close fds which a peer sent."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/comm")
+    return [name for task in tasks if (name := command_of(task)) == "tenon-close"]
+
+
+def settled(program: str, pid: int) -> Snapshot:
+    """A snapshot of a process that has closed each fd that it gave up. A busy machine may run the closing thread late."""
+    until(f"{program} closes files", lambda: closers(pid))
+    return Snapshot(pid).still().still()
 
 
 def until(what: str, left: Callable[[], object], seconds: float = PATIENCE) -> None:

@@ -263,7 +263,7 @@ def run(producer: Program, consumer: Program, strategy: str, names: account.Name
     consumer.begin("settle")
     producer.end()
     consumer.end()
-    before = [(program, account.Snapshot(program.pid).still().still()) for program in (producer, consumer)]
+    before = [(program, account.settled(program.name, program.pid)) for program in (producer, consumer)]
     own = names.of_tenon()
     with Pair(producer, consumer) as pair:
         exchange(pair, strategy, tensors)
@@ -325,7 +325,7 @@ def fork(producer: Program, consumer: Program) -> None:
     with Pair(producer, consumer) as pair:
         lends, connections = lend_by_all(pair)
         consumer.ask("settle")
-        before = account.Snapshot(consumer.pid).still().still()
+        before = account.settled(consumer.name, consumer.pid)
         for lend in lends:
             if lend.strategy in ON_CUDA:
                 raise NotApplicable("the driver does not work in a child of fork")
