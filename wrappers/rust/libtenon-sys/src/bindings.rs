@@ -4,36 +4,38 @@ pub const TENON_VERSION_MAJOR: u32 = 0;
 pub const TENON_VERSION_MINOR: u32 = 1;
 pub const TENON_VERSION_PATCH: u32 = 0;
 pub const TENON_ABI_VERSION: u32 = 1;
-///What a call came to. Codes are never renumbered and never reused; each stands for one thing that a caller can do.
+/**The outcome of a call. Codes are never renumbered and never reused. Each code stands for one
+ thing that a caller can do about the failure.*/
 pub type tenon_status = i32;
+///The call succeeded.
 pub const TENON_OK: _bindgen_ty_1 = 0;
-///the call is wrong whatever the state of the machine: mend the program
+///The call is wrong whatever the state of the machine. Fix the program.
 pub const TENON_INVALID_ARGUMENT: _bindgen_ty_1 = 1;
-///the object does not allow it: ask for other access, or another mode at birth
+///The object does not allow the access. Ask for other access, or create it in another mode.
 pub const TENON_PERMISSION: _bindgen_ty_1 = 2;
-///no such object (any more)
+///The object does not exist, or no longer exists.
 pub const TENON_NOT_FOUND: _bindgen_ty_1 = 3;
-///bytes or an fd from outside are not what they claim: do not trust the peer
+///Bytes or an fd from outside are not what they claim to be. Do not trust the peer.
 pub const TENON_CORRUPT: _bindgen_ty_1 = 4;
-///made by a version that this one does not read: upgrade one side
+///A version that this library does not read made the object. Upgrade one side.
 pub const TENON_INCOMPATIBLE: _bindgen_ty_1 = 5;
-///a limit was met, the detail "limit" names it: raise it, or free something
+///A limit was reached; the detail "limit" names it. Raise the limit, or free something.
 pub const TENON_RESOURCE_EXHAUSTED: _bindgen_ty_1 = 6;
-///this build, kernel or object cannot do it: choose another way
+///This build, this kernel or this object cannot do it. Choose another way.
 pub const TENON_UNSUPPORTED: _bindgen_ty_1 = 7;
-///the other process closed its end or died
+///The other process closed its end or died.
 pub const TENON_PEER_GONE: _bindgen_ty_1 = 8;
-///a wait with timeout 0 had nothing: poll, then call again
+///A call with timeout 0 would have had to wait. Poll, then call again.
 pub const TENON_WOULD_BLOCK: _bindgen_ty_1 = 9;
-///the time is over: call again to go on
+///The time is over. Call again to continue.
 pub const TENON_TIMEOUT: _bindgen_ty_1 = 10;
-///a signal ended an interruptible wait: call again to go on
+///A signal ended an interruptible wait. Call again to continue.
 pub const TENON_INTERRUPTED: _bindgen_ty_1 = 11;
-///tenon_cancel_trigger ended the wait: call again to go on
+///tenon_cancel_trigger ended the wait. Call again to continue.
 pub const TENON_CANCELLED: _bindgen_ty_1 = 12;
-///the system refused for a reason that fits no other code: see detail "errno"
+///The system refused for a reason that fits no other code. The detail "errno" has its number.
 pub const TENON_IO: _bindgen_ty_1 = 13;
-///a defect in Tenon: please report it
+///Tenon has a defect. Please report it.
 pub const TENON_INTERNAL: _bindgen_ty_1 = 14;
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 #[repr(C)]
@@ -51,39 +53,45 @@ pub struct tenon_storage {
 pub struct tenon_arena {
     _unused: [u8; 0],
 }
-///Who may write to a shared storage. Chosen at birth, because the kernel's seals belong to the memory and not to a lend.
+/**The mode of a storage says who may write to it once it is shared. The mode is chosen when the
+ storage is made, because the kernel's seals belong to the memory and not to a single lend.*/
 pub type tenon_mode = u32;
-///lender and borrowers write
+///The lender and its borrowers may write.
 pub const TENON_MODE_SHARED: _bindgen_ty_2 = 0;
-///only the lender writes, through memory; borrowers cannot, whatever they try
+///Only the lender may write, through its mapping. The kernel refuses every borrower's write.
 pub const TENON_MODE_LENDER_WRITES: _bindgen_ty_2 = 1;
-///filled with tenon_storage_write, then frozen: nobody writes again, the lender included
+/**The storage is filled with tenon_storage_write and then frozen. Afterwards nobody can write to
+ it, not even the lender.*/
 pub const TENON_MODE_FROZEN: _bindgen_ty_2 = 2;
 pub type _bindgen_ty_2 = ::core::ffi::c_uint;
-///a segment of its own: a borrower can reach nothing but this storage
+///The storage gets a segment of its own: a borrower can reach no other storage through it.
 pub const TENON_STORAGE_ISOLATED: _bindgen_ty_3 = 1;
-///ordinary memory of this process; cannot be lent
+///The storage lies in ordinary memory of this process and cannot be lent.
 pub const TENON_STORAGE_PRIVATE: _bindgen_ty_3 = 2;
-///all bytes 0 at birth (otherwise a reused block keeps what its last owner wrote)
+/**All bytes of a new storage are 0. Without this flag, a reused block may keep the bytes of the
+ storage that lay there before.*/
 pub const TENON_STORAGE_ZEROED: _bindgen_ty_3 = 4;
-///tenon_storage_wrap only: the wrapped memory must not be written
+///For tenon_storage_wrap only: the wrapped memory must not be written.
 pub const TENON_STORAGE_READ_ONLY: _bindgen_ty_3 = 8;
 pub type _bindgen_ty_3 = ::core::ffi::c_uint;
-///How a storage is made. NULL, where one is taken, means all zero: TENON_MODE_SHARED, in the arena, 64-byte aligned.
+/**How to make a storage. A NULL pointer to these options means that all fields are zero: mode
+ TENON_MODE_SHARED, one of the library's own arenas, 64-byte alignment.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_storage_options {
-    ///sizeof(tenon_storage_options), set by the caller
+    ///sizeof(tenon_storage_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_MODE_*; ignored for private and wrapped memory
+    ///TENON_MODE_*. It is ignored for private and for wrapped memory.
     pub mode: tenon_mode,
-    ///TENON_STORAGE_*
+    ///TENON_STORAGE_*.
     pub flags: u32,
-    ///bytes, a power of two up to 4096; 0: 64
+    ///The alignment in bytes, a power of two up to 4096. 0 means 64.
     pub alignment: u64,
-    ///borrowed for the call; where it is born, in the arena's mode; NULL: in the library's own
+    /**The arena to allocate from, borrowed for the call. The storage gets the arena's mode, so `mode`
+ must be 0 or the arena's mode, and the flags ISOLATED and PRIVATE are not allowed. NULL means
+ one of the library's own arenas.*/
     pub arena: *mut tenon_arena,
-    ///borrowed for the call; how long a full arena is waited for; NULL: not at all
+    ///How long to wait for room when `arena` is full, borrowed for the call. NULL means not to wait.
     pub wait: *const tenon_wait,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -113,7 +121,7 @@ const _: () = {
         "Offset of field: tenon_storage_options::wait",
     ][::core::mem::offset_of!(tenon_storage_options, wait) - 32usize];
 };
-///A device, in DLPack's numbers: type 1 is the CPU.
+///A device, in DLPack's numbers. Type 1 is the CPU.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_device {
@@ -136,22 +144,24 @@ const _: () = {
 pub struct tenon_cancel {
     _unused: [u8; 0],
 }
-///a signal whose handler returned ends the wait with TENON_INTERRUPTED
+///A signal whose handler has returned ends the wait with TENON_INTERRUPTED.
 pub const TENON_WAIT_INTERRUPTIBLE: _bindgen_ty_4 = 1;
 pub type _bindgen_ty_4 = ::core::ffi::c_uint;
-///How long a call may wait. A NULL wait, where one is taken, means: for ever, not interruptible.
+/**How long a call may wait. A NULL pointer to a tenon_wait means that the call waits for ever and
+ is not interruptible, unless the function's comment names another default.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_wait {
-    ///sizeof(tenon_wait), set by the caller
+    ///sizeof(tenon_wait), set by the caller.
     pub struct_size: usize,
-    ///nanoseconds on CLOCK_MONOTONIC; < 0: for ever; 0: do not wait (TENON_WOULD_BLOCK)
+    /**Nanoseconds on CLOCK_MONOTONIC. A negative number means for ever. 0 means that the call does
+ not wait and returns TENON_WOULD_BLOCK instead.*/
     pub timeout_ns: i64,
-    ///borrowed for the call; NULL: cannot be cancelled
+    ///The cancel, borrowed for the call. NULL means that the wait cannot be cancelled.
     pub cancel: *mut tenon_cancel,
-    ///TENON_WAIT_*
+    ///TENON_WAIT_*.
     pub flags: u32,
-    ///0
+    ///It must be 0.
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -174,43 +184,46 @@ const _: () = {
         "Offset of field: tenon_wait::reserved",
     ][::core::mem::offset_of!(tenon_wait, reserved) - 28usize];
 };
-///Kinds of pages, from the ordinary up.
+///Kinds of memory pages, from ordinary pages upwards.
 pub type tenon_pages = u32;
-///THP where the machine gives them to shared memory, else ordinary ones
+///Transparent huge pages if the machine gives them to shared memory, else ordinary pages.
 pub const TENON_PAGES_AUTO: _bindgen_ty_5 = 0;
-///ordinary pages, 4 KiB on x86
+///Ordinary pages, 4 KiB on x86.
 pub const TENON_PAGES_SMALL: _bindgen_ty_5 = 1;
-///transparent huge pages
+///Transparent huge pages.
 pub const TENON_PAGES_THP: _bindgen_ty_5 = 2;
-///pages of the pool that the administrator set aside; PyTorch cannot open such memory
+///Pages of the pool that the administrator set aside. PyTorch cannot open such memory.
 pub const TENON_PAGES_HUGETLB: _bindgen_ty_5 = 3;
 pub type _bindgen_ty_5 = ::core::ffi::c_uint;
-///never swapped out; counts against RLIMIT_MEMLOCK
+///The memory is never swapped out. It counts against RLIMIT_MEMLOCK.
 pub const TENON_ARENA_LOCKED: _bindgen_ty_6 = 1;
-///pages or node that cannot be had are an error; without it the next best is taken, and told
+/**If the machine cannot give the requested pages or the requested NUMA node, the call fails.
+ Without this flag the arena takes the next best, and tenon_arena_stats tells what it got.*/
 pub const TENON_ARENA_EXACT: _bindgen_ty_6 = 2;
 pub type _bindgen_ty_6 = ::core::ffi::c_uint;
-///How an arena is made. NULL, where one is taken, means all zero.
+///How to make an arena. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_arena_options {
-    ///sizeof(tenon_arena_options), set by the caller
+    ///sizeof(tenon_arena_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES; of all its storages
+    ///The mode of all its storages: TENON_MODE_SHARED or TENON_MODE_LENDER_WRITES.
     pub mode: tenon_mode,
-    ///TENON_ARENA_*
+    ///TENON_ARENA_*.
     pub flags: u32,
-    ///most bytes that it can hold; 0: as much address space as can be had, at most 1 TiB
+    /**The most bytes that the arena can hold. 0 means as much address space as is available, at most
+ 1 TiB.*/
     pub capacity_nbytes: u64,
-    ///of each storage, bytes, a power of two from 64 to 4096; 0: 64
+    ///The alignment of each storage in bytes, a power of two from 64 to 4096. 0 means 64.
     pub alignment: u64,
-    ///TENON_PAGES_*
+    ///TENON_PAGES_*.
     pub pages: tenon_pages,
-    ///0: wherever; n + 1: memory of node n only
+    ///0 means memory of any NUMA node. n + 1 means memory of node n only.
     pub numa_node_plus_1: i32,
-    ///TENON_PAGES_HUGETLB: size of the pool's pages; 0: the machine's default
+    ///For TENON_PAGES_HUGETLB: the size of the pool's pages in bytes. 0 means the machine's default.
     pub huge_page_nbytes: u64,
-    ///memory that is made ready in the background, from the start on; 0: none
+    /**How many bytes, from the arena's start, the service thread makes ready in the background. 0
+ means none.*/
     pub prefault_nbytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -249,41 +262,41 @@ const _: () = {
         "Offset of field: tenon_arena_options::prefault_nbytes",
     ][::core::mem::offset_of!(tenon_arena_options, prefault_nbytes) - 48usize];
 };
-///What an arena holds, and what it got. All figures are of one moment.
+///The contents of an arena and the kind of memory it got. The figures are of one moment.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_arena_stats {
-    ///sizeof(tenon_arena_stats), set by the caller
+    ///sizeof(tenon_arena_stats), set by the caller.
     pub struct_size: usize,
-    ///what it can hold
+    ///The most bytes that the arena can hold.
     pub bytes_capacity: u64,
-    ///memory that it has from the system
+    ///Memory that the arena has taken from the system.
     pub bytes_reserved: u64,
-    ///in storages of this process
+    ///Bytes in storages of this process.
     pub bytes_live: u64,
-    ///under leases, whether their storage still lives here or not
+    ///Bytes under leases, whether their storage still lives in this process or not.
     pub bytes_lent: u64,
-    ///reserved, and nobody's
+    ///Bytes that are reserved and not in use.
     pub bytes_free: u64,
-    ///the longest free piece
+    ///The size of the longest free piece.
     pub bytes_largest_free: u64,
-    ///lent without a lease (by fd, by name) and released: never used again
+    ///Bytes that were lent without a lease (by fd, by name) and released. They are never reused.
     pub bytes_retired: u64,
-    ///the most that was live or lent at once
+    ///The most bytes that were live or lent at one time.
     pub bytes_peak: u64,
-    ///storages of this process
+    ///The number of storages of this process.
     pub blocks_live: u64,
-    ///blocks under leases
+    ///The number of blocks under leases.
     pub blocks_lent: u64,
-    ///of the free bytes, how many in 1,000 lie outside the longest piece
+    ///How many of 1,000 free bytes lie outside the longest free piece.
     pub fragmentation: u32,
-    ///which pages it got: TENON_PAGES_*, not AUTO
+    ///The pages that the arena got: TENON_PAGES_*, but not AUTO.
     pub pages: tenon_pages,
-    ///and of what size
+    ///The size of these pages in bytes.
     pub page_nbytes: u64,
-    ///the node that it is bound to; -1: none
+    ///The NUMA node to which the memory is bound. It is -1 if the memory is not bound.
     pub numa_node: i32,
-    ///1 if never swapped out
+    ///1 if the memory is never swapped out.
     pub locked: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -343,7 +356,8 @@ const _: () = {
         "Offset of field: tenon_arena_stats::locked",
     ][::core::mem::offset_of!(tenon_arena_stats, locked) - 108usize];
 };
-///An element type in DLPack's numbers: code, bits of one lane, lanes (1 for a scalar).
+/**An element type in DLPack's numbers: a type code (TENON_DTYPE_*), the bits of one lane, and the
+ number of lanes (1 for a scalar).*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_dtype {
@@ -383,10 +397,11 @@ pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_7 = 15;
 pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_7 = 16;
 pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_7 = 17;
 pub type _bindgen_ty_7 = ::core::ffi::c_uint;
-///room for every name, with its NUL
+///Every name and its NUL fit into so many bytes.
 pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_8 = 32;
 pub type _bindgen_ty_8 = ::core::ffi::c_uint;
-///An element type in PyTorch's numbers, which stand in archives. More of them than DLPack has: see tenon_scalar_type_to_dtype.
+/**An element type in PyTorch's numbers, which archives contain. PyTorch has element types that
+ DLPack lacks; see tenon_scalar_type_to_dtype.*/
 pub type tenon_scalar_type = i32;
 pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_9 = 0;
 pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_9 = 1;
@@ -435,43 +450,46 @@ pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_9 = 43;
 pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_9 = 44;
 pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_9 = 45;
 pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_9 = 46;
+///PyTorch's element types and their numbers.
 pub type _bindgen_ty_9 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_tensor {
     _unused: [u8; 0],
 }
-///travels with the tensor; means nothing to Tenon
+///Tenon carries this flag along and does not use it.
 pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_10 = 1;
-///travels with the tensor; means nothing to Tenon
+///Tenon carries this flag along and does not use it.
 pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_10 = 2;
-///the elements are to be read conjugated
+///A reader must conjugate the elements.
 pub const TENON_TENSOR_CONJ: _bindgen_ty_10 = 4;
-///the elements are to be read negated
+///A reader must negate the elements.
 pub const TENON_TENSOR_NEG: _bindgen_ty_10 = 8;
 pub type _bindgen_ty_10 = ::core::ffi::c_uint;
-///dimensions at most
+///A tensor has at most so many dimensions.
 pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_11 = 64;
 pub type _bindgen_ty_11 = ::core::ffi::c_uint;
-///The shape of a tensor over a storage. Sizes, strides and offset count elements; a stride may be 0 or negative.
+/**The layout of a tensor over a storage. Sizes, strides and the offset are in elements. A stride
+ may be 0 or negative.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_tensor_spec {
-    ///sizeof(tenon_tensor_spec), set by the caller, also for output
+    ///sizeof(tenon_tensor_spec), set by the caller, also for output.
     pub struct_size: usize,
-    ///under 8 bits: packed, lowest bits first, and then contiguous tensors only
+    /**The element type. Elements of fewer than 8 bits are packed, lowest bits first, and their
+ tensors must be contiguous.*/
     pub dtype: tenon_dtype,
-    ///0 to TENON_TENSOR_MAX_NDIM
+    ///The number of dimensions, 0 to TENON_TENSOR_MAX_NDIM.
     pub ndim: i32,
-    ///ndim numbers >= 0; NULL if ndim is 0
+    ///ndim sizes, each >= 0. It is NULL if ndim is 0.
     pub sizes: *const i64,
-    ///ndim numbers; NULL on input: contiguous, last dimension fastest
+    ///ndim strides. NULL on input means contiguous elements, with the last dimension fastest.
     pub strides: *const i64,
-    ///of the element with index 0, 0, … from the start of the storage
+    ///The distance from the start of the storage to the element with index 0, 0, …
     pub offset: u64,
-    ///TENON_TENSOR_*
+    ///TENON_TENSOR_*.
     pub flags: u32,
-    ///0
+    ///It must be 0.
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -505,39 +523,40 @@ const _: () = {
         "Offset of field: tenon_tensor_spec::reserved",
     ][::core::mem::offset_of!(tenon_tensor_spec, reserved) - 44usize];
 };
-///All that a reader of a tensor asks for, in one call. Pointers are borrowed from the tensor. Sizes, strides and offset count elements.
+/**All that a reader needs to know about a tensor, filled in by one call. The pointers are borrowed
+ from the tensor. Sizes, strides and the offset are in elements.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_tensor_view {
-    ///sizeof(tenon_tensor_view), set by the caller
+    ///sizeof(tenon_tensor_view), set by the caller.
     pub struct_size: usize,
-    ///the tensor itself, borrowed
+    ///The tensor itself, borrowed.
     pub tensor: *mut tenon_tensor,
-    ///in a message: as tenon_message_name; else NULL
+    ///For a tensor in a message the tenon_message_name, else NULL.
     pub name: *const ::core::ffi::c_char,
-    ///as tenon_tensor_data
+    ///See tenon_tensor_data.
     pub data: *const ::core::ffi::c_void,
-    ///the same address; NULL if the storage is read-only
+    ///The same address as data. It is NULL if the storage is read-only.
     pub data_mut: *mut ::core::ffi::c_void,
-    ///ndim numbers; NULL if ndim is 0
+    ///ndim sizes. It is NULL if ndim is 0.
     pub sizes: *const i64,
-    ///ndim numbers; NULL if ndim is 0
+    ///ndim strides. It is NULL if ndim is 0.
     pub strides: *const i64,
-    ///of the element with index 0, 0, … from the start of the storage
+    ///From the start of the storage to the element with index 0, 0, …
     pub offset: u64,
-    ///as tenon_tensor_numel
+    ///See tenon_tensor_numel.
     pub numel: u64,
-    ///as tenon_tensor_nbytes
+    ///See tenon_tensor_nbytes.
     pub nbytes: u64,
-    ///as in the spec
+    ///The element type, as in the spec.
     pub dtype: tenon_dtype,
-    ///0 to TENON_TENSOR_MAX_NDIM
+    ///0 to TENON_TENSOR_MAX_NDIM.
     pub ndim: i32,
-    ///TENON_TENSOR_*
+    ///TENON_TENSOR_*.
     pub flags: u32,
-    ///as tenon_tensor_is_contiguous
+    ///See tenon_tensor_is_contiguous.
     pub is_contiguous: i32,
-    ///as tenon_storage_device: whose address `data` is
+    ///The device on which data is an address; see tenon_storage_device.
     pub device: tenon_device,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -612,6 +631,7 @@ pub const TENON_VALUE_LIST: _bindgen_ty_12 = 9;
 pub const TENON_VALUE_DICT: _bindgen_ty_12 = 10;
 pub const TENON_VALUE_ENUM: _bindgen_ty_12 = 11;
 pub const TENON_VALUE_OBJECT: _bindgen_ty_12 = 12;
+///The kinds of values.
 pub type _bindgen_ty_12 = ::core::ffi::c_uint;
 pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_13 = 0;
 pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_13 = 1;
@@ -619,78 +639,85 @@ pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_13 = 2;
 pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_13 = 4;
 pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_13 = 5;
 pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_13 = 6;
-///How the elements of a tensor lie, in PyTorch's numbers.
+///How the elements of a tensor are laid out, in PyTorch's numbers.
 pub type _bindgen_ty_13 = ::core::ffi::c_uint;
 pub const TENON_QUANTIZER_NONE: _bindgen_ty_14 = 0;
 pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_14 = 1;
 pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_14 = 2;
 pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_14 = 3;
-///How quantised elements stand for numbers.
+///How quantised elements represent numbers.
 pub type _bindgen_ty_14 = ::core::ffi::c_uint;
-///of COO; of CSR and BSR the row pointers, of CSC and BSC the column pointers
+///The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
 pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_15 = 1;
-///of CSR and BSR the columns, of CSC and BSC the rows
+///The column indices of CSR and BSR, the row indices of CSC and BSC.
 pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_15 = 2;
-///of all sparse ones
+///The values of every sparse tensor.
 pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_15 = 3;
-///quantised per channel
+///The scales of a tensor that is quantised per channel.
 pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_15 = 4;
-///quantised per channel
+///The zero points of a tensor that is quantised per channel.
 pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_15 = 5;
-///The tensors that a sparse or quantised tensor is made of.
+///The tensors that make up a sparse or a quantised tensor.
 pub type _bindgen_ty_15 = ::core::ffi::c_uint;
-///nobody said
+///It is not known.
 pub const TENON_COALESCED_UNKNOWN: _bindgen_ty_16 = 0;
 pub const TENON_COALESCED_NO: _bindgen_ty_16 = 1;
 pub const TENON_COALESCED_YES: _bindgen_ty_16 = 2;
+///Whether a COO tensor is coalesced.
 pub type _bindgen_ty_16 = ::core::ffi::c_uint;
-///All that PyTorch knows of a tensor, where a tenon_tensor has no word for it. Sizes, strides and offset count elements.
+/**All that PyTorch knows about a tensor, including properties that a tenon_tensor cannot express.
+ Sizes, strides and `offset` are in elements.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_value_tensor_spec {
-    ///sizeof(tenon_value_tensor_spec), set by the caller, also for output
+    ///sizeof(tenon_value_tensor_spec), set by the caller, also for output.
     pub struct_size: usize,
-    ///TENON_SCALAR_TYPE_*; of a sparse tensor that of its values, and not read on input
+    /**TENON_SCALAR_TYPE_*. For a sparse tensor it is the type of its values, and it is ignored on
+ input.*/
     pub scalar_type: tenon_scalar_type,
-    ///TENON_TENSOR_LAYOUT_*
+    ///TENON_TENSOR_LAYOUT_*.
     pub layout: i32,
-    ///0 to TENON_TENSOR_MAX_NDIM
+    ///The number of dimensions, 0 to TENON_TENSOR_MAX_NDIM.
     pub ndim: i32,
-    ///TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_CONJ, TENON_TENSOR_NEG
+    ///TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_CONJ, TENON_TENSOR_NEG.
     pub flags: u32,
-    ///ndim numbers >= 0; NULL if ndim is 0
+    ///ndim sizes, each >= 0. NULL if ndim is 0.
     pub sizes: *const i64,
-    ///ndim numbers >= 0; NULL on input: contiguous; NULL on output if sparse
+    /**ndim strides, each >= 0. NULL on input means contiguous elements. On output it is NULL for a
+ sparse tensor, and if ndim is 0.*/
     pub strides: *const i64,
-    ///of the element with index 0, 0, … from the first of the storage
+    ///The distance from the first element of the storage to the element with index 0, 0, …
     pub offset: i64,
-    ///borrowed; NULL if sparse or on meta
+    ///The memory of the elements, borrowed. NULL for a sparse tensor and for a tensor on meta.
     pub storage: *mut tenon_storage,
-    ///bytes: where in `storage` the elements begin that PyTorch calls the tensor's storage
+    /**PyTorch's storage of the tensor can be a part of `storage`. This is the distance from the start
+ of `storage` to that part, in bytes.*/
     pub storage_offset: u64,
-    ///how many these are; 0 on input: all of `storage`, on meta as many as are needed
+    /**The size of that part in elements. 0 on input means the rest of `storage`, or, on meta, as many
+ elements as the tensor needs.*/
     pub storage_numel: u64,
-    ///borrowed: "cpu", "cuda:0" or "meta"; NULL on input: where `storage` is
+    ///"cpu", "cuda:0" or "meta", borrowed. NULL on input means the device of `storage`.
     pub device: *const ::core::ffi::c_char,
-    ///quantised per tensor
+    ///The scale of a tensor that is quantised per tensor.
     pub scale: f64,
-    ///quantised per tensor
+    ///The zero point of a tensor that is quantised per tensor.
     pub zero_point: i64,
-    ///quantised per channel
+    ///The dimension of the channels of a tensor that is quantised per channel.
     pub axis: i64,
-    ///TENON_QUANTIZER_*
+    ///TENON_QUANTIZER_*.
     pub quantizer: i32,
-    ///TENON_COALESCED_*, of COO
+    ///TENON_COALESCED_*, for a COO tensor.
     pub coalesced: i32,
-    ///borrowed, and NULL on output: tenon_value_tensor_part gives it. A value of kind tensor, as the next
+    /**See TENON_TENSOR_PART_INDICES. This pointer and the next four are borrowed values of kind
+ tensor. They are NULL on output: use tenon_value_tensor_part.*/
     pub indices: *mut tenon_value,
-    ///likewise
+    ///See TENON_TENSOR_PART_PLAIN_INDICES. Borrowed, and NULL on output.
     pub plain_indices: *mut tenon_value,
-    ///likewise
+    ///See TENON_TENSOR_PART_VALUES. Borrowed, and NULL on output.
     pub values: *mut tenon_value,
-    ///likewise
+    ///See TENON_TENSOR_PART_SCALES. Borrowed, and NULL on output.
     pub scales: *mut tenon_value,
-    ///likewise
+    ///See TENON_TENSOR_PART_ZERO_POINTS. Borrowed, and NULL on output.
     pub zero_points: *mut tenon_value,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -779,32 +806,36 @@ pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_17 = 2;
 pub const TENON_MEMBER_CONSTANT: _bindgen_ty_17 = 3;
 pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_17 = 4;
 pub const TENON_MEMBER_METHOD: _bindgen_ty_17 = 5;
-///What a name of a module stands for.
+///What the name of a member stands for.
 pub type _bindgen_ty_17 = ::core::ffi::c_uint;
-///parameters and buffers that are not among the given ones keep what they have
+///Parameters and buffers for which no tensor is given keep the tensors that they have.
 pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_18 = 1;
-///given names that the module has not are left out
+///Paths that the caller gives and that the module does not have are ignored.
 pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_18 = 2;
-///change nothing, say what would be missing and unexpected
+/**The call makes all checks and changes nothing. Combine it with the two flags above to get the
+ lists of missing and unexpected paths, because without them the call fails.*/
 pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_18 = 4;
 pub type _bindgen_ty_18 = ::core::ffi::c_uint;
-///One member. Everything in it is borrowed from the list that it came from.
+///One member of a module. Everything in it is borrowed from the list that gave it.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_member {
-    ///sizeof(tenon_member), set by the caller
+    ///sizeof(tenon_member), set by the caller.
     pub struct_size: usize,
-    ///TENON_MEMBER_*
+    ///TENON_MEMBER_*.
     pub kind: i32,
-    ///its name; a path in a list of tensors
+    ///The member's name. In the list of tenon_module_tensors it is the tensor's path.
     pub name: *const ::core::ffi::c_char,
-    ///declared type, of submodules their class; "" for methods
+    ///The declared type. For a submodule it is the name of its class, for a method it is "".
     pub type_: *const ::core::ffi::c_char,
-    ///of methods, and of constants, as it stands in the class; else ""
+    /**The source of a method, or the text of a constant as the source of its class contains it. ""
+ for other members.*/
     pub source: *const ::core::ffi::c_char,
-    ///NULL for submodules, methods, and constants that are no literals
+    /**The value. NULL for a submodule, for a method, and for a constant whose text is neither a
+ literal nor the name of one of tenon_module_constants. NULL for all attributes of a module that
+ has a state instead of attributes (tenon_value_is_opaque).*/
     pub value: *mut tenon_value,
-    ///of submodules, else NULL
+    ///The submodule. NULL for other members.
     pub module: *mut tenon_module,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -843,13 +874,14 @@ pub struct tenon_member_list {
 pub struct tenon_name_list {
     _unused: [u8; 0],
 }
-///A named piece of bytes: an extra file, or a file of code.
+///Bytes with a name: an extra file, or a file of code.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_file {
     pub name: *const ::core::ffi::c_char,
-    ///may be NULL if nbytes is 0
+    ///NULL is allowed if nbytes is 0.
     pub data: *const ::core::ffi::c_void,
+    ///How many bytes there are at data.
     pub nbytes: usize,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -871,40 +903,48 @@ const _: () = {
 pub struct tenon_file_list {
     _unused: [u8; 0],
 }
-///the system writes it when it likes
+///The system writes the file when it likes.
 pub const TENON_DURABILITY_NONE: _bindgen_ty_19 = 0;
-///fsync of the file
+///The export calls fsync on the file.
 pub const TENON_DURABILITY_FILE: _bindgen_ty_19 = 1;
-///and of the directory that names it
+///The export calls fsync on the file and on the directory that names it.
 pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_19 = 2;
-///How sure an export is that the file is on the disk when it returns.
+///How certain it is that the file is on the disk when an export returns.
 pub type _bindgen_ty_19 = ::core::ffi::c_uint;
-///code is written as it is, without the check of tenon_module_check
+/**The code is written as it is, without the check of tenon_module_check. (An archive that was
+ imported and whose code has not changed is written without this check in any case.)*/
 pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_20 = 1;
-///tensors on a CUDA device are written as its own ("cuda:0": others cannot load it); else as the CPU's
+/**Tensors on a CUDA device are written as tensors of that device, such as "cuda:0". A machine
+ without such a device cannot load them. Without this flag they are written as tensors of the
+ CPU.*/
 pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_20 = 2;
 pub type _bindgen_ty_20 = ::core::ffi::c_uint;
-///read-only views of the file; where that cannot be, copies
+/**The tensors are read-only views of the file. A tensor that cannot be a view is copied:
+ tenon_import_report counts the reasons. Neither views nor these copies can be lent.*/
 pub const TENON_IMPORT_MAP: _bindgen_ty_21 = 0;
-///writable views; what is written stays in this process
+///As TENON_IMPORT_MAP, but the views are writable. Writes stay in this process.
 pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_21 = 1;
-///copies in storages of their own, in an arena if one is given
+///The tensors are copied into storages that can be lent, in an arena if one is given.
 pub const TENON_IMPORT_FILL: _bindgen_ty_21 = 2;
-///copies in memory of a CUDA device: one allocation, which goes with the last tensor in it
+/**The tensors are copied to a CUDA device, where they can be lent. Without a device_map they lie
+ in one allocation, which is freed with the last tensor in it.*/
 pub const TENON_IMPORT_DEVICE: _bindgen_ty_21 = 3;
-///Where an import's tensors are.
+///Where an import puts tensors.
 pub type _bindgen_ty_21 = ::core::ffi::c_uint;
-///directory, headers, bounds, overlaps, references; checksums of pickles and code
+/**The directory of the zip file, all headers, bounds, overlaps and references, and the checksums
+ of pickles and code.*/
 pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_22 = 0;
-///and the checksum of each tensor that is copied
+///Also the checksum of each tensor that is copied.
 pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_22 = 1;
-///and that of every record
+///Also the checksum of every record.
 pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_22 = 2;
 ///What an import checks.
 pub type _bindgen_ty_22 = ::core::ffi::c_uint;
-/**Gets bytes of an archive, in order. Must not throw, and cannot change the module.
- @return nbytes; a negative errno, with which the export ends as it would for a file (-ENOSPC: TENON_RESOURCE_EXHAUSTED, most others:
-         TENON_IO); every other number ends it with TENON_IO.*/
+/**A function that receives the bytes of an archive, in order and at most 1 GiB in one call. It must
+ not throw and cannot change the module.
+ @return nbytes if the function has taken all bytes. A negative errno ends the export with the
+         code that this errno gives for a file: -ENOSPC gives TENON_RESOURCE_EXHAUSTED, most
+         others give TENON_IO. Any other number ends the export with TENON_IO.*/
 pub type tenon_write_function = ::core::option::Option<
     unsafe extern "C" fn(
         context: *mut ::core::ffi::c_void,
@@ -912,9 +952,11 @@ pub type tenon_write_function = ::core::option::Option<
         nbytes: usize,
     ) -> i64,
 >;
-/**Asked once for each export, before anything is written, for more extra files.
- @return TENON_OK and *files, *n: borrowed until the export returns; another code ends the export with it. Must not throw, and cannot
-         change the module. Files whose names the export has already are left out.*/
+/**A function that gives more extra files. Each export calls it once, before anything is written.
+ Files whose names the export has already are skipped. The function must not throw and cannot
+ change the module.
+ @return TENON_OK, and then *files and *n, which must stay valid until the export returns. Any
+         other code ends the export with that code.*/
 pub type tenon_extra_files_hook = ::core::option::Option<
     unsafe extern "C" fn(
         context: *mut ::core::ffi::c_void,
@@ -923,27 +965,34 @@ pub type tenon_extra_files_hook = ::core::option::Option<
         n: *mut usize,
     ) -> tenon_status,
 >;
-///NULL, where one is taken, means all zero.
+///How to export. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_export_options {
-    ///sizeof(tenon_export_options), set by the caller
+    ///sizeof(tenon_export_options), set by the caller.
     pub struct_size: usize,
-    ///borrowed array of n_extra_files, of this export only; they win over the module's own
+    /**An array of n_extra_files files for this export only, borrowed for the call. They replace the
+ module's own extra files of the same names.*/
     pub extra_files: *const tenon_file,
+    ///How many files there are in extra_files.
     pub n_extra_files: usize,
-    ///may be NULL
+    ///A function that gives more extra files. May be NULL.
     pub hook: tenon_extra_files_hook,
+    ///Handed to `hook`.
     pub hook_context: *mut ::core::ffi::c_void,
-    ///the folder inside the archive; NULL: the file's name without its extension, else "archive"
+    /**The folder inside the archive. NULL means the name of the file without its extension, or
+ "archive" for an export that has no path.*/
     pub archive_name: *const ::core::ffi::c_char,
-    ///0: by the rule of docs/format/archive.md; else 1 to 10, refused if some code means something else there
+    /**The version of the archive. 0 means the version by the rule of docs/format/archive.md. A number
+ from 1 to 10 is taken as it is, and refused if some code would mean something else in that
+ version.*/
     pub file_version: i32,
-    ///TENON_DURABILITY_*; 0 but for an export to a path
+    ///TENON_DURABILITY_*. Must be 0 unless the export writes to a path.
     pub durability: i32,
-    ///TENON_EXPORT_*
+    ///TENON_EXPORT_*.
     pub flags: u32,
-    ///borrowed: in which tensors on a CUDA device were written; NULL: the default stream
+    /**The stream in which tensors on a CUDA device were written, borrowed for the call. NULL means
+ the default stream.*/
     pub stream: *mut ::core::ffi::c_void,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -985,21 +1034,22 @@ const _: () = {
         "Offset of field: tenon_export_options::stream",
     ][::core::mem::offset_of!(tenon_export_options, stream) - 64usize];
 };
-///What was written.
+///What an export wrote.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_export_report {
-    ///sizeof(tenon_export_report), set by the caller
+    ///sizeof(tenon_export_report), set by the caller.
     pub struct_size: usize,
-    ///of the archive
+    ///The size of the archive in bytes.
     pub nbytes: u64,
-    ///in it
+    ///The number of records in the archive.
     pub records: u64,
-    ///of the operators
+    ///The archive's version, which says what its operators mean.
     pub version: i32,
-    ///of the hook, because others had their names
+    ///How many files of the hook were skipped because their names were in use.
     pub skipped_files: u32,
-    ///that runs it, as far as operators and element types tell: "1.13"; "": nobody knows
+    /**The oldest PyTorch that can run the archive, as far as operators and element types tell, such
+ as "1.13". "" if that is not known.*/
     pub oldest_pytorch: [::core::ffi::c_char; 16usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1029,32 +1079,36 @@ const _: () = {
         "Offset of field: tenon_export_report::oldest_pytorch",
     ][::core::mem::offset_of!(tenon_export_report, oldest_pytorch) - 32usize];
 };
-///NULL, where one is taken, means all zero.
+///How to import. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_import_options {
-    ///sizeof(tenon_import_options), set by the caller
+    ///sizeof(tenon_import_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_IMPORT_MAP and so on
+    ///Where the tensors go: TENON_IMPORT_MAP, MAP_PRIVATE, FILL or DEVICE.
     pub tensors: i32,
-    ///TENON_IMPORT_CHECK_*
+    ///TENON_IMPORT_CHECK_*.
     pub check: i32,
-    ///borrowed, of TENON_IMPORT_FILL; NULL: the default home
+    /**For TENON_IMPORT_FILL: the arena for the copies, borrowed for the call. NULL means one of the
+ library's own arenas. Otherwise it must be NULL.*/
     pub arena: *mut tenon_arena,
-    ///likewise, without an arena
+    /**For TENON_IMPORT_FILL: the mode of the copies. With an arena it must be 0 or the arena's mode.
+ Otherwise it must be 0.*/
     pub mode: tenon_mode,
-    ///of TENON_IMPORT_DEVICE: ordinal in this process's numbering; else 0
+    ///For TENON_IMPORT_DEVICE: the device's ordinal in this process's numbering. Otherwise 0.
     pub device: i32,
-    ///of all compressed records together; 0: 1 GiB
+    ///The most bytes that all compressed records together may have when inflated. 0 means 1 GiB.
     pub max_inflated_nbytes: u64,
-    ///0: 1,000,000
+    ///The most records. 0 means 1,000,000.
     pub max_records: u64,
-    ///of values in values, up to 1,000; 0: 512
+    ///How deep values may be nested in values, up to 1,000. 0 means 512.
     pub max_depth: u64,
-    /**Where tensors go that were saved on certain devices: pairs like "cuda:1=cuda:0,mps=cpu", borrowed for the call. The left
- side is a device as the archive names it, or a kind ("cuda") for each number that has no pair of its own. The right side is
- "cpu", or a CUDA device by its ordinal in this process, whose memory gets copies. Tensors of other devices go as `tensors`
- says: to the CPU, unless that is TENON_IMPORT_DEVICE. NULL: no pair.*/
+    /**Where to put tensors that were saved on certain devices. It is a list of pairs such as
+ "cuda:1=cuda:0,mps=cpu", borrowed for the call. The left side of a pair is a device as the
+ archive names it, or a kind of device ("cuda"), which stands for each number that has no pair
+ of its own. The right side is "cpu", or a CUDA device by its ordinal in this process, to which
+ the tensors are copied. Tensors of devices without a pair go where `tensors` says: to the
+ device with TENON_IMPORT_DEVICE, otherwise to the CPU. NULL means no pairs.*/
     pub device_map: *const ::core::ffi::c_char,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1100,25 +1154,27 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_import_report {
-    ///sizeof(tenon_import_report), set by the caller
+    ///sizeof(tenon_import_report), set by the caller.
     pub struct_size: usize,
-    ///of the operators; 0: the module was not imported
+    ///The archive's version, which says what its operators mean. 0: the module was not imported.
     pub version: i32,
-    ///in the archive
+    ///The number of records in the archive.
     pub records: u32,
-    ///that are views of the file
+    ///The number of storages that are views of the file.
     pub mapped_storages: u64,
+    ///The bytes in these storages.
     pub mapped_nbytes: u64,
-    ///that were copied
+    ///The number of storages that were copied.
     pub filled_storages: u64,
+    ///The bytes in these storages.
     pub filled_nbytes: u64,
-    ///storages that had to be copied because they lie badly in the file
+    ///How many storages had to be copied because of their alignment in the file.
     pub misaligned: u64,
-    ///likewise, because they are compressed
+    ///How many storages had to be copied because they are compressed.
     pub compressed: u64,
-    ///likewise, because their bytes are the other way round
+    ///How many storages had to be copied because they have the other byte order.
     pub foreign_endian: u64,
-    ///records whose checksum nobody computed
+    ///How many records have no checksum, because their writer computed none.
     pub without_crc: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1163,57 +1219,65 @@ const _: () = {
         "Offset of field: tenon_import_report::without_crc",
     ][::core::mem::offset_of!(tenon_import_report, without_crc) - 72usize];
 };
-///By which way a handle leads to the memory. PyTorch opens the first only; TENON_CUDA_FABRIC alone reaches other machines.
+/**The way by which a handle gives access to memory. PyTorch opens TENON_CUDA_IPC only. Only
+ TENON_CUDA_FABRIC reaches other machines.*/
 pub type tenon_cuda_transport = u32;
-///of an empty storage; as an option: as the memory can travel, the first of the others that it can
+/**In a handle: the storage is empty. As an option: the first of the following ways that the
+ driver offers for the memory.*/
 pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_23 = 0;
-///cuIpcGetMemHandle: of cudaMalloc's memory; PyTorch's default
+///An IPC handle (cuIpcGetMemHandle) of memory from cudaMalloc. It is PyTorch's default.
 pub const TENON_CUDA_IPC: _bindgen_ty_23 = 1;
-///an fd for each piece of memory that is mapped piece by piece (cuMemCreate with such handles)
+/**An fd for each piece of memory that is mapped piece by piece. cuMemCreate must have made the
+ pieces with handles of that type.*/
 pub const TENON_CUDA_FD: _bindgen_ty_23 = 2;
-///the fabric handle of one such piece
+///The fabric handle of one such piece.
 pub const TENON_CUDA_FABRIC: _bindgen_ty_23 = 3;
-///an fd of the memory pool, which was made with such handles (cudaMallocFromPoolAsync)
+/**An fd of the memory pool from which the memory comes (cudaMallocFromPoolAsync). The pool must
+ have been made with handles of that type.*/
 pub const TENON_CUDA_POOL: _bindgen_ty_23 = 4;
 pub type _bindgen_ty_23 = ::core::ffi::c_uint;
-///The bytes of an IPC handle, by the versions of PyTorch that write them. All are read.
+/**The layouts of an IPC handle's bytes, by the versions of PyTorch that write them. Tenon reads all
+ of them.*/
 pub type tenon_cuda_form = u32;
-///up to 2.4; every later one reads it too, but for some builds of mid-2024
+/**PyTorch up to 2.4 writes this layout. Every later version reads it too, except for some builds
+ of mid-2024.*/
 pub const TENON_CUDA_FORM_A: _bindgen_ty_24 = 0;
-///those builds
+///Those builds of mid-2024 write this layout.
 pub const TENON_CUDA_FORM_B: _bindgen_ty_24 = 1;
-///2.6, 2.7
+///PyTorch 2.6 and 2.7 write this layout.
 pub const TENON_CUDA_FORM_C: _bindgen_ty_24 = 2;
-///2.8 to 2.12
+///PyTorch 2.8 to 2.12 write this layout.
 pub const TENON_CUDA_FORM_D: _bindgen_ty_24 = 3;
-///2.13 and later
+///PyTorch 2.13 and later write this layout.
 pub const TENON_CUDA_FORM_E: _bindgen_ty_24 = 4;
 pub type _bindgen_ty_24 = ::core::ffi::c_uint;
-///open: options.device is the device, whatever the handle says
+///tenon_open_cuda: options.device is the device, whatever the handle says.
 pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_25 = 1;
-///share: a read-only storage, too, though its receiver can write it
+///tenon_share_cuda: lend a read-only storage too, although its receiver can write to it.
 pub const TENON_CUDA_LET_WRITE: _bindgen_ty_25 = 2;
-///open: so that the device refuses this process's writes; by FD and FABRIC only
+/**tenon_open_cuda: the device refuses writes by this process. This works for TENON_CUDA_FD and
+ TENON_CUDA_FABRIC only.*/
 pub const TENON_CUDA_READ_ONLY: _bindgen_ty_25 = 4;
-///open: what the driver opened is kept for the next handle of the same memory, see tenon_open_cuda
+/**tenon_open_cuda: memory that the driver has opened stays open for the next handle of the same
+ memory. The comment of tenon_open_cuda says when that is safe.*/
 pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_25 = 8;
-///open: take the memory of PyTorch's expandable segments from another user's process, too
+///tenon_open_cuda: open PyTorch's expandable segments from another user's process too.
 pub const TENON_CUDA_OTHER_USER: _bindgen_ty_25 = 16;
 pub type _bindgen_ty_25 = ::core::ffi::c_uint;
-///How device memory is lent and opened. NULL, where one is taken, means all zero.
+///How to lend or open device memory. A NULL pointer to these options means all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_cuda_options {
-    ///sizeof(tenon_cuda_options), set by the caller
+    ///sizeof(tenon_cuda_options), set by the caller.
     pub struct_size: usize,
     /**TENON_CUDA_ON_DEVICE, TENON_CUDA_LET_WRITE, TENON_CUDA_READ_ONLY, TENON_CUDA_KEEP_OPEN,
-TENON_CUDA_OTHER_USER*/
+ TENON_CUDA_OTHER_USER.*/
     pub flags: u32,
-    ///share, of an IPC handle: TENON_CUDA_FORM_*
+    ///tenon_share_cuda, for an IPC handle: TENON_CUDA_FORM_*.
     pub form: tenon_cuda_form,
-    ///open, with TENON_CUDA_ON_DEVICE: ordinal in this process's numbering
+    ///tenon_open_cuda with TENON_CUDA_ON_DEVICE: the ordinal in this process's numbering.
     pub device: i32,
-    ///share: the way to take, or 0
+    ///tenon_share_cuda: the way to take, or 0.
     pub transport: tenon_cuda_transport,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1240,43 +1304,47 @@ const _: () = {
         "Offset of field: tenon_cuda_options::transport",
     ][::core::mem::offset_of!(tenon_cuda_options, transport) - 20usize];
 };
-/**How to reach device memory: the eight items of PyTorch's tuple (its order in brackets), and what it lacks. Where there are fds it is no
- handle without them: numbers of another process lead nowhere.*/
+/**How to reach device memory. A handle has the eight items of PyTorch's tuple, with their index in
+ brackets, and what that tuple lacks. A handle that has fds must travel together with them
+ (SCM_RIGHTS), because the numbers alone mean nothing in another process.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_cuda_handle {
-    ///sizeof(tenon_cuda_handle), set by the caller, also for output
+    ///sizeof(tenon_cuda_handle), set by the caller, also for output.
     pub struct_size: usize,
-    ///TENON_CUDA_*; on input not looked at: the memory handle says it
+    ///TENON_CUDA_*. Ignored on input, because the memory handle says it.
     pub transport: tenon_cuda_transport,
-    ///[0] ordinal in the sender's numbering
+    ///[0] The device's ordinal in the sender's numbering.
     pub device: i32,
-    ///of the device, which wins over the ordinal; all 0: not known, as in PyTorch's tuple
+    /**The UUID of the device, which takes precedence over the ordinal. All 0 means that it is not
+ known, as in PyTorch's tuple.*/
     pub uuid: [u8; 16usize],
-    ///[2] bytes of the storage
+    ///[2] The size of the storage in bytes.
     pub nbytes: u64,
-    ///[3] bytes from where the memory handle leads
+    ///[3] Bytes from the start of the memory to which the memory handle leads.
     pub offset: u64,
-    ///[5] index of the counter in its file
+    ///[5] The index of the counter in its file.
     pub slot: u64,
-    ///[7] 1: the bytes are good once the event has passed; 0: they are already
+    ///[7] 1: the bytes are valid once the event is complete. 0: they are valid already.
     pub event_required: u32,
-    ///bytes that are used of `memory`; 0: an empty storage
+    ///How many bytes of `memory` are in use. 0 for an empty storage.
     pub memory_nbytes: u32,
-    ///input: borrowed, `memory_nbytes` of them, instead of `memory`; NULL on output
+    /**On input a memory handle that is longer than `memory`, borrowed for the call, and used instead
+ of it. memory_nbytes is then its size, at most 1 MiB. NULL on output.*/
     pub long_memory: *const u8,
-    ///[1] the memory handle
+    ///[1] The memory handle.
     pub memory: [u8; 128usize],
-    ///[6] the event's handle
+    ///[6] The event's handle.
     pub event: [u8; 64usize],
-    ///[4] name of the counter's file; "" for an empty storage
+    ///[4] The name of the counter's file. "" for an empty storage.
     pub counter: [::core::ffi::c_char; 256usize],
-    /**FD, POOL: the fds that go with it, to be sent by SCM_RIGHTS in this order. Output: the library's, valid
-until the storage's last release. Input: borrowed for the call*/
+    /**For TENON_CUDA_FD and TENON_CUDA_POOL: the fds that must be sent with the handle, in this
+ order. On output they belong to the library and are valid until the storage's last release. On
+ input they are borrowed for the call.*/
     pub fds: *const i32,
-    ///how many: at most 253
+    ///How many fds there are, at most 253.
     pub n_fds: u32,
-    ///0
+    ///0 on output. Set it to 0 on input.
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1336,45 +1404,50 @@ const _: () = {
         "Offset of field: tenon_cuda_handle::reserved",
     ][::core::mem::offset_of!(tenon_cuda_handle, reserved) - 532usize];
 };
-///What a handle allows, or an opener asks for.
+///The access that a handle allows, or that the caller of an open function asks for.
 pub type tenon_access = u32;
-///share: what the mode gives; open: what the handle gives
+///To share: the access that the storage's mode gives. To open: the access that the handle gives.
 pub const TENON_ACCESS_AUTO: _bindgen_ty_26 = 0;
-///share: the kernel must enforce it, so TENON_MODE_SHARED is refused; open: map to read
+/**To share: the borrower can only read. The kernel must be able to enforce this, so
+ TENON_MODE_SHARED is refused. To open: map the memory read-only.*/
 pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_26 = 1;
-///both sides write; TENON_MODE_SHARED only
+///Both sides write. Only TENON_MODE_SHARED allows it.
 pub const TENON_ACCESS_WRITABLE: _bindgen_ty_26 = 2;
 pub type _bindgen_ty_26 = ::core::ffi::c_uint;
-///writes stay in this process; pages not written yet still show the lender's later writes
+/**Map the memory copy-on-write: this process's writes stay in this process. Pages that it has not
+ written yet still show later writes of the lender.*/
 pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_27 = 1;
-///copy the bytes now: a snapshot, in private memory
+///Copy the bytes now into private memory. The result is a snapshot.
 pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_27 = 2;
-///the fd is the library's once the call succeeds; on failure it stays the caller's
+///The library owns the fd once the call has succeeded. After a failure it is still the caller's.
 pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_27 = 4;
-///take memory that its owner can cut short (PyTorch's, plain files): a later load may meet SIGBUS
+/**Accept memory that its owner can cut short, such as PyTorch's memory or a plain file. A later
+ load from such memory can cause a SIGBUS.*/
 pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_27 = 8;
-///tenon_open_filename, tenon_descriptor_open: take memory that belongs to another user
+///For tenon_open_filename and tenon_descriptor_open: accept memory of another user.
 pub const TENON_OPEN_OTHER_USER: _bindgen_ty_27 = 16;
-///tenon_open_filename: do not tell the manager that the handle names
+///For tenon_open_filename: do not register with the manager that the handle names.
 pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_27 = 32;
-///tenon_open_filename: a message was received, so also do what tenon_filename_decref does
+///For tenon_open_filename: a message was received, so also do what tenon_filename_decref does.
 pub const TENON_OPEN_DECREF: _bindgen_ty_27 = 64;
 pub type _bindgen_ty_27 = ::core::ffi::c_uint;
-///How to reach a storage by fd. The fd carries the bytes; offset and sizes say where. Everything in bytes.
+/**A handle with which another process can open a storage. The fd leads to the segment, and the
+ other fields say where in the segment the storage lies. All sizes and offsets are in bytes.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_fd_handle {
-    ///sizeof(tenon_fd_handle), set by the caller, also for output
+    ///sizeof(tenon_fd_handle), set by the caller, also for output.
     pub struct_size: usize,
-    ///close-on-exec; -1 for an empty storage
+    ///The fd, which is close-on-exec. It is -1 for an empty storage.
     pub fd: i32,
-    ///TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE; on input AUTO: what the fd and its seals give
+    /**TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE. On input it may be TENON_ACCESS_AUTO, which
+ stands for the access that the fd and its seals give.*/
     pub access: tenon_access,
-    ///of the storage in the segment
+    ///Where the storage begins in the segment.
     pub offset: u64,
-    ///of the storage
+    ///The size of the storage.
     pub nbytes: u64,
-    ///of the whole segment; 0 on input: ask the fd
+    ///The size of the whole segment. If it is 0 on input, the library takes the size from the fd.
     pub segment_nbytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1402,15 +1475,15 @@ const _: () = {
         "Offset of field: tenon_fd_handle::segment_nbytes",
     ][::core::mem::offset_of!(tenon_fd_handle, segment_nbytes) - 32usize];
 };
-///What a lend asks for. NULL, where one is taken, means all zero.
+///How to lend a storage. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_share_options {
-    ///sizeof(tenon_share_options), set by the caller
+    ///sizeof(tenon_share_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_ACCESS_*
+    ///TENON_ACCESS_*.
     pub access: tenon_access,
-    ///0
+    ///It must be 0.
     pub flags: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1431,15 +1504,15 @@ const _: () = {
         "Offset of field: tenon_share_options::flags",
     ][::core::mem::offset_of!(tenon_share_options, flags) - 12usize];
 };
-///How to open what was lent. NULL, where one is taken, means all zero.
+///How to open a lent storage. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_open_options {
-    ///sizeof(tenon_open_options), set by the caller
+    ///sizeof(tenon_open_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_ACCESS_*
+    ///TENON_ACCESS_*.
     pub access: tenon_access,
-    ///TENON_OPEN_*
+    ///TENON_OPEN_*.
     pub flags: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1460,34 +1533,38 @@ const _: () = {
         "Offset of field: tenon_open_options::flags",
     ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
 };
-///share: PyTorch must be able to open it, so a manager is asked to guard the name
+///To share: PyTorch must be able to open the name, so ask a manager to guard it.
 pub const TENON_FILENAME_TORCH: _bindgen_ty_28 = 1;
-///share: also do what tenon_filename_incref does
+///To share: also do what tenon_filename_incref does.
 pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_28 = 2;
-///the members of options.group may open it too
+///Members of options.group may open the name too.
 pub const TENON_FILENAME_GROUP: _bindgen_ty_28 = 4;
 pub type _bindgen_ty_28 = ::core::ffi::c_uint;
-///How a name is made. NULL, where one is taken, means all zero. All strings are borrowed for the call.
+/**How to make a name. A NULL pointer to these options means that all fields are zero. All strings
+ are borrowed for the call.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_filename_options {
-    ///sizeof(tenon_filename_options), set by the caller
+    ///sizeof(tenon_filename_options), set by the caller.
     pub struct_size: usize,
-    ///share: what borrowers get; a file cannot be lent TENON_ACCESS_READ_ONLY to its own user
+    /**To share: the access that borrowers get. A file cannot be lent TENON_ACCESS_READ_ONLY, because
+ a process of the same user could write to it nevertheless.*/
     pub access: tenon_access,
-    ///TENON_FILENAME_*
+    ///TENON_FILENAME_*.
     pub flags: u32,
-    ///permission bits; 0: 0600, this user alone. 0644 lets other users read a file, and open a socket's memory
+    /**The permission bits, 0600 to 0666; the owner's two bits must be set. 0 means 0600: this user
+ only. 0644 lets other users read a file, or open the memory behind a socket.*/
     pub mode: u32,
-    ///gid, with TENON_FILENAME_GROUP
+    ///The group id for TENON_FILENAME_GROUP. Without that flag it must be 0.
     pub group: u32,
-    ///absolute; NULL: /dev/shm, the only one in which PyTorch looks
+    ///An absolute path. NULL means /dev/shm, the only directory in which PyTorch looks.
     pub directory: *const ::core::ffi::c_char,
-    ///of the name; 128 unguessable bits follow it; NULL: "tenon-"
+    ///The beginning of the name; 128 unguessable bits follow it. NULL means "tenon-".
     pub prefix: *const ::core::ffi::c_char,
-    ///the whole name, without a slash; NULL: prefix and random bits
+    ///The whole name, without a slash. NULL means prefix and random bits.
     pub name: *const ::core::ffi::c_char,
-    ///with TENON_FILENAME_TORCH, the socket of a running manager; NULL: this user's, started if there is none
+    /**For TENON_FILENAME_TORCH: the socket of a running manager. NULL means this user's manager,
+ which is started if none runs.*/
     pub manager: *const ::core::ffi::c_char,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1526,23 +1603,26 @@ const _: () = {
         "Offset of field: tenon_filename_options::manager",
     ][::core::mem::offset_of!(tenon_filename_options, manager) - 48usize];
 };
-///How to reach a storage by name. For a file that PyTorch shares: its tuple (manager, name, nbytes), offset 0.
+/**A handle with which another process can open a storage by name. For a file that PyTorch shares it
+ holds PyTorch's tuple (manager, name, nbytes), with offset 0.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_filename_handle {
-    ///sizeof(tenon_filename_handle), set by the caller, also for output
+    ///sizeof(tenon_filename_handle), set by the caller, also for output.
     pub struct_size: usize,
-    ///what the handle allows; on input AUTO: what the name gives
+    /**The access that the handle allows. On input, TENON_ACCESS_AUTO stands for the access that the
+ name gives.*/
     pub access: tenon_access,
-    ///0
+    ///It must be 0.
     pub reserved: u32,
-    ///bytes: of the storage in the payload of a file, or in the segment behind a socket
+    ///Bytes from the start of a file's payload, or from the start of the segment behind a socket.
     pub offset: u64,
-    ///bytes of the storage
+    ///The size of the storage in bytes.
     pub nbytes: u64,
-    ///the socket of the manager that guards the name; "" if none does
+    ///The socket of the manager that guards the name. It is "" if there is none.
     pub manager: [::core::ffi::c_char; 108usize],
-    ///"/leaf" in /dev/shm, or an absolute path; "" for an empty storage that has none
+    /**"/leaf" for a name in /dev/shm, otherwise an absolute path. It is "" for an empty storage that
+ has no name.*/
     pub name: [::core::ffi::c_char; 256usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1575,24 +1655,26 @@ const _: () = {
         "Offset of field: tenon_filename_handle::name",
     ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
 };
-///count, remove nothing
+///Count the names, and remove none.
 pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_29 = 1;
-///also remove PyTorch's own dead files (name torch_PID_…, nobody holds it, its maker is gone)
+/**Also remove PyTorch's own dead files: files named torch_PID_… that no process holds and whose
+ maker has ended.*/
 pub const TENON_SWEEP_TORCH: _bindgen_ty_29 = 2;
 pub type _bindgen_ty_29 = ::core::ffi::c_uint;
-///What to sweep. NULL, where one is taken, means all zero.
+///What to sweep. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_sweep_options {
-    ///sizeof(tenon_sweep_options), set by the caller
+    ///sizeof(tenon_sweep_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_SWEEP_*
+    ///TENON_SWEEP_*.
     pub flags: u32,
-    ///0
+    ///It must be 0.
     pub reserved: u32,
-    ///absolute; NULL: /dev/shm
+    ///An absolute path. NULL means /dev/shm.
     pub directory: *const ::core::ffi::c_char,
-    ///PyTorch's files younger than this stay, they may be in a message; 0: 60 seconds
+    /**PyTorch's files that are younger than this stay, because a message may refer to them. 0 means
+ 60 seconds.*/
     pub min_age_ns: i64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1619,21 +1701,22 @@ const _: () = {
         "Offset of field: tenon_sweep_options::min_age_ns",
     ][::core::mem::offset_of!(tenon_sweep_options, min_age_ns) - 24usize];
 };
-///What a sweep found.
+///The names that a sweep found.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_sweep_result {
-    ///sizeof(tenon_sweep_result), set by the caller
+    ///sizeof(tenon_sweep_result), set by the caller.
     pub struct_size: usize,
-    ///names that somebody holds
+    ///Names that some process holds.
     pub live: u64,
-    ///names that nobody holds and a message may be about
+    ///Names that no process holds, but to which a message in flight may refer.
     pub in_flight: u64,
-    ///names that nobody holds: those removed, or, in a dry run, to be removed
+    ///Names that no process holds and that were removed, or would be removed in a dry run.
     pub dead: u64,
-    ///names of other users, and others that could not be looked at: left alone
+    /**Names that were left alone: names of other users, names that could not be examined, and
+ PyTorch's dead files if TENON_SWEEP_TORCH is not set.*/
     pub unsure: u64,
-    ///bytes of memory that the dead ones have or had
+    ///The bytes of memory that the dead names have, or had before they were removed.
     pub removed_nbytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1668,9 +1751,9 @@ const _: () = {
 pub struct tenon_message {
     _unused: [u8; 0],
 }
-///bytes of the user's own in one message
+///The most user bytes in one message.
 pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_30 = 65536;
-///bytes of one tensor's name, without the NUL
+///The most bytes in a tensor's name, without the NUL.
 pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_30 = 4096;
 pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 #[repr(C)]
@@ -1678,67 +1761,71 @@ pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 pub struct tenon_connection {
     _unused: [u8; 0],
 }
-///the socket is the library's once tenon_connection_new succeeds
+///The library owns the socket once tenon_connection_new has succeeded.
 pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_31 = 1;
-///refuse a peer that is not of this process's (effective) user, or root
+///Refuse a peer whose user is neither this process's (effective) user nor root.
 pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_31 = 2;
-///the same, but the members of options.group are let in too
+///As TENON_CONNECTION_SAME_USER, but also accept members of options.group.
 pub const TENON_CONNECTION_GROUP: _bindgen_ty_31 = 4;
-///send read-only storages on a CUDA device too, though their receiver can write them
+///Also send read-only storages on a CUDA device, although the receiver can write to them.
 pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_31 = 8;
-///as TENON_CUDA_KEEP_OPEN, for device memory that is received
+///As TENON_CUDA_KEEP_OPEN, for device memory that is received.
 pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_31 = 16;
-/**Take named files that Tenon made (tenon/by_filename.h), though they have no seals, if tenon_connection_peer tells of this
-  process's (effective) user, or of root: a process that could end this one anyway.*/
+/**Accept named files that Tenon made (tenon/by_filename.h), although they have no seals, if
+ tenon_connection_peer reports this process's (effective) user or root. A process of that user
+ could end this process anyway.*/
 pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_31 = 32;
 pub type _bindgen_ty_31 = ::core::ffi::c_uint;
-/**What happens to received memory when its lender is gone. The lender is gone when nobody holds the
- other end of the socket any more: its process ended, or everybody who had that end closed it.*/
+/**What happens to received memory when its lender is gone. The lender is gone when no process holds
+ the other end of the socket any more: the lender's process ended, or all holders closed that end.*/
 pub type tenon_lender_gone = u32;
-///Received memory stays valid. Messages that were sent before the end are still delivered.
+/**Received memory stays valid, unless it also arrived over a connection with
+ TENON_LENDER_GONE_DROP. Messages that were sent before the lender ended are still delivered.*/
 pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_32 = 0;
 /**Received memory is dropped.
- - Calls that would give its bytes out, or lend it on, return TENON_PEER_GONE.
+ - Calls that would give out its bytes, or lend it again, return TENON_PEER_GONE.
    tenon_storage_data and tenon_tensor_data return NULL.
- - Memory of the CPU is unmapped when its storage goes. Pointers that were given out before are
-   valid until then.
- - Memory of a device is closed as soon as the streams that use it here have passed. Pointers to
-   it lead nowhere then.
- - tenon_recv returns TENON_PEER_GONE, also for messages that were sent before the end.
- - A storage that came over two such connections stays valid until both lenders are gone. A
-   storage that is lent again, over another connection, is valid again.
- - Private openings, and this process's own memory that came home, stay valid.
- A borrower that releases the connection first keeps what came over it.*/
+ - Memory of the CPU is unmapped when its storage is released. Pointers that were given out
+   before are valid until then.
+ - Memory of a device is closed as soon as the streams that use it in this process have passed.
+   Pointers to it are invalid from then on.
+ - tenon_recv returns TENON_PEER_GONE, also if messages that were sent before are still unread.
+ - A storage that arrived over two such connections stays valid until both lenders are gone. A
+   storage that is lent again over another connection becomes valid again.
+ - Private openings stay valid, and so does this process's own memory that was sent back to it.
+ - If the borrower releases the connection before the lender is gone, it keeps what it received.*/
 pub const TENON_LENDER_GONE_DROP: _bindgen_ty_32 = 1;
 pub type _bindgen_ty_32 = ::core::ffi::c_uint;
-///Limits and options of one connection. NULL, where one is taken, means all zero.
+///Limits and options of a connection. A NULL pointer to them means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_connection_options {
-    ///sizeof(tenon_connection_options), set by the caller
+    ///sizeof(tenon_connection_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_CONNECTION_*
+    ///TENON_CONNECTION_*.
     pub flags: u32,
-    ///TENON_ACCESS_* for what is received, as in tenon_open_options
+    ///TENON_ACCESS_* for received storages, as in tenon_open_options.
     pub open_access: tenon_access,
-    ///TENON_OPEN_* for what is received, but not ADOPT_FD
+    /**Flags for received storages: TENON_OPEN_PRIVATE_COW, TENON_OPEN_PRIVATE_COPY,
+ TENON_OPEN_ALLOW_UNSEALED. Any other flag is TENON_UNSUPPORTED.*/
     pub open_flags: u32,
-    ///gid, with TENON_CONNECTION_GROUP; else 0
+    ///The group id for TENON_CONNECTION_GROUP. Without that flag it must be 0.
     pub group: u32,
-    ///largest descriptor accepted, in bytes; 0: 64 MiB
+    ///The largest descriptor that is accepted, in bytes. 0 means 64 MiB.
     pub max_message_nbytes: u64,
-    ///most tensors accepted in one message; 0: 1,000,000
+    ///The most tensors that are accepted in one message. 0 means 1,000,000.
     pub max_tensors: u64,
-    /**most segments that the peer may have open here through this connection; 0: a half of
-RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least*/
+    /**The most segments that the peer may keep open in this process through this connection. 0 means
+ a half of RLIMIT_NOFILE, a quarter of vm.max_map_count, or 65,536, whichever is least.*/
     pub max_segments: u64,
-    /**most address space that the peer's memory may take here through this connection, in bytes.
-A segment counts whole, as long as it is mapped; 0: a quarter of the address space (32 TiB on
-x86-64). All peers of a process may take half of it*/
+    /**The most address space, in bytes, that the peer's memory may take in this process through this
+ connection. A segment counts with its whole size as long as it is mapped. 0 means a quarter of
+ the address space (32 TiB on x86-64). All peers of a process together may take half of the
+ address space.*/
     pub max_mapped_nbytes: u64,
-    ///TENON_LENDER_GONE_*, for what is received
+    ///TENON_LENDER_GONE_*, for received memory.
     pub on_lender_gone: tenon_lender_gone,
-    ///0
+    ///It must be 0.
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1783,23 +1870,27 @@ const _: () = {
         "Offset of field: tenon_connection_options::reserved",
     ][::core::mem::offset_of!(tenon_connection_options, reserved) - 60usize];
 };
-/**Who is at the other end of a connection, as the kernel tells it (SO_PEERCRED), in the numbers of this process's namespaces.
- As of the moment when the socket was connected: of who called connect, in whoever accepted; of who called listen, in whoever
- connected; of who called socketpair, in both ends. A socket that was handed on since, or inherited, still tells of that one,
- and its pid can be another process's by now. A user or group that this user namespace does not map shows as 65534 (the
- kernel's overflowuid): who runs as that one in such a namespace cannot tell strangers from itself.*/
+/**Who is at the other end of a connection. The kernel reports it (SO_PEERCRED) in the numbers of
+ this process's namespaces, as of the moment when the socket was connected. After accept, it
+ describes the process that called connect. After connect, it describes the process that called
+ listen. For a socketpair, both ends describe the process that called socketpair.
+
+ If the socket was passed on or inherited since, these numbers still describe the first process,
+ and another process may have its pid by now. A user or group that this user namespace does not
+ map appears as 65534 (the kernel's overflowuid). A process that runs as user 65534 in such a
+ namespace cannot tell unmapped users from its own user.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_peer {
-    ///sizeof(tenon_peer), set by the caller
+    ///sizeof(tenon_peer), set by the caller.
     pub struct_size: usize,
-    ///0: of a pid namespace that this process does not see
+    ///It is 0 if this process cannot see the pid namespace.
     pub pid: i32,
-    ///effective user id
+    ///The effective user id.
     pub uid: u32,
-    ///effective group id; its other groups are not told
+    ///The effective group id. The peer's other groups are not reported.
     pub gid: u32,
-    ///0
+    ///It is 0.
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1827,18 +1918,19 @@ const _: () = {
 pub struct tenon_cuda_arena {
     _unused: [u8; 0],
 }
-///How an arena on a device is made.
+///How to make an arena on a device.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_cuda_arena_options {
-    ///sizeof(tenon_cuda_arena_options), set by the caller
+    ///sizeof(tenon_cuda_arena_options), set by the caller.
     pub struct_size: usize,
-    ///ordinal in this process's numbering
+    ///The device's ordinal in this process's numbering.
     pub device: i32,
-    /**TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC: how it is to be lent; 0: IPC where the device
-has it, for PyTorch opens that, else FD*/
+    /**The way to lend the memory: TENON_CUDA_IPC, TENON_CUDA_FD or TENON_CUDA_FABRIC. 0 means
+ TENON_CUDA_IPC if the device has it, because PyTorch opens that, else TENON_CUDA_FD.*/
     pub transport: tenon_cuda_transport,
-    ///bytes, all of which are taken at once; rounded up to what the device gives
+    /**The size of the arena in bytes, rounded up to a size that the device can allocate. All of it is
+ allocated at once.*/
     pub capacity_nbytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1862,27 +1954,27 @@ const _: () = {
         "Offset of field: tenon_cuda_arena_options::capacity_nbytes",
     ][::core::mem::offset_of!(tenon_cuda_arena_options, capacity_nbytes) - 16usize];
 };
-///What an arena on a device holds. All figures are of one moment.
+///The contents of an arena on a device. All figures are of one moment.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_cuda_arena_stats {
-    ///sizeof(tenon_cuda_arena_stats), set by the caller
+    ///sizeof(tenon_cuda_arena_stats), set by the caller.
     pub struct_size: usize,
-    ///ordinal
+    ///The device's ordinal.
     pub device: i32,
-    ///how it is lent
+    ///The way in which the memory is lent.
     pub transport: tenon_cuda_transport,
-    ///what it can hold
+    ///The most bytes that the arena can hold.
     pub bytes_capacity: u64,
-    ///in storages, or kept by a stream or a receiver
+    ///Bytes that are in storages, or that a stream or a receiver still uses.
     pub bytes_used: u64,
-    ///nobody's
+    ///Bytes that are not in use.
     pub bytes_free: u64,
-    ///the longest free piece
+    ///The size of the longest free piece.
     pub bytes_largest_free: u64,
-    ///the most that was used at once
+    ///The most bytes that were in use at one time.
     pub bytes_peak: u64,
-    ///storages, or what is kept of them
+    ///The number of blocks that are in storages, or that a stream or a receiver still uses.
     pub blocks_used: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1926,18 +2018,18 @@ const _: () = {
 pub struct tenon_cuda_event {
     _unused: [u8; 0],
 }
-///it has an IPC handle, by which other processes open it
+///The event has an IPC handle, with which other processes open it.
 pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_33 = 1;
 pub type _bindgen_ty_33 = ::core::ffi::c_uint;
-///How an event is made or opened. NULL, where one is taken, means all zero.
+///How to make or open an event. A NULL pointer to these options means all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_cuda_event_options {
-    ///sizeof(tenon_cuda_event_options), set by the caller
+    ///sizeof(tenon_cuda_event_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_CUDA_EVENT_*; of an event that is opened: 0
+    ///TENON_CUDA_EVENT_*. 0 for an event that is opened.
     pub flags: u32,
-    ///ordinal in this process's numbering
+    ///The device's ordinal in this process's numbering.
     pub device: i32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1963,20 +2055,20 @@ const _: () = {
 pub struct tenon_descriptor {
     _unused: [u8; 0],
 }
-/**no fds travel: the opener fetches them from this process through /proc, so this
-process must live, and hold the descriptor, until then; same user (or
-TENON_OPEN_OTHER_USER) and pid namespace*/
+/**The descriptor carries no fds. Its opener fetches them from this process through /proc. So this
+ process must live and keep the descriptor until then, and the opener must be in the same pid
+ namespace and be of the same user (or use TENON_OPEN_OTHER_USER).*/
 pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_34 = 1;
 pub type _bindgen_ty_34 = ::core::ffi::c_uint;
-///How a descriptor is made. NULL, where one is taken, means all zero.
+///How to make a descriptor. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_descriptor_options {
-    ///sizeof(tenon_descriptor_options), set by the caller
+    ///sizeof(tenon_descriptor_options), set by the caller.
     pub struct_size: usize,
-    ///TENON_DESCRIPTOR_*
+    ///TENON_DESCRIPTOR_*.
     pub flags: u32,
-    ///0
+    ///It must be 0.
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1997,25 +2089,25 @@ const _: () = {
         "Offset of field: tenon_descriptor_options::reserved",
     ][::core::mem::offset_of!(tenon_descriptor_options, reserved) - 12usize];
 };
-///Who holds leases of this process's blocks.
+///A borrower that holds leases of this process's blocks.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_lease_holder {
-    ///sizeof(tenon_lease_holder), set by the caller
+    ///sizeof(tenon_lease_holder), set by the caller.
     pub struct_size: usize,
-    ///as the kernel tells it; 0: of a pid namespace that this process does not see
+    ///The process id from the kernel. It is 0 if this process cannot see the pid namespace.
     pub pid: i32,
-    ///as the kernel tells it
+    ///The user id from the kernel.
     pub uid: u32,
-    ///that stand now
+    ///The number of leases that it holds now.
     pub leases: u64,
-    ///of their blocks; a block with two leases counts twice
+    ///The bytes in the blocks of these leases. A block with two leases counts twice.
     pub nbytes: u64,
-    ///leases ever granted
+    ///The number of leases that were ever granted to it.
     pub granted: u64,
-    ///of their blocks
+    ///The bytes in the blocks of the leases that were ever granted to it.
     pub granted_bytes: u64,
-    ///since the first of them
+    ///The nanoseconds since the first of these leases.
     pub age_ns: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -2051,27 +2143,30 @@ const _: () = {
         "Offset of field: tenon_lease_holder::age_ns",
     ][::core::mem::offset_of!(tenon_lease_holder, age_ns) - 48usize];
 };
-///What this library holds and has done in this process. All figures are of one moment, not of one instant.
+/**What the library holds and has done in this process. The figures are read one after another, so
+ other threads can change some of them in between.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_stats {
-    ///sizeof(tenon_stats), set by the caller
+    ///sizeof(tenon_stats), set by the caller.
     pub struct_size: usize,
-    ///payload bytes that the library copied since the process began (new_from, write, read, private copies)
+    /**The payload bytes that the library has copied since the process began, for example in
+ tenon_storage_new_from, tenon_storage_write, tenon_storage_read and private copies.*/
     pub bytes_copied: u64,
-    ///storages alive
+    ///The number of storages that are alive.
     pub storages: u64,
-    ///segments mapped, own and opened
+    ///The number of mapped segments, this process's own and opened ones.
     pub segments: u64,
-    ///fds that those segments hold
+    ///The number of fds that these segments hold.
     pub segment_fds: u64,
-    ///bytes of memory that own segments have reserved from the system
+    ///The bytes of memory that this process's own segments have reserved from the system.
     pub bytes_reserved: u64,
-    ///bytes of them in living storages
+    ///The part of bytes_reserved that lies in living storages.
     pub bytes_live: u64,
-    ///bytes of them that were lent and released: not used again until their segment goes
+    /**The part of bytes_reserved that was lent without a lease and released. It is not reused, and is
+ freed together with its segment.*/
     pub bytes_retired: u64,
-    ///bytes of storages that belong to other processes and are open here
+    ///The bytes in storages that belong to other processes and are open in this process.
     pub bytes_opened: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -2112,80 +2207,106 @@ pub struct tenon_weak {
     _unused: [u8; 0],
 }
 extern "C" {
-    /**The name of a status code, as in "RESOURCE_EXHAUSTED".
+    /**Returns the name of a status code, such as "RESOURCE_EXHAUSTED".
  @param[in] status  any number.
- @return static storage, never NULL; "UNKNOWN" for a number that is no code.
- @since 0.1. Any thread, signal handlers too.*/
+ @return a string in static storage, never NULL. It is "UNKNOWN" for a number that is not a code.
+ @since 0.1. Any thread and any signal handler may call this function.*/
     pub fn tenon_status_name(status: tenon_status) -> *const ::core::ffi::c_char;
-    /**The code of an error: the same number that the failed call returned.
- @param[in] error  borrowed; NULL is allowed.
+    /**Returns the code of an error, which is the number that the failed call returned.
+ @param[in] error  borrowed. NULL is allowed.
  @return the code; TENON_OK for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_error_code(error: *const tenon_error) -> tenon_status;
-    /**One line of UTF-8 text that names the object and the cause.
- @param[in] error  borrowed; NULL is allowed.
- @return borrowed from the error, valid until its release; "" for NULL; never NULL.
- @since 0.1. Any thread.*/
+    /**Returns one line of UTF-8 text that names the object and the cause, and what the reader can do.
+ @param[in] error  borrowed. NULL is allowed.
+ @return a string, borrowed from the error and valid until the error is released. It is "" for
+         NULL, and never NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_error_message(error: *const tenon_error) -> *const ::core::ffi::c_char;
-    /**One detail of an error, as text. Keys in use: "errno" (a decimal number), "limit" (the name of the limit that was
- met), "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field" (of a descriptor), "option" (the option that would allow
- it); of a full arena "live", "lent", "retired", "free" (bytes) and "holders" (who has leases of it, as text); where memory, fds or
- mappings are short "left" (of the limit), and of this process "live", "lent", "retired" and "kept" (bytes); of a value that does not fit
- its type "where" (in the value), "wanted" and "found"; of text that does not parse "column" (from 1, in bytes), and "type" or "file",
- "line" and "excerpt"; of an archive "record" and "offset" (bytes), and "opcode" of a pickle in it; of a module "name" (what is taken or
- given twice), "missing" and "unexpected" (how many), and "operator", "module" and "other_module" (whose versions do not go together); of
- CUDA's driver "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040 is 11.4).
- @param[in] error  borrowed; NULL is allowed.
- @param[in] key    borrowed, NUL-terminated; NULL is allowed.
- @return borrowed from the error, valid until its release; NULL if it has no such detail.
- @since 0.1. Any thread.*/
+    /**Returns one detail of an error, as text. A program can act on details without reading the
+ message. These keys are in use:
+ - Any error: "errno" (a decimal number), "path", "fd", "pid", "uid", "field" (of a descriptor or
+   a struct), "option" (the option or the call that would allow it), "version" (of a format that
+   this library does not read).
+ - A limit: "limit" (its name), "limit_value", "in_use", "wanted".
+ - A full arena: "live", "lent", "retired" and "free" (bytes), and "holders" (a text that says
+   which processes hold leases of its blocks).
+ - Too little memory, too few fds or too few mappings: "left" (how much of the limit is left), and
+   "live", "lent", "retired" and "kept" (bytes of this process).
+ - An arena's pages or NUMA node: "pages", "huge_page_nbytes", "sizes", "shmem_enabled" (the
+   kernel's setting), "numa_node", "nodes".
+ - A value that does not fit its type: "where" (the place in the value), "wanted" and "found".
+ - Text that cannot be parsed: "column" (from 1, in bytes), and "type" or "file", "line" and
+   "excerpt".
+ - An archive: "record" and "offset" (bytes), and "opcode" for a pickle in the archive.
+ - A module: "name" (a name that exists already or is given twice), "class", "missing" and
+   "unexpected" (numbers of tensors), and "operator", "module" and "other_module" (two modules
+   that need different versions of an operator).
+ - CUDA's driver: "cuda_error" (a decimal number), "cuda_error_name" and "driver_version" (11040
+   means 11.4).
+ @param[in] error  borrowed. NULL is allowed.
+ @param[in] key    borrowed, a string that ends with NUL. NULL is allowed.
+ @return a string, borrowed from the error and valid until the error is released. NULL means that
+         the error has no such detail.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_error_detail(
         error: *const tenon_error,
         key: *const ::core::ffi::c_char,
     ) -> *const ::core::ffi::c_char;
-    /**The key of detail number `index`, so that all details can be listed.
- @param[in] error  borrowed; NULL is allowed.
- @param[in] index  from 0.
- @return borrowed from the error, valid until its release; NULL past the end.
- @since 0.1. Any thread.*/
+    /**Returns the key of detail number `index`, so that a program can list all details.
+ @param[in] error  borrowed. NULL is allowed.
+ @param[in] index  counts from 0.
+ @return a string, borrowed from the error and valid until the error is released. NULL means that
+         `index` is past the last detail.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_error_detail_key(
         error: *const tenon_error,
         index: usize,
     ) -> *const ::core::ffi::c_char;
-    /**The error that led to this one.
- @param[in] error  borrowed; NULL is allowed.
- @return borrowed from `error`, valid until its release; NULL if there is none.
- @since 0.1. Any thread.*/
+    /**Returns the error that led to this error.
+ @param[in] error  borrowed. NULL is allowed.
+ @return an error, borrowed from `error` and valid until `error` is released. NULL means that
+         there is none.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_error_cause(error: *const tenon_error) -> *const tenon_error;
-    /**Give an error back.
- @param[in] error  consumed; NULL is allowed.
- @since 0.1. Any thread, also another than the one that met the error.*/
+    /**Releases an error.
+ @param[in] error  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function, not only the thread whose call failed.*/
     pub fn tenon_error_release(error: *mut tenon_error);
-    /**Make a storage of `nbytes` bytes. Its memory is reserved before the call returns: a full machine is an error here and
- no SIGBUS later. (Two processes that race for the last bytes of a memory cgroup can still meet the kernel's OOM killer.)
- The bytes are zero when the memory is fresh, and unspecified when a block is used again; see TENON_STORAGE_ZEROED.
- @param[in]  options  borrowed; NULL: defaults.
- @param[in]  nbytes   0 is allowed: an empty storage, which has no segment and can be lent all the same.
- @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+    /**Makes a storage of `nbytes` bytes. The memory is reserved before the call returns, so a machine
+ that has no memory left causes an error here and not a SIGBUS later. (If two processes race for
+ the last bytes of a memory cgroup, the kernel's OOM killer can still end one of them.) The bytes
+ are zero if the memory is fresh, and unspecified if a block is reused; see TENON_STORAGE_ZEROED.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[in]  nbytes   the size in bytes. 0 gives an empty storage, which has no segment and can be
+                      lent nevertheless.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (detail "limit": what was met), TENON_UNSUPPORTED.
- @since 0.1. Any thread. A child of fork never allocates from its parent's arena.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (the detail "limit" names the
+         limit that was reached), TENON_UNSUPPORTED, TENON_PERMISSION (a security policy denies
+         sealed memory, and the mode needs seals), or, after a wait for a full arena,
+         TENON_TIMEOUT, TENON_INTERRUPTED or TENON_CANCELLED.
+ @since 0.1. Any thread may call this function. A child of fork cannot allocate from its parent's
+         arena.*/
     pub fn tenon_storage_new(
         options: *const tenon_storage_options,
         nbytes: u64,
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a storage that holds a copy of `nbytes` bytes at `data`. Faster than new and write: fresh memory is filled by the
- kernel in one pass. With TENON_MODE_FROZEN the storage comes back frozen. The copied bytes are counted in
- tenon_stats.bytes_copied.
- @param[in]  options  borrowed; NULL: defaults.
- @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
- @param[in]  nbytes   bytes to copy.
- @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+    /**Makes a storage that holds a copy of the `nbytes` bytes at `data`. This is faster than
+ tenon_storage_new followed by tenon_storage_write, because the kernel can fill fresh memory in
+ one pass. A storage of mode TENON_MODE_FROZEN is frozen when the call returns. The copied bytes
+ count in tenon_stats.bytes_copied.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[in]  data     borrowed for the call. It may be NULL if nbytes is 0.
+ @param[in]  nbytes   how many bytes to copy.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return as tenon_storage_new.
- @since 0.1. Any thread.*/
+ @return the same codes as tenon_storage_new.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_new_from(
         options: *const tenon_storage_options,
         data: *const ::core::ffi::c_void,
@@ -2193,17 +2314,22 @@ extern "C" {
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a private storage over memory that belongs to somebody else. It cannot be lent (tenon_share_fd: TENON_UNSUPPORTED).
- @param[in]  data     kept until the storage dies; may be NULL if nbytes is 0.
- @param[in]  nbytes   bytes at `data`.
- @param[in]  release  called once with `context` when the last reference goes, on the thread that released it; NULL:
-                      nothing is called. Not called if this function fails.
+    /**Makes a private storage over memory that the caller provides. The storage cannot be lent:
+ tenon_share_fd returns TENON_UNSUPPORTED.
+ @param[in]  data     kept until the storage ends: the memory must stay valid until then. It may
+                      be NULL if nbytes is 0.
+ @param[in]  nbytes   how many bytes there are at `data`.
+ @param[in]  release  called once with `context` when the last reference to the storage is
+                      released, on the thread that released it. If it is NULL, no function is
+                      called. If tenon_storage_wrap fails, `release` is not called.
  @param[in]  context  handed to `release`.
- @param[in]  options  borrowed; only TENON_STORAGE_READ_ONLY counts; NULL: defaults.
- @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[in]  options  borrowed. NULL means the defaults. Only the flag TENON_STORAGE_READ_ONLY has
+                      an effect; any other flag is TENON_UNSUPPORTED.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_wrap(
         data: *mut ::core::ffi::c_void,
         nbytes: u64,
@@ -2215,122 +2341,142 @@ extern "C" {
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more strong reference.
- @param[in] storage  borrowed; NULL is allowed.
- @return `storage`, now with one reference more, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a strong reference.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return `storage`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_retain(storage: *mut tenon_storage) -> *mut tenon_storage;
-    /**Give one strong reference back. The last one frees the bytes; weak references to it are expired from then on.
- @param[in] storage  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a strong reference. The last release frees the bytes, and weak references to the storage
+ are expired from then on.
+ @param[in] storage  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_release(storage: *mut tenon_storage);
-    /**The bytes, to read.
- @param[in] storage  borrowed; NULL is allowed.
- @return borrowed from the storage, valid until its last release; NULL for an empty storage, for one
-         that was dropped (tenon_storage_check_lender), and for NULL. For a storage on a CUDA device
-         it is an address of that device, which only work there may follow (tenon_storage_device
-         tells).
- @since 0.1. Any thread.*/
+    /**Returns a pointer to the bytes, for reading.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return a pointer borrowed from the storage and valid until its last release. It is NULL for an
+         empty storage, for a storage that was dropped (see tenon_storage_check_lender), and for
+         NULL. For a storage on a CUDA device it is an address of that device, and only work on
+         that device may access it. tenon_storage_device tells which device that is.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_data(
         storage: *const tenon_storage,
     ) -> *const ::core::ffi::c_void;
-    /**The bytes, to write.
+    /**Gives a pointer to the bytes, for writing.
  @param[in]  storage  borrowed.
- @param[out] out      borrowed from the storage, valid until its last release; NULL for an empty one; untouched on failure. Of a device's
-                      storage as tenon_storage_data.
+ @param[out] out      borrowed from the storage and valid until its last release. It is NULL for
+                      an empty storage. For a storage on a device it is an address of that device,
+                      as in tenon_storage_data. It is untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only; a TENON_MODE_FROZEN storage is filled with
-         tenon_storage_write), TENON_PEER_GONE (dropped, see tenon_storage_check_lender).
- @since 0.1. Any thread; who orders the writes is the callers' affair.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only; use
+         tenon_storage_write to fill a storage of mode TENON_MODE_FROZEN), TENON_PEER_GONE (the
+         storage was dropped, see tenon_storage_check_lender).
+ @since 0.1. Any thread may call this function. The callers must order their writes (rule 8 in
+         tenon.h).*/
     pub fn tenon_storage_data_mut(
         storage: *mut tenon_storage,
         out: *mut *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Ask whether the lender of a storage is gone, and the storage was dropped for that
- (TENON_LENDER_GONE_DROP).
- @param[in]  storage  borrowed; NULL is allowed.
+    /**Checks whether a storage was dropped because its lender is gone (TENON_LENDER_GONE_DROP).
+ @param[in]  storage  borrowed. NULL is allowed.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_PEER_GONE for a storage that was dropped, TENON_OK for any other and for NULL.
- @since 0.1. Any thread. The lender can be gone the moment after.*/
+ @return TENON_PEER_GONE for a storage that was dropped, TENON_OK for any other storage and for
+         NULL.
+ @since 0.1. Any thread may call this function. The lender can end right after the call.*/
     pub fn tenon_storage_check_lender(
         storage: *const tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The size in bytes.
- @param[in] storage  borrowed; NULL is allowed.
- @return bytes; 0 for NULL.
- @since 0.1. Any thread.*/
+    /**Returns the size of a storage in bytes.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return the size in bytes; 0 for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_nbytes(storage: *const tenon_storage) -> u64;
-    /**The device that holds the bytes.
- @param[in] storage  borrowed; NULL is allowed.
- @return {1, 0} for the CPU, {2, N} for CUDA device N in this process's numbering; {0, 0} for NULL.
- @since 0.1. Any thread.*/
+    /**Returns the device that holds the bytes.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return {1, 0} for the CPU, {2, N} for CUDA device N in this process's numbering; {0, 0} for
+         NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_device(storage: *const tenon_storage) -> tenon_device;
-    /**Ask, before an address of that device is followed on the host, whether the host can: what a wrapper calls that gives bytes out as a
- slice, a span or a buffer.
- @param[in]  device  as tenon_storage_device gives it, or tenon_tensor_view.device.
+    /**Checks whether the host can access addresses of a device. A wrapper calls this function before it
+ gives bytes out as a slice, a span or a buffer.
+ @param[in]  device  a device from tenon_storage_device or from tenon_tensor_view.device.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK for the CPU, and for {0, 0}, where nothing is; TENON_UNSUPPORTED: only work of the device reads and writes the bytes.
- @since 0.1. Any thread.*/
+ @return TENON_OK for the CPU, and for {0, 0}, which stands for no memory at all.
+         TENON_UNSUPPORTED for any other device: only work on that device can read and write the
+         bytes.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_device_check_host(
         device: tenon_device,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The mode: the one chosen at birth, or, for an opened storage, the one that the segment's seals enforce.
- @param[in] storage  borrowed; NULL is allowed.
+    /**Returns the mode of a storage. It is the mode that was chosen when the storage was made, or, for
+ an opened storage, the mode that the segment's seals enforce.
+ @param[in] storage  borrowed. NULL is allowed.
  @return TENON_MODE_*; TENON_MODE_SHARED for private memory and for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_mode(storage: *const tenon_storage) -> tenon_mode;
-    /**Whether this process must not write to the bytes through memory.
- @param[in] storage  borrowed; NULL is allowed.
- @return 1 if read-only (opened so, wrapped so, or TENON_MODE_FROZEN), else 0.
- @since 0.1. Any thread.*/
+    /**Tells whether this process must not write to the bytes through memory.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return 1 if the storage is read-only, otherwise 0. A storage is read-only if it was opened
+         read-only, wraps read-only memory, or has mode TENON_MODE_FROZEN.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_is_read_only(
         storage: *const tenon_storage,
     ) -> ::core::ffi::c_int;
-    /**Whether the bytes lie in memory that can be lent.
- @param[in] storage  borrowed; NULL is allowed.
- @return 1 for shared memory, for a device's (some of which tenon_share_cuda refuses all the same), and for an empty storage that is not
-         private; else 0.
- @since 0.1. Any thread.*/
+    /**Tells whether the bytes lie in memory that can be lent.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return 1 for shared memory, for memory of a device (tenon_share_cuda refuses some of that
+         nevertheless), and for an empty storage that is not private; otherwise 0.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_is_shared(storage: *const tenon_storage) -> ::core::ffi::c_int;
-    /**Whether the kernel holds the size of the segment, so that reading can never meet SIGBUS because somebody cut it short.
- @param[in] storage  borrowed; NULL is allowed.
- @return 1 if sealed, or if there is nothing to cut (private, empty); 0 for an unsealed one (opened with
-         TENON_OPEN_ALLOW_UNSEALED, or made where memfd_create is denied, see tenon_share_fd), for a view of a module archive's
-         file, and for NULL.
- @since 0.1. Any thread.*/
+    /**Tells whether the kernel guarantees the size of the segment. If so, nobody can cut the memory
+ short, and reading it never causes a SIGBUS for that reason.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return 1 if the segment is sealed, or if there is no file that could be cut short (private
+         memory, memory of a device, an empty storage). The result is 0 for an unsealed segment
+         (opened with TENON_OPEN_ALLOW_UNSEALED, or made where memfd_create is denied, see
+         tenon_share_fd), for a view of a module archive's file, and for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_is_sealed(storage: *const tenon_storage) -> ::core::ffi::c_int;
-    /**Whether two storages of this process are views of the same bytes (same segment and range, whatever the access).
- @param[in] a  borrowed; NULL is allowed.
- @param[in] b  borrowed; NULL is allowed.
- @return 1 if both lie over the same memory, else 0; an empty storage has no memory and is the same as none.
- @since 0.1. Any thread.*/
+    /**Tells whether two storages of this process are views of the same bytes: the same range of the
+ same segment, whatever the access.
+ @param[in] a  borrowed. NULL is allowed.
+ @param[in] b  borrowed. NULL is allowed.
+ @return 1 if both storages lie over the same memory, otherwise 0. An empty storage has no memory,
+         so the result is 0 for it, even when it is compared with itself.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_same_memory(
         a: *const tenon_storage,
         b: *const tenon_storage,
     ) -> ::core::ffi::c_int;
-    /**A number for this storage object, never given to another one in this process: fit for a hash key.
- @param[in] storage  borrowed; NULL is allowed.
+    /**Returns a number that identifies this storage object. No other storage object in this process
+ ever gets the same number, so it can be a hash key.
+ @param[in] storage  borrowed. NULL is allowed.
  @return the id, > 0; 0 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_id(storage: *const tenon_storage) -> u64;
-    /**How many strong references there are at this moment; for tests and debugging, since it can change at once.
- @param[in] storage  borrowed; NULL is allowed.
+    /**Returns how many strong references to a storage there are. The number can change at any moment:
+ use it for tests and debugging only.
+ @param[in] storage  borrowed. NULL is allowed.
  @return the count; 0 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_use_count(storage: *const tenon_storage) -> u64;
-    /**Copy bytes into a storage. The only way to fill a TENON_MODE_FROZEN one. Counted in tenon_stats.bytes_copied.
+    /**Copies bytes into a storage. Only this function can fill a storage of mode TENON_MODE_FROZEN
+ after it was made. The bytes count in tenon_stats.bytes_copied.
  @param[in]  storage  borrowed.
  @param[in]  offset   bytes from the start of the storage.
- @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
- @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
+ @param[in]  data     borrowed for the call. It may be NULL if nbytes is 0.
+ @param[in]  nbytes   how many bytes to copy. offset + nbytes must not exceed the size of the
+                      storage.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only or frozen), TENON_RESOURCE_EXHAUSTED, TENON_IO,
-         TENON_UNSUPPORTED (a device's storage: what is given to its streams copies there), TENON_PEER_GONE (dropped).
-         After a failure some of the bytes may have been written.
- @since 0.1. Any thread; who orders the writes is the callers' affair.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only or frozen),
+         TENON_RESOURCE_EXHAUSTED, TENON_IO, TENON_UNSUPPORTED (the storage is on a device, where
+         only work in the device's streams copies; or a child of fork fills a storage that its
+         parent made), TENON_PEER_GONE (the storage was dropped). After a failure, some of the
+         bytes may have been written.
+ @since 0.1. Any thread may call this function. The callers must order their writes (rule 8 in
+         tenon.h).*/
     pub fn tenon_storage_write(
         storage: *mut tenon_storage,
         offset: u64,
@@ -2338,16 +2484,20 @@ extern "C" {
         nbytes: u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Copy bytes out of a storage. Unlike a load through tenon_storage_data, this gives an error and no SIGBUS when the file
- under an unsealed storage was cut short. Counted in tenon_stats.bytes_copied.
+    /**Copies bytes out of a storage. If the file under an unsealed storage was cut short, this function
+ returns an error where a load through tenon_storage_data would cause a SIGBUS. The bytes count in
+ tenon_stats.bytes_copied.
  @param[in]  storage  borrowed.
  @param[in]  offset   bytes from the start of the storage.
- @param[out] data     the caller's, at least nbytes bytes; may be NULL if nbytes is 0.
- @param[in]  nbytes   bytes to copy; offset + nbytes must not pass the end.
+ @param[out] data     the caller's buffer, with room for at least nbytes bytes. It may be NULL if
+                      nbytes is 0.
+ @param[in]  nbytes   how many bytes to copy. offset + nbytes must not exceed the size of the
+                      storage.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO, TENON_UNSUPPORTED (a device's storage),
- TENON_PEER_GONE (dropped). After a failure some of the bytes at `data` may have been written.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the file was cut short), TENON_IO,
+         TENON_UNSUPPORTED (the storage is on a device), TENON_PEER_GONE (the storage was
+         dropped). After a failure, some of the bytes at `data` may have been written.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_read(
         storage: *const tenon_storage,
         offset: u64,
@@ -2355,118 +2505,136 @@ extern "C" {
         nbytes: u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**End the filling of a TENON_MODE_FROZEN storage: the kernel refuses every later write, by anybody. Freezing a frozen
- storage again is fine. Only a frozen one can be lent.
+    /**Freezes a storage of mode TENON_MODE_FROZEN. From then on the kernel refuses every write by any
+ process. Only a frozen storage of this mode can be lent. Freezing a storage again has no effect
+ and is not an error.
  @param[in]  storage  borrowed.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (not of that mode), TENON_IO.
- @since 0.1. Any thread; a write that runs at the same time is either whole or refused.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the storage has another mode), TENON_IO,
+         TENON_UNSUPPORTED (a child of fork freezes a storage that its parent made).
+ @since 0.1. Any thread may call this function. A write that runs at the same time is either done
+         as a whole or refused.*/
     pub fn tenon_storage_freeze(
         storage: *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Give memory back to the system that the arena keeps warm for later storages. Otherwise that happens only when memory, fds or
- mappings are short: before a new storage is refused for want of them, all that is kept is given back and it is tried once more.
- @return bytes given back.
- @since 0.1. Any thread.*/
+    /**Returns memory to the system that the library keeps for later storages. Without this call the
+ library does so only when memory, fds or mappings run short: before it refuses a new storage for
+ lack of them, it gives back all that it keeps and tries once more.
+ @return how many bytes were returned to the system.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_trim() -> u64;
-    /**Make a cancel, not triggered. It uses one fd.
- @param[out] out  new reference, release with tenon_cancel_release; untouched on failure.
+    /**Makes a cancel that is not triggered. It uses one fd.
+ @param[out] out  new reference; release it with tenon_cancel_release. It is untouched on failure.
  @param[out] err  optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread. After fork, parent and child trigger the same object.*/
+ @since 0.1. Any thread may call this function. After fork, parent and child trigger the same
+         object.*/
     pub fn tenon_cancel_new(
         out: *mut *mut tenon_cancel,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**End every wait that uses this cancel, now and later, with TENON_CANCELLED.
- @param[in] cancel  borrowed; NULL is allowed.
- @since 0.1. Any thread, and async-signal-safe: a signal handler may call it.*/
+    /**Ends every wait that uses this cancel with TENON_CANCELLED. A wait that begins later ends too,
+ until tenon_cancel_reset is called.
+ @param[in] cancel  borrowed. NULL is allowed.
+ @since 0.1. Any thread may call this function. It is async-signal-safe, so a signal handler may
+         call it too.*/
     pub fn tenon_cancel_trigger(cancel: *mut tenon_cancel);
-    /**Make a triggered cancel fit for use again.
- @param[in] cancel  borrowed; NULL is allowed. No wait may be using it.
+    /**Makes a triggered cancel usable again.
+ @param[in] cancel  borrowed. NULL is allowed. No wait may be using it.
  @since 0.1.*/
     pub fn tenon_cancel_reset(cancel: *mut tenon_cancel);
-    /**Give a cancel back.
- @param[in] cancel  consumed; NULL is allowed. No wait may be using it.
- @since 0.1. Any thread.*/
+    /**Releases a cancel.
+ @param[in] cancel  consumed. NULL is allowed. No wait may be using it.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cancel_release(cancel: *mut tenon_cancel);
-    /**Make an arena.
- @param[in]  options  borrowed; NULL: defaults.
- @param[out] out      new reference, release with tenon_arena_release; untouched on failure.
+    /**Makes an arena.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_arena_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, mappings, address space, RLIMIT_MEMLOCK; with
-         EXACT: huge pages), TENON_UNSUPPORTED (TENON_MODE_FROZEN: a frozen storage has a segment of its own; with EXACT:
-         the kernel has no such pages).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, mappings, address space,
+         RLIMIT_MEMLOCK; with TENON_ARENA_EXACT also huge pages), TENON_UNSUPPORTED
+         (TENON_MODE_FROZEN, because a frozen storage has a segment of its own; with
+         TENON_ARENA_EXACT also pages that the kernel does not have).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_arena_new(
         options: *const tenon_arena_options,
         out: *mut *mut tenon_arena,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more reference.
- @param[in] arena  borrowed; NULL is allowed.
- @return `arena`, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a reference.
+ @param[in] arena  borrowed. NULL is allowed.
+ @return `arena`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_arena_retain(arena: *mut tenon_arena) -> *mut tenon_arena;
-    /**Give one reference back. Its memory goes when the last storage in it is released and the last lease on it has ended.
- @param[in] arena  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a reference. The arena's memory is freed once the last storage in it is released and the
+ last lease on it has ended.
+ @param[in] arena  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_arena_release(arena: *mut tenon_arena);
-    /**What it holds and what it got. Looks for leases that ended first.
+    /**Gives the figures of an arena: its contents and the kind of memory it got. The call looks for
+ leases that have ended first.
  @param[in]     arena  borrowed.
- @param[in,out] out    the caller's; out->struct_size says how much may be written; untouched on failure.
+ @param[in,out] out    the caller's. out->struct_size says how much the call may write. It is
+                       untouched on failure.
  @param[out]    err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_arena_stats_get(
         arena: *const tenon_arena,
         out: *mut tenon_arena_stats,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take memory from the system ahead of need.
+    /**Takes memory from the system before it is needed.
  @param[in]  arena   borrowed.
- @param[in]  nbytes  from the arena's start; more than its capacity means all of it.
+ @param[in]  nbytes  bytes from the arena's start. A number above its capacity means the whole
+                     arena.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (what was taken stays), TENON_UNSUPPORTED (in a child of fork).
- @since 0.1. Any thread; allocations of other threads go on in between.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory that was taken before
+         the failure stays with the arena), TENON_UNSUPPORTED (in a child of fork).
+ @since 0.1. Any thread may call this function. Other threads can allocate in between.*/
     pub fn tenon_arena_reserve(
         arena: *mut tenon_arena,
         nbytes: u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The name of an element type, as numpy and PyTorch have it: "float32", "bfloat16", "float8_e4m3fn"; with more lanes than one, "uint8x4";
- of a type that has none, "dtype_3_64" (code and bits).
+    /**Writes the name of an element type, as numpy and PyTorch write it: "float32", "bfloat16",
+ "float8_e4m3fn". A type with more than one lane has a name like "uint8x4". A type without a name
+ gets a text like "dtype_3_64" (code and bits).
  @param[in]  dtype     any numbers.
- @param[out] out       borrowed, room for `capacity` bytes; gets the name, cut if it does not fit, and a NUL; may be NULL if capacity is
- 0.
- @param[in]  capacity  bytes; TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
- @return bytes of the whole name, without the NUL.
- @since 0.1. Any thread.*/
+ @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+                       name, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+                       is 0.
+ @param[in]  capacity  bytes. TENON_DTYPE_MAX_NAME_NBYTES is enough for every name.
+ @return the length of the whole name in bytes, without the NUL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_dtype_name(
         dtype: tenon_dtype,
         out: *mut ::core::ffi::c_char,
         capacity: usize,
     ) -> usize;
-    /**The element type of a name that tenon_dtype_name gives.
+    /**Finds the element type that has a given name. It reads every name that tenon_dtype_name writes.
  @param[in]  name  borrowed.
- @param[out] out   borrowed; untouched on failure.
+ @param[out] out   the caller's. It is untouched on failure.
  @param[out] err   optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_dtype_parse(
         name: *const ::core::ffi::c_char,
         out: *mut tenon_dtype,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The bytes of a packed tensor: what a storage needs to hold it.
- @param[in]  dtype  of an element.
- @param[in]  sizes  borrowed array of ndim numbers >= 0, in elements; may be NULL if ndim is 0.
+    /**Computes how many bytes a packed tensor takes, which is what a storage needs to hold it.
+ @param[in]  dtype  the type of one element.
+ @param[in]  sizes  borrowed, an array of ndim sizes >= 0. It may be NULL if ndim is 0.
  @param[in]  ndim   0 to 64.
- @param[out] out    borrowed; bytes: numel * bits * lanes / 8, rounded up; untouched on failure.
+ @param[out] out    the caller's. The call stores the size in bytes: numel * bits * lanes / 8,
+                    rounded up. It is untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an int64_t counts).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (an unknown type, a negative size, or more bytes than an
+         int64_t can count).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_dtype_nbytes(
         dtype: tenon_dtype,
         sizes: *const i64,
@@ -2474,263 +2642,288 @@ extern "C" {
         out: *mut u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The name of an element type, as torch.dtype has it: "float32", "qint8", "bits16".
+    /**Returns the name of an element type, as torch.dtype writes it: "float32", "qint8", "bits16".
  @param[in] type  any number.
- @return static storage; NULL for a number that is no element type.
- @since 0.1. Any thread.*/
+ @return a string in static storage. NULL for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_scalar_type_name(
         type_: tenon_scalar_type,
     ) -> *const ::core::ffi::c_char;
-    /**The name of PyTorch's storage class for an element type: "FloatStorage".
+    /**Returns the name of PyTorch's storage class for an element type, such as "FloatStorage".
  @param[in] type  any number.
- @return static storage; NULL for a number that is no element type.
- @since 0.1. Any thread.*/
+ @return a string in static storage. NULL for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_scalar_type_storage_name(
         type_: tenon_scalar_type,
     ) -> *const ::core::ffi::c_char;
-    /**The bytes of one element of a storage. Of quint4x2 and quint2x4 this is the byte that 2 or 4 elements of a tensor share.
+    /**Returns the size of one element of a storage. For quint4x2 and quint2x4 it is the size of the
+ byte that 2 or 4 elements of a tensor share.
  @param[in] type  any number.
- @return bytes; 0 for a number that is no element type.
- @since 0.1. Any thread.*/
+ @return the size in bytes; 0 for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_scalar_type_nbytes(type_: tenon_scalar_type) -> u64;
-    /**The oldest PyTorch that is known to read a storage of an element type.
+    /**Returns the oldest version of PyTorch that is known to read a storage of an element type.
  @param[in] type  any number.
- @return static storage, as "2.1"; "1.4" for all that are older; NULL for a number that is no element type.
- @since 0.1. Any thread.*/
+ @return a string in static storage, such as "2.1". It is "1.4" for every type that PyTorch 1.4 or
+         an older version reads. NULL for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_scalar_type_since(
         type_: tenon_scalar_type,
     ) -> *const ::core::ffi::c_char;
-    /**The element type of a name: torch.dtype's ("float32"), PyTorch's own ("Float") or its storage class ("FloatStorage").
+    /**Finds the element type that has a given name. The name can be the one of torch.dtype ("float32"),
+ the one that PyTorch uses inside ("Float"), or the one of its storage class ("FloatStorage").
  @param[in]  name  borrowed.
- @param[out] out   borrowed; untouched on failure.
+ @param[out] out   the caller's. Untouched on failure.
  @param[out] err   optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_scalar_type_parse(
         name: *const ::core::ffi::c_char,
         out: *mut tenon_scalar_type,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**DLPack's element type for one of PyTorch's. Quantised types, bits, integers under 8 bits (a byte each in PyTorch) and bcomplex32 have
- none.
- @param[in]  type  of an element.
- @param[out] out   borrowed; untouched on failure.
+    /**Finds DLPack's element type for one of PyTorch's. DLPack has none for quantised types, for bits
+ types, for integers of fewer than 8 bits (each of which takes a whole byte in PyTorch), and for
+ bcomplex32.
+ @param[in]  type  PyTorch's element type.
+ @param[out] out   the caller's. Untouched on failure.
  @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (no element type), TENON_UNSUPPORTED (it has none in DLPack).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not an element type), TENON_UNSUPPORTED
+         (DLPack has no such element type).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_scalar_type_to_dtype(
         type_: tenon_scalar_type,
         out: *mut tenon_dtype,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**PyTorch's element type for one of DLPack's.
- @param[in]  dtype  of an element.
- @param[out] out    borrowed; untouched on failure.
+    /**Finds PyTorch's element type for one of DLPack's.
+ @param[in]  dtype  DLPack's element type.
+ @param[out] out    the caller's. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_UNSUPPORTED (PyTorch has none).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_UNSUPPORTED (PyTorch has no such element type).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_scalar_type_from_dtype(
         dtype: tenon_dtype,
         out: *mut tenon_scalar_type,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a tensor over a storage. Every element it can name must lie inside the storage; nothing is read or moved.
- @param[in]  storage  borrowed; the tensor takes a reference of its own.
- @param[in]  spec     borrowed for the call, its arrays too.
- @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+    /**Makes a tensor over a storage. Every element that the layout can address must lie inside the
+ storage. No byte is read or moved.
+ @param[in]  storage  borrowed. The tensor takes a reference of its own.
+ @param[in]  spec     borrowed for the call, including its arrays.
+ @param[out] out      new reference; release it with tenon_tensor_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also when sizes, strides or offset overflow or leave the storage), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if sizes, strides or offset overflow or reach
+         beyond the storage), TENON_UNSUPPORTED (unknown flags), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_new(
         storage: *mut tenon_storage,
         spec: *const tenon_tensor_spec,
         out: *mut *mut tenon_tensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more reference.
- @param[in] tensor  borrowed; NULL is allowed.
- @return `tensor`, now with one reference more, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a reference.
+ @param[in] tensor  borrowed. NULL is allowed.
+ @return `tensor`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_retain(tensor: *mut tenon_tensor) -> *mut tenon_tensor;
-    /**Give one reference back.
- @param[in] tensor  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a reference.
+ @param[in] tensor  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_release(tensor: *mut tenon_tensor);
-    /**The shape.
+    /**Gives the layout of a tensor.
  @param[in]     tensor  borrowed.
- @param[in,out] out     out->struct_size set by the caller; sizes and strides are borrowed from the tensor, never NULL
-                        if ndim > 0, valid until its last release; untouched on failure.
+ @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
+                        sizes and strides are borrowed from the tensor, valid until its last
+                        release, and never NULL if ndim > 0. It is untouched on failure.
  @param[out]    err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_get_spec(
         tensor: *const tenon_tensor,
         out: *mut tenon_tensor_spec,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The storage under a tensor.
- @param[in] tensor  borrowed; NULL is allowed.
- @return borrowed from the tensor, valid until its last release (tenon_storage_retain keeps it); NULL for NULL.
- @since 0.1. Any thread.*/
+    /**Returns the storage under a tensor.
+ @param[in] tensor  borrowed. NULL is allowed.
+ @return the storage, borrowed from the tensor and valid until the tensor's last release. Use
+         tenon_storage_retain to keep it longer. It is NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_storage(tensor: *const tenon_tensor) -> *mut tenon_storage;
-    /**The element with index 0, 0, …, to read.
- @param[in] tensor  borrowed; NULL is allowed.
- @return borrowed from the tensor, valid until its last release; NULL for NULL, and for a tensor over a storage
-         that is empty or was dropped. For a storage on a CUDA device it is an address of that device,
-         as tenon_storage_data says.
- @since 0.1. Any thread.*/
+    /**Returns a pointer to the element with index 0, 0, …, for reading.
+ @param[in] tensor  borrowed. NULL is allowed.
+ @return a pointer borrowed from the tensor and valid until its last release. It is NULL for NULL,
+         and if the tensor's storage is empty or was dropped. For a storage on a CUDA device it is
+         an address of that device, as in tenon_storage_data.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_data(tensor: *const tenon_tensor) -> *const ::core::ffi::c_void;
-    /**The element with index 0, 0, …, to write.
+    /**Gives a pointer to the element with index 0, 0, …, for writing.
  @param[in]  tensor  borrowed.
- @param[out] out     borrowed from the tensor, valid until its last release; untouched on failure. As tenon_tensor_data.
+ @param[out] out     borrowed from the tensor and valid until its last release. It is NULL if the
+                     storage is empty. For a storage on a CUDA device it is an address of that
+                     device, as in tenon_storage_data. It is untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the storage is read-only),
          TENON_PEER_GONE (the storage was dropped, see tenon_storage_check_lender).
- @since 0.1. Any thread; who orders the writes is the callers' affair.*/
+ @since 0.1. Any thread may call this function. The callers must order their writes (rule 8 in
+         tenon.h).*/
     pub fn tenon_tensor_data_mut(
         tensor: *mut tenon_tensor,
         out: *mut *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The number of elements.
- @param[in] tensor  borrowed; NULL is allowed.
- @return the product of the sizes (1 for ndim 0); 0 for NULL.
- @since 0.1. Any thread.*/
+    /**Returns the number of elements.
+ @param[in] tensor  borrowed. NULL is allowed.
+ @return the product of the sizes, which is 1 if ndim is 0; 0 for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_numel(tensor: *const tenon_tensor) -> u64;
-    /**The bytes that the elements take when packed: numel * bits * lanes / 8, rounded up.
- @param[in] tensor  borrowed; NULL is allowed.
- @return bytes; 0 for NULL.
- @since 0.1. Any thread.*/
+    /**Returns how many bytes the elements take when they are packed: numel * bits * lanes / 8, rounded
+ up.
+ @param[in] tensor  borrowed. NULL is allowed.
+ @return the size in bytes; 0 for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_nbytes(tensor: *const tenon_tensor) -> u64;
-    /**Whether the elements lie packed, last dimension fastest.
- @param[in] tensor  borrowed; NULL is allowed.
- @return 1 if so (also for a tensor without elements), else 0; 0 for NULL.
- @since 0.1. Any thread.*/
+    /**Tells whether the elements lie packed in memory, with the last dimension fastest.
+ @param[in] tensor  borrowed. NULL is allowed.
+ @return 1 if the elements are packed, also if there are none; otherwise 0, also for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_is_contiguous(tensor: *const tenon_tensor) -> ::core::ffi::c_int;
-    /**Shape and data at once.
+    /**Gives the layout, the data pointer and the other properties of a tensor in one call.
  @param[in]     tensor  borrowed.
- @param[in,out] out     out->struct_size set by the caller, the rest is filled in; valid until the tensor's last release; untouched
-                        on failure.
+ @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
+                        They are valid until the tensor's last release. It is untouched on
+                        failure.
  @param[out]    err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_get_view(
         tensor: *mut tenon_tensor,
         out: *mut tenon_tensor_view,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make None.
- @param[out] out  new reference, release with tenon_value_release; untouched on failure.
+    /**Makes the value None.
+ @param[out] out  new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err  optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_none(
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a bool.
- @param[in]  value  0: False; everything else: True.
- @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a bool.
+ @param[in]  value  0 means False, any other number means True.
+ @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_bool(
         value: ::core::ffi::c_int,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make an int. A dtype, a layout and a memory format are ints too, in PyTorch's numbers (TENON_SCALAR_TYPE_*).
+    /**Makes an int. A dtype, a layout and a memory format are ints too, in PyTorch's numbers
+ (TENON_SCALAR_TYPE_* for a dtype).
  @param[in]  value  any number.
- @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_int(
         value: i64,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a float.
- @param[in]  value  any number, an infinity or a NaN.
- @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a float.
+ @param[in]  value  any number, including an infinity and a NaN.
+ @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_float(
         value: f64,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a complex number.
- @param[in]  real       its real part.
- @param[in]  imaginary  its imaginary part.
- @param[out] out        new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a complex number.
+ @param[in]  real       the real part.
+ @param[in]  imaginary  the imaginary part.
+ @param[out] out        new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err        optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_complex(
         real: f64,
         imaginary: f64,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a str.
- @param[in]  utf8    borrowed, nbytes bytes of UTF-8, any NUL among them is text too; copied; may be NULL if nbytes is 0.
- @param[in]  nbytes  how many.
- @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a str.
+ @param[in]  utf8    borrowed, nbytes bytes of UTF-8; copied by the call. A NUL among them is part
+                     of the text. May be NULL if nbytes is 0.
+ @param[in]  nbytes  how many bytes there are at `utf8`.
+ @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also for what is no UTF-8), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if the bytes are not UTF-8),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_str(
         utf8: *const ::core::ffi::c_char,
         nbytes: usize,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a device.
- @param[in]  name  borrowed, as "cpu" or "cuda:0"; copied.
- @param[out] out   new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a device.
+ @param[in]  name  borrowed, such as "cpu" or "cuda:0"; copied by the call.
+ @param[out] out   new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err   optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_device(
         name: *const ::core::ffi::c_char,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a value of a tensor. Nothing is copied. Tensors over one storage share it in an archive too, where they have one element type; a
- storage goes there whole, even if the tensor is a small part of it.
- @param[in]  tensor  borrowed; the value keeps its storage.
- @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a value from a tensor. Nothing is copied. Tensors over one storage share that storage in an
+ archive too, if they have the same element type. An export writes the whole storage, even if the
+ tensor is a small part of it.
+ @param[in]  tensor  borrowed. The value keeps the tensor's storage alive.
+ @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also for negative strides, and flags that the element type cannot have), TENON_UNSUPPORTED
-         (PyTorch has no such element type), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for negative strides, and for flags that the
+         element type cannot have), TENON_UNSUPPORTED (PyTorch has no such element type),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_tensor(
         tensor: *mut tenon_tensor,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a value of a tensor that is quantised, sparse, on meta, or of an element type that DLPack has not. Every element it can name must
- lie inside its storage; what the indices of a sparse one say is not looked at.
- @param[in]  spec  borrowed for the call, what it points to too; the value takes references of its own.
- @param[out] out   new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a value from the description of a tensor. This also works for tensors that are quantised,
+ sparse or on meta, and for element types that DLPack lacks. Every element that the layout can
+ address must lie inside the storage. The contents of a sparse tensor's indices are not checked.
+ @param[in]  spec  borrowed for the call, with everything that it points to. The value takes
+                   references of its own.
+ @param[out] out   new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a device that is not the storage's), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (`device` is neither "cpu", "meta"
+         nor the device of `storage`; unknown flags), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_tensor_from_spec(
         spec: *const tenon_value_tensor_spec,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a tuple.
- @param[in]  class_name  borrowed, a NamedTuple's qualified name; NULL for a plain tuple; copied.
- @param[in]  items       borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
- @param[in]  n           how many.
- @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a tuple.
+ @param[in]  class_name  borrowed, the qualified name of a NamedTuple; copied by the call. NULL
+                         makes a plain tuple.
+ @param[in]  items       borrowed array of n values. The tuple takes a reference to each. May be
+                         NULL if n is 0.
+ @param[in]  n           how many items.
+ @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_tuple(
         class_name: *const ::core::ffi::c_char,
         items: *const *mut tenon_value,
@@ -2738,15 +2931,19 @@ extern "C" {
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a list. The items are checked against its type.
- @param[in]  type   borrowed, as "List[Optional[int]]"; NULL: the list says none, and takes the one that is declared where it is put.
- @param[in]  items  borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
- @param[in]  n      how many.
- @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a list. The items are checked against the list's type.
+ @param[in]  type   borrowed, such as "List[Optional[int]]". NULL makes a list without a type of
+                    its own. Such a list gets the type that is declared for the place where it is
+                    put, for example by tenon_module_add_attribute.
+ @param[in]  items  borrowed array of n values. The list takes a reference to each. May be NULL if
+                    n is 0.
+ @param[in]  n      how many items.
+ @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (details "column" of a bad type; "where", "wanted" and "found" of an item),
- TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not the type of a list, with the detail
+         "column" if it cannot be parsed; an item does not fit, with the details "where", "wanted"
+         and "found"), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_list(
         type_: *const ::core::ffi::c_char,
         items: *const *mut tenon_value,
@@ -2754,15 +2951,20 @@ extern "C" {
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a dict, which keeps the order of its entries. Keys and values are checked against its type.
- @param[in]  type    borrowed, as "Dict[str, Tensor]"; NULL: as for a list.
- @param[in]  keys    borrowed array of n, none of them twice; the value takes a reference to each; may be NULL if n is 0.
- @param[in]  values  borrowed array of n; the value takes a reference to each; may be NULL if n is 0.
- @param[in]  n       how many.
- @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a dict, which keeps the order of its entries. Keys and values are checked against the
+ dict's type.
+ @param[in]  type    borrowed, such as "Dict[str, Tensor]". NULL makes a dict without a type of
+                     its own, as in tenon_value_new_list.
+ @param[in]  keys    borrowed array of n values, all different. The dict takes a reference to
+                     each. May be NULL if n is 0.
+ @param[in]  values  borrowed array of n values. The dict takes a reference to each. May be NULL
+                     if n is 0.
+ @param[in]  n       how many entries.
+ @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (as for a list; also for a key that stands there twice), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (as in tenon_value_new_list; also if a key is given
+         twice), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_dict(
         type_: *const ::core::ffi::c_char,
         keys: *const *mut tenon_value,
@@ -2771,28 +2973,30 @@ extern "C" {
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a member of an enum.
- @param[in]  class_name  borrowed, the enum's qualified name; copied.
- @param[in]  value       borrowed, an int, a float or a str; the result takes a reference.
- @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+    /**Makes a member of an enum.
+ @param[in]  class_name  borrowed, the qualified name of the enum; copied by the call.
+ @param[in]  value       borrowed, an int, a float or a str. The result takes a reference.
+ @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_enum(
         class_name: *const ::core::ffi::c_char,
         value: *mut tenon_value,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make an object with attributes. Modules are made with tenon_module_new; this is for plain classes.
- @param[in]  class_name  borrowed, its qualified name; copied.
- @param[in]  names       borrowed array of n strings, none of them twice; copied; may be NULL if n is 0.
- @param[in]  values      borrowed array of n; the object takes a reference to each; may be NULL if n is 0.
- @param[in]  n           how many.
- @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+    /**Makes an object of a plain class, with attributes. For a module, use tenon_module_new.
+ @param[in]  class_name  borrowed, the qualified name of the class; copied by the call.
+ @param[in]  names       borrowed array of n strings, all different; copied by the call. May be
+                         NULL if n is 0.
+ @param[in]  values      borrowed array of n values. The object takes a reference to each. May be
+                         NULL if n is 0.
+ @param[in]  n           how many attributes.
+ @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_object(
         class_name: *const ::core::ffi::c_char,
         names: *const *const ::core::ffi::c_char,
@@ -2801,43 +3005,50 @@ extern "C" {
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make an object that has a state and no attributes: of a class with __getstate__, or of a custom C++ class.
- @param[in]  class_name  borrowed, as "__torch__.torch.classes.quantized.LinearPackedParamsBase"; copied.
- @param[in]  state       borrowed; the object takes a reference.
- @param[out] out         new reference, release with tenon_value_release; untouched on failure.
+    /**Makes an object that has a state instead of attributes. Such an object is of a class with
+ __getstate__ or of a custom C++ class.
+ @param[in]  class_name  borrowed, such as
+                         "__torch__.torch.classes.quantized.LinearPackedParamsBase"; copied by the
+                         call.
+ @param[in]  state       borrowed. The object takes a reference.
+ @param[out] out         new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_new_opaque(
         class_name: *const ::core::ffi::c_char,
         state: *mut tenon_value,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more reference.
- @param[in] value  borrowed; NULL is allowed.
- @return `value`, now with one reference more, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a reference.
+ @param[in] value  borrowed. NULL is allowed.
+ @return `value`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_retain(value: *mut tenon_value) -> *mut tenon_value;
-    /**Give one reference back.
- @param[in] value  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a reference.
+ @param[in] value  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_release(value: *mut tenon_value);
-    /**What a value is.
- @param[in] value  borrowed; NULL is allowed.
+    /**Returns the kind of a value.
+ @param[in] value  borrowed. NULL is allowed.
  @return TENON_VALUE_*; -1 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_kind(value: *const tenon_value) -> i32;
-    /**The type that a value shows by itself: "List[int]" as the list says, "List[Any]" if it says none, "Tuple[int, str]" of its items, a class
- by its name. Of a tuple that is too large for a type, "tuple".
+    /**Writes a value's own type. A list gives the type that it was made with, such as "List[int]", or
+ "List[Any]" if it was made without one. A tuple gives the types of its items, such as
+ "Tuple[int, str]", or "tuple" if it is too large for a type. A NamedTuple, an enum member and an
+ object give the name of their class.
  @param[in]  value     borrowed.
- @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
- 0.
+ @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+                       type, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+                       is 0.
  @param[in]  capacity  bytes.
- @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
+ @param[out] nbytes    the length of the whole type in bytes, without the NUL. May be NULL.
+                       Untouched on failure.
  @param[out] err       optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_type(
         value: *const tenon_value,
         out: *mut ::core::ffi::c_char,
@@ -2845,201 +3056,226 @@ extern "C" {
         nbytes: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The qualified name of a NamedTuple, an enum or an object.
- @param[in] value  borrowed; NULL is allowed.
- @return borrowed from the value, valid until its last release; "" for what has none; never NULL.
- @since 0.1. Any thread.*/
+    /**Returns the qualified name of a NamedTuple, an enum or an object.
+ @param[in] value  borrowed. NULL is allowed.
+ @return a string, borrowed from the value and valid until the value's last release. It is "" for
+         a value that has no such name and for NULL, and never NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_class_name(
         value: *const tenon_value,
     ) -> *const ::core::ffi::c_char;
-    /**Whether an object has a state and no attributes.
- @param[in] value  borrowed; NULL is allowed.
- @return 1 if so, else 0; 0 for NULL.
- @since 0.1. Any thread.*/
+    /**Tells whether an object has a state instead of attributes.
+ @param[in] value  borrowed. NULL is allowed.
+ @return 1 for an object with a state. 0 for any other value and for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_is_opaque(value: *const tenon_value) -> ::core::ffi::c_int;
-    /**How many items there are: of a tuple or a list; entries of a dict; attributes of an object; 1 of an enum (its value) and of an object
- with a state.
- @param[in] value  borrowed; NULL is allowed.
- @return the count; 0 for every other kind and for NULL.
- @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+    /**Returns how many items a value has. A dict has one item for each entry, and an object has one for
+ each attribute. An enum member has one item, its value. An object with a state has one item, the
+ state.
+ @param[in] value  borrowed. NULL is allowed.
+ @return the number of items; 0 for a value that is neither a tuple, a list, a dict, an enum
+ member nor an object, and for NULL.
+ @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+         module at the same time.*/
     pub fn tenon_value_count(value: *const tenon_value) -> usize;
-    /**One item, of those that tenon_value_count counts; of a dict the value of an entry, of an object that of an attribute.
+    /**Gives one of the items that tenon_value_count counts. For a dict it is the value of an entry, for
+ an object the value of an attribute.
  @param[in]  value  borrowed.
- @param[in]  index  from 0.
- @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[in]  index  counts from 0.
+ @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last item).
+ @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+         module at the same time.*/
     pub fn tenon_value_item(
         value: *const tenon_value,
         index: usize,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**One key of a dict.
+    /**Gives one key of a dict.
  @param[in]  value  borrowed, a dict.
- @param[in]  index  from 0.
- @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[in]  index  counts from 0.
+ @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last entry).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_key(
         value: *const tenon_value,
         index: usize,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The name of one attribute of an object.
- @param[in] value  borrowed; NULL is allowed.
- @param[in] index  from 0.
- @return borrowed from the object, valid until its last release or until the attribute is removed; NULL past the end, for what is no
- object with attributes, and for NULL.
- @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+    /**Returns the name of one attribute of an object.
+ @param[in] value  borrowed. NULL is allowed.
+ @param[in] index  counts from 0.
+ @return a string, borrowed from the object. It is valid until the object's last release or until
+         the attribute is removed. NULL if `index` is past the last attribute, if the value is not
+         an object with attributes, and for NULL.
+ @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+         module at the same time.*/
     pub fn tenon_value_attribute_name(
         value: *const tenon_value,
         index: usize,
     ) -> *const ::core::ffi::c_char;
-    /**The value of a name: an attribute of an object, or what a dict has under that str.
+    /**Finds a value by its name: the attribute of an object, or the entry of a dict whose key is that
+ str.
  @param[in]  value  borrowed, an object or a dict.
  @param[in]  name   borrowed.
- @param[out] out    new reference, release with tenon_value_release; untouched on failure.
+ @param[out] out    new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind), TENON_NOT_FOUND.
- @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind, or is an object with a
+         state), TENON_NOT_FOUND.
+ @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+         module at the same time.*/
     pub fn tenon_value_find(
         value: *const tenon_value,
         name: *const ::core::ffi::c_char,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The number in a bool.
+    /**Gives the number in a bool.
  @param[in]  value  borrowed.
- @param[out] out    0 or 1; untouched on failure.
+ @param[out] out    0 or 1. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_bool(
         value: *const tenon_value,
         out: *mut ::core::ffi::c_int,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The number in an int.
+    /**Gives the number in an int.
  @param[in]  value  borrowed.
- @param[out] out    the number; untouched on failure.
+ @param[out] out    the number. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind; a bool is no int).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind; a bool is not an int).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_int(
         value: *const tenon_value,
         out: *mut i64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The number in a float.
+    /**Gives the number in a float.
  @param[in]  value  borrowed.
- @param[out] out    the number; untouched on failure.
+ @param[out] out    the number. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind; an int is no float).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind; an int is not a float).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_float(
         value: *const tenon_value,
         out: *mut f64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The number in a complex.
+    /**Gives the two numbers in a complex number.
  @param[in]  value      borrowed.
- @param[out] real       its real part; untouched on failure.
- @param[out] imaginary  its imaginary part; untouched on failure.
+ @param[out] real       the real part. Untouched on failure.
+ @param[out] imaginary  the imaginary part. Untouched on failure.
  @param[out] err        optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_complex(
         value: *const tenon_value,
         real: *mut f64,
         imaginary: *mut f64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The text of a str.
+    /**Gives the text of a str.
  @param[in]  value   borrowed.
- @param[out] out     borrowed from the value, valid until its last release, with a NUL behind it; untouched on failure.
- @param[out] nbytes  its bytes, without that NUL: there may be others in the text; may be NULL; untouched on failure.
+ @param[out] out     the text, borrowed from the value and valid until the value's last release. A
+                     NUL follows it. Untouched on failure.
+ @param[out] nbytes  the length of the text in bytes, without that NUL. The text itself may
+                     contain NULs. `nbytes` may be NULL. Untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_str(
         value: *const tenon_value,
         out: *mut *const ::core::ffi::c_char,
         nbytes: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The name in a device.
+    /**Gives the name of a device.
  @param[in]  value  borrowed.
- @param[out] out    borrowed from the value, valid until its last release; untouched on failure.
+ @param[out] out    the name, borrowed from the value and valid until the value's last release.
+                    Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_device(
         value: *const tenon_value,
         out: *mut *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The tensor in a value, over the same bytes.
+    /**Makes a tenon_tensor from the tensor in a value, over the same bytes.
  @param[in]  value  borrowed.
- @param[out] out    new reference, release with tenon_tensor_release; untouched on failure.
+ @param[out] out    new reference; release it with tenon_tensor_release. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind), TENON_UNSUPPORTED (quantised, sparse, on meta, or of an element type that DLPack
-         has not: see tenon_value_get_tensor_spec), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind), TENON_UNSUPPORTED (the
+         tensor is quantised, sparse or on meta, or DLPack lacks its element type: use
+         tenon_value_get_tensor_spec), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_tensor(
         value: *const tenon_value,
         out: *mut *mut tenon_tensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**All that is known of the tensor in a value.
+    /**Gives all that is known about the tensor in a value.
  @param[in]     value  borrowed.
- @param[in,out] out    out->struct_size set by the caller; pointers in it are borrowed from the value, valid until its last release;
-                       untouched on failure.
+ @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. The
+                       pointers are borrowed from the value and valid until its last release.
+                       Untouched on failure.
  @param[out]    err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_get_tensor_spec(
         value: *const tenon_value,
         out: *mut tenon_value_tensor_spec,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**One of the tensors that a sparse or quantised tensor is made of.
+    /**Gives one of the tensors that make up a sparse or a quantised tensor.
  @param[in]  value  borrowed.
  @param[in]  part   TENON_TENSOR_PART_*.
- @param[out] out    new reference to a value of kind tensor, release with tenon_value_release; untouched on failure.
+ @param[out] out    new reference to a value of kind tensor; release it with tenon_value_release.
+                    Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (another kind, no such part), TENON_NOT_FOUND (this tensor has none), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value is of another kind; `part` is not a part),
+         TENON_NOT_FOUND (this tensor has no such part), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_value_tensor_part(
         value: *const tenon_value,
         part: i32,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Check that a value fits a type, all the way down: an int is no float, and a list or dict that says its type says this one. Classes fit by
- their names alone.
+    /**Checks whether a value fits a type, with everything in it. An int does not fit float. A list that
+ has a type of its own fits no other type of list, and the same holds for dicts. Classes are
+ compared by their names alone, because this function does not know their code. A tuple without a
+ class name fits every class, because it may be a NamedTuple.
  @param[in]  value  borrowed.
  @param[in]  type   borrowed.
- @param[out] err    optional, see rule 2 in tenon.h; with details "where", "wanted" and "found".
- @return TENON_OK, TENON_INVALID_ARGUMENT (it does not fit, or `type` is none), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread; an object of a module not beside calls that change the module.*/
+ @param[out] err    optional, see rule 2 in tenon.h, with the details "where", "wanted" and
+                    "found".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value does not fit, or `type` is not a type),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. For an object of a module, no call may change the
+         module at the same time.*/
     pub fn tenon_value_check(
         value: *mut tenon_value,
         type_: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**A type in PyTorch's own text: "Union[str, None]" is "Optional[str]".
- @param[in]  type      borrowed, as a person may write it.
- @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
- 0.
+    /**Writes a type as PyTorch writes it. For example, "Union[str, None]" becomes "Optional[str]".
+ @param[in]  type      borrowed, in any form that TorchScript allows.
+ @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+                       type, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+                       is 0.
  @param[in]  capacity  bytes.
- @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
- @param[out] err       optional, see rule 2 in tenon.h; with the detail "column".
- @return TENON_OK, TENON_INVALID_ARGUMENT (it is no type), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @param[out] nbytes    the length of the whole type in bytes, without the NUL. May be NULL.
+                       Untouched on failure.
+ @param[out] err       optional, see rule 2 in tenon.h, with the detail "column".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not a type), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_type_text(
         type_: *const ::core::ffi::c_char,
         out: *mut ::core::ffi::c_char,
@@ -3047,35 +3283,39 @@ extern "C" {
         nbytes: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make a module of a new class, with nothing but the attribute `training`, which is True.
- @param[in]  class_name  borrowed, "MLP" or a qualified name as "__torch__.my.MLP"; copied.
- @param[out] out         new reference, release with tenon_module_release; untouched on failure.
+    /**Makes a module of a new class. Its only member is the attribute `training`, which is True.
+ @param[in]  class_name  borrowed; copied by the call. "MLP" means "__torch__.MLP". A qualified
+                         name, such as "__torch__.my.MLP", is allowed too.
+ @param[out] out         new reference; release it with tenon_module_release. Untouched on
+                         failure.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_new(
         class_name: *const ::core::ffi::c_char,
         out: *mut *mut tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more reference.
- @param[in] module  borrowed; NULL is allowed.
- @return `module`, now with one reference more, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a reference.
+ @param[in] module  borrowed. NULL is allowed.
+ @return `module`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_retain(module: *mut tenon_module) -> *mut tenon_module;
-    /**Give one reference back.
- @param[in] module  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a reference.
+ @param[in] module  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_release(module: *mut tenon_module);
-    /**The qualified name of a module's class.
+    /**Writes the qualified name of a module's class.
  @param[in]  module    borrowed.
- @param[out] out       borrowed, room for `capacity` bytes; gets the text, cut if it does not fit, and a NUL; may be NULL if capacity is
- 0.
+ @param[out] out       the caller's buffer, with room for `capacity` bytes. The call writes the
+                       name, cut off if it does not fit, and a NUL. `out` may be NULL if capacity
+                       is 0.
  @param[in]  capacity  bytes.
- @param[out] nbytes    bytes of the whole text, without the NUL; may be NULL; untouched on failure.
+ @param[out] nbytes    the length of the whole name in bytes, without the NUL. May be NULL.
+                       Untouched on failure.
  @param[out] err       optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_class_name(
         module: *const tenon_module,
         out: *mut ::core::ffi::c_char,
@@ -3083,52 +3323,61 @@ extern "C" {
         nbytes: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The object that a module is. Equal pointers are the same module: a submodule with two owners is there twice.
+    /**Gives the object of a module, as a value. Two modules are the same if and only if they give equal
+ pointers. A submodule with two owners is in the tree twice and gives the same pointer at both
+ places.
  @param[in]  module  borrowed.
- @param[out] out     new reference, release with tenon_value_release; untouched on failure.
+ @param[out] out     new reference; release it with tenon_value_release. Untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_object(
         module: *const tenon_module,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Add a parameter.
+    /**Adds a parameter.
  @param[in]  module  borrowed.
- @param[in]  name    borrowed; any text without dots, as "weight" or "0"; copied.
- @param[in]  tensor  borrowed, a value of kind tensor; NULL: a parameter that is None, as `bias=None`. The module takes a reference.
+ @param[in]  name    borrowed; copied by the call. It is any text without dots and without control
+                     characters, such as "weight" or "0".
+ @param[in]  tensor  borrowed, a value of kind tensor. The module takes a reference of its own.
+                     NULL adds a parameter that is None, as `bias=None` does in PyTorch.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also a name that is taken), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if the module has a member of that name),
+         TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (the module has a state instead of
+         attributes, see tenon_value_is_opaque), TENON_CORRUPT (the module comes from an archive,
+         and the code of its class cannot be parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_add_parameter(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
         tensor: *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Add a buffer.
+    /**Adds a buffer.
  @param[in]  module  borrowed.
- @param[in]  name    borrowed; copied.
- @param[in]  tensor  borrowed, as for a parameter.
+ @param[in]  name    borrowed; copied by the call, as in tenon_module_add_parameter.
+ @param[in]  tensor  borrowed, as in tenon_module_add_parameter.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return as for a parameter.
- @since 0.1. One thread at a time.*/
+ @return the same codes as tenon_module_add_parameter.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_add_buffer(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
         tensor: *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Add an attribute of a declared type.
+    /**Adds an attribute with a declared type.
  @param[in]  module  borrowed.
- @param[in]  name    borrowed; copied.
- @param[in]  type    borrowed, as "Dict[str, int]"; classes by their qualified names, defined before. NULL: the type that the value
- shows by itself (tenon_value_type).
- @param[in]  value   borrowed; the module takes a reference.
- @param[out] err     optional, see rule 2 in tenon.h; with details "where", "wanted" and "found" of what does not fit.
- @return as for a parameter.
- @since 0.1. One thread at a time.*/
+ @param[in]  name    borrowed; copied by the call, as in tenon_module_add_parameter.
+ @param[in]  type    borrowed, such as "Dict[str, int]". A class is written with its qualified
+                     name and must have been defined before. NULL means the value's own type
+                     (tenon_value_type).
+ @param[in]  value   borrowed. The module takes a reference of its own.
+ @param[out] err     optional, see rule 2 in tenon.h. If the value does not fit the type, the
+                     details "where", "wanted" and "found" say what does not fit.
+ @return the same codes as tenon_module_add_parameter.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_add_attribute(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -3136,14 +3385,17 @@ extern "C" {
         value: *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Add a constant, which PyTorch calls Final: it stands in the class and cannot change when the module runs.
+    /**Adds a constant, which PyTorch calls Final. It is part of the class and cannot change while the
+ module runs.
  @param[in]  module  borrowed.
- @param[in]  name    borrowed; copied.
- @param[in]  type    borrowed, as for an attribute.
- @param[in]  value   borrowed; the module takes a reference.
- @param[out] err     optional, see rule 2 in tenon.h.
- @return as for a parameter.
- @since 0.1. One thread at a time.*/
+ @param[in]  name    borrowed; copied by the call. It must be an identifier.
+ @param[in]  type    borrowed, as in tenon_module_add_attribute. May be NULL.
+ @param[in]  value   borrowed. The module takes a reference of its own. No tensor in it may
+                     require a gradient.
+ @param[out] err     optional, see rule 2 in tenon.h, with details as in
+                     tenon_module_add_attribute.
+ @return the same codes as tenon_module_add_parameter.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_add_constant(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -3151,14 +3403,18 @@ extern "C" {
         value: *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Add a submodule. One module may be added in several places, and is shared by them then, here and in the archive.
+    /**Adds a submodule. One module may be added in several places. These places then share it, in this
+ process and in the archive.
  @param[in]  module  borrowed.
- @param[in]  name    borrowed; copied.
- @param[in]  child   borrowed, built or imported; the module takes a reference. It must not contain `module`.
- @param[in]  type    borrowed, the qualified name of an interface that the child has; NULL: the child's own class.
+ @param[in]  name    borrowed; copied by the call, as in tenon_module_add_parameter.
+ @param[in]  child   borrowed, a module that was built or imported. `module` takes a reference to
+                     it. `child` must not contain `module`.
+ @param[in]  type    borrowed, the qualified name of an interface that the child implements. NULL
+                     means the child's own class.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return as for a parameter, and TENON_NOT_FOUND (no such interface is defined).
- @since 0.1. One thread at a time.*/
+ @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (no such interface is
+         defined).
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_add_submodule(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -3166,39 +3422,49 @@ extern "C" {
         type_: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Define methods: one `def` or more in TorchScript, docs/format/script.md. One that is there already is replaced.
- @param[in]  module  borrowed; it alone gets the methods, and no other module of its class.
- @param[in]  source  borrowed; copied.
- @param[out] err     optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
- @return TENON_OK, TENON_INVALID_ARGUMENT (also for what cannot be parsed), TENON_UNSUPPORTED (what is Python and not TorchScript),
-         TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+    /**Defines methods. The source is one or more `def`s in TorchScript (docs/format/script.md). A
+ method that the module has already is replaced. No other module of the same class gets the
+ methods: if there are other such modules, this module gets a class of its own first.
+ @param[in]  module  borrowed.
+ @param[in]  source  borrowed; copied by the call.
+ @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
+                     "excerpt" name the place in the source.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if the source cannot be parsed), TENON_UNSUPPORTED
+         (the source is Python that TorchScript lacks; the module has a state instead of
+         attributes), TENON_PERMISSION (an export runs), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_define(
         module: *mut tenon_module,
         source: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Define what methods and types use: functions, NamedTuples, enums, interfaces and plain classes, as `class P(NamedTuple): ...`.
- @param[in]  module     borrowed; its code gets the definitions.
- @param[in]  qualifier  borrowed, "__torch__" or a name below it: of `class P` comes "<qualifier>.P".
- @param[in]  source     borrowed; copied.
- @param[out] err        optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
- @return as tenon_module_define.
- @since 0.1. One thread at a time.*/
+    /**Defines functions and types that methods and declared types use: functions, NamedTuples, enums,
+ interfaces and plain classes, written as in `class P(NamedTuple): ...`.
+ @param[in]  module     borrowed. Its code gets the definitions.
+ @param[in]  qualifier  borrowed, "__torch__" or a name below it. `class P` becomes the class
+                        "<qualifier>.P".
+ @param[in]  source     borrowed; copied by the call.
+ @param[out] err        optional, see rule 2 in tenon.h. The details "file", "line", "column" and
+                        "excerpt" name the place in the source.
+ @return the same codes as tenon_module_define. A name that is defined already is
+         TENON_INVALID_ARGUMENT.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_define_types(
         module: *mut tenon_module,
         qualifier: *const ::core::ffi::c_char,
         source: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Say which methods PyTorch runs before or after forward.
+    /**Sets the methods that PyTorch runs before or after forward.
  @param[in]  module          borrowed.
- @param[in]  before_forward  1: before; 0: after.
- @param[in]  names           borrowed array of n names of methods, in the order of their runs; copied.
- @param[in]  n               how many; 0: none any more.
+ @param[in]  before_forward  not 0: the methods run before forward. 0: they run after it.
+ @param[in]  names           borrowed array of n names of methods, in the order in which they run.
+                             Copied by the call. May be NULL if n is 0.
+ @param[in]  n               how many methods. 0 removes all hooks of this kind.
  @param[out] err             optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such method), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+ @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
+         method).
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_set_hooks(
         module: *mut tenon_module,
         before_forward: ::core::ffi::c_int,
@@ -3206,14 +3472,19 @@ extern "C" {
         n: usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Keep the example inputs of a traced method in the archive, for who asks PyTorch for them. Their tensors are written without bytes.
+    /**Stores example inputs of a traced method. Archives of the module contain them, so that PyTorch
+ can give them to a program that asks for them. The archive has the shapes and element types of
+ their tensors, but not their bytes. Example inputs that were stored for that method before are
+ replaced.
  @param[in]  module  borrowed.
- @param[in]  method  borrowed.
- @param[in]  inputs  borrowed array of n; the module takes a reference to each.
- @param[in]  n       how many.
+ @param[in]  method  borrowed, the name of a method.
+ @param[in]  inputs  borrowed array of n values. The module takes a reference to each. May be NULL
+                     if n is 0.
+ @param[in]  n       how many inputs.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such method),
+         TENON_PERMISSION (an export runs), TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_set_traced_inputs(
         module: *mut tenon_module,
         method: *const ::core::ffi::c_char,
@@ -3221,14 +3492,17 @@ extern "C" {
         n: usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Put a file beside the module, which goes into every archive of it: extra/<name> there.
+    /**Adds an extra file, which every archive of the module contains as the record extra/<name>. A file
+ of the same name is replaced. The file belongs to this tenon_module: an export writes the extra
+ files of the module that it exports, and not those of its submodules.
  @param[in]  module  borrowed.
- @param[in]  name    borrowed; copied. One of that name is replaced.
- @param[in]  data    borrowed, nbytes bytes; copied; may be NULL if nbytes is 0.
- @param[in]  nbytes  how many.
+ @param[in]  name    borrowed; copied by the call.
+ @param[in]  data    borrowed, nbytes bytes; copied by the call. It may be NULL if nbytes is 0.
+ @param[in]  nbytes  how many bytes there are at `data`.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (an export runs),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_set_extra_file(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
@@ -3236,72 +3510,92 @@ extern "C" {
         nbytes: usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take such a file away.
+    /**Removes an extra file.
  @param[in]  module  borrowed.
  @param[in]  name    borrowed.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_NOT_FOUND, TENON_PERMISSION.
- @since 0.1. One thread at a time.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such file),
+         TENON_PERMISSION (an export runs).
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_remove_extra_file(
         module: *mut tenon_module,
         name: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replace a parameter, buffer or attribute. The shape and the element type of a tensor may change. Whatever else below `module` held the
- same tensor has the new one too. Where a parameter requires a gradient, what takes its place requires one too, if its elements can:
- a tensor without TENON_TENSOR_REQUIRES_GRAD says nothing about it. To freeze a parameter, remove it and add it again.
+    /**Replaces the value of a parameter, a buffer or an attribute. The new tensor may have another
+ shape and another element type. Every other place below `module` that holds the same tensor gets
+ the new tensor too.
+
+ If the old parameter requires a gradient, the new tensor will require one too, unless elements of
+ its type cannot have one. The lack of TENON_TENSOR_REQUIRES_GRAD in the new tensor changes
+ nothing about that. To freeze a parameter, remove it and add it again.
  @param[in]  module  borrowed.
  @param[in]  path    borrowed.
- @param[in]  value   borrowed; the module takes a reference. NULL: None.
- @param[out] err     optional, see rule 2 in tenon.h; with details "where", "wanted" and "found".
- @return TENON_OK, TENON_INVALID_ARGUMENT (it does not fit the declared type), TENON_NOT_FOUND, TENON_PERMISSION,
-         TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+ @param[in]  value   borrowed. The module takes a reference of its own. NULL means None.
+ @param[out] err     optional, see rule 2 in tenon.h, with the details "where", "wanted" and
+                     "found".
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the value does not fit the declared type; the path
+         leads to a submodule, a constant or a method), TENON_NOT_FOUND (there is no such member),
+         TENON_PERMISSION (an export runs), TENON_CORRUPT (the code of an archive cannot be
+         parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_set(
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
         value: *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replace a submodule.
+    /**Replaces a submodule. The new submodule may be of another class. If the submodule is declared by
+ an interface, the new one must implement that interface.
  @param[in]  module  borrowed.
  @param[in]  path    borrowed.
- @param[in]  child   borrowed; as for tenon_module_add_submodule. Another class is fine unless an interface is declared that it has not.
+ @param[in]  child   borrowed, as in tenon_module_add_submodule.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return as tenon_module_set.
- @since 0.1. One thread at a time.*/
+ @return the same codes as tenon_module_set, or TENON_UNSUPPORTED (the submodule is declared
+         neither by a class nor by an interface, for example as Optional).
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_set_submodule(
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
         child: *mut tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take a member away: a parameter, buffer, attribute, constant, submodule or method.
+    /**Removes a member: a parameter, a buffer, an attribute, a constant, a submodule or a method.
  @param[in]  module  borrowed.
  @param[in]  path    borrowed.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+ @return the same codes as tenon_module_add_parameter, or TENON_NOT_FOUND (there is no such
+         member).
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_remove(
         module: *mut tenon_module,
         path: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Replace parameters and buffers by their paths, all of them or, on failure, none. A parameter that requires a gradient goes on to require
- one, as in tenon_module_set.
+    /**Replaces parameters and buffers, which are named by their paths. The call replaces all of them
+ or, on failure, none. A parameter that requires a gradient still requires one afterwards, as in
+ tenon_module_set.
  @param[in]  module      borrowed.
- @param[in]  paths       borrowed array of n.
- @param[in]  tensors     borrowed array of n; values of kind tensor, or NULL for None; the module takes a reference to each.
+ @param[in]  paths       borrowed array of n paths. May be NULL if n is 0.
+ @param[in]  tensors     borrowed array of n values of kind tensor. NULL in the array means None.
+                         The module takes a reference to each. May be NULL if n is 0.
  @param[in]  n           how many.
  @param[in]  flags       TENON_LOAD_*.
- @param[out] missing     new reference to the paths of the module that are not among the given ones; release with tenon_name_list_release;
- may be NULL; untouched on failure.
- @param[out] unexpected  new reference to the given paths that the module has not; likewise.
- @param[out] err         optional, see rule 2 in tenon.h; the message names the first missing and unexpected ones, the details "missing"
-                         and "unexpected" have their numbers.
- @return TENON_OK, TENON_INVALID_ARGUMENT (something is missing, unexpected, twice there, or does not fit), TENON_PERMISSION,
-         TENON_UNSUPPORTED (flags), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time.*/
+ @param[out] missing     new reference to the list of the module's paths for which no tensor was
+                         given; release it with tenon_name_list_release. A path is not missing if
+                         the module has None there, or if a tensor was given for another path of
+                         the same parameter or buffer. May be NULL. Untouched on failure.
+ @param[out] unexpected  new reference to the list of the given paths that the module does not
+                         have, as for `missing`. May be NULL. Untouched on failure.
+ @param[out] err         optional, see rule 2 in tenon.h. The message names the first missing and
+                         unexpected paths. The details "missing" and "unexpected" are their
+                         numbers.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (a path is missing, unexpected or given twice; a tensor
+         does not fit the declared type; two different tensors are given for one shared tensor),
+         TENON_PERMISSION (an export runs), TENON_UNSUPPORTED (unknown flags), TENON_CORRUPT (the
+         code of an archive cannot be parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with too
+         many paths, see tenon_module_tensors).
+ @since 0.1. One thread at a time, see tenon_module.*/
     pub fn tenon_module_load(
         module: *mut tenon_module,
         paths: *const *const ::core::ffi::c_char,
@@ -3312,162 +3606,199 @@ extern "C" {
         unexpected: *mut *mut tenon_name_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked. Nothing is
- written.
+    /**Checks the code of a module as an export does: names, operators, and the number and the keywords
+ of arguments. The types of operands are not checked. Nothing is written.
  @param[in]  module  borrowed.
- @param[out] err     optional, see rule 2 in tenon.h; with details "file", "line", "column" and "excerpt".
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @param[out] err     optional, see rule 2 in tenon.h. The details "file", "line", "column" and
+                     "excerpt" name the place in the code.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (an object has attributes although
+         its class has __setstate__, detail "class"), TENON_CORRUPT (the code of an archive cannot
+         be parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_check(
         module: *const tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**All members of a module, in the order in which its class declares them, methods last.
+    /**Lists all members of a module, in the order in which its class declares them. Constants follow
+ the other attributes, and methods come last.
  @param[in]  module  borrowed.
- @param[out] out     new reference to a list, release with tenon_member_list_release; untouched on failure.
+ @param[out] out     new reference to a list; release it with tenon_member_list_release. Untouched
+                     on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (code of an archive that cannot be parsed), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+         parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_members(
         module: *const tenon_module,
         out: *mut *mut tenon_member_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The member of a path.
+    /**Finds the member at a path.
  @param[in]  module  borrowed.
- @param[in]  path    borrowed, "encoder.0.weight".
- @param[out] out     new reference to a list of this one member, release with tenon_member_list_release; untouched on failure.
- @param[out] err     optional, see rule 2 in tenon.h; the message names the part of the path that is not there.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @param[in]  path    borrowed, such as "encoder.0.weight".
+ @param[out] out     new reference to a list with this one member; release it with
+                     tenon_member_list_release. Untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h. The message names the part of the path that
+                     does not exist.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_CORRUPT (the code of an archive
+         cannot be parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_find(
         module: *const tenon_module,
         path: *const ::core::ffi::c_char,
         out: *mut *mut tenon_member_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Every parameter and buffer below a module, named by its path, in the order of the tree; a shared one under each of its paths. Those that
- are None are left out.
+    /**Lists every parameter and every buffer below a module, in the order of the tree. The name of each
+ entry is its path. A shared tensor has an entry for each of its paths. Parameters and buffers
+ that are None are left out.
  @param[in]  module  borrowed.
- @param[out] out     new reference to a list, release with tenon_member_list_release; untouched on failure.
+ @param[out] out     new reference to a list; release it with tenon_member_list_release. Untouched
+                     on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+         parsed), TENON_RESOURCE_EXHAUSTED (also for a tree with more than 1,000,000 paths, limit
+         "paths", or with more than 128 MiB of paths, limit "paths_nbytes").
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_tensors(
         module: *const tenon_module,
         out: *mut *mut tenon_member_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**How many members a list has.
- @param[in] list  borrowed; NULL is allowed.
+    /**Returns how many members a list has.
+ @param[in] list  borrowed. NULL is allowed.
  @return the count; 0 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_member_list_count(list: *const tenon_member_list) -> usize;
-    /**One member of a list.
+    /**Gives one member of a list.
  @param[in]     list   borrowed.
- @param[in]     index  from 0.
- @param[in,out] out    out->struct_size set by the caller; what it points to is borrowed from the list, valid until its release;
-                       untouched on failure.
+ @param[in]     index  counts from 0.
+ @param[in,out] out    struct_size set by the caller, the other fields filled in by the call. The
+                       pointers are borrowed from the list and valid until its release. Untouched
+                       on failure.
  @param[out]    err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last member).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_member_list_get(
         list: *const tenon_member_list,
         index: usize,
         out: *mut tenon_member,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Let a list go.
- @param[in] list  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a list.
+ @param[in] list  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_member_list_release(list: *mut tenon_member_list);
-    /**The extra files that a module has.
+    /**Lists the extra files of a module.
  @param[in]  module  borrowed.
- @param[out] out     new reference to a list, release with tenon_file_list_release; untouched on failure.
+ @param[out] out     new reference to a list; release it with tenon_file_list_release. Untouched
+                     on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_extra_files(
         module: *const tenon_module,
         out: *mut *mut tenon_file_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The code of a module's classes and functions, as an export writes it: one file for each qualifier, "__torch__/my/layers.py".
+    /**Lists the code of a module's classes and functions, as an export writes it. There is one file for
+ each qualifier, with a name like "__torch__/my/layers.py".
  @param[in]  module  borrowed.
- @param[out] out     new reference to a list, release with tenon_file_list_release; untouched on failure.
+ @param[out] out     new reference to a list; release it with tenon_file_list_release. Untouched
+                     on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+         parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_code_files(
         module: *const tenon_module,
         out: *mut *mut tenon_file_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**What CONSTANTS.c0, CONSTANTS.c1, … are in the code that tenon_module_code_files gives.
+    /**Gives the values that the code from tenon_module_code_files calls CONSTANTS.c0, CONSTANTS.c1, …
  @param[in]  module  borrowed.
- @param[out] out     new reference to a tuple, release with tenon_value_release; untouched on failure.
+ @param[out] out     new reference to a tuple; release it with tenon_value_release. Untouched on
+                     failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the code of an archive cannot be
+         parsed), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_constants(
         module: *const tenon_module,
         out: *mut *mut tenon_value,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**How many files a list has.
- @param[in] list  borrowed; NULL is allowed.
+    /**Returns how many files a list has.
+ @param[in] list  borrowed. NULL is allowed.
  @return the count; 0 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_file_list_count(list: *const tenon_file_list) -> usize;
-    /**One file of a list.
+    /**Gives one file of a list.
  @param[in]  list   borrowed.
- @param[in]  index  from 0.
- @param[out] out    what it points to is borrowed from the list, valid until its release; there is a NUL behind data; untouched on
- failure.
+ @param[in]  index  counts from 0.
+ @param[out] out    the caller's, filled in by the call. Its pointers are borrowed from the list
+                    and valid until its release. The byte after the data is a NUL. Untouched on
+                    failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also past the end).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if `index` is past the last file).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_file_list_get(
         list: *const tenon_file_list,
         index: usize,
         out: *mut tenon_file,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Let a list go.
- @param[in] list  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a list.
+ @param[in] list  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_file_list_release(list: *mut tenon_file_list);
-    /**How many names a list has.
- @param[in] list  borrowed; NULL is allowed.
+    /**Returns how many names a list has.
+ @param[in] list  borrowed. NULL is allowed.
  @return the count; 0 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_name_list_count(list: *const tenon_name_list) -> usize;
-    /**One name of a list.
- @param[in] list   borrowed; NULL is allowed.
- @param[in] index  from 0.
- @return borrowed from the list, valid until its release; NULL past the end and for NULL.
- @since 0.1. Any thread.*/
+    /**Returns one name of a list.
+ @param[in] list   borrowed. NULL is allowed.
+ @param[in] index  counts from 0.
+ @return the name, borrowed from the list and valid until its release. NULL if `index` is past the
+         last name, and NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_name_list_get(
         list: *const tenon_name_list,
         index: usize,
     ) -> *const ::core::ffi::c_char;
-    /**Let a list go.
- @param[in] list  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a list.
+ @param[in] list  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_name_list_release(list: *mut tenon_name_list);
-    /**Write a module as a file. Either all of it is there, under its name, or what was there before still is; nothing else is left behind.
- Tensors go to the file from where they are; those on a CUDA device through 8 MiB of pinned memory, for each device that there is. What
- was given to options.stream before the call is done before they are read, and this returns when they are: the host waits, no stream does.
+    /**Writes a module to a file. When the call returns, either the whole new file has the name, or the
+ name still stands for what it stood for before. Nothing else is left behind.
+
+ Tensors in host memory are written directly from where they lie. Tensors on a CUDA device go
+ through 8 MiB of pinned memory for each device. They are read after all work that was given to
+ options.stream before the call. The host waits for these reads and no stream of the program does:
+ when the call returns, the tensors have been read.
  @param[in]     module   borrowed.
- @param[in]     path     borrowed; the directory exists, and a file of that name is replaced.
- @param[in]     options  borrowed; may be NULL.
- @param[in,out] report   report->struct_size set by the caller; may be NULL; untouched on failure.
- @param[out]    err      optional, see rule 2 in tenon.h; of code with details "file", "line", "column" and "excerpt".
- @return TENON_OK, TENON_INVALID_ARGUMENT (also for code that PyTorch would refuse, and for versions that do not go together: then with
-         details "operator", "module" and "other_module"), TENON_UNSUPPORTED (unknown flags; tensors on a device in a child of fork),
-         TENON_PERMISSION, TENON_NOT_FOUND (the directory), TENON_CORRUPT (code of an archive that cannot be parsed, a mapped file that
-         was cut short), TENON_RESOURCE_EXHAUSTED (also a full disk), TENON_IO, others as CUDA's driver says.
- @since 0.1. Any thread, not beside a change of the module.*/
+ @param[in]     path     borrowed. Its directory must exist. A file of that name is replaced. For
+ a symbolic link, the file to which it leads is replaced.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] report   struct_size set by the caller, the other fields filled in by the call.
+                         May be NULL. Untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h. For code, the details "file", "line",
+                         "column" and "excerpt" name the place.
+ @return TENON_OK, or the code that the hook returned, or
+ - TENON_INVALID_ARGUMENT: also for code that PyTorch would refuse, and for code of versions that
+   cannot be in one archive (details "operator", "module" and "other_module").
+ - TENON_UNSUPPORTED: unknown flags; tensors on a device in a child of fork; an object with
+   attributes of a class with __setstate__ (detail "class").
+ - TENON_PERMISSION: this process may not write there.
+ - TENON_NOT_FOUND: the directory does not exist.
+ - TENON_CORRUPT: code of an archive cannot be parsed, or a mapped file was cut short.
+ - TENON_RESOURCE_EXHAUSTED: also if the disk is full.
+ - TENON_PEER_GONE: the storage of a tensor was dropped (tenon_storage_check_lender).
+ - TENON_IO.
+ - Other codes for errors of CUDA's driver.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_export_module(
         module: *const tenon_module,
         path: *const ::core::ffi::c_char,
@@ -3475,14 +3806,17 @@ extern "C" {
         report: *mut tenon_export_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**As tenon_export_module, to an open file, pipe or socket, from its current position on.
+    /**Writes a module to an open file, a pipe or a socket, from its current position on. In all else
+ this function is like tenon_export_module.
  @param[in]     module   borrowed.
- @param[in]     fd       borrowed, stays open; after a failure it may have got some of the bytes.
- @param[in]     options  borrowed; may be NULL.
+ @param[in]     fd       borrowed and not closed. After a failure, some bytes may have been
+                         written to it.
+ @param[in]     options  borrowed. NULL means the defaults.
  @param[in,out] report   as above.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return as tenon_export_module, and TENON_PEER_GONE (nobody reads the pipe or socket any more).
- @since 0.1. Any thread, not beside a change of the module.*/
+ @return the same codes as tenon_export_module. TENON_PEER_GONE also means that nobody reads the
+         pipe or the socket any more.
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_export_module_fd(
         module: *const tenon_module,
         fd: ::core::ffi::c_int,
@@ -3490,15 +3824,18 @@ extern "C" {
         report: *mut tenon_export_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**As tenon_export_module, to a function.
+    /**Passes the bytes of a module's archive to a function. In all else this function is like
+ tenon_export_module.
  @param[in]     module   borrowed.
- @param[in]     write    called with one piece after the other, on this thread; after a failure it may have got some.
- @param[in]     context  handed to it.
- @param[in]     options  borrowed; may be NULL.
+ @param[in]     write    called with one piece after the other, on this thread. After a failure,
+                         it may have received some of them.
+ @param[in]     context  handed to `write`.
+ @param[in]     options  borrowed. NULL means the defaults.
  @param[in,out] report   as above.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return as tenon_export_module, and what `write` stands for.
- @since 0.1. Any thread, not beside a change of the module.*/
+ @return the same codes as tenon_export_module, and the codes for what `write` returned
+         (tenon_write_function).
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_export_module_to(
         module: *const tenon_module,
         write: tenon_write_function,
@@ -3507,48 +3844,57 @@ extern "C" {
         report: *mut tenon_export_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Read an archive of PyTorch 1.4 or later. The file must not be changed as long as views of it are used; replacing it by rename is
- harmless. Tensors that were saved from another device come to the CPU, unless TENON_IMPORT_DEVICE is asked for; with that, they are whole
- when this returns, for every stream.
+    /**Reads an archive of PyTorch 1.4 or later. The file must not be changed while views of it are in
+ use. Replacing the file by rename is harmless.
+
+ Tensors that were saved on another device come to the CPU, unless `tensors` or `device_map` in
+ the options says otherwise. Tensors that were copied to a CUDA device are complete when the call
+ returns, and every stream may use them.
  @param[in]  path     borrowed.
- @param[in]  options  borrowed; may be NULL.
- @param[out] out      new reference, release with tenon_module_release; untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h; with details "record" and "offset".
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT, TENON_UNSUPPORTED (another kind of file,
-         which the message names; no CUDA; a version that PyTorch has not), TENON_RESOURCE_EXHAUSTED (also the
-         limits of options, and the device's memory), TENON_IO.
- @since 0.1. Any thread.*/
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
+         TENON_UNSUPPORTED (the file is of another kind, which the message names; there is no
+         CUDA; PyTorch has no such version), TENON_RESOURCE_EXHAUSTED (also for the limits in the
+         options, and for the device's memory), TENON_IO.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_import_module(
         path: *const ::core::ffi::c_char,
         options: *const tenon_import_options,
         out: *mut *mut tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**As tenon_import_module, from an open file, whatever its position.
- @param[in]  fd       borrowed; may be closed afterwards.
- @param[in]  options  borrowed; may be NULL.
- @param[out] out      new reference, release with tenon_module_release; untouched on failure.
+    /**Reads an archive from an open file, whatever its position. In all else this function is like
+ tenon_import_module.
+ @param[in]  fd       borrowed. It must be a regular file that is open for reading. It may be
+                      closed after the call.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return as tenon_import_module.
- @since 0.1. Any thread.*/
+ @return the same codes as tenon_import_module.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_import_module_fd(
         fd: ::core::ffi::c_int,
         options: *const tenon_import_options,
         out: *mut *mut tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**As tenon_import_module, from memory.
- @param[in]  data     borrowed, nbytes bytes, which must stay and not change until `release` is called; with TENON_IMPORT_MAP_PRIVATE they
-                      are copied.
- @param[in]  nbytes   how many.
- @param[in]  release  called once, from any thread, when nothing needs the bytes any more, at the latest with the last tensor over them;
-                      not called on failure; may be NULL.
- @param[in]  context  handed to it.
- @param[in]  options  borrowed; may be NULL.
- @param[out] out      new reference, release with tenon_module_release; untouched on failure.
+    /**Reads an archive from memory. In all else this function is like tenon_import_module. With
+ TENON_IMPORT_MAP the tensors are views of that memory. With TENON_IMPORT_MAP_PRIVATE they are
+ copied.
+ @param[in]  data     borrowed, nbytes bytes. They must stay valid and must not change until
+                      `release` is called.
+ @param[in]  nbytes   how many bytes there are at `data`.
+ @param[in]  release  called once, on any thread, when nothing needs the bytes any more. That is
+                      at the latest when the last tensor over them is released. If the import
+                      fails, `release` is not called. May be NULL.
+ @param[in]  context  handed to `release`.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_module_release. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return as tenon_import_module.
- @since 0.1. Any thread.*/
+ @return the same codes as tenon_import_module.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_import_module_memory(
         data: *const ::core::ffi::c_void,
         nbytes: usize,
@@ -3560,54 +3906,76 @@ extern "C" {
         out: *mut *mut tenon_module,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**What the import of a module found. Of a module that no import gave, all of it is 0.
- @param[in]     module  borrowed, the root that an import gave.
- @param[in,out] out     out->struct_size set by the caller; untouched on failure.
+    /**Gives what the import of a module found. For a module that no import function returned, all
+ fields are 0.
+ @param[in]     module  borrowed, a module that an import function returned.
+ @param[in,out] out     struct_size set by the caller, the other fields filled in by the call.
+                        Untouched on failure.
  @param[out]    err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_module_import_report(
         module: *const tenon_module,
         out: *mut tenon_import_report,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**What an import found remarkable, one line each: records that an export does not write again, code that cannot be parsed, operators that
- mean something else at this version than today.
- @param[in]  module  borrowed, the root that an import gave.
- @param[out] out     new reference to a list, release with tenon_name_list_release; untouched on failure.
+    /**Lists what an import found remarkable, in one line each. Examples are records that an export does
+ not write again, code that cannot be parsed, tensors that were saved on another device, and
+ operators that have another meaning in the archive's version than today.
+ @param[in]  module  borrowed, a module that an import function returned.
+ @param[out] out     new reference to a list; release it with tenon_name_list_release. Untouched
+                     on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread, not beside a change.*/
+ @since 0.1. Any thread may call this function while no call changes the module.*/
     pub fn tenon_module_warnings(
         module: *const tenon_module,
         out: *mut *mut tenon_name_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Tell whether this process can use CUDA, and if not, why. The library is one for machines with and without a GPU: it looks for NVIDIA's
- driver (11.4 or newer) when a function of this header is called first, starts it (cuInit) and counts its devices, which can take a
- tenth of a second and more. No context is made, and no memory of a device is taken. What came of it is kept until the process ends:
- later calls cost next to nothing, and a driver that was installed meanwhile is not seen. But a refusal that can pass (the system's
- daemons are not ready yet, another process has the device for itself, memory is short) is not kept: the next call asks again.
+    /**Tells whether this process can use CUDA, and if not, why. One build of the library serves
+ machines with and without a GPU. The first call that needs CUDA looks for NVIDIA's driver (11.4
+ or newer), starts it (cuInit) and counts its devices. That can take a tenth of a second and more.
+ It makes no context and takes no memory of a device.
+
+ The result is kept until the process ends. So later calls cost next to nothing, and they do not
+ see a driver that is installed later. A refusal that can pass is not kept, and the next call asks
+ again: the system's daemons are not ready yet, another process has the device for itself, or
+ memory is short.
  @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_UNSUPPORTED: the library was built without CUDA, there is no driver or an older one (details "path",
-         "driver_version"), it has no device or refused to start (details "cuda_error", "cuda_error_name"), or this process is a child
-         of fork of one that had started it. TENON_RESOURCE_EXHAUSTED: no memory to ask.
- @since 0.1. Any thread; others that ask meanwhile wait for the first. Fork: the driver does not work in a child of a process that had
-        started it, and Tenon does not call it there. A child of a process that never used CUDA may start it for itself.*/
+ @return TENON_OK, or
+ - TENON_UNSUPPORTED: the library was built without CUDA; there is no driver, or it is too old
+   (details "path", "driver_version"); the driver has no device, or refused to start (details
+   "cuda_error", "cuda_error_name"); or this process is a child of fork of a process that had
+   started the driver.
+ - TENON_RESOURCE_EXHAUSTED: there is no memory to ask the driver.
+ @since 0.1. Any thread may call this function. While the first call runs, other threads that ask
+         wait for it. Fork: the driver does not work in the child of a process that had started
+         it, and Tenon does not call it there. The child of a process that never used CUDA may
+         start the driver for itself.*/
     pub fn tenon_cuda_available(err: *mut *mut tenon_error) -> tenon_status;
-    /**Lend a storage on a CUDA device. No byte is copied. What was given to `stream` until now is done before work of the receiver's begins: by
- an interprocess event, or, when 1,000 of them are on the way or the device has none, by waiting for the stream here.
+    /**Lends a storage on a CUDA device: fills in a handle for one receiver. No byte is copied. All work
+ that was given to `stream` before the call is complete before the receiver's work begins. An
+ interprocess event orders that on the devices. Only when 1,000 such events are in flight, or when
+ the device has none, does the call wait for the stream instead.
  @param[in]     storage  borrowed.
- @param[in]     stream   in which the bytes were written; borrowed for the call.
- @param[in]     options  borrowed; NULL: defaults.
- @param[in,out] out      out->struct_size set by the caller, the rest is filled in; nothing in it needs to be freed; untouched on failure.
+ @param[in]     stream   the stream in which the bytes were written, borrowed for the call.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         Nothing in it needs to be freed. Untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device; an unknown form or transport), TENON_PERMISSION (a read-only storage,
-         without TENON_CUDA_LET_WRITE; a counter's name that somebody's file has, details "path", "errno"), TENON_UNSUPPORTED (no
-         CUDA; memory that came by an IPC handle; memory that cannot travel, or not by the transport that was asked for: the driver is
-         asked, and the message says what it answers), TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error",
-         "cuda_error_name"). On failure nothing is lent.
- @since 0.1. Any thread.*/
+ @return TENON_OK, or one of these codes, and then nothing is lent:
+ - TENON_INVALID_ARGUMENT: the storage is not on a CUDA device; the form or the transport is
+   unknown; a flag is for tenon_open_cuda only.
+ - TENON_PERMISSION: the storage is read-only, and TENON_CUDA_LET_WRITE is not set; or another
+   file has the name of the counter's file (details "path", "errno").
+ - TENON_UNSUPPORTED: there is no CUDA; the memory came by an IPC handle; or the memory cannot be
+   lent, or not by the requested transport. In that case the driver was asked, and the message has
+   its answer.
+ - TENON_PEER_GONE: the storage was dropped (tenon_storage_check_lender).
+ - TENON_RESOURCE_EXHAUSTED.
+ - Other codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_share_cuda(
         storage: *mut tenon_storage,
         stream: *mut ::core::ffi::c_void,
@@ -3615,28 +3983,47 @@ extern "C" {
         out: *mut tenon_cuda_handle,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Open device memory that Tenon or PyTorch lends. All handles of one allocation are opened once, and closed with the last storage. Bytes
- that this process holds already give the same storage with one reference more, and in the process that sent it a handle gives the memory
- itself. With TENON_CUDA_KEEP_OPEN what the driver opened stays so when its last storage has gone, until tenon_cuda_collect, or until 64
- others were opened so. That is for senders that do not free meanwhile what they lent, as PyTorch with its cache of memory: to free
- device memory that another process has open is not defined. By an IPC handle the next one of the same memory always finds it open; by
- fds and the fabric as long as the sender's storage lives; memory of a pool is closed all the same. What is given to `stream` from now on
- waits for the sender's work, on the device; the storage counts as used in that stream. A counter's file that may not be opened from here
- is tried again at the end, and until that works the sender's memory waits.
+    /**Opens device memory that Tenon or PyTorch lends. The driver opens each allocation once in this
+ process, however many handles lead to it, and closes it with the last storage in it. If this
+ process has a storage of the same bytes already, the call returns that storage with one reference
+ more. In the process that sent the handle, the call returns the memory itself.
+
+ Work that is given to `stream` after the call waits for the sender's work, on the device. The
+ storage counts as used in that stream. If the counter's file cannot be opened now, the library
+ tries again when the storage ends. Until that works, the sender does not get its memory back.
+
+ TENON_CUDA_KEEP_OPEN: memory that the driver has opened stays open after its last storage has
+ ended, until tenon_cuda_collect, or until 64 other allocations were opened with this flag. Use it
+ only if the sender does not free meanwhile what it lent. PyTorch, for example, keeps such memory
+ in its cache. Freeing device memory that another process has open is undefined. The next IPC
+ handle of the same memory always finds it open. The next handle by TENON_CUDA_FD or
+ TENON_CUDA_FABRIC does so as long as the sender's storage lives. Memory of a pool is closed in
+ spite of the flag.
  @param[in]  handle   borrowed.
- @param[in]  stream   in which the bytes will be used; borrowed until the storage's last release: destroy it after that.
- @param[in]  options  borrowed; NULL: defaults.
- @param[out] out      new reference, release with tenon_storage_release: its last release, once the streams have passed, gives the memory
-                      back to the sender; untouched on failure.
+ @param[in]  stream   the stream in which the bytes will be used, borrowed until the storage's
+                      last release. Destroy it only after that.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_storage_release. After the last release
+                      the memory is given back to the sender as soon as the work in the streams
+                      that use it is complete. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a handle or an fd that the driver does not know, another number of fds than
-         belong to it, a range outside of the allocation), TENON_CORRUPT, TENON_INCOMPATIBLE (a memory handle of a newer version; detail
-         "version"), TENON_UNSUPPORTED (no CUDA; a segment of PyTorch's of fabric handles, or of form E; read-only where the device cannot
-         keep it), TENON_NOT_FOUND (this process does not see the device of that UUID), TENON_PERMISSION and TENON_PEER_GONE (PyTorch's
-         expandable segments, whose fds are fetched from their process: it may not be traced from here, or has ended),
-         TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name"). On failure nothing is open, and
-         the handle is as good as before.
- @since 0.1. Any thread.*/
+ @return TENON_OK, or one of these codes, and then nothing is open and the handle can still be
+         used:
+ - TENON_INVALID_ARGUMENT: there is no such device; the driver does not know a handle or an fd;
+   the number of fds is not the one that belongs to the handle; the range leaves the allocation.
+ - TENON_CORRUPT: the bytes are not a memory handle.
+ - TENON_INCOMPATIBLE: the memory handle has a newer version (detail "version").
+ - TENON_UNSUPPORTED: there is no CUDA; the memory is one of PyTorch's expandable segments with
+   fabric handles or in form E; or TENON_CUDA_READ_ONLY is set, and the memory cannot be opened
+   in that way.
+ - TENON_NOT_FOUND: this process does not see the device with that UUID.
+ - TENON_PERMISSION, TENON_PEER_GONE: the fds of PyTorch's expandable segments are fetched from
+   the process that made them. TENON_PERMISSION: this process may not trace that process, or that
+   process belongs to another user and TENON_CUDA_OTHER_USER is not set. TENON_PEER_GONE: that
+   process has ended.
+ - TENON_RESOURCE_EXHAUSTED.
+ - Other codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_open_cuda(
         handle: *const tenon_cuda_handle,
         stream: *mut ::core::ffi::c_void,
@@ -3644,131 +4031,174 @@ extern "C" {
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take a message back that will not be opened, on its receiver's side: what opening and releasing it would do to its counter. Needs no
- CUDA.
- @param[in] counter  borrowed; tenon_cuda_handle.counter.
- @param[in] slot     tenon_cuda_handle.slot.
+    /**Gives up a handle that its receiver will not open. A receiver calls this function so that the
+ sender gets its memory back. The counter changes as if the handle had been opened and its storage
+ released. No CUDA is needed.
+ @param[in] counter  borrowed, the field tenon_cuda_handle.counter.
+ @param[in] slot     the field tenon_cuda_handle.slot.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, also if the file is gone with its sender; TENON_INVALID_ARGUMENT (no name in /dev/shm, a slot beyond the file),
-         TENON_CORRUPT (no counter file, or it was taken back before), TENON_PERMISSION.
- @since 0.1. Any thread.*/
+ @return TENON_OK, also if the file no longer exists because its sender has ended;
+         TENON_INVALID_ARGUMENT (`counter` is not a name in /dev/shm, or `slot` is beyond the
+         file), TENON_CORRUPT (the file is not a counter file, or the handle was given up or
+         released before), TENON_PERMISSION.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_release_cuda_counter(
         counter: *const ::core::ffi::c_char,
         slot: u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Say that work in that stream uses a storage: what was given to it until the storage's last release has passed before the memory is given
- back. The host does not wait for it. In a child of fork, where nothing is given to streams, it does nothing.
- @param[in]  storage  borrowed; on a CUDA device.
- @param[in]  stream   borrowed until the storage's last release: destroy it after that. A default stream is that of the calling thread and
-                      of its current context, whoever releases the storage.
+    /**Records that work in a stream uses a storage. The memory is not given back before all work is
+ complete that was given to the stream until the storage's last release. The host does not wait
+ for it. In a child of fork, which cannot give work to streams, the call does nothing.
+ @param[in]  storage  borrowed, a storage on a CUDA device.
+ @param[in]  stream   borrowed until the storage's last release. Destroy it only after that. A
+                      default stream is the one of the calling thread and of its current context,
+                      whichever thread releases the storage.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the storage is not on a CUDA device), TENON_PEER_GONE
+         (the storage was dropped, see tenon_storage_check_lender), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_record_stream(
         storage: *mut tenon_storage,
         stream: *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Let what is given to `stream` from now on come after what was given until now to the streams in which the storage is used here: that of
- the call that opened it or of the connection over which it came, and those of tenon_storage_record_stream. For whoever uses it in yet
- another stream, as DLPack's consumers do. The host does not wait. `stream` itself is not recorded.
- @param[in]  storage  borrowed; on a CUDA device.
+    /**Lets a stream wait for the other streams in which a storage is used. Work that is given to
+ `stream` after the call begins when all work is complete that was given to those streams before
+ the call. Those streams are the stream of the call that opened the storage, or of the connection
+ over which it came, and the streams of tenon_storage_record_stream. A program that uses the
+ storage in yet another stream calls this function, as consumers of DLPack do. The host does not
+ wait. `stream` itself is not recorded as using the storage.
+ @param[in]  storage  borrowed, a storage on a CUDA device.
  @param[in]  stream   borrowed for the call.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (not on a CUDA device, a stream that the driver does not know), TENON_UNSUPPORTED (no CUDA, a
-         child of fork), TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name"). On failure it may
-         come after some of them only.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the storage is not on a CUDA device, or the driver does
+         not know the stream), TENON_PEER_GONE (the storage was dropped, see
+         tenon_storage_check_lender), TENON_UNSUPPORTED (no CUDA, or a child of fork),
+         TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details "cuda_error",
+         "cuda_error_name"). After a failure, `stream` may wait for some of the streams only.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_order_stream(
         storage: *mut tenon_storage,
         stream: *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Give device memory back that nobody uses any more: look at all that was released here and still had a receiver or a stream. What was only
- kept open (TENON_CUDA_KEEP_OPEN) is closed.
- @return how many storages' memory waits on.
- @since 0.1. Any thread.*/
+    /**Gives back device memory that nobody uses any more. The call checks all memory whose storage was
+ released in this process and that still had a receiver or a stream. It also closes memory that
+ was only kept open (TENON_CUDA_KEEP_OPEN).
+ @return how many storages have memory that must still wait.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_collect() -> u64;
-    /**Lend a storage: get an fd, an offset and a size that another process can open. No byte is copied or moved. The block is
- not used for another storage after its release, because nobody tells this process when the borrower is done; the
- memory goes back to the system with its segment. Who is lent one storage of a segment can read all of that segment (and
- write it, in TENON_MODE_SHARED): TENON_STORAGE_ISOLATED gives a storage a segment of its own.
- Where a seccomp filter or a policy denies memfd_create, storages of TENON_MODE_SHARED lie in nameless files of /dev/shm instead.
- Such a file takes no seals: tenon_storage_is_sealed says 0, whoever has the fd can cut it short, and it is opened only with
- TENON_OPEN_ALLOW_UNSEALED. Over a connection it goes without a lease. The other modes need seals and are refused there.
+    /**Lends a storage by fd: gives an fd, an offset and a size with which another process can open it.
+ No byte is copied or moved.
+
+ The lender is not told when the borrower is done. So after the storage's release, its block is
+ not used for another storage, and the memory returns to the system together with the segment.
+
+ A borrower of one storage can read the whole segment in which the storage lies, and can write to
+ the whole segment if its mode is TENON_MODE_SHARED. TENON_STORAGE_ISOLATED gives a storage a
+ segment of its own.
+
+ Where a seccomp filter or a security policy denies memfd_create, storages of TENON_MODE_SHARED
+ lie in nameless files of /dev/shm instead. Such a file has no seals: tenon_storage_is_sealed
+ returns 0, every process that has the fd can cut the file short, and it can only be opened with
+ TENON_OPEN_ALLOW_UNSEALED. A connection sends such storages without a lease. The other modes need
+ seals, so storages of those modes cannot be made there.
  @param[in]     storage  borrowed.
- @param[in]     options  borrowed; NULL: defaults.
- @param[in,out] out      out->struct_size set by the caller, the rest is filled in; out->fd is the caller's, close it with
-                         tenon_fd_handle_close once it was sent; untouched on failure.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         out->fd belongs to the caller, who closes it with tenon_fd_handle_close
+                         after sending it. It is untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only lend of TENON_MODE_SHARED, writable lend of another
-         mode, not frozen yet: detail "option" names the way out), TENON_UNSUPPORTED (private memory),
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (a read-only lend of
+         TENON_MODE_SHARED, a writable lend of another mode, or a storage that is not frozen yet;
+         the detail "option" names the remedy), TENON_UNSUPPORTED (private memory, or memory of a
+         device), TENON_PEER_GONE (the storage was dropped, see tenon_storage_check_lender),
          TENON_RESOURCE_EXHAUSTED (fds).
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_share_fd(
         storage: *mut tenon_storage,
         options: *const tenon_share_options,
         out: *mut tenon_fd_handle,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Open what was lent. Before anything is mapped: the fd is a regular file in memory (or any regular file with
- TENON_OPEN_ALLOW_UNSEALED), is as large as the handle says, allows the access, and is sealed against shrinking. The same
- segment, range and access that this process already holds gives the same storage, with one reference more; private
- opens always give a new one.
- @param[in]  handle   borrowed; handle->fd is borrowed too and may be closed after the call (TENON_OPEN_ADOPT_FD:
-                      consumed on success).
- @param[in]  options  borrowed; NULL: defaults.
- @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+    /**Opens a storage that another process lent by fd. Before it maps anything, the call checks that
+ the fd is a regular file in memory, is as large as the handle says, allows the access, and is
+ sealed against shrinking. With TENON_OPEN_ALLOW_UNSEALED or TENON_OPEN_PRIVATE_COPY any regular
+ file is accepted, sealed or not.
+
+ If this process already holds the same range of the same segment with the same access, the call
+ gives the same storage with one more reference. Private openings always give a new storage.
+ @param[in]  handle   borrowed. handle->fd is borrowed too and may be closed after the call. With
+                      TENON_OPEN_ADOPT_FD it is consumed on success.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, wrong type, range outside), TENON_PERMISSION (unsealed, or writable
-         access to read-only memory; detail "option"), TENON_CORRUPT (smaller than the handle says),
-         TENON_RESOURCE_EXHAUSTED (fds, mappings, memory), TENON_UNSUPPORTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (a closed fd, an fd of the wrong type, a range outside
+         the segment), TENON_PERMISSION (unsealed memory, or writable access to read-only memory;
+         the detail "option" names the remedy), TENON_CORRUPT (the file is smaller than the handle
+         says), TENON_RESOURCE_EXHAUSTED (fds, mappings, memory), TENON_UNSUPPORTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_open_fd(
         handle: *const tenon_fd_handle,
         options: *const tenon_open_options,
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Close handle->fd, if there is one, and set it to -1. The storage that was lent is not affected.
- @param[in,out] handle  borrowed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Closes handle->fd, if there is one, and sets it to -1. The lent storage is not affected.
+ @param[in,out] handle  borrowed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_fd_handle_close(handle: *mut tenon_fd_handle);
-    /**Make a storage that lives in a named file of its own, in PyTorch's layout, TENON_MODE_SHARED. The file appears whole, under its name, or
- not at all. Its memory is reserved first: a full directory is an error here and no SIGBUS later. A process that may write the file can
- still cut it short, which is a SIGBUS for all who use it, this process among them. Memory from tenon_storage_new that
- tenon_share_filename lends by a socket is sealed against that.
- @param[in]  options  borrowed; NULL: defaults. access is not looked at.
- @param[in]  nbytes   payload bytes, all 0 at first. 0 is allowed: PyTorch makes a file of a header alone for it, and so does this.
- @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+    /**Makes a storage of mode TENON_MODE_SHARED that lies in a named file of its own, in PyTorch's
+ layout. The file appears under its name as a whole or not at all. Its memory is reserved first,
+ so a full directory causes an error here and not a SIGBUS later.
+
+ A process that may write to the file can cut it short later. All processes that use the file,
+ this one included, then get a SIGBUS. Memory from tenon_storage_new, which tenon_share_filename
+ lends through a socket, is sealed against that.
+ @param[in]  options  borrowed. NULL means the defaults. The field access is ignored.
+ @param[in]  nbytes   the size of the payload in bytes. All bytes are 0 at first. 0 is allowed and
+                      makes a file that has only a header, as PyTorch does.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (name or directory), TENON_PERMISSION (the name is taken, or the directory is closed),
-         TENON_RESOURCE_EXHAUSTED (detail "limit": what was met), TENON_NOT_FOUND (no such directory), TENON_UNSUPPORTED.
-         On failure no file is left.
- @since 0.1. Any thread. A child of fork holds what it inherited; the name goes when the last of them lets go.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the name, the mode or the directory), TENON_PERMISSION
+         (the name exists already, or this process may not write to the directory),
+         TENON_RESOURCE_EXHAUSTED (the detail "limit" names the limit that was reached),
+         TENON_NOT_FOUND (there is no such directory), TENON_UNSUPPORTED. After a failure no file
+         is left behind.
+ @since 0.1. Any thread may call this function. A child of fork holds the storages that it
+         inherited. The name is removed when the last holder has released it.*/
     pub fn tenon_storage_new_filename(
         options: *const tenon_filename_options,
         nbytes: u64,
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Lend a storage by name. No byte is copied or moved, but for private memory (below).
-  - A storage in a named file gives that name.
-  - Any other shared storage gets a socket: the segment's, or one of its own if options name it. The first such lend starts the library's
-    one thread (rule 10 in tenon.h). TENON_FILENAME_TORCH is refused: PyTorch opens files only, and memory that has no name cannot get
- one.
-  - Private memory that the library made and whose bytes were never handed out (tenon_storage_data and the like) moves into a new file;
-    any other is refused, since a pointer to the old place may be in use.
+    /**Lends a storage by name. No byte is copied or moved, except for private memory (see below).
+  - A storage in a named file is lent under that name.
+  - Any other shared storage is lent through a socket: the socket of its segment, or a new socket
+    if the options name one. The service thread hands out the memory (rule 10 in tenon.h).
+    TENON_FILENAME_TORCH is refused, because PyTorch opens only files, and memory that has no name
+    cannot get one.
+  - Private memory moves into a new file, if the library made it and no pointer to its bytes was
+    ever given out (by tenon_storage_data and similar functions). Other private memory is refused,
+    because a pointer to the old place may be in use.
  @param[in]     storage  borrowed.
- @param[in]     options  borrowed; NULL: defaults.
- @param[in]     wait     borrowed; how long to wait for a manager; NULL: 5 seconds.
- @param[in,out] out      out->struct_size set by the caller, the rest is filled in; nothing in it needs to be freed; untouched on failure.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in]     wait     borrowed. It says how long to wait for a manager. NULL means 5 seconds.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         The handle owns nothing that must be freed. It is untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (access, name taken), TENON_UNSUPPORTED (detail "option"),
-         TENON_RESOURCE_EXHAUSTED, TENON_NOT_FOUND (no manager program, no directory), TENON_PEER_GONE, TENON_CORRUPT, TENON_TIMEOUT,
-         TENON_INTERRUPTED, TENON_CANCELLED (of the manager; detail "path").
- @since 0.1. Any thread; moving private memory must not run beside other calls on the same storage.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the access, or a name that exists
+         already), TENON_UNSUPPORTED (the detail "option" names the remedy),
+         TENON_RESOURCE_EXHAUSTED, TENON_NOT_FOUND (there is no manager program or no such
+         directory), TENON_PEER_GONE (the storage was dropped, or the manager died), TENON_CORRUPT
+         (the manager's answer), or one of the four codes of a wait for the manager that ended
+         (see tenon_send; detail "path").
+ @since 0.1. Any thread may call this function. While private memory moves, no other call may use
+         the same storage.*/
     pub fn tenon_share_filename(
         storage: *mut tenon_storage,
         options: *const tenon_filename_options,
@@ -3776,19 +4206,31 @@ extern "C" {
         out: *mut tenon_filename_handle,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Open what was lent by name, by Tenon or by PyTorch. The same memory, range and access that this process already holds, by name or by fd,
- gives the same storage with one reference more. If handle->manager is set, the name is registered there, as PyTorch does.
+    /**Opens a storage that Tenon or PyTorch lent by name. If this process already holds the same range
+ of the same memory with the same access, by name or by fd, the call gives the same storage with
+ one more reference. If handle->manager is set, the name is registered with that manager, as
+ PyTorch does.
  @param[in]  handle   borrowed.
- @param[in]  options  borrowed; NULL: defaults. Besides the flags of tenon_open_fd: TENON_OPEN_OTHER_USER, TENON_OPEN_NO_MANAGER,
-                      TENON_OPEN_DECREF.
- @param[in]  wait     borrowed; how long to wait for the lender behind a socket, or for a manager; NULL: 5 seconds.
- @param[out] out      new reference, release with tenon_storage_release; untouched on failure.
+ @param[in]  options  borrowed. NULL means the defaults. The flags TENON_OPEN_OTHER_USER,
+                      TENON_OPEN_NO_MANAGER and TENON_OPEN_DECREF are possible besides those of
+                      tenon_open_fd. TENON_OPEN_ADOPT_FD is not possible.
+ @param[in]  wait     borrowed. It says how long to wait for the lender behind a socket, or for a
+                      manager. NULL means 5 seconds.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such name, or its last holder just let go), TENON_PERMISSION (unsealed,
-         read-only, another user's; detail "option"), TENON_CORRUPT (a link, a pipe, a file too small, a count that cannot be, a socket
-         that speaks something else), TENON_PEER_GONE (nobody behind the socket, or the manager died), TENON_TIMEOUT,
-         TENON_RESOURCE_EXHAUSTED, TENON_INCOMPATIBLE. Details name the object: "path". On failure nothing is held or counted.
- @since 0.1. Any thread.*/
+ @return TENON_OK, or one of these codes. The detail "path" names the object. After a failure
+         nothing is held or counted.
+ - TENON_INVALID_ARGUMENT.
+ - TENON_NOT_FOUND: the name does not exist, or its last holder has just released it.
+ - TENON_PERMISSION: the memory is unsealed, read-only, or another user's. The detail "option"
+   names the remedy.
+ - TENON_CORRUPT: the name leads to a link or a pipe, the file is too small, its count is
+   impossible, or the socket speaks another protocol.
+ - TENON_PEER_GONE: no process listens on the socket, or the manager died.
+ - The four codes of a wait that ended (see tenon_send).
+ - TENON_RESOURCE_EXHAUSTED, TENON_INCOMPATIBLE, TENON_UNSUPPORTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_open_filename(
         handle: *const tenon_filename_handle,
         options: *const tenon_open_options,
@@ -3796,89 +4238,110 @@ extern "C" {
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Count one message in flight: the name outlives the sender's own references until somebody opens it with TENON_OPEN_DECREF or calls
- tenon_filename_decref (PyTorch's receivers do), as long as this process lives, and for 60 seconds after an orderly exit. What a killed
- process had in flight goes with it.
- @param[in]  handle  borrowed; of a storage that this process holds.
+    /**Counts one message in flight. The name then outlives the sender's own references, until a
+ receiver opens the name with TENON_OPEN_DECREF or calls tenon_filename_decref (PyTorch's
+ receivers do the same). It does so as long as this process lives, and for 60 seconds after an
+ orderly exit. If this process is killed, its messages in flight are lost.
+ @param[in]  handle  borrowed. It must be the handle of a storage that this process holds.
  @param[out] err     optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (this process holds no such storage).
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_filename_incref(
         handle: *const tenon_filename_handle,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take back one tenon_filename_incref: the message was received, or will never be.
+    /**Undoes one tenon_filename_incref: the message was received, or will never be received.
  @param[in]  handle  borrowed.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, also if the name is gone; TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_CORRUPT, TENON_TIMEOUT.
- @since 0.1. Any thread.*/
+ @return TENON_OK, also if the name does not exist any more; TENON_INVALID_ARGUMENT,
+         TENON_PERMISSION, TENON_CORRUPT, TENON_TIMEOUT.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_filename_decref(
         handle: *const tenon_filename_handle,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Do now what exit() does for names: take this process's part out of their counts, keep the files that it has in flight for 60 seconds, and
- end the names behind which it hands out memory. For a process that ends in order but with _exit(), such as one that Python's
- multiprocessing forked, or a Go program; others need not call it.
- @since 0.1. Any thread. Storages stay valid.*/
+    /**Does now what exit() does for names: subtracts this process from their counts, keeps the files of
+ its messages in flight for 60 seconds, and ends the sockets through which it hands out memory.
+ Call it in a process that ends in order but with _exit(), such as a process that Python's
+ multiprocessing forked, or a Go program. Other processes need not call it.
+ @since 0.1. Any thread may call this function. Storages stay valid.*/
     pub fn tenon_filename_leave();
-    /**Take a name away. Who has it open keeps the memory; nobody opens it any more. A process of PyTorch's that holds it aborts when it lets
- go: leave such names to their holders.
- @param[in]  name  borrowed; as in tenon_filename_handle.name.
+    /**Removes a name. Processes that have it open keep the memory, and no process can open it any more.
+ If a PyTorch process holds the name, that process aborts when it releases the memory: leave such
+ names to their holders.
+ @param[in]  name  borrowed, in the form of tenon_filename_handle.name.
  @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, also if there is no such name; TENON_INVALID_ARGUMENT, TENON_PERMISSION (also for what is neither a file nor a socket).
- @since 0.1. Any thread.*/
+ @return TENON_OK, also if there is no such name; TENON_INVALID_ARGUMENT; TENON_PERMISSION, also
+         if the name is neither a file nor a socket.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_filename_unlink(
         name: *const ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Remove the names in a directory that nobody holds: files that Tenon made, sockets without a lender, and on request PyTorch's. The kernel
- is asked (a write lease is given only on a file that nobody has open or mapped), so a holder in any container, Tenon or not, is seen.
- Making and releasing names sweeps a little too, and the library's thread removes what a killed process leaves: this call is for the rest.
- @param[in]     options  borrowed; NULL: defaults.
- @param[in,out] out      out->struct_size set by the caller, the rest is filled in; NULL is allowed; untouched on failure.
+    /**Removes the names in a directory that no process holds: files that Tenon made, sockets without a
+ lender, and on request PyTorch's files. The call asks the kernel, which gives a write lease only
+ on a file that no other process has open or mapped. So it sees every holder, whether it uses
+ Tenon or not, and in whatever container it runs.
+
+ Making and releasing names also sweeps a little, and the service thread removes the names of
+ killed processes. This call removes the rest.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         NULL is allowed. It is untouched on failure.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION (the directory), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND or TENON_PERMISSION (the directory),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_filename_sweep(
         options: *const tenon_sweep_options,
         out: *mut tenon_sweep_result,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The socket of this user's manager, which is started if there is none: a small process that speaks PyTorch's protocol, guards the names
- that PyTorch processes hold, and ends by itself when its last client is gone. Hand it to PyTorch as the first item of its tuple.
- @param[in]  program  borrowed; the path of tenon-manager; NULL: TENON_MANAGER of the environment, else beside the library.
- @param[in]  wait     borrowed; NULL: 5 seconds.
- @param[out] out      108 bytes of the caller's, filled with a NUL-terminated path; untouched on failure.
+    /**Gives the socket of this user's manager, and starts the manager if none runs. The manager is a
+ small process that speaks PyTorch's protocol, guards the names that PyTorch processes hold, and
+ ends by itself when its last client is gone. Give the socket's path to PyTorch as the first item
+ of its tuple.
+ @param[in]  program  borrowed, the path of the program tenon-manager. NULL means the environment
+                      variable TENON_MANAGER, or else the program beside the library.
+ @param[in]  wait     borrowed. NULL means 5 seconds.
+ @param[out] out      the caller's buffer of 108 bytes. The call writes a path that ends with NUL.
+                      It is untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (no such program), TENON_PERMISSION, TENON_PEER_GONE (it ended at once),
-         TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread. The caller is a client of the manager from then on, until the process ends.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (there is no such program),
+         TENON_PERMISSION, TENON_PEER_GONE (the manager ended at once), TENON_RESOURCE_EXHAUSTED,
+         or one of the four codes of a wait that ended (see tenon_send).
+ @since 0.1. Any thread may call this function. From then on this process is a client of the
+         manager until it ends.*/
     pub fn tenon_manager_start(
         program: *const ::core::ffi::c_char,
         wait: *const tenon_wait,
         out: *mut ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make an empty message.
- @param[out] out  new reference, release with tenon_message_release; untouched on failure.
+    /**Makes an empty message.
+ @param[out] out  new reference; release it with tenon_message_release. It is untouched on
+                  failure.
  @param[out] err  optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_new(
         out: *mut *mut tenon_message,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Add tensors, all of them or none. Whether each can be lent is checked here. Tensors of one message that share a
- storage share it on arrival.
+    /**Adds tensors to a message. The call adds all of them or, on failure, none. It checks for each
+ tensor whether it can be lent. Tensors of one message that share a storage share it in the
+ receiver too.
  @param[in]  message  borrowed.
- @param[in]  tensors  borrowed array of n; the message takes a reference to each.
- @param[in]  names    NULL, or a borrowed array of n strings, UTF-8, each NULL or at most 4,096 bytes; copied.
- @param[in]  n        how many.
- @param[in]  options  borrowed; NULL: defaults. As in tenon_share_fd.
+ @param[in]  tensors  borrowed, an array of n tensors. The message takes a reference to each.
+ @param[in]  names    NULL, or a borrowed array of n strings in UTF-8. Each string is NULL or has
+                      at most 4,096 bytes. The strings are copied.
+ @param[in]  n        the number of tensors.
+ @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
+                      tenon_share_fd.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (private memory), TENON_RESOURCE_EXHAUSTED,
-         TENON_PEER_GONE (a storage was dropped).
- @since 0.1. One thread at a time per message.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (a tensor lies in
+         private memory), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (a storage was dropped).
+ @since 0.1. Only one thread at a time may use the message.*/
     pub fn tenon_message_add(
         message: *mut tenon_message,
         tensors: *const *mut tenon_tensor,
@@ -3887,228 +4350,291 @@ extern "C" {
         options: *const tenon_share_options,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Set the user's bytes, in place of those set before.
+    /**Sets the user bytes of a message. They replace the user bytes that were set before.
  @param[in]  message  borrowed.
- @param[in]  data     borrowed for the call; may be NULL if nbytes is 0.
+ @param[in]  data     borrowed for the call. It may be NULL if nbytes is 0.
  @param[in]  nbytes   at most TENON_MESSAGE_MAX_USER_NBYTES.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. One thread at a time per message.*/
+ @since 0.1. Only one thread at a time may use the message.*/
     pub fn tenon_message_set_user_bytes(
         message: *mut tenon_message,
         data: *const ::core::ffi::c_void,
         nbytes: usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**How many tensors there are.
- @param[in] message  borrowed; NULL is allowed.
+    /**Returns the number of tensors in a message.
+ @param[in] message  borrowed. NULL is allowed.
  @return the count; 0 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_count(message: *const tenon_message) -> usize;
-    /**One tensor.
- @param[in] message  borrowed; NULL is allowed.
- @param[in] index    from 0.
- @return borrowed from the message, valid until its last release (tenon_tensor_retain keeps it); NULL past the end.
- @since 0.1. Any thread.*/
+    /**Returns one tensor of a message.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] index    counts from 0.
+ @return the tensor, borrowed from the message and valid until the message is released. Use
+         tenon_tensor_retain to keep it longer. It is NULL if `index` is past the last tensor.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_tensor(
         message: *const tenon_message,
         index: usize,
     ) -> *mut tenon_tensor;
-    /**The name of one tensor.
- @param[in] message  borrowed; NULL is allowed.
- @param[in] index    from 0.
- @return NUL-terminated UTF-8, borrowed from the message, valid until the next tenon_message_add or its release; NULL: no name, or past
-         the end.
- @since 0.1. Any thread.*/
+    /**Returns the name of one tensor of a message.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] index    counts from 0.
+ @return a UTF-8 string that ends with NUL, borrowed from the message and valid until the next
+         tenon_message_add or until the message is released. It is NULL if the tensor has no name,
+         or if `index` is past the last tensor.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_name(
         message: *const tenon_message,
         index: usize,
     ) -> *const ::core::ffi::c_char;
-    /**The first tensor of that name.
- @param[in] message  borrowed; NULL is allowed.
- @param[in] name     borrowed; NULL is allowed.
- @return borrowed from the message; NULL: none.
- @since 0.1. Any thread.*/
+    /**Returns the first tensor of a message that has a given name.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] name     borrowed. NULL is allowed.
+ @return the tensor, borrowed from the message. It is NULL if there is none.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_find(
         message: *const tenon_message,
         name: *const ::core::ffi::c_char,
     ) -> *mut tenon_tensor;
-    /**The first n tensors of a message at once, for callers to whom each call is dear.
+    /**Gives the views of the first n tensors of a message in one call. It serves callers for which
+ every call is expensive, such as wrappers in other languages.
  @param[in]     message  borrowed.
- @param[in,out] out      array of n; out[0].struct_size set by the caller is the size of each, and is written to the others; valid until
-                         the message's release, names until the next tenon_message_add; untouched on failure.
- @param[in]     n        at most tenon_message_count; 0 is allowed.
+ @param[in,out] out      the caller's array of n views. The caller sets out[0].struct_size, which
+                         is the size of every element. The call writes it to the other elements
+                         and fills in all fields. The views are valid until the message is
+                         released, their names until the next tenon_message_add. It is untouched
+                         on failure.
+ @param[in]     n        at most tenon_message_count. 0 is allowed.
  @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also if there are fewer).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if the message has fewer than n tensors).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_get_views(
         message: *const tenon_message,
         out: *mut tenon_tensor_view,
         n: usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The user's bytes.
- @param[in]  message  borrowed; NULL is allowed.
- @param[out] nbytes   how many; may be NULL.
- @return borrowed from the message; NULL if there are none.
- @since 0.1. Any thread.*/
+    /**Returns the user bytes of a message.
+ @param[in]  message  borrowed. NULL is allowed.
+ @param[out] nbytes   how many bytes there are. It may be NULL.
+ @return the bytes, borrowed from the message. It is NULL if there are none.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_user_bytes(
         message: *const tenon_message,
         nbytes: *mut usize,
     ) -> *const ::core::ffi::c_void;
-    /**Give a message back, and its references to the tensors.
- @param[in] message  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a message and its references to the tensors.
+ @param[in] message  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_message_release(message: *mut tenon_message);
-    /**Put a connection on a socket. The socket may be blocking or not; its flags are not changed. Without
- TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP any peer is good: whoever made the socket has decided. With
- one of them the peer's tenon_peer decides, and its groups of the same moment (SO_PEERGROUPS).
- @param[in]  socket   a connected AF_UNIX socket, borrowed until the release (TENON_CONNECTION_ADOPT_SOCKET: consumed on
-                      success). Nobody else may read from it or write to it.
- @param[in]  options  borrowed; NULL: defaults.
- @param[out] out      new reference, release with tenon_connection_release; untouched on failure.
+    /**Makes a connection on a socket. The socket may be blocking or non-blocking; its flags are not
+ changed. Without TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP every peer is accepted,
+ because the program that made the socket has decided who can connect. With one of these flags,
+ the peer's tenon_peer decides, together with the groups that the peer had at the same moment
+ (SO_PEERGROUPS).
+ @param[in]  socket   a connected AF_UNIX socket, borrowed until the connection is released. With
+                      TENON_CONNECTION_ADOPT_SOCKET it is consumed on success. No other code may
+                      read from the socket or write to it.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_connection_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (closed fd, not a connected AF_UNIX stream or seqpacket socket; a group without its
-         flag), TENON_PERMISSION (the peer is another user's; details "pid", "uid"), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread. After fork only the process that made the connection may use it; the child may release it.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`socket` is closed or is not a connected AF_UNIX stream
+         or seqpacket socket; a group without TENON_CONNECTION_GROUP; with TENON_LENDER_GONE_DROP,
+         another connection on the same socket watches its lender), TENON_UNSUPPORTED (unknown
+         flags), TENON_PERMISSION (the peer belongs to another user; details "pid", "uid"),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. After fork only the process that made the
+         connection can use it. The child may release it.*/
     pub fn tenon_connection_new(
         socket: ::core::ffi::c_int,
         options: *const tenon_connection_options,
         out: *mut *mut tenon_connection,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The fd to poll. When it is readable, call tenon_recv with timeout 0 until it says TENON_WOULD_BLOCK (edge rule: several
- messages can be taken off the socket at once); after an unfinished send, poll for writing and call tenon_send.
- @param[in] connection  borrowed; NULL is allowed.
+    /**Returns the fd to poll. When it is readable, call tenon_recv with timeout 0 until it returns
+ TENON_WOULD_BLOCK: one read from the socket can take several messages, and the fd does not become
+ readable again for them. After an unfinished send, poll for writing and then call tenon_send.
+ @param[in] connection  borrowed. NULL is allowed.
  @return the socket, borrowed; -1 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_connection_fd(
         connection: *const tenon_connection,
     ) -> ::core::ffi::c_int;
-    /**Who is at the other end.
+    /**Tells who is at the other end of a connection.
  @param[in]     connection  borrowed.
- @param[in,out] out         out->struct_size set by the caller, the rest is filled in; untouched on failure.
+ @param[in,out] out         struct_size set by the caller, the other fields filled in by the call.
+                            It is untouched on failure.
  @param[out]    err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread; also in a child of fork.*/
+ @since 0.1. Any thread may call this function, also in a child of fork.*/
     pub fn tenon_connection_peer(
         connection: *const tenon_connection,
         out: *mut tenon_peer,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The fd that tells when the lender is gone. It is readable (POLLIN) from then on; with
- TENON_LENDER_GONE_DROP, after the memory was dropped. The library's thread hears the end some
- microseconds after it. In a process that chose to have no thread, tenon_lease_poll hears it.
- Poll the fd, and do not read from it.
+    /**Gives the fd that tells when the lender is gone. The fd is readable (POLLIN) from that moment on;
+ with TENON_LENDER_GONE_DROP, once the memory was dropped. The service thread (rule 10 in tenon.h)
+ notices the end within microseconds. In a process that chose to have no thread, tenon_lease_poll
+ notices it. Poll the fd, and do not read from it.
  @param[in]  connection  borrowed.
- @param[out] out         the fd, borrowed from the connection and valid until its release;
+ @param[out] out         the fd, borrowed from the connection and valid until its release. It is
                          untouched on failure.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT (another connection on the same socket watches its
          lender), TENON_RESOURCE_EXHAUSTED, TENON_UNSUPPORTED (in a child of fork).
- @since 0.1. Any thread. A child of fork hears nothing: what came to its parent stays valid there.*/
+ @since 0.1. Any thread may call this function. A child of fork is not told: memory that its
+         parent received stays valid in the child.*/
     pub fn tenon_connection_gone_fd(
         connection: *mut tenon_connection,
         out: *mut ::core::ffi::c_int,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Name the stream in which memory of a CUDA device is used here. Tensors on devices travel in messages as others do, by the driver's
- handles and under leases: a receiver that is killed, and a message that nobody reads, give the memory back. What was given to the stream
- before a send is done before work of the receiver's begins; what is given to it after a receive waits for the sender's, and what was
- received counts as used in it until its storage goes. Neither call waits for the device, but a send when 1,000 events are on the way.
+    /**Names the stream in which this process uses memory of a CUDA device that it sends or receives
+ over a connection. Tensors on devices travel in messages like other tensors, by the driver's
+ handles and under leases. The lender gets the memory back from a receiver that is killed and from
+ a message that nobody reads.
+
+ Work that the sender gave to its stream before tenon_send is complete before the receiver's work
+ begins. Work that the receiver gives to its stream after tenon_recv waits for the sender's work.
+ A received storage counts as used in the receiver's stream until the storage is released. Neither
+ call waits for the device, with one exception: tenon_send waits for the stream when 1,000 events
+ are in flight.
  @param[in]  connection  borrowed.
- @param[in]  device      ordinal in this process's numbering.
- @param[in]  stream      borrowed until the connection's release, and the last release of what was received meanwhile; a CUstream or
-                         cudaStream_t. NULL: the default stream, as without this call.
+ @param[in]  device      the device's ordinal in this process's numbering.
+ @param[in]  stream      a CUstream or cudaStream_t, borrowed until the connection is released and
+                         until the last release of every storage that was received meanwhile. NULL
+                         means the default stream, which is also used without this call.
  @param[out] err         optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread; messages that are being sent or received meanwhile have the one or the other.*/
+ @since 0.1. Any thread may call this function. A message that another thread sends or receives
+         at the same time uses either the old or the new stream.*/
     pub fn tenon_connection_set_stream(
         connection: *mut tenon_connection,
         device: i32,
         stream: *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Send a message. Delivered whole or not at all, in order. If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT,
- TENON_INTERRUPTED, TENON_CANCELLED) the message may be half sent: the connection keeps it, and the next call goes on
- where this one stopped, be it with the same message (sent once all the same), with another (kept too, and sent after it) or
- with NULL. The same message is sent anew once this call, or a later one of the same thread, has returned TENON_OK. Messages sent before
- the earlier ones are through wait in memory: let the socket drain.
+    /**Sends a message. A message is delivered as a whole or not at all, and messages arrive in the
+ order in which they were sent.
+
+ If the wait ends first (TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED),
+ part of the message may be sent already. The connection keeps the message, and the next call
+ continues where this call stopped. The next call may pass the same message, which is not sent
+ twice. It may pass another message, which is kept too and sent after the first. Or it may pass
+ NULL. Once this call, or a later call by the same thread, has returned TENON_OK, passing the same
+ message sends it again. While earlier messages are unfinished, later ones wait in memory: give
+ the peer time to read the socket.
  @param[in]  connection  borrowed.
- @param[in]  message     borrowed; what is lent stays valid for the peer after its release. NULL: only finish what an
-                         earlier call left.
- @param[in]  wait        borrowed; NULL: wait for ever.
+ @param[in]  message     borrowed. The storages that it lends stay valid for the peer after the
+                         message is released. NULL only finishes what an earlier call left.
+ @param[in]  wait        borrowed. NULL means to wait for ever.
  @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE, TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE" with
-         ETOOMANYREFS: too many fds in flight, the next call goes on; limit "send_queue": 4,096 messages or 256 MiB of
-         descriptors wait because the peer does not read, and this message is not kept; memory), TENON_UNSUPPORTED (in a
-         child of fork; memory of a device that cannot travel), TENON_PERMISSION (a read-only storage on a device, without
-         TENON_CONNECTION_CUDA_LET_WRITE), the four of an ended wait, TENON_IO, others as the device's driver says.
- @since 0.1. Any thread; sends queue behind each other, a send and a receive run at the same time.*/
+ @return TENON_OK, the four codes of a wait that ended (see above), or
+ - TENON_INVALID_ARGUMENT.
+ - TENON_PEER_GONE: the peer closed its end or died, or a storage of the message was dropped.
+ - TENON_RESOURCE_EXHAUSTED, limit "RLIMIT_NOFILE", errno ETOOMANYREFS: too many fds are in
+   flight. The next call continues.
+ - TENON_RESOURCE_EXHAUSTED, limit "send_queue": the peer does not read, and 4,096 messages or 256
+   MiB of descriptors are waiting. This message is not kept.
+ - TENON_RESOURCE_EXHAUSTED for other limits: memory, or SO_SNDBUF of a seqpacket socket.
+ - TENON_UNSUPPORTED: this process is a child of fork, or memory of a device cannot travel.
+ - TENON_PERMISSION: a storage on a device is read-only, and TENON_CONNECTION_CUDA_LET_WRITE is
+   not set.
+ - TENON_IO, and other codes for errors of the device's driver.
+ @since 0.1. Any thread may call this function. Sends wait for each other. A send and a receive
+         can run at the same time.*/
     pub fn tenon_send(
         connection: *mut tenon_connection,
         message: *const tenon_message,
         wait: *const tenon_wait,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Receive the next message. If the wait ends first nothing is lost: the next call goes on.
+    /**Receives the next message. If the wait ends first, nothing is lost: the next call continues.
  @param[in]  connection  borrowed.
- @param[in]  wait        borrowed; NULL: wait for ever.
- @param[out] out         new reference, release with tenon_message_release; untouched on failure.
+ @param[in]  wait        borrowed. NULL means to wait for ever.
+ @param[out] out         new reference; release it with tenon_message_release. It is untouched on
+                         failure.
  @param[out] err         optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PEER_GONE (all messages sent before the end are delivered first),
-         TENON_RESOURCE_EXHAUSTED (limit "RLIMIT_NOFILE": the kernel dropped fds that found no place; that message, and
-         later ones that need the same segments, cannot be opened; limit "max_mapped_nbytes" or "mapped_nbytes": the peer's
-         memory, or that of all peers, would take too much address space; mappings; memory), TENON_CORRUPT (what came is no
-         message: the connection is of no more use), TENON_INCOMPATIBLE, TENON_PERMISSION, TENON_UNSUPPORTED (in a child
-         of fork; memory of a device that cannot be opened so), TENON_NOT_FOUND (of a device that this process does not see), the
-         four of an ended wait, TENON_IO, others as the device's driver says.
- @since 0.1. Any thread; receives queue behind each other, a send and a receive run at the same time.*/
+ @return TENON_OK, one of the four codes of a wait that ended (see tenon_send), or
+ - TENON_INVALID_ARGUMENT.
+ - TENON_PEER_GONE: the peer closed its end or died. All messages that were sent before are
+   delivered first, except with TENON_LENDER_GONE_DROP.
+ - TENON_RESOURCE_EXHAUSTED, limit "RLIMIT_NOFILE": this process had no room for the message's
+   fds, and the kernel dropped them. This message, and later messages that need the same segments,
+   cannot be opened.
+ - TENON_RESOURCE_EXHAUSTED, limit "max_mapped_nbytes" or "mapped_nbytes": the memory of this
+   peer, or of all peers, would take too much address space.
+ - TENON_RESOURCE_EXHAUSTED for other limits: the limits in the options, mappings, memory.
+ - TENON_CORRUPT: the received bytes are not a message. The connection cannot be used any more.
+ - TENON_INCOMPATIBLE: the peer uses a version of the format that this library does not read.
+ - TENON_PERMISSION: a segment cannot be opened with the wanted access, or it has no seals (see
+   tenon_open_fd).
+ - TENON_IO.
+ - TENON_UNSUPPORTED: this process is a child of fork, or memory of a device cannot be opened in
+   the requested way.
+ - TENON_NOT_FOUND: the memory is on a device that this process does not see.
+ - Other codes for errors of the device's driver.
+ @since 0.1. Any thread may call this function. Receives wait for each other. A send and a
+         receive can run at the same time.*/
     pub fn tenon_recv(
         connection: *mut tenon_connection,
         wait: *const tenon_wait,
         out: *mut *mut tenon_message,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Give a connection back. A message half sent is never finished: the peer gets TENON_PEER_GONE. What was received stays valid.
- @param[in] connection  consumed; NULL is allowed. No other call may be using it.
- @since 0.1. Any thread. In a child of fork: if a thread of the parent's was using it at that moment, the child closes its copy of an
- adopted socket and keeps the rest until it ends.*/
+    /**Releases a connection. A message that is sent only in part is never finished: the peer gets
+ TENON_PEER_GONE. Storages that were received stay valid.
+ @param[in] connection  consumed. NULL is allowed. No other call may be using the connection.
+ @since 0.1. Any thread may call this function. In a child of fork: if a thread of the parent was
+         using the connection at the moment of the fork, the child closes its copy of an adopted
+         socket and keeps the rest of the connection's memory until it ends.*/
     pub fn tenon_connection_release(connection: *mut tenon_connection);
-    /**Make an arena on a device.
+    /**Makes an arena on a device.
  @param[in]  options  borrowed.
- @param[out] out      new reference, release with tenon_cuda_arena_release; untouched on failure.
+ @param[out] out      new reference; release it with tenon_cuda_arena_release. Untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (no options, no capacity, no such device, another transport), TENON_UNSUPPORTED (no CUDA, or the
-         device has no such way to lend), TENON_RESOURCE_EXHAUSTED (device memory), others as the driver says (details "cuda_error",
-         "cuda_error_name").
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`options` is NULL; capacity_nbytes is 0; there is no
+         such device; the transport is another one), TENON_UNSUPPORTED (there is no CUDA, or the
+         device cannot lend memory in that way), TENON_RESOURCE_EXHAUSTED (device memory), other
+         codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_arena_new(
         options: *const tenon_cuda_arena_options,
         out: *mut *mut tenon_cuda_arena,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more reference.
- @param[in] arena  borrowed; NULL is allowed.
- @return `arena`, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a reference.
+ @param[in] arena  borrowed. NULL is allowed.
+ @return `arena`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_arena_retain(
         arena: *mut tenon_cuda_arena,
     ) -> *mut tenon_cuda_arena;
-    /**Give one reference back. Its memory goes when the last storage in it has gone and nobody keeps it any more.
- @param[in] arena  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a reference. The arena's memory is freed once the last storage in it is released and no
+ stream and no receiver uses it any more.
+ @param[in] arena  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_arena_release(arena: *mut tenon_cuda_arena);
-    /**A storage in an arena, at a multiple of 256 bytes of the device. If there is no room it is looked for what was given back meanwhile, and
- then waited for as `wait` says, looking again every millisecond.
- @param[in]  arena   borrowed; the storage keeps it.
- @param[in]  nbytes  bytes; their content is what it happens to be. 0: an empty storage, which takes no room.
- @param[in]  wait    borrowed for the call; NULL: not at all.
- @param[out] out     new reference, release with tenon_storage_release; untouched on failure.
+    /**Allocates a storage in an arena. Its address on the device is a multiple of 256 bytes. If there
+ is no room, the call checks for memory that was given back meanwhile, as tenon_cuda_collect does.
+ If there is still no room, it waits as `wait` says and checks again, at most a millisecond apart.
+ It does not wait if `nbytes` is more than the arena's capacity.
+ @param[in]  arena   borrowed. The storage keeps the arena alive.
+ @param[in]  nbytes  the size in bytes. The content of the bytes is unspecified. 0 gives an empty
+                     storage, which takes no room.
+ @param[in]  wait    borrowed for the call. NULL: do not wait.
+ @param[out] out     new reference; release it with tenon_storage_release. Untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (full: details "limit" = "arena", "limit_value", "wanted", "in_use",
-         "holders"; memory), TENON_UNSUPPORTED (in a child of fork), the four of an ended wait, with the same details.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (memory; or the arena is full,
+         with the details "limit" = "arena", "limit_value", "wanted", "in_use" and "holders"),
+         TENON_UNSUPPORTED (in a child of fork), or, after a wait that ended, TENON_TIMEOUT,
+         TENON_INTERRUPTED or TENON_CANCELLED, with the same details. A wait with timeout 0 gives
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_arena_allocate(
         arena: *mut tenon_cuda_arena,
         nbytes: u64,
@@ -4116,200 +4642,252 @@ extern "C" {
         out: *mut *mut tenon_storage,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**What it holds. Looks for what was given back first, as tenon_cuda_collect does, but closes nothing that is kept open.
+    /**Gives the figures of an arena. The call checks for memory that was given back first, as
+ tenon_cuda_collect does, but it closes nothing that is kept open (TENON_CUDA_KEEP_OPEN).
  @param[in]     arena  borrowed.
- @param[in,out] out    the caller's; out->struct_size says how much may be written; untouched on failure.
+ @param[in,out] out    the caller's. out->struct_size says how much the call may write. Untouched
+                       on failure.
  @param[out]    err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_arena_stats_get(
         arena: *const tenon_cuda_arena,
         out: *mut tenon_cuda_arena_stats,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Make an event. Until it is recorded it is complete.
- @param[in]  options  borrowed; NULL: defaults.
- @param[out] out      new reference, release with tenon_cuda_event_release; untouched on failure.
+    /**Makes an event. The event is complete until it is recorded.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_cuda_event_release. Untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (no such device), TENON_UNSUPPORTED (no CUDA; INTERPROCESS on a device without CUDA IPC, as in
-         MIG mode; a child of fork), TENON_RESOURCE_EXHAUSTED, others as the driver says (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread. Makes the device's primary context, if nobody has yet, which takes some hundred megabytes and a while.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device), TENON_UNSUPPORTED (no CUDA;
+         TENON_CUDA_EVENT_INTERPROCESS on a device without CUDA IPC, as in MIG mode; a child of
+         fork), TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. If nobody has made the device's primary context
+         yet, the call makes it, which takes some hundred megabytes and some time.*/
     pub fn tenon_cuda_event_new(
         options: *const tenon_cuda_event_options,
         out: *mut *mut tenon_cuda_event,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Open another process's event. Both then mean the same mark, whichever of them records it. The process that made the event has to keep it
- until all others have released it: CUDA does not define what happens to them otherwise, nor what an event of a process that died says.
- @param[in]  handle   borrowed; the 64 bytes of tenon_cuda_event_ipc_handle, or of cudaIpcGetEventHandle, as PyTorch's.
- @param[in]  options  borrowed; NULL: defaults. The device is the one on which it was made, in this process's numbering.
- @param[out] out      new reference, release with tenon_cuda_event_release; untouched on failure.
+    /**Opens an event of another process. Both events are then the same mark, whichever process records
+ it. The process that made the event must keep it until all others have released it. If it does
+ not, CUDA does not define what happens to them, nor what an event of a process that died reports.
+ @param[in]  handle   borrowed, the 64 bytes of tenon_cuda_event_ipc_handle or of
+                      cudaIpcGetEventHandle, which PyTorch uses too.
+ @param[in]  options  borrowed. NULL means the defaults. The device is the one on which the event
+                      was made, in this process's numbering.
+ @param[out] out      new reference; release it with tenon_cuda_event_release. Untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (no such device; INTERPROCESS; a handle that leads to no event any more, or that this process
-         made: the driver opens it elsewhere only), TENON_UNSUPPORTED (no CUDA or no CUDA IPC; a child of fork), TENON_RESOURCE_EXHAUSTED,
-         others as the driver says (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread. Makes the device's primary context, as above.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device; TENON_CUDA_EVENT_INTERPROCESS
+         is set; the handle leads to no event any more; or this process made the handle, which the
+         driver opens in other processes only), TENON_UNSUPPORTED (no CUDA; no CUDA IPC; a child
+         of fork), TENON_RESOURCE_EXHAUSTED, other codes for errors of the driver (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. It makes the device's primary context if
+         necessary, as tenon_cuda_event_new does.*/
     pub fn tenon_cuda_event_from_ipc_handle(
         handle: *const u8,
         options: *const tenon_cuda_event_options,
         out: *mut *mut tenon_cuda_event,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more reference.
- @param[in] event  borrowed; NULL is allowed.
- @return `event`, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a reference.
+ @param[in] event  borrowed. NULL is allowed.
+ @return `event`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_event_retain(
         event: *mut tenon_cuda_event,
     ) -> *mut tenon_cuda_event;
-    /**Give one reference back. With the last the event goes. Streams that wait for it go on waiting, and nobody waits for them; but other
- processes must have released it before the one that made it does.
- @param[in] event  consumed; NULL is allowed.
- @since 0.1. Any thread. In a child of fork the parent's event stays.*/
+    /**Releases a reference. The last release destroys the event. Streams that already wait for it
+ continue to wait, and the release waits for none of them. Before the process that made the event
+ destroys it, other processes must have released it.
+ @param[in] event  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function. A release in a child of fork does not destroy the
+         parent's event.*/
     pub fn tenon_cuda_event_release(event: *mut tenon_cuda_event);
-    /**Put the mark into a stream: the event is complete when all that was given to the stream until now has passed. An older mark of the same
- event is forgotten; who waits for that one already goes on doing so.
+    /**Records an event in a stream. The event is complete when all work is complete that was given to
+ the stream before the call. An older mark of the same event is forgotten, but streams that
+ already wait for the older mark still wait for that one.
  @param[in]  event   borrowed.
- @param[in]  stream  borrowed for the call; of the event's context.
+ @param[in]  stream  borrowed for the call, a stream of the event's context.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also for a stream of another context), TENON_UNSUPPORTED (a child of fork), others as the
-         driver says (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread. Waits for nothing.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also for a stream of another context),
+         TENON_UNSUPPORTED (a child of fork), other codes for errors of the driver (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. The host does not wait.*/
     pub fn tenon_cuda_event_record(
         event: *mut tenon_cuda_event,
         stream: *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Let a stream wait: what is given to it from now on begins when the mark that was recorded last has been reached, in whichever process.
- The host does not wait. Of an event that nobody recorded: nothing.
+    /**Lets a stream wait for an event. Work that is given to the stream after the call begins when the
+ mark that was recorded last is reached, whichever process recorded it. The host does not wait.
+ For an event that nobody has recorded, the stream does not wait either.
  @param[in]  event   borrowed.
- @param[in]  stream  borrowed for the call; of any device.
+ @param[in]  stream  borrowed for the call, a stream of any device.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), others as the driver says (details "cuda_error",
-         "cuda_error_name").
- @since 0.1. Any thread. Waits for nothing.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), other codes for
+         errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. The host does not wait.*/
     pub fn tenon_cuda_event_wait(
         event: *const tenon_cuda_event,
         stream: *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Ask whether the event is complete.
+    /**Tells whether an event is complete.
  @param[in]  event  borrowed.
- @param[out] out    1: what was before the mark has passed, or nobody recorded it; 0: not yet; untouched on failure.
+ @param[out] out    1 if the work before the mark is complete, or if nobody has recorded the
+                    event. Otherwise 0. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), others as the driver says, also for what went wrong on the
-         device before (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread. Waits for nothing.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (a child of fork), other codes for
+         errors of the driver, which include errors of earlier work on the device (details
+         "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function. The host does not wait.*/
     pub fn tenon_cuda_event_query(
         event: *const tenon_cuda_event,
         out: *mut ::core::ffi::c_int,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Wait here, on the host, until the event is complete. A wait that something else can end, and any wait for another process's event, looks
- again and again, at most a millisecond apart, and so goes on to a mark that is recorded meanwhile; one for ever for an event of this
- process sleeps in the driver.
+    /**Waits on the host until an event is complete. If nothing but the event can end the wait, and this
+ process made the event, the thread sleeps in the driver. Otherwise the call asks again and again,
+ at most a millisecond apart. A call that asks in this way also waits for a mark that is recorded
+ meanwhile.
  @param[in]  event  borrowed.
- @param[in]  wait   borrowed; NULL: for ever, not interruptible.
+ @param[in]  wait   borrowed. NULL: wait for ever, and do not let a signal end the wait.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED, TENON_CANCELLED, TENON_UNSUPPORTED (a
-         child of fork), others as the driver says, also for what went wrong on the device before (details "cuda_error",
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_WOULD_BLOCK, TENON_TIMEOUT, TENON_INTERRUPTED,
+         TENON_CANCELLED, TENON_UNSUPPORTED (a child of fork), other codes for errors of the
+         driver, which include errors of earlier work on the device (details "cuda_error",
          "cuda_error_name").
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_event_synchronize(
         event: *const tenon_cuda_event,
         wait: *const tenon_wait,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The handle by which other processes open the event: a CUipcEventHandle, the same each time. It is as good as the event is alive.
- @param[in]  event  borrowed; made with TENON_CUDA_EVENT_INTERPROCESS.
- @param[out] out    the caller's, 64 bytes, filled in; untouched on failure.
+    /**Gives the handle with which other processes open an event. It is a CUipcEventHandle, and it is
+ the same in each call. The handle is valid as long as the event exists.
+ @param[in]  event  borrowed, made with TENON_CUDA_EVENT_INTERPROCESS.
+ @param[out] out    the caller's 64 bytes, filled in by the call. Untouched on failure.
  @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (made without INTERPROCESS), TENON_UNSUPPORTED (another process's event: only who made it can
- lend it; a device without CUDA IPC; a child of fork), others as the driver says (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the event was made without
+         TENON_CUDA_EVENT_INTERPROCESS), TENON_UNSUPPORTED (the event is another process's, and
+         only the process that made it can lend it; a device without CUDA IPC; a child of fork),
+         other codes for errors of the driver (details "cuda_error", "cuda_error_name").
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_event_ipc_handle(
         event: *const tenon_cuda_event,
         out: *mut u8,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Let a CUDA device reach the bytes of a shared storage, and say by which address. The memory of the whole segment is registered with the
- driver and can no longer be swapped: that of a TENON_STORAGE_ISOLATED storage, or of one over 8 MiB, is its own; others share segments of
- 64 MiB, which get all of their memory now. An arena has to be reserved up to its capacity before (tenon_arena_reserve). Pinning again is
- cheap and gives the same address; for another device it may be another one.
- @param[in]  storage  borrowed. Not private, and not on a device. A TENON_MODE_FROZEN one is pinned when it is frozen. What is read-only
-                      here the device may only read, if it can be kept to that.
- @param[in]  device   ordinal in this process's numbering.
- @param[out] out      borrowed from the storage: where the device finds its first byte, nearly always tenon_storage_data; NULL for
-                      an empty one; untouched on failure.
+    /**Lets a CUDA device access the bytes of a shared storage, and gives their address on the device.
+ The memory of the whole segment is registered with the driver and can no longer be swapped out. A
+ storage with TENON_STORAGE_ISOLATED, and a storage of more than 8 MiB, has a segment of its own.
+ Other storages share segments of 64 MiB, and all memory of such a segment is allocated by this
+ call. An arena must be reserved up to its capacity first (tenon_arena_reserve). Pinning a storage
+ again costs little and gives the same address. The address for another device may be different.
+ @param[in]  storage  borrowed. It must be neither private nor on a device. A storage of mode
+                      TENON_MODE_FROZEN must be frozen first. If the storage is read-only in this
+                      process, the device may only read it.
+ @param[in]  device   the device's ordinal in this process's numbering.
+ @param[out] out      the address at which the device finds the first byte, borrowed from the
+                      storage. It is nearly always the address of tenon_storage_data. NULL for an
+                      empty storage. Untouched on failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (no such device, a device's storage), TENON_PERMISSION (not frozen yet),
-         TENON_UNSUPPORTED (no CUDA here, private memory, read-only memory for a device that cannot be kept from writing it, a
-         child of fork), TENON_RESOURCE_EXHAUSTED (detail "limit": "memory of the segment" if not all of it has memory, or what was
-         met in making that), others as the driver says (details "cuda_error", "cuda_error_name").
- @since 0.1. Any thread. Waits for no device.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such device, or the storage is on a
+         device), TENON_PERMISSION (the storage is not frozen yet), TENON_UNSUPPORTED (there is no
+         CUDA; the storage is private; it is read-only, and this device cannot be kept from
+         writing to it; a child of fork), TENON_RESOURCE_EXHAUSTED (the detail "limit" is "memory
+         of the segment" if a part of the segment has no memory, or the limit that was reached
+         when memory was allocated), other codes for errors of the driver (details "cuda_error",
+         "cuda_error_name").
+ @since 0.1. Any thread may call this function. It waits for no device.*/
     pub fn tenon_storage_pin(
         storage: *mut tenon_storage,
         device: i32,
         out: *mut *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Whether this process has pinned the segment in which the storage lies, for this storage or for another one.
- @param[in] storage  borrowed; NULL is allowed.
- @return 1 if so, else 0; 0 for an empty storage, which has no memory, and in a child of fork of the process that did.
- @since 0.1. Any thread.*/
+    /**Tells whether this process has pinned the segment in which a storage lies. It does not matter for
+ which storage of the segment.
+ @param[in] storage  borrowed. NULL is allowed.
+ @return 1 if the segment is pinned, otherwise 0. It is 0 for an empty storage, which has no
+         memory, and in a child of fork of the process that pinned the segment.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_is_pinned(storage: *const tenon_storage) -> ::core::ffi::c_int;
-    /**Encode a message. The descriptor keeps the tensors and the fds alive until its release.
+    /**Encodes a message as a descriptor. The descriptor keeps the tensors and the fds alive until it is
+ released.
  @param[in]  message  borrowed.
- @param[in]  options  borrowed; NULL: defaults.
- @param[out] out      new reference, release with tenon_descriptor_release; untouched on failure.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_descriptor_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds, memory).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (memory of a device), TENON_PEER_GONE
+         (a storage was dropped), TENON_RESOURCE_EXHAUSTED (fds, memory).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_descriptor_new(
         message: *const tenon_message,
         options: *const tenon_descriptor_options,
         out: *mut *mut tenon_descriptor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The bytes to carry.
- @param[in]  descriptor  borrowed; NULL is allowed.
- @param[out] nbytes      how many; may be NULL.
- @return borrowed from the descriptor, valid until its release; NULL for NULL.
- @since 0.1. Any thread.*/
+    /**Returns the bytes that the program must send.
+ @param[in]  descriptor  borrowed. NULL is allowed.
+ @param[out] nbytes      how many bytes there are. It may be NULL.
+ @return the bytes, borrowed from the descriptor and valid until its release. It is NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_descriptor_bytes(
         descriptor: *const tenon_descriptor,
         nbytes: *mut usize,
     ) -> *const ::core::ffi::c_void;
-    /**The fds to carry, in this order (SCM_RIGHTS, or inherited).
- @param[in]  descriptor  borrowed; NULL is allowed.
- @param[out] n           how many; 0 for a bytes-only one; may be NULL.
- @return borrowed from the descriptor, valid until its release: do not close them; NULL if there are none.
- @since 0.1. Any thread.*/
+    /**Returns the fds that the program must pass on in this order, by SCM_RIGHTS or by inheritance.
+ @param[in]  descriptor  borrowed. NULL is allowed.
+ @param[out] n           how many fds there are; 0 for a descriptor with
+                         TENON_DESCRIPTOR_BYTES_ONLY. It may be NULL.
+ @return the fds, borrowed from the descriptor and valid until its release: do not close them. It
+         is NULL if there are none.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_descriptor_fds(
         descriptor: *const tenon_descriptor,
         n: *mut usize,
     ) -> *const i32;
-    /**Give a descriptor back; its fds are closed.
- @param[in] descriptor  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a descriptor and closes its fds.
+ @param[in] descriptor  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_descriptor_release(descriptor: *mut tenon_descriptor);
-    /**Open a descriptor that came from another process. The bytes are copied to private memory and validated whole before
- any of them is used; each segment is checked as tenon_open_fd does. The bytes of TENON_DESCRIPTOR_BYTES_ONLY name a
- process, and its memory is opened with the rights of this one. So that process must be of this process's effective user,
- unless TENON_OPEN_OTHER_USER says that whoever wrote the bytes is trusted with those rights.
- @param[in]  bytes    borrowed for the call; nobody is trusted about them; may be NULL if nbytes is 0.
- @param[in]  nbytes   how many; 0 bytes are as CORRUPT as any others that are too few.
- @param[in]  fds      borrowed array of n_fds fds, which stay the caller's (TENON_OPEN_ADOPT_FD: consumed on success);
-                      NULL if n_fds is 0.
- @param[in]  n_fds    as many as the descriptor was made with.
- @param[in]  options  borrowed; NULL: defaults. As in tenon_open_fd.
- @param[out] out      new reference, release with tenon_message_release; untouched on failure.
- @param[out] err      optional, see rule 2 in tenon.h; detail "field" names the part that is wrong.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_INCOMPATIBLE (version or feature not known),
-         TENON_PERMISSION (bytes-only, of another user's process: details "option", "pid", "uid"), TENON_PEER_GONE
-         (bytes-only, and its process or fd is gone), TENON_WOULD_BLOCK (bytes-only: a file lease is held on the memory, or
-         its file system does not answer), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+    /**Opens a descriptor that came from another process. The call copies the bytes to private memory
+ and validates all of them before it uses any, and it checks each segment as tenon_open_fd does.
+
+ The bytes of a descriptor with TENON_DESCRIPTOR_BYTES_ONLY name a process, whose memory is opened
+ with the rights of this process. So that process must run as this process's effective user.
+ TENON_OPEN_OTHER_USER lifts this rule: it says that the writer of the bytes is trusted with those
+ rights.
+ @param[in]  bytes    borrowed for the call. They need not come from a trusted process. It may be
+                      NULL if nbytes is 0.
+ @param[in]  nbytes   how many bytes there are, at most 64 MiB. 0 bytes are TENON_CORRUPT, like
+                      any other number that is too small.
+ @param[in]  fds      borrowed, an array of n_fds fds, which stay the caller's. With
+                      TENON_OPEN_ADOPT_FD they are consumed on success. It is NULL if n_fds is 0.
+ @param[in]  n_fds    the number of fds with which the descriptor was made, at most 65,536.
+ @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
+                      tenon_open_fd, and TENON_OPEN_OTHER_USER is possible too.
+ @param[out] out      new reference; release it with tenon_message_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h. The detail "field" names the part of the
+                      descriptor that is wrong.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT, TENON_INCOMPATIBLE (an unknown version
+         or feature), TENON_RESOURCE_EXHAUSTED, the codes of tenon_open_fd, or for a descriptor
+         with TENON_DESCRIPTOR_BYTES_ONLY
+ - TENON_PERMISSION: the process that the bytes name is another user's (details "option", "pid",
+   "uid").
+ - TENON_PEER_GONE: that process or its fd does not exist any more, or it was on another machine.
+ - TENON_UNSUPPORTED: that process is in another pid namespace.
+ - TENON_WOULD_BLOCK: a process holds a file lease on the memory, or the memory's file system does
+   not answer.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_descriptor_open(
         bytes: *const ::core::ffi::c_void,
         nbytes: usize,
@@ -4319,144 +4897,175 @@ extern "C" {
         out: *mut *mut tenon_message,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take a tensor from another framework, without a copy. The read-only flag is honoured. On the CPU its storage is private: it cannot be
- lent. On a CUDA device it can (tenon/by_cuda.h), and then the deleter waits for whoever it was lent to and for the streams that use it;
- what wrote it must be done, or in a stream that is named when it is lent.
- @param[in]  managed  consumed on success: its deleter is called once, when the last reference to the storage goes, on
-                      the thread that released it. On failure it stays the caller's, who calls the deleter.
- @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+    /**Takes a tensor from another framework, without a copy. DLPack's read-only flag is respected. In
+ host memory the storage is private, so it cannot be lent. On a CUDA device it can be lent
+ (tenon/by_cuda.h). Its deleter then waits until the borrowers have released it and the streams
+ that use it have passed. The work that wrote the tensor must be complete, or must be in the
+ stream that is named when the storage is lent.
+ @param[in]  managed  consumed on success: its deleter is called once, when the last reference to
+                      the storage is released, on the thread that released it. After a failure it
+                      is still the caller's, who must call the deleter.
+ @param[out] out      new reference; release it with tenon_tensor_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_INCOMPATIBLE (another major version: nothing of it was read),
-         TENON_UNSUPPORTED (another device, no CUDA, an opaque dtype), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_INCOMPATIBLE (another major version of DLPack, in
+         which case no other field was read), TENON_UNSUPPORTED (another kind of device, no CUDA,
+         or an element type that DLPack calls opaque), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_from_dlpack(
         managed: *mut DLManagedTensorVersioned,
         out: *mut *mut tenon_tensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**As tenon_tensor_from_dlpack, for the form without a version, which cannot say read-only: the bytes count as writable.
- @param[in]  managed  consumed on success, as above.
- @param[out] out      new reference, release with tenon_tensor_release; untouched on failure.
+    /**Takes a tensor from another framework in DLPack's older form, which has no version. That form
+ cannot say that a tensor is read-only, so the bytes count as writable. In all else this function
+ is like tenon_tensor_from_dlpack.
+ @param[in]  managed  consumed on success, as in tenon_tensor_from_dlpack.
+ @param[out] out      new reference; release it with tenon_tensor_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_from_dlpack_legacy(
         managed: *mut DLManagedTensor,
         out: *mut *mut tenon_tensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Hand a tensor to another framework, without a copy. The flag READ_ONLY is set if its storage is read-only.
- @param[in]  tensor  borrowed; the result takes a reference of its own.
- @param[out] out     the caller's or the next consumer's, who calls its deleter once, on any thread; untouched on failure.
+    /**Gives a tensor to another framework, without a copy. DLPack's flag READ_ONLY is set if the
+ tensor's storage is read-only.
+ @param[in]  tensor  borrowed. The result takes a reference of its own.
+ @param[out] out     the caller's. The caller, or the consumer to which the caller passes it,
+                     calls its deleter once, on any thread. It is untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (conjugate or negative bit), TENON_RESOURCE_EXHAUSTED,
-         TENON_PEER_GONE (the storage was dropped).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (the conjugate or the negative bit is
+         set), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (the storage was dropped).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_to_dlpack(
         tensor: *mut tenon_tensor,
         out: *mut *mut DLManagedTensorVersioned,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**As tenon_tensor_to_dlpack, in the form without a version. Refused for a read-only tensor: the consumer could not know,
- and would be killed at its first write.
- @param[in]  tensor  borrowed; the result takes a reference of its own.
- @param[out] out     as above; untouched on failure.
+    /**Gives a tensor to another framework in DLPack's older form, which has no version. A read-only
+ tensor is refused: its consumer could not know, and would be killed by its first write.
+ @param[in]  tensor  borrowed. The result takes a reference of its own.
+ @param[out] out     the caller's, as in tenon_tensor_to_dlpack. It is untouched on failure.
  @param[out] err     optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (read-only), TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED,
-         TENON_PEER_GONE (the storage was dropped).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (the tensor is read-only),
+         TENON_UNSUPPORTED, TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (the storage was dropped).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_tensor_to_dlpack_legacy(
         tensor: *mut tenon_tensor,
         out: *mut *mut DLManagedTensor,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Who holds leases, one entry for each connection that does.
- @param[in,out] out    array of n; out[0].struct_size set by the caller is the size of each, and is written to the others;
-                       may be NULL if n is 0; untouched on failure.
- @param[in]     n      room in `out`.
- @param[out]    total  how many there are; the first n of them are in `out`.
+    /**Lists the holders of leases. There is one entry for each connection whose peer holds leases. A
+ connection whose peer has forked can have several entries, and a descriptor with fds has an entry
+ of its own.
+ @param[in,out] out    the caller's array of n entries. The caller sets out[0].struct_size, which
+                       is the size of every entry. The call writes it to the other entries and
+                       fills in all fields. `out` may be NULL if n is 0. It is untouched on
+                       failure.
+ @param[in]     n      how many entries fit into `out`.
+ @param[out]    total  how many entries there are. The first n of them are in `out`.
  @param[out]    err    optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_lease_holders(
         out: *mut tenon_lease_holder,
         n: usize,
         total: *mut usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Have no thread: from now on the process itself looks after what ends, by polling tenon_lease_fd and calling
- tenon_lease_poll. Before the first lend and the first use of a name. A child of fork inherits the choice.
+    /**Makes the library start no service thread in this process (rule 10 in tenon.h). From then on the
+ process must do that thread's work: it polls tenon_lease_fd and calls tenon_lease_poll. Call this
+ function before the first lend and the first use of a name. A child of fork inherits the choice.
  @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the thread runs already).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the service thread runs already).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_lease_use_no_thread(err: *mut *mut tenon_error) -> tenon_status;
-    /**The fd to poll, readable when tenon_lease_poll has something to do. Without a thread only.
- @param[out] out  borrowed; another one in a child of fork; untouched on failure.
+    /**Gives the fd to poll in a process without a service thread. It is readable when tenon_lease_poll
+ has something to do.
+ @param[out] out  borrowed. A child of fork gets another fd. It is untouched on failure.
  @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED (fds).
- @since 0.1. Any thread.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
+         TENON_RESOURCE_EXHAUSTED (fds).
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_lease_fd(out: *mut i32, err: *mut *mut tenon_error) -> tenon_status;
-    /**Do what is due: leases of borrowers that are gone, names, doorbells. Never blocks; about a millisecond at most, and the
- fd stays readable if there is more. But the end of memory that a device has pinned may wait for the device.
+    /**Does the work that is due in a process without a service thread: it ends the leases of borrowers
+ that are gone, hears the bells with which borrowers announce that they gave blocks back, notices
+ lenders that are gone, answers openers of names, and removes the names of dead processes. The
+ call does not block and takes about a millisecond at most. If more work is left, the fd stays
+ readable. There is one exception: releasing memory that a device has pinned may wait for the
+ device.
  @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (the process has a thread for it), TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread; of calls at once one works and the others return.*/
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the process did not call tenon_lease_use_no_thread),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. If several threads call it at once, one of them
+         works and the others return at once.*/
     pub fn tenon_lease_poll(err: *mut *mut tenon_error) -> tenon_status;
-    /**Fill in the figures.
- @param[in,out] out  the caller's; out->struct_size says how much may be written; untouched on failure.
+    /**Gives the figures.
+ @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
+                     untouched on failure.
  @param[out]    err  optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_stats_get(
         out: *mut tenon_stats,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**The version of the library that is loaded (which may be newer than this header).
- @return "MAJOR.MINOR.PATCH"; static storage, never NULL.
- @since 0.1. Any thread, any time.*/
+    /**Returns the version of the loaded library, which may be newer than this header.
+ @return "MAJOR.MINOR.PATCH", a string in static storage, never NULL.
+ @since 0.1. Any thread may call this function at any time.*/
     pub fn tenon_version_string() -> *const ::core::ffi::c_char;
-    /**The version of the library that is loaded, as one number: MAJOR * 1000000 + MINOR * 1000 + PATCH.
+    /**Returns the version of the loaded library as one number: MAJOR * 1000000 + MINOR * 1000 + PATCH.
  @return the number.
- @since 0.1. Any thread, any time.*/
+ @since 0.1. Any thread may call this function at any time.*/
     pub fn tenon_version_number() -> u32;
-    /**The ABI of the library that is loaded. Compare it with TENON_ABI_VERSION before the first other call.
+    /**Returns the ABI version of the loaded library. Compare it with TENON_ABI_VERSION before the first
+ call of any other function.
  @return the ABI version.
- @since 0.1. Any thread, any time.*/
+ @since 0.1. Any thread may call this function at any time.*/
     pub fn tenon_abi_version() -> u32;
-    /**Make a weak reference to a storage.
+    /**Makes a weak reference to a storage.
  @param[in]  storage  borrowed.
- @param[out] out      new reference, release with tenon_weak_release; untouched on failure.
+ @param[out] out      new reference; release it with tenon_weak_release. It is untouched on
+                      failure.
  @param[out] err      optional, see rule 2 in tenon.h.
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_ref(
         storage: *mut tenon_storage,
         out: *mut *mut tenon_weak,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Take one more reference to the same weak object. The storage may have expired; it is not asked.
- @param[in] weak  borrowed; NULL is allowed.
- @return `weak`, now with one reference more, to be released too.
- @since 0.1. Any thread.*/
+    /**Adds a reference to the same weak reference object. The call does not look at the storage, which
+ may have expired.
+ @param[in] weak  borrowed. NULL is allowed.
+ @return `weak`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_retain(weak: *mut tenon_weak) -> *mut tenon_weak;
-    /**Get the storage back, if it is still alive. A race with its last release has one winner: either this call returns a
- storage that is whole, or NULL.
- @param[in] weak  borrowed; NULL is allowed.
- @return a new strong reference, release with tenon_storage_release; NULL: expired (or `weak` is NULL).
- @since 0.1. Any thread.*/
+    /**Gives the storage back, if it is still alive. If the call races with the storage's last release,
+ it returns either a complete storage or NULL.
+ @param[in] weak  borrowed. NULL is allowed.
+ @return a new strong reference; release it with tenon_storage_release. It is NULL if the storage
+         has expired or if `weak` is NULL.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_lock(weak: *const tenon_weak) -> *mut tenon_storage;
-    /**Whether the storage is gone. Once 1, always 1.
- @param[in] weak  borrowed; NULL is allowed.
- @return 1 if expired or NULL, else 0 (which may be out of date at once: use tenon_weak_lock to be sure).
- @since 0.1. Any thread.*/
+    /**Tells whether the storage has expired. An expired storage never comes back, so after the first 1
+ the result is always 1.
+ @param[in] weak  borrowed. NULL is allowed.
+ @return 1 if the storage has expired or if `weak` is NULL; otherwise 0, which may be out of date
+         at once: only tenon_weak_lock gives certainty.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_expired(weak: *const tenon_weak) -> ::core::ffi::c_int;
-    /**The id of the storage, the same number as its tenon_storage_id, also after it expired.
- @param[in] weak  borrowed; NULL is allowed.
+    /**Returns the id of the storage, which is its tenon_storage_id. The id stays available after the
+ storage has expired.
+ @param[in] weak  borrowed. NULL is allowed.
  @return the id, > 0; 0 for NULL.
- @since 0.1. Any thread.*/
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_id(weak: *const tenon_weak) -> u64;
-    /**Give a weak reference back. What others hold of the same storage stays.
- @param[in] weak  consumed; NULL is allowed.
- @since 0.1. Any thread.*/
+    /**Releases a weak reference. Other references to the same storage are not affected.
+ @param[in] weak  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
     pub fn tenon_weak_release(weak: *mut tenon_weak);
 }
