@@ -2,7 +2,7 @@
 # usage: tests/gpu/run.sh [--build DIR] [--fake | --hidden] [--quick] [--strict] [--out DIR] [STEP...]
 #        tests/gpu/run.sh [--build DIR] --pack FILE [--with DIR]
 #
-# Tests Tenon on a machine with an NVIDIA GPU and its driver; docs/gpu.md. Nothing is installed and nothing is fetched. --build: where
+# Tests Tenon on a machine with an NVIDIA GPU and its driver; docs/guides/cuda.md. Nothing is installed and nothing is fetched. --build: where
 # Tenon is built, build/dev unless told. --fake: on the driver of tests/fake_cuda, to see that the suite works; it says nothing of CUDA.
 # --hidden: on the one of them that the suite takes for a real driver. --quick: fewer rounds. --strict: a step for which a program of the
 # build or a Python is missing has failed. --out: the logs stay there, and the table is added to its results.md. --pack: makes an archive

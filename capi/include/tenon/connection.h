@@ -50,8 +50,8 @@ typedef uint32_t tenon_lender_gone;
 
 enum {
   /**
-   * Received memory stays valid. Messages that were sent before the lender ended are still
-   * delivered.
+   * Received memory stays valid, unless it also arrived over a connection with
+   * TENON_LENDER_GONE_DROP. Messages that were sent before the lender ended are still delivered.
    */
   TENON_LENDER_GONE_KEEP = 0,
   /**

@@ -75,7 +75,7 @@ TENON_API const char *tenon_status_name(tenon_status status) TENON_NOEXCEPT;
 TENON_API tenon_status tenon_error_code(const tenon_error *error) TENON_NOEXCEPT;
 
 /**
- * Returns one line of UTF-8 text that names the object and the cause.
+ * Returns one line of UTF-8 text that names the object and the cause, and what the reader can do.
  * @param[in] error  borrowed. NULL is allowed.
  * @return a string, borrowed from the error and valid until the error is released. It is "" for
  *         NULL, and never NULL.

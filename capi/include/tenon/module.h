@@ -305,7 +305,7 @@ TENON_API tenon_status tenon_module_set_traced_inputs(tenon_module *module, cons
                                                       tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Adds an extra file, which every archive of the module contains as the record extra/<name>. A file
+ * Adds an extra file, which every archive of the module contains as the record extra/NAME. A file
  * of the same name is replaced. The file belongs to this tenon_module: an export writes the extra
  * files of the module that it exports, and not those of its submodules.
  * @param[in]  module  borrowed.

@@ -1,9 +1,11 @@
-"""Tenon lends tensors between processes without copying them, and writes and reads module archives that PyTorch runs.
+"""Tenon lends tensors between processes without copying them.
 
-lender                                      borrower
-t = tenon.zeros((2, 3))                     with tenon.Connection(socket) as c:
-with tenon.Connection(socket) as c:             t = c.recv()["weight"]
-    c.send({"weight": t})                   t.numpy()[0, 0] = 1  # seen by the lender
+It also writes and reads module archives that PyTorch runs.
+
+    lender                                      borrower
+    t = tenon.zeros((2, 3))                     with tenon.Connection(socket) as c:
+    with tenon.Connection(socket) as c:             t = c.recv()["weight"]
+        c.send({"weight": t})                   t.numpy()[0, 0] = 1  # seen by the lender
 """
 
 from __future__ import annotations
