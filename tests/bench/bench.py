@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks of this folder and prints one table. tools/bench builds them first and calls this.
+"""Runs the benchmarks of this folder and prints one table. tools/bench builds them and calls this.
 
-A benchmark is one file: name.cc (built as bench_name) or bench_name.py. Its first line says what it measures. It prints one line
-of JSON for each row, with every sample:
+A benchmark is one file: name.cc (built as bench_name) or bench_name.py. Its first line says what it
+measures. It prints one line of JSON for each row, with every sample:
 
-  {"measure": ..., "unit": ..., "against": ... or "", "goal": {"of": WHAT, "at_most" or "at_least": NUMBER} or null,
-   "ours": [...], "theirs": [...]}
+  {"measure": ..., "unit": ..., "against": ... or "",
+   "goal": {"of": WHAT, "at_most" or "at_least": NUMBER} or null, "ours": [...], "theirs": [...]}
 
-WHAT is "ours", "ours/theirs", "theirs/ours" or "ours-theirs". Samples were taken in turn (ours, theirs, ours, ...), so sample i
-of one side belongs to sample i of the other: the ratio is the median of the ratios of the pairs. {"left_out": WHY} is a row that
-this machine cannot have. With --smoke a benchmark makes a few rounds only.
+WHAT is "ours", "ours/theirs", "theirs/ours" or "ours-theirs". Samples were taken in turn (ours,
+theirs, ours, ...), so sample i of one side belongs to sample i of the other side: the ratio is the
+median of the ratios of the pairs. {"left_out": WHY} is a row that this machine cannot have. With
+--smoke a benchmark makes a few rounds only, and all rows together must be enough for the plots.
 
-A Python benchmark with a line PYTHON = "torch" is run once by each Python that has PyTorch (TENON_TORCH_DEBIAN,
-TENON_TORCH_NEWEST), another one by TENON_PYTHON.
+A Python benchmark with a line PYTHON = "torch" is run once by each Python that has PyTorch
+(TENON_TORCH_DEBIAN, TENON_TORCH_NEWEST). TENON_PYTHON runs any other Python benchmark.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import math
 import os
@@ -30,6 +32,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import plot_rows
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_S = 900
@@ -191,6 +195,21 @@ def check(benchmark: str, rows: list[dict[str, Any]], left_out: list[str]) -> No
             raise SystemExit(f"error: {benchmark}: nothing measured of what it is against: {row}")
 
 
+def check_plots(rows: list[dict[str, Any]]) -> None:
+    """The plots find their rows by the names of the measures."""
+    if not any(row["benchmark"] in plot_rows.BENCHMARKS for row in rows):
+        return  # no PyTorch here
+    run = {"machine": "", "date": "", "smoke": True, "rows": rows, "left_out": []}
+    try:
+        found = plot_rows.read_run(json.dumps(run))
+        for name in plot_rows.PLOTS:
+            plot_rows.describe(name, found)
+        if plot_rows.live(found) is None:
+            raise plot_rows.Unusable("no row of live tensors")
+    except plot_rows.Unusable as error:
+        raise SystemExit(f"error: tools/bench --plot would fail: {error}") from None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="tools/bench", description="Builds and runs the benchmarks, and prints one table: median (p10 - p90)."
@@ -226,8 +245,12 @@ def main() -> None:
         rows += made
         left_out += [f"{each.name}: {why}" for why in missing]
 
+    if options.smoke and not options.names:
+        check_plots(rows)
     if options.json:
-        print(json.dumps({"machine": machine(), "smoke": options.smoke, "rows": rows, "left_out": left_out}, indent=1))
+        day = datetime.datetime.now(datetime.UTC).date().isoformat()
+        run = {"machine": machine(), "date": day, "smoke": options.smoke, "rows": rows, "left_out": left_out}
+        print(json.dumps(run, indent=1))
         return
     print(table(rows, options.markdown))
     print(f"\nMedian (p10 - p90); ratios are medians of pairs taken in turn. {machine()}")

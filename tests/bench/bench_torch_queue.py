@@ -1,8 +1,10 @@
-"""One tensor of 4 KiB, 1 MiB and 64 MiB, Python to Python, against PyTorch's queue with both of its strategies.
+"""One tensor of 4 KiB to 64 MiB, Python to Python, against PyTorch's queue, both strategies.
 
-New: each round makes a tensor and fills it, sends it, and waits for one byte of acknowledgement; the consumer builds its view (numpy or
-torch) and reads the first element. Known: the tensor lives in shared memory already and is sent again and again. Tenon's tensors are born
-shared; PyTorch's are private and are copied into shared memory by `put`, as its users have it. Letting go is outside the clock.
+New: each round makes a tensor, fills it, sends it, and waits for one byte of acknowledgement. The
+consumer builds its view (numpy or torch) and reads the first element. Known: the tensor is in
+shared memory already and is sent again and again. Tenon makes its tensors in shared memory.
+PyTorch's tensors are private, and `put` copies them into shared memory, as its users have it.
+The release of the tensor is outside the clock.
 """
 
 from __future__ import annotations
@@ -13,7 +15,16 @@ from python_pair import SMOKE, STRATEGIES, Consumer, interleave, load_tenon, pri
 
 PYTHON = "torch"
 GOAL = None
-SIZES = (("4 KiB", 4 << 10, 300), ("1 MiB", 1 << 20, 100), ("64 MiB", 64 << 20, 15))
+SIZES = (
+    ("4 KiB", 4 << 10, 300),
+    ("16 KiB", 16 << 10, 200),
+    ("64 KiB", 64 << 10, 200),
+    ("256 KiB", 256 << 10, 150),
+    ("1 MiB", 1 << 20, 100),
+    ("4 MiB", 4 << 20, 50),
+    ("16 MiB", 16 << 20, 25),
+    ("64 MiB", 64 << 20, 15),
+)
 
 
 def main() -> None:
@@ -32,12 +43,23 @@ def main() -> None:
             consumer.order(side, strategy if side == "theirs" else None)
             return give
 
-        samples = interleave(2 if SMOKE else rounds, lambda: prepare("ours", give_ours), lambda: prepare("theirs", give_theirs))
+        samples = interleave(
+            2 if SMOKE else rounds,
+            lambda: prepare("ours", give_ours),
+            lambda: prepare("theirs", give_theirs),
+        )
         consumer.settle()
         ours, theirs = ([second * 1e6 for second in each] for each in samples)
-        print_row(f"hand over {what}, Python", "us", f"{torch_name(torch)}, {strategy}", GOAL, ours, theirs)
+        print_row(
+            f"hand over {what}, Python",
+            "us",
+            f"{torch_name(torch)}, {strategy}",
+            GOAL,
+            ours,
+            theirs,
+        )
 
-    for name, nbytes, rounds in SIZES:
+    for name, nbytes, rounds in SIZES[::4] if SMOKE else SIZES:
         for strategy in STRATEGIES:
 
             def new_tenon(nbytes: int = nbytes) -> None:

@@ -1,8 +1,9 @@
-"""20,000 and 1,000,000 live tensors in another process, each in memory of its own: how many arrive, against PyTorch's queue.
+"""20,000 and 1,000,000 live tensors in another process: how many arrive, against PyTorch's queue.
 
-In messages of 1,000 tensors of 64 B, all of which the consumer keeps. An attempt has interpreters of its own, and ends with the first
-message that does not arrive: an error on either side, a process that is gone, or 20 s of silence. RLIMIT_NOFILE and vm.max_map_count are
-the machine's.
+Each tensor is in memory of its own. Messages have 1,000 tensors of 64 B, and the consumer keeps all
+of them. An attempt has interpreters of its own. It ends with the first message that does not
+arrive: an error on either side, a process that is gone, or 20 s of silence. RLIMIT_NOFILE and
+vm.max_map_count are the machine's.
 """
 
 from __future__ import annotations
