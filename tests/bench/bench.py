@@ -29,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,11 @@ def execute(command: list[str], smoke: bool, build_dir: Path) -> list[dict[str, 
             if isinstance(error, subprocess.TimeoutExpired):
                 raise SystemExit(f"error: {' '.join(command)} did not end within {TIMEOUT_S} s") from None
             raise
+        # PyTorch's manager of names ends after its last client. It aborts, and says so at length,
+        # if the folder goes before it has removed its socket.
+        give_up = time.monotonic() + 3
+        while list(Path(folder).glob("*/manager.sock")) and time.monotonic() < give_up:
+            time.sleep(0.02)
     if process.returncode != 0:
         raise SystemExit(f"error: {' '.join(command)} failed ({process.returncode})")
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
