@@ -129,6 +129,7 @@ class Pages(unittest.TestCase):
                 "docs/man/tenon.1": ".TH T 1\n",
                 "examples/c/x.c": "/* ``` */\n",
                 "examples/y.py": "",
+                "examples/.style": "",
                 "tests/t/README.md": "[x](case.json)\n",
                 "tests/t/case.json": "{}",
                 "tests/t/other.json": "{}",
@@ -163,7 +164,7 @@ class Pages(unittest.TestCase):
 
     def test_folders_list_their_files(self) -> None:
         # All files of examples/ have pages.
-        wanted = "- [`c/`](c/index.md)\n- [`y.py`](y.py.md)\n"
+        wanted = "- [`.style`](dot-style.md)\n- [`c/`](c/index.md)\n- [`y.py`](y.py.md)\n"
         self.assertIn(wanted, self.rewritten("files/examples/index.md"))
         # The README of a folder comes first, and what has a page is a link.
         wanted = "[x](case.json.md)\n\n## Files in this folder\n\n"
