@@ -199,9 +199,11 @@ def run(build: Path) -> None:
     print(f"\nwritten  by every process, in place: each adds 1 to a weight of {next(iter(weights))!r}")
     values = first.numpy().reshape(-1)
     before = values[: len(peers)].copy()
+    # The array adds in float32, as the borrowers do. NumPy 1 adds to a single float32 in float64.
+    after = before + 1
     for index, peer in enumerate(peers):
         peer.ask(f"add {index}")
-        check(bool(values[index] == before[index] + 1), f"the write of {peer.title} is seen here")
+        check(bool(values[index] == after[index]), f"the write of {peer.title} is seen here")
         print(f"  {peer.title:<22} weight {index}: {before[index]:+.4f} -> {values[index]:+.4f}, seen by the lender")
     for peer in peers:
         total = float(peer.ask("sum")["sum"])
@@ -241,6 +243,7 @@ def main() -> int:
     try:
         run(arguments.build)
     except Failure as failure:
+        sys.stdout.flush()
         print(f"\ndemo FAILED: it should be that {failure}", file=sys.stderr)
         return 1
     print("\nall of it holds")
