@@ -1,6 +1,7 @@
 """Lends the weights of a real model once, to a C program, to Python and to PyTorch, and shows what that cost.
 
-Run by tools/demo, which has built everything. Exits with 1 if anything that it prints as a promise does not hold.
+tools/demo runs this program once everything is built. The program exits with 1 if a promise that it
+prints does not hold.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import importlib.util
 import json
 import os
+import shlex
 import socket
 import struct
 import subprocess
@@ -21,6 +23,14 @@ import tenon
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "data/silero_vad_16k.safetensors"
+# What to try after the demo, and what each command does. A first word without a slash is a program
+# beside this Python. A word with a slash is a file of the repository.
+NEXT = (
+    ("python3 examples/python/queue_of_tensors.py", "puts a tensor into a multiprocessing queue"),
+    ("python3 examples/python/read_only_lend.py", "lends a tensor that the borrower cannot change"),
+    ("tenon doctor", "says what limits Tenon on this machine"),
+    ("tools/test", "builds and runs all tests (this takes much longer than the demo)"),
+)
 
 
 class Failure(Exception):
@@ -131,7 +141,7 @@ def borrowers(build: Path) -> list[Borrower]:
         else:
             found.append(Borrower(f"PyTorch {version}", [python, program, "FD", "torch"], {}))
     if len(found) == 2:
-        print("  (no PyTorch on this machine: the demo goes on without; Debian has it as python3-torch)")
+        print("  (PyTorch takes no part: this Python has none, or --no-torch was given)")
     return found
 
 
@@ -234,19 +244,42 @@ def run(build: Path) -> None:
     check(segments_left == 0, "no segment is left")
 
 
+def as_typed(command: str) -> str:
+    """Returns the command as a shell takes it in the reader's folder. Its files must exist."""
+    words = command.split()
+    for index, word in enumerate(words):
+        if "/" in word or index == 0:
+            path = ROOT / word if "/" in word else Path(sys.executable).with_name(word)
+            check(path.is_file(), f"{path} exists")
+            words[index] = os.path.relpath(path)
+    return shlex.join(words)
+
+
+def print_next() -> None:
+    print("\nWhat to try next:")
+    for command, purpose in NEXT:
+        print(f"  {as_typed(command)}\n      {purpose}")
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
+    started = time.monotonic()
+    parser = argparse.ArgumentParser(prog="tools/demo.py", description=__doc__)
     parser.add_argument(
         "--build", type=Path, default=Path(os.environ.get("TENON_BUILD_DIR", ROOT / "build" / "release")), help="the build folder"
     )
+    parser.add_argument("--prepared", type=int, help="seconds that the setup and the build took")
     arguments = parser.parse_args()
     try:
         run(arguments.build)
+        print("\nall of it holds")
+        if arguments.prepared is not None:
+            before, total = arguments.prepared, arguments.prepared + time.monotonic() - started
+            print(f"{total:.0f} seconds in all, {before} of them for the setup and the build")
+        print_next()
     except Failure as failure:
         sys.stdout.flush()
         print(f"\ndemo FAILED: it should be that {failure}", file=sys.stderr)
         return 1
-    print("\nall of it holds")
     return 0
 
 
