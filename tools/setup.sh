@@ -216,6 +216,20 @@ tenon_newer_go() {
   export PATH="$folder/bin:$PATH"
 }
 
+tenon_make_docs_venv() {
+  "$TENON_SYSTEM_PYTHON" -m venv "$1"
+  tenon_pip "$1" -r "$TENON_ROOT/tools/docs-requirements.txt"
+}
+
+# tenon_setup_docs: installs what tools/docs needs to build the site.
+tenon_setup_docs() {
+  tenon_packages doxygen groff
+  TENON_SYSTEM_PYTHON="$(tenon_find_python)"
+  tenon_venv venv-docs "Python environment in build/venv-docs" \
+    "$("$TENON_SYSTEM_PYTHON" --version) $(tenon_requirements docs-requirements.txt)" \
+    tenon_make_docs_venv
+}
+
 # tenon_setup PEERS [tests|bench]: installs everything up to the point where CMake can run. The
 # benchmarks do without clang, the lints, and what only tests use. Exports TENON_PYTHON, and
 # TENON_TORCH_DEBIAN and TENON_TORCH_NEWEST: the Pythons that have such a PyTorch. tenon_wheel puts
@@ -225,7 +239,8 @@ tenon_setup() {
   packages=("${TENON_BUILD_PACKAGES[@]}" ccache make pkg-config binutils util-linux libgtest-dev
     '?mold') # links in a fraction of the time, CMake takes it when it is there
   if [[ "$kind" == tests ]]; then
-    packages+=(abigail-tools shellcheck groff man-db bash-completion '?spin'
+    packages+=(abigail-tools shellcheck groff man-db bash-completion doxygen '?spin'
+      '?chromium' # looks at the site of tools/docs
       '?gdb' # for the stacks of a test that hangs
       '?clang-19' '?clang-tidy-19' '?clang-format-19' '?libclang-rt-19-dev'
       '?clang-16') # the oldest that is promised (43 MB), for a test
