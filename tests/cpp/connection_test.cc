@@ -60,6 +60,23 @@ TEST_F(Connections, ReadOnlyLend) {
   EXPECT_EQ(borrower.wait(), 0);
 }
 
+TEST_F(Connections, ANamedFileIsTakenIfTheBorrowerSaysSo) {
+  tenon::Storage storage = tenon::make_filename(32, {.directory = kit::Folder::path()});
+  for (const bool named_files : {false, true}) {
+    kit::Sockets sockets;
+    kit::Child borrower([&] {
+      storage.close();  // a borrower that inherits the storage would get it from the identity cache
+      tenon::Connection connection = tenon::Connection::make(sockets.keep_there(), {.named_files = named_files});
+      const tenon::Code wanted = named_files ? tenon::Code::kOk : tenon::Code::kPermission;
+      return connection.try_recv({.timeout = kPatience}).code() == wanted;
+    });
+    tenon::Connection connection = tenon::Connection::make(sockets.keep_here());
+    const tenon::Tensor weight = tenon::Tensor::over(storage, {8}, tenon::kDtypeOf<float>);
+    connection.send(tenon::Message::of({{"weight", weight}}), {.timeout = kPatience});
+    EXPECT_EQ(borrower.wait(), 0) << named_files;
+  }
+}
+
 TEST_F(Connections, AKilledBorrower) {
   kit::Sockets sockets;
   kit::Child borrower([&] {

@@ -34,7 +34,7 @@ vetted_tests() { tests -vet=off "$@"; }
 
 case_vet() {
   local unformatted
-  unformatted="$(gofmt -l "${modules[@]}")"
+  unformatted="$(gofmt -l "${modules[@]}" "$TENON_SOURCE_DIR/examples/start/go")"
   [[ -z "$unformatted" ]] || fail "gofmt would change: $unformatted"
   vet
   cd "$wrapper"

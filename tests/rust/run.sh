@@ -48,6 +48,7 @@ case "$1" in
   fmt)
     cargo fmt --version >/dev/null 2>&1 || skip "there is no rustfmt"
     cargo fmt --all --manifest-path "$manifest" --check
+    rustfmt --check --edition 2021 --config max_width=100 "$source_dir"/examples/start/rust/*.rs
     ;;
   docs)
     RUSTDOCFLAGS="-D warnings" with_cargo doc -p libtenon --no-deps --features half,ndarray

@@ -24,6 +24,7 @@ type ConnectionOptions struct {
 	MaxMappedBytes  uint64      // most address space that the peer's memory may take here; 0: a quarter of it (32 TiB on amd64)
 	SameUser        bool        // refuse a peer that is neither of this process's user nor root; by default any peer is good
 	Group           *uint32     // the same, but the members of that gid are let in too
+	NamedFiles      bool        // also take named files that Tenon made, although they have no seals, if the peer is of this process's user or root
 	CUDALetWrite    bool        // send read-only storages on a CUDA device too, though their receiver can write them: else that is ErrPermission
 	CUDAKeepOpen    bool        // as OpenCUDAOptions.KeepOpen, for device memory that is received
 	OnLenderGone    LenderGone  // what happens to received memory when its lender is gone
@@ -129,6 +130,9 @@ func connect(socket int, options *ConnectionOptions, flags C.uint32_t) (*Connect
 		if options.Group != nil {
 			given.flags |= C.TENON_CONNECTION_GROUP
 			given.group = C.uint32_t(*options.Group)
+		}
+		if options.NamedFiles {
+			given.flags |= C.TENON_CONNECTION_NAMED_FILES
 		}
 		if options.CUDALetWrite {
 			given.flags |= C.TENON_CONNECTION_CUDA_LET_WRITE

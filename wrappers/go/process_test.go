@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ func init() {
 	roles["fd"] = openFD
 	roles["name"] = openName
 	roles["lend"] = lendAndWait
+	roles["named file"] = takeNamedFile
 }
 
 func withParent(use func(c *tenon.Connection) error) error {
@@ -98,6 +100,54 @@ func TestAnotherProcess(t *testing.T) {
 		lenders.Close()
 	}
 	c.Close()
+	check(t, command.Wait())
+}
+
+// takeNamedFile gets the same message by two connections: one takes named files, and the other does not.
+func takeNamedFile() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	plain, err := parent()
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	if _, err := plain.Recv(ctx); !errors.Is(err, tenon.ErrPermission) {
+		return fmt.Errorf("a named file was taken unasked: %v", err)
+	}
+	asked, err := tenon.NewConnection(4, &tenon.ConnectionOptions{NamedFiles: true})
+	if err != nil {
+		return err
+	}
+	defer asked.Close()
+	m, err := asked.Recv(ctx)
+	if err != nil {
+		return err
+	}
+	m.Close()
+	return nil
+}
+
+func TestNamedFile(t *testing.T) { inOwnProcess(t, lendNamedFile) }
+
+func lendNamedFile(t *testing.T, path string) {
+	ctx := background(t)
+	storage := must(tenon.NewStorageFilename(4000, &tenon.FilenameOptions{Directory: path, Name: "weights"}))
+	defer storage.Close()
+	tensor := must(tenon.NewTensor(storage, tenon.Spec{DType: tenon.Float32, Sizes: []int64{1000}}))
+	defer tensor.Close()
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
+	check(t, err)
+	theirs := os.NewFile(uintptr(ends[1]), "theirs")
+	command, plain := startWith(t, "named file", theirs)
+	theirs.Close()
+	asked := must(tenon.ConnectionOn(os.NewFile(uintptr(ends[0]), "ours"), nil))
+	defer asked.Close()
+	for _, c := range []*tenon.Connection{plain, asked} {
+		m := must(tenon.NewMessage(tensor))
+		check(t, c.Send(ctx, m))
+		m.Close()
+	}
 	check(t, command.Wait())
 }
 

@@ -100,6 +100,12 @@ impl ConnectionOptions {
         ConnectionOptions { group: gid, flags: self.flags | sys::TENON_CONNECTION_GROUP, ..self }
     }
 
+    /// Also take named files that Tenon made, although they have no seals, if the peer is of this
+    /// process's user or root.
+    pub fn named_files(self) -> Self {
+        ConnectionOptions { flags: self.flags | sys::TENON_CONNECTION_NAMED_FILES, ..self }
+    }
+
     /// Send read-only storages on a CUDA device too, though their receiver can write them; else that is
     /// [`ErrorKind::Permission`](crate::ErrorKind::Permission).
     pub fn cuda_let_write(self) -> Self {

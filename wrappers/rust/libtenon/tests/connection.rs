@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::PATIENCE;
 use tenon::{
-    Access, Cancel, Connection, ConnectionOptions, ErrorKind, LenderGone, Message, OpenOptions, StorageOptions, Tensor, TensorMut,
-    TensorSpec, Wait,
+    Access, Cancel, Connection, ConnectionOptions, ErrorKind, FilenameOptions, LenderGone, Message, OpenOptions, StorageMut, StorageOptions,
+    Tensor, TensorMut, TensorSpec, Wait,
 };
 
 #[test]
@@ -49,6 +49,32 @@ fn borrower() {
     let mut answer = Message::new().unwrap();
     answer.set_user_bytes(b"done").unwrap();
     connection.send(&answer, PATIENCE).unwrap();
+}
+
+#[test]
+fn a_named_file_is_taken_if_the_borrower_says_so() {
+    let folder = common::Folder::new();
+    let storage = StorageMut::new_filename(&FilenameOptions::new().directory(&folder.0), 64).unwrap();
+    let tensor = TensorMut::new(&storage, &TensorSpec::of::<u8>(&[64])).unwrap();
+    for named_files in ["", "yes"] {
+        let (child, connection) = common::start("borrower_of_a_named_file", &[("TENON_NAMED_FILES", named_files)]);
+        let mut message = Message::new().unwrap();
+        message.add_writable("file", &tensor).unwrap();
+        connection.send(&message, PATIENCE).unwrap();
+        common::ends_well(child);
+    }
+}
+
+#[test]
+#[ignore = "the other process of a test"]
+fn borrower_of_a_named_file() {
+    common::watchdog();
+    if std::env::var("TENON_NAMED_FILES").unwrap().is_empty() {
+        assert_eq!(common::inherited().recv(PATIENCE).unwrap_err().kind(), ErrorKind::Permission);
+    } else {
+        let connection = ConnectionOptions::new().named_files().connect(common::inherited_socket()).unwrap();
+        assert!(connection.recv(PATIENCE).unwrap().find("file").is_some());
+    }
 }
 
 #[test]

@@ -42,6 +42,9 @@ struct ConnectionOptions {
   bool same_user = false;
   /// As same_user, but also accept members of the group with this id.
   std::optional<std::uint32_t> group = std::nullopt;
+  /// Also take named files that Tenon made, although they have no seals, if the peer is of this
+  /// process's user or root.
+  bool named_files = false;
   /// Also send read-only storages on a CUDA device, although the receiver can write to them.
   bool cuda_let_write = false;
   /// As OpenCudaOptions::keep_open, for device memory that is received.
@@ -68,6 +71,7 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     c.flags = (options.adopt_socket ? std::uint32_t{TENON_CONNECTION_ADOPT_SOCKET} : 0U) |
               (options.same_user ? std::uint32_t{TENON_CONNECTION_SAME_USER} : 0U) |
               (options.group ? std::uint32_t{TENON_CONNECTION_GROUP} : 0U) |
+              (options.named_files ? std::uint32_t{TENON_CONNECTION_NAMED_FILES} : 0U) |
               (options.cuda_let_write ? std::uint32_t{TENON_CONNECTION_CUDA_LET_WRITE} : 0U) |
               (options.cuda_keep_open ? std::uint32_t{TENON_CONNECTION_CUDA_KEEP_OPEN} : 0U);
     c.group = options.group.value_or(0);
