@@ -1,6 +1,6 @@
 """Plants one violation at a time and expects the lint to name it, and only it.
 
-The lints are tools/lint_{layers,headers,readme,tidy}.py, and `format`, `shell` and `python` of tools/lint.
+The lints are tools/lint_{layers,headers,pages,tidy}.py, and `format`, `shell` and `python` of tools/lint.
 """
 
 import json
@@ -31,35 +31,56 @@ class Planted(unittest.TestCase):
         (self.root / path).write_text(text)
 
 
-class Readme(Planted):
+class Pages(Planted):
     ANNOUNCED = "<!-- file: one.c -->\n```c\nint x;\n```\n"
 
-    def lint(self, text: str, *flags: str) -> tuple[int, str]:
+    def lint(self, text: str, page: str = "README.md") -> tuple[int, str]:
         self.write("one.c", "int x;\n")
         self.write("two.go", "func f() {\n\tif y {\n\t\tx := 1\n\n\t\ty = 2\n\t}\n}\n")
-        self.write("README.md", text)
-        return run("lint_readme.py", "--root", str(self.root), *flags, str(self.root / "README.md"))
+        self.write(page, text)
+        return run("lint_pages.py", "--root", str(self.root))
 
     def test_clean(self) -> None:
-        self.assertEqual(self.lint("# Title\n\n" + self.ANNOUNCED + "\n```sh\nls\n```\n"), (0, ""))
-        self.assertEqual(self.lint("<!-- part of: two.go -->\n```go\nif y {\n\tx := 1\n\n\ty = 2\n```\n"), (0, ""))
-        self.assertEqual(self.lint("```go\nx := 1\n```\n", "--some"), (0, ""))
+        wide = "word " * 30
+        for page, text in [
+            ("README.md", "# Title\n\n" + self.ANNOUNCED + "\n```sh\nls\n```\n"),
+            ("README.md", "<!-- part of: two.go -->\n```go\nif y {\n\tx := 1\n\n\ty = 2\n```\n"),
+            ("README.md", "a line\n" * 150),
+            ("docs/format/frames.md", "```go\nx := 1\n```\n"),
+            ("docs/guides/queues.md", f"| {wide} |\n\n- [link](" + "x" * 100 + ")\n" + "y" * 100 + "\n"),
+        ]:
+            with self.subTest(text[:40]):
+                self.assertEqual(self.lint(text, page), (0, ""))
+
+    def test_a_copied_block_may_be_wide(self) -> None:
+        line = "int " + "x" * 90 + " = 12345;"
+        self.write("wide.c", line + "\n")
+        self.assertEqual(self.lint(f"<!-- file: wide.c -->\n```c\n{line}\n```\n"), (0, ""))
 
     def test_violations(self) -> None:
         for text, words in [
-            (self.ANNOUNCED.replace("int x", "int y"), "the block differs from one.c"),
+            (self.ANNOUNCED.replace("int x", "int y"), "README.md:2: the block differs from one.c"),
             (self.ANNOUNCED.replace("one.c", "two.c"), "two.c does not exist"),
             ("```c\nint x;\n```\n", "does not say which file it is"),
             (self.ANNOUNCED.replace("-->\n", "-->\nProse between.\n"), "does not say which file it is"),
             ("<!-- part of: two.go -->\n```go\nx := 1\nx = 2\n```\n", "the block is no part of two.go"),
             ("<!-- part of: two.go -->\n```go\n```\n", "the block is no part of two.go"),
             ("<!-- file: two.go -->\n```go\nif y {\n```\n", "the block differs from two.go"),
+            ("a line\n" * 151, "README.md: 151 lines, and 150 are allowed"),
+            ("short\n\n" + "word " * 20 + "1\n", "README.md:3: 101 columns, and 100 are allowed"),
+            (self.ANNOUNCED + "word " * 20 + "1\n", "README.md:5: 101 columns, and 100 are allowed"),
+            ("```console\n$ " + "word " * 20 + "\n```\n", "README.md:2: 102 columns, and 100 are allowed"),
         ]:
             with self.subTest(words):
                 rc, out = self.lint(text)
                 self.assertEqual(rc, 1)
                 self.assertIn(words, out)
                 self.assertEqual(out.count("\n"), 1)
+
+    def test_a_wide_header(self) -> None:
+        self.write("capi/include/tenon/wait.h", "/* " + "x" * 100 + " */\n")
+        rc, out = self.lint("# Title\n")
+        self.assertEqual((rc, out), (1, "capi/include/tenon/wait.h:1: 106 columns, and 100 are allowed\n"))
 
 
 class LocalNames(Planted):
