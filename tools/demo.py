@@ -29,6 +29,7 @@ NEXT = (
     ("python3 examples/python/queue_of_tensors.py", "puts a tensor into a multiprocessing queue"),
     ("python3 examples/python/read_only_lend.py", "lends a tensor that the borrower cannot change"),
     ("tenon doctor", "says what limits Tenon on this machine"),
+    ("docs/start/python.md", "is the quickstart in Python; docs/start has other languages too"),
     ("tools/test", "builds and runs all tests (this takes much longer than the demo)"),
 )
 
