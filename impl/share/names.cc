@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -30,11 +31,23 @@ struct Kept {
   os::Mapping head;
 };
 
+// A file whose count says that this process was the last holder. Nobody can open it any more.
+struct LastHeld {
+  Ref<Directory> directory;
+  std::string leaf;
+  uint64_t device = 0;
+  uint64_t inode = 0;
+};
+
+// Tries, a millisecond apart, to remove such a file. Another process may look at it in the same
+// moment. And the kernel closes an fd that an ended peer left unread in a socket only a timer tick
+// later, or when a busy machine finds the time.
 constexpr int kLastTries = 5;
 
 struct NamesState {
   std::mutex mutex;
   std::vector<Kept> kept;
+  std::vector<LastHeld> unsettled;  // the library's thread tries again, unless the process ends first
   FileTail* first = nullptr;
   bool exit_hook = false;
 };
@@ -67,7 +80,11 @@ class Names {
       const int64_t until = os::real_time_ns() + kKeepNs;
       (void)os::copy_to_mapping(&until, each.head.base() + offsetof(FilenameHeader, keep_until_ns), sizeof until);
     }
-    std::vector<FileTail*> last;  // their segments live: nothing is disposed here
+    std::vector<LastHeld> last;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      last.swap(all.unsettled);
+    }
     while (true) {
       FileTail* tail = nullptr;
       {
@@ -76,28 +93,44 @@ class Names {
       }
       if (tail == nullptr) break;
       tail->leave(true);
-      if (tail->last_) last.push_back(tail);
+      if (tail->last_) add_last(*tail, &last);
     }
     if (!last.empty()) remove_last(last);
   }
 
+  // The file is removed at exit, if nothing has removed it before.
+  static void not_settled(const FileTail& tail) noexcept {
+    NamesState& all = names_state();
+    std::vector<LastHeld> files;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      files.swap(all.unsettled);
+    }
+    std::erase_if(files, [](const LastHeld& each) { return !is_there(each); });
+    add_last(tail, &files);
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    try {
+      all.unsettled.insert(all.unsettled.end(), std::make_move_iterator(files.begin()), std::make_move_iterator(files.end()));
+    } catch (...) {
+      // No memory: the next sweep removes these files.
+    }
+  }
+
   // The mappings stay until the kernel takes them, so the lease cannot be asked. Without relatives the count is to be believed, as PyTorch
   // does; a relative by fork may hold a file without a part in the count, and shows in /proc.
-  static void remove_last(const std::vector<FileTail*>& tails) noexcept {
+  static void remove_last(const std::vector<LastHeld>& files) noexcept {
     try {
-      std::vector<os::Holders> holders(tails.size());
+      std::vector<os::Holders> holders(files.size());
       if (has_forked()) {
-        std::vector<os::FileId> files;
-        files.reserve(tails.size());
-        for (const FileTail* tail : tails) files.push_back({tail->device_, tail->inode_});
-        holders = os::find_holders(files);
+        std::vector<os::FileId> ids;
+        ids.reserve(files.size());
+        for (const LastHeld& file : files) ids.push_back({file.device, file.inode});
+        holders = os::find_holders(ids);
       }
-      for (size_t i = 0; i < tails.size(); ++i) {
-        const FileTail& tail = *tails[i];
+      for (size_t i = 0; i < files.size(); ++i) {
         const auto& pids = holders[i].pids;
         if (std::any_of(pids.begin(), pids.end(), [](pid_t pid) { return pid != os::process_id(); })) continue;
-        Result<NameInfo> info = os::look_at_name(tail.directory_->fd(), tail.leaf_);
-        if (info.is_ok() && same_file(info.value(), tail.device_, tail.inode_)) (void)os::unlink_name(tail.directory_->fd(), tail.leaf_);
+        if (is_there(files[i])) (void)os::unlink_name(files[i].directory->fd(), files[i].leaf);
       }
     } catch (...) {
       // No memory: the next sweep does it.
@@ -106,7 +139,23 @@ class Names {
 
   // The child holds the files that it inherited by their mappings, and owes the counts nothing (leave() sees that by the generation). What
   // the parent keeps for messages is the parent's, and its fds here would make it look held.
-  static void in_child() noexcept { names_state().kept.clear(); }
+  static void in_child() noexcept {
+    names_state().kept.clear();
+    names_state().unsettled.clear();
+  }
+
+  static void add_last(const FileTail& tail, std::vector<LastHeld>* files) noexcept {
+    try {
+      files->push_back({tail.directory_, tail.leaf_, tail.device_, tail.inode_});
+    } catch (...) {
+      // No memory: the next sweep removes the file.
+    }
+  }
+
+  static bool is_there(const LastHeld& file) noexcept {
+    Result<NameInfo> info = os::look_at_name(file.directory->fd(), file.leaf);
+    return info.is_ok() && same_file(info.value(), file.device, file.inode);
+  }
 
   static void enter(FileTail* tail) noexcept {
     NamesState& all = names_state();
@@ -216,8 +265,12 @@ void FileTail::before_unmap(memory::Segment*) noexcept { leave(false); }
 void FileTail::after_unmap() noexcept {
   page_ = os::Mapping();
   // The count says that we were the last: then whoever seems to hold the file only looks at it, as we do.
-  for (int tries = 0; !settle_name(directory_, leaf_) && last_ && tries < kLastTries; ++tries)
+  bool settled = settle_name(directory_, leaf_);
+  for (int tries = 0; !settled && last_ && tries < kLastTries; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    settled = settle_name(directory_, leaf_);
+  }
+  if (!settled && last_) Names::not_settled(*this);
   // In this order, as PyTorch does: what the manager looks at then is what is left.
   if (held_ && !manager_.empty() && generation_ == fork_generation()) deallocate_at_manager(manager_, "/" + leaf_);
 }

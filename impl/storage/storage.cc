@@ -313,12 +313,11 @@ Status Storage::check_lender() const {
 Result<std::byte*> Storage::data_mut() {
   TENON_TRY(check_lender());
   if (!read_only_) return const_cast<std::byte*>(data());
-  Status status(Code::kPermission,
-                mode_ == Mode::kFrozen
-                    ? "the storage is of mode FROZEN, whose bytes are filled by storage_write alone until the freeze: open "
-                      "it with private_copy or private_cow for a copy that can be written"
-                    : "the storage is read-only here: open it with private_copy or private_cow for "
-                      "a copy that can be written, or have it lent in mode SHARED");
+  Status status(Code::kPermission, mode_ == Mode::kFrozen
+                                       ? "the storage is of mode FROZEN, and its memory is never writable: open it with private_copy or "
+                                         "private_cow for a copy that can be written, or fill it with storage_write before the freeze"
+                                       : "the storage is read-only here: open it with private_copy or private_cow for "
+                                         "a copy that can be written, or have it lent in mode SHARED");
   return std::move(status).with("option", std::string("PRIVATE_COW or PRIVATE_COPY when it is opened"));
 }
 

@@ -3492,7 +3492,7 @@ extern "C" {
         n: usize,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Adds an extra file, which every archive of the module contains as the record extra/<name>. A file
+    /**Adds an extra file, which every archive of the module contains as the record extra/NAME. A file
  of the same name is replaced. The file belongs to this tenon_module: an export writes the extra
  files of the module that it exports, and not those of its submodules.
  @param[in]  module  borrowed.

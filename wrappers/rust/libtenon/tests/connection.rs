@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::PATIENCE;
 use tenon::{
-    Access, Cancel, Connection, ConnectionOptions, ErrorKind, FilenameOptions, LenderGone, Message, OpenOptions, StorageMut, StorageOptions,
-    Tensor, TensorMut, TensorSpec, Wait,
+    Access, Cancel, Connection, ConnectionOptions, ErrorKind, FilenameOptions, LenderGone, Message, OpenOptions, StorageMut,
+    StorageOptions, Tensor, TensorMut, TensorSpec, Wait,
 };
 
 #[test]
