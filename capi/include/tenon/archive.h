@@ -1,7 +1,8 @@
 #ifndef TENON_ARCHIVE_H
 #define TENON_ARCHIVE_H
 
-/*
+/**
+ * @file
  * Archives: writing modules (tenon/module.h) to files that torch.jit.load runs, and reading files
  * that torch.jit.save wrote. No PyTorch is needed.
  */

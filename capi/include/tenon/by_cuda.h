@@ -1,7 +1,8 @@
 #ifndef TENON_BY_CUDA_H
 #define TENON_BY_CUDA_H
 
-/*
+/**
+ * @file
  * Lending memory of a CUDA device to another process, and opening device memory that Tenon or
  * PyTorch lends. tenon_send and tenon_recv (tenon/connection.h) lend device memory too, under
  * leases; the functions here are for handles that a program passes on by its own means.

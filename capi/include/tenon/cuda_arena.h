@@ -1,7 +1,8 @@
 #ifndef TENON_CUDA_ARENA_H
 #define TENON_CUDA_ARENA_H
 
-/*
+/**
+ * @file
  * Arenas on a CUDA device: memory from which many storages are allocated, so that one handle leads
  * to all of them.
  */

@@ -1,7 +1,8 @@
 #ifndef TENON_CUDA_EVENT_H
 #define TENON_CUDA_EVENT_H
 
-/*
+/**
+ * @file
  * CUDA events: marks in streams, with which a program orders the work of several streams and
  * processes itself. What tenon_share_cuda and tenon_send lend is ordered by events of its own.
  */

@@ -1,7 +1,8 @@
 #ifndef TENON_CUDA_PINNED_H
 #define TENON_CUDA_PINNED_H
 
-/*
+/**
+ * @file
  * Pinned memory: shared host memory that a CUDA device reads and writes directly. Use it where
  * device memory cannot be lent (MIG, integrated GPUs), and for copies that run beside the host.
  */

@@ -1,7 +1,8 @@
 #ifndef TENON_MODULE_H
 #define TENON_MODULE_H
 
-/*
+/**
+ * @file
  * Modules: trees of objects with TorchScript code, which a program builds, inspects and changes
  * without PyTorch. tenon/archive.h reads modules from archives and writes them.
  */

@@ -1,7 +1,8 @@
 #ifndef TENON_SCALAR_TYPE_H
 #define TENON_SCALAR_TYPE_H
 
-/*
+/**
+ * @file
  * PyTorch's element types, which values and archives use, and how they correspond to the element
  * types of DLPack (tenon/dtype.h).
  */

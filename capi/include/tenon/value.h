@@ -1,7 +1,8 @@
 #ifndef TENON_VALUE_H
 #define TENON_VALUE_H
 
-/*
+/**
+ * @file
  * Values: what the attributes of a module (tenon/module.h), its constants and its arguments can be,
  * from None and numbers to tensors, lists and objects.
  */
