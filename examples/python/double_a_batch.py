@@ -8,7 +8,7 @@ import tenon
 
 def work(end: socket.socket) -> None:
     batch = tenon.Connection(end).recv()["batch"]  # mapped, not copied
-    batch.numpy()[:] *= 2  # or tenon.torch.to_torch(batch).mul_(2)
+    batch.numpy()[:] *= 2
 
 
 if __name__ == "__main__":

@@ -310,7 +310,7 @@ def block(run: Run) -> str:
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     note = (
         f"Median (p10 to p90), measured on {run.date}. "
-        "A ratio says how many times as fast Tenon is. "
+        "A ratio says how many times as fast Tenon is. Tenon sent over a `tenon.Connection`. "
         f"PyTorch {run.torch} used its queue with its default strategy `file_descriptor`. "
         "The last column has the ratio for its strategy `file_system`. "
         f"Machine: {run.machine}."

@@ -4,10 +4,11 @@ import multiprocessing
 
 import tenon
 import tenon.torch
+import torch
 
 
 def work(inputs: "multiprocessing.Queue[tenon.Tensor]", done: "multiprocessing.Queue[str]") -> None:
-    weights = tenon.torch.to_torch(inputs.get())
+    weights: torch.Tensor = tenon.torch.to_torch(inputs.get())
     weights.mul_(2)
     done.put(f"the worker doubled a {type(weights).__name__} of {tuple(weights.shape)}")
 
@@ -20,6 +21,6 @@ if __name__ == "__main__":
     weights = tenon.empty((1000,), "float32")
     weights.numpy()[:] = 21
     inputs.put(weights)
-    print(done.get())
+    print(done.get(timeout=60))
     print("the parent reads", weights.numpy()[0])
     worker.join()

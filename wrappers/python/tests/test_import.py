@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import tenon
 
 
@@ -62,3 +63,9 @@ def test_submodules_come_when_they_are_asked_for() -> None:
     )
     assert run("-c", program).stdout == "file_descriptor to_torch False\n"
     assert not hasattr(tenon, "tensorflow")
+
+
+def test_torch_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match="needs PyTorch, and this Python has none: pip install torch"):
+        tenon.torch.to_torch(tenon.zeros(3))

@@ -27,6 +27,15 @@ _COW = "cow"
 _UNSAFE = "unsafe"
 
 
+def _require_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError("tenon.torch needs PyTorch, and this Python has none: pip install torch", name="torch") from None
+
+
 def _torch_dtype(name: str) -> Any:
     import torch
 
@@ -93,6 +102,7 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
     A tensor on a CUDA device goes by DLPack, and has no "cow": clone what "unsafe" gives. Order PyTorch's current stream after that in
     which it was opened.
     """
+    _require_torch()
     if writable not in ("error", _COW, _UNSAFE):
         raise ValueError(f'writable {writable!r} is not one of "error", "cow", "unsafe"')
     if tensor.read_only:
