@@ -43,13 +43,15 @@ class Model:
 MODELS: dict[str, Model] = {}
 
 
-def model(flags: str, *, since: tuple[int, int] = (1, 13), without: str = "") -> Callable[[Callable[[], Case]], Callable[[], Case]]:
-    """Register a function as a model. `without` says why a PyTorch older than `since` has not got it."""
+def model(
+    flags: str, *, since: tuple[int, int] = (1, 13), able: bool = True, without: str = ""
+) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
+    """Register a function as a model. `without` says why a PyTorch that is older than `since`, or not `able`, cannot build it."""
 
     def register(build: Callable[[], Case]) -> Callable[[], Case]:
         assert build.__name__ not in MODELS, build.__name__
-        assert since == (1, 13) or without, build.__name__
-        MODELS[build.__name__] = Model(build.__name__, build, flags.split(), without if since > TORCH else None)
+        assert (since == (1, 13) and able) or without, build.__name__
+        MODELS[build.__name__] = Model(build.__name__, build, flags.split(), without if since > TORCH or not able else None)
         return build
 
     return register

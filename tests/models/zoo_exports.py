@@ -163,7 +163,16 @@ def quantised_dynamic_frozen() -> Case:
     return Case(torch.jit.freeze(module), [forward(ramp(3, 4))])
 
 
-@model("dynamically-quantised float16 custom-class", since=(2, 0), without="its engine packs no float16 weights")
+def packs_float16() -> bool:
+    """Debian's PyTorch 2.6 is built without FBGEMM, and its other engine packs no float16 weights."""
+    try:
+        torch.ops.quantized.linear_prepack_fp16(torch.ones(1, 1), None)
+    except RuntimeError:
+        return False
+    return True
+
+
+@model("dynamically-quantised float16 custom-class", since=(2, 0), able=packs_float16(), without="its engine packs no float16 weights")
 def quantised_half() -> Case:
     module = torch.ao.quantization.quantize_dynamic(Mlp().eval(), {nn.Linear}, dtype=torch.float16)
     return scripted(module, ramp(3, 4))
