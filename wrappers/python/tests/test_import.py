@@ -32,7 +32,8 @@ def test_the_library_lies_in_the_package() -> None:
     assert (folder / "py.typed").exists()
     libraries = list(folder.glob("libtenon.so*"))
     assert len(libraries) == 1
-    assert libraries[0].stat().st_size <= 2 << 20  # with the parts of the C++ library that it needs
+    # With the parts of the C++ library that it needs. gcc 12 makes 1.96 MiB of it, gcc 14 2.04 MiB.
+    assert libraries[0].stat().st_size <= 9 << 18
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libtenon" in line}
     assert loaded == {str(libraries[0].resolve())}
 
