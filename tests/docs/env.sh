@@ -49,14 +49,11 @@ with_c() {
   if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 }
 
-# As tests/rust/run.sh sets it, so that cargo finds the crates that those tests compiled.
+# cargo finds the crates that the tests of the wrapper compiled.
 with_rust() {
   need cargo
-  export CARGO_TARGET_DIR="$TENON_BUILD_DIR/cargo" CARGO_BUILD_JOBS=2 CARGO_TERM_COLOR=never
-  export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
-  export TENON_LIB_DIR="$TENON_BUILD_DIR"
-  export TENON_INCLUDE_DIR="$TENON_SOURCE_DIR/capi/include:$TENON_BUILD_DIR/include"
-  export LD_LIBRARY_PATH="$TENON_BUILD_DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  # shellcheck source=tests/rust/env.sh
+  source "$TENON_SOURCE_DIR/tests/rust/env.sh"
 }
 
 with_go() {

@@ -16,11 +16,9 @@ skip() {
 
 command -v cargo >/dev/null || skip "there is no cargo (rustup, or Debian's rustc-web and cargo-web)"
 
-export CARGO_TARGET_DIR="$build_dir/cargo" CARGO_BUILD_JOBS=2 CARGO_TERM_COLOR=never
-# Half of the folder was for rebuilding parts of a crate, and for a debugger that no test starts. A stack keeps its lines.
-export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
-export TENON_LIB_DIR="$build_dir" TENON_INCLUDE_DIR="$source_dir/capi/include:$build_dir/include"
-export LD_LIBRARY_PATH="$build_dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" TENON_MANAGER="$build_dir/tenon-manager"
+# shellcheck source=tests/rust/env.sh
+source "$source_dir/tests/rust/env.sh"
+export TENON_MANAGER="$build_dir/tenon-manager"
 
 with_cargo() {
   local command="$1"
