@@ -1,15 +1,21 @@
 #!/usr/bin/env bash
-# usage: tools/reachable.sh COMMAND [ARGUMENT...]
+# usage: tools/reachable.sh [--or-skip] COMMAND [ARGUMENT...]
 #
 # Runs COMMAND so that every user can reach this checkout. Some tests of root become another user
 # and start programs of the build. If the checkout lies in a folder that is closed to others, such
 # as /root, COMMAND runs in a mount namespace of its own: an open folder with the same entries takes
-# the place of the closed one. Files that COMMAND adds directly to that folder are lost.
+# the place of the closed one. Files that COMMAND adds directly to that folder are lost. Where that
+# is not possible, COMMAND runs after a warning, or with --or-skip the exit status is 77.
 set -euo pipefail
 
 if [[ "${1:-}" == "--help" || $# == 0 ]]; then
   sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
   exit 0
+fi
+or_skip=""
+if [[ "$1" == "--or-skip" ]]; then
+  or_skip=yes
+  shift
 fi
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
@@ -22,7 +28,8 @@ while IFS= read -r -d / part; do
 done < <(printf '%s/' "${here#/}")
 if [[ "$closed" == "$here" ]] || ! unshare --mount true 2>/dev/null; then
   echo "warning: other users cannot reach $here, because $closed is closed to them. Tests that" >&2
-  echo "become another user will fail. Clone into a folder that is open to all, such as /srv." >&2
+  echo "become another user cannot run. Clone into a folder that is open to all, such as /srv." >&2
+  if [[ -n "$or_skip" ]]; then exit 77; fi
   exec "$@"
 fi
 # These folders of caches outlive COMMAND only if they are there before.
