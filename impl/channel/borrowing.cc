@@ -94,16 +94,14 @@ Status Borrowing::take(const LeaseBlock& block, std::span<os::Fd> fds, std::vect
   if (missed_) {
     return Status(Code::kResourceExhausted,
                   "a token that came here before found no free fd, and leases may count on it: raise RLIMIT_NOFILE (ulimit -n) or close "
-                  "fds, and "
-                  "make a new connection")
+                  "fds, and make a new connection")
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
   if (block.account != account_id_) return corrupt_lease("leases of an account that did not come over this connection");
   if (lost_) {
     return Status(Code::kResourceExhausted,
                   "the token of the leases found no free fd here, so the lender may use their memory again: raise RLIMIT_NOFILE (ulimit "
-                  "-n) or "
-                  "close fds, and make a new connection")
+                  "-n) or close fds, and make a new connection")
         .with("limit", std::string("RLIMIT_NOFILE"));
   }
   if (!account_) return corrupt_lease("leases of an account that could not be opened");
