@@ -2,12 +2,13 @@
 
 usage: lint_pages.py [--root FOLDER]
 
-1. A block of C, C++, Python, Rust or Go in a page stands in a file too, which an example or a test runs. So no page shows code
-   that never ran. `<!-- file: PATH -->` above the block says that the block is the whole file, and `<!-- part of: PATH -->` that
-   it is some consecutive lines of the file, perhaps with less indentation. PATH starts at the top of the repository.
-   Pages in EXCERPTS may have blocks without such a line, because they show signatures or fragments.
-2. A line of a page or of a public header has at most 100 columns. Rows of tables, lines without a space (links), and blocks that
-   are copied from a file are exempt in pages.
+1. A block of C, C++, Python, Rust or Go in a page stands in a file too, which an example or a test
+   runs. So no page shows code that never ran. `<!-- file: PATH -->` above the block says that the
+   block is the whole file, and `<!-- part of: PATH -->` that it is some consecutive lines of the
+   file, perhaps with less indentation. PATH starts at the top of the repository. Pages in EXCERPTS
+   may have blocks without such a line, because they show signatures or fragments.
+2. A line of a page or of a public header has at most 100 columns. Rows of tables, lines without a
+   space (links), and blocks that are copied from a file are exempt in pages.
 3. README.md has at most 150 lines.
 """
 
@@ -50,6 +51,10 @@ def too_wide(line: str) -> bool:
     return len(line) > MOST_COLUMNS and not line.lstrip().startswith("|") and " " in line.strip().lstrip("-*> ")
 
 
+def width_problem(file: str, number: int, line: str) -> str:
+    return f"{file}:{number}: {len(line)} columns, and {MOST_COLUMNS} are allowed"
+
+
 def problems_of(page: str, root: Path) -> list[str]:
     problems: list[str] = []
     lines = (root / page).read_text(encoding="utf-8").splitlines()
@@ -76,9 +81,7 @@ def problems_of(page: str, root: Path) -> list[str]:
             source = ""
         if not source:
             problems += [
-                f"{page}:{number + 1}: {len(lines[number])} columns, and {MOST_COLUMNS} are allowed"
-                for number in range(at, min(end + 1, len(lines)))
-                if too_wide(lines[number])
+                width_problem(page, number + 1, lines[number]) for number in range(at, min(end + 1, len(lines))) if too_wide(lines[number])
             ]
         if end > at:
             source = ""
@@ -88,11 +91,8 @@ def problems_of(page: str, root: Path) -> list[str]:
 
 def problems_of_header(header: str, root: Path) -> list[str]:
     lines = (root / header).read_text(encoding="utf-8").splitlines()
-    return [
-        f"{header}:{number}: {len(line)} columns, and {MOST_COLUMNS} are allowed"
-        for number, line in enumerate(lines, 1)
-        if len(line) > MOST_COLUMNS
-    ]
+    numbered = enumerate(lines, 1)
+    return [width_problem(header, number, line) for number, line in numbered if len(line) > MOST_COLUMNS]
 
 
 def main() -> int:
