@@ -106,7 +106,7 @@ TEST(CudaArena, DISABLED_Receiver) {
   connection.set_stream(0, busy.stream());
   {
     const tenon::Message message = connection.recv();
-    unsigned char bytes[2] = {0, 0};
+    unsigned char* const bytes = cuda_kit::new_host_room(2);
     const auto copy = driver<int(void*, std::uint64_t, std::size_t, void*)>("cuMemcpyDtoHAsync_v2");
     EXPECT_EQ(copy(&bytes[0], address_of(message["one"]) + 999, 1, busy.stream()), 0);
     EXPECT_EQ(copy(&bytes[1], address_of(message["other"]), 1, busy.stream()), 0);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #define NEEDS_DRIVER() \
@@ -45,6 +46,16 @@ inline void load_code() {
   EXPECT_EQ(fill(room + 1, 0, 1), 0);
   EXPECT_EQ(driver<int(std::uint64_t, std::uint64_t, std::size_t)>("cuMemcpy")(room + 2048, room, 2000), 0);
   EXPECT_EQ(driver<int(std::uint64_t)>("cuMemFree_v2")(room), 0);
+}
+
+// Zeros in host memory that the driver knows, until the process ends. A copy from a device into any
+// other host memory is over when the call returns: a test whose copies wait for another process would
+// wait for itself.
+inline unsigned char* new_host_room(std::size_t nbytes) {
+  void* room = nullptr;
+  EXPECT_EQ(driver<int(void**, std::size_t, unsigned)>("cuMemHostAlloc")(&room, nbytes, 0), 0);
+  std::memset(room, 0, nbytes);
+  return static_cast<unsigned char*>(room);
 }
 
 // A stream whose work is under way until it is let go, so that nothing depends on how long anything takes.

@@ -1,6 +1,7 @@
 // What holds of every connection holds where device memory travels, too: callbacks may call it, and limits count what they name.
 #include <linux/capability.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -172,8 +173,11 @@ TEST(CudaConnectionRules, AReceiverInAnotherPidNamespaceMayNotTraceItsSender) {
     Socket ends;
     const pid_t sender = getpid();
     const pid_t other = start([&] {
-      if (unshare(CLONE_NEWPID) != 0) std::_Exit(kNoNamespace);
+      if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) std::_Exit(kNoNamespace);
       const pid_t inner = start([&] {
+        // As in a container: a driver reads /proc/self, which has to be of this namespace.
+        if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || mount("proc", "/proc", "proc", 0, nullptr) != 0)
+          std::_Exit(kNoNamespace);
         line.become(1);
         const Connection::Owned connection = ends.connect(1);
         __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

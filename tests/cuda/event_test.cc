@@ -105,11 +105,11 @@ TEST(CudaEvent, OrdersTheWorkOfTwoProcesses) {
         EXPECT_EQ(synchronize(event, 0), TENON_WOULD_BLOCK);
         EXPECT_EQ(synchronize(event, 1'000'000), TENON_TIMEOUT);
         OK(tenon_cuda_event_wait(event.get(), stream, nullptr));
-        unsigned char byte = 0;
-        CU(cuMemcpyAsync(reinterpret_cast<uintptr_t>(&byte), pointer_of(storage), 1, stream));
+        const HostRoom room(1);
+        CU(cuMemcpyAsync(room.pointer(), pointer_of(storage), 1, stream));
         line.say('w');
         CU(cuStreamSynchronize(stream));
-        EXPECT_EQ(byte, 5);
+        EXPECT_EQ(room[0], 5);
         OK(tenon_cuda_event_synchronize(event.get(), nullptr, nullptr));
         EXPECT_TRUE(is_complete(event));
         // The driver would burn a processor in it.

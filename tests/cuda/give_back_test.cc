@@ -37,7 +37,10 @@ void many_that_end_others(bool look_too) {
       bool look;
       int* ended;
     };
-    constexpr int kMany = 20'000;
+    // Each storage that goes makes an event and records it. Behind a gate that is closed a real driver
+    // makes the caller wait at some number of them: an H100 (driver 580) did at 200, for ever, as the
+    // caller has the gate to open.
+    const int many = on_the_fake() ? 20'000 : 8;
     Work work;
     Memory memory(kNbytes);
     int ended = 0;
@@ -50,7 +53,7 @@ void many_that_end_others(bool look_too) {
       ++*it.ended;
       if (it.look) (void)collect_cuda();
     };
-    for (int i = 0; i < kMany; ++i) {
+    for (int i = 0; i < many; ++i) {
       pairs.push_back({wrap_cuda(memory.data(), kNbytes, 0, count, &ended, false).value(), look_too, &ended});
       storages.push_back(wrap_cuda(memory.data(), kNbytes, 0, end_both, &pairs.back(), false).value());
       EXPECT_TRUE(record_stream(*storages.back(), work.stream).is_ok());
@@ -60,7 +63,7 @@ void many_that_end_others(bool look_too) {
     EXPECT_EQ(ended, 0);
     work.gate.open();
     EXPECT_TRUE(soon([] { return collect_cuda() == 0; }));
-    EXPECT_EQ(ended, 2 * kMany);
+    EXPECT_EQ(ended, 2 * many);
     CU(cuMemFree(memory.pointer));
   });
 }
@@ -287,9 +290,9 @@ TEST(CudaGiveBack, AnotherStreamIsOrdered) {
     EXPECT_TRUE(order_stream(*storage, used.stream).is_ok());
     EXPECT_TRUE(order_stream(*storage, other.stream).is_ok());
     EXPECT_TRUE(order_stream(*storage, CU_STREAM_PER_THREAD).is_ok());
-    unsigned char bytes[2] = {0, 0};
-    CU(cuMemcpyAsync(reinterpret_cast<uintptr_t>(&bytes[0]), memory.pointer, 1, other.stream));
-    CU(cuMemcpyAsync(reinterpret_cast<uintptr_t>(&bytes[1]), memory.pointer, 1, CU_STREAM_PER_THREAD));
+    const HostRoom bytes(2);
+    CU(cuMemcpyAsync(bytes.pointer(0), memory.pointer, 1, other.stream));
+    CU(cuMemcpyAsync(bytes.pointer(1), memory.pointer, 1, CU_STREAM_PER_THREAD));
     used.gate.open();
     CU(cuStreamSynchronize(other.stream));
     CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));

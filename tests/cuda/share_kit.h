@@ -103,6 +103,25 @@ inline void take_time(CUstream stream = nullptr) {
   ASSERT_NE(launch, nullptr);
   ASSERT_EQ(launch(stream, [](void*) { usleep(200000); }, nullptr), CUDA_SUCCESS);
 }
+// Host memory that the driver knows. A copy from a device into any other host memory is over when the
+// call returns: a test that copies behind a closed gate would wait for itself.
+class HostRoom {
+ public:
+  explicit HostRoom(size_t nbytes) {
+    void* room = nullptr;
+    EXPECT_EQ(driver().cuMemHostAlloc(&room, nbytes, 0), CUDA_SUCCESS);
+    bytes_ = static_cast<unsigned char*>(room);
+    std::memset(bytes_, 0, nbytes);
+  }
+  HostRoom(const HostRoom&) = delete;
+  HostRoom& operator=(const HostRoom&) = delete;
+  ~HostRoom() { EXPECT_EQ(driver().cuMemFreeHost(bytes_), CUDA_SUCCESS); }
+  CUdeviceptr pointer(size_t at = 0) const { return reinterpret_cast<uintptr_t>(bytes_ + at); }
+  unsigned char operator[](size_t at) const { return bytes_[at]; }
+
+ private:
+  unsigned char* bytes_ = nullptr;
+};
 inline CUdeviceptr pointer_of(const Ref<Storage>& storage) { return reinterpret_cast<uintptr_t>(storage->data()); }
 // After all that was given to the stream.
 inline int byte_at(CUdeviceptr pointer, CUstream stream = nullptr) {

@@ -71,7 +71,10 @@ CUresult copy(bool per_thread, CUstream handle, const Copy& what, bool wait) {
     check_not_freed(from);
     std::memmove(to.bytes, from.bytes, size);
   });
-  if (wait) stream->wait(number);
+  // A copy from a device into memory that the driver does not know is over when the call returns, also
+  // an asynchronous one: the driver's documentation says so, and an H100 waited there.
+  const bool is_into_pageable = to.backing == nullptr && from.backing != nullptr;
+  if (wait || is_into_pageable) stream->wait(number);
   return CUDA_SUCCESS;
 }
 

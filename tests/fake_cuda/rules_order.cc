@@ -72,13 +72,15 @@ FAKE_TEST(work_is_late, "FAKE_CUDA_LATENCY=stream=100000") {
   OK(cu.cuMemcpyDtoHAsync(&early, pointer, 1, reader));
   OK(cu.cuStreamSynchronize(reader));
   EQUAL(early, 1);
-  unsigned char late = 0;
+  void* late = nullptr;
+  OK(cu.cuMemHostAlloc(&late, 1, 0));  // a copy into other memory waits on the host, and the gate opens after it
   OK(cu.cuStreamWaitEvent(reader, end, 0));
-  OK(cu.cuMemcpyDtoHAsync(&late, pointer, 1, reader));
+  OK(cu.cuMemcpyDtoHAsync(late, pointer, 1, reader));
   EQUAL(cu.cuStreamQuery(reader), CUDA_ERROR_NOT_READY);
   gate = 1;
   OK(cu.cuStreamSynchronize(reader));
-  EQUAL(late, 3);
+  EQUAL(*static_cast<unsigned char*>(late), 3);
+  OK(cu.cuMemFreeHost(late));
   OK(cu.cuEventSynchronize(end));
   float ms = 0;
   OK(cu.cuEventElapsedTime(&ms, start, end));
@@ -116,6 +118,30 @@ TEST(legacy_stream_blocks) {
   OK(cu.cuEventDestroy(aside));
   OK(cu.cuStreamDestroy(blocking));
   OK(cu.cuStreamDestroy(free_running));
+}
+
+TEST(copy_into_pageable_memory_waits) {
+  const Started started;
+  CUdeviceptr pointer = 0;
+  CUstream stream = nullptr;
+  OK(cu.cuMemAlloc(&pointer, kOrderSize));
+  OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cu.cuMemsetD8(pointer, 1, kOrderSize));
+  stand_at_the_gate(stream);
+  OK(cu.cuMemsetD8Async(pointer, 2, kOrderSize, stream));
+  std::atomic<bool> opened{false};
+  std::thread opener([&opened] {
+    pause_ms(100);
+    opened = true;
+    gate = 1;
+  });
+  unsigned char byte = 0;
+  OK(cu.cuMemcpyDtoHAsync(&byte, pointer, 1, stream));
+  CHECK(opened);
+  EQUAL(byte, 2);
+  opener.join();
+  OK(cu.cuStreamDestroy(stream));
+  OK(cu.cuMemFree(pointer));
 }
 
 TEST(threads) {

@@ -463,6 +463,7 @@ def pinned(case: Case) -> None:
     torch = only_in_torch(case)
     from tenon.torch import to_torch
 
+    torch.cuda.init()  # before that no memory is pinned to PyTorch 2.11
     nbytes = 1 << 20
     storage = tenon.Storage.new(nbytes, isolated=True)
     host = to_torch(tenon.Tensor.over(storage, nbytes, "uint8"))

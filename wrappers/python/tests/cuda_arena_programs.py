@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import tenon
-from cuda_kit import IPC_OPEN, Array, Gate, check, collected, cuda, is_live, new_stream, nothing_left, over, read, use_device
+from cuda_kit import IPC_OPEN, Array, Gate, check, collected, cuda, is_live, new_host_room, new_stream, nothing_left, over, read, use_device
 
 CAPACITY = 2 << 20
 
@@ -63,7 +63,7 @@ def receives() -> None:
     with tenon.Connection(int(sys.argv[2]), adopt=True, cuda_keep_open=True) as connection:
         connection.set_stream(0, TorchStream(stream))
         tensors = connection.recv()
-        room = ctypes.create_string_buffer(2)
+        room = new_host_room(2)
         for i, name in enumerate(("one", "other")):
             to = ctypes.c_void_p(ctypes.addressof(room) + i)
             check(cuda.cuMemcpyDtoHAsync_v2(to, ctypes.c_uint64(address_of(tensors[name])), ctypes.c_size_t(1), ctypes.c_void_p(stream)))

@@ -27,6 +27,7 @@ from cuda_kit import (
     cuda,
     give,
     live,
+    new_host_room,
     new_stream,
     nothing_left,
     over,
@@ -78,7 +79,7 @@ def orders_after() -> None:
         with pytest.raises(tenon.Unsupported, match="lent on"):
             event.ipc_handle()
         event.wait(TorchStream(stream))
-        room = ctypes.create_string_buffer(1)
+        room = new_host_room(1)
         tensor = over(storage)
         pointer = ctypes.c_uint64(tensor.__cuda_array_interface__["data"][0])
         check(cuda.cuMemcpyDtoHAsync_v2(room, pointer, ctypes.c_size_t(1), ctypes.c_void_p(stream)))

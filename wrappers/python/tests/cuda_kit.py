@@ -101,6 +101,19 @@ def take_time(stream: int = 0, us: int = 200_000) -> None:
     check(cuda.cuLaunchHostFunc(ctypes.c_void_p(stream), usleep, ctypes.c_void_p(us)))
 
 
+def new_host_room(nbytes: int) -> ctypes.Array[ctypes.c_char]:
+    """Zeros in host memory that the driver knows, until the process ends.
+
+    A copy from a device into any other host memory is over when the call returns: a program whose copies
+    wait for work that it has still to let go would wait for itself.
+    """
+    room = ctypes.c_void_p()
+    check(cuda.cuMemHostAlloc(ctypes.byref(room), ctypes.c_size_t(nbytes), 0))
+    assert room.value
+    ctypes.memset(room, 0, nbytes)
+    return (ctypes.c_char * nbytes).from_address(room.value)
+
+
 def bytes_at(pointer: int, nbytes: int) -> bytes:
     room = ctypes.create_string_buffer(nbytes)
     check(cuda.cuMemcpyDtoH_v2(room, ctypes.c_uint64(pointer), ctypes.c_size_t(nbytes)))

@@ -32,6 +32,7 @@ from cuda_kit import (
     cuda,
     give,
     is_live,
+    new_host_room,
     new_stream,
     nothing_left,
     over,
@@ -377,7 +378,7 @@ def ordered() -> None:
             assert tensor.__cuda_array_interface__["stream"] == 1
         else:
             tensor.storage.order_stream(other)
-        room = ctypes.create_string_buffer(len(DATA))
+        room = new_host_room(len(DATA))
         check(cuda.cuMemcpyDtoHAsync_v2(room, ctypes.c_uint64(array.pointer), ctypes.c_size_t(len(DATA)), ctypes.c_void_p(reader)))
         gate.open()
         check(cuda.cuStreamSynchronize(ctypes.c_void_p(reader)))

@@ -102,14 +102,18 @@ fn receiver() {
     // SAFETY: the stream is there until the process ends.
     unsafe { connection.set_stream(0, busy.stream) }.unwrap();
     let message = connection.recv(common::PATIENCE).unwrap();
-    let mut bytes = [0u8; 2];
-    for (name, byte) in ["one", "other"].iter().zip(&mut bytes) {
+    // A copy from a device into memory that the driver does not know is over when the call returns.
+    let mut room = null_mut();
+    cu!(c"cuMemHostAlloc"(*mut *mut c_void, usize, u32) &mut room, 2, 0);
+    // SAFETY: two bytes that last until the process ends. Any byte is a u8.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(room.cast::<u8>(), 2) };
+    for (name, byte) in ["one", "other"].iter().zip(&mut *bytes) {
         let from = message.find(name).unwrap().view().as_ptr() as u64;
         cu!(c"cuMemcpyDtoHAsync_v2"(*mut u8, u64, usize, *mut c_void) byte, from, 1, busy.stream);
     }
     connection.send(&Message::new().unwrap(), common::PATIENCE).unwrap();
     cu!(c"cuStreamSynchronize"(*mut c_void) busy.stream);
-    assert_eq!(bytes, [7, 8]);
+    assert_eq!(*bytes, [7, 8]);
     expect_opened(1);
     drop(message);
     expect_opened(1);
