@@ -101,7 +101,10 @@ TEST_F(ByFilename, BadNames) {
       [&] { (void)tenon::open_filename({.name = "/a", .nbytes = 8, .manager = std::string(200, 'm')}); });
   kit::thrown_by<tenon::InvalidArgument>([&] { tenon::filename_unlink(nul); });
   kit::thrown_by<tenon::InvalidArgument>([&] { (void)tenon::manager_start(nul); });
+  // A manager of this user that another test has started would be given out, whatever program is asked for.
+  ASSERT_EQ(setenv("TENON_MANAGER_FOLDER", (kit::Folder::path() + "/none").c_str(), 1), 0);
   kit::thrown_by<tenon::NotFound>([&] { (void)tenon::manager_start("/no/such/program"); });
+  unsetenv("TENON_MANAGER_FOLDER");
   // Memory without a name cannot become a file that PyTorch opens.
   const tenon::Storage storage = tenon::Storage::make(64);
   kit::thrown_by<tenon::Unsupported>([&] { (void)tenon::share_filename(storage, {.torch = true}); });

@@ -31,7 +31,8 @@ func inOwnProcess(t *testing.T, test func(t *testing.T, directory string)) {
 	nothingLeft(t)
 	path := directory(t)
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=100s")
-	command.Env = append(os.Environ(), directoryVariable+"="+path)
+	// A manager of this user that another test has started would be given out, whatever program is asked for.
+	command.Env = append(os.Environ(), directoryVariable+"="+path, "TENON_MANAGER_FOLDER="+t.TempDir()+"/none")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
