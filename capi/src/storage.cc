@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "boundary.h"
 #include "handles.h"
+#include "share/storage_at.h"
 #include "storage/host_access.h"
 #include "wait.h"
 
@@ -101,7 +102,29 @@ void tenon_storage_release(tenon_storage* storage) noexcept {
 }
 
 const void* tenon_storage_data(const tenon_storage* storage) noexcept {
-  return storage == nullptr || object(storage)->is_dropped() ? nullptr : object(storage)->data();
+  if (storage == nullptr || object(storage)->is_dropped()) return nullptr;
+  // The reference is const, as the bytes are; that the address is known is no change of the storage.
+  tenon::share::remember_address(const_cast<Storage*>(object(storage)));
+  return object(storage)->data();
+}
+
+tenon_status tenon_storage_at(const void* address, uint64_t nbytes, tenon_storage** out, uint64_t* offset, tenon_error** err) noexcept {
+  Ref<Storage> storage = tenon::share::find_storage_at(address, nbytes);
+  if (!storage) {
+    return boundary(err, [&] {
+      return Status(tenon::Code::kNotFound,
+                    tenon::format("no storage of this process has the %llu bytes at %p: the storage has ended, its address was never "
+                                  "given out, or the memory is not Tenon's",
+                                  tenon::as_llu(nbytes), address));
+    });
+  }
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    const uint64_t first = reinterpret_cast<uintptr_t>(storage->data());
+    if (offset != nullptr) *offset = reinterpret_cast<uintptr_t>(address) - first;
+    *out = handle<tenon_storage>(storage.detach());
+    return Status::ok();
+  });
 }
 
 tenon_status tenon_storage_check_lender(const tenon_storage* storage, tenon_error** err) noexcept {
@@ -114,6 +137,7 @@ tenon_status tenon_storage_data_mut(tenon_storage* storage, void** out, tenon_er
     TENON_TRY(check_argument(storage != nullptr, "storage is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(*out, object(storage)->data_mut());
+    tenon::share::remember_address(object(storage));
     return Status::ok();
   });
 }

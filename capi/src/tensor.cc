@@ -4,6 +4,7 @@
 
 #include "boundary.h"
 #include "handles.h"
+#include "share/storage_at.h"
 #include "tensor_view.h"
 
 using namespace tenon::capi;
@@ -96,7 +97,9 @@ tenon_storage* tenon_tensor_storage(const tenon_tensor* tensor) noexcept {
 }
 
 const void* tenon_tensor_data(const tenon_tensor* tensor) noexcept {
-  return tensor == nullptr || object(tensor)->storage()->is_dropped() ? nullptr : object(tensor)->data();
+  if (tensor == nullptr || object(tensor)->storage()->is_dropped()) return nullptr;
+  tenon::share::remember_address(object(tensor)->storage().get());
+  return object(tensor)->data();
 }
 
 tenon_status tenon_tensor_data_mut(tenon_tensor* tensor, void** out, tenon_error** err) noexcept {
@@ -104,6 +107,7 @@ tenon_status tenon_tensor_data_mut(tenon_tensor* tensor, void** out, tenon_error
     TENON_TRY(check_argument(tensor != nullptr, "tensor is NULL"));
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     TENON_ASSIGN(std::byte * base, object(tensor)->storage()->data_mut());
+    tenon::share::remember_address(object(tensor)->storage().get());
     *out = base == nullptr ? nullptr : base + object(tensor)->offset_nbytes();
     return Status::ok();
   });

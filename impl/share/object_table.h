@@ -46,6 +46,30 @@ class ObjectTable {
     return nullptr;
   }
 
+  // Puts it in, whether or not others of its key are there. It must not be in the table yet. Throws
+  // std::bad_alloc: then nothing has changed.
+  void insert_beside(T* object) {
+    if ((count_ + 1) * 4 > size_ * 3 && !resize(size_ == 0 ? kFewest : size_ * 2)) throw std::bad_alloc();
+    const uint64_t hash = Traits::hash(Traits::key_of(*object));
+    size_t place = home_of(hash);
+    while (words_[place] != 0) place = after(place);
+    words_[place] = word_of(object, hash);
+    ++count_;
+  }
+
+  // The first of that key for which `is_wanted` says true.
+  template <typename IsWanted>
+  T* find_if(const Key& key, IsWanted&& is_wanted) const {
+    if (count_ == 0) return nullptr;
+    const uint64_t hash = Traits::hash(key);
+    for (size_t place = home_of(hash); words_[place] != 0; place = after(place)) {
+      if ((words_[place] & kTag) != (hash & kTag)) continue;
+      T* const object = object_of(words_[place]);
+      if (Traits::key_of(*object) == key && is_wanted(*object)) return object;
+    }
+    return nullptr;
+  }
+
   // `with` has the key of `old`, which is in the table.
   void replace(const T* old, T* with) noexcept {
     const uint64_t hash = Traits::hash(Traits::key_of(*old));

@@ -39,6 +39,7 @@ StorageTotals& storage_totals() noexcept {
 
 std::atomic<Storage::EndHook> Storage::g_cache_hook{nullptr};
 std::atomic<Storage::EndHook> Storage::g_names_hook{nullptr};
+std::atomic<Storage::EndHook> Storage::g_addresses_hook{nullptr};
 
 Storage::Storage(Kind kind) noexcept : kind_(kind) {
   switch (kind) {
@@ -68,6 +69,7 @@ Storage::~Storage() {
 void Storage::dispose() noexcept {
   const uint8_t marks = marks_.load(std::memory_order_acquire);
   if ((marks & kInCache) != 0) g_cache_hook.load(std::memory_order_relaxed)(this);
+  if ((marks & kByAddress) != 0) g_addresses_hook.load(std::memory_order_relaxed)(this);
   if ((marks & kHasNames) != 0) {
     const memory::GivingBack::Pause pause;  // it may talk with a manager
     g_names_hook.load(std::memory_order_relaxed)(this);

@@ -66,7 +66,7 @@ class Storage final : public memory::Leased {
   // As of everything that is counted, without the count where nobody else can come by a reference: who has one marks a storage before it
   // can be found without.
   void release() const noexcept {
-    if (is_alone() && (marks_.load(std::memory_order_relaxed) & (kInCache | kHasNames)) == 0) {
+    if (is_alone() && (marks_.load(std::memory_order_relaxed) & (kInCache | kHasNames | kByAddress)) == 0) {
       const_cast<Storage*>(this)->dispose();
       delete this;
       return;
@@ -126,13 +126,16 @@ class Storage final : public memory::Leased {
     if (is_dropped()) marks_.fetch_and(static_cast<uint8_t>(~kDropped), std::memory_order_relaxed);
   }
 
-  // What others have to do when this storage goes, before its segment is let go. One function for all storages: the identity cache's, and
-  // that of names that last as long as a storage.
+  // What others have to do when this storage goes, before its segment is let go. One function for all storages: the identity cache's, that
+  // of names that last as long as a storage, and that of the table of addresses.
   using EndHook = void (*)(Storage*) noexcept;
   void tell_cache(EndHook forget) noexcept { tell(&g_cache_hook, kInCache, forget); }
   // The identity cache has this very storage, and will as long as it lives.
   bool is_in_cache() const noexcept { return (marks_.load(std::memory_order_relaxed) & kInCache) != 0; }
   void tell_names(EndHook end) noexcept { tell(&g_names_hook, kHasNames, end); }
+  void tell_addresses(EndHook forget) noexcept { tell(&g_addresses_hook, kByAddress, forget); }
+  // It can be found by the address of any of its bytes (share/storage_at.h), as long as it lives.
+  bool is_by_address() const noexcept { return (marks_.load(std::memory_order_relaxed) & kByAddress) != 0; }
 
  private:
   // Which of the four a storage is says what it has to give back: a block of this process, a lease or nothing but the segment (opened),
@@ -157,6 +160,7 @@ class Storage final : public memory::Leased {
   static constexpr uint8_t kHasNames = 2;
   static constexpr uint8_t kLent = 4;
   static constexpr uint8_t kDropped = 8;
+  static constexpr uint8_t kByAddress = 16;
 
   explicit Storage(Kind kind) noexcept;
   ~Storage() override;
@@ -173,6 +177,7 @@ class Storage final : public memory::Leased {
   static Result<Ref<Storage>> try_create_filled(const StorageOptions& options, const void* data, uint64_t nbytes);
   static std::atomic<EndHook> g_cache_hook;
   static std::atomic<EndHook> g_names_hook;
+  static std::atomic<EndHook> g_addresses_hook;
 
   std::byte* data_ = nullptr;
   uint64_t nbytes_ = 0;

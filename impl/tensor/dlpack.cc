@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "share/by_cuda.h"
+#include "share/storage_at.h"
 
 namespace tenon::tensor {
 namespace {
@@ -127,6 +128,7 @@ struct Export {
 template <typename Managed>
 Result<Managed*> give(const Ref<Tensor>& tensor, Export<Managed>** out) {
   TENON_TRY(tensor->storage()->check_lender());
+  share::remember_address(tensor->storage().get());
   if ((tensor->flags() & (kFlagConj | kFlagNeg)) != 0) {
     return Status(Code::kUnsupported, "DLPack has no conjugate and no negative bit: resolve the tensor first");
   }

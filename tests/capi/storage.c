@@ -335,6 +335,56 @@ static void bad_new(void) {
   }
 }
 
+static void by_address(void) {
+  tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 5000, 9), *out = PATTERN;
+  tenon_tensor *tensor = NULL;
+  const unsigned char *data;
+  void *writable = NULL;
+  int64_t sizes[1] = {10};
+  tenon_tensor_spec spec;
+  uint64_t offset = 77;
+  FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_storage_at(&offset, 1, &out, &offset, ERR));
+  CHECK(offset == 77);
+  data = tenon_storage_data(storage);
+  OK(tenon_storage_at(data + 4999, 1, &out, &offset, ERR));
+  CHECK(out == storage && offset == 4999 && tenon_storage_use_count(storage) == 2);
+  tenon_storage_release(out);
+  OK(tenon_storage_at(data, 5000, &out, NULL, ERR));
+  CHECK(out == storage);
+  tenon_storage_release(out);
+  out = PATTERN;
+  FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_storage_at(data + 4999, 2, &out, NULL, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_storage_at(data + 5000, 0, &out, NULL, ERR));
+  FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_storage_at(NULL, 1, &out, NULL, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_storage_at(data, 1, NULL, NULL, ERR));
+  CHECK(tenon_storage_use_count(storage) == 1);
+  tenon_storage_release(storage);
+  FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_storage_at(data, 1, &out, NULL, ERR));
+
+  storage = check_storage(TENON_MODE_SHARED, 0, 100, 0);
+  OK(tenon_storage_data_mut(storage, &writable, ERR));
+  OK(tenon_storage_at(writable, 100, &out, NULL, ERR));
+  CHECK(out == storage);
+  tenon_storage_release(out);
+  tenon_storage_release(storage);
+
+  storage = check_storage(TENON_MODE_SHARED, 0, 100, 0);
+  memset(&spec, 0, sizeof(spec));
+  spec.struct_size = sizeof(spec);
+  spec.dtype.code = TENON_DTYPE_UINT;
+  spec.dtype.bits = 8;
+  spec.dtype.lanes = 1;
+  spec.ndim = 1;
+  spec.sizes = sizes;
+  spec.offset = 30;
+  OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
+  OK(tenon_storage_at(tenon_tensor_data(tensor), 10, &out, &offset, ERR));
+  CHECK(out == storage && offset == 30);
+  tenon_storage_release(out);
+  tenon_tensor_release(tensor);
+  tenon_storage_release(storage);
+}
+
 static void bad_access(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 100, 9);
   void *out = PATTERN;
@@ -375,6 +425,7 @@ int main(void) {
   RUN(null_is_allowed);
   RUN(of_a_device);
   RUN(bad_new);
+  RUN(by_address);
   RUN(bad_access);
   return 0;
 }

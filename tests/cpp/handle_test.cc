@@ -42,6 +42,21 @@ TEST_F(Handle, CopyIsOneMoreReference) {
   EXPECT_EQ(first.use_count(), 2U);
 }
 
+TEST_F(Handle, FoundByAnAddress) {
+  tenon::Storage storage = tenon::Storage::make(100);
+  const std::byte* const data = storage.bytes().data();
+  {
+    const tenon::StorageAt found = tenon::Storage::at(data + 30, 70);
+    EXPECT_EQ(found.storage, storage);
+    EXPECT_EQ(found.offset, 30U);
+  }
+  EXPECT_EQ(storage.use_count(), 1U);
+  EXPECT_EQ(tenon::Storage::try_at(data + 30, 71).code(), tenon::Code::kNotFound);
+  EXPECT_THROW((void)tenon::Storage::at(&storage), tenon::NotFound);
+  storage.close();
+  EXPECT_EQ(tenon::Storage::try_at(data).code(), tenon::Code::kNotFound);
+}
+
 TEST_F(Handle, MoveLeavesAnEmptyOne) {
   tenon::Storage first = tenon::Storage::make(64);
   const std::uint64_t id = first.id();

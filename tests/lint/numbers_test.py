@@ -195,7 +195,6 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
         [
             ("docs/format/filename.md", r"a head of (\d+) bytes, then the payload"),
             ("docs/format/cuda.md", r"the head of (\d+), and"),
-            ("wrappers/python/src/tenon/torch.py", r"^_FILE_HEADER = (\d+)"),
         ],
     ),
     "message to a manager": (

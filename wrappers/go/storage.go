@@ -173,6 +173,20 @@ func waitForStorage(ctx context.Context, step func(timeout C.int64_t, cancel *C.
 	return newStorage(out), nil
 }
 
+// StorageAt finds the storage that has the nbytes bytes at an address, and how many bytes into it they begin. Use it for an address that
+// comes back from another library. A storage is found once its address was given out, as by Bytes or DLPack. Private and empty storages
+// are not found: ErrNotFound. The address is not dereferenced.
+func StorageAt(address uintptr, nbytes uint64) (*Storage, uint64, error) {
+	collect()
+	var out *C.tenon_storage
+	var offset C.uint64_t
+	var failure *C.tenon_error
+	if status := C.tenon_go_storage_at(C.uintptr_t(address), C.uint64_t(nbytes), &out, &offset, &failure); status != C.TENON_OK {
+		return nil, 0, takeError(status, failure)
+	}
+	return newStorage(out), uint64(offset), nil
+}
+
 // Retain gives another object for the same storage, with a reference of its own to close.
 func (s *Storage) Retain() (*Storage, error) {
 	pointer, err := s.begin()

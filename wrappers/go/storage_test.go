@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"libtenon/tenon"
 )
@@ -158,6 +159,25 @@ func TestCloseAndUse(t *testing.T) {
 }
 
 // Nil and zero values give errors.
+func TestStorageAt(t *testing.T) {
+	nothingLeft(t)
+	s := must(tenon.NewStorage(100, nil))
+	data := must(s.Bytes())
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	found, offset, err := tenon.StorageAt(address+30, 70)
+	if err != nil || offset != 30 || found.ID() != s.ID() {
+		t.Fatal(found, offset, err)
+	}
+	found.Close()
+	if _, _, err := tenon.StorageAt(address+30, 71); !errors.Is(err, tenon.ErrNotFound) {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, _, err := tenon.StorageAt(address, 1); !errors.Is(err, tenon.ErrNotFound) {
+		t.Fatal(err)
+	}
+}
+
 func TestNothing(t *testing.T) {
 	nothingLeft(t)
 	var storage *tenon.Storage

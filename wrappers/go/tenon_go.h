@@ -80,6 +80,12 @@ static inline tenon_status tenon_go_storage_new(tenon_storage_options options, u
   return tenon_storage_new(&options, nbytes, out, err);
 }
 
+/* An address of unknown memory must not stand in a pointer of Go's. */
+static inline tenon_status tenon_go_storage_at(uintptr_t address, uint64_t nbytes, tenon_storage** out, uint64_t* offset,
+                                               tenon_error** err) {
+  return tenon_storage_at((const void*)address, nbytes, out, offset, err);
+}
+
 static inline tenon_status tenon_go_storage_new_from(tenon_storage_options options, const void* data, uint64_t nbytes, int64_t timeout_ns,
                                                      tenon_cancel* cancel, tenon_storage** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);

@@ -160,6 +160,49 @@ TEST(ObjectTable, FewObjects) { walk<Spread>(40, 2000); }
 TEST(ObjectTable, ManyObjects) { walk<Spread>(20'000, 30'000); }
 TEST(ObjectTable, LongClusters) { walk<Crowded>(150, 4000); }
 
+// Objects of one key beside each other: each is found by what tells it from the others, and goes alone.
+template <typename Traits>
+void beside_each_other() {
+  constexpr size_t kMany = 3000;
+  constexpr uint64_t kKeys = 700;
+  std::vector<Object> objects(kMany);
+  std::vector<bool> is_in(kMany);
+  ObjectTable<Object, Traits, 16> table;
+  std::mt19937_64 random(7);
+  size_t count = 0;
+  for (size_t step = 0; step < 20'000; ++step) {
+    const size_t i = random() % kMany;
+    objects[i].key = i % kKeys;
+    const auto is_it = [&](const Object& each) { return &each == &objects[i]; };
+    ASSERT_EQ(table.find_if(objects[i].key, is_it) != nullptr, is_in[i]);
+    if (is_in[i]) {
+      table.erase(&objects[i]);
+    } else {
+      const size_t size = table.size();
+      g_allocations = random() % 3 == 0 ? 0 : -1;
+      try {
+        table.insert_beside(&objects[i]);
+      } catch (const std::bad_alloc&) {
+        g_allocations = -1;
+        ASSERT_EQ(table.size(), size);
+        continue;
+      }
+      g_allocations = -1;
+    }
+    is_in[i] = !is_in[i];
+    count += is_in[i] ? 1 : -1;
+    ASSERT_EQ(table.count(), count);
+    ASSERT_EQ(table.find_if(objects[i].key, is_it) != nullptr, is_in[i]);
+  }
+  for (size_t i = 0; i < kMany; ++i) {
+    ASSERT_EQ(table.find_if(i % kKeys, [&](const Object& each) { return &each == &objects[i]; }) != nullptr, is_in[i]);
+  }
+  ASSERT_EQ(table.find_if(0, [](const Object&) { return false; }), nullptr);
+}
+
+TEST(ObjectTable, BesideEachOther) { beside_each_other<Spread>(); }
+TEST(ObjectTable, BesideEachOtherInLongClusters) { beside_each_other<Crowded>(); }
+
 TEST(ObjectTable, TakesAtMost22BytesForEachOfManyAndKeepsRoomForThousands) {
   constexpr size_t kMany = 100'000;
   std::vector<Object> objects(kMany);

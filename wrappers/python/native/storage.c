@@ -35,6 +35,40 @@ static PyObject *storage_adopt(PyObject *type, PyObject *number) {
   return wrap_storage((PyTypeObject *)type, storage);
 }
 
+/* at(address, nbytes): the storage that has these bytes, and how many bytes into it they begin */
+static PyObject *storage_at(PyObject *type, PyObject *args) {
+  unsigned long long address, nbytes;
+  if (!PyArg_ParseTuple(args, "KK:at", &address, &nbytes)) return NULL;
+  tenon_storage *storage = NULL;
+  uint64_t offset = 0;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset, &error);
+  if (status != TENON_OK) return raise_status(status, error);
+  PyObject *found = wrap_storage((PyTypeObject *)type, storage);
+  return found == NULL ? NULL : Py_BuildValue("(NK)", found, (unsigned long long)offset);
+}
+
+/* open_unsealed(fd, nbytes): as tenon.open_fd with allow_unsealed, without what that takes to be told in Python */
+static PyObject *storage_open_unsealed(PyObject *type, PyObject *args) {
+  tenon_fd_handle handle;
+  unsigned long long nbytes;
+  memset(&handle, 0, sizeof handle);
+  handle.struct_size = sizeof handle;
+  if (!PyArg_ParseTuple(args, "iK:open_unsealed", &handle.fd, &nbytes)) return NULL;
+  handle.nbytes = nbytes;
+  tenon_open_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.flags = TENON_OPEN_ALLOW_UNSEALED;
+  tenon_storage *storage = NULL;
+  tenon_error *error = NULL;
+  tenon_status status;
+  Py_BEGIN_ALLOW_THREADS
+    status = tenon_open_fd(&handle, &options, &storage, &error);
+  Py_END_ALLOW_THREADS
+  return status == TENON_OK ? wrap_storage((PyTypeObject *)type, storage) : raise_status(status, error);
+}
+
 static PyObject *storage_retained(PyObject *self, PyObject *unused) {
   (void)unused;
   tenon_storage *storage = ((StorageObject *)self)->storage;
@@ -135,6 +169,8 @@ static PyMethodDef storage_methods[] = {
     {"_adopt", storage_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
     {"_new", storage_new, METH_VARARGS | METH_CLASS, "Make a storage."},
     {"_new_from", storage_new_from, METH_VARARGS | METH_CLASS, "Make a storage that holds a copy of a buffer."},
+    {"_open_unsealed", storage_open_unsealed, METH_VARARGS | METH_CLASS, "Open memory that others can cut short."},
+    {"_at", storage_at, METH_VARARGS | METH_CLASS, "Find the storage at an address."},
     {"_wrap", storage_wrap, METH_O | METH_CLASS, "Make a private storage over an object's buffer."},
     {"_retained", storage_retained, METH_NOARGS, "The address, with one reference more for the caller."},
     {NULL, NULL, 0, NULL}};

@@ -110,6 +110,57 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
   return wrap_tensor((PyTypeObject *)type, tensor);
 }
 
+/* How many bytes lie from the element with index 0, 0, ... to the end of the last one. 0: it is not told, as for a tensor without
+   elements, with a negative stride or with elements that are no whole bytes. */
+static uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
+  const uint64_t bits = (uint64_t)spec->dtype.bits * spec->dtype.lanes;
+  uint64_t last = 0, nbytes = 0;
+  if (bits == 0 || bits % 8 != 0) return 0;
+  for (int32_t i = 0; i < spec->ndim; ++i) {
+    uint64_t step;
+    if (spec->sizes[i] <= 0 || spec->strides[i] < 0) return 0;
+    if (__builtin_mul_overflow((uint64_t)(spec->sizes[i] - 1), (uint64_t)spec->strides[i], &step)) return 0;
+    if (__builtin_add_overflow(last, step, &last)) return 0;
+  }
+  if (last == UINT64_MAX || __builtin_mul_overflow(last + 1, bits / 8, &nbytes)) return 0;
+  return nbytes;
+}
+
+/* at(address, dtype, shape, strides, flags): a tensor over the storage that has all of these elements; None: there is none. */
+static PyObject *tensor_at(PyObject *type, PyObject *args) {
+  PyObject *shape, *strides;
+  unsigned int dtype, flags;
+  unsigned long long address;
+  if (!PyArg_ParseTuple(args, "KIO!O!I:at", &address, &dtype, &PyTuple_Type, &shape, &PyTuple_Type, &strides, &flags)) return NULL;
+  if (PyTuple_Size(strides) != PyTuple_Size(shape) || PyTuple_Size(shape) > TENON_TENSOR_MAX_NDIM) Py_RETURN_NONE;
+  Shape sizes, steps;
+  if (read_shape(shape, &sizes) != 0 || read_shape(strides, &steps) != 0) return NULL;
+  tenon_tensor_spec spec;
+  memset(&spec, 0, sizeof spec);
+  spec.struct_size = sizeof spec;
+  spec.dtype = dtype_from(dtype);
+  spec.ndim = sizes.ndim;
+  spec.sizes = sizes.ndim > 0 ? sizes.numbers : NULL;
+  spec.strides = sizes.ndim > 0 ? steps.numbers : NULL;
+  spec.flags = flags;
+  const uint64_t nbytes = extent_nbytes(&spec);
+  tenon_storage *storage = NULL;
+  uint64_t offset = 0;
+  if (nbytes == 0 || tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset, NULL) != TENON_OK) Py_RETURN_NONE;
+  const uint64_t itemsize = (uint64_t)spec.dtype.bits * spec.dtype.lanes / 8;
+  if (offset % itemsize != 0) {
+    give_back_storage(storage);
+    Py_RETURN_NONE;
+  }
+  spec.offset = offset / itemsize;
+  tenon_tensor *tensor = NULL;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_tensor_new(storage, &spec, &tensor, &error);
+  give_back_storage(storage);
+  if (status != TENON_OK) return raise_status(status, error);
+  return wrap_tensor((PyTypeObject *)type, tensor);
+}
+
 static tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   if (tensor == NULL) {
@@ -231,6 +282,7 @@ static PyMethodDef tensor_methods[] = {
     {"close", tensor_close, METH_NOARGS, "Give this reference back; views that are out stay valid. Again: nothing."},
     {"_adopt", tensor_adopt, METH_O | METH_CLASS, "Take over a reference, given as an address."},
     {"_new", tensor_new, METH_VARARGS | METH_CLASS, "Make a tensor over a storage."},
+    {"_at", tensor_at, METH_VARARGS | METH_CLASS, "Make a tensor over the storage that lies at an address."},
     {"_retained", tensor_retained, METH_NOARGS, "The address, with one reference more for the caller."},
     {"_storage_as", tensor_storage_as, METH_O, "The storage, as an object of the given class."},
     {"_to_dlpack", tensor_to_dlpack, METH_VARARGS, "A capsule."},

@@ -40,7 +40,8 @@ class Stream:
 class Tensor:
     """Over an array of cuda_kit, or over what a capsule leads to."""
 
-    layout, requires_grad = "torch.strided", False
+    layout, requires_grad, _backward_hooks = "torch.strided", False, None
+    is_cpu, is_cuda, is_nested = False, True, False
 
     def __init__(self, array: Any, name: str = "uint8", conj: bool = False, neg: bool = False) -> None:
         self.array, self.dtype, self._conj, self._neg = array, getattr(torch, name), conj, neg
@@ -98,6 +99,7 @@ def from_dlpack(source: Any) -> Tensor:
 
 torch: Any = types.ModuleType("torch")
 torch.Tensor, torch.dtype, torch.__version__, torch.from_dlpack = Tensor, dtype, "of this test", from_dlpack
+torch.strided = Tensor.layout
 torch._neg_view = lambda tensor: tensor._like(neg=not tensor._neg)
 torch.cuda = types.SimpleNamespace(device=on_device, current_stream=lambda device: Stream(ALONE.stream))
 for each in ("uint8", "bool", "float8_e4m3fn", "int16", "float16", "int32", "float32", "complex64"):

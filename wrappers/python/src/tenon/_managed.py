@@ -12,6 +12,11 @@ class Closing:
     """For classes with a close of their own."""
 
     __slots__ = ()
+    # What a user who wants to pickle such an object can do.
+    _instead = (
+        "only tensors, storages and CUDA events can be put on a multiprocessing Queue or Pipe (tenon.multiprocessing), and copy.copy and "
+        "copy.deepcopy take tensors and storages"
+    )
 
     if TYPE_CHECKING:
 
@@ -25,10 +30,14 @@ class Closing:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         name = type(self).__name__
-        raise TypeError(
-            f"a {name} has no pickled form of its own: send it with tenon.Connection, encode it with tenon.Descriptor, "
-            "or put it on a multiprocessing Queue or Pipe (tenon.multiprocessing); copy.copy and copy.deepcopy take tensors and storages"
-        )
+        article = "an" if name[0] in "AEIO" else "a"
+        raise TypeError(f"{article} {name} has no pickled form of its own: {self._instead}")
+
+
+SENDABLE = (
+    "send it with tenon.Connection, encode it with tenon.Descriptor, or put it on a multiprocessing Queue or Pipe "
+    "(tenon.multiprocessing); copy.copy and copy.deepcopy take tensors and storages"
+)
 
 
 class Managed(Closing):

@@ -5,6 +5,8 @@ tenon.torch uses both.
 
 from __future__ import annotations
 
+import functools
+
 from tenon import _dtype
 from tenon._native import lib
 from tenon.error import Unsupported, make
@@ -36,6 +38,16 @@ def element_type(tensor: Any) -> int:
     return number
 
 
+@functools.cache
+def _knows_names(cls: type) -> bool:
+    return hasattr(cls, "has_names")
+
+
+@functools.cache
+def _is_parameter_class(cls: type) -> bool:
+    return any(kind.__name__ == "Parameter" for kind in cls.__mro__)
+
+
 def check(tensor: Any) -> None:
     """Refuse what PyTorch's reducers refuse, and warn of what they warn of.
 
@@ -48,13 +60,14 @@ def check(tensor: Any) -> None:
             "go on in another process, so only its values can be lent: from_torch(t.detach())",
         )
     # Named tensors went with PyTorch 2.14.
-    if any(name is not None for name in getattr(tensor, "names", ())):
+    cls: Any = type(tensor)
+    if _knows_names(cls) and tensor.has_names():
         raise make(
             Unsupported,
             f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel: use "
             "from_torch(t.rename(None)), and refine_names on the other side",
         )
-    if getattr(tensor, "_backward_hooks", None):
+    if tensor._backward_hooks:
         import torch
 
         torch.utils.hooks.warn_if_has_hooks(tensor)
@@ -64,7 +77,8 @@ def flags_of(tensor: Any) -> int:
     """What Tenon's flags keep of a tensor, but for the conjugate and negative bits."""
     flags: int = lib.TENON_TENSOR_REQUIRES_GRAD if tensor.requires_grad else 0
     # isinstance(tensor, torch.nn.Parameter) says the same: of subclasses, and of tensors with that mark.
-    if getattr(tensor, "_is_param", False) or any(kind.__name__ == "Parameter" for kind in type(tensor).__mro__):
+    cls: Any = type(tensor)
+    if _is_parameter_class(cls) or getattr(tensor, "_is_param", False):
         flags |= lib.TENON_TENSOR_IS_PARAMETER
     return flags
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenon._managed import Closing, own_of
+from tenon._managed import SENDABLE, Closing, own_of
 from tenon._native import ffi, lib
 from tenon._native_ext import StorageBase
 from tenon._options import CPU, MODE_NAMES, MODES, device_name, number_of, unsigned
@@ -38,6 +38,7 @@ class Storage(Closing, StorageBase):
     """Counted, contiguous bytes. memoryview(storage) and storage.data are its bytes, without a copy; they refuse those of a device."""
 
     __slots__ = ("__weakref__",)
+    _instead = SENDABLE
 
     @classmethod
     def new(
@@ -103,6 +104,17 @@ class Storage(Closing, StorageBase):
     def wrap(cls, data: Buffer) -> Self:
         """Make a private storage over a C-contiguous buffer, without a copy. It cannot be lent."""
         return cls._wrap(data)
+
+    @classmethod
+    def at(cls, address: int, nbytes: int = 1) -> tuple[Self, int]:
+        """Find the storage that has the `nbytes` bytes at an address, and how many bytes into it they begin.
+
+        For an address that comes back from another library, such as array.ctypes.data or
+        torch_tensor.data_ptr(). A storage is found once its address was given out: by numpy(), a buffer,
+        DLPack, to_torch or __cuda_array_interface__. Private and empty storages are not found. Raises
+        NotFound.
+        """
+        return cls._at(unsigned(address, "address"), unsigned(nbytes, "nbytes"))
 
     def _own(self) -> object:
         return ffi.gc(ffi.cast("tenon_storage *", self._retained()), lib.tenon_storage_release)

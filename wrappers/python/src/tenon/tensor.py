@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenon import _dtype, _strategy
 from tenon._elements import Elements
-from tenon._managed import Closing
+from tenon._managed import SENDABLE, Closing
 from tenon._native import lib
 from tenon._native_ext import TensorBase, packed_nbytes
 from tenon._options import CPU, CUDA, device_name, unsigned
@@ -89,6 +89,7 @@ class Tensor(Closing, Elements, TensorBase):
     """
 
     __slots__ = ("__weakref__",)
+    _instead = SENDABLE
 
     @classmethod
     def over(
@@ -229,9 +230,7 @@ class Tensor(Closing, Elements, TensorBase):
 
         number = self._dtype_number
         try:
-            array: NDArray[Any] = numpy.asarray(memoryview(self))
-            self._note_export()
-            return array
+            return numpy.asarray(memoryview(self))
         except BufferError:
             bits = _dtype.bits_of(number)
             if self.is_conj or self.is_neg or bits % 8 or number >> 16 != 1:
@@ -248,13 +247,6 @@ class Tensor(Closing, Elements, TensorBase):
         if kind is None:
             raise TypeError(f"neither numpy nor this ml_dtypes knows {name}: use {way_out}")
         return self.view(dtype=f"uint{bits}").numpy().view(kind)
-
-    def _note_export(self) -> None:
-        """Notes the storage for from_torch, wherever another library gets the address of its bytes."""
-        if self.numel:
-            from tenon import _exported
-
-            _exported.note(self.storage, self._address - self.offset * _dtype.bits_of(self._dtype_number) // 8)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         array = self.numpy()
@@ -329,8 +321,6 @@ class Tensor(Closing, Elements, TensorBase):
         if device[0] == CUDA and used >= 0:
             self.storage.order_stream(used)
             self.storage.record_stream(used)
-        if device[0] == CPU:
-            self._note_export()
         return self._to_dlpack(versioned, False)
 
     def tobytes(self) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tenon import _exported, _torch_rules
+from tenon import _torch_rules
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._options import CPU
@@ -15,6 +15,7 @@ from tenon.dlpack import from_dlpack
 from tenon.error import InvalidArgument, PermissionDenied, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
+from tenon.tensor_spec import TensorSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ def _over_host(tensor: Tensor, dtype: Any) -> Any:
 
     if not tensor.numel:
         return torch.empty(tensor.shape, dtype=dtype)
-    storage, size = tensor.storage, tensor.itemsize
-    data = storage.data
-    _exported.note(storage, tensor._address - tensor.offset * size)
+    data, size = tensor.storage.data, tensor.itemsize
     import warnings
 
     with warnings.catch_warnings():
@@ -103,6 +102,13 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
     which it was opened.
     """
     _require_torch()
+    if not isinstance(tensor, Tensor):
+        hint = (
+            "; a TensorSpec describes a module's tensor: make a tenon.Tensor of its storage (Tensor.over)"
+            if isinstance(tensor, TensorSpec)
+            else ""
+        )
+        raise TypeError(f"to_torch takes a tenon.Tensor, not {type(tensor).__name__}{hint}")
     if writable not in ("error", _COW, _UNSAFE):
         raise ValueError(f'writable {writable!r} is not one of "error", "cow", "unsafe"')
     if tensor.read_only:
@@ -125,29 +131,17 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
 
 
 def _untyped(tensor: Any) -> Any:
-    if hasattr(tensor, "untyped_storage"):
-        return tensor.untyped_storage()
-    typed = tensor.storage()
-    # PyTorch 1.13 renamed it between its own pre-releases.
-    return typed.untyped() if hasattr(typed, "untyped") else typed._untyped()
+    # PyTorch 1.13 has no untyped_storage, and a storage() that takes ten times as long.
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()
 
 
-# PyTorch's own files have their count there, and their bytes behind it; a file that the user mapped has no such thing.
-_FILE_HEADER = 64
-
-
-def _home(address: int) -> Literal["nameless", "file_system", "file"]:
-    """What the mapping at an address is of: memory without a name, a file that PyTorch shares by name, or some other file."""
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        for line in maps:
-            fields = line.split(maxsplit=5)
-            first, _, last = fields[0].partition("-")
-            if int(first, 16) <= address < int(last, 16):
-                path = fields[5].rstrip("\n") if len(fields) == 6 else ""
-                if path.startswith("/dev/shm/") and address - int(first, 16) == _FILE_HEADER:
-                    return "file_system"
-                return "file" if path.startswith("/") and not path.endswith(" (deleted)") else "nameless"
-    return "nameless"
+def _shared_fd(untyped: Any) -> int | None:
+    """The fd of PyTorch's shared memory, which PyTorch keeps; -1: it is a file that was mapped; None: it is shared by name."""
+    try:
+        return int(untyped._get_shared_fd())
+    except RuntimeError:
+        # So PyTorch says that this memory has no fd.
+        return None
 
 
 def _is_by_filename() -> bool:
@@ -159,11 +153,13 @@ def _is_by_filename() -> bool:
 def _open_shared(untyped: Any, share: bool) -> Storage:
     """The storage over PyTorch's shared memory, by the way in which it is shared already or, if share, is to be."""
     if untyped.is_shared():
-        home = _home(untyped.data_ptr())
-        if home == "file":
+        fd = _shared_fd(untyped)
+        if fd is not None and fd >= 0:
+            return Storage._open_unsealed(fd, untyped.nbytes())
+        if fd is not None:
             # PyTorch has no fd of it, and asking for a name would move it away from those who have it.
             raise make(Unsupported, "the torch tensor lies in a file that was mapped, not shared: use copy=True", option="copy")
-        by_filename = home == "file_system"
+        by_filename = True
     elif share:
         by_filename = _is_by_filename()
     else:
@@ -171,8 +167,7 @@ def _open_shared(untyped: Any, share: bool) -> Storage:
     if by_filename:
         return open_filename(FilenameHandle.from_torch_tuple(*untyped._share_filename_cpu_()), allow_unsealed=True)
     # PyTorch keeps this fd; it is only borrowed here.
-    fd, nbytes = untyped._share_fd_cpu_()[:2]
-    return open_fd(fd, nbytes, allow_unsealed=True)
+    return Storage._open_unsealed(*untyped._share_fd_cpu_()[:2])
 
 
 def _refuse_private() -> NoReturn:
@@ -197,15 +192,20 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
 
     A tensor on a CUDA device is taken by DLPack, with neither share nor copy: device memory can be lent as it is (Storage.share_cuda).
     """
-    if tensor.device.type not in ("cpu", "cuda") or str(tensor.layout) != "torch.strided":
+    if not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not sys.modules["torch"].strided or tensor.is_nested:
+        kind = "a nested tensor" if tensor.is_nested else "a tensor"
         raise make(
-            Unsupported, f"a tensor on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU and on CUDA devices"
+            Unsupported, f"{kind} on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU and on CUDA devices"
         )
     _torch_rules.check(tensor)
     number = _torch_rules.element_type(tensor)
     flags = _torch_rules.flags_of(tensor) | math_bits(tensor)
+    if not copy and tensor.is_cpu:
+        own = Tensor._at(tensor.data_ptr(), number, tensor.shape, tensor.stride(), flags)
+        if own is not None:
+            return own
     tensor = tensor.detach()
-    if tensor.device.type == "cuda":
+    if tensor.is_cuda:
         if share or copy:
             raise make(
                 Unsupported, f"a tensor on {tensor.device}: device memory is neither moved nor copied", option="share" if share else "copy"
@@ -221,11 +221,6 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         flags &= ~MATH_BITS
         storage = Storage.new_from(packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b"")
         return Tensor._new(storage, number, tuple(packed.shape), None, 0, flags)
-    own = _exported.find(tensor.data_ptr()) if tensor.numel() else None
-    if own is not None:
-        start, rest = divmod(own[1], tensor.element_size())
-        if not rest:
-            return Tensor._new(own[0], number, tuple(tensor.shape), tuple(tensor.stride()), start, flags)
     untyped = _untyped(tensor)
     storage = _open_shared(untyped, share) if untyped.nbytes() else Storage.new(0)
     return Tensor._new(storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags)

@@ -220,6 +220,7 @@ def test_from_torch_of_what_it_cannot_take(peer: Peer) -> None:
     for code in (
         "t = torch.ones(3).to_sparse()",
         "t = torch.empty(3, device='meta')",
+        "t = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])",
     ):
         with pytest.raises(PeerError) as caught:
             peer.run(f"from tenon.torch import from_torch; {code}; from_torch(t)")

@@ -2377,6 +2377,32 @@ extern "C" {
         out: *mut *mut ::core::ffi::c_void,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Finds the storage that has the `nbytes` bytes at an address. Use it when another library (NumPy,
+ PyTorch) comes back with an address that it got from a storage or computed from one: memory that
+ is already Tenon's can then be lent without a copy.
+
+ A storage is found from the time when its address was given out by tenon_storage_data,
+ tenon_storage_data_mut, tenon_tensor_data, tenon_tensor_data_mut or an export by DLPack, until
+ its last reference is released. Private and empty storages are not found. Where several storages
+ have the bytes, because ranges of one segment were opened apart, the result is one of the
+ smallest.
+ @param[in]  address  borrowed for the call and not dereferenced, so any address will do. For a
+                      storage on a CUDA device it is an address of that device.
+ @param[in]  nbytes   how many bytes the storage must have from `address` on. 0 means 1.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
+ @param[out] offset   how many bytes into the storage the address lies. NULL is allowed. It is
+                      untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND.
+ @since 0.1. Any thread may call this function. A child of fork finds what its parent found.*/
+    pub fn tenon_storage_at(
+        address: *const ::core::ffi::c_void,
+        nbytes: u64,
+        out: *mut *mut tenon_storage,
+        offset: *mut u64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Checks whether a storage was dropped because its lender is gone (TENON_LENDER_GONE_DROP).
  @param[in]  storage  borrowed. NULL is allowed.
  @param[out] err      optional, see rule 2 in tenon.h.

@@ -70,6 +70,23 @@ impl Storage {
         unsafe { wrap(start, nbytes, owner, drop_box::<O>, sys::TENON_STORAGE_READ_ONLY) }
     }
 
+    /// Finds the storage that has the `nbytes` bytes at an address, and how many bytes into it they begin.
+    ///
+    /// Use it for an address that comes back from another library. A storage is found once its address was
+    /// given out, as by a view's pointer or DLPack. Private and empty storages are not found: an error of kind
+    /// [`NotFound`](crate::ErrorKind::NotFound). The address is not dereferenced.
+    ///
+    /// # Safety
+    /// As [`from_raw`](Self::from_raw): a storage of mode FROZEN that C code in this process made, and whose address it gave out before it
+    /// froze the storage, must not be asked for until it is frozen. Nothing else can go wrong, and storages of this crate never are so.
+    pub unsafe fn at(address: *const u8, nbytes: u64) -> Result<(Storage, u64)> {
+        let mut offset = 0;
+        // SAFETY: any address is allowed (storage.h); both results are written on success.
+        let raw = make(|out, err| unsafe { sys::tenon_storage_at(address.cast(), nbytes, out, &mut offset, err) })?;
+        // SAFETY: a new reference; of FROZEN ones see above.
+        Ok((unsafe { Storage::adopt(raw) }, offset))
+    }
+
     /// The size in bytes.
     pub fn nbytes(&self) -> u64 {
         // SAFETY: self keeps the storage alive; any thread (storage.h).

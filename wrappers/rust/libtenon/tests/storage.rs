@@ -54,6 +54,21 @@ fn cells_of_two_references_are_the_same_bytes() {
 }
 
 #[test]
+fn found_by_an_address() {
+    let storage = StorageOptions::new().create(100).unwrap();
+    let address = storage.as_ptr();
+    // SAFETY: no storage of mode FROZEN is being filled here.
+    let find = |address: *const u8, nbytes| unsafe { Storage::at(address, nbytes) };
+    let (found, offset) = find(address.wrapping_add(30), 70).unwrap();
+    assert_eq!((found.id(), offset), (storage.id(), 30));
+    drop(found);
+    assert_eq!(find(address.wrapping_add(30), 71).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(storage.use_count(), 1);
+    drop(storage);
+    assert_eq!(find(address, 1).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn empty() {
     for storage in [StorageMut::new(0).unwrap(), StorageOptions::new().private().create(0).unwrap()] {
         assert!(storage.cells().is_empty());

@@ -105,6 +105,8 @@ struct Kept {
 
 }  // namespace detail
 
+struct StorageAt;
+
 /// A contiguous run of bytes with a reference count. A copy of the object is another reference to
 /// the same bytes. == tells whether two objects refer to the same storage.
 class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_retain, tenon_storage_release> {
@@ -145,6 +147,12 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     // The flag READ_ONLY promises that nobody writes through this pointer.
     return wrap_any(const_cast<std::byte*>(bytes.data()), bytes.size(), std::move(keeper), TENON_STORAGE_READ_ONLY);
   }
+
+  /// Finds the storage that has the `nbytes` bytes at `address`. Use it for an address that comes
+  /// back from another library. A storage is found once its address was given out by one of the
+  /// functions below, by a tensor's data or by DLPack. Private and empty storages are not found:
+  /// kNotFound. StorageAt is defined below this class.
+  static Result<StorageAt> try_at(const void* address, std::uint64_t nbytes = 1);
 
   /// Gives the bytes for reading, borrowed from the storage. It fails with kUnsupported if the
   /// bytes are not in memory of the CPU, and with kPeerGone if the storage was dropped because its
@@ -245,6 +253,7 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
 
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
+  static StorageAt at(const void* address, std::uint64_t nbytes = 1);
   static Storage make(std::uint64_t nbytes, const StorageOptions& options = {}) { return try_make(nbytes, options).value(); }
   static Storage make_from(std::span<const std::byte> bytes, const StorageOptions& options = {}) {
     return try_make_from(bytes, options).value();
@@ -295,6 +304,25 @@ class Storage : public detail::Counted<Storage, tenon_storage, tenon_storage_ret
     return result;
   }
 };
+
+/// A storage, and where in it an address lies.
+struct StorageAt {
+  Storage storage;
+  /// In bytes, from the start of the storage.
+  std::uint64_t offset = 0;
+};
+
+inline Result<StorageAt> Storage::try_at(const void* address, std::uint64_t nbytes) {
+  std::uint64_t offset = 0;
+  Result<Storage> storage =
+      detail::make<Storage>([&](tenon_storage** out, tenon_error** err) { return tenon_storage_at(address, nbytes, out, &offset, err); });
+  if (!storage) return storage.error();
+  return StorageAt{std::move(storage).value(), offset};
+}
+
+#ifndef TENON_NO_EXCEPTIONS
+inline StorageAt Storage::at(const void* address, std::uint64_t nbytes) { return try_at(address, nbytes).value(); }
+#endif
 
 /// Returns memory to the system that the library keeps for later storages. The result is the number
 /// of bytes that were returned.
