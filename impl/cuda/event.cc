@@ -137,7 +137,7 @@ Result<IpcHandle> Event::ipc_handle() const {
     return Status(Code::kUnsupported, "a CUDA event that came from another process cannot be lent on: only the process that made it can");
   }
   if (reach_ != Reach::kInterprocess) {
-    return Status(Code::kInvalidArgument, "the CUDA event has no IPC handle: it was not made for other processes")
+    return Status(Code::kInvalidArgument, "the CUDA event has no IPC handle: make it for other processes (interprocess)")
         .with("option", std::string("TENON_CUDA_EVENT_INTERPROCESS"));
   }
   InContext scope(*cu);

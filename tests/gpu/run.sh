@@ -283,7 +283,7 @@ elif find_python "tenon, pytest, numpy"; then
   PYTHONPATH="$found_path" step python "the Python wrapper, with $found" bash -c '
     rc=0
     for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,ordered,recorded,archives,errors} \
-      _arena:{sends,comes_home,full,refused} _event:{orders,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
+      _arena:{sends,comes_home,full,refused} _event:{orders,travels,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
       file="$1/cuda${each%:*}_programs.py" name="${each#*:}"
       if "$0" -B "$file" "$name"; then echo "passed ${file##*/} $name"; else echo "FAILED ${file##*/} $name"; rc=1; fi
     done

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import pytest
@@ -92,7 +94,40 @@ def orders_after() -> None:
     assert collected()
 
 
+def sees_what_is_recorded() -> None:
+    """What a queue carries is a ForkingPickler's bytes."""
+    use_device()
+    event = pickle.loads(take())
+    assert type(event) is tenon.CudaEvent and event.query() is False
+    give("opened")
+    event.synchronize(timeout=60)
+    assert event.query() is True
+    event.close()
+
+
 # ---- programs
+
+
+def travels() -> None:
+    use_device()
+    stream = new_stream()
+    receiver = Receiver("sees_what_is_recorded")
+    with tenon.CudaEvent(interprocess=True) as event:
+        gate = Gate(stream)
+        event.record(stream)
+        sent = bytes(ForkingPickler.dumps(event))
+        # Received by its sender it is the event itself.
+        assert pickle.loads(sent) is event
+        receiver.send(sent)
+        assert receiver.receive() == "opened"
+        gate.open()
+        receiver.end()
+    with pytest.raises(tenon.InvalidArgument, match="interprocess"):
+        ForkingPickler.dumps(tenon.CudaEvent())
+    with pytest.raises(TypeError, match="interprocess=True and put it on a multiprocessing Queue"):
+        pickle.dumps(event)
+    check(cuda.cuStreamDestroy_v2(ctypes.c_void_p(stream)))
+    nothing_left()
 
 
 def orders() -> None:

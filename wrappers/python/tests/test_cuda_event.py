@@ -20,7 +20,7 @@ def test_without_a_device() -> None:
         tenon.CudaEvent.from_ipc_handle(bytes(64))
 
 
-@pytest.mark.parametrize("program", ["orders", "waits", "errors"])
+@pytest.mark.parametrize("program", ["orders", "travels", "waits", "errors"])
 def test_on_a_device(driver: Path, tmp_path: Path, program: str) -> None:
     environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     file = Path(__file__).with_name("cuda_event_programs.py")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import pickle
 import threading
+from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import tenon
@@ -50,3 +52,19 @@ def test_lock_against_last_release() -> None:
         thread.join()
         assert weak.expired
         assert set(seen) <= {b"whole"}
+
+
+def test_two_of_one_storage_are_equal() -> None:
+    storage, other = tenon.Storage.new(8), tenon.Storage.new(8)
+    first, second = storage.weak_ref(), storage.weak_ref()
+    assert first == second and hash(first) == hash(second) and first != other.weak_ref() and first != storage
+    storage.close()
+    del storage
+    assert first.expired and first == second
+
+
+def test_it_does_not_travel() -> None:
+    weak = tenon.Storage.new(8).weak_ref()
+    for dumps in (pickle.dumps, ForkingPickler.dumps):
+        with pytest.raises(TypeError, match=r"a WeakRef has no pickled form of its own: it keeps nothing alive.*weak\.lock"):
+            dumps(weak)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from tenon.cuda_event import CudaEvent
     from tenon.storage import Storage
     from tenon.tensor import Tensor
 
@@ -36,10 +37,18 @@ def _reduce_storage(storage: Storage) -> tuple[Any, ...]:
     return reduce_storage(storage)
 
 
+def _reduce_event(event: CudaEvent) -> tuple[Any, ...]:
+    from tenon.multiprocessing import reduce_event
+
+    return reduce_event(event)
+
+
 def _hand_over() -> None:
-    lending = sys.modules.get("tenon.multiprocessing")
-    if lending is not None:
-        lending.hand_over()
+    # A queue's feeder thread that nobody waits for (cancel_join_thread) may be in the middle of the import,
+    # and has lent nothing yet.
+    hand_over = getattr(sys.modules.get("tenon.multiprocessing"), "hand_over", None)
+    if hand_over is not None:
+        hand_over()
     if sys.modules["multiprocessing.process"].parent_process() is not None:
         # A child that multiprocessing forked ends with _exit, which tells the library nothing.
         lib.tenon_filename_leave()
@@ -61,11 +70,13 @@ def _register(reduction: Any) -> None:
     from multiprocessing import util
 
     from tenon import _mp_family
+    from tenon.cuda_event import CudaEvent
     from tenon.storage import Storage
     from tenon.tensor import Tensor
 
     reduction.register(Tensor, _reduce_tensor)
     reduction.register(Storage, _reduce_storage)
+    reduction.register(CudaEvent, _reduce_event)
     _plan_exit()
     # A Process forgets its parent's finalizers after the one, and a plain fork never comes to the other.
     os.register_at_fork(after_in_child=_plan_exit)

@@ -30,9 +30,15 @@ def _options(device: SupportsIndex, flags: int) -> Any:
 
 
 class CudaEvent(Managed):
-    """A mark in a CUDA stream."""
+    """A mark in a CUDA stream.
 
-    __slots__ = ()
+    An interprocess event can go into a multiprocessing Queue or Pipe: what comes out means the same mark. It is opened on the device of
+    the same number. Keep it here until all receivers have let go.
+    """
+
+    __slots__ = ("_device",)
+    _instead = "make it with interprocess=True and put it on a multiprocessing Queue or Pipe, or send its ipc_handle()"
+    _device: int
 
     def __init__(self, *, device: SupportsIndex = 0, interprocess: bool = False) -> None:
         """Make an event, which is complete until it is recorded.
@@ -40,6 +46,7 @@ class CudaEvent(Managed):
         device: this process's number of it. interprocess: it has an ipc_handle. Events measure no time: what does cannot leave its process.
         """
         self._cdata = None
+        self._device = ordinal(device)
         out = ffi.new("tenon_cuda_event **")
         call(lib.tenon_cuda_event_new, _options(device, lib.TENON_CUDA_EVENT_INTERPROCESS if interprocess else 0), out)
         self._cdata = ffi.gc(out[0], lib.tenon_cuda_event_release)
@@ -53,6 +60,7 @@ class CudaEvent(Managed):
         """
         self = cls.__new__(cls)
         self._cdata = None
+        self._device = ordinal(device)
         out = ffi.new("tenon_cuda_event **")
         given = ffi.from_buffer("uint8_t[]", exactly(bytes_of(handle, "the event's handle"), EVENT_NBYTES, "the event's handle", "event"))
         call(lib.tenon_cuda_event_from_ipc_handle, given, _options(device, 0), out)

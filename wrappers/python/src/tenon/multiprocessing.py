@@ -11,6 +11,8 @@ A message is fetched once. Loading the same bytes again, here or elsewhere, give
 
 That is the strategy "file_descriptor". Under "file_system" (set_sharing_strategy) messages hold names, and nobody has to be asked.
 
+A CudaEvent that is interprocess travels by its handle, as PyTorch's does. It can be received any number of times.
+
 Tensors on a CUDA device travel by handles (Storage.share_cuda), one for each storage of a message, which are made when the pickler comes to
 it; the fds that some of them need are fetched as above. What was given to the device's default stream until then is done before what the
 receiver gives to his: with a Queue, which pickles in a thread of its own, wait for other streams before put. As by every handle, the
@@ -34,6 +36,7 @@ from tenon._options import CUDA
 from tenon.by_cuda import CudaHandle, open_cuda, release_cuda_counter
 from tenon.by_fd import open_fd
 from tenon.by_filename import FilenameHandle, open_filename
+from tenon.cuda_event import CudaEvent
 from tenon.error import Corrupt, InvalidArgument, NotFound, ResourceExhausted, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
@@ -293,7 +296,23 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     return _make_tensor, (storage, tensor._dtype_number, tensor.shape, strides, tensor.offset, tensor._flags)
 
 
+# Events that this process sent, by their handles: the driver opens no handle in the process that made it.
+_events: weakref.WeakValueDictionary[bytes, CudaEvent] = weakref.WeakValueDictionary()
+
+
+def reduce_event(event: CudaEvent) -> tuple[Any, ...]:
+    """What multiprocessing's pickler writes for an event."""
+    handle = event.ipc_handle()
+    _events[handle] = event
+    return _open_event, (handle, event._device, os.getpid())
+
+
 # ---- the receiver
+
+
+def _open_event(handle: bytes, device: int, pid: int) -> CudaEvent:
+    own = _events.get(handle) if pid == os.getpid() else None
+    return CudaEvent.from_ipc_handle(handle, device) if own is None else own
 
 
 def _make_empty(cls: type[Storage], mode: Mode) -> Storage:

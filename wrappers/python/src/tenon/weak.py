@@ -15,6 +15,7 @@ class WeakRef(Managed):
     """Made by Storage.weak_ref."""
 
     __slots__ = ()
+    _instead = "it keeps nothing alive, so it would lead to nothing in another process; send the storage itself, weak.lock()"
 
     def __init__(self, storage: Storage) -> None:
         self._cdata = None
@@ -38,6 +39,13 @@ class WeakRef(Managed):
     def id(self) -> int:
         """The storage's id, also after it is gone."""
         return int(lib.tenon_weak_id(self._own()))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are of the same storage, be it gone or not."""
+        return self.id == other.id if isinstance(other, WeakRef) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     def __repr__(self) -> str:
         if self.closed:
