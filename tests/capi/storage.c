@@ -340,8 +340,6 @@ static void by_address(void) {
   tenon_tensor *tensor = NULL;
   const unsigned char *data;
   void *writable = NULL;
-  int64_t sizes[1] = {10};
-  tenon_tensor_spec spec;
   uint64_t offset = 77;
   FAILS_KEEPING(TENON_NOT_FOUND, out, tenon_storage_at(&offset, 1, &out, &offset, ERR));
   CHECK(offset == 77);
@@ -369,16 +367,8 @@ static void by_address(void) {
   tenon_storage_release(storage);
 
   storage = check_storage(TENON_MODE_SHARED, 0, 100, 0);
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.dtype.code = TENON_DTYPE_UINT;
-  spec.dtype.bits = 8;
-  spec.dtype.lanes = 1;
-  spec.ndim = 1;
-  spec.sizes = sizes;
-  spec.offset = 30;
-  OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
-  OK(tenon_storage_at(tenon_tensor_data(tensor), 10, &out, &offset, ERR));
+  tensor = check_bytes_tensor(storage);
+  OK(tenon_storage_at((const char *)tenon_tensor_data(tensor) + 30, 70, &out, &offset, ERR));
   CHECK(out == storage && offset == 30);
   tenon_storage_release(out);
   tenon_tensor_release(tensor);

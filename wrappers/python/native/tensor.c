@@ -79,6 +79,26 @@ PyObject *packed_nbytes(PyObject *module, PyObject *args) {
   return status == TENON_OK ? PyLong_FromUnsignedLongLong(nbytes) : raise_status(status, error);
 }
 
+/* steps: NULL: packed. The spec borrows both. */
+static tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps, unsigned int flags) {
+  tenon_tensor_spec spec;
+  memset(&spec, 0, sizeof spec);
+  spec.struct_size = sizeof spec;
+  spec.dtype = dtype_from(dtype);
+  spec.ndim = sizes->ndim;
+  spec.sizes = sizes->ndim > 0 ? sizes->numbers : NULL;
+  spec.strides = sizes->ndim > 0 && steps != NULL ? steps->numbers : NULL;
+  spec.flags = flags;
+  return spec;
+}
+
+static PyObject *tensor_over(PyObject *type, tenon_storage *storage, const tenon_tensor_spec *spec) {
+  tenon_tensor *tensor = NULL;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_tensor_new(storage, spec, &tensor, &error);
+  return status == TENON_OK ? wrap_tensor((PyTypeObject *)type, tensor) : raise_status(status, error);
+}
+
 /* new(storage, dtype, shape, strides or None, offset, flags); dtype = code | bits << 8 | lanes << 16 */
 static PyObject *tensor_new(PyObject *type, PyObject *args) {
   PyObject *owner, *shape, *strides;
@@ -94,20 +114,9 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
       return PyErr_Format(PyExc_ValueError, "strides must be a tuple of %d numbers, as many as the shape has", (int)sizes.ndim);
     if (read_shape(strides, &steps) != 0) return NULL;
   }
-  tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof spec);
-  spec.struct_size = sizeof spec;
-  spec.dtype = dtype_from(dtype);
-  spec.ndim = sizes.ndim;
-  spec.sizes = sizes.ndim > 0 ? sizes.numbers : NULL;
-  spec.strides = sizes.ndim > 0 && strides != Py_None ? steps.numbers : NULL;
+  tenon_tensor_spec spec = spec_of(dtype, &sizes, strides == Py_None ? NULL : &steps, flags);
   spec.offset = offset;
-  spec.flags = flags;
-  tenon_tensor *tensor = NULL;
-  tenon_error *error = NULL;
-  const tenon_status status = tenon_tensor_new(storage, &spec, &tensor, &error);
-  if (status != TENON_OK) return raise_status(status, error);
-  return wrap_tensor((PyTypeObject *)type, tensor);
+  return tensor_over(type, storage, &spec);
 }
 
 /* How many bytes lie from the element with index 0, 0, ... to the end of the last one. 0: it is not told, as for a tensor without
@@ -135,14 +144,7 @@ static PyObject *tensor_at(PyObject *type, PyObject *args) {
   if (PyTuple_Size(strides) != PyTuple_Size(shape) || PyTuple_Size(shape) > TENON_TENSOR_MAX_NDIM) Py_RETURN_NONE;
   Shape sizes, steps;
   if (read_shape(shape, &sizes) != 0 || read_shape(strides, &steps) != 0) return NULL;
-  tenon_tensor_spec spec;
-  memset(&spec, 0, sizeof spec);
-  spec.struct_size = sizeof spec;
-  spec.dtype = dtype_from(dtype);
-  spec.ndim = sizes.ndim;
-  spec.sizes = sizes.ndim > 0 ? sizes.numbers : NULL;
-  spec.strides = sizes.ndim > 0 ? steps.numbers : NULL;
-  spec.flags = flags;
+  tenon_tensor_spec spec = spec_of(dtype, &sizes, &steps, flags);
   const uint64_t nbytes = extent_nbytes(&spec);
   tenon_storage *storage = NULL;
   uint64_t offset = 0;
@@ -153,12 +155,9 @@ static PyObject *tensor_at(PyObject *type, PyObject *args) {
     Py_RETURN_NONE;
   }
   spec.offset = offset / itemsize;
-  tenon_tensor *tensor = NULL;
-  tenon_error *error = NULL;
-  const tenon_status status = tenon_tensor_new(storage, &spec, &tensor, &error);
+  PyObject *tensor = tensor_over(type, storage, &spec);
   give_back_storage(storage);
-  if (status != TENON_OK) return raise_status(status, error);
-  return wrap_tensor((PyTypeObject *)type, tensor);
+  return tensor;
 }
 
 static tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
