@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -93,7 +94,8 @@ def stop(pid):
     while True:
         states = []
         for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8", errors="replace") as stat:
+            # A thread that has ended runs no more.
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8", errors="replace") as stat:
                 states.append(stat.read().rpartition(")")[2].split()[0])
         if all(state in "TtZX" for state in states):
             return

@@ -251,6 +251,14 @@ def test_another_user(folder: str) -> None:
 # ---- the manager
 
 
+def is_empty(place: str) -> bool:
+    """Whether nothing is there, be it for want of the folder, which the manager may remove at any time."""
+    try:
+        return not os.listdir(place)
+    except FileNotFoundError:
+        return True
+
+
 @pytest.fixture
 def no_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A place in which no manager is yet, for processes that the test starts; it is empty again in the end."""
@@ -258,7 +266,7 @@ def no_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     os.rmdir(place)
     monkeypatch.setenv("TENON_MANAGER_FOLDER", place)
     yield place
-    wait_until(lambda: not os.path.exists(place) or not os.listdir(place))
+    wait_until(lambda: is_empty(place))
     with contextlib.suppress(FileNotFoundError):  # the manager may remove it, too
         os.rmdir(place)
 
