@@ -3,13 +3,17 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "os/local_socket.h"
 #include "unit/os/surroundings.h"
 
 namespace tenon::share {
@@ -78,6 +82,32 @@ TEST(Liveness, AHolderThatIsGoneWithoutAWord) {
   EXPECT_EQ(report.value().state, NameState::kDead) << report.value().why;
   EXPECT_TRUE(report.value().removed);
   EXPECT_NE(access((folder.path() + "/one").c_str(), F_OK), 0);
+  close(directory);
+}
+
+// A new lender and its directory's watch see the dead one at once: whoever is second to remove it must not call the name taken.
+TEST(Liveness, ADeadLendersNameIsFreeForAllThatFindItTogether) {
+  constexpr int kRounds = 100;
+  constexpr int kLookers = 4;
+  const test::ScratchFolder folder;
+  const int directory = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(directory, 0);
+  for (int round = 0; round < kRounds; ++round) {
+    // Bound, and closed without being unlinked: what a killed lender leaves.
+    ASSERT_TRUE(os::listen_local(os::SocketKind::kPackets, folder.path() + "/one", 0600 | S_ISVTX, static_cast<gid_t>(-1)).is_ok());
+    std::atomic<int> ready{0};
+    std::atomic<int> taken{0};
+    std::vector<std::thread> lookers;
+    for (int i = 0; i < kLookers; ++i) {
+      lookers.emplace_back([&] {
+        for (++ready; ready != kLookers;) std::this_thread::yield();
+        if (!remove_dead_namesake(directory, "one")) ++taken;
+      });
+    }
+    for (std::thread& looker : lookers) looker.join();
+    ASSERT_EQ(taken, 0) << "in round " << round;
+    ASSERT_NE(access((folder.path() + "/one").c_str(), F_OK), 0);
+  }
   close(directory);
 }
 
