@@ -24,22 +24,18 @@ class ObjectTable {
  public:
   using Key = typename Traits::Key;
 
-  T* find(const Key& key) const noexcept {
-    if (count_ == 0) return nullptr;
-    const uintptr_t word = words_[place_of(key, Traits::hash(key))];
-    return word == 0 ? nullptr : object_of(word);
-  }
+  T* find(const Key& key) const noexcept { return find_if(key, kAny); }
 
   // Puts it in, unless there is one of its key: then that one is returned. Throws std::bad_alloc: then nothing has changed.
   T* insert(T* object) {
     const Key key = Traits::key_of(*object);
     const uint64_t hash = Traits::hash(key);
     if (size_ == 0 && !resize(kFewest)) throw std::bad_alloc();
-    size_t place = place_of(key, hash);
+    size_t place = place_of(key, hash, kAny);
     if (words_[place] != 0) return object_of(words_[place]);
     if ((count_ + 1) * 4 > size_ * 3) {
       if (!resize(size_ * 2)) throw std::bad_alloc();
-      place = place_of(key, hash);
+      place = place_of(key, hash, kAny);
     }
     words_[place] = word_of(object, hash);
     ++count_;
@@ -51,23 +47,16 @@ class ObjectTable {
   void insert_beside(T* object) {
     if ((count_ + 1) * 4 > size_ * 3 && !resize(size_ == 0 ? kFewest : size_ * 2)) throw std::bad_alloc();
     const uint64_t hash = Traits::hash(Traits::key_of(*object));
-    size_t place = home_of(hash);
-    while (words_[place] != 0) place = after(place);
-    words_[place] = word_of(object, hash);
+    words_[empty_place(hash)] = word_of(object, hash);
     ++count_;
   }
 
   // The first of that key for which `is_wanted` says true.
   template <typename IsWanted>
-  T* find_if(const Key& key, IsWanted&& is_wanted) const {
+  T* find_if(const Key& key, const IsWanted& is_wanted) const {
     if (count_ == 0) return nullptr;
-    const uint64_t hash = Traits::hash(key);
-    for (size_t place = home_of(hash); words_[place] != 0; place = after(place)) {
-      if ((words_[place] & kTag) != (hash & kTag)) continue;
-      T* const object = object_of(words_[place]);
-      if (Traits::key_of(*object) == key && is_wanted(*object)) return object;
-    }
-    return nullptr;
+    const uintptr_t word = words_[place_of(key, Traits::hash(key), is_wanted)];
+    return word == 0 ? nullptr : object_of(word);
   }
 
   // `with` has the key of `old`, which is in the table.
@@ -101,6 +90,7 @@ class ObjectTable {
   static constexpr size_t kFewest = 16;
   static constexpr uintptr_t kTag = alignof(T) - 1;
   static_assert(kTag > 0);
+  static constexpr auto kAny = [](const T&) noexcept { return true; };
 
   static T* object_of(uintptr_t word) noexcept { return reinterpret_cast<T*>(word & ~kTag); }
   // The tag is of the hash's low bits, the home of its high ones.
@@ -109,12 +99,22 @@ class ObjectTable {
   size_t after(size_t place) const noexcept { return (place + 1) & (size_ - 1); }
   size_t distance(size_t from, size_t to) const noexcept { return (to - from) & (size_ - 1); }
 
-  // Where an object of that key is, or the empty place where it would be. There is always an empty one.
-  size_t place_of(const Key& key, uint64_t hash) const noexcept {
+  // Where the first object of that key is for which `is_wanted` says true, or the empty place at which
+  // the search ends. There is always an empty place.
+  template <typename IsWanted>
+  size_t place_of(const Key& key, uint64_t hash, const IsWanted& is_wanted) const {
     size_t place = home_of(hash);
     for (; words_[place] != 0; place = after(place)) {
-      if ((words_[place] & kTag) == (hash & kTag) && Traits::key_of(*object_of(words_[place])) == key) break;
+      if ((words_[place] & kTag) != (hash & kTag)) continue;
+      T& object = *object_of(words_[place]);
+      if (Traits::key_of(object) == key && is_wanted(object)) break;
     }
+    return place;
+  }
+
+  size_t empty_place(uint64_t hash) const noexcept {
+    size_t place = home_of(hash);
+    while (words_[place] != 0) place = after(place);
     return place;
   }
 
@@ -133,9 +133,7 @@ class ObjectTable {
     shift_ = 64 - static_cast<unsigned>(std::countr_zero(size));
     for (size_t i = 0; i < before; ++i) {
       if (words[i] == 0) continue;
-      size_t place = home_of(Traits::hash(Traits::key_of(*object_of(words[i]))));
-      while (words_[place] != 0) place = after(place);
-      words_[place] = words[i];
+      words_[empty_place(Traits::hash(Traits::key_of(*object_of(words[i]))))] = words[i];
     }
     return true;
   }
