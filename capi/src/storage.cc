@@ -109,16 +109,14 @@ const void* tenon_storage_data(const tenon_storage* storage) noexcept {
 }
 
 tenon_status tenon_storage_at(const void* address, uint64_t nbytes, tenon_storage** out, uint64_t* offset, tenon_error** err) noexcept {
-  Ref<Storage> storage = tenon::share::find_storage_at(address, nbytes);
-  if (!storage) {
-    return boundary(err, [&] {
+  return boundary(err, [&]() -> Status {
+    Ref<Storage> storage = tenon::share::find_storage_at(address, nbytes);
+    if (!storage) {
       return Status(tenon::Code::kNotFound,
                     tenon::format("no storage of this process has the %llu bytes at %p: the storage has ended, its address was never "
                                   "given out, or the memory is not Tenon's",
                                   tenon::as_llu(nbytes), address));
-    });
-  }
-  return boundary(err, [&]() -> Status {
+    }
     TENON_TRY(check_argument(out != nullptr, "out is NULL"));
     const uint64_t first = reinterpret_cast<uintptr_t>(storage->data());
     if (offset != nullptr) *offset = reinterpret_cast<uintptr_t>(address) - first;

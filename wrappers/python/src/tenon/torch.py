@@ -154,11 +154,11 @@ def _open_shared(untyped: Any, share: bool) -> Storage:
     """The storage over PyTorch's shared memory, by the way in which it is shared already or, if share, is to be."""
     if untyped.is_shared():
         fd = _shared_fd(untyped)
-        if fd is not None and fd >= 0:
-            return Storage._open_unsealed(fd, untyped.nbytes())
         if fd is not None:
-            # PyTorch has no fd of it, and asking for a name would move it away from those who have it.
-            raise make(Unsupported, "the torch tensor lies in a file that was mapped, not shared: use copy=True", option="copy")
+            if fd < 0:
+                # PyTorch has no fd of it, and asking for a name would move it away from those who have it.
+                raise make(Unsupported, "the torch tensor lies in a file that was mapped, not shared: use copy=True", option="copy")
+            return Storage._open_unsealed(fd, untyped.nbytes())
         by_filename = True
     elif share:
         by_filename = _is_by_filename()
