@@ -287,7 +287,8 @@ bool remove_dead_namesake(int directory, const std::string& leaf) {
   options.remove = true;
   options.patience = 3;
   Result<NameReport> report = look_at(directory, leaf, options);
-  // Another that looks at the same moment may have removed it first: `removed` tells only of this look.
+  // Another thread or process that looks at the same moment may have removed the dead name first:
+  // `removed` tells only of this look.
   return report.is_ok() ? report.value().state == NameState::kDead : report.status().code() == Code::kNotFound;
 }
 

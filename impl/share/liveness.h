@@ -55,7 +55,8 @@ bool remove_if_dead(int directory, const std::string& leaf) noexcept;
 // The sockets on which nobody listens: a lender's bell was heard.
 void remove_dead_sockets(int directory) noexcept;
 
-// What a killed process left must not stop the one that takes its place. True: it was dead, or is gone, so trying again is worth it.
+// What a killed process left must not stop the one that takes its place. True: the name was a dead
+// process's, or nothing has it any more, so the caller can try again to take it.
 bool remove_dead_namesake(int directory, const std::string& leaf);
 
 }  // namespace tenon::share

@@ -173,9 +173,10 @@ func waitForStorage(ctx context.Context, step func(timeout C.int64_t, cancel *C.
 	return newStorage(out), nil
 }
 
-// StorageAt finds the storage that has the nbytes bytes at an address, and how many bytes into it they begin. Use it for an address that
-// comes back from another library. A storage is found once its address was given out, as by Bytes or DLPack. Private and empty storages
-// are not found: ErrNotFound. The address is not dereferenced.
+// StorageAt finds the storage that has the nbytes bytes at an address, and how many bytes into it they
+// begin. Use it for an address that comes back from another library. A storage is found once its
+// address was given out, as by Bytes or DLPack. Private and empty storages are not found: ErrNotFound.
+// The address is not dereferenced.
 func StorageAt(address uintptr, nbytes uint64) (*Storage, uint64, error) {
 	collect()
 	var out *C.tenon_storage

@@ -158,7 +158,6 @@ func TestCloseAndUse(t *testing.T) {
 	}
 }
 
-// Nil and zero values give errors.
 func TestStorageAt(t *testing.T) {
 	nothingLeft(t)
 	s := must(tenon.NewStorage(100, nil))
@@ -178,6 +177,7 @@ func TestStorageAt(t *testing.T) {
 	}
 }
 
+// Nil and zero values give errors.
 func TestNothing(t *testing.T) {
 	nothingLeft(t)
 	var storage *tenon.Storage

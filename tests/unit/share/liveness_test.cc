@@ -85,7 +85,8 @@ TEST(Liveness, AHolderThatIsGoneWithoutAWord) {
   close(directory);
 }
 
-// A new lender and its directory's watch see the dead one at once: whoever is second to remove it must not call the name taken.
+// A new lender and the watch of its directory can find a dead lender's socket at the same moment. The
+// one that is second to remove the socket must not say that the name is taken.
 TEST(Liveness, ADeadLendersNameIsFreeForAllThatFindItTogether) {
   constexpr int kRounds = 100;
   constexpr int kLookers = 4;

@@ -160,7 +160,8 @@ TEST(ObjectTable, FewObjects) { walk<Spread>(40, 2000); }
 TEST(ObjectTable, ManyObjects) { walk<Spread>(20'000, 30'000); }
 TEST(ObjectTable, LongClusters) { walk<Crowded>(150, 4000); }
 
-// Objects of one key beside each other: each is found by what tells it from the others, and goes alone.
+// Objects of one key stand beside each other. Each is found by what tells it from the others, and
+// leaves alone.
 template <typename Traits>
 void beside_each_other() {
   constexpr size_t kMany = 3000;

@@ -48,7 +48,8 @@ static PyObject *storage_at(PyObject *type, PyObject *args) {
   return found == NULL ? NULL : Py_BuildValue("(NK)", found, (unsigned long long)offset);
 }
 
-/* open_unsealed(fd, nbytes): as tenon.open_fd with allow_unsealed, without what that takes to be told in Python */
+/* open_unsealed(fd, nbytes): does what tenon.open_fd does with allow_unsealed=True, for from_torch. The
+   options are made here, and not by cffi at each call. */
 static PyObject *storage_open_unsealed(PyObject *type, PyObject *args) {
   tenon_fd_handle handle;
   unsigned long long nbytes;

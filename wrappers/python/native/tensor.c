@@ -79,7 +79,7 @@ PyObject *packed_nbytes(PyObject *module, PyObject *args) {
   return status == TENON_OK ? PyLong_FromUnsignedLongLong(nbytes) : raise_status(status, error);
 }
 
-/* steps: NULL: packed. The spec borrows both. */
+/* The spec borrows sizes and steps (the strides). If steps is NULL the tensor is packed. */
 static tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps, unsigned int flags) {
   tenon_tensor_spec spec;
   memset(&spec, 0, sizeof spec);
@@ -119,8 +119,9 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
   return tensor_over(type, storage, &spec);
 }
 
-/* How many bytes lie from the element with index 0, 0, ... to the end of the last one. 0: it is not told, as for a tensor without
-   elements, with a negative stride or with elements that are no whole bytes. */
+/* How many bytes lie from the start of the first element to the end of the last one. 0 means that this
+   function does not tell: there are no elements, a stride is negative, or an element is no whole number
+   of bytes. */
 static uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
   const uint64_t bits = (uint64_t)spec->dtype.bits * spec->dtype.lanes;
   uint64_t last = 0, nbytes = 0;
@@ -135,7 +136,8 @@ static uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
   return nbytes;
 }
 
-/* at(address, dtype, shape, strides, flags): a tensor over the storage that has all of these elements; None: there is none. */
+/* at(address, dtype, shape, strides, flags): a tensor over the storage that has all of these elements.
+   None: no storage has them. */
 static PyObject *tensor_at(PyObject *type, PyObject *args) {
   PyObject *shape, *strides;
   unsigned int dtype, flags;
