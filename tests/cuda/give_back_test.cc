@@ -213,8 +213,11 @@ TEST(CudaGiveBack, AfterTheStreamsOfAllThatOpenedIt) {
           Ref<Storage> opened[2];
           std::atomic<int> ready{0};
           std::array<std::thread, 2> threads;
+          // A real driver runs the gates of all streams in one thread, in the order of their launch: so
+          // the gate that is opened first must be launched first.
+          works[i % 2].begin();
+          works[1 - i % 2].begin();
           for (int n = 0; n < 2; ++n) {
-            works[n].begin();
             threads[n] = std::thread([&, n] {
               use_device();
               ++ready;

@@ -7,6 +7,7 @@ are of Tenon's Python package: multiprocessing, PyTorch's streams, bits and elem
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import time
@@ -17,6 +18,7 @@ import tenon
 from sides import ITEMSIZES, ON_THE_FAKE, PATIENCE_S, SPAWN, Message, Skip, cuda, new_side, soon, take_time, torch_bytes, view_as
 
 DATA = bytes(range(200)) * 20
+UNDER_SANITIZER = "TENON_TEST_COMPUTE_SANITIZER" in os.environ
 Start = Callable[[], Any]
 
 
@@ -235,6 +237,9 @@ def views(case: Case) -> None:
     for name in wanted:
         assert borrower.ask("close", name)
     borrower.end()
+    # Under compute-sanitizer PyTorch 2.11 never gives back memory that one of its kernels read. It does the same
+    # when PyTorch is the lender.
+    case.keeps = UNDER_SANITIZER and case.borrow == "torch"
 
 
 def forms(case: Case) -> None:

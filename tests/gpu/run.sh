@@ -325,7 +325,8 @@ else
     step "sanitizer-${topic/torch/protocol}" "compute-sanitizer: cuda_$topic" "${check[@]}" "$program" "--file=${topic}_test.cc"
   done
   if is_wanted sanitizer-torch && find_torch; then
-    PYTHONPATH="$found_path" step sanitizer-torch "compute-sanitizer: PyTorch, simple and views" "${check[@]}" \
+    PYTHONPATH="$found_path" TENON_TEST_COMPUTE_SANITIZER=1 \
+      step sanitizer-torch "compute-sanitizer: PyTorch, simple and views" "${check[@]}" \
       "$found" -B "$here/torch_suite.py" --quick simple views
   else
     lack_torch sanitizer-torch "compute-sanitizer: PyTorch"
