@@ -203,12 +203,23 @@ void put_block(ArenaSegment* home, uint64_t offset, uint64_t nbytes, BlockState 
   // as long as they map them.
   uint64_t unused = 0;
   if (home->space.peek_front(kArenaBlockMax, kBlockAlignment, &unused)) return;
-  auto& list = all.homes[static_cast<uint32_t>(home->segment->mode())];
-  const auto at = std::find_if(list.begin(), list.end(), [home](const auto& each) { return each.get() == home; });
-  if (at == list.end()) return;
+  HomeSegments* list = nullptr;
+  if (all.find_home(home->segment.get(), &list) == nullptr) return;
+  const auto at = std::find_if(list->begin(), list->end(), [home](const auto& each) { return each.get() == home; });
   count_dropped(*home);
   freed->segment = std::move(*at);
-  list.erase(at);
+  list->erase(at);
+}
+
+ArenaSegment* ArenaState::find_home(const Segment* segment, HomeSegments** list) noexcept {
+  for (uint32_t number = 0; number < kHomesOfMode; ++number) {
+    HomeSegments& some = homes[static_cast<uint32_t>(segment->mode()) * kHomesOfMode + number];
+    const auto at = std::find_if(some.begin(), some.end(), [segment](const auto& each) { return each->segment.get() == segment; });
+    if (at == some.end()) continue;
+    *list = &some;
+    return at->get();
+  }
+  return nullptr;
 }
 
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept {
@@ -241,7 +252,7 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
   out->nbytes = nbytes;
   ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
-  auto& list = all.homes[static_cast<uint32_t>(mode)];
+  HomeSegments& list = all.home(mode, nbytes);
   bool found = false;
   Status no_pages;
   // Newest segment first: it is the one with room, and segments are few (one per 64 MiB). Where one gets no more pages the others get none

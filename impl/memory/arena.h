@@ -1,10 +1,11 @@
 // The home of storages: large segments in which blocks are born.
 //
-// There is a default home for each mode, with segments of 64 MiB, as many as it takes; and there are arenas that the user makes, with one
-// segment whose size is reserved address space. Pages are made as the front moves (reserve before use). A freed block is used again, warm.
-// A block that was lent under a lease is used again when its leases have ended; one that was lent without a lease (a bare fd, a name) is
-// retired instead, for nobody tells the lender when the borrower is done: a segment with no living block goes back to the system once it
-// holds retired blocks and no room, so a loop of lend and release has bounded memory.
+// There are two default homes for each mode, one for blocks of up to 64 KiB and one for larger ones, with segments of 64 MiB, as many as it
+// takes; and there are arenas that the user makes, with one segment whose size is reserved address space. Pages are made as the front moves
+// (reserve before use). A freed block is used again, warm. A block that was lent under a lease is used again when its leases have ended;
+// one that was lent without a lease (a bare fd, a name) is retired instead, for nobody tells the lender when the borrower is done: a
+// segment with no living block goes back to the system once it holds retired blocks and no room, so a loop of lend and release has bounded
+// memory.
 #pragma once
 
 #include <atomic>
@@ -21,6 +22,7 @@
 namespace tenon::memory {
 
 inline constexpr uint64_t kArenaSegmentNbytes = uint64_t{64} << 20;
+inline constexpr uint64_t kSmallBlockMax = uint64_t{64} << 10;
 inline constexpr uint64_t kArenaBlockMax = uint64_t{8} << 20;  // larger blocks get a segment of their own: they would not share one well
 
 class Arena;

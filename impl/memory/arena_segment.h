@@ -42,9 +42,20 @@ struct ArenaSegment {
   board::ArenaFigures* const* shared_figures = nullptr;
 };
 
+// The segments of one default home. Each mode has two: small blocks, which their users may keep for long, do
+// not keep the memory of large ones.
+using HomeSegments = std::vector<std::unique_ptr<ArenaSegment>>;
+inline constexpr uint32_t kHomesOfMode = 2;
+
 struct ArenaState {
   std::mutex mutex;  // for every field of every ArenaSegment that is not atomic
-  std::array<std::vector<std::unique_ptr<ArenaSegment>>, kModes> homes;
+  std::array<HomeSegments, kModes * kHomesOfMode> homes;
+  // Where blocks of this size are born.
+  HomeSegments& home(Mode mode, uint64_t nbytes) noexcept {
+    return homes[static_cast<uint32_t>(mode) * kHomesOfMode + (nbytes <= kSmallBlockMax ? 1 : 0)];
+  }
+  // Null: it is no segment of a default home, or not any more. `list`: where it stands.
+  ArenaSegment* find_home(const Segment* segment, HomeSegments** list) noexcept;
   LentIndex lent;
   Slab lent_blocks{sizeof(LentBlock)};
   uint64_t live_nbytes = 0;

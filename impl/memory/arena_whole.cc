@@ -14,9 +14,8 @@ constexpr uint64_t kReservedAtOnce = uint64_t{512} << 10;
 
 // With the lock. Null: it is no segment of a default home, or not any more.
 ArenaSegment* find_home(const Segment* segment) noexcept {
-  const auto& list = arena_state().homes[static_cast<uint32_t>(segment->mode())];
-  const auto at = std::find_if(list.begin(), list.end(), [segment](const auto& each) { return each->segment.get() == segment; });
-  return at == list.end() ? nullptr : at->get();
+  HomeSegments* list = nullptr;
+  return arena_state().find_home(segment, &list);
 }
 
 Status not_whole(const Segment& segment, uint64_t present_nbytes) {
