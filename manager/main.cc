@@ -10,11 +10,13 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "channel/deposit_keeper.h"
 #include "manager/objects.h"
 #include "manager/place.h"
 #include "manager/server.h"
@@ -31,6 +33,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: tenon-manager [--socket PATH [--own-folder] [--foreground]] [--directory DIR] [--linger-ms N]\n"
+    "       tenon-manager --keep FD\n"
     "\n"
     "Guards names in shared memory: processes tell it which they hold, and what a dead one leaves it removes. It speaks the\n"
     "protocol of PyTorch's torch_shm_manager and ends when its last client has gone.\n"
@@ -44,6 +47,7 @@ constexpr const char* kUsage =
     "  --directory DIR   where the names are (default: /dev/shm)\n"
     "  --linger-ms N     wait so long for another client when the last has gone (default: 500; four times as long while a\n"
     "                    message may be on its way)\n"
+    "  --keep FD         serve the deposited messages of a process that ends; the library starts this, with what FD lists\n"
     "  --help, --version\n";
 
 struct Options {
@@ -52,6 +56,7 @@ struct Options {
   int64_t linger_ms = 500;
   bool own_folder = false;
   bool foreground = false;
+  std::optional<int> plan;  // of deposited messages to keep
 };
 
 struct Ask {
@@ -73,10 +78,15 @@ Ask refuse(const std::string& why) {
 }
 
 Ask parse(int count, char** words) {
-  static const option kOptions[] = {{"socket", required_argument, nullptr, 's'},    {"own-folder", no_argument, nullptr, 'o'},
-                                    {"foreground", no_argument, nullptr, 'f'},      {"directory", required_argument, nullptr, 'd'},
-                                    {"linger-ms", required_argument, nullptr, 'l'}, {"help", no_argument, nullptr, 'h'},
-                                    {"version", no_argument, nullptr, 'v'},         {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {{"socket", required_argument, nullptr, 's'},
+                                    {"own-folder", no_argument, nullptr, 'o'},
+                                    {"foreground", no_argument, nullptr, 'f'},
+                                    {"directory", required_argument, nullptr, 'd'},
+                                    {"linger-ms", required_argument, nullptr, 'l'},
+                                    {"keep", required_argument, nullptr, 'k'},
+                                    {"help", no_argument, nullptr, 'h'},
+                                    {"version", no_argument, nullptr, 'v'},
+                                    {nullptr, 0, nullptr, 0}};
   Ask ask;
   for (int found = 0; (found = ::getopt_long(count, words, "", kOptions, nullptr)) != -1;) {
     switch (found) {
@@ -91,6 +101,13 @@ Ask parse(int count, char** words) {
           return refuse(std::string("--linger-ms takes a number of milliseconds, not '") + optarg + "'");
         }
         break;
+      case 'k':
+        if (const auto number = parse_number(optarg); number && *number > STDERR_FILENO) {
+          ask.options.plan = static_cast<int>(*number);
+        } else {
+          return refuse(std::string("--keep takes the number of an fd over 2, not '") + optarg + "'");
+        }
+        break;
       case 'h': std::fputs(kUsage, stdout); return {{}, 0};
       case 'v': std::printf("tenon-manager %s\n", tenon_version_string()); return {{}, 0};
       default: return refuse("");
@@ -99,6 +116,7 @@ Ask parse(int count, char** words) {
   if (optind < count) return refuse(std::string("what is '") + words[optind] + "'?");
   if (ask.options.socket.empty() && (ask.options.own_folder || ask.options.foreground))
     return refuse("--own-folder and --foreground go with --socket");
+  if (ask.options.plan && !ask.options.socket.empty()) return refuse("--keep and --socket do not go together");
   return ask;
 }
 
@@ -147,10 +165,24 @@ Status serve(const Options& options) {
   return status;
 }
 
+Status keep(int plan) {
+  TENON_ASSIGN(const std::shared_ptr<channel::Keeping> keeping, channel::inherit_deposits(plan));
+  os::raise_fd_limit();
+  TENON_ASSIGN(const bool in_background, os::fork_to_background());
+  if (!in_background) ::_exit(0);
+  TENON_ASSIGN(os::Fd null, os::open_null());
+  if (::chdir("/") != 0) return errno_status(errno, "entering /");
+  return channel::keep_deposits(keeping.get(), [&]() {
+    (void)os::print_line(channel::kKeeping);
+    os::silence_standard_fds(null);
+    null.reset();
+  });
+}
+
 int run(int count, char** words) {
   const Ask ask = parse(count, words);
   if (ask.exit_status) return *ask.exit_status;
-  const Status status = serve(ask.options);
+  const Status status = ask.options.plan ? keep(*ask.options.plan) : serve(ask.options);
   if (status.is_ok()) return 0;
   static_cast<void>(os::print_line("ERROR: " + status.message()));
   return 1;

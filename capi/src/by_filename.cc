@@ -4,6 +4,7 @@
 
 #include "boundary.h"
 #include "by_fd.h"
+#include "channel/deposit.h"
 #include "handles.h"
 #include "share/by_filename.h"
 #include "share/manager.h"
@@ -154,7 +155,10 @@ tenon_status tenon_filename_decref(const tenon_filename_handle* handle_in, tenon
   });
 }
 
-void tenon_filename_leave() noexcept { share::leave_by_filename(); }
+void tenon_filename_leave() noexcept {
+  share::leave_by_filename();
+  tenon::channel::leave_deposits();
+}
 
 tenon_status tenon_filename_unlink(const char* name, tenon_error** err) noexcept {
   return boundary(err, [&]() -> Status {

@@ -3,7 +3,12 @@
 
 #include <tenon/tenon.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "channel/connection.h"
+#include "channel/deposit.h"
+#include "channel/fetch.h"
 #include "cuda_event.h"
 #include "memory/arena.h"
 #include "module/module.h"
@@ -67,6 +72,18 @@ struct ObjectOf<tenon_message> {
 template <>
 struct ObjectOf<tenon_descriptor> {
   using Type = tensor::Descriptor;
+};
+template <>
+struct ObjectOf<tenon_ticket> {
+  using Type = std::vector<std::byte>;
+};
+template <>
+struct ObjectOf<tenon_deposit> {
+  using Type = channel::Deposit;
+};
+template <>
+struct ObjectOf<tenon_fetched> {
+  using Type = channel::Fetched;
 };
 template <>
 struct ObjectOf<tenon_connection> {

@@ -13,7 +13,7 @@ constinit std::atomic<uint32_t> detail::g_forks_begun{0};
 
 namespace {
 
-constexpr size_t kMaxHooks = 24;
+constexpr size_t kMaxHooks = 32;
 
 struct Registry {
   std::array<ForkHooks, kMaxHooks> hooks{};

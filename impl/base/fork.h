@@ -16,7 +16,7 @@ struct ForkHooks {
 };
 
 // Register hooks for the life of the process. `rank` orders locks: prepare runs from low to high, the rest from high to low, so
-// ranks must be the order in which the code itself takes the locks. At most 24; call from a static initialiser.
+// ranks must be the order in which the code itself takes the locks. At most 32; call from a static initialiser.
 void register_fork_hooks(int rank, ForkHooks hooks) noexcept;
 
 namespace detail {

@@ -132,6 +132,8 @@ void GivingBack::tell() noexcept {
   holding->release(std::exchange(count_, 0));
 }
 
+bool Holding::lender_is_gone() const noexcept { return token_ && os::is_unwatched(token_->fd.get()); }
+
 void Holding::renew() noexcept {
   if (generation_ != fork_generation() || !forked_since(mark_) || page_.base() == nullptr || asked_.exchange(true)) return;
   lease_page::header(page_.base()).renew.store(1, std::memory_order_release);

@@ -54,6 +54,8 @@ class Holding : public Counted {
   LeaseState state_of(uint32_t mark) const noexcept {
     return generation_ != fork_generation() || forked_since(mark) ? LeaseState::kFamily : LeaseState::kHeld;
   }
+  // The process that watches the token has ended. False for one that this process cannot tell of.
+  bool lender_is_gone() const noexcept;
   // Asks the lender for a new token, once, if this one was shared by a fork since it came.
   void renew() noexcept;
 

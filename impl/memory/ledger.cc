@@ -7,6 +7,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "memory/depot.h"
 #include "memory/lease_page.h"
 #include "memory/ledgers.h"
 #include "os/clock.h"
@@ -51,6 +52,11 @@ const bool g_ledger_fork_hooks = [] {
   return true;
 }();
 
+// A few at a time, so that objects are let go of outside the lock without memory for a list.
+constexpr size_t kBatchOfLeases = 256;
+// Objects that are asked of memory before their turn comes.
+constexpr uint32_t kSlotsAhead = 8;
+
 uintptr_t tag_free(uint32_t next) noexcept { return (uintptr_t{next} << 1) | 1; }
 
 Result<os::Fd> create_page(os::Mapping* mapping) {
@@ -87,7 +93,17 @@ TokenFds::~TokenFds() {
 }
 
 Result<Ref<Ledger>> Ledger::create(const Borrower& borrower, bool by_slot) {
+  return create(Ref<Ledger>::adopt(new Ledger()), borrower, by_slot);
+}
+
+Result<Ref<Ledger>> Ledger::create_for_depot(const Borrower& borrower, Ref<Depot> depot, uint32_t number) {
   auto ledger = Ref<Ledger>::adopt(new Ledger());
+  ledger->depot_ = std::move(depot);
+  ledger->number_ = number;
+  return create(std::move(ledger), borrower, true);
+}
+
+Result<Ref<Ledger>> Ledger::create(Ref<Ledger> ledger, const Borrower& borrower, bool by_slot) {
   Ledger& it = *ledger;
   it.id_ = g_next_ledger_id.fetch_add(1, std::memory_order_relaxed);
   it.totals_.borrower = borrower;
@@ -146,8 +162,29 @@ Status Ledger::grant(std::span<Leased* const> objects, uint32_t* slots) {
   return Status::ok();
 }
 
+std::mutex& Ledger::slots_mutex() const noexcept { return depot_ ? depot_->mutex() : mutex_; }
+
+// With the lock, as the next two.
+bool Ledger::has_none() const noexcept { return !depot_ && totals_.leases == 0; }
+
+uint32_t Ledger::slots_end() const noexcept { return depot_ ? depot_->end() : end_; }
+
+// Of a ledger that has ended, as many as there is room for. 0: nothing is left.
+size_t Ledger::take_some(std::span<Leased*> out) noexcept {
+  if (depot_) return depot_->take_claimed(number_, &ending_, out);
+  size_t count = 0;
+  while (ending_ < end_ && count < out.size()) {
+    if (ending_ + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kSlotsAhead)), 1);
+    Leased* const object = take_slot(ending_++);
+    if (object != nullptr) out[count++] = object;
+  }
+  publish();
+  return count;
+}
+
 // With the lock, and publish() before it is free. Null if the slot has no lease: the page said so, and the page is the borrower's.
 Leased* Ledger::take_slot(uint32_t slot) noexcept {
+  if (depot_) return depot_->take(slot, number_);
   if (slot >= end_) return nullptr;
   uintptr_t& place = at(slot);
   if ((place & 1) != 0) return nullptr;
@@ -161,7 +198,7 @@ Leased* Ledger::take_slot(uint32_t slot) noexcept {
 
 // With the lock.
 void Ledger::publish() noexcept {
-  if (figures_ == nullptr) return;
+  if (depot_ || figures_ == nullptr) return;
   board::put(figures_->leases, totals_.leases);
   board::put(figures_->nbytes, totals_.nbytes);
   board::put(figures_->granted, totals_.granted);
@@ -178,11 +215,6 @@ void let_go(std::span<Leased* const> objects) noexcept {
 
 // How deep this thread is in let_go().
 thread_local int t_endings = 0;
-
-// A few at a time, so that objects are let go of outside the lock without memory for a list.
-constexpr size_t kBatchOfLeases = 256;
-// Objects that are asked of memory before their turn comes.
-constexpr uint32_t kSlotsAhead = 8;
 
 }  // namespace
 
@@ -262,11 +294,11 @@ size_t Ledger::drain() noexcept {
     let_go({batch.data(), held});
     held = 0;
   };
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (totals_.leases == 0) return 0;
+  std::unique_lock<std::mutex> lock(slots_mutex());
+  if (has_none()) return 0;
   const Ending ending(this);
-  lease_page::drain(base, lease_page::kSlots, end_, [&](uint32_t slot) noexcept {
-    if (slot + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(slot + kSlotsAhead)), 1);
+  lease_page::drain(base, lease_page::kSlots, slots_end(), [&](uint32_t slot) noexcept {
+    if (!depot_ && slot + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(slot + kSlotsAhead)), 1);
     Leased* const object = take_slot(slot);
     if (object == nullptr) return;
     ++count;
@@ -321,22 +353,18 @@ bool Ledger::end_some(size_t most) noexcept {
     size_t held = 0;
     std::optional<Ending> ending;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const std::lock_guard<std::mutex> lock(slots_mutex());
       ending.emplace(this);
-      while (ending_ < end_ && held < kBatchOfLeases) {
-        if (ending_ + kSlotsAhead < end_) __builtin_prefetch(reinterpret_cast<const void*>(at(ending_ + kSlotsAhead)), 1);
-        Leased* const object = take_slot(ending_++);
-        if (object != nullptr) batch[held++] = object;
-      }
-      publish();
-      if (held == 0) {
+      held = take_some(batch);
+    }
+    if (held == 0) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
         chunks_.clear();
         end_ = 0;
         first_free_ = UINT32_MAX;
         figures_ = nullptr;
       }
-    }
-    if (held == 0) {
       on_board_.hide();
       return false;
     }
@@ -347,8 +375,17 @@ bool Ledger::end_some(size_t most) noexcept {
 }
 
 Ledger::Totals Ledger::totals() const noexcept {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return totals_;
+  Totals totals;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    totals = totals_;
+  }
+  if (depot_) {
+    const Depot::Totals claimed = depot_->totals_of(number_);
+    totals.leases = claimed.leases;
+    totals.nbytes = claimed.nbytes;
+  }
+  return totals;
 }
 
 // In the child of a fork, which has one thread: the lender's ends are the parent's, and so are the leases.

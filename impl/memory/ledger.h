@@ -24,6 +24,8 @@
 
 namespace tenon::memory {
 
+class Depot;
+
 // Who is at the other end, as the kernel says it: SO_PEERCRED of the connection.
 struct Borrower {
   int32_t pid = 0;
@@ -50,6 +52,8 @@ class Ledger : public Counted {
  public:
   // Watched from now on. `by_slot`: with a lease page. With no lock held whose rank at fork is 8 or more.
   static Result<Ref<Ledger>> create(const Borrower& borrower, bool by_slot);
+  // Of a borrower who claims messages of a depot: the slots are the depot's, and grant() is not for it.
+  static Result<Ref<Ledger>> create_for_depot(const Borrower& borrower, Ref<Depot> depot, uint32_t number);
 
   uint64_t id() const noexcept { return id_; }
   bool made_by_this_process() const noexcept { return generation_ == fork_generation(); }
@@ -101,11 +105,16 @@ class Ledger : public Counted {
 
  private:
   Ledger() noexcept = default;
+  static Result<Ref<Ledger>> create(Ref<Ledger> ledger, const Borrower& borrower, bool by_slot);
   // A slot holds an object, or, if it is free, the next free one: slot * 2 + 1.
   static constexpr uint32_t kChunk = 4096;
   using Chunk = std::array<uintptr_t, kChunk>;
   uintptr_t& at(uint32_t slot) noexcept { return (*chunks_[slot / kChunk])[slot % kChunk]; }
   inline Leased* take_slot(uint32_t slot) noexcept;
+  std::mutex& slots_mutex() const noexcept;
+  bool has_none() const noexcept;
+  uint32_t slots_end() const noexcept;
+  size_t take_some(std::span<Leased*> out) noexcept;
   class Ending;
   void publish() noexcept;
   void dispose() noexcept override { on_board_.leave(); }
@@ -128,6 +137,8 @@ class Ledger : public Counted {
   uint64_t id_ = 0;
   uint64_t generation_ = fork_generation();
   uint64_t token_id_ = 0;
+  Ref<Depot> depot_;     // null: the slots are this ledger's own
+  uint32_t number_ = 0;  // by which the depot knows the borrower
   os::Fd watch_;
   os::Fd listener_;
   std::atomic<bool> always_ring_{false};

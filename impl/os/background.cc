@@ -14,20 +14,39 @@
 
 namespace tenon::os {
 
-void close_inherited_fds() noexcept {
+namespace {
+
+// From `first` to `last`, both of which may be no fds.
+void close_fds(unsigned first, unsigned last) noexcept {
+  if (first > last) return;
+#ifdef SYS_close_range
+  if (::syscall(SYS_close_range, first, last, 0U) == 0) return;
+#endif
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const auto most = static_cast<unsigned>(std::min<rlim_t>(limit.rlim_cur, 65536));
+  for (unsigned fd = first; fd <= last && fd < most; ++fd) ::close(static_cast<int>(fd));
+}
+
+}  // namespace
+
+void close_inherited_fds() noexcept { close_inherited_fds_but({}); }
+
+void close_inherited_fds_but(std::span<int> fds) noexcept {
   // The lowest free number is given out, so this fills the gaps below 3.
   int fd = 0;
   do {
     fd = ::open("/dev/null", O_RDWR);
   } while (fd >= 0 && fd <= STDERR_FILENO);
   if (fd >= 0) ::close(fd);
-#ifdef SYS_close_range
-  if (::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0U) == 0) return;
-#endif
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const int most = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 65536));
-  for (fd = STDERR_FILENO + 1; fd < most; ++fd) ::close(fd);
+  std::sort(fds.begin(), fds.end());
+  unsigned next = STDERR_FILENO + 1;
+  for (const int kept : fds) {
+    if (kept < static_cast<int>(next)) continue;
+    close_fds(next, static_cast<unsigned>(kept) - 1);
+    next = static_cast<unsigned>(kept) + 1;
+  }
+  close_fds(next, ~0U);
 }
 
 Result<Fd> open_null() {

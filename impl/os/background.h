@@ -1,6 +1,7 @@
 // What a program does to become a process in the background that holds nothing of who started it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,8 @@ namespace tenon::os {
 
 // Stdin, stdout and stderr are open afterwards, on /dev/null where they were not, and no other fd is.
 void close_inherited_fds() noexcept;
+// Likewise, but these stay. Sorts them.
+void close_inherited_fds_but(std::span<int> fds) noexcept;
 Result<Fd> open_null();
 // Stdin, stdout and stderr lead to `null` (/dev/null, opened while that could be) from here on: who waits for their end does not wait for
 // this process.

@@ -213,6 +213,8 @@ bool take_shared_lock(int fd) noexcept { return flock(fd, LOCK_SH | LOCK_NB) == 
 
 bool take_exclusive_lock(int fd) noexcept { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
+void drop_lock(int fd) noexcept { (void)flock(fd, LOCK_UN); }
+
 Alone take_lease(int fd) noexcept {
   // Who opens the file while the lease stands makes the kernel signal us. SIGURG is ignored unless somebody asked for it, where SIGIO, the
   // default, kills.

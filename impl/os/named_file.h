@@ -74,6 +74,7 @@ uint64_t total_space(int fd) noexcept;
 // the kernel takes it back with the last of them. Both return at once.
 bool take_shared_lock(int fd) noexcept;
 bool take_exclusive_lock(int fd) noexcept;
+void drop_lock(int fd) noexcept;
 
 // Whether nobody but `fd` has the file open or mapped, in any namespace: the kernel grants a write lease only then. While the lease
 // stands, whoever opens the file waits for us.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,10 @@ std::vector<Holders> find_holders(const std::vector<FileId>& files);
 
 // Start a program with no fds but stdin and stdout: /dev/null and a pipe; stderr is /dev/null too. Returns the first line that it prints
 // (without its newline). PEER_GONE if it ends before; NOT_FOUND and PERMISSION as exec. The program is to put itself into the background:
-// its first process ends after the line was printed, and is waited for here.
-Result<std::string> run_for_line(const std::string& program, const std::vector<std::string>& arguments, Waiter* waiter);
+// its first process ends after the line was printed, and is waited for here. `fds`, all over 2, it gets under their
+// own numbers; with them it must close whatever else it was born with (close_inherited_fds()).
+Result<std::string> run_for_line(const std::string& program, const std::vector<std::string>& arguments, Waiter* waiter,
+                                 std::span<const int> fds = {});
 
 // The folder of the shared object (or program) that this code is in; "" if it cannot be told.
 std::string own_folder();

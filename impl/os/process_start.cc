@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "os/limits.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr size_t kLineNbytes = 4096;
 
-// What posix_spawn is told: stdin, stdout and stderr as run_for_line says, no other fd, and none of the caller's ways with signals.
+// What posix_spawn is told: stdin, stdout and stderr as run_for_line says, and none of the caller's ways with signals.
 class SpawnPlan {
  public:
   SpawnPlan() noexcept {
@@ -33,14 +34,16 @@ class SpawnPlan {
     ::posix_spawn_file_actions_destroy(&actions_);
   }
 
-  int spawn(const std::string& program, const std::vector<std::string>& arguments, int out, pid_t* pid) {
+  int spawn(const std::string& program, const std::vector<std::string>& arguments, int out, std::span<const int> fds, pid_t* pid) {
     // `out` first: it can be 0 or 2 itself in a process that has closed those.
     keep(::posix_spawn_file_actions_adddup2(&actions_, out, STDOUT_FILENO));
     keep(::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
     keep(::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0));
+    // To its own number: it stays open.
+    for (const int fd : fds) keep(::posix_spawn_file_actions_adddup2(&actions_, fd, fd));
 #if defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 34)
-    keep(::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1));
+    if (fds.empty()) keep(::posix_spawn_file_actions_addclosefrom_np(&actions_, STDERR_FILENO + 1));
 #endif
 #endif
     sigset_t signals;
@@ -131,7 +134,8 @@ Status about(const std::string& program, Status status) {
 
 }  // namespace
 
-Result<std::string> run_for_line(const std::string& program, const std::vector<std::string>& arguments, Waiter* waiter) {
+Result<std::string> run_for_line(const std::string& program, const std::vector<std::string>& arguments, Waiter* waiter,
+                                 std::span<const int> fds) {
   TENON_TRY(waiter->check_cancel());
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -142,7 +146,7 @@ Result<std::string> run_for_line(const std::string& program, const std::vector<s
   if (::fcntl(reader.get(), F_SETFL, O_NONBLOCK) != 0) return errno_status(errno, "a pipe that does not block").with("path", program);
 
   pid_t pid = 0;
-  if (const int error = SpawnPlan().spawn(program, arguments, writer.get(), &pid); error != 0) {
+  if (const int error = SpawnPlan().spawn(program, arguments, writer.get(), fds, &pid); error != 0) {
     Status status = errno_status(error, format("starting %s", program.c_str()));
     if (error == EAGAIN)
       status = Status(Code::kResourceExhausted, status.message()).with("errno", error).with("limit", std::string("processes"));

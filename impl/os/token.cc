@@ -24,6 +24,14 @@ Status cannot_make(int error, const char* what) {
   return error == EMFILE ? with_fd_limit(std::move(status)) : status;
 }
 
+bool polls_as(int fd, short state) noexcept {
+  pollfd polled{fd, 0, 0};
+  int ready = 0;
+  while ((ready = poll(&polled, 1, 0)) < 0 && errno == EINTR) {
+  }
+  return ready > 0 && (polled.revents & state) != 0;
+}
+
 }  // namespace
 
 Result<TokenPair> create_token() {
@@ -45,13 +53,10 @@ bool is_token(int fd) noexcept {
          S_ISFIFO(info.stx_mode);
 }
 
-bool has_hung_up(int watch) noexcept {
-  pollfd polled{watch, 0, 0};
-  int ready = 0;
-  while ((ready = poll(&polled, 1, 0)) < 0 && errno == EINTR) {
-  }
-  return ready > 0 && (polled.revents & POLLHUP) != 0;
-}
+bool has_hung_up(int watch) noexcept { return polls_as(watch, POLLHUP); }
+
+// The write end of a pipe that nobody can read from.
+bool is_unwatched(int token) noexcept { return polls_as(token, POLLERR); }
 
 Result<BellPair> create_bell() {
   std::array<int, 2> ends{};

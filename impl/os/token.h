@@ -23,6 +23,8 @@ Result<uint64_t> token_id(int fd);
 bool is_token(int fd) noexcept;
 // Every copy of the token is gone, now. False for a number that is no watch.
 bool has_hung_up(int watch) noexcept;
+// Of a token: whoever watched it is gone.
+bool is_unwatched(int token) noexcept;
 
 struct BellPair {
   Fd listener;

@@ -26,6 +26,8 @@ void remove_dead_manager(const std::string& manager) noexcept;
 void remove_dead_managers() noexcept;
 // Where start_manager() looks first.
 std::string manager_socket();
+// The program, or NOT_FOUND: `program` unless it is empty, else as start_manager() finds it.
+Result<std::string> find_manager_program(const std::string& program);
 // The socket of this user's manager, started if there is none; this process is its client from then on. `program` empty: TENON_MANAGER of
 // the environment, else tenon-manager beside this library or in ../libexec/tenon of its folder. Its folder is TENON_MANAGER_FOLDER, else
 // /dev/shm/tenon-manager-UID; where somebody else has that, a folder of its own, for this process and who is given the result.

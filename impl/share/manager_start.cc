@@ -55,23 +55,8 @@ Status check_folder(const std::string& folder) {
       .with("path", folder);
 }
 
-Result<std::string> find_program(const std::string& program) {
-  if (!program.empty()) return program;
-  if (const char* named = secure_getenv("TENON_MANAGER"); named != nullptr && *named != '\0') return std::string(named);
-  const std::string folder = os::own_folder();
-  for (const char* place : {"/tenon-manager", "/tenon/tenon-manager", "/../libexec/tenon/tenon-manager",
-                            "/../../libexec/tenon/tenon-manager", "/bin/tenon-manager"}) {
-    if (folder.empty()) break;
-    std::string path = folder + place;
-    if (access(path.c_str(), X_OK) == 0) return path;
-  }
-  return Status(Code::kNotFound, format("there is no program tenon-manager beside the library in %s; TENON_MANAGER can name one",
-                                        folder.empty() ? "its folder" : folder.c_str()))
-      .with("path", folder + "/tenon-manager");
-}
-
 Status run_manager(const std::string& program, const std::string& socket, Waiter* waiter) {
-  TENON_ASSIGN(const std::string path, find_program(program));
+  TENON_ASSIGN(const std::string path, find_manager_program(program));
   TENON_ASSIGN(const std::string line, os::run_for_line(path, {"--socket", socket, "--own-folder"}, waiter));
   if (line == socket) return {};
   if (line.starts_with("ERROR: "))
@@ -97,6 +82,21 @@ Status connect_or_start(const std::string& program, const std::string& socket, c
 }
 
 }  // namespace
+
+Result<std::string> find_manager_program(const std::string& program) {
+  if (!program.empty()) return program;
+  if (const char* named = secure_getenv("TENON_MANAGER"); named != nullptr && *named != '\0') return std::string(named);
+  const std::string folder = os::own_folder();
+  for (const char* place : {"/tenon-manager", "/tenon/tenon-manager", "/../libexec/tenon/tenon-manager",
+                            "/../../libexec/tenon/tenon-manager", "/bin/tenon-manager"}) {
+    if (folder.empty()) break;
+    std::string path = folder + place;
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return Status(Code::kNotFound, format("there is no program tenon-manager beside the library in %s; TENON_MANAGER can name one",
+                                        folder.empty() ? "its folder" : folder.c_str()))
+      .with("path", folder + "/tenon-manager");
+}
 
 // The lock is the dead one's no more once we have it, and while we have it nobody starts another there.
 void remove_dead_manager(const std::string& manager) noexcept {

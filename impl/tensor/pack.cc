@@ -187,6 +187,11 @@ void Packed::clear() noexcept {
   empty(&upstream);
 }
 
+Status pack_storage(const Ref<Storage>& storage, memory::Access access, Packed* packed) {
+  Indexer segments;
+  return add_storage(storage, access, Leases::kYes, false, &segments, packed);
+}
+
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write) {
   DescriptorContent& content = packed->content;
   // The tables on the heap are small change, but for very large messages, where malloc would bring the kernel's kill and not an error.

@@ -47,6 +47,9 @@ enum class Leases { kNo, kYes };
 // `let_write`: a device's read-only storages, too, though whoever gets them can write them. Without leases a device's are refused.
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write = false);
 
+// Likewise one storage, with a lease and without a tensor.
+Status pack_storage(const Ref<storage::Storage>& storage, memory::Access access, Packed* packed);
+
 // What the opener has for one segment record: a mapping to share, an fd to read from for private opens, or a device's memory (borrowed).
 struct Resolved {
   Ref<memory::Segment> segment;

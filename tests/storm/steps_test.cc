@@ -2,7 +2,6 @@
 // at random instructions between. A reader that lives keeps its bytes; with it alive nothing of the dead is left within a second, and
 // with nobody alive nothing after the next call of anyone.
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 
 #include <algorithm>
 #include <memory>
@@ -11,11 +10,14 @@
 
 #include "namespaces/names.h"
 #include "seed.h"
+#include "storm/victim.h"
 
 namespace names {
 namespace {
 
 using fault::join;
+using storm::g_kills;
+using storm::Victim;
 
 // A step of more stops than these is killed at every second or third of them, and so on, from a first one
 // that each run chooses anew.
@@ -23,8 +25,6 @@ constexpr long kMostKills = 30;
 constexpr long kMostKillsWithThePeer = 8;
 constexpr int kRandomKills = 10;
 constexpr long kMostInstructions = 4000;
-
-uint64_t g_kills = 0;
 
 tenon_filename_handle with_access(tenon_filename_handle handle, tenon_access access) {
   handle.access = access;
@@ -260,76 +260,17 @@ const Step kSteps[] = {
      }},
 };
 
-// ---- the tracer
+// ---- the kills
 
-// A process that runs one step under ptrace. It stops itself before the step and after it.
-class Victim {
- public:
-  Victim(const Step &step, Stage stage) {
-    pid_ = fault::spawn([&] {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      stage.options = name_options(stage.place);
-      step.prepare(&stage);
-      REQUIRE(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0);
-      raise(SIGSTOP);
-      step.run(&stage);
-      raise(SIGSTOP);
-      _exit(fault::g_failures == 0 ? 0 : 1);
-    });
-    REQUIRE(pid_ > 0);
-    running_ = wait_for_stop() == SIGSTOP;
-    CHECK_SAYING(running_, step.name);
-    if (running_) REQUIRE(ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
-  }
-  Victim(const Victim &) = delete;
-  Victim &operator=(const Victim &) = delete;
-  ~Victim() { kill(); }
-
-  // On to the next start or end of a system call. False: the step is over.
-  bool to_next_call() { return advance(PTRACE_SYSCALL, SIGTRAP | 0x80); }
-  bool to_next_instruction() { return advance(PTRACE_SINGLESTEP, SIGTRAP); }
-
-  void kill() {
-    if (pid_ < 0) return;
-    ::kill(pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, __WALL) != pid_ && errno == EINTR) {
-    }
-    pid_ = -1;
-    ++g_kills;
-  }
-  // A victim must not have failed on its own.
-  bool went_well() const { return good_; }
-
- private:
-  bool advance(__ptrace_request how, int stop) {
-    int signal = 0;
-    while (running_) {
-      if (ptrace(how, pid_, nullptr, signal) != 0) break;
-      const int got = wait_for_stop();
-      if (got == stop) return true;
-      // The step ended, or its process.
-      if (got == SIGSTOP || got < 0) break;
-      // A trap of the other kind comes of the change between the two ways of going on; a signal is the victim's own.
-      signal = (got & 0x7f) == SIGTRAP ? 0 : got;
-    }
-    running_ = false;
-    return false;
-  }
-  int wait_for_stop() {
-    int status = 0;
-    while (waitpid(pid_, &status, __WALL) < 0 && errno == EINTR) {
-    }
-    if (WIFSTOPPED(status)) return WSTOPSIG(status);
-    good_ = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    CHECK_SAYING(good_, fault::how_it_ended(status));
-    pid_ = -1;
-    return -1;
-  }
-
-  pid_t pid_ = -1;
-  bool running_ = false;
-  bool good_ = true;
-};
+Victim start(const Step &step, Stage stage) {
+  return Victim(
+      step.name,
+      [&] {
+        stage.options = name_options(stage.place);
+        step.prepare(&stage);
+      },
+      [&] { step.run(&stage); });
+}
 
 std::string list(const std::vector<std::string> &leaves) {
   std::string all;
@@ -354,7 +295,7 @@ bool kill_at(const Step &step, long stops, long instructions, const Meeting &mee
   if (step.reads_a_message) peer->send_a_message();
   bool in_time = true;
   {
-    Victim victim(step, stage);
+    Victim victim = start(step, stage);
     for (long i = 0; i < stops && in_time; ++i) in_time = victim.to_next_call();
     for (long i = 0; i < instructions && in_time; ++i) in_time = victim.to_next_instruction();
     victim.kill();
@@ -385,7 +326,7 @@ long count_stops(const Step &step, const Meeting &meeting, Peer *peer) {
   stage.place = meeting.path();
   stage.peer = peer->names();
   if (step.reads_a_message) peer->send_a_message();
-  Victim victim(step, stage);
+  Victim victim = start(step, stage);
   long stops = 0;
   while (victim.to_next_call()) ++stops;
   victim.kill();

@@ -218,7 +218,8 @@ TENON_API tenon_status tenon_filename_decref(const tenon_filename_handle *handle
 
 /**
  * Does now what exit() does for names: subtracts this process from their counts, keeps the files of
- * its messages in flight for 60 seconds, and ends the sockets through which it hands out memory.
+ * its messages in flight for 60 seconds, and ends the sockets through which it hands out memory and
+ * serves deposits.
  * Call it in a process that ends in order but with _exit(), such as a process that Python's
  * multiprocessing forked, or a Go program. Other processes need not call it.
  * @since 0.1. Any thread may call this function. Storages stay valid.

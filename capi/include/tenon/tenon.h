@@ -79,6 +79,7 @@
 #include <tenon/cuda_arena.h>
 #include <tenon/cuda_event.h>
 #include <tenon/cuda_pinned.h>
+#include <tenon/deposit.h>
 #include <tenon/descriptor.h>
 #include <tenon/dlpack.h>
 #include <tenon/dtype.h>

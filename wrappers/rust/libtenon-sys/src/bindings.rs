@@ -2052,14 +2052,146 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct tenon_ticket {
+    _unused: [u8; 0],
+}
+/**How much of this process may wait to be fetched. Set struct_size to
+ sizeof(tenon_deposit_limits).*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_deposit_limits {
+    pub struct_size: usize,
+    /**For how many segments receivers may ask. A deposit of one more is TENON_RESOURCE_EXHAUSTED
+ with the limit "max_unfetched_segments". 0 means half of the most fds that this process may
+ open.*/
+    pub max_unfetched_segments: u64,
+    /**How many bytes the storages of unfetched messages may have, each message counted for itself. A
+ deposit of more withdraws the oldest ones. 0 means any number.*/
+    pub max_unfetched_nbytes: u64,
+    ///After how many nanoseconds an unfetched message is withdrawn. 0 means never.
+    pub max_unfetched_ns: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_deposit_limits",
+    ][::core::mem::size_of::<tenon_deposit_limits>() - 32usize];
+    [
+        "Alignment of tenon_deposit_limits",
+    ][::core::mem::align_of::<tenon_deposit_limits>() - 8usize];
+    [
+        "Offset of field: tenon_deposit_limits::struct_size",
+    ][::core::mem::offset_of!(tenon_deposit_limits, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_deposit_limits::max_unfetched_segments",
+    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_segments) - 8usize];
+    [
+        "Offset of field: tenon_deposit_limits::max_unfetched_nbytes",
+    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_nbytes) - 16usize];
+    [
+        "Offset of field: tenon_deposit_limits::max_unfetched_ns",
+    ][::core::mem::offset_of!(tenon_deposit_limits, max_unfetched_ns) - 24usize];
+};
+///What of this process waits to be fetched. The figures are of one moment.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_deposit_stats {
+    ///sizeof(tenon_deposit_stats), set by the caller.
+    pub struct_size: usize,
+    ///Messages that nobody has fetched.
+    pub messages: u64,
+    ///Segments for which their receivers may ask. It is 0 if no message waits.
+    pub segments: u64,
+    ///Messages that were withdrawn because of max_unfetched_nbytes or max_unfetched_ns, in all.
+    pub expired: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_deposit_stats",
+    ][::core::mem::size_of::<tenon_deposit_stats>() - 32usize];
+    [
+        "Alignment of tenon_deposit_stats",
+    ][::core::mem::align_of::<tenon_deposit_stats>() - 8usize];
+    [
+        "Offset of field: tenon_deposit_stats::struct_size",
+    ][::core::mem::offset_of!(tenon_deposit_stats, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_deposit_stats::messages",
+    ][::core::mem::offset_of!(tenon_deposit_stats, messages) - 8usize];
+    [
+        "Offset of field: tenon_deposit_stats::segments",
+    ][::core::mem::offset_of!(tenon_deposit_stats, segments) - 16usize];
+    [
+        "Offset of field: tenon_deposit_stats::expired",
+    ][::core::mem::offset_of!(tenon_deposit_stats, expired) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_deposit {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_fetched {
+    _unused: [u8; 0],
+}
+///Room for the record of one storage.
+pub const TENON_DEPOSIT_RECORD_NBYTES: _bindgen_ty_34 = 512;
+pub type _bindgen_ty_34 = ::core::ffi::c_uint;
+///How a keeper keeps what is not fetched. Set struct_size to sizeof(tenon_keep_options).
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_keep_options {
+    pub struct_size: usize,
+    ///How long the keeper stays at the most, in nanoseconds. 0 means 60 seconds.
+    pub timeout_ns: i64,
+    ///Borrowed: pidfds of processes that may fetch. NULL is allowed if n_pidfds is 0.
+    pub pidfds: *const i32,
+    pub n_pidfds: u64,
+    /**Borrowed: the path of a file on which processes that may fetch hold a shared flock. NULL is
+ allowed. With neither this nor pidfds the keeper stays for its time.*/
+    pub family: *const ::core::ffi::c_char,
+    ///Borrowed: the program to start. NULL means tenon-manager, found as tenon_manager_start does.
+    pub program: *const ::core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_keep_options",
+    ][::core::mem::size_of::<tenon_keep_options>() - 48usize];
+    [
+        "Alignment of tenon_keep_options",
+    ][::core::mem::align_of::<tenon_keep_options>() - 8usize];
+    [
+        "Offset of field: tenon_keep_options::struct_size",
+    ][::core::mem::offset_of!(tenon_keep_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_keep_options::timeout_ns",
+    ][::core::mem::offset_of!(tenon_keep_options, timeout_ns) - 8usize];
+    [
+        "Offset of field: tenon_keep_options::pidfds",
+    ][::core::mem::offset_of!(tenon_keep_options, pidfds) - 16usize];
+    [
+        "Offset of field: tenon_keep_options::n_pidfds",
+    ][::core::mem::offset_of!(tenon_keep_options, n_pidfds) - 24usize];
+    [
+        "Offset of field: tenon_keep_options::family",
+    ][::core::mem::offset_of!(tenon_keep_options, family) - 32usize];
+    [
+        "Offset of field: tenon_keep_options::program",
+    ][::core::mem::offset_of!(tenon_keep_options, program) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct tenon_descriptor {
     _unused: [u8; 0],
 }
 /**The descriptor carries no fds. Its opener fetches them from this process through /proc. So this
  process must live and keep the descriptor until then, and the opener must be in the same pid
  namespace and be of the same user (or use TENON_OPEN_OTHER_USER).*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_34 = 1;
-pub type _bindgen_ty_34 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_35 = 1;
+pub type _bindgen_ty_35 = ::core::ffi::c_uint;
 ///How to make a descriptor. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4287,7 +4419,8 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Does now what exit() does for names: subtracts this process from their counts, keeps the files of
- its messages in flight for 60 seconds, and ends the sockets through which it hands out memory.
+ its messages in flight for 60 seconds, and ends the sockets through which it hands out memory and
+ serves deposits.
  Call it in a process that ends in order but with _exit(), such as a process that Python's
  multiprocessing forked, or a Go program. Other processes need not call it.
  @since 0.1. Any thread may call this function. Storages stay valid.*/
@@ -4844,6 +4977,195 @@ extern "C" {
          memory, and in a child of fork of the process that pinned the segment.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_storage_is_pinned(storage: *const tenon_storage) -> ::core::ffi::c_int;
+    /**Deposits a message. The message and its tensors may be released afterwards.
+ @param[in]  message  borrowed. Each storage must be shared memory.
+ @param[out] out      new reference; release it with tenon_ticket_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (memory of a device),
+         TENON_RESOURCE_EXHAUSTED (fds, memory, or 1,048,576 messages that wait or are held).
+ @since 0.1. Any thread may call this function. A child of fork has a depot of its own.*/
+    pub fn tenon_message_deposit(
+        message: *const tenon_message,
+        out: *mut *mut tenon_ticket,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the bytes that the program must send.
+ @param[in]  ticket  borrowed. NULL is allowed.
+ @param[out] nbytes  how many bytes there are. It may be NULL.
+ @return the bytes, borrowed from the ticket and valid until its release. It is NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_ticket_bytes(
+        ticket: *const tenon_ticket,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**Releases a ticket. The message stays deposited.
+ @param[in] ticket  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_ticket_release(ticket: *mut tenon_ticket);
+    /**Takes back a message of this process that nobody has fetched.
+ @param[in]  bytes      borrowed for the call: a ticket.
+ @param[in]  nbytes     how many bytes there are at `bytes`.
+ @param[out] withdrawn  1: it was taken back. 0: it was fetched or withdrawn before. NULL is
+                        allowed.
+ @param[out] err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another process's), TENON_CORRUPT, TENON_INCOMPATIBLE.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_ticket_withdraw(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        withdrawn: *mut ::core::ffi::c_int,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Fetches the message of a ticket. A wait that ends first leaves the message where it is.
+ @param[in]  bytes    borrowed for the call, and copied before they are looked at.
+ @param[in]  nbytes   how many bytes there are at `bytes`.
+ @param[in]  options  borrowed. NULL means the defaults. Private openings are TENON_UNSUPPORTED.
+ @param[in]  wait     borrowed: how long to wait for a lender that does not answer. NULL means
+                      for ever. A fetch without a system call does not wait.
+ @param[out] out      new reference; release it with tenon_message_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_NOT_FOUND (it was fetched before, or withdrawn), TENON_PEER_GONE (the
+         lender is gone, and this process had not met it), TENON_CORRUPT, TENON_INCOMPATIBLE,
+         TENON_PERMISSION (another user's), TENON_RESOURCE_EXHAUSTED, or one of the four codes of
+         a wait that ended (see tenon_send).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_fetch(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        options: *const tenon_open_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Sets the limits of this process and of the children that it forks from now on.
+ max_unfetched_nbytes and max_unfetched_ns hold for messages that are deposited from now on. The
+ receiver of a message that was withdrawn gets TENON_NOT_FOUND.
+ @param[in]  limits  borrowed.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_limits_set(
+        limits: *const tenon_deposit_limits,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives the figures of this process's deposits.
+ @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
+                     untouched on failure.
+ @param[out]    err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_stats_get(
+        out: *mut tenon_deposit_stats,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Begins a message whose storages are added one by one. Its head is what a receiver begins with,
+ so the head must not leave before all storages are added.
+ @param[out] out  new reference; release it with tenon_deposit_release. It is untouched on
+                  failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_new(
+        out: *mut *mut tenon_deposit,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the head of a message in pieces.
+ @param[in]  deposit  borrowed. NULL is allowed.
+ @param[out] nbytes   how many bytes there are. It may be NULL.
+ @return the bytes, borrowed from the deposit and valid until its release. It is NULL for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_head(
+        deposit: *const tenon_deposit,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**Adds a storage, which the message keeps.
+ @param[in]  deposit  borrowed.
+ @param[in]  storage  borrowed. It must be shared memory.
+ @param[in]  access   TENON_ACCESS_*, as for tenon_share_fd.
+ @param[out] out      the caller's buffer of TENON_DEPOSIT_RECORD_NBYTES bytes. The call writes
+                      the storage's record. It is untouched on failure.
+ @param[out] nbytes   how many bytes of `out` were written. It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (the message was withdrawn or fetched),
+         TENON_UNSUPPORTED (private memory, memory of a device, a storage that counts on more
+         than 29 lenders further up), TENON_PERMISSION, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_add(
+        deposit: *mut tenon_deposit,
+        storage: *mut tenon_storage,
+        access: tenon_access,
+        out: *mut ::core::ffi::c_void,
+        nbytes: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Takes back a message in pieces that nobody has fetched.
+ @param[in] deposit  borrowed. NULL is allowed.
+ @return 1: it was taken back. 0: it was fetched or withdrawn before, or `deposit` is NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_withdraw(deposit: *mut tenon_deposit) -> ::core::ffi::c_int;
+    /**Releases a message in pieces. It stays deposited.
+ @param[in] deposit  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_deposit_release(deposit: *mut tenon_deposit);
+    /**Begins to fetch a message in pieces. It is the caller's from then on.
+ @param[in]  head     borrowed for the call, and copied before it is looked at.
+ @param[in]  nbytes   how many bytes there are at `head`.
+ @param[in]  options  borrowed. NULL means the defaults. Private openings are TENON_UNSUPPORTED.
+ @param[in]  wait     borrowed, as for tenon_message_fetch.
+ @param[out] out      new reference; release it with tenon_fetched_release when the last storage
+                      was opened. It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return the same codes as tenon_message_fetch.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_fetched_new(
+        head: *const ::core::ffi::c_void,
+        nbytes: usize,
+        options: *const tenon_open_options,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_fetched,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens a storage of a message in pieces, under its lease.
+ @param[in]  fetched  borrowed.
+ @param[in]  record   borrowed for the call, and copied before it is looked at: what
+                      tenon_deposit_add wrote.
+ @param[in]  nbytes   how many bytes there are at `record`.
+ @param[in]  wait     borrowed, as for tenon_message_fetch.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_CORRUPT (no record, or one with a lease that is not of this message or
+ was opened before), and the codes of tenon_message_fetch.
+ @since 0.1. One thread at a time may use `fetched`.*/
+    pub fn tenon_fetched_storage(
+        fetched: *mut tenon_fetched,
+        record: *const ::core::ffi::c_void,
+        nbytes: usize,
+        wait: *const tenon_wait,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Gives back what was not opened. Storages that were opened stay.
+ @param[in] fetched  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_fetched_release(fetched: *mut tenon_fetched);
+    /**Hands the messages of this process that are not fetched to a keeper, a process of its own that
+ has the fds of their segments and none of this process's memory. Call it last: what is deposited
+ after it has a new depot, and ends with this process.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] n_kept   how many messages the keeper has. NULL is allowed.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK (also if there was nothing to keep), TENON_INVALID_ARGUMENT, TENON_NOT_FOUND
+         (no program), TENON_PEER_GONE (it did not start), TENON_RESOURCE_EXHAUSTED. After a
+         failure nothing is kept, and the messages end with this process.
+ @since 0.1. Any thread may call this function. No other thread may deposit meanwhile.*/
+    pub fn tenon_deposit_hand_over(
+        options: *const tenon_keep_options,
+        n_kept: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Encodes a message as a descriptor. The descriptor keeps the tensors and the fds alive until it is
  released.
  @param[in]  message  borrowed.

@@ -1,0 +1,297 @@
+#include "channel/deposit.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "channel/deposit_server.h"
+#include "channel/lease_block.h"
+#include "memory/ledger.h"
+#include "memory/spare.h"
+#include "os/host.h"
+#include "os/local_socket.h"
+#include "os/memfd.h"
+#include "share/filename.h"
+#include "tensor/descriptor.h"
+#include "tensor/pack.h"
+
+namespace tenon::channel {
+namespace {
+
+using memory::Depot;
+using memory::Segment;
+using memory::Token;
+using os::Fd;
+
+// What a message keeps beside its leases, until whoever fetched it has opened all of it.
+class Envelope final : public memory::Leased {
+ public:
+  explicit Envelope(const tensor::Message& message, std::vector<Ref<Segment>> segments) : segments_(std::move(segments)) {
+    for (const tensor::Message::Item& item : message.items()) tensors_.push_back(item.tensor);
+  }
+  uint64_t leased_nbytes() const noexcept override { return 0; }
+
+ private:
+  std::vector<Ref<tensor::Tensor>> tensors_;
+  std::vector<Ref<Segment>> segments_;
+};
+
+// Without the lock, before it is taken for a deposit.
+void sweep_before_first(DepositState* all) noexcept {
+  {
+    const std::lock_guard<std::mutex> lock(all->mutex);
+    if (all->depot) return;
+  }
+  sweep_depots();
+}
+
+// With the lock.
+Status make_depot(DepositState* all) {
+  if (all->depot) return Status::ok();
+  TENON_ASSIGN(Ref<Depot> depot, memory::with_spare([] { return Depot::create(); }));
+  TENON_ASSIGN(all->id, os::random_nonce());
+  TENON_ASSIGN(all->name, share::choose_filename(share::kSharedMemory, share::kDefaultPrefix, ""));
+  // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it when its
+  // lender is dead.
+  TENON_ASSIGN(all->listener, os::listen_local(os::SocketKind::kPackets, all->name.path(), 01600, static_cast<gid_t>(-1)));
+  if (!all->exit_hook) all->exit_hook = std::atexit([]() { leave_deposits(); }) == 0;
+  if (Status served = serve_depot(all); !served.is_ok()) {
+    unlink_depot(*all);
+    all->listener.reset();
+    return served;
+  }
+  all->depot = std::move(depot);
+  return Status::ok();
+}
+
+// ---- numbers
+
+Status too_many_segments(uint64_t most) {
+  return Status(Code::kResourceExhausted,
+                format("%llu segments wait to be fetched by the receivers of earlier messages: let them read first, keep small tensors "
+                       "together in an arena, or raise max_unfetched_segments",
+                       static_cast<unsigned long long>(most)))
+      .with("limit", std::string("max_unfetched_segments"))
+      .with("limit_value", most);
+}
+
+Result<Thing> number(DepositState* all, NumberedThing thing) {
+  auto& serials = thing.kind == ThingKind::kSegment ? all->segment_serials : all->token_serials;
+  if (const auto known = serials.find(thing.key); known != serials.end()) {
+    const NumberedThing& there = all->things.at(known->second);
+    return Thing{there.number.thing, thing.kind, there.number.serial};
+  }
+  if (thing.kind == ThingKind::kSegment && serials.size() >= most_segments(*all)) {
+    sweep_things(all, all->things.size());
+    if (serials.size() >= most_segments(*all)) return too_many_segments(most_segments(*all));
+  }
+  all->things.reserve(all->things.size() + 1);
+  serials.reserve(serials.size() + 1);
+  TENON_ASSIGN(thing.number, all->depot->number_thing());
+  const Thing result{thing.number.thing, thing.kind, thing.number.serial};
+  serials.emplace(thing.key, result.serial);
+  all->things.emplace(result.serial, std::move(thing));
+  return result;
+}
+
+Status number_all(DepositState* all, const tensor::Packed& packed, std::vector<Thing>* out) {
+  for (const Ref<Segment>& segment : packed.segments) {
+    NumberedThing thing;
+    thing.segment = Weak<Segment>(segment.get());
+    thing.key = segment->serial();
+    TENON_ASSIGN(const Thing numbered, number(all, std::move(thing)));
+    out->push_back(numbered);
+  }
+  for (const memory::Holding* const holding : packed.upstream) {
+    for (const std::shared_ptr<Token>& token : holding->tokens()) {
+      NumberedThing thing;
+      thing.kind = ThingKind::kToken;
+      thing.token = token;
+      thing.key = token->id;
+      TENON_ASSIGN(const Thing numbered, number(all, std::move(thing)));
+      if (std::find(out->begin(), out->end(), numbered) == out->end()) out->push_back(numbered);
+    }
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
+  tensor::Packed packed;
+  TENON_TRY(tensor::pack(message, tensor::Leases::kYes, &packed));
+  if (!packed.device_segments.empty()) {
+    return Status(Code::kUnsupported,
+                  "a message with memory of a device cannot be deposited: send it over a connection, or share its handle "
+                  "(tenon_share_cuda)");
+  }
+  auto envelope = Ref<Envelope>::adopt(new Envelope(message, packed.segments));
+  std::vector<memory::Leased*> objects{envelope.get()};
+  std::copy_if(packed.leased.begin(), packed.leased.end(), std::back_inserter(objects),
+               [](const memory::Leased* each) { return each != nullptr; });
+  std::vector<uint32_t> slots(objects.size());
+  Ticket ticket;
+  ticket.pid = os::process_id();
+  DepositState& all = deposit_state();
+  Ref<Depot> depot;
+  Depot::Place place;
+  sweep_before_first(&all);
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    TENON_TRY(make_depot(&all));
+    depot = all.depot;
+    ticket.depot = all.id;
+    ticket.rendezvous = all.name.path();
+    sweep_things(&all, 2 + 2 * packed.segments.size());
+    TENON_TRY(number_all(&all, packed, &ticket.things));
+    TENON_ASSIGN(place, depot->deposit(objects, slots.data()));
+  }
+  // Undone unless the ticket exists, be it for want of memory.
+  struct Undo {
+    Depot* depot;
+    Depot::Place place;
+    ~Undo() {
+      if (depot != nullptr) (void)depot->withdraw(place);
+    }
+  } undo{depot.get(), place};
+  ticket.message = place.message;
+  ticket.generation = place.generation;
+  ticket.envelope = slots[0];
+  size_t next = 1;
+  ticket.slots.reserve(packed.leased.size());
+  for (const memory::Leased* const each : packed.leased) ticket.slots.push_back(each != nullptr ? slots[next++] : kNoLease);
+  for (size_t i = 0; i < packed.content.segments.size(); ++i) {
+    tensor::SegmentRecord& record = packed.content.segments[i];
+    record.reach = tensor::Reach::kKnown;
+    record.id = ticket.things[i].serial;
+    record.fd_index = 0;
+  }
+  packed.content.sender_pid = ticket.pid;
+  packed.content.boot_id = os::host_identity().boot_id;
+  packed.content.pid_namespace = os::host_identity().pid_namespace;
+  std::vector<std::byte> bytes = encode_ticket(ticket, tensor::encode_descriptor(packed.content));
+  depot->open(place);
+  undo.depot = nullptr;
+  uint64_t nbytes = 0;
+  for (const tensor::StorageRecord& each : packed.content.storages) nbytes += each.nbytes;
+  count_deposit(depot, place, nbytes);
+  return bytes;
+}
+
+// What the message keeps, more and more of it.
+class Deposit::Pieces final : public memory::Leased {
+ public:
+  uint64_t leased_nbytes() const noexcept override { return 0; }
+  void keep(Ref<storage::Storage> storage) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    storages_.push_back(std::move(storage));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Ref<storage::Storage>> storages_;  // each keeps its segment
+};
+
+Result<std::unique_ptr<Deposit>> Deposit::create() {
+  std::unique_ptr<Deposit> deposit(new Deposit());
+  auto pieces = Ref<Pieces>::adopt(new Pieces());
+  memory::Leased* const envelope = pieces.get();
+  Ticket ticket;
+  ticket.pid = os::process_id();
+  DepositState& all = deposit_state();
+  sweep_before_first(&all);
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    TENON_TRY(make_depot(&all));
+    deposit->depot_ = all.depot;
+    ticket.depot = all.id;
+    ticket.rendezvous = all.name.path();
+    sweep_things(&all, 2);
+  }
+  TENON_ASSIGN(deposit->place_, deposit->depot_->deposit({&envelope, 1}, &ticket.envelope));
+  deposit->pieces_ = Ref<memory::Leased>::adopt(pieces.detach());
+  ticket.message = deposit->place_.message;
+  ticket.generation = deposit->place_.generation;
+  try {
+    deposit->head_ = encode_ticket(ticket, {});
+  } catch (...) {
+    (void)deposit->withdraw();
+    throw;
+  }
+  deposit->depot_->open(deposit->place_);
+  return deposit;
+}
+
+Result<std::vector<std::byte>> Deposit::add(const Ref<storage::Storage>& storage, memory::Access access) {
+  if (!depot_->made_by_this_process()) return Status(Code::kInvalidArgument, "the deposit is of the process that this one was forked from");
+  if (!depot_->is_unfetched(place_)) return Status(Code::kInvalidArgument, "the deposit was withdrawn, or is fetched already");
+  tensor::Packed packed;
+  TENON_TRY(tensor::pack_storage(storage, access, &packed));
+  if (!packed.device_segments.empty())
+    return Status(Code::kUnsupported, "memory of a device cannot be deposited: share its handle (tenon_share_cuda)");
+  std::vector<Thing> things;
+  {
+    DepositState& all = deposit_state();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    TENON_TRY(number_all(&all, packed, &things));
+  }
+  if (things.size() > kMostRecordThings)
+    return Status(Code::kUnsupported, "the storage counts on more lenders further up than a record has room for: clone it");
+  StorageTicket ticket;
+  ticket.slot = kNoLease;
+  static_cast<Pieces*>(pieces_.get())->keep(storage);
+  if (memory::Leased* const leased = packed.leased[0]; leased != nullptr) TENON_TRY(depot_->add(place_, {&leased, 1}, &ticket.slot));
+  const tensor::StorageRecord& record = packed.content.storages[0];
+  ticket.offset = record.offset;
+  ticket.nbytes = record.nbytes;
+  ticket.access = static_cast<uint32_t>(storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kWritable);
+  ticket.mode = static_cast<uint32_t>(storage->mode());
+  if (!packed.content.segments.empty()) {
+    const tensor::SegmentRecord& segment = packed.content.segments[0];
+    ticket.segment = things[0];
+    ticket.segment_nbytes = segment.nbytes;
+    ticket.access = segment.access;
+    ticket.tokens.assign(things.begin() + 1, things.end());
+  }
+  count_deposit(depot_, place_, record.nbytes);
+  return encode_storage_ticket(ticket);
+}
+
+void leave_deposits() noexcept {
+  DepositState& all = deposit_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  unlink_depot(all);
+}
+
+bool Deposit::withdraw() noexcept { return depot_->withdraw(place_); }
+
+Result<bool> withdraw(std::span<const std::byte> ticket) {
+  const std::vector<std::byte> own(ticket.begin(), ticket.end());
+  size_t used = 0;
+  TENON_ASSIGN(const Ticket read, decode_ticket(own, &used));
+  const Ref<Depot> depot = own_depot(read.depot);
+  if (!depot) {
+    return Status(Code::kInvalidArgument,
+                  format("the ticket is of process %d: the process that deposited a message takes it back", read.pid))
+        .with("pid", read.pid);
+  }
+  return depot->withdraw({read.message, read.generation});
+}
+
+Ref<Depot> own_depot(const DepotId& id) noexcept {
+  DepositState& all = deposit_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  return all.depot && all.id == id ? all.depot : Ref<Depot>();
+}
+
+Ref<memory::Segment> own_segment(const Thing& thing) noexcept {
+  DepositState& all = deposit_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = all.things.find(thing.serial);
+  return found == all.things.end() ? Ref<Segment>() : found->second.segment.lock();
+}
+
+}  // namespace tenon::channel

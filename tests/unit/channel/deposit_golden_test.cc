@@ -1,0 +1,341 @@
+// The committed bytes of tests/golden/deposit: tickets, requests, answers and the header of a
+// claims page.
+//
+// TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that nobody leaves
+// it on. A file that was in a release is never regenerated: a change of the format gets new ones.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <tenon/by_fd.h>
+#include <tenon/dtype.h>
+#include <tenon/storage.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "channel/deposit.h"
+#include "channel/depot_packets.h"
+#include "channel/fetch.h"
+#include "channel/lease_block.h"
+#include "channel/ticket.h"
+#include "memory/claims_page.h"
+#include "memory/depot.h"
+#include "memory/lease_page.h"
+#include "os/memfd.h"
+#include "tensor/descriptor.h"
+#include "unit/channel/block_kit.h"
+
+namespace tenon::channel::golden {
+namespace {
+
+constexpr DepotId kDepot = {0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f};
+
+Ticket head() {
+  Ticket ticket;
+  ticket.depot = kDepot;
+  ticket.rendezvous = "/dev/shm/tenon_golden";
+  ticket.pid = 4711;
+  ticket.message = 0x11223344;
+  ticket.generation = 0x55667788;
+  ticket.envelope = 4'194'303;
+  return ticket;
+}
+
+// Three storages in two segments, one of them without a lease, and a token of a lender further up.
+Ticket whole() {
+  Ticket ticket = head();
+  ticket.slots = {7, kNoLease, 8};
+  ticket.things = {{0, ThingKind::kSegment, 1}, {65'535, ThingKind::kSegment, 0x1122334455667788}, {2, ThingKind::kToken, 3}};
+  return ticket;
+}
+
+tensor::DescriptorContent whole_content() {
+  tensor::DescriptorContent content;
+  content.sender_pid = 4711;
+  for (size_t i = 0; i < 2; ++i) {
+    tensor::SegmentRecord segment;
+    segment.nbytes = 4096 * (i + 1);
+    segment.access = TENON_ACCESS_WRITABLE;
+    segment.reach = tensor::Reach::kKnown;
+    segment.id = whole().things[i].serial;
+    content.segments.push_back(segment);
+  }
+  content.storages = {{0, 0, 64}, {1, 0, 128}, {1, 4096, 4096}};
+  for (uint32_t storage = 0; storage < 3; ++storage) {
+    tensor::TensorRecord bytes;
+    bytes.storage = storage;
+    bytes.dtype = {TENON_DTYPE_UINT, 8, 1};
+    bytes.ndim = 1;
+    bytes.dims = static_cast<uint32_t>(content.dims.size());
+    content.dims.insert(content.dims.end(), {64, 1});  // its size and its stride
+    content.tensors.push_back(bytes);
+  }
+  content.user = {std::byte{'h'}, std::byte{'i'}};
+  return content;
+}
+
+StorageTicket record() {
+  StorageTicket storage;
+  storage.slot = 5;
+  storage.segment = {65'535, ThingKind::kSegment, 0x1122334455667788};
+  storage.offset = 8192;
+  storage.nbytes = 4096;
+  storage.segment_nbytes = 67'108'864;
+  storage.access = TENON_ACCESS_READ_ONLY;
+  storage.mode = TENON_MODE_LENDER_WRITES;
+  return storage;
+}
+StorageTicket record_with_tokens() {
+  StorageTicket storage = record();
+  storage.slot = kNoLease;
+  storage.access = TENON_ACCESS_WRITABLE;
+  storage.mode = TENON_MODE_SHARED;
+  storage.tokens = {{2, ThingKind::kToken, 3}, {9, ThingKind::kToken, 0xffffffffffffffff}};
+  return storage;
+}
+StorageTicket record_of_nothing() {
+  StorageTicket storage;
+  storage.slot = kNoLease;
+  storage.access = TENON_ACCESS_WRITABLE;
+  return storage;
+}
+
+template <typename T>
+void append(Bytes* bytes, const T& value) {
+  const auto* from = reinterpret_cast<const std::byte*>(&value);
+  bytes->insert(bytes->end(), from, from + sizeof value);
+}
+
+Bytes request(DepotRequest what, const std::vector<Thing>& things) {
+  Bytes bytes;
+  append(&bytes, DepotRequestPacket{kDepotMagic, static_cast<uint32_t>(what), static_cast<uint32_t>(things.size()), 0});
+  for (const Thing& thing : things) append(&bytes, WireThingName{thing.number, static_cast<uint32_t>(thing.kind), thing.serial});
+  return bytes;
+}
+
+Bytes answer(Code code, uint32_t borrower, uint32_t n_fds) {
+  Bytes bytes;
+  append(&bytes, DepotAnswerPacket{kDepotMagic, static_cast<int32_t>(code), kDepot, borrower, n_fds});
+  return bytes;
+}
+
+// The header as a new depot writes it.
+Bytes claims_header() {
+  const Ref<memory::Depot> depot = memory::Depot::create().value();
+  Bytes bytes(sizeof(memory::claims_page::Header));
+  EXPECT_TRUE(os::read_file(depot->page(), 0, bytes.data(), bytes.size()).is_ok());
+  return bytes;
+}
+
+struct Golden {
+  const char* file;
+  Bytes bytes;
+};
+std::vector<Golden> golden_files() {
+  return {{"whole.bin", encode_ticket(whole(), tensor::encode_descriptor(whole_content()))},
+          {"head.bin", encode_ticket(head(), {})},
+          {"record.bin", encode_storage_ticket(record())},
+          {"record_with_tokens.bin", encode_storage_ticket(record_with_tokens())},
+          {"record_of_nothing.bin", encode_storage_ticket(record_of_nothing())},
+          {"hello.bin", request(DepotRequest::kHello, whole().things)},
+          {"things.bin", request(DepotRequest::kThings, {whole().things[1]})},
+          {"answer.bin", answer(Code::kOk, 2, 7)},
+          {"answer_not_found.bin", answer(Code::kNotFound, 0, 0)},
+          {"claims_page.bin", claims_header()}};
+}
+
+std::filesystem::path folder() {
+  const char* const source = std::getenv("TENON_SOURCE_DIR");
+  return std::filesystem::path(source != nullptr ? source : ".") / "tests" / "golden" / "deposit";
+}
+
+Bytes read(const char* file) {
+  std::ifstream in(folder() / file, std::ios::binary);
+  EXPECT_TRUE(in) << folder() / file << " (TENON_SOURCE_DIR says where the sources are)";
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  Bytes bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+TEST(DepositGolden, TheSameContentHasTheCommittedBytes) {
+  if (std::getenv("TENON_REGENERATE_GOLDEN") != nullptr) {
+    std::filesystem::create_directories(folder());
+    for (const Golden& each : golden_files()) {
+      std::ofstream out(folder() / each.file, std::ios::binary);
+      out.write(reinterpret_cast<const char*>(each.bytes.data()), static_cast<std::streamsize>(each.bytes.size()));
+    }
+    FAIL() << "golden files written to " << folder() << ": look at the difference, then run again without TENON_REGENERATE_GOLDEN";
+  }
+  std::set<std::string> known;
+  for (const Golden& each : golden_files()) {
+    known.insert(each.file);
+    EXPECT_EQ(read(each.file), each.bytes) << each.file;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder()))
+    EXPECT_TRUE(known.contains(entry.path().filename())) << entry.path() << " is nobody's";
+}
+
+void expect_same(const Ticket& a, const Ticket& b) {
+  EXPECT_EQ(a.depot, b.depot);
+  EXPECT_EQ(a.rendezvous, b.rendezvous);
+  EXPECT_EQ(a.pid, b.pid);
+  EXPECT_EQ(a.message, b.message);
+  EXPECT_EQ(a.generation, b.generation);
+  EXPECT_EQ(a.envelope, b.envelope);
+  EXPECT_EQ(a.slots, b.slots);
+  EXPECT_EQ(a.things, b.things);
+}
+
+TEST(DepositGolden, TicketsAreRead) {
+  size_t used = 0;
+  const Bytes bytes = read("whole.bin");
+  Result<Ticket> ticket = decode_ticket(bytes, &used);
+  ASSERT_TRUE(ticket.is_ok()) << ticket.status().message();
+  expect_same(ticket.value(), whole());
+  Result<tensor::DescriptorContent> content = tensor::decode_descriptor(std::span(bytes).subspan(used), 0, {});
+  ASSERT_TRUE(content.is_ok()) << content.status().message();
+  EXPECT_EQ(tensor::encode_descriptor(content.value()), tensor::encode_descriptor(whole_content()));
+  const Bytes alone = read("head.bin");
+  Result<Ticket> of_pieces = decode_ticket(alone, &used);
+  ASSERT_TRUE(of_pieces.is_ok()) << of_pieces.status().message();
+  EXPECT_EQ(used, alone.size());
+  expect_same(of_pieces.value(), head());
+}
+
+TEST(DepositGolden, RecordsAreRead) {
+  const std::vector<std::pair<const char*, StorageTicket>> records = {
+      {"record.bin", record()}, {"record_with_tokens.bin", record_with_tokens()}, {"record_of_nothing.bin", record_of_nothing()}};
+  for (const auto& [file, wanted] : records) {
+    Result<StorageTicket> got = decode_storage_ticket(read(file));
+    ASSERT_TRUE(got.is_ok()) << file << ": " << got.status().message();
+    EXPECT_EQ(got.value().slot, wanted.slot) << file;
+    EXPECT_EQ(got.value().segment, wanted.segment) << file;
+    EXPECT_EQ(got.value().offset, wanted.offset) << file;
+    EXPECT_EQ(got.value().nbytes, wanted.nbytes) << file;
+    EXPECT_EQ(got.value().segment_nbytes, wanted.segment_nbytes) << file;
+    EXPECT_EQ(got.value().access, wanted.access) << file;
+    EXPECT_EQ(got.value().mode, wanted.mode) << file;
+    EXPECT_EQ(got.value().tokens, wanted.tokens) << file;
+  }
+}
+
+TEST(DepositGolden, RequestsAndAnswersAreTaken) {
+  for (const char* const file : {"hello.bin", "things.bin"}) {
+    const Bytes bytes = read(file);
+    DepotRequestPacket request;
+    ASSERT_GE(bytes.size(), sizeof request);
+    std::memcpy(&request, bytes.data(), sizeof request);
+    EXPECT_TRUE(is_request(request, bytes.size(), false)) << file;
+    EXPECT_FALSE(is_request(request, bytes.size() - 1, false)) << file;
+    EXPECT_FALSE(is_request(request, bytes.size(), true)) << file;
+  }
+  DepotAnswerPacket answer;
+  Bytes bytes = read("answer.bin");
+  ASSERT_EQ(bytes.size(), sizeof answer);
+  std::memcpy(&answer, bytes.data(), sizeof answer);
+  EXPECT_TRUE(check_answer(answer, bytes.size(), false, head()).is_ok());
+  EXPECT_TRUE(check_answer_fds(answer, DepotRequest::kHello, 3, 7, head()).is_ok());
+  EXPECT_EQ(check_answer_fds(answer, DepotRequest::kThings, 7, 7, head()).code(), Code::kCorrupt);
+  EXPECT_EQ(check_answer_fds(answer, DepotRequest::kHello, 3, 6, head()).code(), Code::kCorrupt);
+  EXPECT_EQ(check_answer(answer, bytes.size() - 1, false, head()).code(), Code::kCorrupt);
+  EXPECT_EQ(check_answer(answer, bytes.size(), true, head()).code(), Code::kCorrupt);
+  Ticket other = head();
+  other.depot[15] = 0;
+  EXPECT_EQ(check_answer(answer, bytes.size(), false, other).code(), Code::kPeerGone);
+  bytes = read("answer_not_found.bin");
+  ASSERT_EQ(bytes.size(), sizeof answer);
+  std::memcpy(&answer, bytes.data(), sizeof answer);
+  EXPECT_EQ(check_answer(answer, bytes.size(), false, head()).code(), Code::kNotFound);
+}
+
+TEST(DepositGolden, TheHeaderOfAClaimsPageIsTaken) {
+  namespace page = memory::claims_page;
+  const Bytes bytes = read("claims_page.bin");
+  ASSERT_EQ(bytes.size(), sizeof(page::Header));
+  const std::span<const std::byte, sizeof(page::Header)> header(bytes);
+  const size_t nbytes = page::page_nbytes(page::kMessages, page::kThings, memory::lease_page::kSlots);
+  Result<page::Counts> counts = page::check_header(header, nbytes, memory::lease_page::kSlots);
+  ASSERT_TRUE(counts.is_ok()) << counts.status().message();
+  EXPECT_EQ(counts.value().messages, page::kMessages);
+  EXPECT_EQ(counts.value().things, page::kThings);
+  EXPECT_EQ(page::check_header(header, nbytes - 1, memory::lease_page::kSlots).status().code(), Code::kCorrupt);
+  EXPECT_EQ(page::check_header(header, nbytes, memory::lease_page::kSlots - 1).status().code(), Code::kCorrupt);
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  EXPECT_LT(path.size(), sizeof address.sun_path);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+Bytes packet_from(int socket) {
+  Bytes bytes(8192);
+  const ssize_t got = recv(socket, bytes.data(), bytes.size(), 0);
+  bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return bytes;
+}
+
+// A real receiver sends the committed request to a lender that it has not met.
+TEST(DepositGolden, AReceiverSaysHello) {
+  const std::string path = "/dev/shm/tenon_golden_" + std::to_string(getpid());
+  const sockaddr_un address = address_of(path);
+  const os::Fd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  Bytes said;
+  std::thread lender([&] {
+    const os::Fd client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    said = packet_from(client.get());
+  });
+  Ticket ticket = whole();
+  ticket.rendezvous = path;
+  const Bytes bytes = encode_ticket(ticket, tensor::encode_descriptor(whole_content()));
+  EXPECT_EQ(fetch(bytes, {}, os::Wait{.timeout_ns = 10'000'000'000}).status().code(), Code::kPeerGone);
+  lender.join();
+  unlink(path.c_str());
+  EXPECT_EQ(said, read("hello.bin"));
+}
+
+// A real lender answers the committed bytes, but for its id, the receiver's number and the count
+// of fds.
+TEST(DepositGolden, ALenderAnswers) {
+  const std::unique_ptr<Deposit> deposit = Deposit::create().value();
+  size_t used = 0;
+  const Ticket ticket = decode_ticket(deposit->head(), &used).value();
+  const std::vector<std::pair<Bytes, const char*>> talks = {{request(DepotRequest::kHello, {}), "answer.bin"},
+                                                            {read("things.bin"), "answer_not_found.bin"}};
+  for (const auto& [asked, file] : talks) {
+    const os::Fd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = address_of(ticket.rendezvous);
+    ASSERT_EQ(connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(send(client.get(), asked.data(), asked.size(), MSG_NOSIGNAL), static_cast<ssize_t>(asked.size()));
+    Bytes got = packet_from(client.get());
+    ASSERT_EQ(got.size(), sizeof(DepotAnswerPacket)) << file;
+    std::memcpy(got.data() + offsetof(DepotAnswerPacket, depot), kDepot.data(), kDepot.size());
+    if (std::string(file) == "answer.bin") {
+      got = with<uint32_t>(got, offsetof(DepotAnswerPacket, borrower), 2);
+      EXPECT_EQ(with<uint32_t>(got, offsetof(DepotAnswerPacket, n_fds), 7), read(file));
+      EXPECT_EQ(got, with<uint32_t>(read(file), offsetof(DepotAnswerPacket, n_fds), kGreetingFds));
+    } else {
+      EXPECT_EQ(got, read(file));
+    }
+  }
+  EXPECT_TRUE(deposit->withdraw());
+}
+
+}  // namespace
+}  // namespace tenon::channel::golden
