@@ -54,6 +54,8 @@
 // Go programs do not fork: they start others (os/exec), with fds in ExtraFiles. A Go program ends without what exit() does in C: one that
 // shares by name closes its storages, then calls [Trim] and [FilenameLeave], else its names are left for the next process that looks.
 //
+// A program that deposits messages ([Message.Deposit]) calls [HandOverDeposits] at its end.
+//
 // # Building
 //
 // The C library is found by pkg-config (tenon.pc). With the build tag tenon_static its archive is linked in instead (tenon-static.pc). The

@@ -23,9 +23,13 @@ const (
 	kindModule
 	kindCUDAEvent
 	kindCUDAArena
+	kindDeposit
+	kindFetched
 )
 
-var kindNames = [...]string{"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module", "CUDAEvent", "CUDAArena"}
+var kindNames = [...]string{
+	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module", "CUDAEvent", "CUDAArena", "Deposit", "Fetched",
+}
 
 // reference is one counted reference of the C library's, to be given back once.
 type reference struct {
@@ -57,6 +61,10 @@ func (r reference) giveBack() {
 		C.tenon_cuda_event_release((*C.tenon_cuda_event)(r.pointer))
 	case kindCUDAArena:
 		C.tenon_cuda_arena_release((*C.tenon_cuda_arena)(r.pointer))
+	case kindDeposit:
+		C.tenon_deposit_release((*C.tenon_deposit)(r.pointer))
+	case kindFetched:
+		C.tenon_fetched_release((*C.tenon_fetched)(r.pointer))
 	}
 }
 

@@ -73,6 +73,30 @@ static inline tenon_status tenon_go_recv(tenon_connection* connection, int64_t t
   return tenon_recv(connection, &wait, out, err);
 }
 
+static inline tenon_status tenon_go_message_fetch(const void* ticket, size_t nbytes, const tenon_open_options* options, int64_t timeout_ns,
+                                                  tenon_cancel* cancel, tenon_message** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_message_fetch(ticket, nbytes, options, &wait, out, err);
+}
+
+static inline tenon_status tenon_go_fetched_new(const void* head, size_t nbytes, const tenon_open_options* options, int64_t timeout_ns,
+                                                tenon_cancel* cancel, tenon_fetched** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_fetched_new(head, nbytes, options, &wait, out, err);
+}
+
+static inline tenon_status tenon_go_fetched_storage(tenon_fetched* fetched, const void* record, size_t nbytes, int64_t timeout_ns,
+                                                    tenon_cancel* cancel, tenon_storage** out, tenon_error** err) {
+  tenon_wait wait = tenon_go_wait(timeout_ns, cancel);
+  return tenon_fetched_storage(fetched, record, nbytes, &wait, out, err);
+}
+
+static inline tenon_status tenon_go_deposit_hand_over(int64_t timeout_ns, const int32_t* pidfds, size_t n_pidfds, const char* family,
+                                                      const char* program, size_t* n_kept, tenon_error** err) {
+  tenon_keep_options options = {sizeof options, timeout_ns, pidfds, n_pidfds, family, program};
+  return tenon_deposit_hand_over(&options, n_kept, err);
+}
+
 static inline tenon_status tenon_go_storage_new(tenon_storage_options options, uint64_t nbytes, int64_t timeout_ns, tenon_cancel* cancel,
                                                 tenon_storage** out, tenon_error** err) {
   tenon_wait wait = tenon_go_wait(timeout_ns, cancel);

@@ -47,6 +47,7 @@
 #include <tenon/cpp/connection.hpp>
 #include <tenon/cpp/cuda_arena.hpp>
 #include <tenon/cpp/cuda_event.hpp>
+#include <tenon/cpp/deposit.hpp>
 #include <tenon/cpp/descriptor.hpp>
 #include <tenon/cpp/dlpack.hpp>
 #include <tenon/cpp/dtype.hpp>

@@ -15,6 +15,7 @@ mod connection;
 mod cuda_arena;
 mod cuda_event;
 mod cuda_pinned;
+mod deposit;
 mod descriptor;
 mod dlpack;
 mod dtype;
@@ -53,6 +54,10 @@ pub use cell::{ReadCell, SharedCell};
 pub use connection::{Connection, ConnectionOptions, LenderGone, Peer};
 pub use cuda_arena::{CudaArena, CudaArenaOptions, CudaArenaStats};
 pub use cuda_event::{CudaEvent, CudaEventOptions};
+pub use deposit::{
+    deposit, deposit_stats, fetch, hand_over_deposits, set_deposit_limits, withdraw, Deposit, DepositLimits, DepositStats, Fetched,
+    KeepOptions, Ticket,
+};
 pub use descriptor::Descriptor;
 pub use dlpack::{DlpackLegacyTensor, DlpackTensor};
 pub use dtype::{Bool, DType, Element};

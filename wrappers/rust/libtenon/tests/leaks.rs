@@ -5,9 +5,9 @@ mod common;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use tenon::{
-    export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel, Connection, Descriptor, ExportOptions,
-    FdHandle, FilenameOptions, ImportOptions, Message, Module, OpenOptions, Storage, StorageMut, StorageOptions, Tensor, TensorMut, Value,
-    Wait,
+    export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel, Connection, Deposit, Descriptor,
+    ExportOptions, FdHandle, Fetched, FilenameOptions, ImportOptions, Message, Module, OpenOptions, Storage, StorageMut, StorageOptions,
+    Tensor, TensorMut, Value, Wait,
 };
 
 fn everything(folder: &common::Folder) {
@@ -32,6 +32,14 @@ fn everything(folder: &common::Folder) {
     Descriptor::open_adopting(&descriptor.bytes()[1..], fds, Access::Auto, OpenOptions::new()).unwrap_err();
     FdHandle::new(std::fs::File::open("/dev/null").unwrap().into(), 0, 9).into_storage(OpenOptions::new()).unwrap_err();
     Connection::new(std::fs::File::open("/dev/null").unwrap()).unwrap_err();
+    let ticket = tenon::deposit(&message).unwrap();
+    tenon::fetch(ticket.bytes(), Access::Auto, OpenOptions::new(), common::PATIENCE).unwrap();
+    tenon::fetch(ticket.bytes(), Access::Auto, OpenOptions::new(), common::PATIENCE).unwrap_err();
+    let deposit = Deposit::new().unwrap();
+    let record = deposit.add(&shared.storage()).unwrap();
+    deposit.add(&frozen.storage()).unwrap();
+    let mut fetched = Fetched::new(deposit.head(), Access::Auto, OpenOptions::new(), common::PATIENCE).unwrap();
+    let _opened = fetched.storage(&record, common::PATIENCE).unwrap();
     let cancel = Cancel::new().unwrap();
     cancel.trigger();
     theirs.recv(Wait::FOREVER.cancelled_by(&cancel)).unwrap_err();

@@ -1,0 +1,292 @@
+package tenon
+
+// #include "tenon_go.h"
+// #cgo noescape tenon_message_deposit
+// #cgo noescape tenon_ticket_bytes
+// #cgo nocallback tenon_ticket_bytes
+// #cgo noescape tenon_ticket_withdraw
+// #cgo noescape tenon_deposit_head
+// #cgo nocallback tenon_deposit_head
+// #cgo noescape tenon_deposit_add
+// #cgo noescape tenon_deposit_stats_get
+// #cgo nocallback tenon_deposit_stats_get
+// #cgo noescape tenon_go_deposit_hand_over
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// Deposit deposits the message for a receiver that is not known yet, such as the reader of a queue,
+// and gives its ticket, which is bytes. The goroutine or process that fetches the ticket first has
+// the message, under leases. Lender and receiver are processes of one user that see the same
+// /dev/shm. The message and its tensors may be closed afterwards: this process keeps them until the
+// message is fetched or withdrawn. A program that deposits calls [HandOverDeposits] at its end.
+func (m *Message) Deposit() ([]byte, error) {
+	pointer, err := m.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer m.end()
+	var out *C.tenon_ticket
+	var failure *C.tenon_error
+	if status := C.tenon_message_deposit(pointer, &out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	defer C.tenon_ticket_release(out)
+	var nbytes C.size_t
+	data := C.tenon_ticket_bytes(out, &nbytes)
+	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...), nil
+}
+
+// Withdraw takes back a message of this process by its ticket. It gives false if the message was
+// fetched or withdrawn before.
+func Withdraw(ticket []byte) (bool, error) {
+	collect()
+	var withdrawn C.int
+	var failure *C.tenon_error
+	status := C.tenon_ticket_withdraw(unsafe.Pointer(unsafe.SliceData(ticket)), C.size_t(len(ticket)), &withdrawn, &failure)
+	if status != C.TENON_OK {
+		return false, takeError(status, failure)
+	}
+	return withdrawn != 0, nil
+}
+
+// Fetch fetches the message of a ticket, to be closed by the caller. ErrNotFound means that it was
+// fetched before or withdrawn. ErrPeerGone means that the lender is gone and this process had not
+// met it. ctx bounds the wait for a lender that does not answer. If ctx ends first, the message
+// stays where it is.
+func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, error) {
+	collect()
+	given := options.c()
+	var out *C.tenon_message
+	err := wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_message_fetch(unsafe.Pointer(unsafe.SliceData(ticket)), C.size_t(len(ticket)), &given, timeout, cancel, &out, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newMessage(out), nil
+}
+
+// Deposit is a message that is deposited in pieces, for a program that learns of its storages one
+// by one. The message stays deposited when the Deposit is closed. Any goroutine may use it.
+type Deposit struct{ object }
+
+// NewDeposit begins a message.
+func NewDeposit() (*Deposit, error) {
+	collect()
+	var out *C.tenon_deposit
+	var failure *C.tenon_error
+	if status := C.tenon_deposit_new(&out, &failure); status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	d := new(Deposit)
+	d.own(kindDeposit, unsafe.Pointer(out))
+	return d, nil
+}
+
+func (d *Deposit) begin() (*C.tenon_deposit, error) {
+	if d == nil {
+		return nil, nil
+	}
+	pointer, err := d.acquire()
+	return (*C.tenon_deposit)(pointer), err
+}
+
+func (d *Deposit) end() {
+	if d != nil {
+		d.release()
+	}
+}
+
+// Head is a copy of the bytes with which a receiver begins. They must not leave before all storages
+// are added. It is nil of a closed Deposit.
+func (d *Deposit) Head() []byte {
+	pointer, err := d.begin()
+	if err != nil {
+		return nil
+	}
+	defer d.end()
+	var nbytes C.size_t
+	data := C.tenon_deposit_head(pointer, &nbytes)
+	if data == nil {
+		return nil
+	}
+	return append([]byte(nil), unsafe.Slice((*byte)(data), uint64(nbytes))...)
+}
+
+// Add adds a storage, which the message keeps. It gives the storage's record, by which the receiver
+// opens the storage.
+func (d *Deposit) Add(storage *Storage, options *ShareOptions) ([]byte, error) {
+	pointer, err := d.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer d.end()
+	added, err := storage.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer storage.end()
+	record := make([]byte, C.TENON_DEPOSIT_RECORD_NBYTES)
+	var nbytes C.size_t
+	var failure *C.tenon_error
+	status := C.tenon_deposit_add(pointer, added, options.c().access, unsafe.Pointer(unsafe.SliceData(record)), &nbytes, &failure)
+	if status != C.TENON_OK {
+		return nil, takeError(status, failure)
+	}
+	return record[:nbytes], nil
+}
+
+// Withdraw takes the message back. It gives false if the message was fetched or withdrawn before.
+func (d *Deposit) Withdraw() (bool, error) {
+	pointer, err := d.begin()
+	if err != nil {
+		return false, err
+	}
+	defer d.end()
+	return C.tenon_deposit_withdraw(pointer) != 0, nil
+}
+
+// Fetched is a message that is fetched in pieces. Close gives back the storages that were not
+// opened. Storages that were opened stay. It is for one goroutine at a time.
+type Fetched struct{ object }
+
+// NewFetched begins to fetch a message by the Head of its Deposit. From then on no other receiver
+// can fetch it. The errors and ctx are as for [Fetch].
+func NewFetched(ctx context.Context, head []byte, options *OpenOptions) (*Fetched, error) {
+	collect()
+	given := options.c()
+	var out *C.tenon_fetched
+	err := wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_fetched_new(unsafe.Pointer(unsafe.SliceData(head)), C.size_t(len(head)), &given, timeout, cancel, &out, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := new(Fetched)
+	f.own(kindFetched, unsafe.Pointer(out))
+	return f, nil
+}
+
+// Storage opens a storage by its record, under its lease. A record can be opened once. ctx is as
+// for [Fetch].
+func (f *Fetched) Storage(ctx context.Context, record []byte) (*Storage, error) {
+	if f == nil {
+		return nil, invalid("the message is nil")
+	}
+	pointer, err := f.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer f.release()
+	var out *C.tenon_storage
+	err = wait(ctx, nil, func(timeout C.int64_t, cancel *C.tenon_cancel, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_go_fetched_storage((*C.tenon_fetched)(pointer), unsafe.Pointer(unsafe.SliceData(record)), C.size_t(len(record)),
+			timeout, cancel, &out, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newStorage(out), nil
+}
+
+// DepositLimits says how much of this process may wait to be fetched. Nil, and the zero value: the
+// library's defaults.
+type DepositLimits struct {
+	// For how many segments receivers may ask. A deposit of one more is ErrResourceExhausted. 0 means
+	// half of the most fds that this process may open.
+	MaxUnfetchedSegments uint64
+	// How many bytes the storages of unfetched messages may have. A deposit of more withdraws the
+	// oldest messages. 0 means any number.
+	MaxUnfetchedBytes uint64
+	// After what time an unfetched message is withdrawn. 0 means never.
+	MaxUnfetchedTime time.Duration
+}
+
+// SetDepositLimits sets the limits of this process. MaxUnfetchedBytes and MaxUnfetchedTime hold for
+// messages that are deposited from now on.
+func SetDepositLimits(limits *DepositLimits) error {
+	given := C.tenon_deposit_limits{struct_size: C.sizeof_tenon_deposit_limits}
+	if limits != nil {
+		given.max_unfetched_segments = C.uint64_t(limits.MaxUnfetchedSegments)
+		given.max_unfetched_nbytes = C.uint64_t(limits.MaxUnfetchedBytes)
+		given.max_unfetched_ns = C.int64_t(limits.MaxUnfetchedTime)
+	}
+	var failure *C.tenon_error
+	if status := C.tenon_deposit_limits_set(&given, &failure); status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
+}
+
+// DepositStats is what of this process waits to be fetched, at one moment.
+type DepositStats struct {
+	Messages uint64 // that no process has fetched
+	Segments uint64 // for which their receivers may ask; 0 if no message waits
+	Expired  uint64 // messages that were withdrawn because of a limit, in all
+}
+
+// GetDepositStats gives the figures now.
+func GetDepositStats() (DepositStats, error) {
+	out := C.tenon_deposit_stats{struct_size: C.sizeof_tenon_deposit_stats}
+	var failure *C.tenon_error
+	if status := C.tenon_deposit_stats_get(&out, &failure); status != C.TENON_OK {
+		return DepositStats{}, takeError(status, failure)
+	}
+	return DepositStats{uint64(out.messages), uint64(out.segments), uint64(out.expired)}, nil
+}
+
+// KeepOptions says how a keeper keeps the messages that were not fetched. Nil, and the zero value:
+// for 60 seconds.
+type KeepOptions struct {
+	// How long the keeper stays at the most. 0 means 60 seconds.
+	Timeout time.Duration
+	// The pidfds of processes that may fetch.
+	PIDFDs []int
+	// The path of a file on which processes that may fetch hold a shared flock. "" means none.
+	Family string
+	// The path of tenon-manager. "" means what it means for StartManager.
+	Program string
+}
+
+// HandOverDeposits hands the messages of this process that were not fetched to a keeper, which is a
+// process of its own, and gives how many it has. A program that deposits calls it last, while no
+// other goroutine deposits: Go ends without what exit() does in C, so the messages would end with
+// the program, and the name of its socket would be left for the next process that looks. Without a
+// message that waits no keeper is started. The keeper ends when all messages are fetched or its
+// time is over. If PIDFDs or Family is set, it also ends when none of these processes is left.
+func HandOverDeposits(options *KeepOptions) (int, error) {
+	if options == nil {
+		options = new(KeepOptions)
+	}
+	var texts [2]*C.char
+	for i, each := range [...]struct{ what, text string }{{"the family's path", options.Family}, {"the program", options.Program}} {
+		if err := checkText(each.what, each.text); err != nil {
+			return 0, err
+		}
+		if each.text != "" {
+			texts[i] = C.CString(each.text)
+			defer C.free(unsafe.Pointer(texts[i]))
+		}
+	}
+	numbers := make([]C.int32_t, len(options.PIDFDs))
+	for i, fd := range options.PIDFDs {
+		if int(int32(fd)) != fd {
+			return 0, invalid(fmt.Sprintf("%d is no fd", fd))
+		}
+		numbers[i] = C.int32_t(fd)
+	}
+	var kept C.size_t
+	var failure *C.tenon_error
+	status := C.tenon_go_deposit_hand_over(C.int64_t(options.Timeout), unsafe.SliceData(numbers), C.size_t(len(numbers)), texts[0], texts[1],
+		&kept, &failure)
+	if status != C.TENON_OK {
+		return 0, takeError(status, failure)
+	}
+	return int(kept), nil
+}

@@ -1,0 +1,375 @@
+//! Deposits: messages for receivers that are not known yet, such as the readers of a queue. A
+//! lender deposits a message and gets a ticket, which is bytes. The process that fetches the ticket
+//! first has the message, under leases.
+
+use std::ffi::{c_char, CString};
+use std::fmt;
+use std::mem::size_of;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+use crate::by_fd::{Access, OpenOptions};
+use crate::error::{check, make, Result};
+use crate::message::Message;
+use crate::panic;
+use crate::storage::{Storage, StorageMut};
+use crate::sys;
+use crate::text::c_path;
+use crate::wait::Wait;
+
+/// The ticket of a deposited message. The message stays deposited when the ticket is dropped.
+pub struct Ticket {
+    raw: NonNull<sys::tenon_ticket>,
+}
+
+// SAFETY: it never changes, and a pointer to const means safe concurrently (rule 8 in tenon.h).
+unsafe impl Send for Ticket {}
+// SAFETY: as above.
+unsafe impl Sync for Ticket {}
+
+impl Ticket {
+    /// The bytes to carry.
+    pub fn bytes(&self) -> &[u8] {
+        let mut nbytes = 0;
+        // SAFETY: borrowed from the ticket, never NULL for one.
+        unsafe { std::slice::from_raw_parts(sys::tenon_ticket_bytes(self.raw.as_ptr(), &mut nbytes).cast(), nbytes) }
+    }
+
+    /// The C library's pointer; borrowed, it is released with self.
+    pub fn as_raw(&self) -> *mut sys::tenon_ticket {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours, and gone after this.
+        unsafe { sys::tenon_ticket_release(self.raw.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("nbytes", &self.bytes().len()).finish()
+    }
+}
+
+/// Deposit a message. The message and its tensors may be dropped afterwards. This process keeps the
+/// message until it is fetched or withdrawn.
+///
+/// ```
+/// use tenon::{Access, Message, OpenOptions, Tensor, Wait};
+///
+/// let mut message = Message::new()?;
+/// message.add("weight", &Tensor::frozen(&[1u8, 2, 3], &[3])?)?;
+/// let ticket = tenon::deposit(&message)?.bytes().to_vec();
+///
+/// // The reader of the queue that carried the ticket:
+/// let fetched = tenon::fetch(&ticket, Access::Auto, OpenOptions::new(), Wait::FOREVER)?;
+/// assert_eq!(fetched.find("weight").unwrap().as_slice::<u8>()?, [1, 2, 3]);
+/// # Ok::<(), tenon::Error>(())
+/// ```
+pub fn deposit(message: &Message) -> Result<Ticket> {
+    // SAFETY: the message is borrowed for the call.
+    Ok(Ticket { raw: make(|out, err| unsafe { sys::tenon_message_deposit(message.as_raw(), out, err) })? })
+}
+
+/// Take back a message of this process by the bytes of its ticket. The result is false if the
+/// message was fetched or withdrawn before.
+pub fn withdraw(ticket: &[u8]) -> Result<bool> {
+    let mut withdrawn = 0;
+    // SAFETY: the bytes are borrowed for the call.
+    check(|err| unsafe { sys::tenon_ticket_withdraw(ticket.as_ptr().cast(), ticket.len(), &mut withdrawn, err) })?;
+    Ok(withdrawn != 0)
+}
+
+/// Fetch the message of a ticket. [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) means that
+/// the message was fetched before or withdrawn. [`ErrorKind::PeerGone`](crate::ErrorKind::PeerGone)
+/// means that the lender is gone and this process had not met it. `wait` is how long to wait for a
+/// lender that does not answer. If the wait ends first, the message stays where it is.
+pub fn fetch<'w>(ticket: &[u8], access: Access, options: OpenOptions, wait: impl Into<Wait<'w>>) -> Result<Message> {
+    let (options, wait) = (options.raw(access), wait.into().raw());
+    // SAFETY: all is borrowed for the call; what comes is a new reference.
+    unsafe {
+        let raw = make(|out, err| sys::tenon_message_fetch(ticket.as_ptr().cast(), ticket.len(), &options, &wait, out, err))?;
+        Ok(Message::adopt(raw))
+    }
+}
+
+/// A message that is deposited in pieces, for a program that learns of its storages one by one. The
+/// message stays deposited when the `Deposit` is dropped.
+///
+/// ```
+/// use std::time::Duration;
+/// use tenon::{Access, Deposit, Fetched, OpenOptions, StorageMut};
+///
+/// let storage = StorageMut::new(64)?;
+/// let deposit = Deposit::new()?;
+/// let (head, record) = (deposit.head().to_vec(), deposit.add(&storage)?);
+///
+/// // The receiver:
+/// let patience = Duration::from_secs(5);
+/// let mut fetched = Fetched::new(&head, Access::Auto, OpenOptions::new(), patience)?;
+/// assert_eq!(fetched.storage(&record, patience)?.nbytes(), 64);
+/// # Ok::<(), tenon::Error>(())
+/// ```
+pub struct Deposit {
+    raw: NonNull<sys::tenon_deposit>,
+}
+
+// SAFETY: deposit.h: any thread may use it.
+unsafe impl Send for Deposit {}
+// SAFETY: deposit.h: any thread may add and withdraw, also at the same time.
+unsafe impl Sync for Deposit {}
+
+impl Deposit {
+    /// Begin a message.
+    pub fn new() -> Result<Deposit> {
+        // SAFETY: out is ours.
+        Ok(Deposit { raw: make(|out, err| unsafe { sys::tenon_deposit_new(out, err) })? })
+    }
+
+    /// The bytes with which a receiver begins. They must not leave before all storages are added.
+    pub fn head(&self) -> &[u8] {
+        let mut nbytes = 0;
+        // SAFETY: borrowed from the deposit, never NULL for one.
+        unsafe { std::slice::from_raw_parts(sys::tenon_deposit_head(self.raw.as_ptr(), &mut nbytes).cast(), nbytes) }
+    }
+
+    /// Add a storage, which the message keeps. The receiver may do what the storage's mode gives.
+    /// The result is the storage's record, by which the receiver opens it.
+    pub fn add(&self, storage: &Storage) -> Result<Vec<u8>> {
+        self.add_as(storage, Access::Auto)
+    }
+
+    /// Add a storage that the receiver cannot write to, whatever it tries:
+    /// [`ErrorKind::Permission`](crate::ErrorKind::Permission) if its mode cannot promise that.
+    pub fn add_read_only(&self, storage: &Storage) -> Result<Vec<u8>> {
+        self.add_as(storage, Access::ReadOnly)
+    }
+
+    /// Add a storage that the receiver may write to as this process may.
+    pub fn add_writable(&self, storage: &StorageMut) -> Result<Vec<u8>> {
+        self.add_as(storage, Access::Writable)
+    }
+
+    fn add_as(&self, storage: &Storage, access: Access) -> Result<Vec<u8>> {
+        let mut record = vec![0u8; sys::TENON_DEPOSIT_RECORD_NBYTES as usize];
+        let mut nbytes = 0;
+        // SAFETY: both are borrowed for the call; record has the room that the call needs.
+        check(|err| unsafe {
+            sys::tenon_deposit_add(self.raw.as_ptr(), storage.as_raw(), access.raw(), record.as_mut_ptr().cast(), &mut nbytes, err)
+        })?;
+        record.truncate(nbytes);
+        Ok(record)
+    }
+
+    /// Take the message back. The result is false if it was fetched or withdrawn before.
+    pub fn withdraw(&self) -> bool {
+        // SAFETY: self keeps the deposit.
+        unsafe { sys::tenon_deposit_withdraw(self.raw.as_ptr()) != 0 }
+    }
+
+    /// The C library's pointer; borrowed, it is released with self.
+    pub fn as_raw(&self) -> *mut sys::tenon_deposit {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Deposit {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours, and gone after this.
+        panic::release(|| unsafe { sys::tenon_deposit_release(self.raw.as_ptr()) });
+    }
+}
+
+impl fmt::Debug for Deposit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deposit").field("head_nbytes", &self.head().len()).finish()
+    }
+}
+
+/// A message that is fetched in pieces. Storages that were not opened are given back when it is
+/// dropped. Storages that were opened stay.
+pub struct Fetched {
+    raw: NonNull<sys::tenon_fetched>,
+}
+
+// SAFETY: deposit.h: one thread at a time may use it, which &mut self says.
+unsafe impl Send for Fetched {}
+// SAFETY: nothing takes &self but as_raw, which only copies the pointer.
+unsafe impl Sync for Fetched {}
+
+impl Fetched {
+    /// Begin to fetch a message by the [`head`](Deposit::head) of its deposit. From then on no
+    /// other receiver can fetch it. Options, wait and errors are those of [`fetch`].
+    pub fn new<'w>(head: &[u8], access: Access, options: OpenOptions, wait: impl Into<Wait<'w>>) -> Result<Fetched> {
+        let (options, wait) = (options.raw(access), wait.into().raw());
+        // SAFETY: all is borrowed for the call.
+        let raw = make(|out, err| unsafe { sys::tenon_fetched_new(head.as_ptr().cast(), head.len(), &options, &wait, out, err) })?;
+        Ok(Fetched { raw })
+    }
+
+    /// Open a storage by its record, under its lease. A record can be opened once.
+    pub fn storage<'w>(&mut self, record: &[u8], wait: impl Into<Wait<'w>>) -> Result<Storage> {
+        let wait = wait.into().raw();
+        // SAFETY: all is borrowed for the call; self is borrowed exclusively, so for one thread.
+        let raw = make(|out, err| unsafe {
+            sys::tenon_fetched_storage(self.raw.as_ptr(), record.as_ptr().cast(), record.len(), &wait, out, err)
+        })?;
+        // SAFETY: a new reference; FROZEN is what the seals say.
+        Ok(unsafe { Storage::adopt(raw) })
+    }
+
+    /// The C library's pointer; borrowed, it is released with self.
+    pub fn as_raw(&self) -> *mut sys::tenon_fetched {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Fetched {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours, and gone after this.
+        panic::release(|| unsafe { sys::tenon_fetched_release(self.raw.as_ptr()) });
+    }
+}
+
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fetched")
+    }
+}
+
+/// How much of this process may wait to be fetched. A limit of 0 is the library's.
+#[derive(Clone, Copy, Debug, Default)]
+#[must_use]
+pub struct DepositLimits {
+    max_unfetched_segments: u64,
+    max_unfetched_nbytes: u64,
+    max_unfetched_time: Duration,
+}
+
+impl DepositLimits {
+    /// Everything by default.
+    pub fn new() -> DepositLimits {
+        DepositLimits::default()
+    }
+
+    /// For how many segments receivers may ask. A deposit of one more is
+    /// [`ErrorKind::ResourceExhausted`](crate::ErrorKind::ResourceExhausted). The default is half
+    /// of the most fds that this process may open.
+    pub fn max_unfetched_segments(self, max_unfetched_segments: u64) -> Self {
+        DepositLimits { max_unfetched_segments, ..self }
+    }
+
+    /// How many bytes the storages of unfetched messages may have. A deposit of more withdraws the
+    /// oldest messages. The default is any number.
+    pub fn max_unfetched_nbytes(self, max_unfetched_nbytes: u64) -> Self {
+        DepositLimits { max_unfetched_nbytes, ..self }
+    }
+
+    /// After what time an unfetched message is withdrawn. The default is never.
+    pub fn max_unfetched_time(self, max_unfetched_time: Duration) -> Self {
+        DepositLimits { max_unfetched_time, ..self }
+    }
+}
+
+/// Set the limits of this process and of the children that it forks from now on.
+pub fn set_deposit_limits(limits: &DepositLimits) -> Result<()> {
+    let raw = sys::tenon_deposit_limits {
+        struct_size: size_of::<sys::tenon_deposit_limits>(),
+        max_unfetched_segments: limits.max_unfetched_segments,
+        max_unfetched_nbytes: limits.max_unfetched_nbytes,
+        max_unfetched_ns: nanoseconds(limits.max_unfetched_time),
+    };
+    // SAFETY: borrowed for the call.
+    check(|err| unsafe { sys::tenon_deposit_limits_set(&raw, err) })
+}
+
+/// What of this process waits to be fetched, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DepositStats {
+    /// Messages that no process has fetched.
+    pub messages: u64,
+    /// Segments for which their receivers may ask. It is 0 if no message waits.
+    pub segments: u64,
+    /// Messages that were withdrawn because of a limit, in all.
+    pub expired: u64,
+}
+
+/// The figures of this process's deposits.
+pub fn deposit_stats() -> Result<DepositStats> {
+    let mut raw = sys::tenon_deposit_stats { struct_size: size_of::<sys::tenon_deposit_stats>(), messages: 0, segments: 0, expired: 0 };
+    // SAFETY: raw is of its own struct_size.
+    check(|err| unsafe { sys::tenon_deposit_stats_get(&mut raw, err) })?;
+    Ok(DepositStats { messages: raw.messages, segments: raw.segments, expired: raw.expired })
+}
+
+/// How a keeper keeps the messages that were not fetched.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct KeepOptions<'a> {
+    timeout: Option<Duration>,
+    pidfds: &'a [BorrowedFd<'a>],
+    family: Option<PathBuf>,
+    program: Option<PathBuf>,
+}
+
+impl<'a> KeepOptions<'a> {
+    /// Everything by default.
+    pub fn new() -> KeepOptions<'a> {
+        KeepOptions::default()
+    }
+
+    /// How long the keeper stays at the most. The default is 60 seconds.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        KeepOptions { timeout: Some(timeout), ..self }
+    }
+
+    /// The pidfds of processes that may fetch.
+    pub fn pidfds(self, pidfds: &'a [BorrowedFd<'a>]) -> Self {
+        KeepOptions { pidfds, ..self }
+    }
+
+    /// The path of a file on which processes that may fetch hold a shared flock.
+    pub fn family(self, family: impl Into<PathBuf>) -> Self {
+        KeepOptions { family: Some(family.into()), ..self }
+    }
+
+    /// The path of tenon-manager. The default is that of [`start_manager`](crate::start_manager).
+    pub fn program(self, program: impl Into<PathBuf>) -> Self {
+        KeepOptions { program: Some(program.into()), ..self }
+    }
+}
+
+/// Hand the messages of this process that were not fetched to a keeper, which is a process of its
+/// own. The result is how many messages the keeper has. Call it last, and while no other thread
+/// deposits. The keeper ends when all messages are fetched or its time is over. If
+/// [`pidfds`](KeepOptions::pidfds) or a [`family`](KeepOptions::family) is set, the keeper also
+/// ends when none of these processes is left.
+pub fn hand_over_deposits(options: &KeepOptions<'_>) -> Result<usize> {
+    let family = options.family.as_deref().map(c_path).transpose()?;
+    let program = options.program.as_deref().map(c_path).transpose()?;
+    let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null::<c_char>(), |text| text.as_ptr());
+    let raw = sys::tenon_keep_options {
+        struct_size: size_of::<sys::tenon_keep_options>(),
+        // 0 is the library's default.
+        timeout_ns: options.timeout.map_or(0, |timeout| nanoseconds(timeout).max(1)),
+        // A BorrowedFd is transparent over its number.
+        pidfds: options.pidfds.as_ptr().cast(),
+        n_pidfds: options.pidfds.len() as u64,
+        family: pointer(&family),
+        program: pointer(&program),
+    };
+    let mut kept = 0;
+    // SAFETY: all is borrowed for the call.
+    check(|err| unsafe { sys::tenon_deposit_hand_over(&raw, &mut kept, err) })?;
+    Ok(kept)
+}
+
+fn nanoseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
