@@ -36,7 +36,7 @@ def keepers(count: int = 0) -> list[int]:
         for name in os.listdir("/proc"):
             try:
                 if name.isdecimal() and marker in Path("/proc", name, "environ").read_bytes().split(b"\0"):
-                    if b"_mp_serve.py" in Path("/proc", name, "cmdline").read_bytes():
+                    if b"\0--keep\0" in Path("/proc", name, "cmdline").read_bytes():
                         found.append(int(name))
             except OSError:
                 pass

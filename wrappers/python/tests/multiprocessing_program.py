@@ -10,6 +10,7 @@ import multiprocessing_arrivals
 import multiprocessing_by_name
 import multiprocessing_carriers
 import multiprocessing_deaths
+import multiprocessing_leases
 import multiprocessing_strangers
 
 if __name__ == "__main__":
@@ -18,6 +19,7 @@ if __name__ == "__main__":
         multiprocessing_carriers,
         multiprocessing_arrivals,
         multiprocessing_deaths,
+        multiprocessing_leases,
         multiprocessing_strangers,
         multiprocessing_by_name,
     )

@@ -1,20 +1,45 @@
-"""Scenarios: others speak to the socket from which messages are fetched."""
+"""Scenarios: others speak to the socket at which receivers ask for what they need."""
 
 from __future__ import annotations
 
 import os
 import socket
+import struct
 import time
 from multiprocessing.reduction import ForkingPickler
 
 import tenon
 import tenon.multiprocessing
 from multiprocessing_kit import fds, lend, same
+from tenon.deposit import Deposit
+
+HELLO, THINGS = 1, 2
+
+
+def socket_path():
+    """The socket of this process's depot, as docs/format/deposit.md has it in a head."""
+    with Deposit() as deposit:
+        head = deposit.head
+        deposit.withdraw()
+    (nbytes,) = struct.unpack_from("<I", head, 56)
+    return head[64 : 64 + nbytes]
+
+
+def visit(path):
+    visitor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    visitor.connect(path)
+    visitor.settimeout(30)
+    return visitor
+
+
+def request(kind, *things):
+    return b"TnD1" + struct.pack("<3I", kind, len(things), 0) + b"".join(struct.pack("<2IQ", *thing) for thing in things)
 
 
 def another_user(context):
     data = bytes(ForkingPickler.dumps(lend([1])))
-    address = tenon.multiprocessing._get_lender().address
+    path = socket_path()
+    os.chmod(path, 0o666)
     child = os.fork()
     if not child:
         code = 1
@@ -22,12 +47,11 @@ def another_user(context):
             os.setresuid(65534, 65534, 65534)
             # Who hangs up before the refusal must not end the thread that serves the others.
             for _ in range(200):
-                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
-                    visitor.connect(address)
+                visit(path).close()
             try:
                 ForkingPickler.loads(data)
             except tenon.PermissionDenied as error:
-                code = 0 if "another user" in str(error) else 2
+                code = 0 if "its own user" in str(error) else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -36,28 +60,26 @@ def another_user(context):
 
 
 def strangers_speak(context):
-    """Wrong keys, garbage, silence and half a visit change nothing."""
+    """Garbage, unknown numbers, silence and half a visit change nothing."""
     data = bytes(ForkingPickler.dumps([lend([1]), lend([2], isolated=True)]))
-    address = tenon.multiprocessing._get_lender().address
+    path = socket_path()
     before = fds()
-    silent = []
-    for request in (b"", b"x", b"y" * 5000, b"TnF1" + bytes(16), b"TnF1" + bytes(17), b"TnF2" + bytes(16)):
-        visitor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        visitor.connect(address)
-        if request:
-            visitor.send(request)
-            visitor.settimeout(30)
-            answer = visitor.recv(100)
-            assert len(answer) == 16 and answer[4] == 1, answer
+    silent = [visit(path)]
+    thing = (0, 1, 1)
+    garbage = (b"x", b"y" * 5000, request(0), request(3), request(HELLO) + b"z", request(THINGS, thing)[:-1], b"TnD2" + request(HELLO)[4:])
+    for words, code in (*((each, 1) for each in garbage), (request(THINGS, (9, 1, 999)), 3)):
+        visitor = visit(path)
+        visitor.send(words)
+        answer = visitor.recv(100)
+        assert len(answer) == 32 and struct.unpack_from("<i", answer, 4)[0] == code, (words, answer)
+        assert visitor.recv(100) == b""
         silent.append(visitor)
-    # One that asks rightly and goes before it says that it has the fds: the message can be fetched again.
-    lender = tenon.multiprocessing._get_lender()
-    (key,) = lender.server.parcels
-    visitor = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    visitor.connect(address)
-    visitor.send(b"TnF1" + key)
+    # One that introduces itself and goes before the answer, and one that has the answer and goes.
+    visit(path).send(request(HELLO))
+    visitor = visit(path)
+    visitor.send(request(HELLO))
     packet, rights, _, _ = visitor.recvmsg(100, 1000)
-    assert len(packet) == 16 and len(rights[0][2]) == 8
+    assert struct.unpack_from("<i", packet, 4)[0] == 0 and len(rights[0][2]) == 16, (packet, rights)
     for number in memoryview(rights[0][2]).cast("i"):
         os.close(number)
     visitor.close()
@@ -91,7 +113,8 @@ def no_room_for_fds(context):
     if not child:
         code = 1
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (fds() + 10, fds() + 10))
+            # A socket and the four fds of the first answer are one too many.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (fds() + 3, fds() + 3))
             try:
                 ForkingPickler.loads(data)
             except tenon.ResourceExhausted as error:
@@ -99,5 +122,5 @@ def no_room_for_fds(context):
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    # It did not say that it has them, so nothing was lost.
+    # It did not come to claim the message, so nothing was lost.
     assert [t.item() for t in ForkingPickler.loads(data)] == list(range(40))

@@ -1,7 +1,8 @@
-"""The server of tenon.multiprocessing, without processes: who its clients may be, and what the names of a family tell."""
+"""The server of tenon.multiprocessing, without processes: who its clients may be, and whether a family is there."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -11,30 +12,18 @@ from tenon import _mp_serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
-def bound(name: bytes) -> socket.socket:
-    member = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    member.bind(b"\0" + name)
-    return member
-
-
-def test_a_family_is_found_by_its_secret_alone() -> None:
-    secret, other = os.urandom(32), os.urandom(32)
-    names = {_mp_serve.family_name(secret, os.urandom(_mp_serve.FAMILY_SALT_NBYTES)) for _ in range(2)}
-    assert len(names) == 2
-    prefix = b"tenon-family-"
-    junk = [prefix, prefix + b"00", prefix + b"zz" * 16 + b"-" + b"0" * 32, prefix + b"0" * 32 + b"-" + b"0" * 32]
-    salt = os.urandom(6).hex().encode()
-    strangers = [bound(name + salt) for name in junk]
-    assert not _mp_serve.has_family(secret)
-    member = bound(names.pop())
-    assert _mp_serve.has_family(secret)
-    assert not _mp_serve.has_family(other)
-    member.close()
-    assert not _mp_serve.has_family(secret)
-    for stranger in strangers:
-        stranger.close()
+def test_a_family_is_there_as_long_as_one_has_its_lock(tmp_path: Path) -> None:
+    path = str(tmp_path / "family")
+    assert not _mp_serve.has_family(path)
+    with open(path, "w") as member:
+        assert not _mp_serve.has_family(path)
+        fcntl.flock(member, fcntl.LOCK_SH)
+        assert _mp_serve.has_family(path)
+        assert _mp_serve.has_family(path)
+    assert not _mp_serve.has_family(path)
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ EVERY_METHOD = (
     "family_is_killed",
     "never_fetched",
     "grandchild",
+    "arena_is_used_again",
 )
 # The carriers again, and what is special to names: under the strategy "file_system".
 BY_NAME = (
@@ -67,6 +68,11 @@ ONCE = (
     "fork_many_times",
     "strangers_speak",
     "no_room_for_fds",
+    "labels_do_not_keep_images",
+    "killed_receiver_gives_back",
+    "unfetched_goes_by_a_limit",
+    "failed_message_is_taken_back",
+    "half_a_message_is_given_back",
 )
 
 

@@ -66,6 +66,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tenon import deposit as deposit
     from tenon import multiprocessing as multiprocessing
     from tenon import torch as torch
 
@@ -150,7 +151,7 @@ __all__ = [
 ]
 
 # Modules of the package that bring in much when they are loaded. `import tenon` leaves them out.
-_LATE = ("multiprocessing", "torch")
+_LATE = ("deposit", "multiprocessing", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,50 +1,97 @@
 """Who belongs together: all processes with one multiprocessing authkey, which fork, spawn and forkserver hand on.
 
-Each holds a bound socket that is never read, with a name made from the key. Fork hands it on, and the kernel takes the name away
-with the last holder, however it died; so a keeper sees in /proc/net/unix whether anybody is left who could fetch. Everybody can
-read that file, so each name has a salt of its own: it tells nobody which processes belong together, and a table of digests of
-likely keys finds none.
+Each has a shared lock on one file, whose name is made from the key. Fork hands the lock on, and the kernel takes it back with its last
+holder, however that one died; so a keeper that asks for the lock sees whether anybody is left who could fetch, in other namespaces too.
+The file lies in a directory of this user alone.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import socket
-
-_member: tuple[bytes, socket.socket] | None = None
+_member: tuple[bytes, int] | None = None
 
 
-def secret() -> bytes:
-    """What all members of the family know, and a name of a socket does not tell."""
+def _path(key: bytes) -> str:
     from hashlib import blake2b
 
+    folder = f"/dev/shm/tenon-family-{os.geteuid()}"
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        status = os.lstat(folder)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o170077 != 0o040000:
+            raise PermissionError(f"{folder} is no directory of this user alone: remove it, or have its owner do so") from None
+    return f"{folder}/{blake2b(key, digest_size=16, person=b'tenon-family').hexdigest()}"
+
+
+def path() -> str:
+    """The file of this process's family."""
     # Found through sys.modules, because multiprocessing may be in the middle of its import.
-    authkey = sys.modules["multiprocessing.process"].current_process().authkey
-    return blake2b(authkey, digest_size=32, person=b"tenon-family").digest()
+    return _path(sys.modules["multiprocessing.process"].current_process().authkey)
+
+
+def _is_current(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def join() -> None:
     """Make this process one of the family. Again: nothing, unless the key has changed."""
     global _member
-    key = secret()
+    key = bytes(sys.modules["multiprocessing.process"].current_process().authkey)
     if _member is not None and _member[0] == key:
         return
-    import socket
+    while True:
+        place = _path(key)
+        try:
+            fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:
+            continue  # the directory went with its last family
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        # The last member of before may have removed it meanwhile.
+        if _is_current(fd, place):
+            break
+        os.close(fd)
+    leave()
+    _member = key, fd
+    _remove_dead_families(place)
 
-    from tenon._mp_serve import FAMILY_SALT_NBYTES, family_name
 
-    member = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    member.bind(b"\0" + family_name(key, os.urandom(FAMILY_SALT_NBYTES)))
-    _member = key, member
+def _remove_dead_families(own: str) -> None:
+    """Some of the files of families that were killed as a whole."""
+    folder, name = os.path.split(own)
+    for other in os.listdir(folder)[:32]:
+        if other != name:
+            remove(f"{folder}/{other}")
 
 
 def leave() -> None:
     """Give up the membership of this process; children keep theirs."""
     global _member
-    if _member is not None:
-        _member[1].close()
-        _member = None
+    if _member is None:
+        return
+    (key, fd), _member = _member, None
+    os.close(fd)
+    remove(_path(key))
+
+
+def remove(path: str) -> None:
+    """Remove the file of a family of which nobody is left."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_current(fd, path):
+            os.unlink(path)
+            os.rmdir(os.path.dirname(path))
+    except OSError:
+        pass  # somebody is left, or another family
+    finally:
+        os.close(fd)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import _local
 
 from tenon._native import lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
 
     from tenon.cuda_event import CudaEvent
+    from tenon.multiprocessing import Outgoing
     from tenon.storage import Storage
     from tenon.tensor import Tensor
 
@@ -41,6 +43,37 @@ def _reduce_event(event: CudaEvent) -> tuple[Any, ...]:
     from tenon.multiprocessing import reduce_event
 
     return reduce_event(event)
+
+
+class _Pickling(_local):
+    """What this thread pickles for multiprocessing at the moment."""
+
+    depth = 0
+    outgoing: Outgoing | None = None
+
+
+pickling = _Pickling()
+
+
+def _follow(plain: Callable[[Any, object], None]) -> Callable[[Any, object], None]:
+    """A pickler's dump that says where a message begins and ends. What a message that fails has deposited is taken back."""
+
+    def dump(self: Any, obj: object) -> None:
+        outer = pickling.outgoing
+        pickling.outgoing = None
+        pickling.depth += 1
+        try:
+            plain(self, obj)
+        except BaseException:
+            if pickling.outgoing is not None:
+                pickling.outgoing.withdraw()
+            raise
+        finally:
+            pickling.depth -= 1
+            pickling.outgoing = outer
+
+    dump.__doc__ = plain.__doc__
+    return dump
 
 
 def _hand_over() -> None:
@@ -77,6 +110,7 @@ def _register(reduction: Any) -> None:
     reduction.register(Tensor, _reduce_tensor)
     reduction.register(Storage, _reduce_storage)
     reduction.register(CudaEvent, _reduce_event)
+    reduction.ForkingPickler.dump = _follow(reduction.ForkingPickler.dump)
     _plan_exit()
     # A Process forgets its parent's finalizers after the one, and a plain fork never comes to the other.
     os.register_at_fork(after_in_child=_plan_exit)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
+import fcntl
 import os
 import select
 import socket
@@ -31,8 +32,6 @@ MAX_FDS = 250  # the kernel takes 253 in one message
 OK, UNKNOWN, FOREIGN, LIMIT = range(4)
 
 KEY_NBYTES = 16
-FAMILY_SALT_NBYTES = 16
-_FAMILY_PREFIX = b"tenon-family-"
 _CONNECTION_SECONDS = 20.0
 _REQUEST_SECONDS = 5.0  # until a client has said what it wants
 _MAX_CONNECTIONS = 512
@@ -86,26 +85,18 @@ def max_connections() -> int:
     return _MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(soft // 8, _MAX_CONNECTIONS), 8)
 
 
-def family_name(secret: bytes, salt: bytes) -> bytes:
-    """The name of a family's socket (_mp_family.py), which only who knows the secret can tell from others."""
-    from hashlib import blake2b
-
-    digest = blake2b(salt, key=secret, digest_size=16).hexdigest()
-    return _FAMILY_PREFIX + salt.hex().encode() + b"-" + digest.encode()
-
-
-def has_family(secret: bytes) -> bool:
-    """Whether a process lives that holds a socket of the family's."""
-    mark = b"@" + _FAMILY_PREFIX
-    with open("/proc/net/unix", "rb") as sockets:
-        for line in sockets:
-            _, found, rest = line.partition(mark)
-            salt = rest[: 2 * FAMILY_SALT_NBYTES]
-            # Who binds other names under this prefix is no member.
-            if not found or len(salt) < 2 * FAMILY_SALT_NBYTES or salt.strip(b"0123456789abcdef"):
-                continue
-            if _FAMILY_PREFIX + rest.strip() == family_name(secret, bytes.fromhex(salt.decode())):
-                return True
+def has_family(path: str) -> bool:
+    """Whether a process lives that has a lock on its family's file (_mp_family.py)."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
     return False
 
 

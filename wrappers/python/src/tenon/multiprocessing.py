@@ -2,22 +2,25 @@
 
 Nothing has to be imported or called: put a tensor on a queue, and the one that comes out lies over the same memory.
 
-A queue is a pipe and carries bytes only. So a message holds an address and a key, and the receiver fetches the fds of all its segments
-from the sender, in one go, when it unpickles. The sender serves them from a thread; when it exits normally with messages not fetched yet,
-a keeper process stays behind that holds only these fds and ends when all are fetched, when nobody of the multiprocessing family is left,
-or after keep_seconds. A sender that was killed cannot be asked: the receiver gets PeerGone at once.
+A queue is a pipe and carries bytes only. So the sender deposits the storages of a message (tenon.deposit), and whoever loads the message
+first fetches them, under leases: each storage that the receiver lets go is the sender's again, and so are all of them if the receiver
+dies. Two processes that have met ask each other for new segments only.
 
-A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user are served.
+A sender that exits normally with messages which nobody has fetched leaves them to a keeper, a process that ends when all are fetched, when
+nobody of the multiprocessing family is left, or after keep_seconds. From a sender that was killed, a receiver that had met it lately may
+still fetch; another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit.
+
+A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user can fetch.
 
 That is the strategy "file_descriptor". Under "file_system" (set_sharing_strategy) messages hold names, and nobody has to be asked.
 
 A CudaEvent that is interprocess travels by its handle, as PyTorch's does. It can be received any number of times.
 
 Tensors on a CUDA device travel by handles (Storage.share_cuda), one for each storage of a message, which are made when the pickler comes to
-it; the fds that some of them need are fetched as above. What was given to the device's default stream until then is done before what the
-receiver gives to his: with a Queue, which pickles in a thread of its own, wait for other streams before put. As by every handle, the
-receiver can write, and has to let go before the sender ends; a message that nobody loads keeps the memory until then. Receivers that are
-children of fork of a process that used CUDA cannot open it: start them by spawn or forkserver.
+it; the fds that some of them need are asked of the sender or its keeper. What was given to the device's default stream until then is done
+before what the receiver gives to his: with a Queue, which pickles in a thread of its own, wait for other streams before put. As by every
+handle, the receiver can write, and has to let go before the sender ends; a message that nobody loads keeps the memory until then. Receivers
+that are children of fork of a process that used CUDA cannot open it: start them by spawn or forkserver.
 """
 
 from __future__ import annotations
@@ -29,15 +32,17 @@ import threading
 import weakref
 from multiprocessing import process, spawn, util
 
-from tenon import _mp_family, _mp_fetch, _mp_serve, _strategy
+from tenon import _mp_family, _mp_fetch, _mp_hook, _mp_serve, _strategy
 from tenon._mp_serve import Parcel, Segment, Server
 from tenon._native import lib
 from tenon._options import CUDA
 from tenon.by_cuda import CudaHandle, open_cuda, release_cuda_counter
-from tenon.by_fd import open_fd
 from tenon.by_filename import FilenameHandle, open_filename
 from tenon.cuda_event import CudaEvent
-from tenon.error import Corrupt, InvalidArgument, NotFound, ResourceExhausted, Unsupported, make
+from tenon.deposit import Deposit, Fetched, set_limits
+from tenon.deposit import hand_over as hand_over_deposits
+from tenon.deposit import stats as deposit_stats
+from tenon.error import Corrupt, InvalidArgument, NotFound, ResourceExhausted, TenonError, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
 
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from tenon._options import Access, Mode
+    from tenon._options import Mode
     from tenon.by_filename import Filename
 
 __all__ = ["configure", "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "unfetched"]
@@ -54,6 +59,7 @@ __all__ = ["configure", "get_all_sharing_strategies", "get_sharing_strategy", "s
 _keep_seconds = 60.0
 _fetch_seconds = 30.0
 _max_segments: int | None = None
+_limits: dict[str, Any] = {}
 
 
 def configure(
@@ -61,20 +67,28 @@ def configure(
     keep_seconds: float | None = None,
     fetch_seconds: float | None = None,
     max_unfetched_segments: int | None = None,
+    max_unfetched_nbytes: int | None = None,
+    max_unfetched_seconds: float | None = None,
     filename: Filename | None = None,
 ) -> None:
     """Set limits of this process, and of the children that it forks from now on. What is None stays.
 
     keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer (30).
-    max_unfetched_segments: for how many segments a sender holds an fd (half of its limit of open files).
+    max_unfetched_segments: for how many segments receivers may ask (half of this process's limit of open files). One more is
+    ResourceExhausted.
+    max_unfetched_nbytes, max_unfetched_seconds: how many bytes of storages wait for a receiver, and for how long (0, no limit). Messages
+    beyond that are withdrawn, the oldest first, and who loads one later gets NotFound. They hold for messages that are sent from now on.
     filename: how the strategy "file_system" makes names, such as tenon.Filename(prefix="train-"); it must not have a whole name.
     """
     global _keep_seconds, _fetch_seconds, _max_segments
-    for name, value in (("keep_seconds", keep_seconds), ("fetch_seconds", fetch_seconds)):
+    seconds = {"keep_seconds": keep_seconds, "fetch_seconds": fetch_seconds, "max_unfetched_seconds": max_unfetched_seconds}
+    for name, value in seconds.items():
         if value is not None and not 0 <= value < 1e9:
             raise ValueError(f"{name} {value} is not a number of seconds")
     if max_unfetched_segments is not None and max_unfetched_segments < 1:
         raise ValueError(f"max_unfetched_segments {max_unfetched_segments} is less than 1")
+    if max_unfetched_nbytes is not None and max_unfetched_nbytes < 0:
+        raise ValueError(f"max_unfetched_nbytes {max_unfetched_nbytes} is negative")
     if filename is not None:
         if filename.name is not None:
             raise ValueError(f"every tensor under the same name, {filename.name!r}: give a prefix")
@@ -82,12 +96,27 @@ def configure(
     _keep_seconds = _keep_seconds if keep_seconds is None else keep_seconds
     _fetch_seconds = _fetch_seconds if fetch_seconds is None else fetch_seconds
     _max_segments = _max_segments if max_unfetched_segments is None else max_unfetched_segments
+    _limits.update(
+        {
+            name: value
+            for name, value in (
+                ("max_unfetched_segments", max_unfetched_segments),
+                ("max_unfetched_nbytes", max_unfetched_nbytes),
+                ("max_unfetched_seconds", max_unfetched_seconds),
+            )
+            if value is not None
+        }
+    )
+    set_limits(**_limits)
 
 
 def unfetched() -> tuple[int, int]:
-    """How many messages of this process nobody has fetched yet, and for how many segments it holds an fd because of them."""
+    """How many messages of this process nobody has fetched yet, and for how many segments their receivers may ask."""
     lender = _lender
-    return (0, 0) if lender is None else (len(lender.server.parcels), len(lender.segments))
+    deposits = deposit_stats()
+    if lender is None:
+        return deposits.messages, deposits.segments
+    return deposits.messages + len(lender.server.parcels), deposits.segments + len(lender.segments)
 
 
 class UnknownStrategy(InvalidArgument, AssertionError):
@@ -207,8 +236,11 @@ def _get_lender() -> _Lender:
         return _lender
 
 
-class _Outgoing:
-    """One message's segments while it is pickled. The pickler's memo keeps it alive, and is the reason that it travels once per message."""
+class _OutgoingFds:
+    """The fds of one message's device handles while it is pickled.
+
+    The pickler's memo keeps it alive, and is the reason that it travels once per message.
+    """
 
     __slots__ = ("__weakref__", "_lender", "_numbers", "_parcel")
 
@@ -231,11 +263,11 @@ class _Outgoing:
         server = self._lender.server
         with server.lock:
             server.parcels[key] = self._parcel
-        return _Incoming, (self._lender.address, key, os.getpid())
+        return _IncomingFds, (self._lender.address, key, os.getpid())
 
 
 class _Pickling(threading.local):
-    outgoing: weakref.ref[_Outgoing] | None = None
+    outgoing: weakref.ref[_OutgoingFds] | None = None
 
 
 _pickling = _Pickling()
@@ -243,13 +275,38 @@ _pickling = _Pickling()
 _storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
 
 
-def _outgoing() -> _Outgoing:
+def _outgoing_fds() -> _OutgoingFds:
     lender = _get_lender()
     outgoing = None if _pickling.outgoing is None else _pickling.outgoing()
     if outgoing is None or outgoing._lender is not lender:
-        outgoing = _Outgoing(lender)
+        outgoing = _OutgoingFds(lender)
         _pickling.outgoing = weakref.ref(outgoing)
     return outgoing
+
+
+class Outgoing:
+    """The storages of one message while it is pickled. The pickler's memo keeps it, and is the reason that it travels once per message."""
+
+    __slots__ = ("_deposit", "add", "withdraw")
+
+    def __init__(self) -> None:
+        _mp_family.join()
+        self._deposit = Deposit()
+        self.add = self._deposit.add
+        self.withdraw = self._deposit.withdraw
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Incoming, (self._deposit.head,)
+
+
+def _outgoing(*, anew: bool = False) -> Outgoing:
+    pickling = _mp_hook.pickling
+    if not pickling.depth:
+        # Another pickler than multiprocessing's has our reducers: where its message ends is not known.
+        return Outgoing()
+    if pickling.outgoing is None or anew:
+        pickling.outgoing = Outgoing()
+    return pickling.outgoing
 
 
 def _reduce_device(storage: Storage) -> tuple[Any, ...]:
@@ -258,7 +315,7 @@ def _reduce_device(storage: Storage) -> tuple[Any, ...]:
     if not handle.fds:
         return _open_cuda, (handle,)
     try:
-        outgoing = _outgoing()
+        outgoing = _outgoing_fds()
         fds = [outgoing.number(fd, _DEVICE) for fd in handle.fds]
     except BaseException:
         release_cuda_counter(handle.counter, handle.slot)
@@ -282,10 +339,14 @@ def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     if _strategy.current == _strategy.FILE_SYSTEM and not storage.is_sealed:
         # The pickler's memo is the reason that this is one message for all tensors over the storage, and one count.
         return _open_named, (storage.share_filename(in_flight=True),)
-    with storage.share_fd() as handle:
-        outgoing = _outgoing()
-        number = outgoing.number(handle.fd, handle.access)
-        return _open_storage, (outgoing, number, handle.offset, handle.nbytes, handle.access, storage.is_sealed)
+    outgoing = _outgoing()
+    try:
+        record = outgoing.add(storage)
+    except InvalidArgument:
+        # The pickler writes to a stream whose reader has begun already: what comes now is a message of its own.
+        outgoing = _outgoing(anew=True)
+        record = outgoing.add(storage)
+    return _open_storage, (outgoing, record)
 
 
 def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
@@ -319,15 +380,26 @@ def _make_empty(cls: type[Storage], mode: Mode) -> Storage:
     return cls.new(0, mode=mode)
 
 
-def _open_storage(incoming: _Incoming, number: int, offset: int, nbytes: int, access: Access, is_sealed: bool) -> Storage:
-    return open_fd(incoming.fd(number), nbytes, offset, access=access, allow_unsealed=not is_sealed)
+class _Incoming(Fetched):
+    """The storages of one message while it is unpickled. The unpickler's memo keeps it; what was not opened by its end is given back."""
+
+    __slots__ = ()
+
+    def __init__(self, head: bytes) -> None:
+        _mp_family.join()
+        # The sender is of the family, and says itself what it lends.
+        super().__init__(head, allow_unsealed=True, timeout=_fetch_seconds)
+
+
+def _open_storage(incoming: _Incoming, record: bytes) -> Storage:
+    return incoming.storage(record)
 
 
 def _open_named(handle: FilenameHandle) -> Storage:
     return open_filename(handle, allow_unsealed=True, decref=True, timeout=_fetch_seconds)
 
 
-def _open_cuda(handle: CudaHandle, incoming: _Incoming | None = None, fds: Sequence[int] = ()) -> Storage:
+def _open_cuda(handle: CudaHandle, incoming: _IncomingFds | None = None, fds: Sequence[int] = ()) -> Storage:
     if incoming is not None:
         handle = handle.with_fds([incoming.fd(number) for number in fds])
     try:
@@ -343,8 +415,8 @@ def _make_tensor(storage: Storage, dtype: int, shape: tuple[int, ...], strides: 
     return Tensor._new(storage, dtype, shape, strides, offset, flags)
 
 
-class _Incoming:
-    """One message's segments while it is unpickled."""
+class _IncomingFds:
+    """The fds of one message's device handles while it is unpickled."""
 
     __slots__ = ("_parcel",)
 
@@ -384,31 +456,57 @@ def _relatives() -> list[int]:
 
 def hand_over() -> None:
     """At a normal exit, after the feeder threads of queues: leave what was not fetched to a keeper."""
+    family = _mp_family.path()
+    _mp_family.leave()
+    relatives = _relatives()
+    try:
+        if relatives or _mp_serve.has_family(family):
+            _hand_over_deposits(family, relatives)
+            _hand_over_device_fds(family, relatives)
+    finally:
+        for fd in relatives:
+            os.close(fd)
+        _close_lender()
+
+
+def _hand_over_deposits(family: str, relatives: list[int]) -> None:
+    try:
+        # Without its file, as in another mount namespace, the keeper stays for its time.
+        hand_over_deposits(seconds=_keep_seconds, pidfds=relatives, family=family if os.path.exists(family) else None)
+    except TenonError as error:
+        print(f"tenon: messages with tensors that nobody has fetched are lost, the keeper does not start: {error}", file=sys.stderr)
+
+
+def _close_lender() -> Server | None:
     global _lender
     with _lock:
         lender, _lender = _lender, None
+    if lender is None:
+        return None
+    lender.server.stop()
+    if lender.thread is not None:
+        lender.thread.join(5)
+    lender.server.close()
+    return lender.server
+
+
+def _hand_over_device_fds(family: str, relatives: list[int]) -> None:
+    lender = _lender
     if lender is None:
         return
     server = lender.server
     server.stop()
     if lender.thread is not None:
         lender.thread.join(5)
-    relatives: list[int] = []
+    if not server.parcels:
+        return
     try:
-        if server.parcels:
-            _mp_family.leave()
-            relatives = _relatives()
-            if relatives or _mp_serve.has_family(_mp_family.secret()):
-                _start_keeper(server, relatives)
+        _start_keeper(server, relatives, family)
     except OSError as error:
         print(f"tenon: {len(server.parcels)} messages with tensors are lost, the keeper does not start: {error}", file=sys.stderr)
-    finally:
-        for fd in relatives:
-            os.close(fd)
-        server.close()
 
 
-def _start_keeper(server: Server, relatives: list[int]) -> None:
+def _start_keeper(server: Server, relatives: list[int], family: str) -> None:
     import marshal
 
     parcels = {key: [segment.fd for segment in parcel.segments] for key, parcel in server.parcels.items()}
@@ -416,7 +514,7 @@ def _start_keeper(server: Server, relatives: list[int]) -> None:
         "listener": server.listener.fileno(),
         "parcels": parcels,
         "relatives": relatives,
-        "family": _mp_family.secret(),
+        "family": family,
         "seconds": float(_keep_seconds),
     }
     fd = os.memfd_create("tenon-keeper-plan")

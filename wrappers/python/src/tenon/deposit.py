@@ -1,0 +1,192 @@
+"""Deposits: messages for receivers that are not known yet, such as the readers of a queue.
+
+A lender deposits a message and gets a ticket, which is bytes. Whoever fetches the ticket first has the message, under leases. Lender and
+receiver are processes of one user that see the same /dev/shm. The bytes are in docs/format/deposit.md.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tenon._frozen import Frozen
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._options import ACCESSES, number_of, open_flags
+from tenon.error import call
+from tenon.message import Message
+from tenon.storage import Storage
+from tenon.wait import Cancel, run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from typing_extensions import Buffer
+
+    from tenon._options import Access
+    from tenon.tensor import Tensor
+
+
+def deposit(message: Message | Iterable[Tensor]) -> bytes:
+    """Deposit a message and give its ticket. The message and its tensors may be released afterwards.
+
+    Until the message is fetched this process keeps it, or until withdraw.
+    """
+    what = message if isinstance(message, Message) else Message(message)
+    out = ffi.new("tenon_ticket **")
+    call(lib.tenon_message_deposit, what._own(), out)
+    ticket = ffi.gc(out[0], lib.tenon_ticket_release)
+    nbytes = ffi.new("size_t *")
+    return bytes(ffi.buffer(lib.tenon_ticket_bytes(ticket, nbytes), nbytes[0]))
+
+
+def withdraw(ticket: Buffer) -> bool:
+    """Take back a message of this process that nobody has fetched. False: it was fetched or withdrawn before."""
+    withdrawn = ffi.new("int *")
+    with memoryview(ticket) as view, ffi.from_buffer(view) as source:
+        call(lib.tenon_ticket_withdraw, source, view.nbytes, withdrawn)
+    return bool(withdrawn[0])
+
+
+def fetch(
+    ticket: Buffer,
+    *,
+    access: Access = "auto",
+    allow_unsealed: bool | None = None,
+    timeout: float | None = None,
+    cancel: Cancel | None = None,
+) -> Message:
+    """Fetch the message of a ticket.
+
+    Seconds; None waits for ever for a lender that does not answer. A wait that ends first leaves the message where it is. NotFound: it was
+    fetched before, or withdrawn. PeerGone: the lender is gone, and this process had not met it.
+    """
+    from tenon.by_fd import open_options
+
+    options = open_options(access, open_flags(False, False, False, allow_unsealed))
+    out = ffi.new("tenon_message **")
+    with memoryview(ticket) as view, ffi.from_buffer(view) as source:
+        # Whole: each piece would ask the lender anew.
+        run(
+            lambda wait, error: lib.tenon_message_fetch(source, view.nbytes, options, wait, out, error),
+            timeout,
+            cancel,
+            whole=True,
+        )
+    return Message._adopt(out[0])
+
+
+class DepositStats(Frozen):
+    """What of this process waits to be fetched, all of one moment.
+
+    messages: that nobody has fetched. segments: for which their receivers may ask; 0 if there is no message. expired: messages that were
+    withdrawn by a limit, in all.
+    """
+
+    __slots__ = ("expired", "messages", "segments")
+
+    messages: int
+    segments: int
+    expired: int
+
+    def __init__(self, messages: int, segments: int, expired: int) -> None:
+        self._set(messages=messages, segments=segments, expired=expired)
+
+
+def stats() -> DepositStats:
+    """Give the figures of this process's deposits."""
+    out = ffi.new("tenon_deposit_stats *")
+    out.struct_size = ffi.sizeof("tenon_deposit_stats")
+    call(lib.tenon_deposit_stats_get, out)
+    return DepositStats(out.messages, out.segments, out.expired)
+
+
+def set_limits(*, max_unfetched_segments: int = 0, max_unfetched_nbytes: int = 0, max_unfetched_seconds: float = 0.0) -> None:
+    """Say what may wait to be fetched, in this process and in those that it forks from now on.
+
+    max_unfetched_segments: for how many segments receivers may ask; one more is ResourceExhausted. 0: half of the limit of open files.
+    max_unfetched_nbytes, max_unfetched_seconds: beyond them messages are withdrawn, the oldest first, and their receivers get NotFound.
+    0: no limit. They hold for messages that are deposited from now on.
+    """
+    limits = ffi.new("tenon_deposit_limits *")
+    limits.struct_size = ffi.sizeof("tenon_deposit_limits")
+    limits.max_unfetched_segments = max_unfetched_segments
+    limits.max_unfetched_nbytes = max_unfetched_nbytes
+    limits.max_unfetched_ns = int(max_unfetched_seconds * 1e9)
+    call(lib.tenon_deposit_limits_set, limits)
+
+
+def hand_over(*, seconds: float = 60.0, pidfds: Sequence[int] = (), family: str | None = None) -> int:
+    """Hand the messages that nobody has fetched to a keeper process, before this process ends. Gives how many it has.
+
+    It stays for so long, but only while one of the processes of the pidfds lives, or somebody has a shared lock (flock) on the file named
+    family; with neither it stays for its time.
+    """
+    options = ffi.new("tenon_keep_options *")
+    options.struct_size = ffi.sizeof("tenon_keep_options")
+    options.timeout_ns = max(int(seconds * 1e9), 1)
+    numbers = ffi.new("int32_t[]", list(pidfds))
+    options.pidfds, options.n_pidfds = numbers, len(pidfds)
+    path = ffi.NULL if family is None else ffi.new("char[]", os.fsencode(family))
+    options.family = path
+    kept = ffi.new("size_t *")
+    call(lib.tenon_deposit_hand_over, options, kept)
+    return int(kept[0])
+
+
+class Deposit(Managed):
+    """A message that is deposited in pieces. Closing it takes nothing back."""
+
+    __slots__ = ("_record", "_record_nbytes", "head")
+
+    def __init__(self) -> None:
+        self._cdata = None
+        out = ffi.new("tenon_deposit **")
+        call(lib.tenon_deposit_new, out)
+        self._cdata = ffi.gc(out[0], lib.tenon_deposit_release)
+        self._record = ffi.new("uint8_t[]", lib.TENON_DEPOSIT_RECORD_NBYTES)
+        self._record_nbytes = ffi.new("size_t *")
+        # What a receiver begins with. It must not leave before all storages are added.
+        self.head = bytes(ffi.buffer(lib.tenon_deposit_head(self._cdata, self._record_nbytes), self._record_nbytes[0]))
+
+    def add(self, storage: Storage, access: Access = "auto") -> bytes:
+        """Add a storage, which the message keeps. Gives its record, by which the receiver opens it. One thread at a time."""
+        if not isinstance(storage, Storage):
+            raise TypeError(f"storage is {type(storage).__name__}, not Storage")
+        own = storage._own()
+        call(lib.tenon_deposit_add, self._own(), own, number_of(ACCESSES, access, "access"), self._record, self._record_nbytes)
+        return bytes(ffi.buffer(self._record, self._record_nbytes[0]))
+
+    def withdraw(self) -> bool:
+        """Take the message back if nobody has fetched it. False: somebody has, or it was withdrawn."""
+        return bool(lib.tenon_deposit_withdraw(self._own()))
+
+
+class Fetched(Managed):
+    """A message that is fetched in pieces. Closing it gives back what was not opened; storages that were opened stay."""
+
+    __slots__ = ("_timeout",)
+
+    def __init__(self, head: Buffer, *, access: Access = "auto", allow_unsealed: bool | None = None, timeout: float | None = None) -> None:
+        from tenon.by_fd import open_options
+
+        self._cdata = None
+        self._timeout = timeout
+        options = open_options(access, open_flags(False, False, False, allow_unsealed))
+        out = ffi.new("tenon_fetched **")
+        with memoryview(head) as view, ffi.from_buffer(view) as source:
+            run(lambda wait, error: lib.tenon_fetched_new(source, view.nbytes, options, wait, out, error), timeout, None, whole=True)
+        self._cdata = ffi.gc(out[0], lib.tenon_fetched_release)
+
+    def storage(self, record: Buffer) -> Storage:
+        """Open a storage of the message, under its lease. One thread at a time."""
+        own = self._own()
+        out = ffi.new("tenon_storage **")
+        with memoryview(record) as view, ffi.from_buffer(view) as source:
+            run(
+                lambda wait, error: lib.tenon_fetched_storage(own, source, view.nbytes, wait, out, error),
+                self._timeout,
+                None,
+                whole=True,
+            )
+        return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))

@@ -1,0 +1,155 @@
+"""Scenarios: what a receiver lets go is the sender's again, and what nobody fetches goes by a limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing.reduction import ForkingPickler
+
+import tenon
+import tenon.multiprocessing
+from multiprocessing_kit import ended, lend, same, start
+
+IMAGE = 1 << 20  # elements of float32
+
+
+def _drop_each(q, ack):
+    while q.get() is not None:
+        ack.put(1)
+
+
+def arena_is_used_again(context):
+    """Sixteen images fill the arena; sixty go through it."""
+    q, ack = context.Queue(), context.SimpleQueue()
+    process = start(context, _drop_each, q, ack)
+    with tenon.Arena(64 << 20) as arena:
+        for _ in range(60):
+            tensor = arena.empty((IMAGE,), "float32", timeout=60)
+            q.put(tensor)
+            ack.get()
+            del tensor
+        assert arena.stats().bytes_retired == 0
+        assert arena.stats().bytes_reserved <= 64 << 20
+        q.put(None)
+        ended(process)
+
+
+def _keep_labels(q, ack):
+    kept = []
+    while (batch := q.get()) is not None:
+        image, label = batch
+        kept.append(label)
+        del image, batch
+        ack.put(1)
+    assert [label.item() for label in kept] == list(range(len(kept)))
+
+
+def labels_do_not_keep_images(context):
+    """Eight images under way at a time; afterwards only what the labels need is left."""
+    q, ack = context.Queue(), context.SimpleQueue()
+    process = start(context, _keep_labels, q, ack)
+    for first in range(0, 40, 8):
+        for i in range(first, first + 8):
+            q.put((tenon.zeros((IMAGE,), "float32"), lend([i])))
+        for _ in range(8):
+            ack.get()
+    deadline = time.monotonic() + 30
+    while tenon.stats().bytes_reserved > 4 << 20 and time.monotonic() < deadline:
+        tenon.trim()
+        time.sleep(0.01)
+    assert tenon.stats().bytes_reserved <= 4 << 20, tenon.stats()
+    q.put(None)
+    ended(process)
+
+
+def _hold(q, ready):
+    kept = q.get()
+    ready.put(1)
+    signal.pause()
+    del kept
+
+
+def killed_receiver_gives_back(context):
+    q, ready = context.Queue(), context.SimpleQueue()
+    process = start(context, _hold, q, ready)
+    with tenon.Arena(1 << 20) as arena:
+        q.put(arena.zeros((1000,), "float32"))
+        ready.get()
+        assert arena.stats().blocks_lent == 1
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        deadline = time.monotonic() + 30
+        while arena.stats().blocks_lent and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert arena.stats().blocks_lent == 0
+
+
+def unfetched_goes_by_a_limit(context):
+    tenon.multiprocessing.configure(max_unfetched_seconds=0.05)
+    old = bytes(ForkingPickler.dumps(lend([1])))
+    assert tenon.multiprocessing.unfetched()[0] == 1
+    deadline = time.monotonic() + 30
+    while tenon.multiprocessing.unfetched()[0] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert tenon.multiprocessing.unfetched() == (0, 0)
+    _is_withdrawn(old)
+
+    tenon.multiprocessing.configure(max_unfetched_seconds=0, max_unfetched_nbytes=10_000)
+    first, second, third = (bytes(ForkingPickler.dumps(tenon.zeros((1000,), "float32"))) for _ in range(3))
+    _is_withdrawn(first)
+    assert ForkingPickler.loads(second).shape == ForkingPickler.loads(third).shape == (1000,)
+    tenon.multiprocessing.configure(max_unfetched_nbytes=0)
+    same(ForkingPickler.loads(bytes(ForkingPickler.dumps(lend([5])))), [5])
+
+
+def _is_withdrawn(data):
+    try:
+        ForkingPickler.loads(data)
+    except tenon.NotFound as error:
+        assert "withdrawn" in str(error)
+    else:
+        raise AssertionError("it is still there")
+
+
+def failed_message_is_taken_back(context):
+    """What the pickler lent before it failed is nobody's."""
+    with tenon.Arena(1 << 20) as arena:
+        try:
+            ForkingPickler.dumps([arena.zeros((1000,), "float32"), lambda: None])
+        except Exception as error:
+            assert "pickle" in str(error).lower()
+        else:
+            raise AssertionError("pickled")
+        assert arena.stats().blocks_lent == 0 == tenon.multiprocessing.unfetched()[0]
+
+
+def half_a_message_is_given_back(context):
+    """Its unpickler failed after the first tensor."""
+    with tenon.Arena(1 << 20) as arena:
+        data = bytes(ForkingPickler.dumps([arena.zeros((1000,), "float32"), _Fails(), arena.zeros((1000,), "float32")]))
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(writer)
+            code = 1
+            try:
+                ForkingPickler.loads(data)
+            except ZeroDivisionError:
+                # Alive until the sender has all back, so that it is no death that gives back.
+                os.read(reader, 1)
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(reader)
+        deadline = time.monotonic() + 30
+        while arena.stats().blocks_lent and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert arena.stats().blocks_lent == 0
+        os.close(writer)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class _Fails:
+    def __reduce__(self):
+        return divmod, (1, 0)
