@@ -73,6 +73,7 @@ class PlanReader {
   template <typename Value>
   bool take(Value* out, size_t count = 1) noexcept {
     const size_t nbytes = count * sizeof(Value);
+    if (nbytes == 0) return true;  // an empty vector has no bytes to copy to
     if (nbytes > left_.size()) return false;
     std::memcpy(out, left_.data(), nbytes);
     left_ = left_.subspan(nbytes);
@@ -239,6 +240,7 @@ Status keep_deposits(Keeping* keeping, const std::function<void()>& ready) {
   }
   ready();
   std::vector<pollfd> relatives;
+  relatives.reserve(keeping->relatives.size());
   for (const int32_t fd : keeping->relatives) relatives.push_back({fd, POLLIN, 0});
   const int family = keeping->header.family;
   const bool has_anybody = family >= 0 || !relatives.empty();

@@ -61,7 +61,7 @@ class Depot final : public Counted {
   bool is_pending(Place place) const noexcept;
   uint32_t next_borrower() const noexcept;
 
-  // A number for a new borrower. RESOURCE_EXHAUSTED after 2^32 - 2 of them.
+  // A number for a new borrower. RESOURCE_EXHAUSTED after 2^31 - 2 of them.
   Result<uint32_t> add_borrower();
 
   // A number for something whose fd borrowers ask for once: a segment, or a token of a lender further up.

@@ -799,7 +799,8 @@ static void have_no_fds(int sock) {
   struct rlimit before, few;
   tenon_message *out = kNothing;
   int next = dup(sock);
-  CHECK(next >= 0 && close(next) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(next >= 0 && close(next) == 0);
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
   few = before;
   few.rlim_cur = (rlim_t)next;
   CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0); /* no fd is left for the socket */

@@ -91,7 +91,7 @@ compile "$kept/capi/all" -Wno-sign-compare -include "$TENON_SOURCE_DIR/tests/pac
   -I "$TENON_SOURCE_DIR/tests" -isystem "$TENON_DLPACK_INCLUDE_DIR" "$wrapped"/*.c
 is_static "$kept/capi/all"
 for topic in "${topics[@]}"; do
-  logged env CAPI_TOPIC="$topic" "$kept/capi/all"
+  logged env CAPI_TOPIC="$topic" TENON_MANAGER="$kept/build/tenon-manager" "$kept/capi/all"
   echo "capi.$topic"
 done
 
