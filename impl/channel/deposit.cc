@@ -29,24 +29,16 @@ using os::Fd;
 // What a message keeps beside its leases, until whoever fetched it has opened all of it.
 class Envelope final : public memory::Leased {
  public:
-  explicit Envelope(const tensor::Message& message, std::vector<Ref<Segment>> segments) : segments_(std::move(segments)) {
-    for (const tensor::Message::Item& item : message.items()) tensors_.push_back(item.tensor);
-  }
   uint64_t leased_nbytes() const noexcept override { return 0; }
+  void keep(Ref<storage::Storage> storage) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    storages_.push_back(std::move(storage));
+  }
 
  private:
-  std::vector<Ref<tensor::Tensor>> tensors_;
-  std::vector<Ref<Segment>> segments_;
+  std::mutex mutex_;
+  std::vector<Ref<storage::Storage>> storages_;  // each keeps its segment
 };
-
-// Without the lock, before it is taken for a deposit.
-void sweep_before_first(DepositState* all) noexcept {
-  {
-    const std::lock_guard<std::mutex> lock(all->mutex);
-    if (all->depot) return;
-  }
-  sweep_depots();
-}
 
 // With the lock.
 Status make_depot(DepositState* all) {
@@ -67,13 +59,30 @@ Status make_depot(DepositState* all) {
   return Status::ok();
 }
 
+// The lock of the state, with this process's depot in it, and in the ticket where that is. `looks`: how many
+// numbered things are looked at whether they are gone.
+Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* ticket, size_t looks) {
+  std::unique_lock<std::mutex> lock(all->mutex);
+  if (!all->depot) {
+    lock.unlock();
+    sweep_depots();
+    lock.lock();
+  }
+  TENON_TRY(make_depot(all));
+  ticket->pid = os::process_id();
+  ticket->depot = all->id;
+  ticket->rendezvous = all->name.path();
+  sweep_things(all, looks);
+  return lock;
+}
+
 // ---- numbers
 
 Status too_many_segments(uint64_t most) {
   return Status(Code::kResourceExhausted,
                 format("%llu segments wait to be fetched by the receivers of earlier messages: let them read first, keep small tensors "
                        "together in an arena, or raise max_unfetched_segments",
-                       static_cast<unsigned long long>(most)))
+                       as_llu(most)))
       .with("limit", std::string("max_unfetched_segments"))
       .with("limit_value", most);
 }
@@ -128,24 +137,19 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
                   "a message with memory of a device cannot be deposited: send it over a connection, or share its handle "
                   "(tenon_share_cuda)");
   }
-  auto envelope = Ref<Envelope>::adopt(new Envelope(message, packed.segments));
+  auto envelope = Ref<Envelope>::adopt(new Envelope());
+  for (const tensor::Message::Item& item : message.items()) envelope->keep(item.tensor->storage());
   std::vector<memory::Leased*> objects{envelope.get()};
   std::copy_if(packed.leased.begin(), packed.leased.end(), std::back_inserter(objects),
                [](const memory::Leased* each) { return each != nullptr; });
   std::vector<uint32_t> slots(objects.size());
   Ticket ticket;
-  ticket.pid = os::process_id();
   DepositState& all = deposit_state();
   Ref<Depot> depot;
   Depot::Place place;
-  sweep_before_first(&all);
   {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    TENON_TRY(make_depot(&all));
+    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, &ticket, 2 + 2 * packed.segments.size()));
     depot = all.depot;
-    ticket.depot = all.id;
-    ticket.rendezvous = all.name.path();
-    sweep_things(&all, 2 + 2 * packed.segments.size());
     TENON_TRY(number_all(&all, packed, &ticket.things));
     TENON_ASSIGN(place, depot->deposit(objects, slots.data()));
   }
@@ -181,38 +185,17 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message) {
   return bytes;
 }
 
-// What the message keeps, more and more of it.
-class Deposit::Pieces final : public memory::Leased {
- public:
-  uint64_t leased_nbytes() const noexcept override { return 0; }
-  void keep(Ref<storage::Storage> storage) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    storages_.push_back(std::move(storage));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Ref<storage::Storage>> storages_;  // each keeps its segment
-};
-
 Result<std::unique_ptr<Deposit>> Deposit::create() {
   std::unique_ptr<Deposit> deposit(new Deposit());
-  auto pieces = Ref<Pieces>::adopt(new Pieces());
-  memory::Leased* const envelope = pieces.get();
+  deposit->envelope_ = Ref<memory::Leased>::adopt(new Envelope());
+  memory::Leased* const envelope = deposit->envelope_.get();
   Ticket ticket;
-  ticket.pid = os::process_id();
   DepositState& all = deposit_state();
-  sweep_before_first(&all);
   {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    TENON_TRY(make_depot(&all));
+    TENON_ASSIGN(const std::unique_lock<std::mutex> lock, enter_depot(&all, &ticket, 2));
     deposit->depot_ = all.depot;
-    ticket.depot = all.id;
-    ticket.rendezvous = all.name.path();
-    sweep_things(&all, 2);
   }
   TENON_ASSIGN(deposit->place_, deposit->depot_->deposit({&envelope, 1}, &ticket.envelope));
-  deposit->pieces_ = Ref<memory::Leased>::adopt(pieces.detach());
   ticket.message = deposit->place_.message;
   ticket.generation = deposit->place_.generation;
   try {
@@ -242,7 +225,7 @@ Result<std::vector<std::byte>> Deposit::add(const Ref<storage::Storage>& storage
     return Status(Code::kUnsupported, "the storage counts on more lenders further up than a record has room for: clone it");
   StorageTicket ticket;
   ticket.slot = kNoLease;
-  static_cast<Pieces*>(pieces_.get())->keep(storage);
+  static_cast<Envelope*>(envelope_.get())->keep(storage);
   if (memory::Leased* const leased = packed.leased[0]; leased != nullptr) TENON_TRY(depot_->add(place_, {&leased, 1}, &ticket.slot));
   const tensor::StorageRecord& record = packed.content.storages[0];
   ticket.offset = record.offset;

@@ -34,11 +34,10 @@ class Deposit {
   bool withdraw() noexcept;
 
  private:
-  class Pieces;
   Deposit() noexcept = default;
   Ref<memory::Depot> depot_;
   memory::Depot::Place place_;
-  Ref<memory::Leased> pieces_;
+  Ref<memory::Leased> envelope_;
   std::vector<std::byte> head_;
 };
 

@@ -17,6 +17,7 @@
 #include "os/peer.h"
 #include "os/service.h"
 #include "os/socket.h"
+#include "share/clients.h"
 #include "share/directories.h"
 
 namespace tenon::channel {
@@ -130,11 +131,6 @@ bool serve(DepositState* all, const DepotClient& client) {
 
 // ---- clients
 
-void drop_client(DepositState* all, int fd) noexcept {
-  os::stop_serving_fd(fd);
-  all->clients.erase(fd);
-}
-
 void depot_tick() noexcept;
 
 void want_tick(DepositState* all) noexcept {
@@ -147,11 +143,7 @@ void depot_tick() noexcept {
   DepositState& all = deposit_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.tick_is_due = false;
-  const int64_t now = os::monotonic_ns();
-  for (auto at = all.clients.begin(); at != all.clients.end();) {
-    const auto here = at++;
-    if (now - here->second.since_ns >= kDepotSilenceNs) drop_client(&all, here->first);
-  }
+  share::drop_silent_clients(&all.clients, kDepotSilenceNs);
   want_tick(&all);
 }
 
@@ -166,7 +158,7 @@ void on_depot_client(int fd, bool, bool) noexcept {
   } catch (...) {
     // No memory: the client sees us hang up.
   }
-  if (is_done) drop_client(&all, fd);
+  if (is_done) share::drop_client(&all.clients, fd);
 }
 
 void on_depot_listener(int fd, bool, bool) noexcept {
@@ -224,7 +216,7 @@ Status serve_depot(DepositState* all) { return os::serve_fd(all->listener.get(),
 
 void stop_serving_depot(DepositState* all) noexcept {
   os::stop_serving_fd(all->listener.get());
-  while (!all->clients.empty()) drop_client(all, all->clients.begin()->first);
+  while (!all->clients.empty()) share::drop_client(&all->clients, all->clients.begin()->first);
 }
 
 void forget_depot(DepositState* all) noexcept {

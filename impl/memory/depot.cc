@@ -20,7 +20,7 @@ Status exhausted(const char* what, const char* limit, uint64_t value) {
   return Status(Code::kResourceExhausted,
                 format("%llu %s wait to be fetched or are held by who fetched them: let receivers read first, or put several tensors into "
                        "one message",
-                       static_cast<unsigned long long>(value), what))
+                       as_llu(value), what))
       .with("limit", std::string(limit))
       .with("limit_value", value);
 }

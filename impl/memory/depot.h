@@ -86,7 +86,6 @@ class Depot final : public Counted {
     uint64_t nbytes = 0;
   };
   Totals totals_of(uint32_t borrower) const noexcept;
-  Totals unfetched() const noexcept { return totals_of(0); }
 
  private:
   Depot() noexcept = default;

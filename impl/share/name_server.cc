@@ -23,6 +23,7 @@
 #include "os/peer.h"
 #include "os/service.h"
 #include "os/socket.h"
+#include "share/clients.h"
 #include "share/liveness.h"
 #include "share/name_packets.h"
 #include "share/names.h"
@@ -117,11 +118,6 @@ const bool g_name_server_fork_hooks = [] {
 void unlink_served(const Served& served) noexcept {
   Result<os::NameInfo> info = os::look_at_name(served.directory->fd(), served.name.leaf);
   if (info.is_ok() && info.value().inode == served.inode) (void)os::unlink_name(served.directory->fd(), served.name.leaf);
-}
-
-void drop_client(NameServerState* all, int fd) noexcept {
-  stop_serving_fd(fd);
-  all->clients.erase(fd);
 }
 
 void hang_bell(NameServerState* all, const Ref<Directory>& directory) {
@@ -313,16 +309,11 @@ void want_tick(NameServerState* all) noexcept {
   call_later(&tick, kSilenceNs);
 }
 
-// Who connected and says nothing has had its time.
 void tick() noexcept {
   NameServerState& all = name_server_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.tick_is_due = false;
-  const int64_t now = os::monotonic_ns();
-  for (auto at = all.clients.begin(); at != all.clients.end();) {
-    const auto here = at++;
-    if (now - here->second.since_ns >= kSilenceNs) drop_client(&all, here->first);
-  }
+  drop_silent_clients(&all.clients, kSilenceNs);
   want_tick(&all);
 }
 
@@ -338,7 +329,7 @@ void on_client(int fd, bool, bool) noexcept {
   } catch (...) {
     keep = false;  // no memory: the client sees us hang up
   }
-  if (!keep) drop_client(&all, fd);
+  if (!keep) drop_client(&all.clients, fd);
 }
 
 void on_listener(int fd, bool, bool) noexcept;
