@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import ctypes
 import multiprocessing as mp
 import os
 import random
@@ -28,16 +27,12 @@ from pathlib import Path
 import numpy as np
 import tenon
 import tenon.multiprocessing
+from storm import PR_SET_CHILD_SUBREAPER, Failure, call_libc, enter_namespace
 
-PR_SET_CHILD_SUBREAPER = 36
 # A message that nobody fetches is withdrawn. A getter that is slower than this may miss one.
 AGE_S = 3.0
 PATIENCE_S = 60.0
 CONTEXT = mp.get_context("fork")
-
-
-class Failure(Exception):
-    pass
 
 
 def expect(true: bool, what: str) -> None:
@@ -196,7 +191,7 @@ def soon(is_so: object, what: str) -> None:
 
 
 def run(kills: int) -> Counter[str]:
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    call_libc("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     tenon.multiprocessing.configure(max_unfetched_seconds=AGE_S)
     with tenon.Arena(1 << 30) as arena:
         storm = Storm(arena)
@@ -243,13 +238,11 @@ def move_into_namespace() -> bool:
     """
     if "TENON_TEST_OWN_SHM" in os.environ:
         return os.environ["TENON_TEST_OWN_SHM"] == "yes"
-    libc = ctypes.CDLL(None, use_errno=True)
-    clone_newns, ms_rec_private = 0x00020000, 0x4000 | 1 << 18
-    has_own_shm = (
-        libc.unshare(clone_newns) == 0
-        and libc.mount(None, b"/", None, ctypes.c_ulong(ms_rec_private), None) == 0
-        and libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", ctypes.c_ulong(0), b"mode=1777,size=1g") == 0
-    )
+    try:
+        enter_namespace()
+        has_own_shm = True
+    except OSError:
+        has_own_shm = False
     environment = {**os.environ, "TENON_TEST_OWN_SHM": "yes" if has_own_shm else "no"}
     os.execve(sys.executable, [sys.executable, "-B", *sys.argv], environment)
 

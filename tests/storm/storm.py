@@ -56,17 +56,21 @@ def call_libc(name: str, *arguments: object) -> None:
         raise OSError(error, f"{name}: {os.strerror(error)}")
 
 
-def move_into_namespace() -> None:
-    """A mount namespace with a /dev/shm that nobody else uses."""
+def enter_namespace() -> None:
+    """A mount namespace with a /dev/shm that nobody else uses. OSError: the kernel refuses one."""
     uid, gid = os.getuid(), os.getgid()
+    call_libc("unshare", CLONE_NEWNS | (CLONE_NEWUSER if uid else 0))
+    if uid:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    call_libc("mount", None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
+    call_libc("mount", b"tmpfs", SHM.encode(), b"tmpfs", ctypes.c_ulong(0), b"mode=1777,size=1g")
+
+
+def move_into_namespace() -> None:
     try:
-        call_libc("unshare", CLONE_NEWNS | (CLONE_NEWUSER if uid else 0))
-        if uid:
-            Path("/proc/self/setgroups").write_text("deny")
-            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-        call_libc("mount", None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
-        call_libc("mount", b"tmpfs", SHM.encode(), b"tmpfs", ctypes.c_ulong(0), b"mode=1777,size=1g")
+        enter_namespace()
     except OSError as error:
         skip(f"no mount namespace with a /dev/shm of its own: {error}")
 

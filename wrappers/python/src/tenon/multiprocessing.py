@@ -58,8 +58,7 @@ __all__ = ["configure", "get_all_sharing_strategies", "get_sharing_strategy", "s
 
 _keep_seconds = 60.0
 _fetch_seconds = 30.0
-_max_segments: int | None = None
-_limits: dict[str, Any] = {}
+_limits: dict[str, Any] = {}  # what configure was told of them
 
 
 def configure(
@@ -80,7 +79,7 @@ def configure(
     beyond that are withdrawn, the oldest first, and who loads one later gets NotFound. They hold for messages that are sent from now on.
     filename: how the strategy "file_system" makes names, such as tenon.Filename(prefix="train-"); it must not have a whole name.
     """
-    global _keep_seconds, _fetch_seconds, _max_segments
+    global _keep_seconds, _fetch_seconds
     seconds = {"keep_seconds": keep_seconds, "fetch_seconds": fetch_seconds, "max_unfetched_seconds": max_unfetched_seconds}
     for name, value in seconds.items():
         if value is not None and not 0 <= value < 1e9:
@@ -95,18 +94,12 @@ def configure(
         _strategy.filename = filename
     _keep_seconds = _keep_seconds if keep_seconds is None else keep_seconds
     _fetch_seconds = _fetch_seconds if fetch_seconds is None else fetch_seconds
-    _max_segments = _max_segments if max_unfetched_segments is None else max_unfetched_segments
-    _limits.update(
-        {
-            name: value
-            for name, value in (
-                ("max_unfetched_segments", max_unfetched_segments),
-                ("max_unfetched_nbytes", max_unfetched_nbytes),
-                ("max_unfetched_seconds", max_unfetched_seconds),
-            )
-            if value is not None
-        }
-    )
+    limits = {
+        "max_unfetched_segments": max_unfetched_segments,
+        "max_unfetched_nbytes": max_unfetched_nbytes,
+        "max_unfetched_seconds": max_unfetched_seconds,
+    }
+    _limits.update({name: value for name, value in limits.items() if value is not None})
     set_limits(**_limits)
 
 
@@ -219,8 +212,8 @@ _lender: _Lender | None = None
 
 
 def _segment_limit() -> int:
-    if _max_segments is not None:
-        return _max_segments
+    if "max_unfetched_segments" in _limits:
+        return int(_limits["max_unfetched_segments"])
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
