@@ -46,8 +46,8 @@ Status make_depot(DepositState* all) {
   TENON_ASSIGN(Ref<Depot> depot, memory::with_spare([] { return Depot::create(); }));
   TENON_ASSIGN(all->id, os::random_nonce());
   TENON_ASSIGN(all->name, share::choose_filename(share::kSharedMemory, share::kDefaultPrefix, ""));
-  // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it when its
-  // lender is dead.
+  // The sticky bit, which means nothing on a socket, marks it as Tenon's, so that a sweep knows it
+  // when its lender is dead.
   TENON_ASSIGN(all->listener, os::listen_local(os::SocketKind::kPackets, all->name.path(), 01600, static_cast<gid_t>(-1)));
   if (!all->exit_hook) all->exit_hook = std::atexit([]() { leave_deposits(); }) == 0;
   if (Status served = serve_depot(all); !served.is_ok()) {
@@ -59,8 +59,8 @@ Status make_depot(DepositState* all) {
   return Status::ok();
 }
 
-// The lock of the state, with this process's depot in it, and in the ticket where that is. `looks`: how many
-// numbered things are looked at whether they are gone.
+// The lock of the state, with this process's depot in it, and in the ticket where that is. `looks`:
+// how many numbered things are looked at whether they are gone.
 Result<std::unique_lock<std::mutex>> enter_depot(DepositState* all, Ticket* ticket, size_t looks) {
   std::unique_lock<std::mutex> lock(all->mutex);
   if (!all->depot) {

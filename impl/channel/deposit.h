@@ -1,5 +1,5 @@
-// Deposits messages: each belongs to whoever fetches it first (fetch.h), by a ticket that travels by
-// whatever carries bytes.
+// Deposits messages: each belongs to whoever fetches it first (fetch.h), by a ticket that travels
+// by whatever carries bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,16 @@
 
 namespace tenon::channel {
 
-// The ticket of a message, whose storages are kept until it is fetched and they are given back, or until it
-// is withdrawn or this process ends. The first call makes the process's depot and its socket.
+// The ticket of a message, whose storages are kept until it is fetched and they are given back, or
+// until it is withdrawn or this process ends. The first call makes the process's depot and its
+// socket.
 Result<std::vector<std::byte>> deposit(const tensor::Message& message);
-// Takes back a message of this process that nobody has fetched. False: it was fetched or withdrawn before.
-// INVALID_ARGUMENT: it is another process's.
+// Takes back a message of this process that nobody has fetched. False: it was fetched or withdrawn
+// before. INVALID_ARGUMENT: it is another process's.
 Result<bool> withdraw(std::span<const std::byte> ticket);
 
-// A message that is deposited piece by piece, as a pickler meets its storages. Whoever fetches it begins
-// with head(), so nobody must have that before all storages are added.
+// A message that is deposited piece by piece, as a pickler meets its storages. Whoever fetches it
+// begins with head(), so nobody must have that before all storages are added.
 class Deposit {
  public:
   static Result<std::unique_ptr<Deposit>> create();
@@ -41,8 +42,8 @@ class Deposit {
   std::vector<std::byte> head_;
 };
 
-// Before an end without exit(): nobody finds the socket any more. Whoever has met this process goes on
-// fetching.
+// Before an end without exit(): nobody finds the socket any more. Whoever has met this process goes
+// on fetching.
 void leave_deposits() noexcept;
 
 // For fetch.cc: this process's depot if it has that id; null: it is another process's.

@@ -22,8 +22,8 @@ namespace tenon::channel {
 using memory::Depot;
 using os::Fd;
 
-// Between a lender and its keeper, which are of one version: a lender starts the program beside its library. In
-// front of the socket's path, the messages, the things and the relatives' fds.
+// Between a lender and its keeper, which are of one version: a lender starts the program beside its
+// library. In front of the socket's path, the messages, the things and the relatives' fds.
 inline constexpr std::array<uint8_t, 8> kPlanMagic = {'T', 'N', 'K', 'E', 'E', 'P', '0', '1'};
 struct PlanHeader {
   std::array<uint8_t, 8> magic;

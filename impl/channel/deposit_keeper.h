@@ -1,6 +1,6 @@
-// The keeper: a process that stays behind when a lender ends with messages that nobody has fetched. It has the
-// lender's socket, claims page and the fds of its segments, and none of its memory. It ends when all of the
-// messages are fetched, when nobody is left who could, or after a time.
+// The keeper: a process that stays behind when a lender ends with messages that nobody has fetched.
+// It has the lender's socket, claims page and the fds of its segments, and none of its memory. It
+// ends when all of the messages are fetched, when nobody is left who could, or after a time.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct KeepOptions {
   std::string program;             // empty: tenon-manager beside this library
 };
 
-// Before this process ends: what is deposited afterwards has a depot of its own, and ends with the process. Returns
-// how many messages the keeper has; 0: none was there, and there is no keeper.
+// Before this process ends: what is deposited afterwards has a depot of its own, and ends with the
+// process. Returns how many messages the keeper has; 0: none was there, and there is no keeper.
 Result<size_t> hand_over_deposits(const KeepOptions& options);
 
 // What the keeper prints when it has taken over.
@@ -33,7 +33,8 @@ struct Keeping;
 
 // In the keeper's process: takes what the plan says, and closes all other fds.
 Result<std::shared_ptr<Keeping>> inherit_deposits(int plan);
-// Returns when there is nothing more to keep, or nobody for whom. Calls `ready` when who connects is answered.
+// Returns when there is nothing more to keep, or nobody for whom. Calls `ready` when who connects
+// is answered.
 Status keep_deposits(Keeping* keeping, const std::function<void()>& ready);
 
 }  // namespace tenon::channel

@@ -1,5 +1,6 @@
-// How much may wait to be fetched, and for how long. Whether a message will ever be fetched only its carrier
-// can tell, so a lender may give up those that wait for too long or are too large together.
+// How much may wait to be fetched, and for how long. Whether a message will ever be fetched only
+// its carrier can tell, so a lender may give up those that wait for too long or are too large
+// together.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct DepositStats {
 };
 DepositStats deposit_stats();
 
-// Deposits that a limit counts, the oldest first. Those that were fetched meanwhile stand there until the
-// next look.
+// Deposits that a limit counts, the oldest first. Those that were fetched meanwhile stand there
+// until the next look.
 class Waiting {
  public:
   // With the lock of the state, as all here. Of a message in pieces each piece is added.

@@ -169,7 +169,8 @@ void on_depot_listener(int fd, bool, bool) noexcept {
     try {
       Result<Fd> accepted = os::accept_local(fd);
       if (!accepted.is_ok()) {
-        // No fd for it now: whoever called waits in the queue, and the level-triggered poll must not spin.
+        // No fd for it now: whoever called waits in the queue, and the level-triggered poll must
+        // not spin.
         os::stop_serving_fd(fd);
         os::call_later(
             []() noexcept {

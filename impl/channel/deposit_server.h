@@ -1,4 +1,5 @@
-// A process's depot and its socket: what deposit.cc fills, and what a keeper (deposit_keeper.h) inherits.
+// A process's depot and its socket: what deposit.cc fills, and what a keeper (deposit_keeper.h)
+// inherits.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,8 @@ struct DepositState {
 
 DepositState& deposit_state() noexcept;
 
-// With the lock, as the next three. Ends the numbers of some things that are gone; so many are looked at.
+// With the lock, as the next three. Ends the numbers of some things that are gone; so many are
+// looked at.
 void sweep_things(DepositState* all, size_t looks) noexcept;
 // From now on the library's thread answers whoever connects.
 Status serve_depot(DepositState* all);
@@ -65,7 +67,8 @@ Status serve_depot(DepositState* all);
 void stop_serving_depot(DepositState* all) noexcept;
 // Its leases stand for ever. The next deposit makes a new one.
 void forget_depot(DepositState* all) noexcept;
-// Without the lock. Removes sockets of lenders that were killed: some at each call, and all at the first.
+// Without the lock. Removes sockets of lenders that were killed: some at each call, and all at the
+// first.
 void sweep_depots() noexcept;
 // Where the socket was nobody finds one any more.
 void unlink_depot(const DepositState& all) noexcept;

@@ -70,8 +70,8 @@ namespace {
 
 Status corrupt_ticket(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("ticket")); }
 
-// So many are kept without a look whether their lenders live. From a lender that was killed, who had met it
-// fetches what is left.
+// So many are kept without a look whether their lenders live. From a lender that was killed, who
+// had met it fetches what is left.
 constexpr size_t kFewLinks = 8;
 
 struct FetchState {
@@ -82,8 +82,8 @@ struct FetchState {
 
 FetchState& fetch_state() noexcept { return immortal<FetchState>(); }
 
-// The child meets each lender itself, and its copies of the tokens go. A link that another thread of the
-// parent was using may be torn: it stays as it is.
+// The child meets each lender itself, and its copies of the tokens go. A link that another thread
+// of the parent was using may be torn: it stays as it is.
 void forget_links_in_child() noexcept {
   for (auto& [id, link] : fetch_state().links) {
     if (link->mutex.try_lock()) {
@@ -123,8 +123,8 @@ Result<std::shared_ptr<Link>> find_link(const DepotId& id) {
   return all.links.emplace(id, std::make_shared<Link>()).first->second;
 }
 
-// Another thread that asks the same lender has the lock for as long as that does not answer, and this one waits
-// no longer than its caller says.
+// Another thread that asks the same lender has the lock for as long as that does not answer, and
+// this one waits no longer than its caller says.
 Result<std::unique_lock<std::mutex>> lock_link(Link* link, os::Waiter* waiter) {
   constexpr int kYields = 200;
   constexpr int64_t kPauseNs = 200'000;
@@ -141,7 +141,8 @@ Result<std::unique_lock<std::mutex>> lock_link(Link* link, os::Waiter* waiter) {
 
 // ---- asking the lender
 
-// Where it listens nobody does any more. A path that is not there says less: it may be another mount.
+// Where it listens nobody does any more. A path that is not there says less: it may be another
+// mount.
 Status not_reached(const Ticket& ticket, Status cause) {
   if (cause.code() == Code::kPeerGone) sweep_depots();
   if (cause.code() == Code::kPeerGone)
@@ -186,8 +187,8 @@ Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const T
   DepotAnswerPacket answer{};
   os::ReceivedFds received;
   os::Transfer got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &received);
-  // The kernel reports first that the lender hung up on an unread request; what it had said before is there
-  // all the same.
+  // The kernel reports first that the lender hung up on an unread request; what it had said before
+  // is there all the same.
   if (got.error == ECONNRESET) got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &received);
   if (got.error == ECONNRESET || (got.error == 0 && got.nbytes == 0)) return lender_status(Code::kPeerGone, ticket, "hung up");
   if (got.error != 0) return errno_status(got.error, "the answer of a message's lender");
@@ -266,8 +267,8 @@ void forget_ended(Link* link) {
 
 // Both have met, and this process has what the message needs.
 Status meet(Link* link, const Ticket& ticket, std::span<const Thing> things, os::Waiter* waiter) {
-  // A token that a child of fork shares says nothing of this process alone: what comes from now on is held
-  // under another one.
+  // A token that a child of fork shares says nothing of this process alone: what comes from now on
+  // is held under another one.
   if (link->number == 0 || forked_since(link->mark)) {
     const std::span<const Thing> first = things.first(std::min<size_t>(things.size(), kMostThings));
     const uint32_t mark = fork_mark();
@@ -467,8 +468,8 @@ Result<Ref<storage::Storage>> Fetched::open(std::span<const std::byte> bytes, co
   return share::open_range(segment, storage.offset, storage.nbytes, &lease);
 }
 
-// The envelope's slot leads to the others. They stay together until the message is over, and it is not as long
-// as the envelope's lease stands.
+// The envelope's slot leads to the others. They stay together until the message is over, and it is
+// not as long as the envelope's lease stands.
 void Fetched::look_at_slots() {
   if (has_looked_) return;
   has_looked_ = true;

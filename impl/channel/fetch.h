@@ -25,15 +25,16 @@ struct FetchOptions {
   tensor::DescriptorLimits limits;
 };
 
-// The message of a ticket, which is its caller's from then on. From a lender that this process has met, and
-// of whose segments it knows those that the message needs, no system call is made; else the lender is asked
-// once. NOT_FOUND: it was fetched before, or withdrawn. PEER_GONE: its lender is gone, and had not been met.
+// The message of a ticket, which is its caller's from then on. From a lender that this process has
+// met, and of whose segments it knows those that the message needs, no system call is made; else
+// the lender is asked once. NOT_FOUND: it was fetched before, or withdrawn. PEER_GONE: its lender
+// is gone, and had not been met.
 Result<std::unique_ptr<tensor::Message>> fetch(std::span<const std::byte> ticket, const FetchOptions& options, const os::Wait& wait);
 
 struct Link;
 
-// A message that is fetched piece by piece, by the head of a Deposit and the tickets of its storages. What was
-// not opened is given back when it ends.
+// A message that is fetched piece by piece, by the head of a Deposit and the tickets of its
+// storages. What was not opened is given back when it ends.
 class Fetched {
  public:
   static Result<std::unique_ptr<Fetched>> create(std::span<const std::byte> head, const FetchOptions& options, const os::Wait& wait);

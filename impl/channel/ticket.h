@@ -1,5 +1,5 @@
-// A ticket: the bytes by which a deposited message is fetched. They travel by whatever carries bytes. Bytes
-// only; specified in docs/format/deposit.md.
+// A ticket: the bytes by which a deposited message is fetched. They travel by whatever carries
+// bytes. Bytes only; specified in docs/format/deposit.md.
 #pragma once
 
 #include <array>
@@ -39,7 +39,8 @@ struct Ticket {
   std::vector<Thing> things;    // of the descriptor's segments, one for each in their order, then tokens
 };
 
-// One storage of a message that is deposited piece by piece: its ticket has no slots, things and descriptor.
+// One storage of a message that is deposited piece by piece: its ticket has no slots, things and
+// descriptor.
 struct StorageTicket {
   uint32_t slot = 0;  // kNoLease: it has none
   Thing segment;      // serial 0: the storage is empty
@@ -55,8 +56,8 @@ inline constexpr size_t kMostRendezvousNbytes = 255;
 
 // With room for the descriptor behind it.
 std::vector<std::byte> encode_ticket(const Ticket& ticket, std::span<const std::byte> descriptor);
-// From the start of `bytes`, which must be private to this process. `used`: how long it is; the descriptor
-// follows. CORRUPT or INCOMPATIBLE, with detail "field" = "ticket".
+// From the start of `bytes`, which must be private to this process. `used`: how long it is; the
+// descriptor follows. CORRUPT or INCOMPATIBLE, with detail "field" = "ticket".
 Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used);
 
 // The segment and tokens of a record that fits TENON_DEPOSIT_RECORD_NBYTES.

@@ -1,9 +1,9 @@
 // The claims page: where whoever fetches a deposited message says that it is his. Specified in
 // docs/format/deposit.md.
 //
-// All steps are functions of a base pointer, as those of the lease page (lease_page.h). Every process
-// that may fetch from a depot can write every byte here. The lender believes a word only as far as its
-// own records say that the message is there.
+// All steps are functions of a base pointer, as those of the lease page (lease_page.h). Every
+// process that may fetch from a depot can write every byte here. The lender believes a word only as
+// far as its own records say that the message is there.
 #pragma once
 
 #include <array>
@@ -51,9 +51,10 @@ struct Counts {
   uint32_t messages = 0;
   uint32_t things = 0;
 };
-// Receiver: checks the header of a claims page before the page is mapped. `bytes` is a private copy,
-// `file_nbytes` the size of the page's file, and `slots` the number of slots of the receiver's lease
-// page. An unusable page is CORRUPT or INCOMPATIBLE, with detail "field" = "ticket".
+// Receiver: checks the header of a claims page before the page is mapped. `bytes` is a private
+// copy, `file_nbytes` the size of the page's file, and `slots` the number of slots of the
+// receiver's lease page. An unusable page is CORRUPT or INCOMPATIBLE, with detail "field" =
+// "ticket".
 Result<Counts> check_header(std::span<const std::byte, sizeof(Header)> bytes, uint64_t file_nbytes, uint32_t slots);
 
 inline Header& header(std::byte* base) noexcept { return *std::launder(reinterpret_cast<Header*>(base)); }
@@ -63,8 +64,8 @@ inline Word& thing_word(std::byte* base, uint32_t messages, uint32_t thing) noex
   return reinterpret_cast<Word*>(base + things_offset(messages))[thing];
 }
 
-// The slots of a message: from the envelope's each leads to the next, and the last one to kNoSlot. They stay
-// together until the message is over.
+// The slots of a message: from the envelope's each leads to the next, and the last one to kNoSlot.
+// They stay together until the message is over.
 inline constexpr uint32_t kNoSlot = 0xffffffffU;
 inline std::atomic<uint32_t>& next_slot(std::byte* base, uint32_t messages, uint32_t things, uint32_t slot) noexcept {
   return reinterpret_cast<std::atomic<uint32_t>*>(base + chain_offset(messages, things))[slot];
@@ -73,7 +74,8 @@ inline std::atomic<uint32_t>& next_slot(std::byte* base, uint32_t messages, uint
 // Who has a message. Borrowers are numbered from 1 up, and no number comes twice.
 inline constexpr uint32_t kUnfetched = 0;
 inline constexpr uint32_t kClosed = 0x7fffffffU;
-// Beside a borrower's number: he has opened all that he will open, and asks for no more of the message's things.
+// Beside a borrower's number: he has opened all that he will open, and asks for no more of the
+// message's things.
 inline constexpr uint32_t kOpened = 0x80000000U;
 
 struct Claim {
@@ -88,8 +90,8 @@ inline Claim look(std::byte* base, uint32_t message) noexcept {
   return claim_of(claim_word(base, message).load(std::memory_order_acquire));
 }
 
-// Borrower: the message is mine, if nobody has it yet. What the lender wrote before it opened the message
-// is seen.
+// Borrower: the message is mine, if nobody has it yet. What the lender wrote before it opened the
+// message is seen.
 // Lender: with kClosed, takes the message back. One of the two succeeds, and one alone.
 inline bool claim(std::byte* base, uint32_t message, uint32_t generation, uint32_t borrower) noexcept {
   uint64_t expected = word_of({generation, kUnfetched});
@@ -97,7 +99,8 @@ inline bool claim(std::byte* base, uint32_t message, uint32_t generation, uint32
       .compare_exchange_strong(expected, word_of({generation, borrower}), std::memory_order_acq_rel, std::memory_order_acquire);
 }
 
-// Borrower: before he gives the envelope back. Another message may have the place by now, and keeps it.
+// Borrower: before he gives the envelope back. Another message may have the place by now, and keeps
+// it.
 inline void say_opened(std::byte* base, uint32_t message, Claim own) noexcept {
   uint64_t expected = word_of(own);
   (void)claim_word(base, message)

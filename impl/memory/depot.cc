@@ -36,8 +36,8 @@ Result<Ref<Depot>> Depot::create() {
   TENON_ASSIGN(depot->page_fd_, os::create_memfd(nonce, kPageNbytes));
   TENON_ASSIGN(depot->page_, os::Mapping::create(os::Mapping::Kind::kSharedWritable, depot->page_fd_.get(), 0, kPageNbytes));
   TENON_TRY(os::add_seals(depot->page_fd_.get(), os::kSealShrink | os::kSealGrow | os::kSealSeal));
-  // The first page is made here, by a write that can fail and not by a store that cannot. The others are
-  // made as they are written to.
+  // The first page is made here, by a write that can fail and not by a store that cannot. The
+  // others are made as they are written to.
   page::Header header{};
   header.magic = page::kMagic;
   header.version = page::kVersion;

@@ -1,10 +1,10 @@
 // The lender's side of deposits: messages that belong to whoever fetches them first.
 //
-// A lease needs somebody who has it. A message on a queue has many possible receivers, so until one of
-// them fetches it the message has the leases itself. Whoever fetches claims the message by one exchange in
-// the claims page (claims_page.h), and gives single leases back by a lease page of his own, as on a
-// connection: slots are the depot's, and a bit of a borrower's page is believed for the slots of the
-// messages that this borrower claimed. His token's hang-up ends all of them.
+// A lease needs somebody who has it. A message on a queue has many possible receivers, so until one
+// of them fetches it the message has the leases itself. Whoever fetches claims the message by one
+// exchange in the claims page (claims_page.h), and gives single leases back by a lease page of his
+// own, as on a connection: slots are the depot's, and a bit of a borrower's page is believed for
+// the slots of the messages that this borrower claimed. His token's hang-up ends all of them.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ namespace tenon::memory {
 class Depot final : public Counted {
  public:
   static Result<Ref<Depot>> create();
-  // A keeper's: over the page of a lender that has ended. It has no leases to end. Its borrowers are numbered
-  // from `next_borrower` on.
+  // A keeper's: over the page of a lender that has ended. It has no leases to end. Its borrowers
+  // are numbered from `next_borrower` on.
   static Result<Ref<Depot>> inherit(os::Fd page, uint32_t next_borrower);
   bool made_by_this_process() const noexcept { return generation_ == fork_generation(); }
   // The claims page, which every borrower gets. Borrowed.
@@ -38,15 +38,15 @@ class Depot final : public Counted {
     uint32_t message = 0;
     uint32_t generation = 0;
   };
-  // Leases of these objects for one message, all or none. The first is the envelope, whose lease the
-  // receiver gives back when he has opened the others. Nobody can claim the message before open().
-  // RESOURCE_EXHAUSTED with limit "leases" or "messages".
+  // Leases of these objects for one message, all or none. The first is the envelope, whose lease
+  // the receiver gives back when he has opened the others. Nobody can claim the message before
+  // open(). RESOURCE_EXHAUSTED with limit "leases" or "messages".
   Result<Place> deposit(std::span<Leased* const> objects, uint32_t* slots);
   // More of them, for a message that nobody can have claimed yet.
   Status add(Place place, std::span<Leased* const> objects, uint32_t* slots);
   void open(Place place) noexcept;
-  // Ends the leases of a message that nobody has claimed, opened or not. False: somebody has, or it is
-  // over.
+  // Ends the leases of a message that nobody has claimed, opened or not. False: somebody has, or it
+  // is over.
   bool withdraw(Place place) noexcept;
   // This process fetches its own message: it claims it, opens what is in it, and ends the leases.
   bool claim_here(Place place) noexcept;
@@ -56,7 +56,8 @@ class Depot final : public Counted {
   // Whether a slot is one of the message's.
   bool has_slot(Place place, uint32_t slot) const noexcept;
 
-  // Those that are there and whose fetching is not over: unfetched, or somebody is still opening them.
+  // Those that are there and whose fetching is not over: unfetched, or somebody is still opening
+  // them.
   std::vector<Place> pending() const;
   bool is_pending(Place place) const noexcept;
   uint32_t next_borrower() const noexcept;
@@ -64,7 +65,8 @@ class Depot final : public Counted {
   // A number for a new borrower. RESOURCE_EXHAUSTED after 2^31 - 2 of them.
   Result<uint32_t> add_borrower();
 
-  // A number for something whose fd borrowers ask for once: a segment, or a token of a lender further up.
+  // A number for something whose fd borrowers ask for once: a segment, or a token of a lender
+  // further up.
   struct Number {
     uint32_t thing = 0;
     uint64_t serial = 0;
@@ -72,7 +74,8 @@ class Depot final : public Counted {
   Result<Number> number_thing();
   void end_thing(Number number) noexcept;
 
-  // For the ledger of a borrower (ledger.h): slots that he gives back, and what is left of his at his end.
+  // For the ledger of a borrower (ledger.h): slots that he gives back, and what is left of his at
+  // his end.
   std::mutex& mutex() const noexcept { return mutex_; }
   // With the lock, as the next two. Null: this borrower has no lease in this slot.
   Leased* take(uint32_t slot, uint32_t borrower) noexcept;

@@ -1,5 +1,6 @@
-// Clients of a server that runs on the library's thread: they have connected, and not asked yet. A map from the
-// fd of a client's socket to what has `since_ns`, the moment of its connect on the monotonic clock.
+// Clients of a server that runs on the library's thread: they have connected, and not asked yet. A
+// map from the fd of a client's socket to what has `since_ns`, the moment of its connect on the
+// monotonic clock.
 #pragma once
 
 #include <cstdint>
