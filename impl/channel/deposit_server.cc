@@ -27,7 +27,7 @@ using memory::Segment;
 using memory::Token;
 using os::Fd;
 
-// Who connected and says nothing has had its time; and so many may be silent at once.
+// A client that has said nothing for this time is dropped, and this many may be silent at once.
 constexpr int64_t kDepotSilenceNs = 5'000'000'000;
 constexpr size_t kMostDepotClients = 64;
 

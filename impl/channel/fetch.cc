@@ -70,8 +70,8 @@ namespace {
 
 Status corrupt_ticket(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("ticket")); }
 
-// So many are kept without a look whether their lenders live. From a lender that was killed, who
-// had met it fetches what is left.
+// With up to so many links this process does not look whether their lenders live. A receiver that
+// has met a lender can fetch what is left after that lender was killed.
 constexpr size_t kFewLinks = 8;
 
 struct FetchState {
@@ -141,8 +141,8 @@ Result<std::unique_lock<std::mutex>> lock_link(Link* link, os::Waiter* waiter) {
 
 // ---- asking the lender
 
-// Where it listens nobody does any more. A path that is not there says less: it may be another
-// mount.
+// Nobody listens at the lender's socket any more. A socket that is not there says less: this
+// process may see another mount of /dev/shm.
 Status not_reached(const Ticket& ticket, Status cause) {
   if (cause.code() == Code::kPeerGone) sweep_depots();
   if (cause.code() == Code::kPeerGone)
@@ -200,7 +200,7 @@ Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const T
   return result;
 }
 
-// A claims page that cannot be cut short, which a store would answer with SIGBUS.
+// Maps a claims page that nobody can cut short. A store into one that was cut short is SIGBUS.
 Status map_claims(Fd* fd, Link* link) {
   TENON_ASSIGN(const os::FileInfo file, os::inspect_file(fd->get()));
   constexpr unsigned kNeeded = os::kSealShrink | os::kSealGrow;

@@ -16,7 +16,7 @@ void drop_client(Clients* clients, int fd) noexcept {
   clients->erase(fd);
 }
 
-// Who connected and says nothing has had its time.
+// A client that has said nothing for so long is dropped.
 template <typename Clients>
 void drop_silent_clients(Clients* clients, int64_t silence_ns) noexcept {
   const int64_t now = os::monotonic_ns();
