@@ -1,7 +1,6 @@
 """Teaches multiprocessing's pickler about tensors, without importing multiprocessing.
 
-When it is there already it is told at once; otherwise a finder waits in sys.meta_path for the import of multiprocessing.reduction,
-and takes itself out when that comes. Plain pickle is not touched: it has no way to lend, and raises TypeError.
+Plain pickle is not touched: it has no way to lend, and raises TypeError.
 """
 
 from __future__ import annotations
@@ -11,20 +10,17 @@ import sys
 from _thread import _local
 
 from tenon._native import lib
+from tenon._when_imported import when_imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from collections.abc import Callable
     from typing import Any
 
     from tenon.cuda_event import CudaEvent
     from tenon.multiprocessing import Outgoing
     from tenon.storage import Storage
     from tenon.tensor import Tensor
-
-_REDUCTION = "multiprocessing.reduction"
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
@@ -50,6 +46,7 @@ class _Pickling(_local):
 
     depth = 0
     outgoing: Outgoing | None = None
+    collected: list[Tensor] | None = None  # of the message that ForkingPickler.dumps makes
 
 
 pickling = _Pickling()
@@ -74,6 +71,27 @@ def _follow(plain: Callable[[Any, object], None]) -> Callable[[Any, object], Non
 
     dump.__doc__ = plain.__doc__
     return dump
+
+
+def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """A pickler's dumps that deposits the tensors of a message together, after it has met all of them."""
+
+    def dumps(cls: Any, obj: object, protocol: int | None = None) -> Any:
+        outer = pickling.collected
+        collected: list[Tensor] = []
+        pickling.collected = collected
+        try:
+            body = plain(cls, obj, protocol)
+        finally:
+            pickling.collected = outer
+        if not collected:
+            return body
+        from tenon.multiprocessing import with_tensors
+
+        return with_tensors(collected, body, protocol)
+
+    dumps.__doc__ = plain.__doc__
+    return dumps
 
 
 def _hand_over() -> None:
@@ -111,6 +129,7 @@ def _register(reduction: Any) -> None:
     reduction.register(Storage, _reduce_storage)
     reduction.register(CudaEvent, _reduce_event)
     reduction.ForkingPickler.dump = _follow(reduction.ForkingPickler.dump)
+    reduction.ForkingPickler.dumps = classmethod(_collect(reduction.ForkingPickler.dumps.__func__))
     _plan_exit()
     # A Process forgets its parent's finalizers after the one, and a plain fork never comes to the other.
     os.register_at_fork(after_in_child=_plan_exit)
@@ -122,35 +141,6 @@ def _register(reduction: Any) -> None:
         pass
 
 
-class _Finder:
-    @classmethod
-    def find_spec(cls, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != _REDUCTION:
-            return None
-        sys.meta_path.remove(cls)
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                _tell_after(spec.loader)
-                return spec
-        return None
-
-
-def _tell_after(loader: Any) -> None:
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        del loader.exec_module
-        execute(module)
-        _register(module)
-
-    loader.exec_module = exec_module
-
-
 def install() -> None:
     """Called once, when tenon is imported."""
-    reduction = sys.modules.get(_REDUCTION)
-    if reduction is None:
-        sys.meta_path.insert(0, _Finder)
-    elif hasattr(reduction, "register"):
-        _register(reduction)
+    when_imported("multiprocessing.reduction", "register", _register)

@@ -26,20 +26,21 @@ that are children of fork of a process that used CUDA cannot open it: start them
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import sys
 import threading
 import weakref
 from multiprocessing import process, spawn, util
 
-from tenon import _mp_family, _mp_fetch, _mp_hook, _mp_serve, _strategy
+from tenon import _dtype, _mp_family, _mp_fetch, _mp_hook, _mp_serve, _strategy
 from tenon._mp_serve import Parcel, Segment, Server
 from tenon._native import lib
 from tenon._options import CUDA
 from tenon.by_cuda import CudaHandle, open_cuda, release_cuda_counter
 from tenon.by_filename import FilenameHandle, open_filename
 from tenon.cuda_event import CudaEvent
-from tenon.deposit import Deposit, Fetched, set_limits
+from tenon.deposit import Deposit, Fetched, deposit, fetch, set_limits
 from tenon.deposit import hand_over as hand_over_deposits
 from tenon.deposit import stats as deposit_stats
 from tenon.error import Corrupt, InvalidArgument, NotFound, ResourceExhausted, TenonError, Unsupported, make
@@ -51,10 +52,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from typing_extensions import Buffer
+
     from tenon._options import Mode
     from tenon.by_filename import Filename
 
 __all__ = ["configure", "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "unfetched"]
+
+_UINT8 = _dtype.number_of("uint8")
 
 _keep_seconds = 60.0
 _fetch_seconds = 30.0
@@ -268,6 +273,11 @@ _pickling = _Pickling()
 _storages: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
 
 
+def canonical(storage: Storage) -> Storage:
+    """The one Python object of this process for a storage."""
+    return _storages.setdefault(storage.id, storage)
+
+
 def _outgoing_fds() -> _OutgoingFds:
     lender = _get_lender()
     outgoing = None if _pickling.outgoing is None else _pickling.outgoing()
@@ -316,8 +326,46 @@ def _reduce_device(storage: Storage) -> tuple[Any, ...]:
     return _open_cuda, (handle.with_fds(()), outgoing, fds)
 
 
+class _WithTensors:
+    """A pickled message, and the ticket of the tensors that it picks."""
+
+    __slots__ = ("_arguments",)
+
+    def __init__(self, ticket: bytes, body: bytes) -> None:
+        self._arguments = ticket, body
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _load, self._arguments
+
+
+def with_tensors(tensors: Sequence[Tensor], body: Buffer, protocol: int | None) -> memoryview:
+    """Deposit the tensors that a pickled message picks by their numbers, and give a message that fetches them first."""
+    _mp_family.join()
+    return memoryview(pickle.dumps(_WithTensors(deposit(tensors), bytes(body)), protocol))
+
+
+def _is_collected(storage: Storage) -> bool:
+    """Whether a storage can travel with the other tensors of a message. The others have reducers of their own."""
+    if storage._device_numbers[0] == CUDA or not storage.nbytes or not storage.is_shared:
+        return False
+    return _strategy.current != _strategy.FILE_SYSTEM or storage.is_sealed
+
+
+def collect(tensor: Tensor) -> int | None:
+    """The number by which the message picks the tensor; None: the pickler is not ForkingPickler.dumps, and the tensor goes by itself."""
+    collected = _mp_hook.pickling.collected
+    if collected is None:
+        return None
+    collected.append(tensor)
+    return len(collected) - 1
+
+
 def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     """What multiprocessing's pickler writes for a storage."""
+    if _is_collected(storage):
+        number = collect(Tensor._new(storage, _UINT8, (storage.nbytes,), None, 0, 0))
+        if number is not None:
+            return _pick_storage, (number,)
     if storage._device_numbers[0] == CUDA:
         return _reduce_device(storage)
     if not storage.is_shared:
@@ -344,8 +392,11 @@ def reduce_storage(storage: Storage) -> tuple[Any, ...]:
 
 def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     """What multiprocessing's pickler writes for a tensor."""
-    storage = tensor.storage
-    storage = _storages.setdefault(storage.id, storage)
+    storage = canonical(tensor.storage)
+    if _is_collected(storage):
+        number = collect(tensor)
+        if number is not None:
+            return pick, (number,)
     strides = None if tensor.is_contiguous else tensor.strides
     return _make_tensor, (storage, tensor._dtype_number, tensor.shape, strides, tensor.offset, tensor._flags)
 
@@ -362,6 +413,34 @@ def reduce_event(event: CudaEvent) -> tuple[Any, ...]:
 
 
 # ---- the receiver
+
+
+class _Loading(threading.local):
+    tensors: Sequence[Tensor] = ()
+
+
+_loading = _Loading()
+
+
+def _load(ticket: bytes, body: bytes) -> Any:
+    _mp_family.join()
+    # The sender is of the family, and says itself what it lends.
+    message = fetch(ticket, allow_unsealed=True, timeout=_fetch_seconds)
+    outer = _loading.tensors
+    _loading.tensors = message.tensors
+    try:
+        return pickle.loads(body)
+    finally:
+        _loading.tensors = outer
+
+
+def pick(number: int) -> Tensor:
+    """A tensor of the message that this thread loads."""
+    return _loading.tensors[number]
+
+
+def _pick_storage(number: int) -> Storage:
+    return canonical(pick(number).storage)
 
 
 def _open_event(handle: bytes, device: int, pid: int) -> CudaEvent:
