@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: run.sh python|multiprocessing|spawn|names|cuda|interop|interop_names [PYTEST ARGUMENT...]
+# usage: run.sh python|multiprocessing|spawn|names|cuda|interop|interop_names|dropin [PYTEST ARGUMENT...]
 #
 # Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel is
 # installed. 77: it is not there.
@@ -9,6 +9,7 @@
 # names             files and sockets with names, and tenon.multiprocessing with them
 # cuda              device memory, on the fake driver
 # interop_names     PyTorch, with files that have names
+# dropin            tenon.torch.multiprocessing in place of PyTorch's own
 # interop           the rest of PyTorch
 # python            everything else
 set -euo pipefail
@@ -16,8 +17,8 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 kind="${1:-}"
 python="${TENON_PYTHON:-}"
-[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|interop|interop_names)$ ]] || {
-  sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|interop|interop_names|dropin)$ ]] || {
+  sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 2
 }
 shift
@@ -37,11 +38,14 @@ cd "$here"
   echo "$python lacks Tenon's wheel or what its tests need: tools/setup.sh and tools/test put them there" >&2
   exit 1
 }
-if [[ "$kind" == interop* ]]; then
+if [[ "$kind" == interop* || "$kind" == dropin ]]; then
   files=()
   for file in "$here"/interop/test_*.py; do
     belongs=interop
-    if [[ "$file" == */test_torch_by_filename.py ]]; then belongs=interop_names; fi
+    case "${file##*/}" in
+      test_torch_by_filename.py) belongs=interop_names ;;
+      test_dropin.py) belongs=dropin ;;
+    esac
     if [[ "$kind" == "$belongs" ]]; then files+=("$file"); fi
   done
   found=""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Element types that every PyTorch takes and gives by DLPack. Of the others some versions lack some: bool came with 2.0, the unsigned ones
 # and float8 later. They go as integers of their size, and are read as what they are on the other side.
-_IN_EVERY_DLPACK = frozenset(
+IN_EVERY_DLPACK = frozenset(
     {"uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
 )
 MATH_BITS = lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG
@@ -22,7 +22,7 @@ MATH_BITS = lib.TENON_TENSOR_CONJ | lib.TENON_TENSOR_NEG
 def _in_dlpack(number: int) -> str:
     """The element type by which elements of another one go through DLPack."""
     name, size = _dtype.name_of(number), _dtype.bits_of(number) // 8
-    if name in _IN_EVERY_DLPACK:
+    if name in IN_EVERY_DLPACK:
         return name
     return "uint8" if size == 1 else f"int{8 * size}"
 

@@ -48,6 +48,19 @@ def _is_parameter_class(cls: type) -> bool:
     return any(kind.__name__ == "Parameter" for kind in cls.__mro__)
 
 
+def is_named(tensor: Any) -> bool:
+    """Whether the tensor has named dimensions. They went with PyTorch 2.14."""
+    cls: Any = type(tensor)
+    return _knows_names(cls) and bool(tensor.has_names())
+
+
+def warn_of_hooks(tensor: Any) -> None:
+    """Let PyTorch warn of hooks, which do not travel."""
+    import torch
+
+    torch.utils.hooks.warn_if_has_hooks(tensor)
+
+
 def check(tensor: Any) -> None:
     """Refuse what PyTorch's reducers refuse, and warn of what they warn of.
 
@@ -59,18 +72,14 @@ def check(tensor: Any) -> None:
             "the torch tensor has requires_grad and is the result of an operation, no leaf: autograd does not "
             "go on in another process, so only its values can be lent: from_torch(t.detach())",
         )
-    # Named tensors went with PyTorch 2.14.
-    cls: Any = type(tensor)
-    if _knows_names(cls) and tensor.has_names():
+    if is_named(tensor):
         raise make(
             Unsupported,
             f"the torch tensor has named dimensions {tuple(tensor.names)}, and names do not travel: use "
             "from_torch(t.rename(None)), and refine_names on the other side",
         )
     if tensor._backward_hooks:
-        import torch
-
-        torch.utils.hooks.warn_if_has_hooks(tensor)
+        warn_of_hooks(tensor)
 
 
 def flags_of(tensor: Any) -> int:

@@ -1,4 +1,4 @@
-"""PyTorch on the other side: its tensors as Tenon's, and Tenon's as its, without a copy. Imports torch when first used."""
+"""Tensors of PyTorch as Tenon's, and Tenon's as PyTorch's, in one process and by the handles that PyTorch opens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _require_torch() -> None:
         raise ModuleNotFoundError("tenon.torch needs PyTorch, and this Python has none: pip install torch", name="torch") from None
 
 
-def _torch_dtype(name: str) -> Any:
+def torch_dtype(name: str) -> Any:
     import torch
 
     dtype = getattr(torch, name, None) or getattr(torch, name.replace("x", "_x"), None)
@@ -64,7 +64,7 @@ def _over_host(tensor: Tensor, dtype: Any) -> Any:
 
 def _over_memory(tensor: Tensor) -> Any:
     """A torch tensor over the storage's bytes, whatever their access says."""
-    dtype = _torch_dtype(tensor.dtype)
+    dtype = torch_dtype(tensor.dtype)
     if any(step < 0 for step in tensor.strides):
         raise make(Unsupported, f"PyTorch knows no negative strides ({tensor.strides}): clone the tensor first")
     if not tensor.itemsize:
@@ -73,9 +73,8 @@ def _over_memory(tensor: Tensor) -> Any:
     return with_math_bits(result, tensor._flags)
 
 
-def _cow(tensor: Tensor) -> Tensor:
-    """The same elements in memory whose writes stay in this process."""
-    storage = tensor.storage
+def copy_on_write(storage: Storage) -> Storage:
+    """The same bytes in memory whose writes stay in this process."""
     private = None
     if storage.nbytes and storage.is_shared:
         try:
@@ -86,7 +85,7 @@ def _cow(tensor: Tensor) -> Tensor:
             pass
     if private is None:
         private = Storage.new_from(storage.read(), private=True)
-    return Tensor._new(private, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, tensor._flags)
+    return private
 
 
 def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "error") -> Any:
@@ -126,7 +125,8 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
                 option="writable",
             )
         if writable == _COW:
-            tensor = _cow(tensor)
+            private = copy_on_write(tensor.storage)
+            tensor = Tensor._new(private, tensor._dtype_number, tensor.shape, tensor.strides, tensor.offset, tensor._flags)
     return _torch_rules.with_flags(_over_memory(tensor), tensor.requires_grad, tensor.is_parameter)
 
 
@@ -150,14 +150,18 @@ def _is_by_filename() -> bool:
     return multiprocessing is not None and multiprocessing.get_sharing_strategy() == "file_system"
 
 
-def _open_shared(untyped: Any, share: bool) -> Storage:
+def open_shared(untyped: Any, share: bool) -> Storage:
     """The storage over PyTorch's shared memory, by the way in which it is shared already or, if share, is to be."""
     if untyped.is_shared():
         fd = _shared_fd(untyped)
         if fd is not None:
             if fd < 0:
                 # PyTorch has no fd of it, and asking for a name would move it away from those who have it.
-                raise make(Unsupported, "the torch tensor lies in a file that was mapped, not shared: use copy=True", option="copy")
+                raise make(
+                    Unsupported,
+                    "the torch tensor lies in a file that was mapped, not shared: use copy=True, or clone()",
+                    option="copy",
+                )
             return Storage._open_unsealed(fd, untyped.nbytes())
         by_filename = True
     elif share:
@@ -222,7 +226,7 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         storage = Storage.new_from(packed.reshape(-1).view(torch.uint8).numpy() if packed.numel() else b"")
         return Tensor._new(storage, number, tuple(packed.shape), None, 0, flags)
     untyped = _untyped(tensor)
-    storage = _open_shared(untyped, share) if untyped.nbytes() else Storage.new(0)
+    storage = open_shared(untyped, share) if untyped.nbytes() else Storage.new(0)
     return Tensor._new(storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags)
 
 
@@ -358,7 +362,7 @@ class TorchFilename(Frozen):
         """A torch tensor over the same bytes, in a storage that PyTorch itself opened: its own reducers lend it on by the same name."""
         import torch
 
-        dtype = _torch_dtype(self.dtype)
+        dtype = torch_dtype(self.dtype)
         storage = torch.UntypedStorage._new_shared_filename_cpu(self.manager, self.name, self.nbytes)
         if self.in_flight:
             storage._shared_decref()

@@ -1,0 +1,59 @@
+"""The mode behind tenon.torch.born_shared. Imports torch."""
+
+from __future__ import annotations
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from tenon.torch import _storage, _strategy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Functions that make a tensor. What they make is copied once, before anybody else has seen it.
+_FACTORIES = frozenset(
+    getattr(torch, name)
+    for name in (
+        "arange",
+        "as_tensor",
+        "clone",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "eye",
+        "full",
+        "full_like",
+        "linspace",
+        "logspace",
+        "normal",
+        "ones",
+        "ones_like",
+        "rand",
+        "rand_like",
+        "randint",
+        "randint_like",
+        "randn",
+        "randn_like",
+        "randperm",
+        "stack",
+        "cat",
+        "tensor",
+        "zeros",
+        "zeros_like",
+    )
+)
+
+
+class BornShared(TorchFunctionMode):  # type: ignore[misc]
+    """Gives what torch's factories make a storage in Tenon's shared memory."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        result = function(*arguments, **(options or {}))
+        if function in _FACTORIES and type(result) is torch.Tensor and _storage.is_movable(result):
+            _storage.place_of_tensor(result)
+        return result
+
+    def __enter__(self) -> Any:
+        _strategy.recognise()
+        return super().__enter__()

@@ -1,0 +1,79 @@
+"""Where torch storages are born: small ones in Tenon's default home, large ones in an arena, so that a loop of large batches stays warm.
+
+The default home gives each block of more than 8 MiB a segment of its own, whose pages the kernel makes anew each time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from tenon.arena import Arena
+from tenon.error import ResourceExhausted
+from tenon.storage import Storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LARGE_NBYTES = 8 << 20
+"""The largest block that the default home keeps warm."""
+
+MOST_IDLE_NBYTES = 256 << 20
+"""An arena with more free memory than this, and more than it has in use, is left to its last block."""
+
+_LOOK_EACH = 32
+"""After so many new blocks the arena is looked at, because the look takes milliseconds: it asks the kernel about its pages."""
+
+
+class _LargeBlocks:
+    """An arena for large blocks. Its memory goes back to the system with the arena, when the last block and the last lease have gone."""
+
+    def __init__(self) -> None:
+        self._arena: Arena | None = None
+        self._n_new = 0
+        self.lock = threading.Lock()
+
+    def forget(self) -> None:
+        """In a child of fork the arena is the parent's."""
+        self._arena = None
+        self.lock = threading.Lock()
+
+    def arena(self, nbytes: int) -> Arena:
+        """The arena for one more block of so many bytes."""
+        with self.lock:
+            self._n_new += 1
+            if self._arena is not None and self._n_new % _LOOK_EACH == 0 and self._is_idle(self._arena, nbytes):
+                self._arena = None
+            if self._arena is None:
+                self._arena = Arena(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+            return self._arena
+
+    @staticmethod
+    def _is_idle(arena: Arena, nbytes: int) -> bool:
+        stats = arena.stats()
+        return stats.bytes_free > max(MOST_IDLE_NBYTES, 2 * nbytes, stats.bytes_live + stats.bytes_lent)
+
+
+_large = _LargeBlocks()
+os.register_at_fork(after_in_child=_large.forget)
+
+
+def new_storage(nbytes: int, *, zeroed: bool = False) -> Storage:
+    """A new shared storage for a torch storage of so many bytes."""
+    if nbytes > LARGE_NBYTES:
+        try:
+            return Storage.new(nbytes, zeroed=zeroed, arena=_large.arena(nbytes))
+        except ResourceExhausted:
+            pass  # the address space of the arena is in pieces: a segment of its own
+    return Storage.new(nbytes, zeroed=zeroed)
+
+
+def new_storage_from(data: Any, nbytes: int) -> Storage:
+    """A new shared storage with a copy of so many bytes. Other Python threads run meanwhile."""
+    if nbytes > LARGE_NBYTES:
+        try:
+            return Storage.new_from(data, arena=_large.arena(nbytes))
+        except ResourceExhausted:
+            pass
+    return Storage.new_from(data)

@@ -1,0 +1,179 @@
+"""What multiprocessing's pickler writes for torch tensors and storages, and what its unpickler makes of it.
+
+A strided tensor of the CPU travels as a tensor over a Tenon storage, under the lease of its message (tenon.multiprocessing). All others go
+by PyTorch's own reducers, and so does private memory unless the sharing strategy is "tenon".
+"""
+
+from __future__ import annotations
+
+from tenon import _strategy as _tenon_strategy
+from tenon import _torch_rules
+from tenon._torch_dlpack import math_bits, with_math_bits
+from tenon.error import Unsupported, make
+from tenon.multiprocessing import canonical, collect, pick
+from tenon.storage import Storage
+from tenon.tensor import Tensor
+from tenon.torch import _storage, _strategy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tenon.torch._storage import Place
+
+    Reducer = Callable[[Any], tuple[Any, ...]]
+
+# ---- the sender
+
+
+def _is_plain(tensor: Any) -> bool:
+    import torch
+
+    return tensor.layout is torch.strided and tensor.is_cpu and not tensor.is_nested and not tensor.is_quantized
+
+
+def _refuse_quantised(tensor: Any) -> None:
+    if tensor.is_quantized and _strategy.is_current():
+        # PyTorch's own reducer forgets the quantizer, and the tensor that arrives fails when it is used.
+        raise make(
+            Unsupported,
+            f"a quantised tensor ({tensor.dtype}) does not travel with its scale: send tensor.int_repr(), and what it was quantised with",
+        )
+
+
+def _can_be_collected() -> bool:
+    """Whether tensors travel together. Under Tenon's own strategy "file_system" each has a name of its own."""
+    return _tenon_strategy.current != _tenon_strategy.FILE_SYSTEM
+
+
+def _in_tenon(tensor: Any) -> Tensor | None:
+    """The tensor as Tenon's, if it lies in Tenon's memory and Tenon knows its element type."""
+    number = _storage.numbers().get(tensor.dtype)
+    return None if number is None else Tensor._at(tensor.data_ptr(), number, tensor.shape, tensor.stride(), 0)
+
+
+def _moved(tensor: Any) -> Tensor | None:
+    """As _in_tenon, for a tensor that moves to Tenon's memory now."""
+    storage, begin, _ = _storage.move_of_tensor(tensor)
+    number = _storage.numbers().get(tensor.dtype)
+    if number is None or begin:
+        return None
+    return Tensor._new(storage, number, tensor.shape, tensor.stride(), tensor.storage_offset(), 0)
+
+
+def _number_in_message(tensor: Any) -> int | None:
+    """The number by which the message picks the tensor; None: the tensor does not lie in Tenon's memory, or goes by itself."""
+    if not _can_be_collected():
+        return None
+    own = _in_tenon(tensor)
+    if own is None and _strategy.is_current() and not _is_empty(tensor):
+        own = _moved(tensor)
+    return None if own is None else collect(own)
+
+
+def _place(tensor: Any) -> Place | None:
+    """Where the tensor's memory lies in Tenon's. The strategy "tenon" moves it there."""
+    if _is_empty(tensor):
+        return None
+    if _strategy.is_current():
+        return _storage.place_of_tensor(tensor)
+    return _storage.find(_storage.untyped_of(tensor))
+
+
+def _is_empty(tensor: Any) -> bool:
+    return not _storage.untyped_of(tensor).nbytes()
+
+
+def reducer_of_tensors(plain: Reducer) -> Reducer:
+    """The reducer of torch.Tensor and torch.nn.Parameter, around PyTorch's own."""
+
+    def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
+        if not _is_plain(tensor):
+            _refuse_quantised(tensor)
+            return plain(tensor)
+        if (tensor.requires_grad and not tensor.is_leaf) or _torch_rules.is_named(tensor):
+            return plain(tensor)  # which refuses it, in PyTorch's words
+        number = _number_in_message(tensor)
+        place = None
+        if number is None:
+            place = _place(tensor)
+            if place is None:
+                return plain(tensor)
+        if tensor._backward_hooks:
+            _torch_rules.warn_of_hooks(tensor)
+        more = _more_of(tensor)
+        if number is not None:
+            return (pick_tensor, (number,)) if more is None else (pick_tensor, (number, more))
+        form = tensor.dtype, tensor.storage_offset(), tuple(tensor.size()), tensor.stride()
+        return (rebuild_tensor, (place, form)) if more is None else (rebuild_tensor, (place, form, more))
+
+    return reduce_tensor
+
+
+def _more_of(tensor: Any) -> tuple[bool, bool, int] | None:
+    """requires_grad, whether it is a Parameter, and the conjugate and negative bits; None for most tensors."""
+    import torch
+
+    more = tensor.requires_grad, type(tensor) is torch.nn.Parameter, math_bits(tensor)
+    return more if any(more) else None
+
+
+def reducer_of_storages(plain: Reducer) -> Reducer:
+    """The reducer of torch.UntypedStorage, around PyTorch's own."""
+
+    def reduce_storage(untyped: Any) -> tuple[Any, ...]:
+        if untyped.device.type != "cpu" or not untyped.nbytes():
+            return plain(untyped)
+        place = _storage.place(untyped) if _strategy.is_current() else _storage.find(untyped)
+        if place is None:
+            return plain(untyped)
+        storage, _, nbytes = place
+        if storage.nbytes == nbytes and _can_be_collected():
+            number = collect(_storage.bytes_of(storage))
+            if number is not None:
+                return pick_storage, (number,)
+        return rebuild_storage, place
+
+    return reduce_storage
+
+
+# ---- the receiver
+
+
+def rebuild_storage(storage: Storage, begin: int, nbytes: int) -> Any:
+    """The torch storage of a message."""
+    # So that this process can lend it on, and does not move it away from the others.
+    _strategy.recognise()
+    return _storage.over(canonical(storage), begin, nbytes)
+
+
+def pick_storage(number: int) -> Any:
+    """A torch storage of the message that this thread loads."""
+    storage = pick(number).storage
+    return rebuild_storage(storage, 0, storage.nbytes)
+
+
+def pick_tensor(number: int, more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
+    """A torch tensor of the message that this thread loads."""
+    _strategy.recognise()
+    return _finish(_storage.tensor_over(pick(number)), more)
+
+
+def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
+    """The torch tensor of a message."""
+    import torch
+
+    dtype, offset, size, stride = form
+    return _finish(torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more)
+
+
+def _finish(tensor: Any, more: tuple[bool, bool, int]) -> Any:
+    requires_grad, is_parameter, bits = more
+    if bits:
+        tensor = with_math_bits(tensor, bits)
+    if is_parameter:
+        import torch
+
+        return torch.nn.Parameter(tensor, requires_grad=requires_grad)
+    return tensor.requires_grad_() if requires_grad else tensor

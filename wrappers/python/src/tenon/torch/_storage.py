@@ -1,0 +1,332 @@
+"""Torch storages over Tenon's memory: finds them, makes them, and moves private ones there. Imports torch when used."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache
+
+from tenon import _dtype
+from tenon._native import ffi
+from tenon._torch_dlpack import IN_EVERY_DLPACK
+from tenon.multiprocessing import canonical
+from tenon.storage import Storage
+from tenon.tensor import Tensor
+from tenon.torch import _strategy
+from tenon.torch._home import new_storage, new_storage_from
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Place = tuple[Storage, int, int]
+    """A Tenon storage, the byte in it where a torch storage begins, and the bytes of the torch storage."""
+
+_UINT8 = _dtype.number_of("uint8")
+_ONE = (1,)
+
+_SMALL_NBYTES = 1 << 16
+"""Private memory up to this size is copied with the GIL held, so that no other Python thread writes to it meanwhile."""
+
+_KEEP_NBYTES = 1 << 20
+"""The former memory of a storage that somebody else may look at is kept up to this size, and else freed, as PyTorch always does."""
+
+
+@cache
+def _has_untyped_storage() -> bool:
+    import torch
+
+    return hasattr(torch.Tensor, "untyped_storage")
+
+
+@cache
+def _has_swap() -> bool:
+    import torch
+
+    return hasattr(torch.UntypedStorage, "_swap_data_ptr_")
+
+
+@cache
+def _count_storage() -> Any:
+    import torch
+
+    return getattr(torch._C, "_storage_Use_Count", None)
+
+
+@cache
+def numbers() -> dict[Any, int]:
+    """Tenon's numbers of those element types of PyTorch that Tenon has."""
+    import torch
+
+    found = {}
+    for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)}:
+        try:
+            number, nbytes = _dtype.number_of(dtype), torch._utils._element_size(dtype)
+        except TypeError:
+            continue  # Tenon or PyTorch itself does not know the size of its elements
+        # PyTorch's int1 to int7 have a byte for each element, and Tenon's are packed.
+        if _dtype.bits_of(number) == 8 * nbytes:
+            found[dtype] = number
+    return found
+
+
+@cache
+def _dtypes() -> dict[int, Any]:
+    return {number: dtype for dtype, number in numbers().items()}
+
+
+@cache
+def _numbers_in_every_dlpack() -> frozenset[int]:
+    return frozenset(_dtype.number_of(name) for name in IN_EVERY_DLPACK)
+
+
+def untyped_of(tensor: Any) -> Any:
+    """The untyped storage of a torch tensor. PyTorch 1.13 has no untyped_storage, and a slow storage()."""
+    return tensor.untyped_storage() if _has_untyped_storage() else tensor._storage()
+
+
+# ---- the torch storages of this process over Tenon's memory
+
+
+class _Known:
+    """Weak references to torch storages over Tenon's memory, so that each part of a Tenon storage has one torch storage at a time."""
+
+    def __init__(self) -> None:
+        self._references: dict[tuple[int, int, int], int] = {}
+        self._limit = 128
+        self.lock = threading.RLock()
+
+    def find(self, key: tuple[int, int, int]) -> Any | None:
+        import torch
+
+        reference = self._references.get(key)
+        return None if reference is None else torch.UntypedStorage._new_with_weak_ptr(reference)
+
+    def add(self, key: tuple[int, int, int], untyped: Any) -> None:
+        with self.lock:
+            reference = self._references.get(key)
+            if reference is not None:
+                if reference == untyped._cdata:
+                    return
+                untyped._free_weak_ref(reference)
+            self._references[key] = untyped._weak_ref()
+            if len(self._references) > self._limit:
+                self._forget_expired()
+
+    def _forget_expired(self) -> None:
+        import torch
+
+        for key, reference in list(self._references.items()):
+            if torch.UntypedStorage._expired(reference):
+                del self._references[key]
+                torch.UntypedStorage._free_weak_ref(reference)
+        self._limit = max(128, 2 * len(self._references))
+
+    def any_alive(self) -> bool:
+        with self.lock:
+            self._forget_expired()
+            return bool(self._references)
+
+
+_known = _Known()
+
+
+def any_alive() -> bool:
+    """Whether a torch storage over Tenon's memory is alive."""
+    return _known.any_alive()
+
+
+def over(storage: Storage, begin: int, nbytes: int) -> Any:
+    """The torch storage over a part of a Tenon storage: the one that is alive, or a new one, which keeps the memory alive.
+
+    Read-only memory is mapped anew, copy-on-write: PyTorch knows no read-only tensors and would be killed by a write.
+    """
+    key = (storage.id, begin, nbytes)
+    with _known.lock:
+        untyped = _known.find(key)
+        if untyped is None:
+            untyped = _new_over(storage, begin, nbytes)
+            _known.add(key, untyped)
+    return untyped
+
+
+def _new_over(storage: Storage, begin: int, nbytes: int) -> Any:
+    import torch
+
+    if storage.read_only:
+        from tenon.torch._exchange import copy_on_write
+
+        storage = copy_on_write(storage)
+    return untyped_of(torch.frombuffer(storage.data, dtype=torch.uint8, count=nbytes, offset=begin))
+
+
+def tensor_over(tensor: Tensor) -> Any:
+    """A torch tensor over a tensor's elements, whose torch storage is over the whole Tenon storage."""
+    import torch
+
+    from tenon.torch._exchange import torch_dtype
+
+    storage = tensor.storage
+    key = (storage.id, 0, storage.nbytes)
+    number = tensor._dtype_number
+    with _known.lock:
+        untyped = _known.find(key)
+        if untyped is None:
+            whole = tensor.nbytes == storage.nbytes and tensor.is_contiguous
+            if whole and not tensor.read_only and number in _numbers_in_every_dlpack():
+                result = torch._C._from_dlpack(tensor._to_dlpack(False, False, False))
+                _known.add(key, untyped_of(result))
+                return result
+            untyped = _new_over(storage, 0, storage.nbytes)
+            _known.add(key, untyped)
+    dtype = _dtypes().get(number) or torch_dtype(tensor.dtype)  # which says what this PyTorch lacks
+    return torch.empty(0, dtype=dtype).set_(untyped, tensor.offset, tensor.shape, tensor.strides)
+
+
+def new(nbytes: int, *, zeroed: bool = False) -> Any:
+    """A new torch storage in Tenon's shared memory, of at least one byte."""
+    return over(canonical(new_storage(nbytes, zeroed=zeroed)), 0, nbytes)
+
+
+def bytes_of(storage: Storage) -> Tensor:
+    """A tensor over all bytes of a storage."""
+    return Tensor._new(storage, _UINT8, (storage.nbytes,), None, 0, 0)
+
+
+def find(untyped: Any) -> Place | None:
+    """Where a torch storage of the CPU lies in Tenon's shared memory; None: it does not."""
+    nbytes = untyped.nbytes()
+    tensor = Tensor._at(untyped.data_ptr(), _UINT8, (nbytes,), _ONE, 0)
+    return None if tensor is None else (canonical(tensor.storage), tensor.offset, nbytes)
+
+
+# ---- moving private memory
+
+# A storage takes the lock that its address says. What two threads send at once is moved by one of them.
+_locks = [threading.Lock() for _ in range(16)]
+
+
+def _lock_of(untyped: Any) -> threading.Lock:
+    number: int = untyped._cdata >> 5
+    return _locks[number % len(_locks)]
+
+
+def _after_in_child() -> None:
+    _locks[:] = [threading.Lock() for _ in _locks]
+    _known.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_in_child)
+
+
+def place(untyped: Any) -> Place:
+    """Where a torch storage of the CPU lies in Tenon's shared memory, after it was moved there if it had to be."""
+    return find(untyped) or _move(untyped, None)
+
+
+def place_of_tensor(tensor: Any) -> Place:
+    """Where a tensor's storage lies in Tenon's shared memory, after it was moved there if it had to be."""
+    return find(untyped_of(tensor)) or move_of_tensor(tensor)
+
+
+def move_of_tensor(tensor: Any) -> Place:
+    """As place_of_tensor, for a tensor that was not found in Tenon's memory."""
+    untyped = untyped_of(tensor)
+    if not _has_swap() and not _strategy.is_shared_by_torch(untyped):
+        lock = _lock_of(untyped)
+        del untyped  # _replace sees whether somebody else has the storage
+        with lock:
+            if find(untyped_of(tensor)) is None:
+                _replace(tensor)
+        untyped = untyped_of(tensor)
+    return _move(untyped, tensor)
+
+
+def _move(untyped: Any, tensor: Any) -> Place:
+    found = _adopted(untyped)
+    if found is None:
+        with _lock_of(untyped):
+            found = find(untyped)
+            if found is None:
+                found = _swap(untyped, tensor) if _has_swap() and not _strategy.is_shared_by_torch(untyped) else _adopt(untyped)
+    storage, begin, nbytes = found
+    _known.add((storage.id, begin, nbytes), untyped)
+    return found
+
+
+def _copied(untyped: Any) -> tuple[Storage, Any]:
+    """A Tenon storage with the same bytes, and a torch storage over it."""
+    nbytes = untyped.nbytes()
+    source = ffi.cast("char *", untyped.data_ptr())
+    if nbytes > _SMALL_NBYTES:
+        storage = canonical(new_storage_from(ffi.buffer(source, nbytes), nbytes))
+        return storage, _new_over(storage, 0, nbytes)
+    storage = canonical(new_storage(nbytes))
+    target = _new_over(storage, 0, nbytes)
+    ffi.memmove(ffi.cast("char *", target.data_ptr()), source, nbytes)
+    return storage, target
+
+
+def _swap(untyped: Any, tensor: Any) -> Place:
+    """Move a storage with all its views, gradients and weak references."""
+    count = _count_storage()
+    # One for the tensor, and one for the Python object.
+    alone = tensor is not None and count is not None and count(untyped._cdata) <= 2 and tensor._use_count() <= 1
+    storage, target = _copied(untyped)
+    untyped._swap_data_ptr_(target)
+    if not alone and storage.nbytes <= _KEEP_NBYTES:
+        untyped._tenon_former = target  # a NumPy array or a DLPack consumer may point there
+    return storage, 0, storage.nbytes
+
+
+def _replace(tensor: Any) -> None:
+    """Give a tensor that has its storage alone another storage. If it is not alone, nothing changes.
+
+    For a PyTorch without _swap_data_ptr_. There, whether somebody else has a storage shows when the tensor has let go of it.
+    """
+    import torch
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_conj() or tensor.is_neg() or tensor.is_inference():
+        return
+    form = tensor.storage_offset(), tensor.size(), tensor.stride()
+
+    def over_same(untyped: Any) -> Any:
+        return torch.empty(0, dtype=tensor.dtype).set_(untyped, *form)
+
+    untyped = untyped_of(tensor)
+    former = StorageWeakRef(untyped)
+    _, target = _copied(untyped)
+    del untyped
+    tensor.data = over_same(target)
+    if not former.expired():
+        untyped = torch.UntypedStorage._new_with_weak_ptr(former.cdata)
+        if untyped is not None:
+            tensor.data = over_same(untyped)
+
+
+def _adopted(untyped: Any) -> Place | None:
+    adopted = getattr(untyped, "_tenon_adopted", None)
+    if adopted is None or adopted[0] != untyped.data_ptr():
+        return None
+    return adopted[1], 0, untyped.nbytes()
+
+
+def _adopt(untyped: Any) -> Place:
+    """Open the memory that PyTorch shares, or moves into a file of its own now."""
+    from tenon.torch._exchange import open_shared
+
+    storage = canonical(open_shared(untyped, share=True))
+    if _has_untyped_storage():
+        # Since PyTorch 2.1 the attributes of a storage live as long as it does. Before, it is opened for each message.
+        untyped._tenon_adopted = untyped.data_ptr(), storage
+    return storage, 0, untyped.nbytes()
+
+
+def is_movable(tensor: Any) -> bool:
+    """Whether a tensor has CPU memory that can move: a strided one's, which is not empty and not inference mode's."""
+    import torch
+
+    if tensor.layout is not torch.strided or not tensor.is_cpu or tensor.is_nested:
+        return False
+    return bool(untyped_of(tensor).nbytes())

@@ -1,0 +1,27 @@
+"""torch.multiprocessing with Tenon's sharing strategy: `import tenon.torch.multiprocessing as mp` in its place.
+
+Importing this module calls tenon.torch.install(). Every name is torch.multiprocessing's own.
+"""
+
+from __future__ import annotations
+
+import torch.multiprocessing as _torch
+from torch.multiprocessing import *  # noqa: F403
+
+from tenon.torch._strategy import install
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = list(_torch.__all__)
+
+install()
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_torch, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(_torch)})
