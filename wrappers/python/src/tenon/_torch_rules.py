@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def element_type(tensor: Any) -> int:
     """The number of a torch tensor's dtype; Unsupported if its elements lie otherwise than Tenon's."""
-    dtype = tensor.dtype
+    return _number_of(tensor.dtype)
+
+
+@functools.cache
+def _number_of(dtype: Any) -> int:
     try:
         number = _dtype.number_of(dtype)
     except TypeError:

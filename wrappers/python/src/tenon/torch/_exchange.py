@@ -52,11 +52,14 @@ def _over_host(tensor: Tensor, dtype: Any) -> Any:
     if not tensor.numel:
         return torch.empty(tensor.shape, dtype=dtype)
     data, size = tensor.storage.data, tensor.itemsize
-    import warnings
+    if data.readonly:
+        import warnings
 
-    with warnings.catch_warnings():
-        # Of a read-only buffer PyTorch warns once per process; whoever comes here has been asked.
-        warnings.simplefilter("ignore", UserWarning)
+        with warnings.catch_warnings():
+            # PyTorch warns once per process of a read-only buffer. The caller of to_torch has been asked.
+            warnings.simplefilter("ignore", UserWarning)
+            flat = torch.frombuffer(data, dtype=torch.uint8)
+    else:
         flat = torch.frombuffer(data, dtype=torch.uint8)
     whole = flat[: flat.numel() // size * size].view(dtype)
     return torch.as_strided(whole, tensor.shape, tensor.strides, tensor.offset)

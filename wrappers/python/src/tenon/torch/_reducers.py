@@ -1,10 +1,12 @@
 """What multiprocessing's pickler writes for torch tensors and storages, and what its unpickler makes of it.
 
 A strided tensor of the CPU travels as a tensor over a Tenon storage, under the lease of its message (tenon.multiprocessing). All others go
-by PyTorch's own reducers, and so does private memory unless the sharing strategy is "tenon".
+by PyTorch's own reducers, and so does private memory unless the sharing strategy is "tenon". Imports torch.
 """
 
 from __future__ import annotations
+
+import torch
 
 from tenon import _strategy as _tenon_strategy
 from tenon import _torch_rules
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
 
 def _is_plain(tensor: Any) -> bool:
-    import torch
-
     return tensor.layout is torch.strided and tensor.is_cpu and not tensor.is_nested and not tensor.is_quantized
 
 
@@ -113,8 +113,6 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
 
 def _more_of(tensor: Any) -> tuple[bool, bool, int] | None:
     """requires_grad, whether it is a Parameter, and the conjugate and negative bits; None for most tensors."""
-    import torch
-
     more = tensor.requires_grad, type(tensor) is torch.nn.Parameter, math_bits(tensor)
     return more if any(more) else None
 
@@ -162,8 +160,6 @@ def pick_tensor(number: int, more: tuple[bool, bool, int] = (False, False, 0)) -
 
 def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
     """The torch tensor of a message."""
-    import torch
-
     dtype, offset, size, stride = form
     return _finish(torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more)
 
@@ -173,7 +169,5 @@ def _finish(tensor: Any, more: tuple[bool, bool, int]) -> Any:
     if bits:
         tensor = with_math_bits(tensor, bits)
     if is_parameter:
-        import torch
-
         return torch.nn.Parameter(tensor, requires_grad=requires_grad)
     return tensor.requires_grad_() if requires_grad else tensor

@@ -1,10 +1,13 @@
-"""Torch storages over Tenon's memory: finds them, makes them, and moves private ones there. Imports torch when used."""
+"""Torch storages over Tenon's memory: finds them, makes them, and moves private ones there. Imports torch."""
 
 from __future__ import annotations
 
 import os
 import threading
 from functools import cache
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from tenon import _dtype
 from tenon._native import ffi
@@ -13,6 +16,7 @@ from tenon.multiprocessing import canonical
 from tenon.storage import Storage
 from tenon.tensor import Tensor
 from tenon.torch import _strategy
+from tenon.torch._exchange import copy_on_write, open_shared, torch_dtype
 from tenon.torch._home import new_storage, new_storage_from
 
 TYPE_CHECKING = False
@@ -34,30 +38,22 @@ _KEEP_NBYTES = 1 << 20
 
 @cache
 def _has_untyped_storage() -> bool:
-    import torch
-
     return hasattr(torch.Tensor, "untyped_storage")
 
 
 @cache
 def _has_swap() -> bool:
-    import torch
-
     return hasattr(torch.UntypedStorage, "_swap_data_ptr_")
 
 
 @cache
 def _count_storage() -> Any:
-    import torch
-
     return getattr(torch._C, "_storage_Use_Count", None)
 
 
 @cache
 def numbers() -> dict[Any, int]:
     """Tenon's numbers of those element types of PyTorch that Tenon has."""
-    import torch
-
     found = {}
     for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)}:
         try:
@@ -97,8 +93,6 @@ class _Known:
         self.lock = threading.RLock()
 
     def find(self, key: tuple[int, int, int]) -> Any | None:
-        import torch
-
         reference = self._references.get(key)
         return None if reference is None else torch.UntypedStorage._new_with_weak_ptr(reference)
 
@@ -114,8 +108,6 @@ class _Known:
                 self._forget_expired()
 
     def _forget_expired(self) -> None:
-        import torch
-
         for key, reference in list(self._references.items()):
             if torch.UntypedStorage._expired(reference):
                 del self._references[key]
@@ -151,21 +143,13 @@ def over(storage: Storage, begin: int, nbytes: int) -> Any:
 
 
 def _new_over(storage: Storage, begin: int, nbytes: int) -> Any:
-    import torch
-
     if storage.read_only:
-        from tenon.torch._exchange import copy_on_write
-
         storage = copy_on_write(storage)
     return untyped_of(torch.frombuffer(storage.data, dtype=torch.uint8, count=nbytes, offset=begin))
 
 
 def tensor_over(tensor: Tensor) -> Any:
     """A torch tensor over a tensor's elements, whose torch storage is over the whole Tenon storage."""
-    import torch
-
-    from tenon.torch._exchange import torch_dtype
-
     storage = tensor.storage
     key = (storage.id, 0, storage.nbytes)
     number = tensor._dtype_number
@@ -284,9 +268,6 @@ def _replace(tensor: Any) -> None:
 
     For a PyTorch without _swap_data_ptr_. There, whether somebody else has a storage shows when the tensor has let go of it.
     """
-    import torch
-    from torch.multiprocessing.reductions import StorageWeakRef
-
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_conj() or tensor.is_neg() or tensor.is_inference():
         return
     form = tensor.storage_offset(), tensor.size(), tensor.stride()
@@ -314,8 +295,6 @@ def _adopted(untyped: Any) -> Place | None:
 
 def _adopt(untyped: Any) -> Place:
     """Open the memory that PyTorch shares, or moves into a file of its own now."""
-    from tenon.torch._exchange import open_shared
-
     storage = canonical(open_shared(untyped, share=True))
     if _has_untyped_storage():
         # Since PyTorch 2.1 the attributes of a storage live as long as it does. Before, it is opened for each message.
@@ -325,8 +304,6 @@ def _adopt(untyped: Any) -> Place:
 
 def is_movable(tensor: Any) -> bool:
     """Whether a tensor has CPU memory that can move: a strided one's, which is not empty and not inference mode's."""
-    import torch
-
     if tensor.layout is not torch.strided or not tensor.is_cpu or tensor.is_nested:
         return False
     return bool(untyped_of(tensor).nbytes())
