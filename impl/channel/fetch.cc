@@ -70,14 +70,16 @@ namespace {
 
 Status corrupt_ticket(const char* what) { return Status(Code::kCorrupt, what).with("field", std::string("ticket")); }
 
-// With up to so many links this process does not look whether their lenders live. A receiver that
-// has met a lender can fetch what is left after that lender was killed.
+// A receiver that has met a lender can fetch what is left after that lender was killed. So a link to
+// a lender that is gone stays while one of its messages is unfetched, unless there are so many links.
 constexpr size_t kFewLinks = 8;
+// With more links than this the lenders are looked at only when the number of links has doubled.
+constexpr size_t kLookedAtEachTime = 64;
 
 struct FetchState {
   std::mutex mutex;
   std::map<DepotId, std::shared_ptr<Link>> links;
-  size_t look_at = kFewLinks;  // links at which those to lenders that are gone are forgotten
+  size_t look_at = kFewLinks;  // links at which all those to lenders that are gone are forgotten
 };
 
 FetchState& fetch_state() noexcept { return immortal<FetchState>(); }
@@ -102,17 +104,25 @@ const bool g_fetch_fork_hooks = [] {
   return true;
 }();
 
-// With the lock.
+// With the link's lock, of a link that has met its lender.
+bool is_worth_keeping(const Link& link) {
+  if (!link.page) return false;
+  return !link.holding->lender_is_gone() || claims::has_unfetched(link.page->base(), link.messages);
+}
+
+// With the lock. Before a lender is met, because the memory of those that are gone is held here.
 void forget_gone_lenders(FetchState* all) {
-  if (all->links.size() < all->look_at) return;
-  std::erase_if(all->links, [](const auto& entry) {
+  const bool are_many = all->links.size() >= all->look_at;
+  if (!are_many && all->links.size() > kLookedAtEachTime) return;
+  std::erase_if(all->links, [&](const auto& entry) {
     Link& link = *entry.second;
     const std::unique_lock<std::mutex> lock(link.mutex, std::try_to_lock);
     if (!lock.owns_lock()) return false;
-    // One that never met its lender has nothing, and nobody else has it.
-    return link.holding ? link.holding->lender_is_gone() : entry.second.use_count() == 1;
+    // Another thread may be about to meet this lender.
+    if (!link.holding) return entry.second.use_count() == 1;
+    return are_many ? link.holding->lender_is_gone() : !is_worth_keeping(link);
   });
-  all->look_at = std::max(kFewLinks, all->links.size() * 2);
+  if (are_many) all->look_at = std::max(kFewLinks, all->links.size() * 2);
 }
 
 Result<std::shared_ptr<Link>> find_link(const DepotId& id) {

@@ -113,6 +113,17 @@ inline bool is_pending(std::byte* base, uint32_t message, uint32_t generation) n
   return claim.generation == generation && claim.borrower != kClosed && (word & kOpened) == 0;
 }
 
+// Borrower: whether the lender has opened a message that nobody has fetched. Lenders take the words
+// of messages from the first one up, so the first word that never was a message's ends the search.
+inline bool has_unfetched(std::byte* base, uint32_t messages) noexcept {
+  for (uint32_t message = 0; message < messages; ++message) {
+    const uint64_t word = claim_word(base, message).load(std::memory_order_acquire);
+    if (word == 0) return false;
+    if (claim_of(word).borrower == kUnfetched) return true;
+  }
+  return false;
+}
+
 // Lender: anybody who has the ticket may fetch it from now on.
 inline void open(std::byte* base, uint32_t message, uint32_t generation) noexcept {
   claim_word(base, message).store(word_of({generation, kUnfetched}), std::memory_order_release);

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -441,6 +442,39 @@ Ended ended_lender(const KeepOptions& options) {
   ended.pieces = parted(lender.receive());
   lender.end();
   return ended;
+}
+
+// Mappings of memory files, one for each segment and page that this process has from others.
+size_t n_memfd_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("/memfd:") == std::string::npos ? 0 : 1;
+  return count;
+}
+
+TEST(Deposit, AGoneLendersMemoryIsLetGoWhenAnotherLenderIsMet) {
+  const auto lend = [](Receiver& self) {
+    self.send(ticket_of({filled(5000, 1)}));
+    self.send(ticket_of({filled(5000, 2)}));
+    (void)self.receive();
+  };
+  Receiver gone(lend);
+  Receiver gone_with_unfetched(lend);
+  Receiver third(lend);  // now, because after a fork this process meets each lender anew
+  EXPECT_TRUE(try_fetch(gone.receive()).is_ok());
+  const size_t with_one = n_memfd_mappings();
+  EXPECT_TRUE(try_fetch(gone.receive()).is_ok());
+  EXPECT_TRUE(try_fetch(gone_with_unfetched.receive()).is_ok());
+  const std::vector<std::byte> unfetched = gone_with_unfetched.receive();
+  const size_t with_two = n_memfd_mappings();
+  EXPECT_GT(with_two, with_one);
+  gone.kill();
+  gone_with_unfetched.kill();
+  EXPECT_TRUE(try_fetch(third.receive()).is_ok());
+  EXPECT_EQ(n_memfd_mappings(), with_two);
+  const Result<std::unique_ptr<Message>> late = try_fetch(unfetched);
+  EXPECT_TRUE(late.is_ok()) << late.status().message();
+  third.kill();
 }
 
 TEST(Deposit, AKeeperServesWhatAnEndedLenderLeft) {
