@@ -42,16 +42,19 @@ TEST(ImportBounds, AnArchiveThatAsksForTooManyStepsIsRefused) {
   const auto bytes = made_archive(code, root);
   const auto result = imported(bytes);
   EXPECT_FALSE(result.is_ok());
-  // 64 steps for each of the bytes, of which a million take a second at most.
-  EXPECT_LT(seconds_since(begin), 60e-6 * static_cast<double>(bytes.size()) + 2) << result.status().message();
+  // 64 steps for each of the bytes, of which a million take a second at most, and three on a busy machine.
+  EXPECT_LT(seconds_since(begin), 200e-6 * static_cast<double>(bytes.size()) + 5) << result.status().message();
 }
 
-TEST(ImportBounds, AClassOfManyFieldsIsReadOnce) {
-  constexpr int kFields = 20'000;
+// The time of four times as many members. It is four times as long if each is read once, and sixteen
+// times if each is compared with all. A busy machine makes a figure up to twice as long.
+constexpr double kMostForFourTimes = 9;
+
+double seconds_for_fields(int n) {
   std::string names;
   std::string fields;
   std::string state = attribute("training", "\x88");
-  for (int i = 0; i < kFields; ++i) {
+  for (int i = 0; i < n; ++i) {
     const std::string name = "p" + std::to_string(i);
     names += "\"" + name + "\", ";
     fields += "  " + name + " : NoneType\n";
@@ -61,22 +64,31 @@ TEST(ImportBounds, AClassOfManyFieldsIsReadOnce) {
       "class M(Module):\n  __parameters__ = [" + names + "]\n  __buffers__ = [" + names + "]\n  training : bool\n" + fields;
   const std::clock_t begin = std::clock();
   const auto module = must(imported(made_archive(code, pickled_object("M", state))));
-  EXPECT_EQ(must(module->members()).size(), kFields + 1U);
-  EXPECT_LT(seconds_since(begin), 3);
+  EXPECT_EQ(must(module->members()).size(), static_cast<size_t>(n) + 1U);
+  return seconds_since(begin);
 }
 
-TEST(ImportBounds, AClassOfManyMethodsIsReadOnce) {
-  constexpr int kMethods = 8'000;
+TEST(ImportBounds, AClassOfManyFieldsIsReadOnce) {
+  const double few = seconds_for_fields(5'000);
+  EXPECT_LT(seconds_for_fields(20'000), kMostForFourTimes * few + 0.5);
+}
+
+double seconds_for_methods(int n) {
   std::string code = kModule;
-  for (int i = 0; i < kMethods; ++i) {
+  for (int i = 0; i < n; ++i) {
     code += "  def m" + std::to_string(i) + "(self: __torch__.M, x: Tensor) -> Tensor:\n    return torch.add(x, 1)\n";
   }
   const std::clock_t begin = std::clock();
   const auto bytes = made_archive(code, pickled_object("M", attribute("training", "\x88")));
   const auto module = must(imported(bytes));
-  EXPECT_EQ(must(module->members()).size(), kMethods + 1U);
+  EXPECT_EQ(must(module->members()).size(), static_cast<size_t>(n) + 1U);
   ok(module->check());
-  EXPECT_LT(seconds_since(begin), 4);
+  return seconds_since(begin);
+}
+
+TEST(ImportBounds, AClassOfManyMethodsIsReadOnce) {
+  const double few = seconds_for_methods(2'000);
+  EXPECT_LT(seconds_for_methods(8'000), kMostForFourTimes * few + 0.5);
 }
 
 // Two names for the same submodule at each level: 2^15 paths of 15 long names.

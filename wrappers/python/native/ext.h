@@ -60,6 +60,10 @@ void release_held_buffer(void *context);  /* a deleter for the library */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args);
 PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule);
 
+/* exchange.c */
+PyObject *exchange_api(PyObject *module, PyObject *type);
+PyObject *tensor_from_exchange(PyObject *type, PyObject *args);
+
 /* message.c */
 PyObject *message_tensors(PyObject *module, PyObject *args);
 PyObject *message_names(PyObject *module, PyObject *number);

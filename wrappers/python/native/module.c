@@ -76,6 +76,7 @@ static PyMethodDef module_methods[] = {
     {"message_names", message_names, METH_O, "Every name of a message, in one call."},
     {"message_add", message_add, METH_VARARGS, "Add tensors to a message, in one call."},
     {"import_memory", import_memory, METH_VARARGS, "Import a module from an object's buffer."},
+    {"exchange_api", exchange_api, METH_O, "The capsule of DLPack's C exchange API."},
     {"set_error_factory", set_error_factory, METH_O, "Who turns a status and an error into an exception."},
     {"mark_finalizing", mark_finalizing, METH_NOARGS, "For atexit."},
     {NULL, NULL, 0, NULL}};

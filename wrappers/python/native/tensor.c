@@ -288,6 +288,7 @@ static PyMethodDef tensor_methods[] = {
     {"_storage_as", tensor_storage_as, METH_O, "The storage, as an object of the given class."},
     {"_to_dlpack", tensor_to_dlpack, METH_VARARGS, "A capsule."},
     {"_from_dlpack", tensor_from_dlpack, METH_O | METH_CLASS, "Consume a capsule."},
+    {"_from_exchange", tensor_from_exchange, METH_VARARGS | METH_CLASS, "Take an object by its type's C exchange API."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef tensor_getset[] = {

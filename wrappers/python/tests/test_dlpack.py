@@ -190,3 +190,93 @@ print("ok")
     process = child(program)
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, b"ok\n")
+
+
+class Version(ctypes.Structure):
+    _fields_ = (("major", ctypes.c_uint32), ("minor", ctypes.c_uint32))
+
+
+class Exchange(ctypes.Structure):
+    """DLPackExchangeAPI of DLPack 1.3."""
+
+    _fields_ = (
+        ("version", Version),
+        ("prev_api", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("managed_from_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))),
+        ("managed_to_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))),
+        ("view_of_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)),
+        ("current_stream", ctypes.c_void_p),
+    )
+
+
+class View(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+@pytest.fixture
+def exchange() -> Exchange:
+    capsule = getattr(tenon.Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        pytest.skip("the DLPack header of this build is older than 1.3")
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return Exchange.from_address(pointer(capsule, b"dlpack_exchange_api"))
+
+
+def test_exchange_api_views_a_tensor(exchange: Exchange) -> None:
+    assert exchange.version.major == 1 and exchange.version.minor >= 3
+    tensor = tenon.from_numpy(np.arange(24, dtype="float32").reshape(4, 6))[1:, ::2]
+    view = View()
+    assert exchange.view_of_object(tensor, ctypes.addressof(view)) == 0
+    assert (view.device_type, view.ndim, view.code, view.bits, view.lanes) == (1, 2, 2, 32, 1)
+    assert view.shape[:2] == [3, 3] and view.strides[:2] == [6, 2]
+    assert ctypes.cast(view.data, ctypes.POINTER(ctypes.c_float))[0] == 6.0
+    for refused in (tenon.from_numpy(np.zeros(3), mode="frozen"), np.zeros(3)):
+        with pytest.raises((BufferError, TypeError)):
+            exchange.view_of_object(refused, ctypes.addressof(view))
+
+
+def test_exchange_api_keeps_the_storage(exchange: Exchange) -> None:
+    tensor = tenon.from_numpy(np.arange(5))
+    weak = tensor.storage.weak_ref()
+    managed, back = ctypes.c_void_p(), ctypes.py_object()
+    assert exchange.managed_from_object(tensor, ctypes.byref(managed)) == 0
+    del tensor
+    assert not weak.expired
+    assert exchange.managed_to_object(managed, ctypes.byref(back)) == 0
+    taken = back.value
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(taken))  # the reference that the function gave
+    assert taken.tolist() == [0, 1, 2, 3, 4]
+    del back, taken
+    gc.collect()
+    assert weak.expired
+
+
+def test_from_dlpack_uses_the_exchange_api() -> None:
+    if not hasattr(tenon.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("the DLPack header of this build is older than 1.3")
+    tensor = tenon.from_numpy(np.arange(6))
+    calls = []
+
+    class Watched(tenon.Tensor):
+        def __dlpack__(self, **options: Any) -> Any:
+            calls.append(options)
+            return super().__dlpack__(**options)
+
+    watched = Watched._new(tensor.storage, tensor._dtype_number, (6,), None, 0, 0)
+    assert tenon.from_dlpack(watched).tolist() == [0, 1, 2, 3, 4, 5]
+    assert not calls

@@ -46,6 +46,13 @@ def from_dlpack(source: Any, *, stream: Stream = None) -> Tensor:
 
 def take(source: Any, more: dict[str, int]) -> Tensor:
     """What the framework hands out, as it is. more: what its __dlpack__ is told."""
+    if not more:
+        # The table of DLPack 1.3, if the framework has it. PyTorch's does not look whether gradients would be lost.
+        exchange = getattr(type(source), "__dlpack_c_exchange_api__", None)
+        if exchange is not None and not getattr(source, "requires_grad", False):
+            tensor = Tensor._from_exchange(exchange, source)
+            if tensor is not None:
+                return tensor
     try:
         capsule = source.__dlpack__(max_version=MAX_VERSION, **more)
     except TypeError:

@@ -6,7 +6,7 @@ from tenon import _dtype, _strategy
 from tenon._elements import Elements
 from tenon._managed import SENDABLE, Closing
 from tenon._native import lib
-from tenon._native_ext import TensorBase, packed_nbytes
+from tenon._native_ext import TensorBase, exchange_api, packed_nbytes
 from tenon._options import CPU, CUDA, device_name, unsigned
 from tenon._shape import count_of, numbers, packed, pick
 from tenon.by_cuda import consumer_stream
@@ -380,6 +380,12 @@ class Tensor(Closing, Elements, TensorBase):
         if self.read_only:
             parts.append("read-only")
         return f"<tenon.Tensor {', '.join(parts)}>"
+
+
+# Libraries that know DLPack 1.3 take tensors by the functions of this table, and call no Python method.
+_exchange = exchange_api(Tensor)
+if _exchange is not None:
+    Tensor.__dlpack_c_exchange_api__ = _exchange  # type: ignore[attr-defined]
 
 
 def empty(

@@ -1,0 +1,182 @@
+/* DLPack's C exchange API (since DLPack 1.3): a table of functions by which two libraries in one process
+   exchange tensors without capsules and without calling Python methods. A type announces its table in
+   the attribute __dlpack_c_exchange_api__. */
+#include "ext.h"
+
+#include <dlpack/dlpack.h>
+
+#if DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION >= 3
+
+#define API_NAME "dlpack_exchange_api"
+
+static PyTypeObject *exported_type; /* tenon.Tensor: what managed_tensor_to_py_object makes */
+
+static tenon_tensor *tensor_from(void *object) {
+  PyObject *self = object;
+  if (!PyObject_TypeCheck(self, tensor_type)) {
+    PyErr_SetString(PyExc_TypeError, "not a tenon.Tensor");
+    return NULL;
+  }
+  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
+  if (tensor == NULL) raise_closed("tensor");
+  return tensor;
+}
+
+static int get_spec(const tenon_tensor *tensor, tenon_tensor_spec *spec) {
+  memset(spec, 0, sizeof *spec);
+  spec->struct_size = sizeof *spec;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_tensor_get_spec(tensor, spec, &error);
+  if (status == TENON_OK) return 0;
+  raise_status(status, error);
+  return -1;
+}
+
+/* DLPack has no conjugate and no negative bit. */
+static int refuse_bits(const tenon_tensor_spec *spec) {
+  if ((spec->flags & (TENON_TENSOR_CONJ | TENON_TENSOR_NEG)) == 0) return 0;
+  PyErr_SetString(PyExc_BufferError, "DLPack has no conjugate and no negative bit, and one of the tensor's is set");
+  return -1;
+}
+
+static int managed_from_object(void *object, DLManagedTensorVersioned **out) {
+  tenon_tensor *tensor = tensor_from(object);
+  tenon_tensor_spec spec;
+  if (tensor == NULL || get_spec(tensor, &spec) != 0 || refuse_bits(&spec) != 0) return -1;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_tensor_to_dlpack(tensor, out, &error);
+  if (status == TENON_OK) return 0;
+  raise_status(status, error);
+  return -1;
+}
+
+/* The library consumes `managed` on success alone. */
+static PyObject *take_managed(PyTypeObject *type, DLManagedTensorVersioned *managed) {
+  tenon_tensor *tensor = NULL;
+  tenon_error *error = NULL;
+  const tenon_status status = tenon_tensor_from_dlpack(managed, &tensor, &error);
+  if (status == TENON_OK) return wrap_tensor(type, tensor);
+  if (managed->deleter != NULL) managed->deleter(managed);
+  return raise_status(status, error);
+}
+
+static int managed_to_object(DLManagedTensorVersioned *managed, void **out) {
+  *out = take_managed(exported_type, managed);
+  return *out == NULL ? -1 : 0;
+}
+
+/* The sizes and strides are the tensor's own, which the caller keeps. A DLTensor cannot say that its
+   bytes are read-only, so a read-only tensor is refused. */
+static int view_of_object(void *object, DLTensor *out) {
+  tenon_tensor *tensor = tensor_from(object);
+  tenon_tensor_spec spec;
+  if (tensor == NULL || get_spec(tensor, &spec) != 0 || refuse_bits(&spec) != 0) return -1;
+  const tenon_storage *storage = tenon_tensor_storage(tensor);
+  if (tenon_storage_is_read_only(storage)) {
+    PyErr_SetString(PyExc_BufferError, "the tensor is read-only, and a DLTensor cannot say so: use managed_tensor_from_py_object_no_sync");
+    return -1;
+  }
+  const void *data = tensor_address(tensor);
+  if (data == NULL && PyErr_Occurred()) return -1;
+  const tenon_device device = tenon_storage_device(storage);
+  out->data = (void *)(uintptr_t)data;
+  out->device.device_type = (DLDeviceType)device.type;
+  out->device.device_id = device.id;
+  out->ndim = spec.ndim;
+  out->dtype.code = spec.dtype.code;
+  out->dtype.bits = spec.dtype.bits;
+  out->dtype.lanes = spec.dtype.lanes;
+  out->shape = (int64_t *)(uintptr_t)spec.sizes;
+  out->strides = (int64_t *)(uintptr_t)spec.strides;
+  out->byte_offset = 0;
+  return 0;
+}
+
+/* Tenon has no stream of its own: the default one. */
+static int current_stream(DLDeviceType device_type, int32_t device_id, void **out) {
+  (void)device_type;
+  (void)device_id;
+  *out = NULL;
+  return 0;
+}
+
+/* A new shared tensor of the CPU. The caller need not hold the GIL. */
+static int allocate_managed(DLTensor *prototype, DLManagedTensorVersioned **out, void *context,
+                            void (*set_error)(void *context, const char *kind, const char *message)) {
+  if (prototype->device.device_type != kDLCPU) {
+    set_error(context, "BufferError", "Tenon allocates tensors on the CPU only");
+    return -1;
+  }
+  const tenon_dtype dtype = {prototype->dtype.code, prototype->dtype.bits, prototype->dtype.lanes};
+  tenon_storage_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  tenon_tensor_spec spec;
+  memset(&spec, 0, sizeof spec);
+  spec.struct_size = sizeof spec;
+  spec.dtype = dtype;
+  spec.ndim = prototype->ndim;
+  spec.sizes = prototype->shape;
+  uint64_t nbytes = 0;
+  tenon_error *error = NULL;
+  tenon_storage *storage = NULL;
+  tenon_tensor *tensor = NULL;
+  tenon_status status = tenon_dtype_nbytes(dtype, spec.sizes, spec.ndim, &nbytes, &error);
+  if (status == TENON_OK) status = tenon_storage_new(&options, nbytes, &storage, &error);
+  if (status == TENON_OK) status = tenon_tensor_new(storage, &spec, &tensor, &error);
+  if (status == TENON_OK) status = tenon_tensor_to_dlpack(tensor, out, &error);
+  tenon_tensor_release(tensor);
+  tenon_storage_release(storage);
+  if (status == TENON_OK) return 0;
+  set_error(context, status == TENON_RESOURCE_EXHAUSTED ? "MemoryError" : "BufferError", tenon_error_message(error));
+  tenon_error_release(error);
+  return -1;
+}
+
+static const DLPackExchangeAPI exchange = {
+    .header = {.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, .prev_api = NULL},
+    .managed_tensor_allocator = allocate_managed,
+    .managed_tensor_from_py_object_no_sync = managed_from_object,
+    .managed_tensor_to_py_object_no_sync = managed_to_object,
+    .dltensor_from_py_object_no_sync = view_of_object,
+    .current_work_stream = current_stream,
+};
+
+/* exchange_api(class) -> the capsule of Tenon's table, or None. The class is what the table makes. */
+PyObject *exchange_api(PyObject *module, PyObject *type) {
+  (void)module;
+  if (!is_subclass(type, tensor_type)) return NULL;
+  Py_INCREF(type);
+  Py_XDECREF((PyObject *)exported_type);
+  exported_type = (PyTypeObject *)type;
+  return PyCapsule_New((void *)(uintptr_t)&exchange, API_NAME, NULL);
+}
+
+/* from_exchange(class, capsule, object) -> a tensor over the object's memory, or None: the capsule's
+   table has another major version. The object must be of the type that has the capsule. */
+PyObject *tensor_from_exchange(PyObject *type, PyObject *args) {
+  PyObject *capsule, *object;
+  if (!PyArg_ParseTuple(args, "OO:from_exchange", &capsule, &object)) return NULL;
+  const DLPackExchangeAPI *api = PyCapsule_GetPointer(capsule, API_NAME);
+  if (api == NULL) return NULL;
+  if (api->header.version.major != DLPACK_MAJOR_VERSION) Py_RETURN_NONE;
+  DLManagedTensorVersioned *managed = NULL;
+  if (api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return NULL;
+  return take_managed((PyTypeObject *)type, managed);
+}
+
+#else /* the header of an older DLPack has no such table */
+
+PyObject *exchange_api(PyObject *module, PyObject *type) {
+  (void)module;
+  (void)type;
+  Py_RETURN_NONE;
+}
+
+PyObject *tensor_from_exchange(PyObject *type, PyObject *args) {
+  (void)type;
+  (void)args;
+  Py_RETURN_NONE;
+}
+
+#endif
