@@ -20,6 +20,7 @@ from tenon.wait import Cancel, run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from typing_extensions import Buffer
 
@@ -64,7 +65,9 @@ def fetch(
     from tenon.by_fd import open_options
 
     options = open_options(access, open_flags(False, False, False, allow_unsealed))
-    out = ffi.new("tenon_message **")
+    # A signal handler may raise at any moment after the call: DataLoader's does when a worker dies.
+    out = ffi.gc(ffi.new("tenon_message **"), _release_message)
+    message = Message._empty()
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         # Whole: each piece would ask the lender anew.
         run(
@@ -73,7 +76,16 @@ def fetch(
             cancel,
             whole=True,
         )
-    return Message._adopt(out[0])
+    message._take(out)
+    return message
+
+
+def _release_message(out: Any) -> None:
+    lib.tenon_message_release(out[0])
+
+
+def _release_storage(out: Any) -> None:
+    lib.tenon_storage_release(out[0])
 
 
 class DepositStats(Frozen):
@@ -181,7 +193,7 @@ class Fetched(Managed):
     def storage(self, record: Buffer) -> Storage:
         """Open a storage of the message, under its lease. One thread at a time."""
         own = self._own()
-        out = ffi.new("tenon_storage **")
+        out = ffi.gc(ffi.new("tenon_storage **"), _release_storage)  # as in fetch
         with memoryview(record) as view, ffi.from_buffer(view) as source:
             run(
                 lambda wait, error: lib.tenon_fetched_storage(own, source, view.nbytes, wait, out, error),
@@ -189,4 +201,6 @@ class Fetched(Managed):
                 None,
                 whole=True,
             )
-        return Storage._adopt(int(ffi.cast("uintptr_t", out[0])))
+        address = int(ffi.cast("uintptr_t", out[0]))
+        out[0] = ffi.NULL
+        return Storage._adopt(address)

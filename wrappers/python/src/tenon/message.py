@@ -69,6 +69,19 @@ class Message(Managed):
         self._cdata = ffi.gc(pointer, lib.tenon_message_release)
         return self
 
+    @classmethod
+    def _empty(cls) -> Self:
+        """A message that is closed until it takes one."""
+        self = cls.__new__(cls)
+        self._tensors = self._cdata = None
+        return self
+
+    def _take(self, out: Any) -> None:
+        """Take the message that out points to, so that no exception in between can lose it."""
+        pointer = out[0]
+        out[0] = ffi.NULL
+        self._cdata = ffi.gc(pointer, lib.tenon_message_release)
+
     def close(self) -> None:
         """Give the message back. Tensors taken from it stay valid."""
         self._tensors = None

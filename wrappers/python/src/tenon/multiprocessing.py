@@ -425,11 +425,15 @@ _loading = _Loading()
 def _load(ticket: bytes, body: bytes) -> Any:
     _mp_family.join()
     # The sender is of the family, and says itself what it lends.
-    message = fetch(ticket, allow_unsealed=True, timeout=_fetch_seconds)
+    with fetch(ticket, allow_unsealed=True, timeout=_fetch_seconds) as message:
+        tensors = message.tensors
     outer = _loading.tensors
-    _loading.tensors = message.tensors
+    _loading.tensors = tensors
     try:
         return pickle.loads(body)
+    except BaseException:
+        tensors.clear()  # the error's traceback keeps this frame, and may live for long
+        raise
     finally:
         _loading.tensors = outer
 
@@ -526,10 +530,22 @@ def _relatives() -> list[int]:
     return []
 
 
+def _is_loader_worker() -> bool:
+    """Whether this process is a worker of PyTorch's DataLoader.
+
+    The loader lets a worker end when it has all that it wants of it, and the batches that are left in the pipe are nobody's.
+    """
+    target = getattr(process.current_process(), "_target", None)
+    return getattr(target, "__module__", None) == "torch.utils.data._utils.worker"
+
+
 def hand_over() -> None:
     """At a normal exit, after the feeder threads of queues: leave what was not fetched to a keeper."""
     family = _mp_family.path()
     _mp_family.leave()
+    if _is_loader_worker():
+        _close_lender()
+        return
     relatives = _relatives()
     try:
         if relatives or _mp_serve.has_family(family):

@@ -240,7 +240,8 @@ def check_large_arrays_are_copied_by_page() -> None:
         assert int(out[::4096].sum()) == nbytes // 4096
         assert anonymous_kib() - before < 8 << 10, "a read of a large array copies it"
         out[:] = 2
-        assert anonymous_kib() - before >= nbytes >> 10 and shared[1][5] == 1
+        # Other memory of this process may shrink meanwhile.
+        assert anonymous_kib() - before > (nbytes >> 10) - (4 << 10) and shared[1][5] == 1
         del out
 
 

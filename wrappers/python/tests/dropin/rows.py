@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -1324,11 +1325,13 @@ def main(names: list[str]) -> int:
             os.setsid()
             # Out of here by the interpreter's own exit, for that is when processes hand over what they lent.
             return run_row(name, note)
+        began = time.monotonic()
         status = wait_for(pid)
+        took = f"{time.monotonic() - began:.1f} s"
         why = Path(note).read_text()
         os.unlink(note)
         if status == 0:
-            print(f"ok       {name}", flush=True)
+            print(f"ok       {name} {took}", flush=True)
         elif status == 77:
             print(f"lacking  {name} (PyTorch {torch.__version__}: {why})", flush=True)
         else:

@@ -1,4 +1,4 @@
-"""What multiprocessing's pickler writes for torch tensors and storages, and what its unpickler makes of it.
+"""What multiprocessing's pickler writes for torch tensors and storages. _rebuild has the other side.
 
 A strided tensor of the CPU travels as a tensor over a Tenon storage, under the lease of its message (tenon.multiprocessing). All others go
 by PyTorch's own reducers, and so does private memory unless the sharing strategy is "tenon". Imports torch.
@@ -10,12 +10,11 @@ import torch
 
 from tenon import _strategy as _tenon_strategy
 from tenon import _torch_rules
-from tenon._torch_dlpack import math_bits, with_math_bits
+from tenon._torch_dlpack import math_bits
 from tenon.error import Unsupported, make
-from tenon.multiprocessing import canonical, collect, pick
-from tenon.storage import Storage
+from tenon.multiprocessing import collect
 from tenon.tensor import Tensor
-from tenon.torch import _storage, _strategy
+from tenon.torch import _rebuild, _storage, _strategy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from tenon.torch._storage import Place
 
     Reducer = Callable[[Any], tuple[Any, ...]]
-
-# ---- the sender
 
 
 def _is_plain(tensor: Any) -> bool:
@@ -104,9 +101,9 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
             _torch_rules.warn_of_hooks(tensor)
         more = _more_of(tensor)
         if number is not None:
-            return (pick_tensor, (number,)) if more is None else (pick_tensor, (number, more))
+            return (_rebuild.pick_tensor, (number,)) if more is None else (_rebuild.pick_tensor, (number, more))
         form = tensor.dtype, tensor.storage_offset(), tuple(tensor.size()), tensor.stride()
-        return (rebuild_tensor, (place, form)) if more is None else (rebuild_tensor, (place, form, more))
+        return (_rebuild.rebuild_tensor, (place, form)) if more is None else (_rebuild.rebuild_tensor, (place, form, more))
 
     return reduce_tensor
 
@@ -130,44 +127,7 @@ def reducer_of_storages(plain: Reducer) -> Reducer:
         if storage.nbytes == nbytes and _can_be_collected():
             number = collect(_storage.bytes_of(storage))
             if number is not None:
-                return pick_storage, (number,)
-        return rebuild_storage, place
+                return _rebuild.pick_storage, (number,)
+        return _rebuild.rebuild_storage, place
 
     return reduce_storage
-
-
-# ---- the receiver
-
-
-def rebuild_storage(storage: Storage, begin: int, nbytes: int) -> Any:
-    """The torch storage of a message."""
-    # So that this process can lend it on, and does not move it away from the others.
-    _strategy.recognise()
-    return _storage.over(canonical(storage), begin, nbytes)
-
-
-def pick_storage(number: int) -> Any:
-    """A torch storage of the message that this thread loads."""
-    storage = pick(number).storage
-    return rebuild_storage(storage, 0, storage.nbytes)
-
-
-def pick_tensor(number: int, more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
-    """A torch tensor of the message that this thread loads."""
-    _strategy.recognise()
-    return _finish(_storage.tensor_over(pick(number)), more)
-
-
-def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
-    """The torch tensor of a message."""
-    dtype, offset, size, stride = form
-    return _finish(torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more)
-
-
-def _finish(tensor: Any, more: tuple[bool, bool, int]) -> Any:
-    requires_grad, is_parameter, bits = more
-    if bits:
-        tensor = with_math_bits(tensor, bits)
-    if is_parameter:
-        return torch.nn.Parameter(tensor, requires_grad=requires_grad)
-    return tensor.requires_grad_() if requires_grad else tensor

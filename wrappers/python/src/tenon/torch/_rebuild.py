@@ -1,0 +1,53 @@
+"""What multiprocessing's unpickler makes of torch tensors and storages that _reducers wrote. Imports torch.
+
+torch is imported first: its import may install the sharing strategy, which needs this module's name and none of its functions.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from tenon._torch_dlpack import with_math_bits
+from tenon.multiprocessing import canonical, pick
+from tenon.storage import Storage
+from tenon.torch import _storage, _strategy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tenon.torch._storage import Place
+
+
+def rebuild_storage(storage: Storage, begin: int, nbytes: int) -> Any:
+    """The torch storage of a message."""
+    # So that this process can lend it on, and does not move it away from the others.
+    _strategy.recognise()
+    return _storage.over(canonical(storage), begin, nbytes)
+
+
+def pick_storage(number: int) -> Any:
+    """A torch storage of the message that this thread loads."""
+    storage = pick(number).storage
+    return rebuild_storage(storage, 0, storage.nbytes)
+
+
+def pick_tensor(number: int, more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
+    """A torch tensor of the message that this thread loads."""
+    _strategy.recognise()
+    return _finish(_storage.tensor_over(pick(number)), more)
+
+
+def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
+    """The torch tensor of a message."""
+    dtype, offset, size, stride = form
+    return _finish(torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more)
+
+
+def _finish(tensor: Any, more: tuple[bool, bool, int]) -> Any:
+    requires_grad, is_parameter, bits = more
+    if bits:
+        tensor = with_math_bits(tensor, bits)
+    if is_parameter:
+        return torch.nn.Parameter(tensor, requires_grad=requires_grad)
+    return tensor.requires_grad_() if requires_grad else tensor
