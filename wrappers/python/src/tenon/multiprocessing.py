@@ -326,22 +326,55 @@ def _reduce_device(storage: Storage) -> tuple[Any, ...]:
     return _open_cuda, (handle.with_fds(()), outgoing, fds)
 
 
-class _WithTensors:
-    """A pickled message, and the ticket of the tensors that it picks."""
+# A ticket for a whole message is 450 bytes, and 80 for each tensor. A pipe holds 64 KiB, so that messages of few tensors should be small.
+_FEW = 8
 
-    __slots__ = ("_arguments",)
 
-    def __init__(self, ticket: bytes, body: bytes) -> None:
-        self._arguments = ticket, body
+class _Envelope:
+    """Pickles as the call of a function."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, *call: Any) -> None:
+        self._call = call
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _load, self._arguments
+        return self._call[0], self._call[1:]
 
 
 def with_tensors(tensors: Sequence[Tensor], body: Buffer, protocol: int | None) -> memoryview:
     """Deposit the tensors that a pickled message picks by their numbers, and give a message that fetches them first."""
     _mp_family.join()
-    return memoryview(pickle.dumps(_WithTensors(deposit(tensors), bytes(body)), protocol))
+    if len(tensors) > _FEW:
+        envelope = _Envelope(_load, deposit(tensors), bytes(body))
+    else:
+        envelope = _Envelope(_load_few, *_deposit_few(tensors), bytes(body))
+    return memoryview(pickle.dumps(envelope, protocol))
+
+
+def _deposit_few(tensors: Sequence[Tensor]) -> tuple[bytes, list[bytes], list[tuple[Any, ...]]]:
+    """Deposit some tensors. Gives the head of the deposit, the records of the storages, and for each tensor what _make_tensor takes."""
+    parts = Deposit()
+    numbers: dict[int, int] = {}
+    records: list[bytes] = []
+    forms: list[tuple[Any, ...]] = []
+    try:
+        for tensor in tensors:
+            storage = tensor.storage
+            number = numbers.get(storage.id)
+            if number is None:
+                number = numbers[storage.id] = len(records)
+                records.append(parts.add(storage))
+            forms.append((number, *_form_of(tensor)))
+    except BaseException:
+        parts.withdraw()
+        raise
+    return parts.head, records, forms
+
+
+def _form_of(tensor: Tensor) -> tuple[Any, ...]:
+    strides = None if tensor.is_contiguous else tensor.strides
+    return tensor._dtype_number, tensor.shape, strides, tensor.offset, tensor._flags
 
 
 def _is_collected(storage: Storage) -> bool:
@@ -397,8 +430,7 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
         number = collect(tensor)
         if number is not None:
             return pick, (number,)
-    strides = None if tensor.is_contiguous else tensor.strides
-    return _make_tensor, (storage, tensor._dtype_number, tensor.shape, strides, tensor.offset, tensor._flags)
+    return _make_tensor, (storage, *_form_of(tensor))
 
 
 # Events that this process sent, by their handles: the driver opens no handle in the process that made it.
@@ -427,6 +459,18 @@ def _load(ticket: bytes, body: bytes) -> Any:
     # The sender is of the family, and says itself what it lends.
     with fetch(ticket, allow_unsealed=True, timeout=_fetch_seconds) as message:
         tensors = message.tensors
+    return _load_body(tensors, body)
+
+
+def _load_few(head: bytes, records: Sequence[bytes], forms: Sequence[tuple[Any, ...]], body: bytes) -> Any:
+    with _Incoming(head) as incoming:
+        storages = [incoming.storage(record) for record in records]
+    tensors = [_make_tensor(storages[number], *form) for number, *form in forms]
+    del storages
+    return _load_body(tensors, body)
+
+
+def _load_body(tensors: list[Tensor], body: bytes) -> Any:
     outer = _loading.tensors
     _loading.tensors = tensors
     try:
