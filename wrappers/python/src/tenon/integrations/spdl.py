@@ -62,9 +62,6 @@ _WRITER = 1  # by the writer: its pid
 _STOPPED = 8  # by the parent: shutdown_arena was called
 _TABLES = 16  # where the tables begin
 
-_LARGE_NBYTES = 4 << 20
-"""From this size on, other threads of the worker run while a binary is copied. Below, the switch of threads costs more than it gives."""
-
 _MIN_UNITS = 1024
 _MAX_UNITS = 1 << 16
 
@@ -454,8 +451,6 @@ class _Writer:
         if other:
             raise ValueError(f"the SPDL arena is written by process {other} already: give each iterate_in_subprocess an Arena of its own")
         self._words[_WRITER] = os.getpid()
-        self._storage = storage
-        self._data = layout.data
         self._bytes = memoryview(storage)[layout.data :]
         self._capacity = capacity
         self._acquire_timeout = acquire_timeout
@@ -507,10 +502,8 @@ class _Writer:
         if used > self._room:
             self._make_room(used)
         begin = self._begin + offset
-        if nbytes < _LARGE_NBYTES:
-            self._bytes[begin : begin + nbytes] = view
-        else:
-            self._storage.write(view, self._data + begin)
+        # Storage.write, which lets other threads run meanwhile, took 5 to 15 % longer for 16 MiB.
+        self._bytes[begin : begin + nbytes] = view
         self._used = used
         return offset | self._next << _NUMBER_SHIFT, nbytes
 
