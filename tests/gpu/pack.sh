@@ -42,7 +42,8 @@ for version in 3.11 3.12 3.13 3.14; do
 done
 cp "$here"/*.sh "$here"/*.py "$top/tests/gpu/"
 cp "$root/$archive/net.pt" "$top/$archive/"
-cp "$root"/wrappers/python/tests/cuda_kit.py "$root"/wrappers/python/tests/cuda_*programs.py "$top/wrappers/python/tests/"
+cp "$root"/wrappers/python/tests/{cuda_kit,dlpack_kit}.py "$root"/wrappers/python/tests/cuda_*programs.py \
+  "$top/wrappers/python/tests/"
 
 # Libraries keep the names that a loader looks for.
 strip --strip-debug -o "$to/libtenon.so.1" "$(readlink -f "$build/libtenon.so.1")"

@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 import tenon
+from dlpack_kit import DLTensor  # type: ignore[import-not-found]
 
 cuda = ctypes.CDLL("libcuda.so.1")
 ON_THE_FAKE = hasattr(cuda, "fake_cuda_live")
@@ -126,21 +127,6 @@ def read(tensor: tenon.Tensor) -> bytes:
 
 def over(storage: tenon.Storage) -> tenon.Tensor:
     return tenon.Tensor.over(storage, storage.nbytes, "uint8")
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
 
 
 Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tenon
+from dlpack_kit import DLTensor  # type: ignore[import-not-found]
 from tenon._native import lib
 
 
@@ -210,23 +211,6 @@ class Exchange(ctypes.Structure):
     )
 
 
-class View(ctypes.Structure):
-    """DLTensor."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
 @pytest.fixture
 def exchange() -> Exchange:
     capsule = getattr(tenon.Tensor, "__dlpack_c_exchange_api__", None)
@@ -240,7 +224,7 @@ def exchange() -> Exchange:
 def test_exchange_api_views_a_tensor(exchange: Exchange) -> None:
     assert exchange.version.major == 1 and exchange.version.minor >= 3
     tensor = tenon.from_numpy(np.arange(24, dtype="float32").reshape(4, 6))[1:, ::2]
-    view = View()
+    view = DLTensor()
     assert exchange.view_of_object(tensor, ctypes.addressof(view)) == 0
     assert (view.device_type, view.ndim, view.code, view.bits, view.lanes) == (1, 2, 2, 32, 1)
     assert view.shape[:2] == [3, 3] and view.strides[:2] == [6, 2]
