@@ -6,7 +6,9 @@ is installed moves private memory to Tenon's when it is lent, as PyTorch's own s
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from functools import wraps
 from importlib import import_module
 
@@ -25,6 +27,7 @@ _ABSENT = object()
 _attributes: list[tuple[Any, str, Any]] = []  # what this module has put in the place of: owner, name, the former value
 _plain_is_shared: Callable[[Any], bool] | None = None  # PyTorch's own
 _reducers: dict[type, Any] = {}  # of PyTorch, in whose places ours are
+_lock = threading.RLock()  # of recognise, which two threads may call when their first messages arrive
 _former_strategy: str | None = None  # of before install; None: it is not installed
 
 
@@ -107,6 +110,11 @@ def recognise() -> None:
     """See to it that torch tensors and storages in Tenon's memory are lent from there. Again: nothing."""
     if _attributes and _reducers:
         return
+    with _lock:
+        _recognise()
+
+
+def _recognise() -> None:
     import torch
 
     from tenon.torch import _reducers as reducers
@@ -198,6 +206,14 @@ def _new_shared(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # ---- children
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 _awaits_torch = False  # a parent has handed the strategy down, and this process has not imported torch
