@@ -28,7 +28,7 @@ _COW = "cow"
 _UNSAFE = "unsafe"
 
 
-def _require_torch() -> None:
+def require_torch() -> None:
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
@@ -103,7 +103,7 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
     A tensor on a CUDA device goes by DLPack, and has no "cow": clone what "unsafe" gives. Order PyTorch's current stream after that in
     which it was opened.
     """
-    _require_torch()
+    require_torch()
     if not isinstance(tensor, Tensor):
         hint = (
             "; a TensorSpec describes a module's tensor: make a tenon.Tensor of its storage (Tensor.over)"

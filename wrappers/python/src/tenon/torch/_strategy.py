@@ -13,6 +13,7 @@ from functools import wraps
 from importlib import import_module
 
 from tenon._when_imported import when_imported
+from tenon.torch._exchange import require_torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def install() -> None:
     torch.multiprocessing.set_sharing_strategy chooses between the strategies, of which PyTorch's own two stay.
     """
     global _former_strategy
+    require_torch()
     torch = import_module("torch")
     multiprocessing = import_module("torch.multiprocessing")  # which torch may be in the middle of importing
     recognise()

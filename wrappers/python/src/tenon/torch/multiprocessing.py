@@ -5,10 +5,13 @@ Importing this module calls tenon.torch.install(). Every name is torch.multiproc
 
 from __future__ import annotations
 
-import torch.multiprocessing as _torch
-from torch.multiprocessing import *  # noqa: F403
-
+from tenon.torch._exchange import require_torch
 from tenon.torch._strategy import install
+
+require_torch()
+
+import torch.multiprocessing as _torch  # noqa: E402 (after the look, which says what is missing)
+from torch.multiprocessing import *  # noqa: E402, F403
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
