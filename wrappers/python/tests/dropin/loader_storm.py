@@ -10,7 +10,6 @@ usage: loader_storm.py [--kills N] [--seed SEED]
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import os
 import random
@@ -25,6 +24,7 @@ from typing import Any
 import tenon
 import tenon.torch
 import torch
+from own_shm import take_own_shm
 from torch.utils.data import DataLoader, Dataset
 
 PATIENCE_S = 60.0
@@ -95,15 +95,6 @@ def play(counts: Counter[str], kept: list[Any]) -> None:
         check(kept.pop(random.randrange(len(kept))))
 
 
-def take_own_shm() -> bool:
-    """Move to a mount namespace with a /dev/shm that no other process uses. False: the kernel refuses one."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    clone_newns, private_and_all_below = 0x20000, 0x44000
-    if libc.unshare(clone_newns) or libc.mount(b"none", b"/", None, private_and_all_below, None):
-        return False
-    return not libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=64m")
-
-
 def n_fds() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -115,7 +106,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"seed {options.seed}")
     random.seed(options.seed)
-    has_own_shm = take_own_shm()
+    has_own_shm = take_own_shm(64 << 20)
     torch.set_num_threads(1)
     tenon.torch.install()
     counts: Counter[str] = Counter()

@@ -20,6 +20,8 @@ import traceback
 from functools import partial
 from pathlib import Path
 
+from own_shm import take_own_shm
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -591,7 +593,12 @@ def check_random_units() -> None:
         arena.close()
 
 
+_has_own_shm = False
+
+
 def named_files() -> set[str]:
+    if not _has_own_shm:
+        return set()  # other programs have files there too
     # Tenon's lock of the family, without which nobody would know that the family is gone, is not of the arena.
     return {name for name in os.listdir("/dev/shm") if not name.startswith("tenon-family-")}
 
@@ -659,6 +666,8 @@ def main() -> int:
     if sys.argv[1:2] == ["--hold"]:
         hold_for_ever(sys.argv[2])
         return 0
+    global _has_own_shm
+    _has_own_shm = take_own_shm(1 << 30)
     signal.signal(signal.SIGALRM, late)
     names = sys.argv[1:] or list(CHECKS)
     failed = [name for name in names if not run(name, CHECKS[name])]
