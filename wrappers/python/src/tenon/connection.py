@@ -182,9 +182,7 @@ class Connection(Managed):
     def recv(self, *, timeout: float | None = None, cancel: Cancel | None = None) -> Message:
         """Receive the next message. When the wait ends first nothing is lost: call again. Seconds; None waits for ever."""
         own = self._own()
-        out = ffi.new("tenon_message **")
-        run(lambda wait, error: lib.tenon_recv(own, wait, out, error), timeout, cancel)
-        return Message._adopt(out[0])
+        return Message._arrive(lambda wait, out, error: lib.tenon_recv(own, wait, out, error), timeout, cancel)
 
     def __repr__(self) -> str:
         return "<tenon.Connection, closed>" if self.closed else f"<tenon.Connection on fd {self.fileno()}>"

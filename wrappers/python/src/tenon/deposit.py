@@ -65,23 +65,14 @@ def fetch(
     from tenon.by_fd import open_options
 
     options = open_options(access, open_flags(False, False, False, allow_unsealed))
-    # A signal handler may raise at any moment after the call: DataLoader's does when a worker dies.
-    out = ffi.gc(ffi.new("tenon_message **"), _release_message)
-    message = Message._empty()
     with memoryview(ticket) as view, ffi.from_buffer(view) as source:
         # Whole: each piece would ask the lender anew.
-        run(
-            lambda wait, error: lib.tenon_message_fetch(source, view.nbytes, options, wait, out, error),
+        return Message._arrive(
+            lambda wait, out, error: lib.tenon_message_fetch(source, view.nbytes, options, wait, out, error),
             timeout,
             cancel,
             whole=True,
         )
-    message._take(out)
-    return message
-
-
-def _release_message(out: Any) -> None:
-    lib.tenon_message_release(out[0])
 
 
 def _release_storage(out: Any) -> None:
@@ -193,7 +184,7 @@ class Fetched(Managed):
     def storage(self, record: Buffer) -> Storage:
         """Open a storage of the message, under its lease. One thread at a time."""
         own = self._own()
-        out = ffi.gc(ffi.new("tenon_storage **"), _release_storage)  # as in fetch
+        out = ffi.gc(ffi.new("tenon_storage **"), _release_storage)  # as in Message._arrive
         with memoryview(record) as view, ffi.from_buffer(view) as source:
             run(
                 lambda wait, error: lib.tenon_fetched_storage(own, source, view.nbytes, wait, out, error),

@@ -8,21 +8,27 @@ from tenon._native import ffi, lib
 from tenon._options import ACCESSES, number_of
 from tenon.error import call
 from tenon.tensor import Tensor
+from tenon.wait import run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Self
 
     from typing_extensions import Buffer, TypeIs
 
     from tenon._options import Access
+    from tenon.wait import Cancel
 
     Tensors = Tensor | Iterable[Tensor] | Mapping[str, Tensor]
 
 
 def _is_mapping(tensors: Tensors) -> TypeIs[Mapping[str, Tensor]]:
     return hasattr(tensors, "keys")
+
+
+def _release_in(out: Any) -> None:
+    lib.tenon_message_release(out[0])
 
 
 class Message(Managed):
@@ -70,17 +76,19 @@ class Message(Managed):
         return self
 
     @classmethod
-    def _empty(cls) -> Self:
-        """A message that is closed until it takes one."""
+    def _arrive(cls, step: Callable[[Any, Any, Any], int], timeout: float | None, cancel: Cancel | None, *, whole: bool = False) -> Self:
+        """Wait for the message that step(wait, out, error) receives.
+
+        A signal handler may raise at any moment after the call, as DataLoader's does when a worker dies. So out has an owner.
+        """
+        out = ffi.gc(ffi.new("tenon_message **"), _release_in)
         self = cls.__new__(cls)
         self._tensors = self._cdata = None
-        return self
-
-    def _take(self, out: Any) -> None:
-        """Take the message that out points to, so that no exception in between can lose it."""
+        run(lambda wait, error: step(wait, out, error), timeout, cancel, whole=whole)
         pointer = out[0]
         out[0] = ffi.NULL
         self._cdata = ffi.gc(pointer, lib.tenon_message_release)
+        return self
 
     def close(self) -> None:
         """Give the message back. Tensors taken from it stay valid."""
