@@ -27,7 +27,11 @@ from pathlib import Path
 import numpy as np
 import tenon
 import tenon.multiprocessing
-from storm import PR_SET_CHILD_SUBREAPER, Failure, call_libc, enter_namespace
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from own_shm import call_libc, take_own_shm
+from storm import PR_SET_CHILD_SUBREAPER, Failure
 
 # A message that nobody fetches is withdrawn. A getter that is slower than this may miss one.
 AGE_S = 3.0
@@ -238,12 +242,7 @@ def move_into_namespace() -> bool:
     """
     if "TENON_TEST_OWN_SHM" in os.environ:
         return os.environ["TENON_TEST_OWN_SHM"] == "yes"
-    try:
-        enter_namespace()
-        has_own_shm = True
-    except OSError:
-        has_own_shm = False
-    environment = {**os.environ, "TENON_TEST_OWN_SHM": "yes" if has_own_shm else "no"}
+    environment = {**os.environ, "TENON_TEST_OWN_SHM": "yes" if take_own_shm() else "no"}
     os.execve(sys.executable, [sys.executable, "-B", *sys.argv], environment)
 
 

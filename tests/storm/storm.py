@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import os
 import random
 import select
@@ -31,12 +30,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from own_shm import call_libc, enter_namespace
+
 HERE = Path(__file__).resolve().parent
 SHM = "/dev/shm"
-CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_CHILD_SUBREAPER = 36
-LIBC = ctypes.CDLL(None, use_errno=True)
 # A limit for what never happens. A look that is disturbed comes again after up to half a second.
 SOON_S = 10.0
 
@@ -48,24 +48,6 @@ class Failure(Exception):
 def skip(why: str) -> None:
     print(f"skipped: {why}")
     raise SystemExit(77)
-
-
-def call_libc(name: str, *arguments: object) -> None:
-    if getattr(LIBC, name)(*arguments) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"{name}: {os.strerror(error)}")
-
-
-def enter_namespace() -> None:
-    """A mount namespace with a /dev/shm that nobody else uses. OSError: the kernel refuses one."""
-    uid, gid = os.getuid(), os.getgid()
-    call_libc("unshare", CLONE_NEWNS | (CLONE_NEWUSER if uid else 0))
-    if uid:
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-    call_libc("mount", None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None)
-    call_libc("mount", b"tmpfs", SHM.encode(), b"tmpfs", ctypes.c_ulong(0), b"mode=1777,size=1g")
 
 
 def move_into_namespace() -> None:

@@ -19,13 +19,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tenon
 import tenon.torch
 import torch
-from own_shm import take_own_shm
 from torch.utils.data import DataLoader, Dataset
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tests" / "support"))
+
+from own_shm import take_own_shm
 
 PATIENCE_S = 60.0
 # Of up to eight killed workers whose messages nobody has fetched, this process keeps what it met them by.

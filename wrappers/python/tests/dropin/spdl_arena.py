@@ -20,6 +20,8 @@ import traceback
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tests" / "support"))
+
 from own_shm import take_own_shm
 
 TYPE_CHECKING = False
@@ -667,7 +669,7 @@ def main() -> int:
         hold_for_ever(sys.argv[2])
         return 0
     global _has_own_shm
-    _has_own_shm = take_own_shm(1 << 30)
+    _has_own_shm = take_own_shm()
     signal.signal(signal.SIGALRM, late)
     names = sys.argv[1:] or list(CHECKS)
     failed = [name for name in names if not run(name, CHECKS[name])]
