@@ -11,38 +11,22 @@
 
 static PyTypeObject *exported_type; /* tenon.Tensor: what managed_tensor_to_py_object makes */
 
-static tenon_tensor *tensor_from(void *object) {
-  PyObject *self = object;
-  if (!PyObject_TypeCheck(self, tensor_type)) {
+/* The tensor of a Python object, and its layout. DLPack has no conjugate and no negative bit. NULL: raised. */
+static tenon_tensor *plain_tensor(void *object, tenon_tensor_spec *spec) {
+  if (!PyObject_TypeCheck((PyObject *)object, tensor_type)) {
     PyErr_SetString(PyExc_TypeError, "not a tenon.Tensor");
     return NULL;
   }
-  tenon_tensor *tensor = ((TensorObject *)self)->tensor;
-  if (tensor == NULL) raise_closed("tensor");
-  return tensor;
-}
-
-static int get_spec(const tenon_tensor *tensor, tenon_tensor_spec *spec) {
-  memset(spec, 0, sizeof *spec);
-  spec->struct_size = sizeof *spec;
-  tenon_error *error = NULL;
-  const tenon_status status = tenon_tensor_get_spec(tensor, spec, &error);
-  if (status == TENON_OK) return 0;
-  raise_status(status, error);
-  return -1;
-}
-
-/* DLPack has no conjugate and no negative bit. */
-static int refuse_bits(const tenon_tensor_spec *spec) {
-  if ((spec->flags & (TENON_TENSOR_CONJ | TENON_TENSOR_NEG)) == 0) return 0;
+  tenon_tensor *tensor = get_spec(object, spec);
+  if (tensor == NULL || (spec->flags & (TENON_TENSOR_CONJ | TENON_TENSOR_NEG)) == 0) return tensor;
   PyErr_SetString(PyExc_BufferError, "DLPack has no conjugate and no negative bit, and one of the tensor's is set");
-  return -1;
+  return NULL;
 }
 
 static int managed_from_object(void *object, DLManagedTensorVersioned **out) {
-  tenon_tensor *tensor = tensor_from(object);
   tenon_tensor_spec spec;
-  if (tensor == NULL || get_spec(tensor, &spec) != 0 || refuse_bits(&spec) != 0) return -1;
+  tenon_tensor *tensor = plain_tensor(object, &spec);
+  if (tensor == NULL) return -1;
   tenon_error *error = NULL;
   const tenon_status status = tenon_tensor_to_dlpack(tensor, out, &error);
   if (status == TENON_OK) return 0;
@@ -68,9 +52,9 @@ static int managed_to_object(DLManagedTensorVersioned *managed, void **out) {
 /* The sizes and strides are the tensor's own, which the caller keeps. A DLTensor cannot say that its
    bytes are read-only, so a read-only tensor is refused. */
 static int view_of_object(void *object, DLTensor *out) {
-  tenon_tensor *tensor = tensor_from(object);
   tenon_tensor_spec spec;
-  if (tensor == NULL || get_spec(tensor, &spec) != 0 || refuse_bits(&spec) != 0) return -1;
+  tenon_tensor *tensor = plain_tensor(object, &spec);
+  if (tensor == NULL) return -1;
   const tenon_storage *storage = tenon_tensor_storage(tensor);
   if (tenon_storage_is_read_only(storage)) {
     PyErr_SetString(PyExc_BufferError, "the tensor is read-only, and a DLTensor cannot say so: use managed_tensor_from_py_object_no_sync");

@@ -41,7 +41,8 @@ void give_back_managed(void *managed, void (*deleter)(void *managed));
 /* tensor.c and storage.c. A wrap takes over the reference, also on failure. */
 PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
-PyObject *device_of(const tenon_storage *storage); /* (type, number), as DLPack counts them */
+tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec); /* of a TensorObject; NULL: raised */
+PyObject *device_of(const tenon_storage *storage);               /* (type, number), as DLPack counts them */
 extern PyType_Spec tensor_spec;
 PyObject *packed_nbytes(PyObject *module, PyObject *args);
 extern PyType_Spec storage_spec;

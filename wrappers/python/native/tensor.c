@@ -162,7 +162,7 @@ static PyObject *tensor_at(PyObject *type, PyObject *args) {
   return tensor;
 }
 
-static tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
+tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   if (tensor == NULL) {
     raise_closed("tensor");

@@ -6,6 +6,7 @@ tenon.torch uses both.
 from __future__ import annotations
 
 import functools
+import sys
 
 from tenon import _dtype
 from tenon._native import lib
@@ -50,6 +51,12 @@ def _knows_names(cls: type) -> bool:
 @functools.cache
 def _is_parameter_class(cls: type) -> bool:
     return any(kind.__name__ == "Parameter" for kind in cls.__mro__)
+
+
+def is_strided_on_cpu(tensor: Any) -> bool:
+    """Whether a tensor is what its strides over its storage say: neither sparse nor nested, and without a quantizer."""
+    strided = sys.modules["torch"].strided
+    return bool(tensor.layout is strided and tensor.is_cpu and not tensor.is_nested and not tensor.is_quantized)
 
 
 def is_named(tensor: Any) -> bool:

@@ -393,10 +393,15 @@ def collect(tensor: Tensor) -> int | None:
     return len(collected) - 1
 
 
+def collect_storage(storage: Storage) -> int | None:
+    """As collect, for a storage, which travels as a tensor of all its bytes."""
+    return collect(Tensor._new(storage, _UINT8, (storage.nbytes,), None, 0, 0))
+
+
 def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     """What multiprocessing's pickler writes for a storage."""
     if _is_collected(storage):
-        number = collect(Tensor._new(storage, _UINT8, (storage.nbytes,), None, 0, 0))
+        number = collect_storage(storage)
         if number is not None:
             return _pick_storage, (number,)
     if storage._device_numbers[0] == CUDA:

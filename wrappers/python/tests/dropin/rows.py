@@ -690,7 +690,8 @@ def quantised_is_refused() -> None:
     import tenon
     import torch
 
-    sent = torch.quantize_per_tensor(torch.arange(4.0), 0.5, 0, torch.quint8)
+    sent = torch.quantize_per_tensor(torch.arange(4.0), 0.5, 0, torch.quint8).share_memory_()
+    assert sent.is_shared() and sent.dequantize().tolist() == [0, 1, 2, 3], "share_memory_() lost the scale"
     try:
         torch.multiprocessing.SimpleQueue().put(sent)
     except tenon.Unsupported as error:

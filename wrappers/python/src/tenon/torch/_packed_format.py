@@ -12,6 +12,7 @@ import struct
 import sys
 from array import array
 
+from tenon import _torch_rules
 from tenon.torch._packed_memory import ALIGNMENT, COW_NBYTES, Memory, corrupt
 
 TYPE_CHECKING = False
@@ -221,7 +222,7 @@ def array_form(item: Any) -> tuple[str, str, tuple[int, ...]] | None:
         return None if name is None else ("numpy", name, item.shape)
     torch = sys.modules.get("torch")
     if torch is not None and type(item) is torch.Tensor:
-        if item.layout is not torch.strided or item.device.type != "cpu" or item.is_quantized or item.is_nested or item.requires_grad:
+        if not _torch_rules.is_strided_on_cpu(item) or item.requires_grad:
             return None
         return "torch", str(item.dtype).removeprefix("torch."), tuple(item.shape)
     return None

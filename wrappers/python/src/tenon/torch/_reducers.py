@@ -12,7 +12,7 @@ from tenon import _strategy as _tenon_strategy
 from tenon import _torch_rules
 from tenon._torch_dlpack import math_bits
 from tenon.error import Unsupported, make
-from tenon.multiprocessing import collect
+from tenon.multiprocessing import collect, collect_storage
 from tenon.tensor import Tensor
 from tenon.torch import _rebuild, _storage, _strategy
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from tenon.torch._storage import Place
 
     Reducer = Callable[[Any], tuple[Any, ...]]
-
-
-def _is_plain(tensor: Any) -> bool:
-    return tensor.layout is torch.strided and tensor.is_cpu and not tensor.is_nested and not tensor.is_quantized
 
 
 def _refuse_quantised(tensor: Any) -> None:
@@ -86,7 +82,7 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
     """The reducer of torch.Tensor and torch.nn.Parameter, around PyTorch's own."""
 
     def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
-        if not _is_plain(tensor):
+        if not _torch_rules.is_strided_on_cpu(tensor):
             _refuse_quantised(tensor)
             return plain(tensor)
         if (tensor.requires_grad and not tensor.is_leaf) or _torch_rules.is_named(tensor):
@@ -125,7 +121,7 @@ def reducer_of_storages(plain: Reducer) -> Reducer:
             return plain(untyped)
         storage, _, nbytes = place
         if storage.nbytes == nbytes and _can_be_collected():
-            number = collect(_storage.bytes_of(storage))
+            number = collect_storage(storage)
             if number is not None:
                 return _rebuild.pick_storage, (number,)
         return _rebuild.rebuild_storage, place

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from tenon import _dtype
+from tenon import _dtype, _torch_rules
 from tenon._native import ffi
 from tenon._torch_dlpack import IN_EVERY_DLPACK
 from tenon.multiprocessing import canonical
@@ -161,8 +161,7 @@ def tensor_over(tensor: Tensor) -> Any:
                 result = torch._C._from_dlpack(tensor._to_dlpack(False, False, False))
                 _known.add(key, untyped_of(result))
                 return result
-            untyped = _new_over(storage, 0, storage.nbytes)
-            _known.add(key, untyped)
+            untyped = over(storage, 0, storage.nbytes)
     dtype = _dtypes().get(number) or torch_dtype(tensor.dtype)  # which says what this PyTorch lacks
     return torch.empty(0, dtype=dtype).set_(untyped, tensor.offset, tensor.shape, tensor.strides)
 
@@ -170,11 +169,6 @@ def tensor_over(tensor: Tensor) -> Any:
 def new(nbytes: int, *, zeroed: bool = False) -> Any:
     """A new torch storage in Tenon's shared memory, of at least one byte."""
     return over(canonical(new_storage(nbytes, zeroed=zeroed)), 0, nbytes)
-
-
-def bytes_of(storage: Storage) -> Tensor:
-    """A tensor over all bytes of a storage."""
-    return Tensor._new(storage, _UINT8, (storage.nbytes,), None, 0, 0)
 
 
 def find(untyped: Any) -> Place | None:
@@ -303,7 +297,5 @@ def _adopt(untyped: Any) -> Place:
 
 
 def is_movable(tensor: Any) -> bool:
-    """Whether a tensor has CPU memory that can move: a strided one's, which is not empty and not inference mode's."""
-    if tensor.layout is not torch.strided or not tensor.is_cpu or tensor.is_nested:
-        return False
-    return bool(untyped_of(tensor).nbytes())
+    """Whether a tensor has memory that can move with it: a strided tensor of the CPU that is not empty."""
+    return _torch_rules.is_strided_on_cpu(tensor) and bool(untyped_of(tensor).nbytes())

@@ -401,7 +401,7 @@ class SharedTensor(_Immutable):
                 raise TypeError("an array of Python objects has no bytes that can be shared: make a SharedList of it")
             self._set("numpy", tensor.dtype, tuple(tensor.shape), _frozen(numpy_bytes(tensor)))
         elif torch is not None and isinstance(tensor, torch.Tensor):
-            if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
+            if not _torch_rules.is_strided_on_cpu(tensor):
                 raise make(
                     Unsupported,
                     f"a SharedTensor is made of a strided tensor of the CPU, not of {tensor.layout} on {tensor.device}: convert it first",
