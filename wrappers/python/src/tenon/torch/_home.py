@@ -23,7 +23,7 @@ MOST_IDLE_NBYTES = 256 << 20
 """An arena with more free memory than this, and more than it has in use, is left to its last block."""
 
 _LOOK_EACH = 32
-"""After so many new blocks the arena is looked at, because the look takes milliseconds: it asks the kernel about its pages."""
+"""After so many new blocks the arena's statistics are read. Reading them takes milliseconds, because it asks the kernel about pages."""
 
 
 class _LargeBlocks:

@@ -180,7 +180,7 @@ def find(untyped: Any) -> Place | None:
 
 # ---- moving private memory
 
-# A storage takes the lock that its address says. What two threads send at once is moved by one of them.
+# The address of a storage chooses its lock. If two threads send one storage at once, one of them moves it.
 _locks = [threading.Lock() for _ in range(16)]
 
 

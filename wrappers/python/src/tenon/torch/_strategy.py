@@ -25,11 +25,11 @@ _DEFAULT = "file_descriptor"
 _CONFIG_KEY = "tenon_torch"
 
 _ABSENT = object()
-_attributes: list[tuple[Any, str, Any]] = []  # what this module has put in the place of: owner, name, the former value
-_plain_is_shared: Callable[[Any], bool] | None = None  # PyTorch's own
-_reducers: dict[type, Any] = {}  # of PyTorch, in whose places ours are
-_lock = threading.RLock()  # of recognise, which two threads may call when their first messages arrive
-_former_strategy: str | None = None  # of before install; None: it is not installed
+_attributes: list[tuple[Any, str, Any]] = []  # the attributes that this module has replaced: owner, name, former value
+_plain_is_shared: Callable[[Any], bool] | None = None  # PyTorch's UntypedStorage.is_shared
+_reducers: dict[type, Any] = {}  # PyTorch's reducers, which Tenon's stand in for in the pickler's table
+_lock = threading.RLock()  # two threads may call recognise at once, when their first messages arrive
+_former_strategy: str | None = None  # the strategy before install; None: "tenon" is not installed
 
 
 def installed() -> bool:
@@ -225,7 +225,7 @@ class _Inherited:
     """Lies in the configuration that a process hands to its children. A child of spawn or forkserver that unpickles it has the strategy."""
 
     def __init__(self, is_current: bool) -> None:
-        self._is_current = is_current  # of the parent, for a process that has not imported torch
+        self._is_current = is_current  # whether the parent had chosen "tenon", for a process that has not imported torch
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrive, (is_current() if installed() else self._is_current,)
@@ -252,7 +252,7 @@ def _arrive(is_current: bool) -> _Inherited:
         _awaits_torch = False
         install()
         if not is_current:
-            module.set_sharing_strategy(_DEFAULT)  # a child of PyTorch's begins with it
+            module.set_sharing_strategy(_DEFAULT)  # PyTorch's children begin with it, whatever their parent has chosen
 
     # A child that never imports torch is not made to.
     when_imported("torch.multiprocessing", "reductions", install_here)
