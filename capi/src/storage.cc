@@ -112,6 +112,8 @@ tenon_status tenon_storage_at(const void* address, uint64_t nbytes, tenon_storag
   return boundary(err, [&]() -> Status {
     Ref<Storage> storage = tenon::share::find_storage_at(address, nbytes);
     if (!storage) {
+      // PyTorch's tensors are looked up one by one, most of them in vain: a text that nobody reads would take most of the time.
+      if (err == nullptr) return Status(tenon::Code::kNotFound, std::string());
       return Status(tenon::Code::kNotFound,
                     tenon::format("no storage of this process has the %llu bytes at %p: the storage has ended, its address was never "
                                   "given out, or the memory is not Tenon's",
