@@ -25,14 +25,24 @@ static void drop_legacy(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, LEGACY)) give_back_managed(PyCapsule_GetPointer(capsule, LEGACY), delete_legacy);
 }
 
+PyObject *legacy_capsule(tenon_tensor *tensor) {
+  tenon_error *error = NULL;
+  DLManagedTensor *managed = NULL;
+  const tenon_status status = tenon_tensor_to_dlpack_legacy(tensor, &managed, &error);
+  if (status != TENON_OK) return raise_status(status, error);
+  PyObject *capsule = PyCapsule_New(managed, LEGACY, drop_legacy);
+  if (capsule == NULL) give_back_managed(managed, delete_legacy);
+  return capsule;
+}
+
 /* to_dlpack(versioned, is_copied, lets_write); lets_write: a versioned one does not say that the bytes are read-only */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
   int versioned, is_copied, lets_write = 0;
   if (!PyArg_ParseTuple(args, "pp|p:to_dlpack", &versioned, &is_copied, &lets_write)) return NULL;
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   if (tensor == NULL) return raise_closed("tensor");
-  tenon_error *error = NULL;
   if (versioned) {
+    tenon_error *error = NULL;
     DLManagedTensorVersioned *managed = NULL;
     const tenon_status status = tenon_tensor_to_dlpack(tensor, &managed, &error);
     if (status != TENON_OK) return raise_status(status, error);
@@ -42,12 +52,7 @@ PyObject *tensor_to_dlpack(PyObject *self, PyObject *args) {
     if (capsule == NULL) give_back_managed(managed, delete_versioned);
     return capsule;
   }
-  DLManagedTensor *managed = NULL;
-  const tenon_status status = tenon_tensor_to_dlpack_legacy(tensor, &managed, &error);
-  if (status != TENON_OK) return raise_status(status, error);
-  PyObject *capsule = PyCapsule_New(managed, LEGACY, drop_legacy);
-  if (capsule == NULL) give_back_managed(managed, delete_legacy);
-  return capsule;
+  return legacy_capsule(tensor);
 }
 
 PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule) {

@@ -45,6 +45,30 @@ tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec); /* of a TensorO
 PyObject *device_of(const tenon_storage *storage);               /* (type, number), as DLPack counts them */
 extern PyType_Spec tensor_spec;
 PyObject *packed_nbytes(PyObject *module, PyObject *args);
+
+typedef struct Shape {
+  int32_t ndim;
+  int64_t numbers[TENON_TENSOR_MAX_NDIM];
+} Shape;
+
+/* An element type as Python knows it: code | bits << 8 | lanes << 16. */
+#define DTYPE_BYTES (TENON_DTYPE_UINT | 8u << 8 | 1u << 16)
+unsigned int number_of_dtype(tenon_dtype dtype);
+
+int read_shape(PyObject *tuple, Shape *out); /* -1: raised */
+
+/* The spec borrows sizes and steps (the strides). If steps is NULL the tensor is packed. */
+tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps, unsigned int flags);
+
+/* How many bytes lie from the start of the first element to the end of the last one. 0 means that this
+   function does not tell: there are no elements, a stride is negative, or an element is no whole number
+   of bytes. */
+uint64_t extent_nbytes(const tenon_tensor_spec *spec);
+
+/* A tensor over the storage that has all of these elements, the first one at this address, and its offset
+   in the spec. NULL: no storage has them. */
+tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec);
+
 extern PyType_Spec storage_spec;
 
 /* buffer.c */
@@ -60,6 +84,7 @@ void release_held_buffer(void *context);  /* a deleter for the library */
 /* dlpack.c */
 PyObject *tensor_to_dlpack(PyObject *self, PyObject *args);
 PyObject *tensor_from_dlpack(PyObject *type, PyObject *capsule);
+PyObject *legacy_capsule(tenon_tensor *tensor); /* of DLPack before 1.0. NULL: raised */
 
 /* exchange.c */
 PyObject *exchange_api(PyObject *module, PyObject *type);
@@ -72,3 +97,9 @@ PyObject *message_add(PyObject *module, PyObject *args);
 
 /* archive.c */
 PyObject *import_memory(PyObject *module, PyObject *args);
+
+/* torch.c */
+PyObject *torch_setup(PyObject *module, PyObject *objects);
+PyObject *torch_reducer(PyObject *module, PyObject *in_python);
+PyObject *torch_find(PyObject *module, PyObject *tensor);
+PyObject *torch_pick(PyObject *module, PyObject *index);

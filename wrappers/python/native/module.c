@@ -77,6 +77,10 @@ static PyMethodDef module_methods[] = {
     {"message_add", message_add, METH_VARARGS, "Add tensors to a message, in one call."},
     {"import_memory", import_memory, METH_VARARGS, "Import a module from an object's buffer."},
     {"exchange_api", exchange_api, METH_O, "The capsule of DLPack's C exchange API."},
+    {"torch_setup", torch_setup, METH_O, "The objects of Python that torch tensors need on their way."},
+    {"torch_reducer", torch_reducer, METH_O, "The reducer of torch tensors, around one in Python."},
+    {"torch_find", torch_find, METH_O, "A torch tensor that lies in Tenon's memory as Tenon's, or None."},
+    {"torch_pick", torch_pick, METH_O, "A torch tensor of the message that this thread loads, or None."},
     {"set_error_factory", set_error_factory, METH_O, "Who turns a status and an error into an exception."},
     {"mark_finalizing", mark_finalizing, METH_NOARGS, "For atexit."},
     {NULL, NULL, 0, NULL}};

@@ -48,17 +48,14 @@ static int read_numbers(PyObject *tuple, Py_ssize_t n, int64_t *out) {
   return 0;
 }
 
-typedef struct Shape {
-  int32_t ndim;
-  int64_t numbers[TENON_TENSOR_MAX_NDIM];
-} Shape;
-
 /* Of more dimensions than there may be the library reads no number: it refuses them. */
-static int read_shape(PyObject *tuple, Shape *out) {
+int read_shape(PyObject *tuple, Shape *out) {
   const Py_ssize_t n = PyTuple_Size(tuple);
   out->ndim = n < INT32_MAX ? (int32_t)n : INT32_MAX;
   return read_numbers(tuple, n < TENON_TENSOR_MAX_NDIM ? n : TENON_TENSOR_MAX_NDIM, out->numbers);
 }
+
+unsigned int number_of_dtype(tenon_dtype dtype) { return dtype.code | (unsigned int)dtype.bits << 8 | (unsigned int)dtype.lanes << 16; }
 
 static tenon_dtype dtype_from(unsigned int number) {
   const tenon_dtype dtype = {(uint8_t)number, (uint8_t)(number >> 8), (uint16_t)(number >> 16)};
@@ -79,8 +76,7 @@ PyObject *packed_nbytes(PyObject *module, PyObject *args) {
   return status == TENON_OK ? PyLong_FromUnsignedLongLong(nbytes) : raise_status(status, error);
 }
 
-/* The spec borrows sizes and steps (the strides). If steps is NULL the tensor is packed. */
-static tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps, unsigned int flags) {
+tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *steps, unsigned int flags) {
   tenon_tensor_spec spec;
   memset(&spec, 0, sizeof spec);
   spec.struct_size = sizeof spec;
@@ -119,10 +115,7 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
   return tensor_over(type, storage, &spec);
 }
 
-/* How many bytes lie from the start of the first element to the end of the last one. 0 means that this
-   function does not tell: there are no elements, a stride is negative, or an element is no whole number
-   of bytes. */
-static uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
+uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
   const uint64_t bits = (uint64_t)spec->dtype.bits * spec->dtype.lanes;
   uint64_t last = 0, nbytes = 0;
   if (bits == 0 || bits % 8 != 0) return 0;
@@ -136,6 +129,19 @@ static uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
   return nbytes;
 }
 
+tenon_tensor *tensor_at_address(uint64_t address, tenon_tensor_spec *spec) {
+  const uint64_t nbytes = extent_nbytes(spec);
+  tenon_storage *storage = NULL;
+  tenon_tensor *tensor = NULL;
+  uint64_t offset = 0;
+  if (nbytes == 0 || tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset, NULL) != TENON_OK) return NULL;
+  const uint64_t itemsize = (uint64_t)spec->dtype.bits * spec->dtype.lanes / 8;
+  spec->offset = offset / itemsize;
+  if (offset % itemsize == 0) (void)tenon_tensor_new(storage, spec, &tensor, NULL);
+  give_back_storage(storage);
+  return tensor;
+}
+
 /* at(address, dtype, shape, strides, flags): a tensor over the storage that has all of these elements.
    None: no storage has them. */
 static PyObject *tensor_at(PyObject *type, PyObject *args) {
@@ -147,19 +153,9 @@ static PyObject *tensor_at(PyObject *type, PyObject *args) {
   Shape sizes, steps;
   if (read_shape(shape, &sizes) != 0 || read_shape(strides, &steps) != 0) return NULL;
   tenon_tensor_spec spec = spec_of(dtype, &sizes, &steps, flags);
-  const uint64_t nbytes = extent_nbytes(&spec);
-  tenon_storage *storage = NULL;
-  uint64_t offset = 0;
-  if (nbytes == 0 || tenon_storage_at((const void *)(uintptr_t)address, nbytes, &storage, &offset, NULL) != TENON_OK) Py_RETURN_NONE;
-  const uint64_t itemsize = (uint64_t)spec.dtype.bits * spec.dtype.lanes / 8;
-  if (offset % itemsize != 0) {
-    give_back_storage(storage);
-    Py_RETURN_NONE;
-  }
-  spec.offset = offset / itemsize;
-  PyObject *tensor = tensor_over(type, storage, &spec);
-  give_back_storage(storage);
-  return tensor;
+  tenon_tensor *tensor = tensor_at_address(address, &spec);
+  if (tensor == NULL) Py_RETURN_NONE;
+  return wrap_tensor((PyTypeObject *)type, tensor);
 }
 
 tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
@@ -220,7 +216,7 @@ static PyObject *tensor_get_dtype_number(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor_spec spec;
   if (get_spec(self, &spec) == NULL) return NULL;
-  return PyLong_FromUnsignedLong(spec.dtype.code | (unsigned long)spec.dtype.bits << 8 | (unsigned long)spec.dtype.lanes << 16);
+  return PyLong_FromUnsignedLong(number_of_dtype(spec.dtype));
 }
 
 static PyObject *tensor_get_ndim(PyObject *self, void *unused) {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
-from tenon import _torch_rules
+from tenon import _native_ext, _torch_rules
 from tenon._frozen import Frozen
 from tenon._managed import Managed
 from tenon._options import CPU
@@ -186,6 +187,13 @@ def _refuse_private() -> NoReturn:
     )
 
 
+@functools.cache
+def _set_up_native() -> None:
+    """Let native/torch.c take over what it can, from the next tensor on."""
+    if "torch.multiprocessing" in sys.modules:
+        import tenon.torch._rebuild  # noqa: F401
+
+
 def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tensor:
     """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset and strides.
 
@@ -199,6 +207,11 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
 
     A tensor on a CUDA device is taken by DLPack, with neither share nor copy: device memory can be lent as it is (Storage.share_cuda).
     """
+    if not copy:
+        own: Tensor | None = _native_ext.torch_find(tensor)
+        if own is not None:
+            return own
+    _set_up_native()
     if not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not sys.modules["torch"].strided or tensor.is_nested:
         kind = "a nested tensor" if tensor.is_nested else "a tensor"
         raise make(

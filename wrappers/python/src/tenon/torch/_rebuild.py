@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import torch
 
+from tenon import _mp_hook, _native_ext, multiprocessing
+from tenon import _strategy as _tenon_strategy
 from tenon._torch_dlpack import with_math_bits
 from tenon.multiprocessing import canonical, pick
 from tenon.storage import Storage
+from tenon.tensor import Tensor
 from tenon.torch import _storage, _strategy
 
 TYPE_CHECKING = False
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tenon.torch._storage import Place
+
+
+_PLAIN = (False, False, 0)
+"""What most tensors have of requires_grad, of being a Parameter, and of the conjugate and negative bits."""
 
 
 def rebuild_storage(storage: Storage, begin: int, nbytes: int) -> Any:
@@ -32,13 +39,17 @@ def pick_storage(number: int) -> Any:
     return rebuild_storage(storage, 0, storage.nbytes)
 
 
-def pick_tensor(number: int, more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
+def pick_tensor(number: int, more: tuple[bool, bool, int] = _PLAIN) -> Any:
     """A torch tensor of the message that this thread loads."""
+    if more is _PLAIN:
+        tensor = _native_ext.torch_pick(number)
+        if tensor is not None:
+            return tensor
     _strategy.recognise()
     return _finish(_storage.tensor_over(pick(number)), more)
 
 
-def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = (False, False, 0)) -> Any:
+def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, int] = _PLAIN) -> Any:
     """The torch tensor of a message."""
     dtype, offset, size, stride = form
     return _finish(torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more)
@@ -51,3 +62,29 @@ def _finish(tensor: Any, more: tuple[bool, bool, int]) -> Any:
     if is_parameter:
         return torch.nn.Parameter(tensor, requires_grad=requires_grad)
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+_native_ext.torch_setup(
+    (
+        torch.Tensor,
+        torch.strided,
+        _storage.numbers(),
+        _storage.numbers_in_every_dlpack(),
+        torch._C._from_dlpack,
+        _storage.count_storage(),
+        _strategy.is_current,
+        _strategy.recognise,
+        _strategy.is_shared_by_torch,
+        _tenon_strategy,
+        _tenon_strategy.FILE_SYSTEM,
+        _mp_hook.pickling,
+        multiprocessing._loading,
+        _storage.known,
+        _storage.locks,
+        Tensor,
+        pick_tensor,
+        "has_names" if hasattr(torch.Tensor, "has_names") else None,
+        "untyped_storage" if _storage.has_untyped_storage() else "_storage",
+        _storage.has_swap(),
+    )
+)

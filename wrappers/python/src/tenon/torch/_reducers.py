@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import torch
 
+from tenon import _native_ext, _torch_rules
 from tenon import _strategy as _tenon_strategy
-from tenon import _torch_rules
 from tenon._torch_dlpack import math_bits
 from tenon.error import Unsupported, make
 from tenon.multiprocessing import collect, collect_storage
@@ -79,7 +79,10 @@ def _is_empty(tensor: Any) -> bool:
 
 
 def reducer_of_tensors(plain: Reducer) -> Reducer:
-    """The reducer of torch.Tensor and torch.nn.Parameter, around PyTorch's own."""
+    """The reducer of torch.Tensor and torch.nn.Parameter, around PyTorch's own.
+
+    Plain tensors, which most are, never come here: native/torch.c reduces them.
+    """
 
     def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
         if not _torch_rules.is_strided_on_cpu(tensor):
@@ -101,7 +104,7 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
         form = tensor.dtype, tensor.storage_offset(), tuple(tensor.size()), tensor.stride()
         return (_rebuild.rebuild_tensor, (place, form)) if more is None else (_rebuild.rebuild_tensor, (place, form, more))
 
-    return reduce_tensor
+    return _native_ext.torch_reducer(reduce_tensor)
 
 
 def _more_of(tensor: Any) -> tuple[bool, bool, int] | None:

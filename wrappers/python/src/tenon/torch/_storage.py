@@ -37,17 +37,17 @@ _KEEP_NBYTES = 1 << 20
 
 
 @cache
-def _has_untyped_storage() -> bool:
+def has_untyped_storage() -> bool:
     return hasattr(torch.Tensor, "untyped_storage")
 
 
 @cache
-def _has_swap() -> bool:
+def has_swap() -> bool:
     return hasattr(torch.UntypedStorage, "_swap_data_ptr_")
 
 
 @cache
-def _count_storage() -> Any:
+def count_storage() -> Any:
     return getattr(torch._C, "_storage_Use_Count", None)
 
 
@@ -72,60 +72,63 @@ def _dtypes() -> dict[int, Any]:
 
 
 @cache
-def _numbers_in_every_dlpack() -> frozenset[int]:
+def numbers_in_every_dlpack() -> frozenset[int]:
     return frozenset(_dtype.number_of(name) for name in IN_EVERY_DLPACK)
 
 
 def untyped_of(tensor: Any) -> Any:
     """The untyped storage of a torch tensor. PyTorch 1.13 has no untyped_storage, and a slow storage()."""
-    return tensor.untyped_storage() if _has_untyped_storage() else tensor._storage()
+    return tensor.untyped_storage() if has_untyped_storage() else tensor._storage()
 
 
 # ---- the torch storages of this process over Tenon's memory
 
 
 class _Known:
-    """Weak references to torch storages over Tenon's memory, so that each part of a Tenon storage has one torch storage at a time."""
+    """Weak references to torch storages over Tenon's memory, so that each part of a Tenon storage has one torch storage at a time.
+
+    native/torch.c reads and adds references too, under the lock.
+    """
 
     def __init__(self) -> None:
-        self._references: dict[tuple[int, int, int], int] = {}
-        self._limit = 128
+        self.references: dict[tuple[int, int, int], int] = {}
+        self.limit = 128
         self.lock = threading.RLock()
 
     def find(self, key: tuple[int, int, int]) -> Any | None:
-        reference = self._references.get(key)
+        reference = self.references.get(key)
         return None if reference is None else torch.UntypedStorage._new_with_weak_ptr(reference)
 
     def add(self, key: tuple[int, int, int], untyped: Any) -> None:
         with self.lock:
-            reference = self._references.get(key)
+            reference = self.references.get(key)
             if reference is not None:
                 if reference == untyped._cdata:
                     return
                 untyped._free_weak_ref(reference)
-            self._references[key] = untyped._weak_ref()
-            if len(self._references) > self._limit:
+            self.references[key] = untyped._weak_ref()
+            if len(self.references) > self.limit:
                 self._forget_expired()
 
     def _forget_expired(self) -> None:
-        for key, reference in list(self._references.items()):
+        for key, reference in list(self.references.items()):
             if torch.UntypedStorage._expired(reference):
-                del self._references[key]
+                del self.references[key]
                 torch.UntypedStorage._free_weak_ref(reference)
-        self._limit = max(128, 2 * len(self._references))
+        self.limit = max(128, 2 * len(self.references))
 
     def any_alive(self) -> bool:
         with self.lock:
             self._forget_expired()
-            return bool(self._references)
+            return bool(self.references)
 
 
-_known = _Known()
+known = _Known()
 
 
 def any_alive() -> bool:
     """Whether a torch storage over Tenon's memory is alive."""
-    return _known.any_alive()
+    return known.any_alive()
 
 
 def over(storage: Storage, begin: int, nbytes: int) -> Any:
@@ -134,11 +137,11 @@ def over(storage: Storage, begin: int, nbytes: int) -> Any:
     Read-only memory is mapped anew, copy-on-write: PyTorch knows no read-only tensors and would be killed by a write.
     """
     key = (storage.id, begin, nbytes)
-    with _known.lock:
-        untyped = _known.find(key)
+    with known.lock:
+        untyped = known.find(key)
         if untyped is None:
             untyped = _new_over(storage, begin, nbytes)
-            _known.add(key, untyped)
+            known.add(key, untyped)
     return untyped
 
 
@@ -153,13 +156,13 @@ def tensor_over(tensor: Tensor) -> Any:
     storage = tensor.storage
     key = (storage.id, 0, storage.nbytes)
     number = tensor._dtype_number
-    with _known.lock:
-        untyped = _known.find(key)
+    with known.lock:
+        untyped = known.find(key)
         if untyped is None:
             whole = tensor.nbytes == storage.nbytes and tensor.is_contiguous
-            if whole and not tensor.read_only and number in _numbers_in_every_dlpack():
+            if whole and not tensor.read_only and number in numbers_in_every_dlpack():
                 result = torch._C._from_dlpack(tensor._to_dlpack(False, False, False))
-                _known.add(key, untyped_of(result))
+                known.add(key, untyped_of(result))
                 return result
             untyped = over(storage, 0, storage.nbytes)
     dtype = _dtypes().get(number) or torch_dtype(tensor.dtype)  # which says what this PyTorch lacks
@@ -181,17 +184,17 @@ def find(untyped: Any) -> Place | None:
 # ---- moving private memory
 
 # The address of a storage chooses its lock. If two threads send one storage at once, one of them moves it.
-_locks = [threading.Lock() for _ in range(16)]
+locks = [threading.Lock() for _ in range(16)]
 
 
 def _lock_of(untyped: Any) -> threading.Lock:
     number: int = untyped._cdata >> 5
-    return _locks[number % len(_locks)]
+    return locks[number % len(locks)]
 
 
 def _after_in_child() -> None:
-    _locks[:] = [threading.Lock() for _ in _locks]
-    _known.lock = threading.RLock()
+    locks[:] = [threading.Lock() for _ in locks]
+    known.lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_in_child)
@@ -210,7 +213,7 @@ def place_of_tensor(tensor: Any) -> Place:
 def move_of_tensor(tensor: Any) -> Place:
     """As place_of_tensor, for a tensor that was not found in Tenon's memory."""
     untyped = untyped_of(tensor)
-    if not _has_swap() and not _strategy.is_shared_by_torch(untyped):
+    if not has_swap() and not _strategy.is_shared_by_torch(untyped):
         lock = _lock_of(untyped)
         del untyped  # _replace sees whether somebody else has the storage
         with lock:
@@ -226,9 +229,9 @@ def _move(untyped: Any, tensor: Any) -> Place:
         with _lock_of(untyped):
             found = find(untyped)
             if found is None:
-                found = _swap(untyped, tensor) if _has_swap() and not _strategy.is_shared_by_torch(untyped) else _adopt(untyped)
+                found = _swap(untyped, tensor) if has_swap() and not _strategy.is_shared_by_torch(untyped) else _adopt(untyped)
     storage, begin, nbytes = found
-    _known.add((storage.id, begin, nbytes), untyped)
+    known.add((storage.id, begin, nbytes), untyped)
     return found
 
 
@@ -247,7 +250,7 @@ def _copied(untyped: Any) -> tuple[Storage, Any]:
 
 def _swap(untyped: Any, tensor: Any) -> Place:
     """Move a storage with all its views, gradients and weak references."""
-    count = _count_storage()
+    count = count_storage()
     # One for the tensor, and one for the Python object.
     alone = tensor is not None and count is not None and count(untyped._cdata) <= 2 and tensor._use_count() <= 1
     storage, target = _copied(untyped)
@@ -290,7 +293,7 @@ def _adopted(untyped: Any) -> Place | None:
 def _adopt(untyped: Any) -> Place:
     """Open the memory that PyTorch shares, or moves into a file of its own now."""
     storage = canonical(open_shared(untyped, share=True))
-    if _has_untyped_storage():
+    if has_untyped_storage():
         # Since PyTorch 2.1 the attributes of a storage live as long as it does. Before, it is opened for each message.
         untyped._tenon_adopted = untyped.data_ptr(), storage
     return storage, 0, untyped.nbytes()

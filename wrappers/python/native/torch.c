@@ -1,0 +1,389 @@
+/* Torch tensors on their way through multiprocessing's pickler: the kinds of which most messages are made. tenon/torch/_reducers.py
+   and _rebuild.py send and receive all kinds. What this file has no answer for (NULL without an exception) goes on there, so each
+   function here does what they do for its kind, and refuses nothing.
+
+   PyTorch is called by its Python methods, so this file compiles without PyTorch and serves every version of it. The locks are those of
+   _storage.py. They are only tried: whoever waited for one here would keep the GIL from its holder. */
+#include "ext.h"
+
+#include <dlpack/dlpack.h>
+
+#define SMALL_NBYTES ((uint64_t)1 << 16) /* as _storage._SMALL_NBYTES: what is copied with the GIL held */
+
+/* Objects of Python, which torch_setup gets once for the life of the process. */
+static struct {
+  PyObject *tensor_class;   /* torch.Tensor. Subclasses, parameters among them, go the other way */
+  PyObject *strided;        /* torch.strided */
+  PyObject *numbers;        /* dict: torch.dtype -> Tenon's number of it */
+  PyObject *dlpack_numbers; /* frozenset: the numbers that every PyTorch's DLPack knows */
+  PyObject *from_dlpack;    /* torch._C._from_dlpack */
+  PyObject *count_storage;  /* torch._C._storage_Use_Count, or None */
+  PyObject *is_current;     /* tenon.torch._strategy.is_current */
+  PyObject *recognise;      /* tenon.torch._strategy.recognise */
+  PyObject *is_shared;      /* tenon.torch._strategy.is_shared_by_torch */
+  PyObject *own_strategy;   /* the module tenon._strategy */
+  PyObject *by_name;        /* its FILE_SYSTEM */
+  PyObject *pickling;       /* tenon._mp_hook.pickling */
+  PyObject *loading;        /* tenon.multiprocessing._loading */
+  PyObject *known;          /* tenon.torch._storage._known */
+  PyObject *locks;          /* list: tenon.torch._storage._locks */
+  PyObject *wrapped;        /* tenon.Tensor */
+  PyObject *picker;         /* tenon.torch._rebuild.pick_tensor */
+  PyObject *has_names;      /* "has_names" if tensors of this PyTorch can have named dimensions, else None */
+  PyObject *untyped;        /* "untyped_storage", or "_storage" before PyTorch 2 */
+  PyObject *swaps;          /* whether storages have _swap_data_ptr_ */
+} its;
+
+#define N_OBJECTS (sizeof its / sizeof(PyObject *))
+
+static struct {
+  PyObject *acquire, *release, *collected, *current, *tensors, *references, *limit, *lock, *add;
+  PyObject *layout, *is_cpu, *is_nested, *requires_grad, *hooks, *is_conj, *is_neg, *dtype, *data_ptr, *shape, *stride, *storage_offset;
+  PyObject *nbytes, *cdata, *use_count, *weak_ref, *swap, *former;
+} name;
+
+static const char *const names[] = {"acquire", "release", "collected",  "current",   "tensors",         "references",    "limit",
+                                    "lock",    "add",     "layout",     "is_cpu",    "is_nested",       "requires_grad", "_backward_hooks",
+                                    "is_conj", "is_neg",  "dtype",      "data_ptr",  "shape",           "stride",        "storage_offset",
+                                    "nbytes",  "_cdata",  "_use_count", "_weak_ref", "_swap_data_ptr_", "_tenon_former"};
+
+_Static_assert(sizeof names / sizeof *names == sizeof name / sizeof(PyObject *), "a name for each");
+
+/* torch_setup(tuple): the objects, in the order of `its` */
+PyObject *torch_setup(PyObject *module, PyObject *objects) {
+  (void)module;
+  if (!PyTuple_Check(objects) || PyTuple_Size(objects) != (Py_ssize_t)N_OBJECTS)
+    return PyErr_Format(PyExc_TypeError, "torch_setup takes a tuple of %d objects", (int)N_OBJECTS);
+  PyObject **each = (PyObject **)&name;
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    if (each[i] == NULL && (each[i] = PyUnicode_InternFromString(names[i])) == NULL) return NULL;
+  }
+  each = (PyObject **)&its;
+  for (size_t i = 0; i < N_OBJECTS; ++i) {
+    PyObject *former = each[i];
+    each[i] = Py_NewRef(PyTuple_GetItem(objects, (Py_ssize_t)i));
+    Py_XDECREF(former);
+  }
+  Py_RETURN_NONE;
+}
+
+/* ---- calls. -1 and NULL: raised */
+
+static PyObject *ask(PyObject *object, PyObject *method) { return PyObject_CallMethodObjArgs(object, method, NULL); }
+
+/* 1 or 0, and the reference to the answer is given back. */
+static int truth(PyObject *answer) {
+  if (answer == NULL) return -1;
+  const int result = PyObject_IsTrue(answer);
+  Py_DECREF(answer);
+  return result;
+}
+
+static int to_number(PyObject *answer, uint64_t *out) {
+  if (answer == NULL) return -1;
+  *out = PyLong_AsUnsignedLongLong(answer);
+  Py_DECREF(answer);
+  return *out == UINT64_MAX && PyErr_Occurred() ? -1 : 0;
+}
+
+/* Whether an attribute is this object. */
+static int is_attribute(PyObject *object, PyObject *attribute, const PyObject *wanted) {
+  PyObject *found = PyObject_GetAttr(object, attribute);
+  Py_XDECREF(found);
+  return found == NULL ? -1 : found == wanted;
+}
+
+/* 1: the lock is this thread's now. 0: another thread has it. */
+static int try_lock(PyObject *lock) { return truth(PyObject_CallMethodObjArgs(lock, name.acquire, Py_False, NULL)); }
+
+/* A pending exception stays. */
+static void unlock(PyObject *lock) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Py_XDECREF(ask(lock, name.release));
+  if (PyErr_Occurred()) PyErr_WriteUnraisable(lock);
+  PyErr_Restore(type, value, traceback);
+}
+
+/* ---- the sender */
+
+/* Whether a tensor is its elements and nothing else: no gradient, no hooks, no bits, no names. 1, 0 or -1. */
+static int is_plain(PyObject *tensor) {
+  if ((PyObject *)Py_TYPE(tensor) != its.tensor_class) return 0;
+  int is;
+  if ((is = is_attribute(tensor, name.layout, its.strided)) <= 0) return is;
+  if ((is = truth(PyObject_GetAttr(tensor, name.is_cpu))) <= 0) return is;
+  if ((is = is_attribute(tensor, name.hooks, Py_None)) <= 0) return is;
+  PyObject *const without[] = {name.is_nested, name.requires_grad};
+  for (size_t i = 0; i < 2; ++i) {
+    if ((is = truth(PyObject_GetAttr(tensor, without[i]))) != 0) return is < 0 ? -1 : 0;
+  }
+  PyObject *const without_call[] = {name.is_conj, name.is_neg, its.has_names};
+  for (size_t i = 0; i < 3; ++i) {
+    if (without_call[i] == Py_None) continue;
+    if ((is = truth(ask(tensor, without_call[i]))) != 0) return is < 0 ? -1 : 0;
+  }
+  return 1;
+}
+
+typedef struct Layout {
+  Shape sizes, strides;
+  tenon_tensor_spec spec;
+} Layout;
+
+/* A tensor's element type, sizes and strides, with offset 0. 1; 0: Tenon has no such tensor; -1: raised. */
+static int read_layout(PyObject *tensor, Layout *out) {
+  PyObject *dtype = PyObject_GetAttr(tensor, name.dtype);
+  if (dtype == NULL) return -1;
+  PyObject *found = PyDict_GetItemWithError(its.numbers, dtype);
+  Py_DECREF(dtype);
+  if (found == NULL) return PyErr_Occurred() ? -1 : 0;
+  const unsigned long dtype_number = PyLong_AsUnsignedLong(found);
+  PyObject *shape = PyObject_GetAttr(tensor, name.shape);
+  PyObject *strides = shape == NULL ? NULL : ask(tensor, name.stride);
+  int result = -1;
+  if (strides != NULL && PyTuple_Check(shape) && PyTuple_Check(strides)) {
+    const Py_ssize_t ndim = PyTuple_Size(shape);
+    if (ndim > TENON_TENSOR_MAX_NDIM || PyTuple_Size(strides) != ndim)
+      result = 0;
+    else if (read_shape(shape, &out->sizes) == 0 && read_shape(strides, &out->strides) == 0)
+      result = 1;
+  }
+  Py_XDECREF(shape);
+  Py_XDECREF(strides);
+  if (result == 1) out->spec = spec_of((unsigned int)dtype_number, &out->sizes, &out->strides, 0);
+  return result;
+}
+
+/* A torch tensor over all bytes of a storage that lies on the host and can be written. NULL: raised. */
+static PyObject *torch_over(tenon_tensor *tensor) {
+  PyObject *capsule = legacy_capsule(tensor);
+  if (capsule == NULL) return NULL;
+  PyObject *result = PyObject_CallFunctionObjArgs(its.from_dlpack, capsule, NULL);
+  Py_DECREF(capsule);
+  return result;
+}
+
+static PyObject *key_of(const tenon_storage *storage) {
+  return Py_BuildValue("(KiK)", (unsigned long long)tenon_storage_id(storage), 0, (unsigned long long)tenon_storage_nbytes(storage));
+}
+
+/* Note which torch storage lies over a storage. The caller has the lock of its.known, and no torch storage was known. -1: raised. */
+static int note(PyObject *references, PyObject *key, PyObject *untyped) {
+  PyObject *reference = ask(untyped, name.weak_ref);
+  if (reference == NULL) return -1;
+  const int result = PyDict_SetItem(references, key, reference);
+  Py_DECREF(reference);
+  if (result != 0) return -1;
+  uint64_t limit;
+  if (to_number(PyObject_GetAttr(its.known, name.limit), &limit) != 0) return -1;
+  if ((uint64_t)PyDict_Size(references) <= limit) return 0;
+  /* Adds what is there already, and then looks which torch storages are gone. */
+  PyObject *done = PyObject_CallMethodObjArgs(its.known, name.add, key, untyped, NULL);
+  Py_XDECREF(done);
+  return done == NULL ? -1 : 0;
+}
+
+/* As note, for a storage that is new, so no other thread can have noted one. Without the lock there is no note, and a message that comes
+   back here gets a second torch storage over the same bytes. 1, 0: another thread has the lock; -1: raised. */
+static int note_new(const tenon_storage *storage, PyObject *untyped) {
+  PyObject *lock = PyObject_GetAttr(its.known, name.lock);
+  if (lock == NULL) return -1;
+  int result = try_lock(lock);
+  if (result == 1) {
+    PyObject *references = PyObject_GetAttr(its.known, name.references);
+    PyObject *key = key_of(storage);
+    if (references == NULL || key == NULL || note(references, key, untyped) != 0) result = -1;
+    Py_XDECREF(references);
+    Py_XDECREF(key);
+    unlock(lock);
+  }
+  Py_DECREF(lock);
+  return result;
+}
+
+/* Whether nobody else can look at the former memory of a tensor's storage: one count is the tensor's, one the Python object's. */
+static int is_alone(PyObject *tensor, PyObject *untyped) {
+  if (its.count_storage == Py_None) return 0;
+  PyObject *cdata = PyObject_GetAttr(untyped, name.cdata);
+  if (cdata == NULL) return -1;
+  uint64_t n = 0;
+  int result = to_number(PyObject_CallFunctionObjArgs(its.count_storage, cdata, NULL), &n);
+  Py_DECREF(cdata);
+  if (result != 0) return -1;
+  if (n > 2) return 0;
+  if (to_number(ask(tensor, name.use_count), &n) != 0) return -1;
+  return n <= 1;
+}
+
+/* Give a torch storage new memory with the same bytes. It is not moved if its bytes no longer lie at `from`, because another thread has
+   moved it. A new reference to its Tenon storage; NULL alone: it is for _storage._swap. */
+static tenon_storage *swap(PyObject *tensor, PyObject *untyped, uint64_t from, uint64_t nbytes) {
+  uint64_t address;
+  if (to_number(ask(untyped, name.data_ptr), &address) != 0 || address != from) return NULL;
+  const int alone = is_alone(tensor, untyped);
+  if (alone < 0) return NULL;
+  tenon_storage_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  tenon_storage *storage = NULL;
+  if (tenon_storage_new(&options, nbytes, &storage, NULL) != TENON_OK) return NULL;
+  Shape sizes = {1, {(int64_t)nbytes}};
+  const tenon_tensor_spec spec = spec_of(DTYPE_BYTES, &sizes, NULL, 0);
+  tenon_tensor *whole = NULL;
+  int done = 0;
+  if (tenon_tensor_new(storage, &spec, &whole, NULL) == TENON_OK) {
+    void *data = NULL;
+    PyObject *target = tenon_storage_data_mut(storage, &data, NULL) == TENON_OK ? torch_over(whole) : NULL;
+    PyObject *theirs = target == NULL ? NULL : ask(target, its.untyped);
+    if (theirs != NULL) {
+      memcpy(data, (const void *)(uintptr_t)address, nbytes);
+      PyObject *swapped = PyObject_CallMethodObjArgs(untyped, name.swap, theirs, NULL);
+      done = swapped != NULL;
+      Py_XDECREF(swapped);
+      /* A NumPy array or a DLPack consumer may point to the former memory. */
+      if (done && !alone && PyObject_SetAttr(untyped, name.former, theirs) != 0) done = 0;
+    }
+    Py_XDECREF(target);
+    Py_XDECREF(theirs);
+    give_back_tensor(whole);
+  }
+  if (done) return storage;
+  give_back_storage(storage);
+  return NULL;
+}
+
+/* Move a tensor's private memory to Tenon's, if PyTorch can do that in place. Its first element was at `address`, where no memory of
+   Tenon's is. NULL alone: it is for _storage.move_of_tensor. */
+static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec *spec) {
+  if (its.swaps != Py_True || truth(PyObject_CallNoArgs(its.is_current)) != 1) return NULL;
+  PyObject *untyped = ask(tensor, its.untyped);
+  if (untyped == NULL) return NULL;
+  tenon_tensor *result = NULL;
+  uint64_t nbytes, cdata, offset;
+  if (to_number(ask(untyped, name.nbytes), &nbytes) == 0 && nbytes != 0 && nbytes <= SMALL_NBYTES &&
+      to_number(PyObject_GetAttr(untyped, name.cdata), &cdata) == 0 && to_number(ask(tensor, name.storage_offset), &offset) == 0 &&
+      truth(PyObject_CallFunctionObjArgs(its.is_shared, untyped, NULL)) == 0) {
+    const uint64_t begin = address - offset * (spec->dtype.bits * spec->dtype.lanes / 8u);
+    PyObject *lock = Py_NewRef(PyList_GetItem(its.locks, (Py_ssize_t)((cdata >> 5) % (uint64_t)PyList_Size(its.locks))));
+    if (try_lock(lock) == 1) {
+      tenon_storage *storage = swap(tensor, untyped, begin, nbytes);
+      unlock(lock);
+      if (storage != NULL && note_new(storage, untyped) >= 0) {
+        spec->offset = offset;
+        (void)tenon_tensor_new(storage, spec, &result, NULL);
+      }
+      give_back_storage(storage);
+    }
+    Py_DECREF(lock);
+  }
+  Py_DECREF(untyped);
+  return result;
+}
+
+/* What the pickler writes for a plain tensor of a message that is being collected. NULL alone: it is for the reducer in Python. */
+static PyObject *reduce_plain(PyObject *tensor) {
+  if (its.pickling == NULL) return NULL; /* PyTorch is still being imported */
+  PyObject *collected = PyObject_GetAttr(its.pickling, name.collected);
+  PyObject *result = NULL;
+  Layout layout;
+  uint64_t address;
+  if (collected != NULL && PyList_Check(collected) && is_attribute(its.own_strategy, name.current, its.by_name) == 0 &&
+      is_plain(tensor) == 1 && read_layout(tensor, &layout) == 1 && to_number(ask(tensor, name.data_ptr), &address) == 0) {
+    tenon_tensor *found = tensor_at_address(address, &layout.spec);
+    if (found == NULL && extent_nbytes(&layout.spec) != 0) found = move(tensor, address, &layout.spec);
+    PyObject *own = found == NULL ? NULL : wrap_tensor((PyTypeObject *)its.wrapped, found);
+    if (own != NULL && PyList_Append(collected, own) == 0) result = Py_BuildValue("(O(n))", its.picker, PyList_Size(collected) - 1);
+    Py_XDECREF(own);
+  }
+  Py_XDECREF(collected);
+  return result;
+}
+
+static PyObject *reduce(PyObject *in_python, PyObject *tensor) {
+  PyObject *result = reduce_plain(tensor);
+  if (result != NULL) return result;
+  PyErr_Clear(); /* what is wrong with the tensor is said there */
+  return PyObject_CallFunctionObjArgs(in_python, tensor, NULL);
+}
+
+/* torch_reducer(in_python) -> the reducer of torch tensors: this file's for plain ones, and in_python for all others */
+PyObject *torch_reducer(PyObject *module, PyObject *in_python) {
+  static PyMethodDef definition = {"reduce_tensor", reduce, METH_O, "What multiprocessing's pickler writes for a torch tensor."};
+  (void)module;
+  return PyCFunction_New(&definition, in_python);
+}
+
+/* torch_find(tensor) -> a plain torch tensor that lies in Tenon's memory as Tenon's, or None: from_torch has to look itself */
+PyObject *torch_find(PyObject *module, PyObject *tensor) {
+  (void)module;
+  Layout layout;
+  uint64_t address;
+  tenon_tensor *found = NULL;
+  if (its.pickling != NULL && is_plain(tensor) == 1 && read_layout(tensor, &layout) == 1 &&
+      to_number(ask(tensor, name.data_ptr), &address) == 0)
+    found = tensor_at_address(address, &layout.spec);
+  if (found != NULL) return wrap_tensor((PyTypeObject *)its.wrapped, found);
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
+
+/* ---- the receiver */
+
+/* Whether a tensor is all that its storage has, packed and writable, of an element type that PyTorch takes by DLPack. 1, 0 or -1. */
+static int is_whole(tenon_tensor *tensor, const tenon_tensor_spec *spec) {
+  const tenon_storage *storage = tenon_tensor_storage(tensor);
+  const uint64_t nbytes = tenon_storage_nbytes(storage);
+  if (nbytes == 0 || nbytes != tenon_tensor_nbytes(tensor) || !tenon_tensor_is_contiguous(tensor)) return 0;
+  if (tenon_storage_is_read_only(storage) || tenon_storage_device(storage).type != kDLCPU) return 0;
+  PyObject *dtype = PyLong_FromUnsignedLong(number_of_dtype(spec->dtype));
+  if (dtype == NULL) return -1;
+  const int result = PySet_Contains(its.dlpack_numbers, dtype);
+  Py_DECREF(dtype);
+  return result;
+}
+
+/* A torch tensor over a whole storage that no torch storage lies over yet. NULL alone: it is for _storage.tensor_over. */
+static PyObject *make_known(tenon_tensor *tensor) {
+  PyObject *lock = PyObject_GetAttr(its.known, name.lock);
+  if (lock == NULL) return NULL;
+  PyObject *result = NULL;
+  if (try_lock(lock) == 1) {
+    PyObject *references = PyObject_GetAttr(its.known, name.references);
+    PyObject *key = key_of(tenon_tensor_storage(tensor));
+    if (references != NULL && key != NULL && PyDict_GetItemWithError(references, key) == NULL && !PyErr_Occurred()) {
+      result = torch_over(tensor);
+      PyObject *untyped = result == NULL ? NULL : ask(result, its.untyped);
+      if (untyped == NULL || note(references, key, untyped) != 0) Py_CLEAR(result);
+      Py_XDECREF(untyped);
+    }
+    Py_XDECREF(references);
+    Py_XDECREF(key);
+    unlock(lock);
+  }
+  Py_DECREF(lock);
+  return result;
+}
+
+/* torch_pick(number) -> a torch tensor of the message that this thread loads, or None: it is for pick_tensor in Python */
+PyObject *torch_pick(PyObject *module, PyObject *index) {
+  (void)module;
+  const Py_ssize_t i = PyLong_AsSsize_t(index);
+  PyObject *tensors = i < 0 ? NULL : PyObject_GetAttr(its.loading, name.tensors);
+  PyObject *result = NULL;
+  if (tensors != NULL && PyList_Check(tensors) && i < PyList_Size(tensors)) {
+    PyObject *item = Py_NewRef(PyList_GetItem(tensors, i));
+    tenon_tensor_spec spec;
+    if (PyObject_TypeCheck(item, tensor_type) && get_spec(item, &spec) != NULL && spec.flags == 0 &&
+        is_whole(((TensorObject *)item)->tensor, &spec) == 1) {
+      PyObject *done = PyObject_CallNoArgs(its.recognise);
+      result = done == NULL ? NULL : make_known(((TensorObject *)item)->tensor);
+      Py_XDECREF(done);
+    }
+    Py_DECREF(item);
+  }
+  Py_XDECREF(tensors);
+  if (result != NULL) return result;
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
