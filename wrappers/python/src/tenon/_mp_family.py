@@ -14,9 +14,8 @@ import sys
 _member: tuple[bytes, int] | None = None
 
 
-def _path(key: bytes) -> str:
-    from hashlib import blake2b
-
+def folder() -> str:
+    """The directory of this user's families, which is made if it is not there."""
     folder = f"/dev/shm/tenon-family-{os.geteuid()}"
     try:
         os.mkdir(folder, 0o700)
@@ -24,7 +23,13 @@ def _path(key: bytes) -> str:
         status = os.lstat(folder)
         if status.st_uid != os.geteuid() or status.st_mode & 0o170077 != 0o040000:
             raise PermissionError(f"{folder} is no directory of this user alone: remove it, or have its owner do so") from None
-    return f"{folder}/{blake2b(key, digest_size=16, person=b'tenon-family').hexdigest()}"
+    return folder
+
+
+def _path(key: bytes) -> str:
+    from hashlib import blake2b
+
+    return f"{folder()}/{blake2b(key, digest_size=16, person=b'tenon-family').hexdigest()}"
 
 
 def path() -> str:
@@ -64,10 +69,10 @@ def join() -> None:
 
 def _remove_dead_families(own: str) -> None:
     """Some of the files of families that were killed as a whole."""
-    folder, name = os.path.split(own)
-    for other in os.listdir(folder)[:32]:
+    directory, name = os.path.split(own)
+    for other in os.listdir(directory)[:32]:
         if other != name:
-            remove(f"{folder}/{other}")
+            remove(f"{directory}/{other}")
 
 
 def leave() -> None:
@@ -90,8 +95,19 @@ def remove(path: str) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if _is_current(fd, path):
             os.unlink(path)
-            os.rmdir(os.path.dirname(path))
+            _remove_folder(os.path.dirname(path))
     except OSError:
         pass  # somebody is left, or another family
     finally:
         os.close(fd)
+
+
+def _remove_folder(path: str) -> None:
+    try:
+        os.rmdir(path)
+    except OSError:
+        # Another family is there, or a lender of this one was killed.
+        from tenon import _mp_serve
+
+        _mp_serve.remove_dead_listeners(path)
+        os.rmdir(path)

@@ -27,15 +27,17 @@ def take(server: Server, key: bytes, pid: int) -> Parcel:
     return parcel
 
 
-def fetch(address: bytes, key: bytes, pid: int, seconds: float) -> Parcel:
-    """What the process of that pid serves at the address, or the keeper that it left. Waits so long for one that does not answer."""
+def fetch(path: str, key: bytes, pid: int, seconds: float) -> Parcel:
+    """What the process of that pid serves at the path, or the keeper that it left. Waits so long for one that does not answer."""
     deadline = time.monotonic() + seconds
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             try:
-                return _ask(connection, address, key, pid, deadline)
+                return _ask(connection, path, key, pid, deadline)
             except ConnectionRefusedError as error:
                 raise _gone(pid) from error
+            except FileNotFoundError as error:
+                raise _unreachable(pid, path) from error
             except (ConnectionResetError, BrokenPipeError, EOFError):
                 # The sender went away in the middle. If a keeper has taken over, it listens at the same address.
                 pass
@@ -49,9 +51,9 @@ def fetch(address: bytes, key: bytes, pid: int, seconds: float) -> Parcel:
         time.sleep(0.005)
 
 
-def _ask(connection: socket.socket, address: bytes, key: bytes, pid: int, deadline: float) -> Parcel:
+def _ask(connection: socket.socket, path: str, key: bytes, pid: int, deadline: float) -> Parcel:
     connection.settimeout(max(deadline - time.monotonic(), 0.001))
-    connection.connect(address)
+    connection.connect(path)
     if _mp_serve.peer_uid(connection) != os.geteuid():
         # After the sender's death anybody may take its name.
         _refuse(_mp_serve.FOREIGN, 0, pid)
@@ -124,6 +126,18 @@ def _gone(pid: int) -> PeerGone:
         f"process {pid}, which sent these tensors, is gone: it was killed, or it exited and its keeper's time was "
         "over; let it live until its messages are read, or raise keep_seconds (tenon.multiprocessing.configure)",
         pid=str(pid),
+    )
+    assert isinstance(error, PeerGone)
+    return error
+
+
+def _unreachable(pid: int, path: str) -> PeerGone:
+    error = make(
+        PeerGone,
+        f"process {pid}, which sent these tensors, is gone or cannot be reached from here: there is no socket {path}; if it lives, let "
+        "both processes see the same /dev/shm",
+        pid=str(pid),
+        path=path,
     )
     assert isinstance(error, PeerGone)
     return error

@@ -32,6 +32,9 @@ MAX_FDS = 250  # the kernel takes 253 in one message
 OK, UNKNOWN, FOREIGN, LIMIT = range(4)
 
 KEY_NBYTES = 16
+_LISTENER = "lender-"  # how the paths of listeners begin
+_UNFINISHED = "unfinished-"  # and of those that do not listen yet
+_UNFINISHED_SECONDS = 60.0
 _CONNECTION_SECONDS = 20.0
 _REQUEST_SECONDS = 5.0  # until a client has said what it wants
 _MAX_CONNECTIONS = 512
@@ -70,6 +73,63 @@ class Parcel:
 
     def __init__(self) -> None:
         self.segments: list[Segment] = []
+
+
+def listen(folder: str) -> tuple[socket.socket, str]:
+    """A listener in a directory of this user alone, and its path.
+
+    A path, and no abstract name, because those are each network namespace's own.
+    """
+    remove_dead_listeners(folder)
+    name = os.urandom(8).hex()
+    hidden, path = f"{folder}/{_UNFINISHED}{name}", f"{folder}/{_LISTENER}{name}"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        listener.bind(hidden)
+        try:
+            listener.listen(4096)
+            os.rename(hidden, path)
+        except BaseException:
+            os.unlink(hidden)
+            raise
+    except BaseException:
+        listener.close()
+        raise
+    return listener, path
+
+
+def remove_listener(path: str) -> None:
+    """Remove the path of a listener that is closed or about to be, and the directory if it was the last in it."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(path))
+
+
+def remove_dead_listeners(folder: str) -> None:
+    """Remove the paths of listeners whose process was killed."""
+    for entry in os.scandir(folder):
+        if entry.name.startswith(_LISTENER):
+            is_dead = not _is_listening(entry.path)
+        elif entry.name.startswith(_UNFINISHED):
+            is_dead = time.time() - entry.stat(follow_symlinks=False).st_mtime > _UNFINISHED_SECONDS
+        else:
+            continue
+        if is_dead:
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _is_listening(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
+        caller.setblocking(False)
+        try:
+            caller.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            pass  # its queue of callers is full, say
+    return True
 
 
 def peer_uid(connection: socket.socket) -> int:
@@ -275,6 +335,13 @@ class Server:
 
 def keep(plan: dict[str, Any]) -> None:
     """The keeper: serve what is left, until all is fetched, the family is gone or the time is over."""
+    try:
+        _serve_what_is_left(plan)
+    finally:
+        remove_listener(plan["path"])
+
+
+def _serve_what_is_left(plan: dict[str, Any]) -> None:
     server = Server(socket.socket(fileno=plan["listener"]))
     # One for each fd, because it closes it.
     segments = {fd: Segment(fd) for fd in {fd for fds in plan["parcels"].values() for fd in fds}}

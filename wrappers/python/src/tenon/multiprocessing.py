@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import socket
 import sys
 import threading
 import weakref
@@ -171,15 +170,14 @@ class _Lender:
     """The serving side of one process, from its first pickled tensor on."""
 
     def __init__(self) -> None:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener, self.path = _mp_serve.listen(_mp_family.folder())
         try:
-            self.address = b"\0tenon-lender-" + os.urandom(16).hex().encode()
-            listener.bind(self.address)
-            listener.listen(4096)
             self.server = Server(listener)
         except BaseException:
             listener.close()
+            _mp_serve.remove_listener(self.path)
             raise
+        self.is_kept = False  # a keeper has the listener
         self.segments: weakref.WeakValueDictionary[tuple[int, int, str], Segment] = weakref.WeakValueDictionary()
         self._device_fds = 0
         self.thread: threading.Thread | None = threading.Thread(target=self.server.run, name="tenon-lender", daemon=True)
@@ -261,7 +259,7 @@ class _OutgoingFds:
         server = self._lender.server
         with server.lock:
             server.parcels[key] = self._parcel
-        return _IncomingFds, (self._lender.address, key, os.getpid())
+        return _IncomingFds, (self._lender.path, key, os.getpid())
 
 
 class _Pickling(threading.local):
@@ -545,13 +543,13 @@ class _IncomingFds:
 
     __slots__ = ("_parcel",)
 
-    def __init__(self, address: bytes, key: bytes, pid: int) -> None:
+    def __init__(self, path: str, key: bytes, pid: int) -> None:
         _mp_family.join()
         lender = _lender
-        if lender is not None and lender.address == address:
+        if lender is not None and lender.path == path:
             self._parcel = _mp_fetch.take(lender.server, key, pid)
         else:
-            self._parcel = _mp_fetch.fetch(address, key, pid, _fetch_seconds)
+            self._parcel = _mp_fetch.fetch(path, key, pid, _fetch_seconds)
 
     def fd(self, number: int) -> int:
         segments = self._parcel.segments
@@ -624,6 +622,8 @@ def _close_lender() -> Server | None:
     if lender.thread is not None:
         lender.thread.join(5)
     lender.server.close()
+    if not lender.is_kept:
+        _mp_serve.remove_listener(lender.path)
     return lender.server
 
 
@@ -638,17 +638,19 @@ def _hand_over_device_fds(family: str, relatives: list[int]) -> None:
     if not server.parcels:
         return
     try:
-        _start_keeper(server, relatives, family)
+        _start_keeper(server, lender.path, relatives, family)
+        lender.is_kept = True
     except OSError as error:
         print(f"tenon: {len(server.parcels)} messages with tensors are lost, the keeper does not start: {error}", file=sys.stderr)
 
 
-def _start_keeper(server: Server, relatives: list[int], family: str) -> None:
+def _start_keeper(server: Server, path: str, relatives: list[int], family: str) -> None:
     import marshal
 
     parcels = {key: [segment.fd for segment in parcel.segments] for key, parcel in server.parcels.items()}
     plan = {
         "listener": server.listener.fileno(),
+        "path": path,
         "parcels": parcels,
         "relatives": relatives,
         "family": family,
