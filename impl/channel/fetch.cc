@@ -177,7 +177,8 @@ struct Answer {
   std::vector<Fd> fds;
 };
 
-Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const Thing> things, os::Waiter* waiter) {
+// `hung_up`: the lender did so instead of answering.
+Result<Answer> ask_once(const Ticket& ticket, DepotRequest request, std::span<const Thing> things, os::Waiter* waiter, bool* hung_up) {
   Result<Fd> connected = os::connect_local(os::SocketKind::kPackets, ticket.rendezvous, waiter);
   if (!connected.is_ok()) return not_reached(ticket, std::move(connected).status());
   const Fd socket = std::move(connected).value();
@@ -200,7 +201,8 @@ Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const T
   // The kernel reports first that the lender hung up on an unread request; what it had said before
   // is there all the same.
   if (got.error == ECONNRESET) got = os::receive_message(socket.get(), std::as_writable_bytes(std::span(&answer, 1)), false, &received);
-  if (got.error == ECONNRESET || (got.error == 0 && got.nbytes == 0)) return lender_status(Code::kPeerGone, ticket, "hung up");
+  *hung_up = got.error == ECONNRESET || (got.error == 0 && got.nbytes == 0);
+  if (*hung_up) return lender_status(Code::kPeerGone, ticket, "hung up");
   if (got.error != 0) return errno_status(got.error, "the answer of a message's lender");
   TENON_TRY(check_answer(answer, got.nbytes, got.data_cut, ticket));
   if (received.cut()) return os::with_fd_limit(errno_status(EMFILE, "taking the fds of a message"));
@@ -208,6 +210,19 @@ Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const T
   received.move_to(result.fds);
   TENON_TRY(check_answer_fds(answer, request, things.size(), result.fds.size(), ticket));
   return result;
+}
+
+// A lender that ends hangs up on whoever asks at that moment, and its keeper listens at the same
+// socket.
+Result<Answer> ask(const Ticket& ticket, DepotRequest request, std::span<const Thing> things, os::Waiter* waiter) {
+  constexpr int kMostTries = 16;
+  constexpr int64_t kPauseNs = 1'000'000;
+  for (int tries = 1;; ++tries) {
+    bool hung_up = false;
+    Result<Answer> answer = ask_once(ticket, request, things, waiter, &hung_up);
+    if (!hung_up || tries == kMostTries) return answer;
+    TENON_TRY(waiter->pause(kPauseNs, "the lender of a message, which hung up,"));
+  }
 }
 
 // Maps a claims page that nobody can cut short. A store into one that was cut short is SIGBUS.

@@ -9,7 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -19,7 +21,9 @@
 #include "channel/deposit_keeper.h"
 #include "channel/deposit_limits.h"
 #include "channel/fetch.h"
+#include "channel/ticket.h"
 #include "memory/ledger.h"
+#include "os/local_socket.h"
 #include "tensor/tensor.h"
 
 namespace tenon::channel {
@@ -183,7 +187,7 @@ TEST(Deposit, EachStorageIsGivenBackByItself) {
 
 TEST(Deposit, AKilledReceiverGivesBack) {
   Receiver receiver([](Receiver& self) {
-    const Result<std::unique_ptr<Message>> message = try_fetch(self.receive());
+    Result<std::unique_ptr<Message>> message = try_fetch(self.receive());
     ASSERT_TRUE(message.is_ok());
     self.say('h');
     self.expect('n');
@@ -494,6 +498,59 @@ TEST(Deposit, AKeeperServesWhatAnEndedLenderLeft) {
     EXPECT_EQ(second.value()->data()[99], std::byte{4});
   }
   EXPECT_TRUE(soon([&] { return access(socket_of(ended.whole).c_str(), F_OK) != 0; }));
+}
+
+// The ticket of a message whose lender seems to listen at another path.
+std::vector<std::byte> ticket_with_path(const std::vector<std::byte>& ticket, const std::string& path) {
+  size_t used = 0;
+  Ticket read = decode_ticket(ticket, &used).value();
+  read.rendezvous = path;
+  return encode_ticket(read, std::span(ticket).subspan(used));
+}
+
+TEST(Deposit, ALenderThatHangsUpIsAskedAgain) {
+  // So it is when a lender ends while a receiver asks, and its keeper takes the socket over.
+  const std::vector<std::byte> ticket = ticket_of({filled(5000, 7)});
+  const std::string path = socket_of(ticket);
+  const std::string other = path + "-ending";
+  Result<os::Fd> listener = os::listen_local(os::SocketKind::kPackets, other, 0600, static_cast<gid_t>(-1));
+  ASSERT_TRUE(listener.is_ok()) << listener.status().message();
+  Receiver receiver([](Receiver& self) {
+    Result<std::unique_ptr<Message>> message = try_fetch(self.receive());
+    ASSERT_TRUE(message.is_ok()) << message.status().message();
+    EXPECT_EQ(message.value()->items()[0].tensor->storage()->data()[4999], std::byte{7});
+    self.say('d');
+  });
+  receiver.send(ticket_with_path(ticket, other));
+  os::Fd client;
+  ASSERT_TRUE(soon([&] {
+    Result<os::Fd> accepted = os::accept_local(listener.value().get());
+    if (accepted.is_ok()) client = std::move(accepted).value();
+    return client.is_open();
+  }));
+  ASSERT_EQ(rename(path.c_str(), other.c_str()), 0);
+  client.reset();
+  receiver.expect('d');
+  receiver.end();
+  ASSERT_EQ(rename(other.c_str(), path.c_str()), 0);
+}
+
+TEST(Deposit, ALenderThatAlwaysHangsUpIsGone) {
+  const std::vector<std::byte> ticket = ticket_of({filled(5000, 7)});
+  const std::string path = socket_of(ticket) + "-silent";
+  Result<os::Fd> listener = os::listen_local(os::SocketKind::kPackets, path, 0600, static_cast<gid_t>(-1));
+  ASSERT_TRUE(listener.is_ok()) << listener.status().message();
+  std::atomic<bool> is_over = false;
+  std::thread lender([&] {
+    while (!is_over) (void)os::accept_local(listener.value().get());
+  });
+  Receiver receiver([](Receiver& self) { EXPECT_EQ(try_fetch(self.receive()).status().code(), Code::kPeerGone); });
+  receiver.send(ticket_with_path(ticket, path));
+  receiver.end();
+  is_over = true;
+  lender.join();
+  EXPECT_EQ(unlink(path.c_str()), 0);
+  EXPECT_TRUE(withdraw(ticket).value());
 }
 
 TEST(Deposit, AKeeperEndsWithItsFamily) {
