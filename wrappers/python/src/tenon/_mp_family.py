@@ -14,9 +14,13 @@ import sys
 _member: tuple[bytes, int] | None = None
 
 
-def folder() -> str:
-    """The directory of this user's families, which is made if it is not there."""
-    folder = f"/dev/shm/tenon-family-{os.geteuid()}"
+def _folder() -> str:
+    return f"/dev/shm/tenon-family-{os.geteuid()}"
+
+
+def make_folder() -> str:
+    """Make the directory of this user's families, if it is not there."""
+    folder = _folder()
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
@@ -29,7 +33,7 @@ def folder() -> str:
 def _path(key: bytes) -> str:
     from hashlib import blake2b
 
-    return f"{folder()}/{blake2b(key, digest_size=16, person=b'tenon-family').hexdigest()}"
+    return f"{_folder()}/{blake2b(key, digest_size=16, person=b'tenon-family').hexdigest()}"
 
 
 def path() -> str:
@@ -52,6 +56,7 @@ def join() -> None:
     if _member is not None and _member[0] == key:
         return
     while True:
+        make_folder()
         place = _path(key)
         try:
             fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

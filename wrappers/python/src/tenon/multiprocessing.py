@@ -170,7 +170,7 @@ class _Lender:
     """The serving side of one process, from its first pickled tensor on."""
 
     def __init__(self) -> None:
-        listener, self.path = _mp_serve.listen(_mp_family.folder())
+        listener, self.path = _mp_serve.listen(_mp_family.make_folder())
         try:
             self.server = Server(listener)
         except BaseException:
