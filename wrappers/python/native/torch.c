@@ -32,6 +32,8 @@ static struct {
   PyObject *has_names;      /* "has_names" if tensors of this PyTorch can have named dimensions, else None */
   PyObject *untyped;        /* "untyped_storage", or "_storage" before PyTorch 2 */
   PyObject *swaps;          /* whether storages have _swap_data_ptr_ */
+  PyObject *storage_class;  /* torch.UntypedStorage */
+  PyObject *let_go;         /* tenon.torch._storage.let_go */
 } its;
 
 #define N_OBJECTS (sizeof its / sizeof(PyObject *))
@@ -39,13 +41,14 @@ static struct {
 static struct {
   PyObject *acquire, *release, *collected, *current, *tensors, *references, *limit, *lock, *add;
   PyObject *layout, *is_cpu, *is_nested, *requires_grad, *hooks, *is_conj, *is_neg, *dtype, *data_ptr, *shape, *stride, *storage_offset;
-  PyObject *nbytes, *cdata, *use_count, *weak_ref, *swap, *former;
+  PyObject *nbytes, *cdata, *use_count, *weak_ref, *swap, *former, *is_inference, *data, *free_weak_ref;
 } name;
 
-static const char *const names[] = {"acquire", "release", "collected",  "current",   "tensors",         "references",    "limit",
-                                    "lock",    "add",     "layout",     "is_cpu",    "is_nested",       "requires_grad", "_backward_hooks",
-                                    "is_conj", "is_neg",  "dtype",      "data_ptr",  "shape",           "stride",        "storage_offset",
-                                    "nbytes",  "_cdata",  "_use_count", "_weak_ref", "_swap_data_ptr_", "_tenon_former"};
+static const char *const names[] = {
+    "acquire",   "release",         "collected",     "current",      "tensors",        "references",      "limit",   "lock",
+    "add",       "layout",          "is_cpu",        "is_nested",    "requires_grad",  "_backward_hooks", "is_conj", "is_neg",
+    "dtype",     "data_ptr",        "shape",         "stride",       "storage_offset", "nbytes",          "_cdata",  "_use_count",
+    "_weak_ref", "_swap_data_ptr_", "_tenon_former", "is_inference", "data",           "_free_weak_ref"};
 
 _Static_assert(sizeof names / sizeof *names == sizeof name / sizeof(PyObject *), "a name for each");
 
@@ -216,68 +219,121 @@ static int is_alone(PyObject *tensor, PyObject *untyped) {
   return n <= 1;
 }
 
-/* Give a torch storage new memory with the same bytes. It is not moved if its bytes no longer lie at `from`, because another thread has
-   moved it. A new reference to its Tenon storage; NULL alone: it is for _storage._swap. */
-static tenon_storage *swap(PyObject *tensor, PyObject *untyped, uint64_t from, uint64_t nbytes) {
-  uint64_t address;
-  if (to_number(ask(untyped, name.data_ptr), &address) != 0 || address != from) return NULL;
-  const int alone = is_alone(tensor, untyped);
-  if (alone < 0) return NULL;
+/* A new Tenon tensor of a whole storage, with a copy of so many bytes, and a torch tensor over it. NULL: not made. */
+static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec, tenon_tensor **own) {
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
   tenon_storage *storage = NULL;
-  if (tenon_storage_new(&options, nbytes, &storage, NULL) != TENON_OK) return NULL;
-  Shape sizes = {1, {(int64_t)nbytes}};
-  const tenon_tensor_spec spec = spec_of(DTYPE_BYTES, &sizes, NULL, 0);
-  tenon_tensor *whole = NULL;
-  int done = 0;
-  if (tenon_tensor_new(storage, &spec, &whole, NULL) == TENON_OK) {
-    void *data = NULL;
-    PyObject *target = tenon_storage_data_mut(storage, &data, NULL) == TENON_OK ? torch_over(whole) : NULL;
-    PyObject *theirs = target == NULL ? NULL : ask(target, its.untyped);
-    if (theirs != NULL) {
-      memcpy(data, (const void *)(uintptr_t)address, nbytes);
-      PyObject *swapped = PyObject_CallMethodObjArgs(untyped, name.swap, theirs, NULL);
-      done = swapped != NULL;
-      Py_XDECREF(swapped);
-      /* A NumPy array or a DLPack consumer may point to the former memory. */
-      if (done && !alone && PyObject_SetAttr(untyped, name.former, theirs) != 0) done = 0;
-    }
-    Py_XDECREF(target);
-    Py_XDECREF(theirs);
-    give_back_tensor(whole);
+  void *data = NULL;
+  PyObject *result = NULL;
+  *own = NULL;
+  if (tenon_storage_new(&options, nbytes, &storage, NULL) == TENON_OK && tenon_storage_data_mut(storage, &data, NULL) == TENON_OK &&
+      tenon_tensor_new(storage, spec, own, NULL) == TENON_OK)
+    result = torch_over(*own);
+  if (result != NULL) memcpy(data, (const void *)(uintptr_t)address, nbytes);
+  if (result == NULL) {
+    give_back_tensor(*own);
+    *own = NULL;
   }
-  if (done) return storage;
   give_back_storage(storage);
+  return result;
+}
+
+/* Give a torch storage new memory with the same bytes, as _storage._swap does. A Tenon tensor over the storage; NULL: not done. */
+static tenon_tensor *swap(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec) {
+  const int alone = is_alone(tensor, untyped);
+  if (alone < 0) return NULL;
+  Shape sizes = {1, {(int64_t)nbytes}};
+  const tenon_tensor_spec bytes = spec_of(DTYPE_BYTES, &sizes, NULL, 0);
+  tenon_tensor *whole = NULL, *result = NULL;
+  PyObject *target = copy_of(address, nbytes, &bytes, &whole);
+  PyObject *theirs = target == NULL ? NULL : ask(target, its.untyped);
+  PyObject *swapped = theirs == NULL ? NULL : PyObject_CallMethodObjArgs(untyped, name.swap, theirs, NULL);
+  /* A NumPy array or a DLPack consumer may point to the former memory. */
+  if (swapped != NULL && (alone || PyObject_SetAttr(untyped, name.former, theirs) == 0) &&
+      note_new(tenon_tensor_storage(whole), untyped) >= 0)
+    (void)tenon_tensor_new(tenon_tensor_storage(whole), spec, &result, NULL);
+  Py_XDECREF(swapped);
+  Py_XDECREF(theirs);
+  Py_XDECREF(target);
+  give_back_tensor(whole);
+  return result;
+}
+
+/* For a PyTorch without _swap_data_ptr_: give a tensor that is all of its storage another one, if it has the former alone, as
+   _storage._replace does. That shows when the tensor has let go of it. Takes over `untyped`. NULL: not done. */
+static tenon_tensor *replace(PyObject *tensor, PyObject *untyped, uint64_t address, uint64_t nbytes, const tenon_tensor_spec *spec) {
+  PyObject *former = truth(ask(tensor, name.is_inference)) == 0 ? ask(untyped, name.weak_ref) : NULL;
+  tenon_tensor *own = NULL;
+  PyObject *target = former == NULL ? NULL : copy_of(address, nbytes, spec, &own);
+  Py_DECREF(untyped);
+  int is_alone_now = 0;
+  if (target != NULL && PyObject_SetAttr(tensor, name.data, target) == 0) {
+    /* Frees the weak reference. */
+    is_alone_now = truth(PyObject_CallFunctionObjArgs(its.let_go, tensor, former, NULL)) == 1;
+    Py_CLEAR(former);
+  }
+  if (former != NULL) {
+    PyObject *freed = PyObject_CallMethodObjArgs(its.storage_class, name.free_weak_ref, former, NULL);
+    Py_XDECREF(freed);
+    Py_DECREF(former);
+  }
+  PyObject *now = is_alone_now ? ask(target, its.untyped) : NULL;
+  Py_XDECREF(target);
+  if (now != NULL && note_new(tenon_tensor_storage(own), now) >= 0) {
+    Py_DECREF(now);
+    return own;
+  }
+  Py_XDECREF(now);
+  give_back_tensor(own);
   return NULL;
 }
 
-/* Move a tensor's private memory to Tenon's, if PyTorch can do that in place. Its first element was at `address`, where no memory of
-   Tenon's is. NULL alone: it is for _storage.move_of_tensor. */
+/* Whether a tensor of this spec is all that a storage of so many bytes has, packed, and of an element type that every PyTorch takes by
+   DLPack. 1, 0 or -1. */
+static int is_whole(const tenon_tensor_spec *spec, uint64_t nbytes) {
+  int64_t packed = 1;
+  for (int32_t i = spec->ndim - 1; i >= 0; --i) {
+    if (spec->sizes[i] != 1 && spec->strides[i] != packed) return 0;
+    packed *= spec->sizes[i];
+  }
+  if (spec->offset != 0 || extent_nbytes(spec) != nbytes) return 0;
+  PyObject *dtype = PyLong_FromUnsignedLong(number_of_dtype(spec->dtype));
+  if (dtype == NULL) return -1;
+  const int result = PySet_Contains(its.dlpack_numbers, dtype);
+  Py_DECREF(dtype);
+  return result;
+}
+
+/* Move a tensor's private memory to Tenon's, if it is small and can move in place. Its first element was at `address`, where no memory of
+   Tenon's is. NULL: it is for _storage.move_of_tensor. */
 static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec *spec) {
-  if (its.swaps != Py_True || truth(PyObject_CallNoArgs(its.is_current)) != 1) return NULL;
+  if (truth(PyObject_CallNoArgs(its.is_current)) != 1) return NULL;
   PyObject *untyped = ask(tensor, its.untyped);
   if (untyped == NULL) return NULL;
   tenon_tensor *result = NULL;
-  uint64_t nbytes, cdata, offset;
+  uint64_t nbytes, cdata, now;
   if (to_number(ask(untyped, name.nbytes), &nbytes) == 0 && nbytes != 0 && nbytes <= SMALL_NBYTES &&
-      to_number(PyObject_GetAttr(untyped, name.cdata), &cdata) == 0 && to_number(ask(tensor, name.storage_offset), &offset) == 0 &&
+      to_number(PyObject_GetAttr(untyped, name.cdata), &cdata) == 0 && to_number(ask(tensor, name.storage_offset), &spec->offset) == 0 &&
       truth(PyObject_CallFunctionObjArgs(its.is_shared, untyped, NULL)) == 0) {
-    const uint64_t begin = address - offset * (spec->dtype.bits * spec->dtype.lanes / 8u);
+    const uint64_t begin = address - spec->offset * (spec->dtype.bits * spec->dtype.lanes / 8u);
     PyObject *lock = Py_NewRef(PyList_GetItem(its.locks, (Py_ssize_t)((cdata >> 5) % (uint64_t)PyList_Size(its.locks))));
     if (try_lock(lock) == 1) {
-      tenon_storage *storage = swap(tensor, untyped, begin, nbytes);
-      unlock(lock);
-      if (storage != NULL && note_new(storage, untyped) >= 0) {
-        spec->offset = offset;
-        (void)tenon_tensor_new(storage, spec, &result, NULL);
+      /* Another thread may have moved it meanwhile. */
+      if (to_number(ask(untyped, name.data_ptr), &now) != 0 || now != begin)
+        ;
+      else if (its.swaps == Py_True)
+        result = swap(tensor, untyped, begin, nbytes, spec);
+      else if (is_whole(spec, nbytes) == 1) {
+        result = replace(tensor, untyped, begin, nbytes, spec);
+        untyped = NULL;
       }
-      give_back_storage(storage);
+      unlock(lock);
     }
     Py_DECREF(lock);
   }
-  Py_DECREF(untyped);
+  Py_XDECREF(untyped);
   return result;
 }
 
@@ -330,17 +386,13 @@ PyObject *torch_find(PyObject *module, PyObject *tensor) {
 
 /* ---- the receiver */
 
-/* Whether a tensor is all that its storage has, packed and writable, of an element type that PyTorch takes by DLPack. 1, 0 or -1. */
-static int is_whole(tenon_tensor *tensor, const tenon_tensor_spec *spec) {
-  const tenon_storage *storage = tenon_tensor_storage(tensor);
-  const uint64_t nbytes = tenon_storage_nbytes(storage);
-  if (nbytes == 0 || nbytes != tenon_tensor_nbytes(tensor) || !tenon_tensor_is_contiguous(tensor)) return 0;
-  if (tenon_storage_is_read_only(storage) || tenon_storage_device(storage).type != kDLCPU) return 0;
-  PyObject *dtype = PyLong_FromUnsignedLong(number_of_dtype(spec->dtype));
-  if (dtype == NULL) return -1;
-  const int result = PySet_Contains(its.dlpack_numbers, dtype);
-  Py_DECREF(dtype);
-  return result;
+/* Whether a received tensor is all that its storage has, and PyTorch may write to it. */
+static int is_for_torch(PyObject *item) {
+  tenon_tensor_spec spec;
+  if (!PyObject_TypeCheck(item, tensor_type) || get_spec(item, &spec) == NULL || spec.flags != 0) return 0;
+  const tenon_storage *storage = tenon_tensor_storage(((TensorObject *)item)->tensor);
+  return !tenon_storage_is_read_only(storage) && tenon_storage_device(storage).type == kDLCPU &&
+         is_whole(&spec, tenon_storage_nbytes(storage)) == 1;
 }
 
 /* A torch tensor over a whole storage that no torch storage lies over yet. NULL alone: it is for _storage.tensor_over. */
@@ -373,9 +425,7 @@ PyObject *torch_pick(PyObject *module, PyObject *index) {
   PyObject *result = NULL;
   if (tensors != NULL && PyList_Check(tensors) && i < PyList_Size(tensors)) {
     PyObject *item = Py_NewRef(PyList_GetItem(tensors, i));
-    tenon_tensor_spec spec;
-    if (PyObject_TypeCheck(item, tensor_type) && get_spec(item, &spec) != NULL && spec.flags == 0 &&
-        is_whole(((TensorObject *)item)->tensor, &spec) == 1) {
+    if (is_for_torch(item)) {
       PyObject *done = PyObject_CallNoArgs(its.recognise);
       result = done == NULL ? NULL : make_known(((TensorObject *)item)->tensor);
       Py_XDECREF(done);

@@ -86,5 +86,7 @@ _native_ext.torch_setup(
         "has_names" if hasattr(torch.Tensor, "has_names") else None,
         "untyped_storage" if _storage.has_untyped_storage() else "_storage",
         _storage.has_swap(),
+        torch.UntypedStorage,
+        _storage.let_go,
     )
 )

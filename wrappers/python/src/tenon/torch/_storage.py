@@ -7,7 +7,6 @@ import threading
 from functools import cache
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from tenon import _dtype, _torch_rules
 from tenon._native import ffi
@@ -267,20 +266,30 @@ def _replace(tensor: Any) -> None:
     """
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_conj() or tensor.is_neg() or tensor.is_inference():
         return
-    form = tensor.storage_offset(), tensor.size(), tensor.stride()
-
-    def over_same(untyped: Any) -> Any:
-        return torch.empty(0, dtype=tensor.dtype).set_(untyped, *form)
-
     untyped = untyped_of(tensor)
-    former = StorageWeakRef(untyped)
+    former = untyped._weak_ref()
     _, target = _copied(untyped)
     del untyped
-    tensor.data = over_same(target)
-    if not former.expired():
-        untyped = torch.UntypedStorage._new_with_weak_ptr(former.cdata)
-        if untyped is not None:
-            tensor.data = over_same(untyped)
+    tensor.data = _over_same(tensor, target)
+    let_go(tensor, former)
+
+
+def _over_same(tensor: Any, untyped: Any) -> Any:
+    return torch.empty(0, dtype=tensor.dtype).set_(untyped, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def let_go(tensor: Any, former: int) -> bool:
+    """Whether a tensor that was given another storage had the former one alone; if not, it gets that one back. Frees the weak reference."""
+    try:
+        if torch.UntypedStorage._expired(former):
+            return True
+        untyped = torch.UntypedStorage._new_with_weak_ptr(former)
+        if untyped is None:
+            return True
+        tensor.data = _over_same(tensor, untyped)
+        return False
+    finally:
+        torch.UntypedStorage._free_weak_ref(former)
 
 
 def _adopted(untyped: Any) -> Place | None:
