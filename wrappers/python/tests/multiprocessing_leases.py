@@ -124,6 +124,24 @@ def failed_message_is_taken_back(context):
         assert arena.stats().blocks_lent == 0 == tenon.multiprocessing.unfetched()[0]
 
 
+def unsent_message_is_taken_back(context):
+    """Whoever could read it has closed the pipe."""
+    ours, theirs = context.Pipe()
+    theirs.close()
+    queue = context.SimpleQueue()
+    queue._reader.close()
+    with tenon.Arena(1 << 20) as arena:
+        for send in (ours.send, queue.put):
+            for count in (1, 20):
+                try:
+                    send([arena.zeros((100,), "float32") for _ in range(count)])
+                except BrokenPipeError:
+                    pass
+                else:
+                    raise AssertionError("sent")
+                assert arena.stats().blocks_lent == 0 == tenon.multiprocessing.unfetched()[0]
+
+
 def half_a_message_is_given_back(context):
     """Its unpickler failed after the first tensor."""
     with tenon.Arena(1 << 20) as arena:

@@ -72,6 +72,7 @@ ONCE = (
     "killed_receiver_gives_back",
     "unfetched_goes_by_a_limit",
     "failed_message_is_taken_back",
+    "unsent_message_is_taken_back",
     "half_a_message_is_given_back",
 )
 

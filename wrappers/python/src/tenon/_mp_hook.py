@@ -47,6 +47,7 @@ class _Pickling(_local):
     depth = 0
     outgoing: Outgoing | None = None
     collected: list[Tensor] | None = None  # of the message that ForkingPickler.dumps makes
+    made: tuple[object, bytes] | None = None  # the bytes of the last message with tensors, and its ticket, until it is sent
 
 
 pickling = _Pickling()
@@ -88,10 +89,31 @@ def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
             return body
         from tenon.multiprocessing import with_tensors
 
-        return with_tensors(collected, body, protocol)
+        message, ticket = with_tensors(collected, body, protocol)
+        pickling.made = message.obj, ticket
+        return message
 
     dumps.__doc__ = plain.__doc__
     return dumps
+
+
+def taking_back(plain: Callable[[Any, memoryview], None]) -> Callable[[Any, memoryview], None]:
+    """A connection's _send_bytes that takes the tensors of a message back if it does not leave."""
+
+    def _send_bytes(self: Any, buf: memoryview) -> None:
+        made, pickling.made = pickling.made, None
+        try:
+            plain(self, buf)
+        except OSError:
+            # Not all of it has left, so nobody can fetch it.
+            if made is not None and made[0] is buf.obj:
+                from tenon.deposit import withdraw
+
+                withdraw(made[1])
+            raise
+
+    _send_bytes.__doc__ = plain.__doc__
+    return _send_bytes
 
 
 def _hand_over() -> None:

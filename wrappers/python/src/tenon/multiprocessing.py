@@ -30,7 +30,7 @@ import pickle
 import sys
 import threading
 import weakref
-from multiprocessing import process, spawn, util
+from multiprocessing import connection, process, spawn, util
 
 from tenon import _dtype, _mp_family, _mp_fetch, _mp_hook, _mp_serve, _strategy
 from tenon._mp_serve import Parcel, Segment, Server
@@ -340,14 +340,16 @@ class _Envelope:
         return self._call[0], self._call[1:]
 
 
-def with_tensors(tensors: Sequence[Tensor], body: Buffer, protocol: int | None) -> memoryview:
-    """Deposit the tensors that a pickled message picks by their numbers, and give a message that fetches them first."""
+def with_tensors(tensors: Sequence[Tensor], body: Buffer, protocol: int | None) -> tuple[memoryview, bytes]:
+    """Deposit the tensors that a pickled message picks by their numbers. Gives a message that fetches them first, and its ticket."""
     _mp_family.join()
     if len(tensors) > _FEW:
-        envelope = _Envelope(_load, deposit(tensors), bytes(body))
+        ticket = deposit(tensors)
+        envelope = _Envelope(_load, ticket, bytes(body))
     else:
-        envelope = _Envelope(_load_few, *_deposit_few(tensors), bytes(body))
-    return memoryview(pickle.dumps(envelope, protocol))
+        ticket, records, forms = _deposit_few(tensors)
+        envelope = _Envelope(_load_few, ticket, records, forms, bytes(body))
+    return memoryview(pickle.dumps(envelope, protocol)), ticket
 
 
 def _deposit_few(tensors: Sequence[Tensor]) -> tuple[bytes, list[bytes], list[tuple[Any, ...]]]:
@@ -695,3 +697,4 @@ def _after_in_child() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+connection.Connection._send_bytes = _mp_hook.taking_back(connection.Connection._send_bytes)  # type: ignore[attr-defined]
