@@ -11,6 +11,7 @@
 #include "channel/deposit.h"
 #include "channel/deposit_keeper.h"
 #include "channel/deposit_limits.h"
+#include "channel/deposit_watch.h"
 #include "channel/fetch.h"
 #include "handles.h"
 #include "os/named_file.h"
@@ -74,6 +75,15 @@ tenon_status tenon_ticket_withdraw(const void* bytes, size_t nbytes, int* withdr
     TENON_ASSIGN(const bool taken, tenon::channel::withdraw(ticket));
     if (withdrawn != nullptr) *withdrawn = taken ? 1 : 0;
     return Status::ok();
+  });
+}
+
+tenon_status tenon_ticket_watch(const void* bytes, size_t nbytes, int32_t fd, int64_t grace_ns, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(fd >= 0, "fd is negative"));
+    TENON_TRY(check_argument(grace_ns >= 0, "grace_ns is negative"));
+    TENON_ASSIGN(const Bytes ticket, read_bytes(bytes, nbytes));
+    return tenon::channel::watch_deposit(ticket, fd, grace_ns);
   });
 }
 

@@ -251,17 +251,22 @@ void leave_deposits() noexcept {
 
 bool Deposit::withdraw() noexcept { return depot_->withdraw(place_); }
 
-Result<bool> withdraw(std::span<const std::byte> ticket) {
+Result<OwnMessage> own_message(std::span<const std::byte> ticket) {
   const std::vector<std::byte> own(ticket.begin(), ticket.end());
   size_t used = 0;
   TENON_ASSIGN(const Ticket read, decode_ticket(own, &used));
-  const Ref<Depot> depot = own_depot(read.depot);
+  Ref<Depot> depot = own_depot(read.depot);
   if (!depot) {
     return Status(Code::kInvalidArgument,
                   format("the ticket is of process %d: the process that deposited a message takes it back", read.pid))
         .with("pid", read.pid);
   }
-  return depot->withdraw({read.message, read.generation});
+  return OwnMessage{std::move(depot), {read.message, read.generation}};
+}
+
+Result<bool> withdraw(std::span<const std::byte> ticket) {
+  TENON_ASSIGN(const OwnMessage own, own_message(ticket));
+  return own.depot->withdraw(own.place);
 }
 
 Ref<Depot> own_depot(const DepotId& id) noexcept {

@@ -23,6 +23,13 @@ Result<std::vector<std::byte>> deposit(const tensor::Message& message);
 // before. INVALID_ARGUMENT: it is another process's.
 Result<bool> withdraw(std::span<const std::byte> ticket);
 
+// A message of this process by its ticket, fetched or not. INVALID_ARGUMENT: it is another process's.
+struct OwnMessage {
+  Ref<memory::Depot> depot;
+  memory::Depot::Place place;
+};
+Result<OwnMessage> own_message(std::span<const std::byte> ticket);
+
 // A message that is deposited piece by piece, as a pickler meets its storages. Whoever fetches it
 // begins with head(), so nobody must have that before all storages are added.
 class Deposit {

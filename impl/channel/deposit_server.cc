@@ -42,6 +42,7 @@ const bool g_deposit_fork_hooks = [] {
                             all.expired = 0;
                             all.tick_is_due = false;
                             all.age_tick_is_due = false;
+                            all.watch_tick_is_due = false;
                           }});
   return true;
 }();
@@ -227,6 +228,8 @@ void forget_depot(DepositState* all) noexcept {
   all->segment_serials.clear();
   all->token_serials.clear();
   all->waiting.clear();
+  all->watches.clear();
+  all->let_go.clear();
 }
 
 void sweep_depots() noexcept {

@@ -6,10 +6,12 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "base/counted.h"
 #include "base/status.h"
 #include "channel/deposit_limits.h"
+#include "channel/deposit_watch.h"
 #include "channel/ticket.h"
 #include "memory/depot.h"
 #include "memory/holding.h"
@@ -50,10 +52,14 @@ struct DepositState {
   std::unordered_map<int, DepotClient> clients;
   DepositLimits limits;
   Waiting waiting;
+  std::vector<DepositWatch> watches;
+  std::vector<LetGo> let_go;
+  size_t look_at_watches = 0;  // so many are looked at before one more is added
   uint64_t expired = 0;
   bool exit_hook = false;
   bool tick_is_due = false;      // for clients that are silent
   bool age_tick_is_due = false;  // for messages that wait too long
+  bool watch_tick_is_due = false;
 };
 
 DepositState& deposit_state() noexcept;

@@ -75,6 +75,11 @@ bool peer_hung_up(int fd) noexcept {
   return ready > 0;
 }
 
+bool can_hang_up(int fd) noexcept {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
 ReceivedFds& ReceivedFds::operator=(ReceivedFds&& other) noexcept {
   if (this == &other) return *this;
   clear();

@@ -28,6 +28,8 @@ Result<SocketFacts> socket_facts(int fd);
 std::optional<uint64_t> send_buffer_size(int fd) noexcept;
 // Whether the peer has closed its end or shut it for writing.
 bool peer_hung_up(int fd) noexcept;
+// Whether an fd is one of two ends: a pipe's or a socket's.
+bool can_hang_up(int fd) noexcept;
 
 // The fds of one recvmsg, closed unless moved on. A fixed array: once the kernel has made the fds, nothing may fail any more.
 class ReceivedFds {

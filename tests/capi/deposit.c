@@ -202,6 +202,79 @@ static void only_bytes(void) {
   tenon_message_release(got);
 }
 
+static void await_messages(uint64_t n) {
+  int i;
+  for (i = 0; i < 5000 && stats().messages != n; i++) usleep(1000);
+  CHECK(stats().messages == n);
+}
+
+static void watched_messages(void) {
+  struct bytes unread = deposit_filled(kSmall, 1), fetched = deposit_filled(kSmall, 2), late = deposit_filled(kSmall, 3);
+  int markers[3][2], files[2], i;
+  struct bytes all[3];
+  uint64_t expired = stats().expired;
+  all[0] = unread, all[1] = fetched, all[2] = late;
+  for (i = 0; i < 3; i++) {
+    CHECK(pipe2(markers[i], O_CLOEXEC) == 0);
+    OK(tenon_ticket_watch(all[i].data, all[i].n, markers[i][0], i == 0 ? 0 : 50000000, ERR));
+  }
+  CHECK(pipe2(files, O_CLOEXEC) == 0);
+  close(files[0]);
+  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(unread.data, unread.n, files[0], 0, ERR));
+  FAILS(TENON_CORRUPT, tenon_ticket_watch(unread.data, 10, files[1], 0, ERR));
+  close(files[1]); /* still the caller's */
+  files[0] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(unread.data, unread.n, files[0], 0, ERR));
+  close(files[0]);
+  CHECK(stats().messages == 3);
+
+  close(markers[0][1]);
+  await_messages(2);
+  FETCH_FAILS(TENON_NOT_FOUND, &unread);
+  /* The carrier of both has let go, and the grace is for whoever has read one and not fetched yet. */
+  close(markers[1][1]);
+  close(markers[2][1]);
+  tenon_message_release(fetch(&fetched));
+  await_messages(0);
+  FETCH_FAILS(TENON_NOT_FOUND, &late);
+  CHECK(stats().expired == expired + 2);
+  for (i = 0; i < 3; i++) {
+    int waited = 0;
+    while (fcntl(markers[i][0], F_GETFD) != -1 && waited++ < 5000) usleep(1000);
+  }
+  for (i = 0; i < 3; i++) CHECK(fcntl(markers[i][0], F_GETFD) == -1); /* closed by the library */
+}
+
+static void too_many_watched_messages(void) {
+  struct bytes ticket = deposit_filled(kSmall, 1);
+  struct rlimit limit, lower;
+  int markers[20][2], i;
+  tenon_status status = TENON_OK;
+  CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  lower = limit;
+  lower.rlim_cur = 128; /* an eighth is 16 */
+  CHECK(setrlimit(RLIMIT_NOFILE, &lower) == 0);
+  for (i = 0; i < 16; i++) {
+    CHECK(pipe2(markers[i], O_CLOEXEC) == 0);
+    OK(tenon_ticket_watch(ticket.data, ticket.n, markers[i][0], 0, ERR));
+  }
+  CHECK(pipe2(markers[16], O_CLOEXEC) == 0);
+  FAILS(TENON_RESOURCE_EXHAUSTED, tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], 0, ERR));
+  OK(tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
+  close(markers[3][1]); /* one that is over makes room */
+  status = tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], 0, NULL);
+  CHECK(status == TENON_OK);
+  for (i = 0; i < 17; i++) {
+    if (i != 3) close(markers[i][1]);
+  }
+  for (i = 0; i < 17; i++) {
+    int waited = 0;
+    while (fcntl(markers[i][0], F_GETFD) != -1 && waited++ < 5000) usleep(1000);
+    CHECK(fcntl(markers[i][0], F_GETFD) == -1);
+  }
+  CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
 static void find_nothing(int sock) {
   struct bytes ticket = take(sock);
   FETCH_FAILS(TENON_NOT_FOUND, &ticket);
@@ -359,6 +432,9 @@ static void bad_arguments(void) {
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn, tenon_ticket_withdraw(NULL, 8, &withdrawn, ERR));
   FAILS_KEEPING(TENON_CORRUPT, withdrawn, tenon_ticket_withdraw(NULL, 0, &withdrawn, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, withdrawn, tenon_ticket_withdraw(record, SIZE_MAX, &withdrawn, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(NULL, 8, 0, 0, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(record, sizeof(record), -1, 0, ERR));
+  FAILS(TENON_INVALID_ARGUMENT, tenon_ticket_watch(record, sizeof(record), 0, -1, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_message_fetch(NULL, 8, NULL, NULL, &out, ERR));
   FAILS_KEEPING(TENON_CORRUPT, out, tenon_message_fetch(NULL, 0, NULL, NULL, &out, ERR));
   FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_message_fetch(record, SIZE_MAX, NULL, NULL, &out, ERR));
@@ -999,6 +1075,8 @@ int main(void) {
   RUN(its_own_lender);
   RUN(only_bytes);
   RUN(withdrawn_messages);
+  RUN(watched_messages);
+  RUN(too_many_watched_messages);
   RUN(a_killed_receiver);
   RUN(killed_lenders);
   RUN(waits_that_end);

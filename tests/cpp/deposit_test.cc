@@ -129,6 +129,18 @@ TEST_F(Deposits, AWithdrawnMessageIsNotFound) {
   EXPECT_EQ(stranger.wait(), 0);
 }
 
+TEST_F(Deposits, AMessageThatItsCarrierLetGoOfIsTakenBack) {
+  const Carried ticket = ticket_of(tenon::zeros<float>({8}));
+  int marker[2];
+  ASSERT_EQ(pipe2(marker, O_CLOEXEC), 0);
+  tenon::watch(ticket, marker[0], 1ms);
+  EXPECT_EQ(tenon::try_watch(ticket, -1, 1ms).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(tenon::deposit_stats().messages, 1U);
+  close(marker[1]);
+  for (int tries = 0; tries < 2000 && tenon::deposit_stats().messages > 0; ++tries) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(tenon::try_fetch(ticket).code(), tenon::Code::kNotFound);
+}
+
 TEST_F(Deposits, InPieces) {
   tenon::Storage first = tenon::Storage::make(5000, {.zeroed = true});
   tenon::Storage second = tenon::Storage::make(100, {.mode = tenon::Mode::kLenderWrites, .zeroed = true});

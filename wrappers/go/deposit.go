@@ -5,6 +5,7 @@ package tenon
 // #cgo noescape tenon_ticket_bytes
 // #cgo nocallback tenon_ticket_bytes
 // #cgo noescape tenon_ticket_withdraw
+// #cgo noescape tenon_ticket_watch
 // #cgo noescape tenon_deposit_head
 // #cgo nocallback tenon_deposit_head
 // #cgo noescape tenon_deposit_add
@@ -53,6 +54,20 @@ func Withdraw(ticket []byte) (bool, error) {
 		return false, takeError(status, failure)
 	}
 	return withdrawn != 0, nil
+}
+
+// Watch takes a message of this process back when fd has hung up and grace has passed, if nobody has
+// fetched it by then. The fd is the end of a pipe whose other end travels with the ticket, so it
+// hangs up when the message is read and when its carrier goes with the message unread. The library
+// owns the fd once the call has succeeded. After a failure it is still the caller's.
+func Watch(ticket []byte, fd int, grace time.Duration) error {
+	collect()
+	var failure *C.tenon_error
+	status := C.tenon_ticket_watch(unsafe.Pointer(unsafe.SliceData(ticket)), C.size_t(len(ticket)), C.int32_t(fd), C.int64_t(grace), &failure)
+	if status != C.TENON_OK {
+		return takeError(status, failure)
+	}
+	return nil
 }
 
 // Fetch fetches the message of a ticket, to be closed by the caller. ErrNotFound means that it was

@@ -184,6 +184,25 @@ func depositHere(t *testing.T) {
 	check(t, command.Wait())
 }
 
+func TestDepositThatItsCarrierLetGoOf(t *testing.T) { depositing(t, depositLetGo) }
+
+func depositLetGo(t *testing.T) {
+	ticket := must(ticketOf(floats(t, 8, nil)))
+	var marker [2]int
+	check(t, syscall.Pipe2(marker[:], syscall.O_CLOEXEC))
+	if err := tenon.Watch(ticket, -1, 0); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Error(err)
+	}
+	check(t, tenon.Watch(ticket, marker[0], time.Millisecond))
+	check(t, syscall.Close(marker[1]))
+	for end := time.Now().Add(20 * time.Second); must(tenon.GetDepositStats()).Messages > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if _, err := tenon.Fetch(background(t), ticket, nil); !errors.Is(err, tenon.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
 func fetchNothing(c *tenon.Connection) error {
 	ctx, cancel := patience()
 	defer cancel()

@@ -14,7 +14,8 @@
  * without a system call.
  *
  * Until a message is fetched its lender keeps it, or until tenon_ticket_withdraw. What nobody
- * fetches can be given an age and a number of bytes (tenon_deposit_limits_set).
+ * fetches can be given an age and a number of bytes (tenon_deposit_limits_set), and a carrier that
+ * takes fds tells when it goes unread (tenon_ticket_watch).
  *
  * A program that learns of a message's storages one by one, such as a pickler, deposits and
  * fetches in pieces: tenon_deposit_new and tenon_fetched_new.
@@ -74,6 +75,33 @@ TENON_API void tenon_ticket_release(tenon_ticket *ticket) TENON_NOEXCEPT;
  */
 TENON_API tenon_status tenon_ticket_withdraw(const void *bytes, size_t nbytes, int *withdrawn,
                                              tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Takes a message of this process back when its carrier has let go of it unread.
+ *
+ * Only a carrier can tell that nobody will read a message any more. One that takes fds, such as an
+ * AF_UNIX socket, tells it by a marker: make a pipe, send its write end with the ticket, close that
+ * end here, and pass the read end to this function. The kernel closes the marker when the message
+ * is read by a receiver that does not ask for fds, and when the carrier goes with the message
+ * unread. So the fd hangs up then, and `grace_ns` later the message is taken back if nobody has
+ * fetched it. The grace is for a receiver that has read the ticket and not fetched yet.
+ *
+ * So many messages can be watched at once as an eighth of the limit of open files, since each is
+ * an fd. A message that is handed over to a keeper is not watched any more.
+ * @param[in]  bytes     borrowed for the call: a ticket, or the head of a deposit in pieces.
+ * @param[in]  nbytes    how many bytes there are at `bytes`.
+ * @param[in]  fd        an end of a pipe or of a socket. The library owns it once the call has
+ *                       succeeded, and closes it. After a failure it is still the caller's.
+ * @param[in]  grace_ns  nanoseconds from the hang-up, at least 0.
+ * @param[out] err       optional, see rule 2 in tenon.h.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT (another process's, a closed fd, one that is no end of
+ *         a pipe or socket, a negative time), TENON_CORRUPT, TENON_INCOMPATIBLE,
+ *         TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function. The library's thread looks for hang-ups four times
+ *        a second. In a child of fork nothing is watched.
+ */
+TENON_API tenon_status tenon_ticket_watch(const void *bytes, size_t nbytes, int32_t fd,
+                                          int64_t grace_ns, tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Fetches the message of a ticket. A wait that ends first leaves the message where it is.

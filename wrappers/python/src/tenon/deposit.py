@@ -49,6 +49,16 @@ def withdraw(ticket: Buffer) -> bool:
     return bool(withdrawn[0])
 
 
+def watch(ticket: Buffer, fd: int, *, seconds: float = 0.0) -> None:
+    """Take a message of this process back so long after fd has hung up, if nobody has fetched it by then.
+
+    The fd is the end of a pipe whose other end travels with the ticket. So it hangs up when the message is read, and when its carrier goes
+    with the message unread. It belongs to Tenon once this has returned.
+    """
+    with memoryview(ticket) as view, ffi.from_buffer(view) as source:
+        call(lib.tenon_ticket_watch, source, view.nbytes, fd, int(seconds * 1e9))
+
+
 def fetch(
     ticket: Buffer,
     *,

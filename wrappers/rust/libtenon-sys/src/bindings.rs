@@ -5017,6 +5017,35 @@ extern "C" {
         withdrawn: *mut ::core::ffi::c_int,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Takes a message of this process back when its carrier has let go of it unread.
+
+ Only a carrier can tell that nobody will read a message any more. One that takes fds, such as an
+ AF_UNIX socket, tells it by a marker: make a pipe, send its write end with the ticket, close that
+ end here, and pass the read end to this function. The kernel closes the marker when the message
+ is read by a receiver that does not ask for fds, and when the carrier goes with the message
+ unread. So the fd hangs up then, and `grace_ns` later the message is taken back if nobody has
+ fetched it. The grace is for a receiver that has read the ticket and not fetched yet.
+
+ So many messages can be watched at once as an eighth of the limit of open files, since each is
+ an fd. A message that is handed over to a keeper is not watched any more.
+ @param[in]  bytes     borrowed for the call: a ticket, or the head of a deposit in pieces.
+ @param[in]  nbytes    how many bytes there are at `bytes`.
+ @param[in]  fd        an end of a pipe or of a socket. The library owns it once the call has
+                       succeeded, and closes it. After a failure it is still the caller's.
+ @param[in]  grace_ns  nanoseconds from the hang-up, at least 0.
+ @param[out] err       optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (another process's, a closed fd, one that is no end of
+         a pipe or socket, a negative time), TENON_CORRUPT, TENON_INCOMPATIBLE,
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function. The library's thread looks for hang-ups four times
+        a second. In a child of fork nothing is watched.*/
+    pub fn tenon_ticket_watch(
+        bytes: *const ::core::ffi::c_void,
+        nbytes: usize,
+        fd: i32,
+        grace_ns: i64,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Fetches the message of a ticket. A wait that ends first leaves the message where it is.
  @param[in]  bytes    borrowed for the call, and copied before they are looked at.
  @param[in]  nbytes   how many bytes there are at `bytes`.

@@ -5,7 +5,7 @@
 use std::ffi::{c_char, CString};
 use std::fmt;
 use std::mem::size_of;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
@@ -83,6 +83,18 @@ pub fn withdraw(ticket: &[u8]) -> Result<bool> {
     // SAFETY: the bytes are borrowed for the call.
     check(|err| unsafe { sys::tenon_ticket_withdraw(ticket.as_ptr().cast(), ticket.len(), &mut withdrawn, err) })?;
     Ok(withdrawn != 0)
+}
+
+/// Take a message of this process back `grace` after `fd` has hung up, if nobody has fetched it by
+/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when the
+/// message is read and when its carrier goes with the message unread. It is closed then, and on
+/// failure at once.
+pub fn watch(ticket: &[u8], fd: OwnedFd, grace: Duration) -> Result<()> {
+    let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
+    // SAFETY: the bytes are borrowed for the call, and the fd is open.
+    check(|err| unsafe { sys::tenon_ticket_watch(ticket.as_ptr().cast(), ticket.len(), fd.as_raw_fd(), grace, err) })?;
+    let _ = fd.into_raw_fd(); // the library's
+    Ok(())
 }
 
 /// Fetch the message of a ticket. [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) means that

@@ -55,7 +55,7 @@ pub use connection::{Connection, ConnectionOptions, LenderGone, Peer};
 pub use cuda_arena::{CudaArena, CudaArenaOptions, CudaArenaStats};
 pub use cuda_event::{CudaEvent, CudaEventOptions};
 pub use deposit::{
-    deposit, deposit_stats, fetch, hand_over_deposits, set_deposit_limits, withdraw, Deposit, DepositLimits, DepositStats, Fetched,
+    deposit, deposit_stats, fetch, hand_over_deposits, set_deposit_limits, watch, withdraw, Deposit, DepositLimits, DepositStats, Fetched,
     KeepOptions, Ticket,
 };
 pub use descriptor::Descriptor;

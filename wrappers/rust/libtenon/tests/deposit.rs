@@ -142,6 +142,20 @@ fn a_withdrawn_message_is_not_found() {
 }
 
 #[test]
+fn a_message_that_its_carrier_let_go_of_is_taken_back() {
+    let _turn = turn();
+    let ticket = ticket_of(&TensorMut::zeros::<f32>(&[8]).unwrap());
+    let (ours, marker) = UnixStream::pair().unwrap();
+    let file = File::open("/proc/self/exe").unwrap();
+    assert_eq!(kind_of(tenon::watch(&ticket, file.into(), Duration::ZERO)), ErrorKind::InvalidArgument);
+    tenon::watch(&ticket, ours.into(), Duration::from_millis(1)).unwrap();
+    assert_eq!(tenon::deposit_stats().unwrap().messages, 1);
+    drop(marker);
+    common::soon(|| tenon::deposit_stats().unwrap().messages == 0);
+    assert_eq!(kind_of(fetch(&ticket)), ErrorKind::NotFound);
+}
+
+#[test]
 #[ignore = "the other process of a test"]
 fn receiver_of_nothing() {
     let mut stream = inherited();

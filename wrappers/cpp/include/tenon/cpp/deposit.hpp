@@ -48,6 +48,14 @@ inline Result<bool> try_withdraw(std::span<const std::byte> ticket) {
   return withdrawn != 0;
 }
 
+/// Takes a message of this process back `grace` after `fd` has hung up, if nobody has fetched it by
+/// then. The fd is the end of a pipe whose other end travels with the ticket, so it hangs up when the
+/// message is read and when its carrier goes with the message unread. The library owns the fd once
+/// the call has succeeded. After a failure it is still the caller's.
+inline Result<void> try_watch(std::span<const std::byte> ticket, int fd, std::chrono::nanoseconds grace) {
+  return detail::call([&](tenon_error** err) { return tenon_ticket_watch(ticket.data(), ticket.size(), fd, grace.count(), err); });
+}
+
 /// Fetches the message of a ticket. The error kNotFound means that the message was fetched before
 /// or withdrawn. The error kPeerGone means that the lender is gone and this process had not met it.
 /// `wait` says how long to wait for a lender that does not answer: for ever if nothing is set. If
@@ -202,6 +210,7 @@ inline Result<std::size_t> try_hand_over_deposits(const KeepOptions& options = {
 // Each function throws the error that its try_ form returns.
 inline Ticket deposit(const Message& message) { return try_deposit(message).value(); }
 inline bool withdraw(std::span<const std::byte> ticket) { return try_withdraw(ticket).value(); }
+inline void watch(std::span<const std::byte> ticket, int fd, std::chrono::nanoseconds grace) { try_watch(ticket, fd, grace).value(); }
 inline Message fetch(std::span<const std::byte> ticket, const OpenOptions& options = {}, const Wait& wait = {}) {
   return try_fetch(ticket, options, wait).value();
 }

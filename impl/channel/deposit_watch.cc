@@ -1,0 +1,120 @@
+#include "channel/deposit_watch.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "channel/deposit.h"
+#include "channel/deposit_server.h"
+#include "os/clock.h"
+#include "os/limits.h"
+#include "os/service.h"
+#include "os/socket.h"
+
+namespace tenon::channel {
+namespace {
+
+using memory::Depot;
+
+// A marker of a message that is read at once hangs up at once. To be told of each would wake the
+// library's thread for every message, so all are looked at together, now and then.
+constexpr int64_t kLookNs = 250'000'000;
+constexpr size_t kFewWatches = 64;
+
+// Each watch is an fd: an eighth of what this process may open, for the rest is its own.
+size_t most_watches() noexcept { return std::max<size_t>(static_cast<size_t>(os::fd_limit() / 8), 16); }
+
+// With the lock. Watches whose markers are gone end. What was let go of for long enough is `due`.
+void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::Place>* due) {
+  all->let_go.reserve(all->let_go.size() + all->watches.size());
+  std::erase_if(all->watches, [&](const DepositWatch& each) {
+    if (!os::peer_hung_up(each.fd.get())) return false;
+    if (all->depot->is_unfetched(each.place)) all->let_go.push_back({each.place, now_ns + each.grace_ns});
+    return true;
+  });
+  due->reserve(all->let_go.size());
+  std::erase_if(all->let_go, [&](const LetGo& each) {
+    if (each.due_ns <= now_ns) due->push_back(each.place);
+    return each.due_ns <= now_ns || !all->depot->is_unfetched(each.place);
+  });
+  all->look_at_watches = std::max(kFewWatches, 2 * all->watches.size());
+}
+
+// Without the lock.
+void take_back(const Ref<Depot>& depot, std::span<const Depot::Place> places) noexcept {
+  uint64_t expired = 0;
+  for (const Depot::Place place : places) expired += depot->withdraw(place) ? 1 : 0;
+  if (expired == 0) return;
+  DepositState& all = deposit_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.expired += expired;
+}
+
+void watch_tick() noexcept;
+
+// With the lock.
+void want_watch_tick(DepositState* all) noexcept {
+  if (all->watch_tick_is_due || (all->watches.empty() && all->let_go.empty())) return;
+  all->watch_tick_is_due = true;
+  os::call_later(&watch_tick, kLookNs);
+}
+
+void watch_tick() noexcept {
+  DepositState& all = deposit_state();
+  Ref<Depot> depot;
+  std::vector<Depot::Place> due;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    all.watch_tick_is_due = false;
+    if (!all.depot) return;
+    depot = all.depot;
+    try {
+      look_at_watches(&all, os::monotonic_ns(), &due);
+    } catch (...) {
+      // No memory: the next tick looks again.
+    }
+    want_watch_tick(&all);
+  }
+  take_back(depot, due);
+}
+
+}  // namespace
+
+void drop_watches(DepositState* all) noexcept {
+  all->watches.clear();
+  all->let_go.clear();
+}
+
+Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns) {
+  TENON_ASSIGN(const OwnMessage own, own_message(ticket));
+  if (!os::can_hang_up(fd)) {
+    return Status(Code::kInvalidArgument,
+                  format("fd %d is no open end of a pipe or socket, so it does not tell that its other end is gone", fd))
+        .with("fd", fd);
+  }
+  DepositState& all = deposit_state();
+  std::vector<Depot::Place> due;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (all.depot.get() != own.depot.get()) return Status(Code::kInvalidArgument, "the message was handed over to a keeper");
+    const size_t most = most_watches();
+    if (all.watches.size() >= std::min(all.look_at_watches, most)) look_at_watches(&all, os::monotonic_ns(), &due);
+    if (all.watches.size() >= most) {
+      return Status(
+                 Code::kResourceExhausted,
+                 format("%zu messages with markers wait to be read, an eighth of the limit of open files: let their receivers read, raise "
+                        "the limit (ulimit -n), or send without a marker",
+                        most))
+          .with("limit", std::string("RLIMIT_NOFILE"))
+          .with("limit_value", uint64_t{most});
+    }
+    // Room first: what is adopted below must not be closed by a failure.
+    if (all.watches.size() == all.watches.capacity()) all.watches.reserve(std::max(kFewWatches, 2 * all.watches.size()));
+    all.watches.push_back({os::Fd(fd), own.place, grace_ns});
+    want_watch_tick(&all);
+  }
+  take_back(own.depot, due);
+  return Status::ok();
+}
+
+}  // namespace tenon::channel
