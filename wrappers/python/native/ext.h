@@ -95,6 +95,9 @@ PyObject *message_tensors(PyObject *module, PyObject *args);
 PyObject *message_names(PyObject *module, PyObject *number);
 PyObject *message_add(PyObject *module, PyObject *args);
 
+/* carrier.c */
+PyObject *send_with_marker(PyObject *module, PyObject *args);
+
 /* archive.c */
 PyObject *import_memory(PyObject *module, PyObject *args);
 

@@ -77,6 +77,7 @@ static PyMethodDef module_methods[] = {
     {"message_add", message_add, METH_VARARGS, "Add tensors to a message, in one call."},
     {"import_memory", import_memory, METH_VARARGS, "Import a module from an object's buffer."},
     {"exchange_api", exchange_api, METH_O, "The capsule of DLPack's C exchange API."},
+    {"send_with_marker", send_with_marker, METH_VARARGS, "Send a message over a socket, with the end of a pipe."},
     {"torch_setup", torch_setup, METH_O, "The objects of Python that torch tensors need on their way."},
     {"torch_reducer", torch_reducer, METH_O, "The reducer of torch tensors, around one in Python."},
     {"torch_find", torch_find, METH_O, "A torch tensor that lies in Tenon's memory as Tenon's, or None."},

@@ -79,20 +79,14 @@ def killed_receiver_gives_back(context):
         assert arena.stats().blocks_lent == 1
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        deadline = time.monotonic() + 30
-        while arena.stats().blocks_lent and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert arena.stats().blocks_lent == 0
+        _until(lambda: not arena.stats().blocks_lent)
 
 
 def unfetched_goes_by_a_limit(context):
     tenon.multiprocessing.configure(max_unfetched_seconds=0.05)
     old = bytes(ForkingPickler.dumps(lend([1])))
     assert tenon.multiprocessing.unfetched()[0] == 1
-    deadline = time.monotonic() + 30
-    while tenon.multiprocessing.unfetched()[0] and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert tenon.multiprocessing.unfetched() == (0, 0)
+    _until(lambda: tenon.multiprocessing.unfetched() == (0, 0))
     _is_withdrawn(old)
 
     tenon.multiprocessing.configure(max_unfetched_seconds=0, max_unfetched_nbytes=10_000)
@@ -142,6 +136,96 @@ def unsent_message_is_taken_back(context):
                 assert arena.stats().blocks_lent == 0 == tenon.multiprocessing.unfetched()[0]
 
 
+def _until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def unread_message_goes_with_its_pipe(context):
+    """Whoever has the other end closes it, or reads a message and loads it never."""
+    tenon.multiprocessing.configure(fetch_seconds=1)
+    with tenon.Arena(8 << 20) as arena:
+        ours, theirs = context.Pipe()
+        for count in (1, 20):  # in pieces, and whole
+            ours.send([arena.zeros((1000,), "float32") for _ in range(count)])
+        assert tenon.multiprocessing.unfetched()[0] == 2
+        theirs.recv_bytes()  # and never loaded
+        began = time.monotonic()
+        theirs.close()
+        _until(lambda: not tenon.multiprocessing.unfetched()[0] and not arena.stats().blocks_lent)
+        assert time.monotonic() - began > 0.5
+        ours.close()
+
+
+def messages_with_markers_arrive(context):
+    """Small ones, one that is larger than the socket's buffer, and many that wait to be read."""
+    tenon.multiprocessing.configure(fetch_seconds=10)
+    ours, theirs = context.Pipe()
+    process = start(context, _echo, theirs)
+    theirs.close()
+    for numbers in (1, 20, 400):
+        sent = [lend([number]) for number in range(numbers)]
+        ours.send((sent, bytes(numbers * 10_000)))
+        back, filling = ours.recv()
+        assert len(filling) == numbers * 10_000
+        for number, tensor in enumerate(back):
+            same(tensor, [number])
+    ours.send(None)
+    ended(process)
+    assert not tenon.multiprocessing.unfetched()[0]
+
+
+def _echo(connection):
+    while (message := connection.recv()) is not None:
+        connection.send(message)
+
+
+def without_room_for_a_marker(context):
+    """The message goes without one."""
+    import resource
+
+    ours, theirs = context.Pipe()
+    sent = lend([5])
+    ForkingPickler.loads(bytes(ForkingPickler.dumps(lend([1]))))  # what the first message opens
+    n_open = len(os.listdir("/proc/self/fd"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fillers = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (n_open + 8, limits[1]))
+    try:
+        while True:
+            try:
+                fillers.append(os.dup(0))
+            except OSError:
+                break
+        os.close(fillers.pop())
+        ours.send(sent)
+    finally:
+        for fd in fillers:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    same(theirs.recv(), [5])
+
+
+def many_unread_messages_leave_fds(context):
+    """A message has its marker only while there are fds for it, and all messages arrive."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    pipes = [context.Pipe() for _ in range(3)]
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(60):
+        for ours, _ in pipes:
+            ours.send(lend([number]))
+    assert len(os.listdir("/proc/self/fd")) - before < 256 // 8 + 16
+    for number in range(60):
+        for _, theirs in pipes:
+            same(theirs.recv(), [number])
+    _until(lambda: len(os.listdir("/proc/self/fd")) - before < 16)
+
+
 def half_a_message_is_given_back(context):
     """Its unpickler failed after the first tensor."""
     with tenon.Arena(1 << 20) as arena:
@@ -160,10 +244,7 @@ def half_a_message_is_given_back(context):
             finally:
                 os._exit(code)
         os.close(reader)
-        deadline = time.monotonic() + 30
-        while arena.stats().blocks_lent and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert arena.stats().blocks_lent == 0
+        _until(lambda: not arena.stats().blocks_lent)
         os.close(writer)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 

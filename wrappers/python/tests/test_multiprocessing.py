@@ -73,6 +73,10 @@ ONCE = (
     "unfetched_goes_by_a_limit",
     "failed_message_is_taken_back",
     "unsent_message_is_taken_back",
+    "unread_message_goes_with_its_pipe",
+    "messages_with_markers_arrive",
+    "without_room_for_a_marker",
+    "many_unread_messages_leave_fds",
     "half_a_message_is_given_back",
 )
 

@@ -97,25 +97,6 @@ def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
     return dumps
 
 
-def taking_back(plain: Callable[[Any, memoryview], None]) -> Callable[[Any, memoryview], None]:
-    """A connection's _send_bytes that takes the tensors of a message back if it does not leave."""
-
-    def _send_bytes(self: Any, buf: memoryview) -> None:
-        made, pickling.made = pickling.made, None
-        try:
-            plain(self, buf)
-        except OSError:
-            # Not all of it has left, so nobody can fetch it.
-            if made is not None and made[0] is buf.obj:
-                from tenon.deposit import withdraw
-
-                withdraw(made[1])
-            raise
-
-    _send_bytes.__doc__ = plain.__doc__
-    return _send_bytes
-
-
 def _hand_over() -> None:
     # A queue's feeder thread that nobody waits for (cancel_join_thread) may be in the middle of the import,
     # and has lent nothing yet.

@@ -8,7 +8,8 @@ dies. Two processes that have met ask each other for new segments only.
 
 A sender that exits normally with messages which nobody has fetched leaves them to a keeper, a process that ends when all are fetched, when
 nobody of the multiprocessing family is left, or after keep_seconds. From a sender that was killed, a receiver that had met it lately may
-still fetch; another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit.
+still fetch; another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit, or the carrier is a Pipe:
+what was not fetched fetch_seconds after it was read, or went with the Pipe, is taken back.
 
 A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user can fetch.
 
@@ -32,7 +33,7 @@ import threading
 import weakref
 from multiprocessing import connection, process, spawn, util
 
-from tenon import _dtype, _mp_family, _mp_fetch, _mp_hook, _mp_serve, _strategy
+from tenon import _dtype, _mp_carrier, _mp_family, _mp_fetch, _mp_hook, _mp_serve, _strategy
 from tenon._mp_serve import Parcel, Segment, Server
 from tenon._native import lib
 from tenon._options import CUDA
@@ -76,7 +77,8 @@ def configure(
 ) -> None:
     """Set limits of this process, and of the children that it forks from now on. What is None stays.
 
-    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer (30).
+    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer, and how
+    long a message that was read from a Pipe, or went with it, waits to be fetched (30; for the latter at least 1).
     max_unfetched_segments: for how many segments receivers may ask (half of this process's limit of open files). One more is
     ResourceExhausted.
     max_unfetched_nbytes, max_unfetched_seconds: how many bytes of storages wait for a receiver, and for how long (0, no limit). Messages
@@ -697,4 +699,7 @@ def _after_in_child() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
-connection.Connection._send_bytes = _mp_hook.taking_back(connection.Connection._send_bytes)  # type: ignore[attr-defined]
+connection.Connection._send_bytes = _mp_carrier.sending(  # type: ignore[attr-defined]
+    connection.Connection._send_bytes,  # type: ignore[attr-defined]
+    lambda: max(_fetch_seconds, 1.0),
+)

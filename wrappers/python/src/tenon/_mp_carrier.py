@@ -1,0 +1,79 @@
+"""How a multiprocessing connection carries a message with tensors.
+
+Over a socket, such as a Pipe's, the message has a marker with it: the write end of a pipe, which the kernel closes when the message is read
+and when the socket goes with the message unread. What nobody has fetched some time after that is taken back (tenon.deposit.watch). A pipe
+of one direction, such as a queue's, carries no fds, and does not tell.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import struct
+
+from tenon._mp_hook import pickling
+from tenon._native_ext import send_with_marker
+from tenon.deposit import watch, withdraw
+from tenon.error import ResourceExhausted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_MOST_NBYTES = 0x7FFFFFFF  # beyond it CPython writes another header
+
+
+def _carries_fds(connection: Any) -> bool:
+    known: bool | None = vars(connection).get("_tenon_carries_fds")
+    if known is None:
+        known = False
+        if stat.S_ISSOCK(os.fstat(connection._handle).st_mode):
+            with socket.socket(fileno=os.dup(connection._handle)) as copy:
+                known = copy.family == socket.AF_UNIX and copy.type == socket.SOCK_STREAM
+        connection._tenon_carries_fds = known
+    return known
+
+
+def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, seconds: float) -> bool:
+    """Send a message as Connection._send_bytes does, with a marker. False: the kernel has no room for a marker, and nothing was sent."""
+    header = struct.pack("!i", len(message))
+    begun = send_with_marker(connection._handle, header, message)
+    if begun is None:
+        return False
+    sent, end = begun
+    try:
+        if sent < len(header):
+            connection._send(header[sent:])
+        if sent < len(header) + len(message):
+            connection._send(message[max(sent - len(header), 0) :])
+        try:
+            watch(ticket, end, seconds=seconds)
+            end = -1
+        except ResourceExhausted:
+            pass  # too many wait to be read: this one is not watched
+    finally:
+        if end >= 0:
+            os.close(end)
+    return True
+
+
+def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]) -> Callable[[Any, memoryview], None]:
+    """A connection's _send_bytes that gives a message of tensors its marker, and takes the tensors back if the message does not leave."""
+
+    def _send_bytes(self: Any, buf: memoryview) -> None:
+        made, pickling.made = pickling.made, None
+        if made is None or made[0] is not buf.obj:
+            plain(self, buf)
+            return
+        try:
+            if len(buf) > _MOST_NBYTES or not _carries_fds(self) or not _send_with_marker(self, buf, made[1], seconds()):
+                plain(self, buf)
+        except OSError:
+            # Not all of it has left, so nobody can fetch it.
+            withdraw(made[1])
+            raise
+
+    _send_bytes.__doc__ = plain.__doc__
+    return _send_bytes
