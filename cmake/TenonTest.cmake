@@ -135,6 +135,9 @@ function(tenon_add_test name)
   if(name MATCHES "^example\\..*\\.cuda_")
     list(APPEND labels cuda)
   endif()
+  if(name MATCHES "deposit|fuzz_ticket|^python\\.(multiprocessing|spawn|names)$|^storm\\.(queues|loader)$|^dropin\\.(row|reference)\\.")
+    list(APPEND labels queue)
+  endif()
   # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
   set_tests_properties(${tests} PROPERTIES
     LABELS "${labels}" TIMEOUT ${ctest_timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)

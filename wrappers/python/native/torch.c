@@ -25,8 +25,8 @@ static struct {
   PyObject *by_name;        /* its FILE_SYSTEM */
   PyObject *pickling;       /* tenon._mp_hook.pickling */
   PyObject *loading;        /* tenon.multiprocessing._loading */
-  PyObject *known;          /* tenon.torch._storage._known */
-  PyObject *locks;          /* list: tenon.torch._storage._locks */
+  PyObject *known;          /* tenon.torch._storage.known */
+  PyObject *locks;          /* list: tenon.torch._storage.locks */
   PyObject *wrapped;        /* tenon.Tensor */
   PyObject *picker;         /* tenon.torch._rebuild.pick_tensor */
   PyObject *has_names;      /* "has_names" if tensors of this PyTorch can have named dimensions, else None */
