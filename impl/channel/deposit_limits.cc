@@ -16,13 +16,6 @@ using memory::Depot;
 
 bool is_same(Depot::Place a, Depot::Place b) noexcept { return a.message == b.message && a.generation == b.generation; }
 
-void withdraw_expired(DepositState* all, const Ref<Depot>& depot, const std::vector<Depot::Place>& places) noexcept {
-  uint64_t expired = 0;
-  for (const Depot::Place place : places) expired += depot->withdraw(place) ? 1 : 0;
-  const std::lock_guard<std::mutex> lock(all->mutex);
-  all->expired += expired;
-}
-
 void want_age_tick(DepositState* all, int64_t now_ns) noexcept;
 
 void age_tick() noexcept {
@@ -54,6 +47,14 @@ void want_age_tick(DepositState* all, int64_t now_ns) noexcept {
 }
 
 }  // namespace
+
+void withdraw_expired(DepositState* all, const Ref<Depot>& depot, const std::vector<Depot::Place>& places) noexcept {
+  uint64_t expired = 0;
+  for (const Depot::Place place : places) expired += depot->withdraw(place) ? 1 : 0;
+  if (expired == 0) return;
+  const std::lock_guard<std::mutex> lock(all->mutex);
+  all->expired += expired;
+}
 
 void Waiting::add(Depot::Place place, uint64_t nbytes, int64_t now_ns) {
   all_.push_back({place, nbytes, now_ns});

@@ -55,6 +55,8 @@ class Waiting {
 
 // Counts a deposit that is open, or a piece of one, and withdraws what waits beyond the limits.
 void count_deposit(const Ref<memory::Depot>& depot, memory::Depot::Place place, uint64_t nbytes) noexcept;
+// Without the lock. Withdraws those that nobody has fetched, and counts them.
+void withdraw_expired(DepositState* all, const Ref<memory::Depot>& depot, const std::vector<memory::Depot::Place>& places) noexcept;
 // With the lock. The most segments that may be numbered.
 uint64_t most_segments(const DepositState& all) noexcept;
 

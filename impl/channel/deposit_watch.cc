@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "channel/deposit.h"
+#include "channel/deposit_limits.h"
 #include "channel/deposit_server.h"
 #include "os/clock.h"
 #include "os/limits.h"
@@ -40,16 +41,6 @@ void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::Place
   all->look_at_watches = std::max(kFewWatches, 2 * all->watches.size());
 }
 
-// Without the lock.
-void take_back(const Ref<Depot>& depot, std::span<const Depot::Place> places) noexcept {
-  uint64_t expired = 0;
-  for (const Depot::Place place : places) expired += depot->withdraw(place) ? 1 : 0;
-  if (expired == 0) return;
-  DepositState& all = deposit_state();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.expired += expired;
-}
-
 void watch_tick() noexcept;
 
 // With the lock.
@@ -75,7 +66,7 @@ void watch_tick() noexcept {
     }
     want_watch_tick(&all);
   }
-  take_back(depot, due);
+  withdraw_expired(&all, depot, due);
 }
 
 }  // namespace
@@ -113,7 +104,7 @@ Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns
     all.watches.push_back({os::Fd(fd), own.place, grace_ns});
     want_watch_tick(&all);
   }
-  take_back(own.depot, due);
+  withdraw_expired(&all, own.depot, due);
   return Status::ok();
 }
 

@@ -15,7 +15,7 @@ import struct
 from tenon._mp_hook import pickling
 from tenon._native_ext import send_with_marker
 from tenon.deposit import watch, withdraw
-from tenon.error import ResourceExhausted
+from tenon.error import TenonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, secon
         try:
             watch(ticket, end, seconds=seconds)
             end = -1
-        except ResourceExhausted:
-            pass  # too many wait to be read: this one is not watched
+        except TenonError:
+            pass  # too many wait to be read, say. The message has left, and is not watched
     finally:
         if end >= 0:
             os.close(end)
