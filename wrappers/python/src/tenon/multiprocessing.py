@@ -77,8 +77,8 @@ def configure(
 ) -> None:
     """Set limits of this process, and of the children that it forks from now on. What is None stays.
 
-    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer, and how
-    long a message that was read from a Pipe, or went with it, waits to be fetched (30; for the latter at least 1).
+    keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer (30), and,
+    at least for 1 second, how long a message that was read from a Pipe, or went with it, waits to be fetched.
     max_unfetched_segments: for how many segments receivers may ask (half of this process's limit of open files). One more is
     ResourceExhausted.
     max_unfetched_nbytes, max_unfetched_seconds: how many bytes of storages wait for a receiver, and for how long (0, no limit). Messages
