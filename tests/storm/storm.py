@@ -285,6 +285,8 @@ class Storm:
 
     def settle(self, survivor: Process) -> None:
         """All are dead but one, which lets go of everything and does nothing more. What is left?"""
+        # A child of a dead one may have its names still. Who has let go of everything watches no directory, and is not told of their end.
+        self.finish_children(survivor, its_own=False)
         with contextlib.suppress(OSError):  # it is gone, which is seen below
             survivor.control.send(b"S")
         deadline = time.monotonic() + 20
@@ -338,18 +340,21 @@ class Storm:
                 end.close()
         self.look_at_what_is_left()
 
-    def finish_children(self, survivor: Process | None) -> None:
-        """Until nobody is left but the survivor, the nurseries and the managers."""
+    def finish_children(self, survivor: Process | None, *, its_own: bool = True) -> None:
+        """Until nobody is left but the survivor, the nurseries and the managers, and its own children if they are spared."""
         nurseries = {nursery.process.pid for nursery in self.nurseries}
         deadline = time.monotonic() + 10
         while True:
             self.listen()
             self.reap()
-            keep = nurseries | set(self.managers()) | ({survivor.pid} if survivor else set())
+            spared = {survivor.pid} if survivor else set()
             theirs = set(children(survivor.pid)) if survivor else set()
+            if not its_own:
+                spared, theirs = spared | theirs, set()
+            keep = nurseries | set(self.managers()) | spared
             for pid in set(children()) - keep | theirs:
                 self.kill(self.processes.setdefault(pid, Process(pid, "child", closed_socket())))
-            left = set(children()) - keep | theirs | {pid for pid in self.processes if not survivor or pid != survivor.pid}
+            left = set(children()) - keep | theirs | set(self.processes) - spared
             # A worker of a nursery is not our child, and is gone when its pid is.
             for pid in list(left):
                 if not Path(f"/proc/{pid}").exists():
