@@ -39,16 +39,16 @@ static struct {
 #define N_OBJECTS (sizeof its / sizeof(PyObject *))
 
 static struct {
-  PyObject *acquire, *release, *collected, *current, *tensors, *references, *limit, *lock, *add;
+  PyObject *acquire, *release, *collected, *current, *tensors, *references, *limit, *lock, *forget_expired;
   PyObject *layout, *is_cpu, *is_nested, *requires_grad, *hooks, *is_conj, *is_neg, *dtype, *data_ptr, *shape, *stride, *storage_offset;
   PyObject *nbytes, *cdata, *use_count, *weak_ref, *swap, *former, *is_inference, *data, *free_weak_ref;
 } name;
 
 static const char *const names[] = {
-    "acquire",   "release",         "collected",     "current",      "tensors",        "references",      "limit",   "lock",
-    "add",       "layout",          "is_cpu",        "is_nested",    "requires_grad",  "_backward_hooks", "is_conj", "is_neg",
-    "dtype",     "data_ptr",        "shape",         "stride",       "storage_offset", "nbytes",          "_cdata",  "_use_count",
-    "_weak_ref", "_swap_data_ptr_", "_tenon_former", "is_inference", "data",           "_free_weak_ref"};
+    "acquire",        "release",         "collected",     "current",      "tensors",        "references",      "limit",   "lock",
+    "forget_expired", "layout",          "is_cpu",        "is_nested",    "requires_grad",  "_backward_hooks", "is_conj", "is_neg",
+    "dtype",          "data_ptr",        "shape",         "stride",       "storage_offset", "nbytes",          "_cdata",  "_use_count",
+    "_weak_ref",      "_swap_data_ptr_", "_tenon_former", "is_inference", "data",           "_free_weak_ref"};
 
 _Static_assert(sizeof names / sizeof *names == sizeof name / sizeof(PyObject *), "a name for each");
 
@@ -181,8 +181,7 @@ static int note(PyObject *references, PyObject *key, PyObject *untyped) {
   uint64_t limit;
   if (to_number(PyObject_GetAttr(its.known, name.limit), &limit) != 0) return -1;
   if ((uint64_t)PyDict_Size(references) <= limit) return 0;
-  /* Adds what is there already, and then looks which torch storages are gone. */
-  PyObject *done = PyObject_CallMethodObjArgs(its.known, name.add, key, untyped, NULL);
+  PyObject *done = ask(its.known, name.forget_expired);
   Py_XDECREF(done);
   return done == NULL ? -1 : 0;
 }

@@ -417,6 +417,24 @@ def last_two_share() -> bool:
 
 
 @row
+def gone_storages_are_forgotten() -> None:
+    """What sender and receiver remember of torch storages does not grow with how many there were."""
+    import torch
+
+    with Peer() as peer:
+        for _ in range(20):
+            assert peer.ask(len, [torch.ones(10) for _ in range(50)]) == 50
+        assert n_remembered() < 300
+        assert peer.ask(n_remembered) < 300
+
+
+def n_remembered() -> int:
+    from tenon.torch import _storage
+
+    return len(_storage.known.references)
+
+
+@row
 def views_in_one_message_share_a_storage() -> None:
     """Views, and the storage itself, untyped and typed, are over one storage when they arrive in one message."""
     import torch

@@ -107,9 +107,9 @@ class _Known:
                 untyped._free_weak_ref(reference)
             self.references[key] = untyped._weak_ref()
             if len(self.references) > self.limit:
-                self._forget_expired()
+                self.forget_expired()
 
-    def _forget_expired(self) -> None:
+    def forget_expired(self) -> None:
         for key, reference in list(self.references.items()):
             if torch.UntypedStorage._expired(reference):
                 del self.references[key]
@@ -118,7 +118,7 @@ class _Known:
 
     def any_alive(self) -> bool:
         with self.lock:
-            self._forget_expired()
+            self.forget_expired()
             return bool(self.references)
 
 
