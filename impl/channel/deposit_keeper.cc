@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "channel/deposit_server.h"
-#include "channel/deposit_watch.h"
 #include "memory/depot.h"
 #include "os/background.h"
 #include "os/clock.h"
@@ -169,7 +168,6 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
   const std::vector<Depot::Place> messages = all.depot->pending();
   if (messages.empty()) {
     unlink_depot(all);
-    drop_watches(&all);
     forget_depot(&all);
     return size_t{0};
   }
@@ -208,7 +206,6 @@ Result<size_t> hand_over_deposits(const KeepOptions& options) {
   TENON_ASSIGN(const std::string line, os::run_for_line(program, {"--keep", format("%d", plan.get())}, &waiter, fds));
   if (line != kKeeping) return Status(Code::kPeerGone, format("%s keeps nothing: %s", program.c_str(), line.c_str())).with("path", program);
   // The socket is the keeper's from here on: nobody unlinks it at this process's exit.
-  drop_watches(&all);
   forget_depot(&all);
   return messages.size();
 }

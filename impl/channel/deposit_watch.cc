@@ -71,11 +71,6 @@ void watch_tick() noexcept {
 
 }  // namespace
 
-void drop_watches(DepositState* all) noexcept {
-  all->watches.clear();
-  all->let_go.clear();
-}
-
 Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns) {
   TENON_ASSIGN(const OwnMessage own, own_message(ticket));
   if (!os::can_hang_up(fd)) {

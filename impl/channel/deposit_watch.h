@@ -28,12 +28,8 @@ struct LetGo {
 
 // Takes a message of this process back `grace_ns` after `fd` has hung up, if nobody has fetched it by
 // then; a hang-up is seen within a quarter of a second. On success the fd is the library's, which
-// closes it then. INVALID_ARGUMENT: the
-// message is another process's, or the fd is no end of a pipe or socket.
+// closes it then. INVALID_ARGUMENT: the message is another process's, or the fd is no end of a pipe or
+// socket.
 Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns);
-
-struct DepositState;
-// With the lock. What is handed over to a keeper is not watched any more.
-void drop_watches(DepositState* all) noexcept;
 
 }  // namespace tenon::channel

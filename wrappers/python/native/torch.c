@@ -158,6 +158,14 @@ static int read_layout(PyObject *tensor, Layout *out) {
   return result;
 }
 
+/* As read_layout, of a plain tensor alone, and the address of its first element. */
+static int read_plain(PyObject *tensor, Layout *layout, uint64_t *address) {
+  int is = is_plain(tensor);
+  if (is == 1) is = read_layout(tensor, layout);
+  if (is != 1) return is;
+  return to_number(ask(tensor, name.data_ptr), address) == 0 ? 1 : -1;
+}
+
 /* A torch tensor over all bytes of a storage that lies on the host and can be written. NULL: raised. */
 static PyObject *torch_over(tenon_tensor *tensor) {
   PyObject *capsule = legacy_capsule(tensor);
@@ -320,11 +328,10 @@ static tenon_tensor *move(PyObject *tensor, uint64_t address, tenon_tensor_spec 
     PyObject *lock = Py_NewRef(PyList_GetItem(its.locks, (Py_ssize_t)((cdata >> 5) % (uint64_t)PyList_Size(its.locks))));
     if (try_lock(lock) == 1) {
       /* Another thread may have moved it meanwhile. */
-      if (to_number(ask(untyped, name.data_ptr), &now) != 0 || now != begin)
-        ;
-      else if (its.swaps == Py_True)
+      const int is_there = to_number(ask(untyped, name.data_ptr), &now) == 0 && now == begin;
+      if (is_there && its.swaps == Py_True) {
         result = swap(tensor, untyped, begin, nbytes, spec);
-      else if (is_whole(spec, nbytes) == 1) {
+      } else if (is_there && is_whole(spec, nbytes) == 1) {
         result = replace(tensor, untyped, begin, nbytes, spec);
         untyped = NULL;
       }
@@ -344,7 +351,7 @@ static PyObject *reduce_plain(PyObject *tensor) {
   Layout layout;
   uint64_t address;
   if (collected != NULL && PyList_Check(collected) && is_attribute(its.own_strategy, name.current, its.by_name) == 0 &&
-      is_plain(tensor) == 1 && read_layout(tensor, &layout) == 1 && to_number(ask(tensor, name.data_ptr), &address) == 0) {
+      read_plain(tensor, &layout, &address) == 1) {
     tenon_tensor *found = tensor_at_address(address, &layout.spec);
     if (found == NULL && extent_nbytes(&layout.spec) != 0) found = move(tensor, address, &layout.spec);
     PyObject *own = found == NULL ? NULL : wrap_tensor((PyTypeObject *)its.wrapped, found);
@@ -375,9 +382,7 @@ PyObject *torch_find(PyObject *module, PyObject *tensor) {
   Layout layout;
   uint64_t address;
   tenon_tensor *found = NULL;
-  if (its.pickling != NULL && is_plain(tensor) == 1 && read_layout(tensor, &layout) == 1 &&
-      to_number(ask(tensor, name.data_ptr), &address) == 0)
-    found = tensor_at_address(address, &layout.spec);
+  if (its.pickling != NULL && read_plain(tensor, &layout, &address) == 1) found = tensor_at_address(address, &layout.spec);
   if (found != NULL) return wrap_tensor((PyTypeObject *)its.wrapped, found);
   PyErr_Clear();
   Py_RETURN_NONE;
