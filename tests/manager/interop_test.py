@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 MANAGER = os.environ.get("TENON_TEST_MANAGER", "")
 LINE_CLIENT = os.environ.get("TENON_TEST_LINE_CLIENT", "")
 SHM = Path("/dev/shm")
-PATIENCE = 60.0
+PATIENCE = 300.0
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 

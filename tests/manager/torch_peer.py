@@ -80,7 +80,7 @@ def queue(method: str, count: int) -> dict[str, Any]:
     channel, done = context.Queue(), context.Event()
     child = context.Process(target=produce, args=(channel, done, count))
     child.start()
-    tensors = [channel.get(timeout=60) for _ in range(count)]
+    tensors = [channel.get(timeout=300) for _ in range(count)]
     right = all(float(tensor.sum()) == 1000.0 * i for i, tensor in enumerate(tensors))
     for tensor in tensors:
         tensor[0] = -1.0

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ANSWER_SECONDS = 60.0
+# The first answer comes after the imports. On a busy machine that reads PyTorch from a cold disk they have taken over a minute.
+START_SECONDS = 300.0
 NO_TOOLCHAIN = 77
 
 
@@ -122,9 +124,9 @@ class Program:
         self.counters: set[Path] = set()
         self.lost = 0
 
-    def _line(self) -> str:
+    def _line(self, seconds: float = ANSWER_SECONDS) -> str:
         assert self.process.stdout is not None
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + seconds
         while b"\n" not in self.rest:
             if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise Failed(f"{self.name} does not answer; {self.errors()}")
@@ -142,7 +144,7 @@ class Program:
     def begin(self, *words: object) -> None:
         """Write a command; end() reads its answer."""
         if not self.ready:
-            greeting = self._line()
+            greeting = self._line(START_SECONDS)
             if greeting != "ready":
                 raise Failed(f"{self.name} begins with {greeting!r}; {self.errors()}")
             self.ready = True

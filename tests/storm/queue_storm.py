@@ -35,7 +35,7 @@ from storm import PR_SET_CHILD_SUBREAPER, Failure
 
 # A message that nobody fetches is withdrawn. A getter that is slower than this may miss one.
 AGE_S = 3.0
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 CONTEXT = mp.get_context("fork")
 
 

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tests" / "support"
 
 from own_shm import take_own_shm
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 # Of up to eight killed workers whose messages nobody has fetched, this process keeps what it met them by.
 MOST_FDS = 8 * 3
 

@@ -28,7 +28,7 @@ def line(peer: Peer) -> Iterator[tenon.Connection]:
         yield connection
 
 
-RECEIVE = "from tenon.torch import to_torch; m = kept[0].recv(timeout=60); "
+RECEIVE = "from tenon.torch import to_torch; m = kept[0].recv(timeout=300); "
 COPIED = "import tenon; value = tenon.stats().bytes_copied"
 
 VIEWS = [
@@ -140,7 +140,7 @@ def test_parameters_travel(peer: Peer, open_line: tenon.Connection) -> None:
         "from tenon.torch import from_torch; p = torch.nn.Parameter(torch.ones(2)); kept.append(p)\n"
         "kept[0].send([from_torch(p, share=True), from_torch(torch.ones(2), share=True)])"
     )
-    message = open_line.recv(timeout=60)
+    message = open_line.recv(timeout=300)
     assert [(t.requires_grad, t.is_parameter) for t in message] == [(True, True), (False, False)]
 
 
@@ -154,7 +154,7 @@ def test_from_torch(peer: Peer, line: tenon.Connection, expression: str) -> None
         "kept[0].send({'t': from_torch(t)}); value = t.tolist()"
     )
     with pytest.raises(tenon.PermissionDenied):
-        line.recv(timeout=60)
+        line.recv(timeout=300)
     assert peer.run(COPIED) == before and tenon.stats().bytes_copied == here
     assert expected
 
@@ -178,7 +178,7 @@ def test_from_torch_to_another_process(peer: Peer, open_line: tenon.Connection, 
         f"from tenon.torch import from_torch; t = {expression}; t.share_memory_(); kept.append(t)\n"
         "kept[0].send({'t': from_torch(t)}); value = t.tolist()"
     )
-    tensor = open_line.recv(timeout=60)["t"]
+    tensor = open_line.recv(timeout=300)["t"]
     assert tensor.tolist() == expected
     tensor.numpy()[0, 1] = -1
     assert peer.run("value = kept[-1][0, 1].item()") == -1

@@ -161,7 +161,7 @@ def test_parameters_arrive_as_parameters(peer: Peer) -> None:
     with tenon.Connection(ours, adopt=True) as line:
         storage = tenon.Storage.new(8)
         line.send([tenon.Tensor.over(storage, (2,), requires_grad=True, is_parameter=True), tenon.Tensor.over(storage, (2,))])
-        code = "from tenon.torch import to_torch; value = [type(to_torch(t)).__name__ for t in kept[0].recv(timeout=60)]"
+        code = "from tenon.torch import to_torch; value = [type(to_torch(t)).__name__ for t in kept[0].recv(timeout=300)]"
         assert peer.run(code) == ["Parameter", "Tensor"]
 
 
