@@ -21,16 +21,20 @@ using memory::Depot;
 // library's thread for every message, so all are looked at together, now and then.
 constexpr int64_t kLookNs = 250'000'000;
 constexpr size_t kFewWatches = 64;
+// A century, so that a time of the clock and a grace can be added.
+constexpr int64_t kLongestGraceNs = int64_t{100} * 365 * 24 * 3600 * 1'000'000'000;
 
 // Each watch is an fd: an eighth of what this process may open, for the rest is its own.
 size_t most_watches() noexcept { return std::max<size_t>(static_cast<size_t>(os::fd_limit() / 8), 16); }
 
-// With the lock. Watches whose markers are gone end. What was let go of for long enough is `due`.
+// With the lock. Watches of fetched messages end, and so do those whose fds have hung up. A message
+// whose carrier has been gone for long enough is `due`.
 void look_at_watches(DepositState* all, int64_t now_ns, std::vector<Depot::Place>* due) {
   all->let_go.reserve(all->let_go.size() + all->watches.size());
   std::erase_if(all->watches, [&](const DepositWatch& each) {
+    if (!all->depot->is_unfetched(each.place)) return true;
     if (!os::peer_hung_up(each.fd.get())) return false;
-    if (all->depot->is_unfetched(each.place)) all->let_go.push_back({each.place, now_ns + each.grace_ns});
+    all->let_go.push_back({each.place, now_ns + each.grace_ns});
     return true;
   });
   due->reserve(all->let_go.size());
@@ -78,6 +82,7 @@ Status watch_deposit(std::span<const std::byte> ticket, int fd, int64_t grace_ns
                   format("fd %d is no open end of a pipe or socket, so it does not tell that its other end is gone", fd))
         .with("fd", fd);
   }
+  grace_ns = std::min(grace_ns, kLongestGraceNs);
   DepositState& all = deposit_state();
   std::vector<Depot::Place> due;
   {

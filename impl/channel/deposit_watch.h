@@ -1,6 +1,7 @@
-// Messages whose carrier tells when it has let go of them. A marker, the end of a pipe or of a socket
-// pair, travels with the message, and the lender has the other end. The kernel closes the marker when
-// the message is read, and also when its carrier goes with the message unread.
+// Messages whose carrier tells when it has let go of them. A socket carries a marker, the end of a pipe
+// or of a socket pair, with the message, and the lender has the other end. The kernel closes the marker
+// when the message is read, and also when its carrier goes with the message unread. Of a pipe the lender
+// keeps a duplicate of the end that it writes to, which hangs up when nobody has the read end.
 #pragma once
 
 #include <cstddef>

@@ -208,6 +208,12 @@ static void await_messages(uint64_t n) {
   CHECK(stats().messages == n);
 }
 
+static void await_closed(int fd) {
+  int i;
+  for (i = 0; i < 5000 && fcntl(fd, F_GETFD) != -1; i++) usleep(1000);
+  CHECK(fcntl(fd, F_GETFD) == -1);
+}
+
 static void watched_messages(void) {
   struct bytes unread = deposit_filled(kSmall, 1), fetched = deposit_filled(kSmall, 2), late = deposit_filled(kSmall, 3);
   int markers[3][2], files[2], i;
@@ -238,11 +244,28 @@ static void watched_messages(void) {
   await_messages(0);
   FETCH_FAILS(TENON_NOT_FOUND, &late);
   CHECK(stats().expired == expired + 2);
-  for (i = 0; i < 3; i++) {
-    int waited = 0;
-    while (fcntl(markers[i][0], F_GETFD) != -1 && waited++ < 5000) usleep(1000);
-  }
-  for (i = 0; i < 3; i++) CHECK(fcntl(markers[i][0], F_GETFD) == -1); /* closed by the library */
+  for (i = 0; i < 3; i++) await_closed(markers[i][0]); /* by the library */
+}
+
+/* Tickets in a pipe: one is fetched, and one is still there when nobody has the read end any more. */
+static void watched_messages_of_a_pipe(void) {
+  struct bytes fetched = deposit_filled(kSmall, 1), unread = deposit_filled(kSmall, 2);
+  int carrier[2], watched[2];
+  uint64_t expired = stats().expired;
+  CHECK(pipe2(carrier, O_CLOEXEC) == 0);
+  watched[0] = fcntl(carrier[1], F_DUPFD_CLOEXEC, 0);
+  OK(tenon_ticket_watch(fetched.data, fetched.n, watched[0], 0, ERR));
+  watched[1] = fcntl(carrier[1], F_DUPFD_CLOEXEC, 0);
+  OK(tenon_ticket_watch(unread.data, unread.n, watched[1], 0, ERR));
+  tenon_message_release(fetch(&fetched));
+  await_closed(watched[0]); /* though the pipe is still there */
+  CHECK(stats().messages == 1 && fcntl(watched[1], F_GETFD) != -1);
+  close(carrier[0]);
+  await_messages(0);
+  await_closed(watched[1]);
+  FETCH_FAILS(TENON_NOT_FOUND, &unread);
+  CHECK(stats().expired == expired + 1);
+  close(carrier[1]);
 }
 
 static void too_many_watched_messages(void) {
@@ -260,17 +283,13 @@ static void too_many_watched_messages(void) {
   }
   CHECK(pipe2(markers[16], O_CLOEXEC) == 0);
   FAILS(TENON_RESOURCE_EXHAUSTED, tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], 0, ERR));
-  OK(tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
   close(markers[3][1]); /* one that is over makes room */
-  status = tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], 0, NULL);
+  status = tenon_ticket_watch(ticket.data, ticket.n, markers[16][0], INT64_MAX, NULL);
   CHECK(status == TENON_OK);
+  OK(tenon_ticket_withdraw(ticket.data, ticket.n, NULL, ERR));
+  for (i = 0; i < 17; i++) await_closed(markers[i][0]); /* a message that is not there is not watched */
   for (i = 0; i < 17; i++) {
     if (i != 3) close(markers[i][1]);
-  }
-  for (i = 0; i < 17; i++) {
-    int waited = 0;
-    while (fcntl(markers[i][0], F_GETFD) != -1 && waited++ < 5000) usleep(1000);
-    CHECK(fcntl(markers[i][0], F_GETFD) == -1);
   }
   CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
@@ -1076,6 +1095,7 @@ int main(void) {
   RUN(only_bytes);
   RUN(withdrawn_messages);
   RUN(watched_messages);
+  RUN(watched_messages_of_a_pipe);
   RUN(too_many_watched_messages);
   RUN(a_killed_receiver);
   RUN(killed_lenders);

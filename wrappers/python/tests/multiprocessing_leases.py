@@ -159,6 +159,39 @@ def unread_message_goes_with_its_pipe(context):
         ours.close()
 
 
+def unread_message_goes_with_its_queue(context):
+    """A queue's last reader ends, or lets go of the queue. CPython closes a queue's read end only with its feeder thread."""
+    tenon.multiprocessing.configure(fetch_seconds=1)
+    joinable, simple, back = context.JoinableQueue(), context.SimpleQueue(), context.Queue()
+    process = start(context, _leave_the_last, joinable, simple, back)
+    with tenon.Arena(8 << 20) as arena:
+        for number in range(5):
+            joinable.put([arena.zeros((10,), "float32") for _ in range(1 + 10 * number)])
+            simple.put(arena.zeros((10,), "float32"))
+        same(back.get(), [1])
+        _until(lambda: tenon.multiprocessing.unfetched()[0] == 2)
+        joinable.close()
+        joinable.join_thread()
+        del joinable, simple, back
+        ended(process)
+        _until(lambda: not tenon.multiprocessing.unfetched()[0] and not arena.stats().blocks_lent)
+
+
+def _leave_the_last(joinable, simple, back):
+    tenon.multiprocessing.configure(fetch_seconds=1)
+    for _ in range(4):
+        joinable.get()
+        simple.get()
+    back.put(lend([1]))
+    back.put(lend([2]))
+    _until(lambda: tenon.multiprocessing.unfetched()[0] == 1)
+    began = time.monotonic()
+    back.close()
+    back.join_thread()
+    _until(lambda: not tenon.multiprocessing.unfetched()[0])
+    assert time.monotonic() - began > 0.5
+
+
 def messages_with_markers_arrive(context):
     """Small ones, one that is larger than the socket's buffer, and many that wait to be read."""
     tenon.multiprocessing.configure(fetch_seconds=10)

@@ -35,6 +35,7 @@ EVERY_METHOD = (
     "never_fetched",
     "grandchild",
     "arena_is_used_again",
+    "unread_message_goes_with_its_queue",
 )
 # The carriers again, and what is special to names: under the strategy "file_system".
 BY_NAME = (
@@ -191,7 +192,7 @@ def python(source: str) -> str:
 def test_the_order_of_imports_does_not_matter(order: str) -> None:
     python(
         f"{order}\n"
-        "import sys, multiprocessing.reduction\n"
+        "import sys, multiprocessing.reduction, multiprocessing.queues\n"
         "assert 'tenon.multiprocessing' not in sys.modules\n"
         "assert not [f for f in sys.meta_path if 'tenon' in getattr(f, '__module__', '')]\n"
         "loads, dumps = multiprocessing.reduction.ForkingPickler.loads, multiprocessing.reduction.ForkingPickler.dumps\n"

@@ -1,8 +1,11 @@
-"""How a multiprocessing connection carries a message with tensors.
+"""How a multiprocessing connection carries a message with tensors, and tells when nobody will read it.
 
 Over a socket, such as a Pipe's, the message has a marker with it: the write end of a pipe, which the kernel closes when the message is read
-and when the socket goes with the message unread. What nobody has fetched some time after that is taken back (tenon.deposit.watch). A pipe
-of one direction, such as a queue's, carries no fds, and does not tell.
+and when the socket goes with the message unread. A queue is a pipe of one direction and carries no fds. A duplicate of its write end tells
+when nobody has its read end any more. What nobody has fetched some time after either is taken back (tenon.deposit.watch).
+
+A Pipe of one direction tells nothing. A duplicate of its write end would keep its reader from the end of file, which readers of a Pipe wait
+for. Readers of a queue do not, because they have its write end too.
 """
 
 from __future__ import annotations
@@ -59,6 +62,17 @@ def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, secon
     return True
 
 
+def _watch_queue(connection: Any, ticket: bytes, seconds: float) -> None:
+    try:
+        end = os.dup(connection._handle)
+    except OSError:
+        return  # no fd is free, or a thread has just closed the queue. The message goes by the limits
+    try:
+        watch(ticket, end, seconds=seconds)
+    except TenonError:
+        os.close(end)
+
+
 def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]) -> Callable[[Any, memoryview], None]:
     """A connection's _send_bytes that gives a message of tensors its marker, and takes the tensors back if the message does not leave."""
 
@@ -68,7 +82,10 @@ def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], floa
             plain(self, buf)
             return
         try:
-            if len(buf) > _MOST_NBYTES or not _carries_fds(self) or not _send_with_marker(self, buf, made[1], seconds()):
+            if "_tenon_is_of_a_queue" in vars(self):
+                plain(self, buf)
+                _watch_queue(self, made[1], seconds())
+            elif len(buf) > _MOST_NBYTES or not _carries_fds(self) or not _send_with_marker(self, buf, made[1], seconds()):
                 plain(self, buf)
         except OSError:
             # Not all of it has left, so nobody can fetch it.

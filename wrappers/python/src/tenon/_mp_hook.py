@@ -5,6 +5,7 @@ Plain pickle is not touched: it has no way to lend, and raises TypeError.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from _thread import _local
@@ -144,6 +145,24 @@ def _register(reduction: Any) -> None:
         pass
 
 
+def _mark(plain: Callable[..., None]) -> Callable[..., None]:
+    """A queue's method after which the queue has its ends. Marks the one to which it writes, for tenon._mp_carrier."""
+
+    @functools.wraps(plain)
+    def method(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        self._writer._tenon_is_of_a_queue = True
+
+    return method
+
+
+def _know_queues(queues: Any) -> None:
+    queues.Queue._reset = _mark(queues.Queue._reset)
+    queues.SimpleQueue.__init__ = _mark(queues.SimpleQueue.__init__)
+    queues.SimpleQueue.__setstate__ = _mark(queues.SimpleQueue.__setstate__)
+
+
 def install() -> None:
     """Called once, when tenon is imported."""
+    when_imported("multiprocessing.queues", "SimpleQueue", _know_queues)
     when_imported("multiprocessing.reduction", "register", _register)

@@ -8,8 +8,9 @@ dies. Two processes that have met ask each other for new segments only.
 
 A sender that exits normally with messages which nobody has fetched leaves them to a keeper, a process that ends when all are fetched, when
 nobody of the multiprocessing family is left, or after keep_seconds. From a sender that was killed, a receiver that had met it lately may
-still fetch; another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit, or the carrier is a Pipe:
-what was not fetched fetch_seconds after it was read, or went with the Pipe, is taken back.
+still fetch; another one gets PeerGone at once. What nobody fetches stays lent, unless configure sets a limit, or its carrier tells: what
+was read from a Pipe and not fetched within fetch_seconds is taken back, and so is what is left in a Pipe or a queue that no process has
+any more.
 
 A message is fetched once. Loading the same bytes again, here or elsewhere, gives NotFound. Only processes of the same user can fetch.
 
@@ -78,7 +79,7 @@ def configure(
     """Set limits of this process, and of the children that it forks from now on. What is None stays.
 
     keep_seconds: how long a keeper stays behind (60). fetch_seconds: how long a receiver waits for a sender that does not answer (30), and,
-    at least for 1 second, how long a message that was read from a Pipe, or went with it, waits to be fetched.
+    at least for 1 second, how long a message that was read from a Pipe, or went with a Pipe or a queue, waits to be fetched.
     max_unfetched_segments: for how many segments receivers may ask (half of this process's limit of open files). One more is
     ResourceExhausted.
     max_unfetched_nbytes, max_unfetched_seconds: how many bytes of storages wait for a receiver, and for how long (0, no limit). Messages

@@ -5026,8 +5026,12 @@ extern "C" {
  unread. So the fd hangs up then, and `grace_ns` later the message is taken back if nobody has
  fetched it. The grace is for a receiver that has read the ticket and not fetched yet.
 
+ A pipe takes no fds. Pass a duplicate of its write end to this function instead. It hangs up when
+ no process has the read end any more, so that nobody can read what is in the pipe. Until the
+ message is fetched this duplicate keeps the pipe open, and a reader sees no end of file.
+
  So many messages can be watched at once as an eighth of the limit of open files, since each is
- an fd. A message that is handed over to a keeper is not watched any more.
+ an fd. A message that was fetched or handed over to a keeper is not watched any more.
  @param[in]  bytes     borrowed for the call: a ticket, or the head of a deposit in pieces.
  @param[in]  nbytes    how many bytes there are at `bytes`.
  @param[in]  fd        an end of a pipe or of a socket. The library owns it once the call has
