@@ -13,6 +13,7 @@ import gc
 import os
 import select
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -1266,6 +1267,24 @@ def dataloader() -> None:
         batches = list(loader)
         assert [values_of(batch) for batch in batches] == [[float(8 * part + at) for at in range(8)] for part in range(3)]
         assert all(map(lies_in_tenon, batches)), method
+
+
+@bare_row
+def pinned_batches() -> None:
+    """What a DataLoader's workers made is pinned in place: pinned.py, with the driver that tests/fake_cuda plays."""
+    import torch
+
+    if torch.backends.cuda.is_built():
+        raise Lacking("PyTorch with CUDA cannot run on the fake driver")
+    driver = Path(os.environ.get("TENON_BUILD_DIR", "")) / "tests" / "fake_cuda" / "driver-13"
+    if not driver.is_dir():
+        raise Lacking("no fake driver in TENON_BUILD_DIR")
+    with tempfile.TemporaryDirectory() as world:
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_WORLD": world}
+        done = subprocess.run([sys.executable, "-B", str(Path(__file__).with_name("pinned.py"))], env=environment, check=False)
+    if done.returncode == 77:
+        raise Lacking("this Tenon was built without CUDA")
+    assert done.returncode == 0
 
 
 @row

@@ -15,6 +15,8 @@ from tenon.torch._exchange import (
     to_torch,
 )
 from tenon.torch._factories import born_shared, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
+from tenon.torch._home import reserve
+from tenon.torch._pinned import pin
 from tenon.torch._strategy import install, installed, uninstall
 from tenon.torch.containers import SharedDict, SharedList, SharedTensor, shared_attributes, to_shared_dataset
 
@@ -40,6 +42,8 @@ __all__ = [
     "installed",
     "ones",
     "ones_like",
+    "pin",
+    "reserve",
     "share_filename",
     "share_with_torch",
     "shared_attributes",

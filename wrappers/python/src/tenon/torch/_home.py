@@ -31,12 +31,14 @@ class _LargeBlocks:
 
     def __init__(self) -> None:
         self._arena: Arena | None = None
+        self.reserved: Arena | None = None
         self._n_new = 0
         self.lock = threading.Lock()
 
     def forget(self) -> None:
-        """In a child of fork the arena is the parent's."""
+        """In a child of fork the arenas are the parent's."""
         self._arena = None
+        self.reserved = None
         self.lock = threading.Lock()
 
     def arena(self, nbytes: int) -> Arena:
@@ -59,8 +61,26 @@ _large = _LargeBlocks()
 os.register_at_fork(after_in_child=_large.forget)
 
 
+def reserve(nbytes: int) -> None:
+    """Put this process's new torch memory into one arena of nbytes bytes, which is allocated now.
+
+    Such memory can be pinned, here and where it is lent to (tenon.torch.pin). An arena that grows
+    cannot be. Call this in a DataLoader's worker_init_fn, with room for all batches that wait or
+    are held. What no longer fits lies elsewhere. A child of fork does not inherit the arena.
+    """
+    arena = Arena(nbytes)
+    arena.reserve(nbytes)
+    _large.reserved = arena
+
+
 def new_storage(nbytes: int, *, zeroed: bool = False) -> Storage:
     """A new shared storage for a torch storage of so many bytes."""
+    reserved = _large.reserved
+    if reserved is not None:
+        try:
+            return Storage.new(nbytes, zeroed=zeroed, arena=reserved)
+        except ResourceExhausted:
+            pass  # it is full
     if nbytes > LARGE_NBYTES:
         try:
             return Storage.new(nbytes, zeroed=zeroed, arena=_large.arena(nbytes))
@@ -71,6 +91,12 @@ def new_storage(nbytes: int, *, zeroed: bool = False) -> Storage:
 
 def new_storage_from(data: Any, nbytes: int) -> Storage:
     """A new shared storage with a copy of so many bytes. Other Python threads run meanwhile."""
+    reserved = _large.reserved
+    if reserved is not None:
+        try:
+            return Storage.new_from(data, arena=reserved)
+        except ResourceExhausted:
+            pass
     if nbytes > LARGE_NBYTES:
         try:
             return Storage.new_from(data, arena=_large.arena(nbytes))
