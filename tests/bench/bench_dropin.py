@@ -1,0 +1,166 @@
+"""The drop-in for torch.multiprocessing against PyTorch's own strategies: a queue, and DataLoader.
+
+Torch tensors go through a torch.multiprocessing.Queue to one idle process. The clock runs from `put`
+until the receiver says that it has them. Its release of them is outside the clock. Fresh: each round
+makes private tensors, outside the clock, and sending them moves them to shared memory. Shared: they
+have been sent before. The sides take turns of ten rounds, as in a loop that puts, and the first two
+of each turn are not counted. A batch of DataLoader is made by one worker, and the figure is the mean
+of a whole pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from python_pair import SMOKE, STRATEGIES, load_tenon, print_row
+
+PYTHON = "torch"
+ROUNDS = 10  # of a turn
+BATCH_SIZE = 16
+SAMPLE_NUMEL = 1 << 18
+
+
+def receive(queue: Any, answers: Any) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    while (what := queue.get()) is not None:
+        answers.send_bytes(b"here")
+        del what
+        answers.send_bytes(b"gone")
+
+
+class Receiver:
+    """An idle process that receives, and the strategy by which it is sent to."""
+
+    def __init__(self, torch: Any, strategy: str) -> None:
+        self._mp = torch.multiprocessing
+        self.strategy = strategy
+        self._mp.set_sharing_strategy(strategy)
+        context = self._mp.get_context("fork")
+        self._queue = context.Queue()
+        self._answers, theirs = context.Pipe()
+        self._process = context.Process(target=receive, args=(self._queue, theirs), daemon=True)
+        self._process.start()
+
+    def give(self, what: Any) -> None:
+        self._queue.put(what)
+        self._answers.recv_bytes()
+
+    def settle(self) -> None:
+        """Outside the clock: until the receiver has let go of what it got."""
+        self._answers.recv_bytes()
+
+    def turn(self, make: Callable[[str], Any]) -> list[float]:
+        """Microseconds of each round but the first two."""
+        self._mp.set_sharing_strategy(self.strategy)
+        samples = []
+        for _ in range(3 if SMOKE else ROUNDS):
+            what = make(self.strategy)
+            begin = time.perf_counter()
+            self.give(what)
+            samples.append((time.perf_counter() - begin) * 1e6)
+            del what
+            self.settle()
+        return samples[2:]
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._process.join()
+
+
+def fresh(torch: Any, n: int, numel: int) -> Callable[[str], Any]:
+    return lambda strategy: [torch.ones(numel) for _ in range(n)]
+
+
+def shared(torch: Any, n: int, numel: int) -> Callable[[str], Any]:
+    made: dict[str, Any] = {}
+
+    def make(strategy: str) -> Any:
+        if strategy not in made:
+            made[strategy] = [torch.ones(numel).share_memory_() for _ in range(n)]
+        return made[strategy]
+
+    return make
+
+
+def state_dict(torch: Any, again: bool) -> Callable[[str], Any]:
+    layers = [torch.nn.TransformerEncoderLayer(256, 4, 1024) for _ in range(6)]
+    weights = torch.nn.Sequential(*layers).state_dict()
+    made: dict[str, Any] = {}
+
+    def make(strategy: str) -> Any:
+        if not again:
+            return {name: value.clone() for name, value in weights.items()}
+        if strategy not in made:
+            made[strategy] = {name: value.clone().share_memory_() for name, value in weights.items()}
+        return made[strategy]
+
+    return make
+
+
+def queue_rows(torch: Any, name: str) -> None:
+    # What is sent, turns, and by how much each of the two strategies is to be slower.
+    cases = (
+        ("300 fresh torch tensors of 4 KiB", fresh(torch, 300, 1024), 4, (20, 10)),
+        ("300 shared torch tensors of 4 KiB", shared(torch, 300, 1024), 4, (40, 15)),
+        ("1 fresh torch tensor of 4 KiB", fresh(torch, 1, 1024), 25, (1, 1)),
+        ("1 shared torch tensor of 4 KiB", shared(torch, 1, 1024), 25, (3, 1.5)),
+        ("1 fresh torch tensor of 16 MiB", fresh(torch, 1, 4 << 20), 4, (1, 1)),
+        ("1 shared torch tensor of 16 MiB", shared(torch, 1, 4 << 20), 25, (1, 1)),
+        ("a transformer's state dict, first put", state_dict(torch, again=False), 4, (5, 5)),
+        ("a transformer's state dict, second put", state_dict(torch, again=True), 4, (30, 1)),
+    )
+    receivers = {strategy: Receiver(torch, strategy) for strategy in (*STRATEGIES, "tenon")}
+    ours = receivers["tenon"]
+    for what, make, turns, goals in cases:
+        for strategy, goal in zip(STRATEGIES, goals, strict=True):
+            samples: tuple[list[float], list[float]] = ([], [])
+            for _ in range(1 if SMOKE else turns):
+                for side, receiver in enumerate((ours, receivers[strategy])):
+                    samples[side].extend(receiver.turn(make))
+            print_row(f"put {what}", "us", f"{name}, {strategy}", {"of": "theirs/ours", "at_least": goal}, *samples)
+    for receiver in receivers.values():
+        receiver.close()
+
+
+def loader_rows(torch: Any, name: str) -> None:
+    from torch.utils.data import DataLoader
+
+    sample = torch.ones(SAMPLE_NUMEL)
+    n = 4 if SMOKE else 50
+    samples = [(sample, number) for number in range((n + 2) * BATCH_SIZE)]
+
+    def mean_ms(strategy: str) -> float:
+        torch.multiprocessing.set_sharing_strategy(strategy)
+        left = iter(DataLoader(samples, batch_size=BATCH_SIZE, num_workers=1, multiprocessing_context="fork"))
+        next(left)
+        next(left)
+        begin = time.perf_counter()
+        count = sum(1 for _ in left)
+        return (time.perf_counter() - begin) / count * 1e3
+
+    for strategy in STRATEGIES:
+        pairs = [(mean_ms("tenon"), mean_ms(strategy)) for _ in range(1 if SMOKE else 4)]
+        ours, theirs = ([pair[side] for pair in pairs] for side in (0, 1))
+        goal = {"of": "theirs/ours", "at_least": 4}
+        print_row("a batch of 16 MiB from DataLoader", "ms", f"{name}, {strategy}", goal, ours, theirs)
+
+
+def main() -> None:
+    load_tenon()
+    import tenon.torch
+    import torch
+    import torch.multiprocessing
+
+    tenon.torch.install()
+    torch.set_num_threads(1)
+    name = f"PyTorch {torch.__version__.split('+')[0]}"
+    queue_rows(torch, name)
+    loader_rows(torch, name)
+
+
+if __name__ == "__main__":
+    main()
