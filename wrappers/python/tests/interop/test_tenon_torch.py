@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -276,6 +277,83 @@ for name in ("bool", "complex32", "uint16", "uint32", "float8_e4m3fn", "float8_e
 value = bits
 """)
     assert value == [[False] * 4, [True, False] * 2, [False, True] * 2, [False, True] * 2, [True] * 4]
+
+
+def _rows(heading: str) -> list[tuple[str, ...]]:
+    """The rows of the table below a heading of docs/concepts/element_types.md, by its first cells."""
+    page = Path(os.environ["TENON_SOURCE_DIR"], "docs/concepts/element_types.md").read_text()
+    lines = page.split(heading)[1].split("\n## ")[0].splitlines()
+    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.startswith("| `")]
+
+
+def _names(cell: str) -> list[str]:
+    """Of "`int1` to `int7`, `bits8`" the names."""
+    names = []
+    for part in cell.split(", "):
+        first, *last = part.replace("`", "").split(" to ")
+        count = int(last[0].removeprefix(first[:-1])) if last else 0
+        names += [first[:-1] + str(number) for number in range(1, count + 1)] or [first]
+    return names
+
+
+TABLE = """
+import tenon
+from tenon.torch import from_torch, to_torch
+every = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+known, refused = ROWS
+told = set()
+for name, theirs in known:
+    tensor = tenon.zeros((8,), name)
+    dtype = getattr(torch, theirs, None) if theirs else None
+    told.add(dtype)
+    if dtype is None:
+        try:
+            to_torch(tensor)
+        except tenon.Unsupported as error:
+            assert name in str(error), error
+        else:
+            raise AssertionError(name)
+        continue
+    t = to_torch(tensor)
+    assert t.dtype is dtype and from_torch(t).dtype == tenon.from_dlpack(t).dtype == name, name
+for name in refused:
+    dtype = getattr(torch, name, None)
+    told.add(dtype)
+    if dtype is None:
+        continue
+    raw = torch.zeros(8, dtype=torch.uint8)
+    if name[0] == "q":
+        t = torch._empty_affine_quantized([8], scale=1.0, zero_point=0, dtype=dtype)
+    elif name == "bcomplex32":
+        t = torch.empty(8, dtype=dtype)
+    else:
+        t = raw.view(dtype)
+    for take in (lambda: from_torch(t, copy=True), lambda: tenon.from_dlpack(t)):
+        try:
+            take()
+        except tenon.Unsupported as error:
+            assert name in str(error), error
+        else:
+            raise AssertionError(name)
+value = sorted(map(str, every - told))
+"""
+
+
+def test_table_of_element_types(peer: Peer) -> None:
+    """docs/concepts/element_types.md says the truth of this PyTorch, and leaves no dtype out."""
+    known = []
+    for row in _rows("# Element types"):
+        theirs = "" if row[3] == "no" else _names(row[3])[0]
+        known += [(name, theirs) for name in _names(row[0])]
+    refused = [name for row in _rows("## What PyTorch has") for name in _names(row[0])]
+    assert len(known) > 40 and len(refused) > 20
+    for row in _rows("# Element types"):
+        for number, name in enumerate(_names(row[0]), 1):
+            nbytes = number if " to " in row[1] else int(row[1])
+            assert tenon.zeros((8,), name).nbytes == nbytes, name
+            if row[2] not in ("no", "`ml_dtypes`"):
+                assert tenon.zeros((8,), name).numpy().dtype == row[2].strip("`")
+    assert peer.run(TABLE.replace("ROWS", repr((known, refused)))) == []
 
 
 def test_the_lenders_death_takes_nothing(peer: Peer, line: tenon.Connection) -> None:
