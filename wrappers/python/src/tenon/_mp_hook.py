@@ -5,7 +5,6 @@ Plain pickle is not touched: it has no way to lend, and raises TypeError.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from _thread import _local
@@ -148,11 +147,11 @@ def _register(reduction: Any) -> None:
 def _mark(plain: Callable[..., None]) -> Callable[..., None]:
     """A queue's method after which the queue has its ends. Marks the one to which it writes, for tenon._mp_carrier."""
 
-    @functools.wraps(plain)
     def method(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
         self._writer._tenon_is_of_a_queue = True
 
+    method.__doc__ = plain.__doc__
     return method
 
 
