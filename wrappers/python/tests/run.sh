@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: run.sh python|multiprocessing|spawn|names|cuda|interop|interop_names|dropin [PYTEST ARGUMENT...]
+# usage: run.sh python|multiprocessing|spawn|names|cuda|pickle|interop|interop_names|dropin [PYTEST ARGUMENT...]
 #
 # Runs the tests of the Python package with the Python that TENON_PYTHON names, in which the wheel is
 # installed. 77: it is not there.
@@ -8,6 +8,7 @@
 # spawn             the start method spawn, with fds and with names
 # names             files and sockets with names, and tenon.multiprocessing with them
 # cuda              device memory, on the fake driver
+# pickle            tenon.pickle
 # interop_names     PyTorch, with files that have names
 # dropin            tenon.torch.multiprocessing in place of PyTorch's own
 # interop           the rest of PyTorch
@@ -17,8 +18,8 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 kind="${1:-}"
 python="${TENON_PYTHON:-}"
-[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|interop|interop_names|dropin)$ ]] || {
-  sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+[[ "$kind" =~ ^(python|multiprocessing|spawn|names|cuda|pickle|interop|interop_names|dropin)$ ]] || {
+  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 2
 }
 shift
@@ -64,6 +65,7 @@ for file in "$here"/test_*.py; do
   case "${file##*/}" in
     test_multiprocessing.py) kinds="multiprocessing spawn names" ;;
     test_by_filename*.py) kinds=names ;;
+    test_pickle.py) kinds=pickle ;;
     test_cuda*.py | test_by_cuda.py) kinds=cuda ;;
     *) kinds=python ;;
   esac

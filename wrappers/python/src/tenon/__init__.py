@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
     from tenon import deposit as deposit
     from tenon import multiprocessing as multiprocessing
+    from tenon import pickle as pickle
     from tenon import torch as torch
 
 __all__ = [
@@ -151,7 +152,7 @@ __all__ = [
 ]
 
 # Modules of the package that bring in much when they are loaded. `import tenon` leaves them out.
-_LATE = ("deposit", "multiprocessing", "torch")
+_LATE = ("deposit", "multiprocessing", "pickle", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from tenon.wait import Cancel, run
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket as _socket
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any, SupportsIndex
 
     from typing_extensions import Buffer
@@ -183,6 +183,31 @@ class Connection(Managed):
         """Receive the next message. When the wait ends first nothing is lost: call again. Seconds; None waits for ever."""
         own = self._own()
         return Message._arrive(lambda wait, out, error: lib.tenon_recv(own, wait, out, error), timeout, cancel)
+
+    def send_object(self, obj: Any, *, importer: Any = None, timeout: float | None = None, cancel: Cancel | None = None) -> None:
+        """Send an object as one message: its pickle, and the storages of its tensors, which are lent.
+
+        Private torch memory moves to shared memory. importer: as in tenon.pickle.dumps.
+        """
+        from tenon.pickle import message_of
+
+        tensors, user_bytes = message_of(obj, importer)
+        self.send(tensors, None, user_bytes, timeout=timeout, cancel=cancel)
+
+    def recv_object(
+        self, *, allow: Iterable[Any] | None = (), importer: Any = None, timeout: float | None = None, cancel: Cancel | None = None
+    ) -> Any:
+        """Receive the object of the next message, which send_object sent. Its tensors lie in what the sender lent.
+
+        allow: the classes and functions that the sender may name; without any, an object is made of
+        dicts, lists, tuples, sets, numbers, text, bytes and tensors. None allows all, which lets the
+        sender run code here. PermissionDenied names what is not allowed, and Corrupt says that the
+        message carries no object. The message is gone then.
+        """
+        from tenon.pickle import object_of
+
+        with self.recv(timeout=timeout, cancel=cancel) as message:
+            return object_of(message, allow, importer)
 
     def __repr__(self) -> str:
         return "<tenon.Connection, closed>" if self.closed else f"<tenon.Connection on fd {self.fileno()}>"

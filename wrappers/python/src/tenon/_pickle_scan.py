@@ -1,0 +1,139 @@
+"""Checks the opcodes of a foreign pickle before Python's unpickler runs it.
+
+The unpickler calls nothing that tenon.pickle's allow-list does not have. But it makes a memo as
+large as one opcode says, and Python's hash of a tuple recurses without a limit. So this module
+allows the opcodes that protocol 4 and 5 write, which number the memo by themselves, and bounds how
+deep values are nested.
+"""
+
+from __future__ import annotations
+
+import pickletools
+
+from tenon.error import Corrupt, make
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+MOST_NESTED = 200
+
+_MARK = -1
+_LEAVES = frozenset(
+    [
+        "NONE",
+        "NEWTRUE",
+        "NEWFALSE",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG1",
+        "LONG4",
+        "BINFLOAT",
+        "SHORT_BINUNICODE",
+        "BINUNICODE",
+        "BINUNICODE8",
+        "SHORT_BINBYTES",
+        "BINBYTES",
+        "BINBYTES8",
+        "BYTEARRAY8",
+        "EMPTY_LIST",
+        "EMPTY_TUPLE",
+        "EMPTY_DICT",
+        "EMPTY_SET",
+    ]
+)
+_NOTHING = frozenset({"PROTO", "FRAME"})
+_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+# How many values an opcode takes from the stack, of which the last but n stays as the container.
+_CALLS = {"STACK_GLOBAL": 2, "REDUCE": 2, "NEWOBJ": 2, "NEWOBJ_EX": 3}
+_INTO = {"APPEND": 1, "SETITEM": 2, "BUILD": 1}
+_MANY_INTO = frozenset({"APPENDS", "SETITEMS", "ADDITEMS"})
+
+
+class _Stack:
+    """How deep each value on the unpickler's stack is nested."""
+
+    def __init__(self, refuse: Callable[[str], NoReturn]) -> None:
+        self._values: list[int] = []
+        self._refuse = refuse
+
+    def push(self, depth: int) -> None:
+        if depth > MOST_NESTED:
+            self._refuse(f"values are nested deeper than {MOST_NESTED}")
+        self._values.append(depth)
+
+    def mark(self) -> None:
+        self._values.append(_MARK)
+
+    def pop(self, count: int) -> int:
+        """The depth of the deepest of so many values, which go."""
+        taken = self._values[-count:] if count else []
+        if len(taken) < count or _MARK in taken:
+            self._refuse("a value is missing on the stack")
+        del self._values[len(self._values) - count :]
+        return max(taken, default=0)
+
+    def pop_to_mark(self) -> int:
+        for position in range(len(self._values) - 1, -1, -1):
+            if self._values[position] == _MARK:
+                taken = self._values[position + 1 :]
+                del self._values[position:]
+                return max(taken, default=-1) + 1
+        self._refuse("a mark is missing on the stack")
+
+    def top(self) -> int:
+        if not self._values or self._values[-1] == _MARK:
+            self._refuse("a value is missing on the stack")
+        return self._values[-1]
+
+
+def check(data: bytes) -> None:
+    """Corrupt, with the offset: the pickle has an opcode that protocols 4 and 5 do not write, or is nested too deep."""
+    position = 0
+
+    def refuse(why: str) -> NoReturn:
+        raise make(Corrupt, f"the object's pickle cannot be read at byte {position}: {why}", offset=str(position))
+
+    stack = _Stack(refuse)
+    memo: list[int] = []
+    try:
+        for opcode, argument, at in pickletools.genops(data):
+            position = at or 0
+            _step(opcode.name, argument, stack, memo, refuse)
+    except Corrupt:
+        raise
+    except (ValueError, IndexError, OverflowError) as error:
+        refuse(str(error))
+
+
+def _step(name: str, argument: object, stack: _Stack, memo: list[int], refuse: Callable[[str], NoReturn]) -> None:
+    if name in _LEAVES:
+        stack.push(0)
+    elif name == "MEMOIZE":
+        memo.append(stack.top())
+    elif name in ("BINGET", "LONG_BINGET"):
+        if not isinstance(argument, int) or argument >= len(memo):
+            refuse("a value that is not there yet is used again")
+        stack.push(memo[argument])
+    elif name == "MARK":
+        stack.mark()
+    elif name in _TUPLES:
+        stack.push(stack.pop(_TUPLES[name]) + 1)
+    elif name in ("TUPLE", "FROZENSET"):
+        stack.push(stack.pop_to_mark())
+    elif name in _CALLS:
+        stack.push(stack.pop(_CALLS[name]) + 1)
+    elif name in _MANY_INTO:
+        depth = stack.pop_to_mark()
+        stack.push(max(depth, stack.pop(1)))
+    elif name in _INTO:
+        depth = stack.pop(_INTO[name]) + 1
+        stack.push(max(depth, stack.pop(1)))
+    elif name in ("POP", "STOP"):
+        stack.pop(1)
+    elif name == "POP_MARK":
+        stack.pop_to_mark()
+    elif name not in _NOTHING:
+        refuse(f"opcode {name} is none that protocols 4 and 5 write")

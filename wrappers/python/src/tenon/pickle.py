@@ -1,0 +1,420 @@
+"""Object graphs split into pickled bytes and the storages of their tensors, of which no byte is copied.
+
+    data, storages, dtypes = tenon.pickle.dumps(model.state_dict())
+    same = tenon.pickle.loads(data, storages, dtypes)
+
+The storages are handed over as they are: to another thread as Python objects, to another process
+over a connection (Connection.send_object and recv_object). Tenon's tensors and storages are taken
+always, and PyTorch's if torch has been imported. Everything else goes by Python's pickle.
+
+docs/format/object.md says what stands in the bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import pickle
+import struct
+import sys
+import threading
+from collections import OrderedDict
+from importlib import import_module
+from typing import NamedTuple
+
+from tenon import _pickle_scan
+from tenon.error import Corrupt, Incompatible, PermissionDenied, make
+from tenon.storage import Storage
+from tenon.tensor import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, NoReturn
+
+    from typing_extensions import Buffer
+
+    from tenon.message import Message
+
+__all__ = ["Pickled", "clear", "dumps", "loads"]
+
+_MODULE = __name__
+_MOST_KEPT = 1024
+
+# What a message's user bytes begin with: magic, version, number of storages.
+_HEAD = struct.Struct("<8sII")
+_MAGIC = b"tenonobj"
+_VERSION = 1
+
+# Built-in values that no opcode of pickle's makes. They are made without anybody's code.
+_SAFE = frozenset({("builtins", "complex"), ("builtins", "range"), ("builtins", "slice"), ("collections", "OrderedDict")})
+
+
+class Pickled(NamedTuple):
+    """What dumps makes: the pickle, the storages that it picks by number, and the element type of each."""
+
+    data: bytes
+    storages: list[Any]
+    dtypes: list[str]
+
+
+# ---- functions that a split pickle names. _Unpickler gives them their meaning.
+
+
+def _apart() -> NoReturn:
+    raise pickle.UnpicklingError("this pickle has its storages apart: load it with tenon.pickle.loads")
+
+
+def _storage(number: int) -> Any:
+    _apart()
+
+
+def _tensor(number: int, dtype: int, shape: Any, strides: Any, offset: int, flags: int) -> Any:
+    _apart()
+
+
+def _torch_storage(number: int, dtype: str | None) -> Any:
+    _apart()
+
+
+def _torch_tensor(number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int) -> Any:
+    _apart()
+
+
+def _imported(module: str, name: str) -> Any:
+    _apart()
+
+
+def _reduced(key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
+    _apart()
+
+
+_OWN = frozenset({"_storage", "_tensor", "_torch_storage", "_torch_tensor", "_imported", "_reduced"})
+
+# ---- importers
+
+
+class _Importers:
+    """Where classes and functions are found: the importers in their order, and then Python's own modules.
+
+    An importer has import_module(name), and get_name(object, name) -> (module, name) for dumps, as torch.package's have.
+    """
+
+    def __init__(self, importer: Any) -> None:
+        many = isinstance(importer, (list, tuple))
+        self._all: tuple[Any, ...] = () if importer is None else tuple(importer) if many else (importer,)
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    @property
+    def first(self) -> Any:
+        return self._all[0] if self._all else None
+
+    def name_of(self, thing: Any) -> tuple[str, str] | None:
+        """Under which name an importer has a class or function; None: none of them has it."""
+        for each in self._all:
+            try:
+                module, name = each.get_name(thing, None)
+            except Exception:  # torch.package's ObjNotFoundError, say: then it is another's
+                continue
+            return str(module), str(name)
+        return None
+
+    def find(self, module: str, name: str) -> Any:
+        for each in self._all:
+            try:
+                return _walk(each.import_module(module), name)
+            except (ImportError, AttributeError):
+                continue
+        return _walk(import_module(module), name)
+
+
+def _walk(thing: Any, name: str) -> Any:
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    return thing
+
+
+# ---- what objects with a hook of their own were made into
+
+
+class _Kept:
+    """The last values by key, so many at most. A value keeps what its key was made of alive."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any) -> Any:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: Any, value: Any) -> Any:
+        """The value that is kept for the key: the first one that was put."""
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            while len(self._values) > _MOST_KEPT:
+                self._values.popitem(last=False)
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+
+_made = _Kept()  # id of an object: (the object, what it was made into)
+_loaded = _Kept()  # key of such an object: what was made of it here
+_numbers = itertools.count()
+
+
+def clear() -> None:
+    """Forget the objects with a reduce hook that dumps and loads have met. The last 1,024 of each are kept alive else."""
+    _made.clear()
+    _loaded.clear()
+
+
+def _hook_of(obj: Any) -> tuple[bool, Callable[[Any], tuple[Any, Any]]] | None:
+    for name, with_importer in (("__reduce_tenon__", False), ("__reduce_deploy__", True)):
+        hook = getattr(obj, name, None)
+        if hook is not None and not isinstance(obj, type):
+            return with_importer, hook
+    return None
+
+
+# ---- the sender
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: Any, protocol: int | None, importers: _Importers) -> None:
+        super().__init__(file, protocol)
+        self.storages: list[Any] = []
+        self.dtypes: list[str] = []
+        self.tensors: dict[int, Any] = {}  # of PyTorch, the first over each storage
+        self._numbers: dict[Any, int] = {}
+        self._importers = importers
+        self.torch = _torch_side()
+
+    def number(self, key: Any, storage: Any, dtype: str) -> int:
+        """The number of a storage, which is the same for all that have the key."""
+        number = self._numbers.setdefault(key, len(self.storages))
+        if number == len(self.storages):
+            self.storages.append(storage)
+            self.dtypes.append(dtype)
+        return number
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Tensor):
+            storage = obj.storage
+            number = self.number(storage.id, storage, obj.dtype)
+            return _tensor, (number, obj._dtype_number, obj.shape, obj.strides, obj.offset, obj._flags)
+        if isinstance(obj, Storage):
+            return _storage, (self.number(obj.id, obj, "uint8"),)
+        if self.torch is not None:
+            reduced = self.torch.reduce(obj, self)
+            if reduced is not NotImplemented:
+                return reduced
+        hook = _hook_of(obj)
+        if hook is not None:
+            return self._by_hook(obj, *hook)
+        if self._importers and (isinstance(obj, type) or callable(obj)) and hasattr(obj, "__qualname__"):
+            name = self._importers.name_of(obj)
+            if name is not None:
+                return _imported, name
+        return NotImplemented
+
+    def _by_hook(self, obj: Any, with_importer: bool, hook: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, ...]:
+        kept = _made.get(id(obj))
+        if kept is None:
+            function, args = hook(self._importers.first)
+            key = b"%d.%d.%s" % (os.getpid(), next(_numbers), os.urandom(8).hex().encode())
+            kept = _made.put(id(obj), (obj, (key, with_importer, function, args)))
+        return _reduced, kept[1]
+
+
+def _torch_side() -> Any:
+    if "torch" not in sys.modules:
+        return None
+    from tenon.torch import _split
+
+    return _split
+
+
+def _split(obj: Any, importer: Any, protocol: int | None) -> tuple[bytes, _Pickler]:
+    file = io.BytesIO()
+    pickler = _Pickler(file, protocol, _Importers(importer))
+    pickler.dump(obj)
+    return file.getvalue(), pickler
+
+
+def dumps(obj: Any, *, importer: Any = None, protocol: int = pickle.HIGHEST_PROTOCOL) -> Pickled:
+    """Pickle an object, and give the storages of its tensors as they are.
+
+    Each storage stands in the list once, however many tensors lie over it. Do not resize or free it
+    before the object was loaded. importer: an object with get_name and import_module, such as a
+    torch.package.PackageImporter, or a sequence of them; the first that knows a class or function
+    names it. An object with __reduce_tenon__(importer) -> (function, args) is made by
+    function(*args), and one with __reduce_deploy__ by function(importer, *args). Such an object is
+    made once, and loading it again gives the same one (clear() forgets them).
+    """
+    data, pickler = _split(obj, importer, protocol)
+    return Pickled(data, pickler.storages, pickler.dtypes)
+
+
+def message_of(obj: Any, importer: Any) -> tuple[list[Tensor], bytes]:
+    """The storages of an object as tensors, and the user bytes of the message that carries it."""
+    data, pickler = _split(obj, importer, pickle.HIGHEST_PROTOCOL)
+    tensors = []
+    for number, storage in enumerate(pickler.storages):
+        if isinstance(storage, Storage):
+            tensors.append(Tensor.over(storage, (storage.nbytes,), "uint8"))
+        else:
+            tensors.append(pickler.torch.lendable(storage, pickler.tensors.get(number)))
+    return tensors, _HEAD.pack(_MAGIC, _VERSION, len(tensors)) + data
+
+
+# ---- the receiver
+
+
+def _names_of(allow: Iterable[Any]) -> frozenset[tuple[str, str]]:
+    names = set()
+    for each in allow:
+        if isinstance(each, str):
+            module, _, name = each.rpartition(".")
+            if not module:
+                raise ValueError(f"{each!r} on the allow-list is no name with its module, such as 'datetime.date'")
+            names.add((module, name))
+        elif hasattr(each, "__qualname__"):
+            names.add((each.__module__, each.__qualname__))
+        else:
+            raise TypeError(f"{each!r} on the allow-list is neither a class nor a function, nor the name of one")
+    return frozenset(names)
+
+
+class _Parts:
+    """What a split pickle is made of: its storages, and the classes and functions that it may name.
+
+    The unpickler's memo refers to this object's methods. So it is another object than the
+    unpickler, or both would live, with the storages, until the garbage collector comes.
+    """
+
+    def __init__(self, storages: Sequence[Any], importers: _Importers, allow: frozenset[tuple[str, str]] | None) -> None:
+        self._all = storages
+        self._importers = importers
+        self._allow = allow
+
+    def find(self, module: str, name: str) -> Any:
+        if module == _MODULE and name in _OWN:
+            return getattr(self, name)
+        return self._imported(module, name)
+
+    def _imported(self, module: str, name: str) -> Any:
+        if self._allow is not None and (module, name) not in self._allow and (module, name) not in _SAFE:
+            raise make(
+                PermissionDenied,
+                f"the object is made of {module}.{name}, which is not on the allow-list: if any sender may have it called here, "
+                f"add it (allow=[{name}, …])",
+                field=f"{module}.{name}",
+            )
+        return self._importers.find(module, name)
+
+    def _at(self, number: int) -> Any:
+        if not isinstance(number, int) or not 0 <= number < len(self._all):
+            raise make(
+                Corrupt,
+                f"the object names storage {number!r}, and {len(self._all)} came with it",
+                field="storage",
+            )
+        return self._all[number]
+
+    def _storage(self, number: int) -> Storage:
+        found = self._at(number)
+        if isinstance(found, Tensor) and found.nbytes == found.storage.nbytes:
+            found = found.storage
+        if not isinstance(found, Storage):
+            raise make(Corrupt, f"storage {number} of the object is {type(found).__name__}, no storage of Tenon's", field="storage")
+        return found
+
+    def _tensor(self, number: int, dtype: int, shape: Any, strides: Any, offset: int, flags: int) -> Tensor:
+        return Tensor._new(self._storage(number), dtype, shape, strides, offset, flags)
+
+    def _torch_storage(self, number: int, dtype: str | None) -> Any:
+        return _need_torch().storage_of(None if number == -1 else self._at(number), dtype)
+
+    def _torch_tensor(self, number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int) -> Any:
+        found = None if number == -1 else self._at(number)
+        return _need_torch().tensor_of(found, dtype, shape, strides, offset, flags)
+
+    def _reduced(self, key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
+        # From a sender that is not trusted a key may be another sender's.
+        kept = _loaded.get(key) if self._allow is None else None
+        if kept is None:
+            first = (self._importers.first,) if with_importer else ()
+            kept = function(*first, *args)
+            if self._allow is None:
+                kept = _loaded.put(key, kept)
+        return kept
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: Any, parts: _Parts) -> None:
+        super().__init__(file)
+        self._parts = parts
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._parts.find(module, name)
+
+
+def object_of(message: Message, allow: Iterable[Any] | None, importer: Any) -> Any:
+    """The object that a message carries. Corrupt: it carries none."""
+    data = message.user_bytes
+    magic, version, count = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0)
+    if magic != _MAGIC:
+        raise make(
+            Corrupt,
+            f"the message carries {len(message)} tensors and no object: receive with recv() what was sent with send()",
+            field="user_bytes",
+        )
+    if version != _VERSION:
+        raise make(Incompatible, f"the object is of version {version}, and this Tenon reads {_VERSION}", field="version")
+    if count != len(message):
+        raise make(Corrupt, f"the object has {count} storages, and the message {len(message)} tensors", field="storages")
+    return loads(memoryview(data)[_HEAD.size :], message.tensors, importer=importer, allow=allow)
+
+
+def _need_torch() -> Any:
+    import_module("torch")  # the object has torch tensors
+    return _torch_side()
+
+
+def loads(
+    data: Buffer,
+    storages: Sequence[Any],
+    dtypes: Sequence[str] = (),
+    *,
+    importer: Any = None,
+    allow: Iterable[Any] | None = None,
+) -> Any:
+    """The object of a split pickle. Its tensors lie over the storages that are given.
+
+    allow: classes and functions that the pickle may name, or their names with the module. Without
+    it any can be named, as with pickle.loads, so data must come from a sender who may run code here.
+    With it, PermissionDenied names the first that is not on the list, and Corrupt says that the
+    data is no pickle. allow=[] is for dicts, lists, tuples, sets, numbers, text, bytes and tensors.
+    An allowed class is called with what the sender says, and so are its __setstate__ and __init__.
+    dtypes is what dumps gave, and is not needed: data has the element types.
+    """
+    if allow is None:
+        return _Unpickler(io.BytesIO(data), _Parts(storages, _Importers(importer), None)).load()
+    data = bytes(data)
+    _pickle_scan.check(data)
+    unpickler = _Unpickler(io.BytesIO(data), _Parts(storages, _Importers(importer), _names_of(allow)))
+    try:
+        return unpickler.load()
+    except (PermissionDenied, Corrupt, MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        raise make(Corrupt, f"the object cannot be made of its {len(data)} bytes: {error}", field="data") from error

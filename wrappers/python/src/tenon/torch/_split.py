@@ -1,0 +1,131 @@
+"""PyTorch's side of tenon.pickle: storages of torch tensors stay out of the pickle. Imports torch.
+
+A tensor without a layout or quantizer of its own is made anew from its storage by this module, so a
+receiver need not allow any function of PyTorch's. Other tensors go by PyTorch's own reducers, and
+the strided tensors that they are made of come back to this module.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from tenon import _torch_rules
+from tenon import pickle as _pickle
+from tenon.error import Corrupt, Unsupported, make
+from tenon.storage import Storage
+from tenon.tensor import Tensor
+from tenon.torch import _storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+REQUIRES_GRAD, IS_PARAMETER, CONJ, NEG = 1, 2, 4, 8
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_UNTYPED: Any = getattr(torch, "UntypedStorage", None) or torch.storage._UntypedStorage
+_TYPED: Any = torch.storage.TypedStorage
+
+
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _dtype_of(name: Any) -> Any:
+    dtype = getattr(torch, name, None) if isinstance(name, str) else None
+    if not isinstance(dtype, torch.dtype):
+        raise make(Unsupported, f"this PyTorch ({torch.__version__}) has no dtype {name!r}", field="dtype")
+    return dtype
+
+
+def _number(untyped: Any, dtype: Any, pickler: Any) -> int:
+    if not untyped.nbytes():
+        return -1  # no memory, so nothing that could be shared
+    return int(pickler.number(("torch", untyped._cdata), untyped, _name_of(dtype)))
+
+
+def reduce(obj: Any, pickler: Any) -> Any:
+    """What the pickler writes for a tensor or storage of PyTorch's. NotImplemented: it is none, or goes by PyTorch's reducers."""
+    kind = type(obj)
+    if kind in _PLAIN:
+        if obj.layout is not torch.strided or obj.is_nested or obj.device.type == "meta":
+            return NotImplemented
+        if obj.is_quantized:
+            raise make(
+                Unsupported,
+                f"a quantised tensor ({obj.dtype}) is not split yet: pickle tensor.int_repr() and what it was quantised with",
+            )
+        _torch_rules.check(obj)
+        flags = REQUIRES_GRAD if obj.requires_grad else 0
+        flags |= IS_PARAMETER if kind is torch.nn.Parameter or getattr(obj, "_is_param", False) else 0
+        flags |= (CONJ if obj.is_conj() else 0) | (NEG if obj.is_neg() else 0)
+        number = _number(_storage.untyped_of(obj), obj.dtype, pickler)
+        pickler.tensors.setdefault(number, obj)
+        form = (_name_of(obj.dtype), tuple(obj.shape), obj.stride(), obj.storage_offset(), flags)
+        return _pickle._torch_tensor, (number, *form)
+    if isinstance(obj, _TYPED):
+        untyped = obj.untyped() if hasattr(obj, "untyped") else obj._storage
+        return _pickle._torch_storage, (_number(untyped, obj.dtype, pickler), _name_of(obj.dtype))
+    if isinstance(obj, _UNTYPED):
+        return _pickle._torch_storage, (_number(obj, torch.uint8, pickler), None)
+    return NotImplemented
+
+
+# ---- the other way
+
+
+def _untyped(found: Any) -> Any:
+    """The torch storage over a storage that came with an object; None stands for one without bytes."""
+    if found is None:
+        return _UNTYPED(0)
+    if isinstance(found, _TYPED):
+        return found.untyped() if hasattr(found, "untyped") else found._storage
+    if isinstance(found, _UNTYPED):
+        return found
+    if isinstance(found, Storage):
+        return _storage.over(found, 0, found.nbytes)
+    if isinstance(found, Tensor) and found.dtype == "uint8" and found.is_contiguous:
+        return _storage.over(found.storage, found.offset, found.nbytes)
+    raise make(Corrupt, f"{type(found).__name__} is no storage that a torch tensor can lie over", field="storage")
+
+
+def storage_of(found: Any, dtype: Any) -> Any:
+    """The torch storage, typed if there is a dtype."""
+    untyped = _untyped(found)
+    return untyped if dtype is None else _TYPED(wrap_storage=untyped, dtype=_dtype_of(dtype))
+
+
+def _check_bounds(untyped: Any, itemsize: int, shape: Any, strides: Any, offset: Any) -> None:
+    """PyTorch would make a storage larger that is too small."""
+    numbers = (*shape, *strides, offset)
+    if len(shape) != len(strides) or not all(isinstance(each, int) and 0 <= each < 1 << 63 for each in numbers):
+        raise make(Corrupt, f"shape {shape}, strides {strides} and offset {offset} are of no tensor", field="tensor.shape")
+    last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    if 0 not in shape and (last + 1) * itemsize > untyped.nbytes():
+        raise make(
+            Corrupt,
+            f"a tensor with shape {shape}, strides {strides} and offset {offset} does not fit into its storage of {untyped.nbytes()} bytes",
+            field="tensor.shape",
+        )
+
+
+def tensor_of(found: Any, dtype: Any, shape: Any, strides: Any, offset: Any, flags: Any) -> Any:
+    """A torch tensor over a storage that came with an object."""
+    untyped, kind = _untyped(found), _dtype_of(dtype)
+    empty = torch.empty(0, dtype=kind, device=untyped.device)
+    _check_bounds(untyped, empty.element_size(), shape, strides, offset)
+    result = empty.set_(untyped, offset, shape, strides)
+    if flags & CONJ:
+        result = result.conj()
+    if flags & NEG:
+        result = torch._neg_view(result)
+    return _torch_rules.with_flags(result, bool(flags & REQUIRES_GRAD), bool(flags & IS_PARAMETER))
+
+
+def lendable(storage: Any, tensor: Any) -> Tensor:
+    """The bytes of a torch storage as a tensor that can be sent. Private memory moves to Tenon's, as torch.multiprocessing moves it."""
+    if storage.device.type != "cpu":
+        raise make(Unsupported, f"a torch storage on {storage.device} is not sent with an object: send tensor.cpu()")
+    place = _storage.place(storage) if tensor is None else _storage.place_of_tensor(tensor)
+    own, begin, nbytes = place
+    return Tensor.over(own, (nbytes,), "uint8", offset=begin)

@@ -1,0 +1,292 @@
+"""tenon.pickle: object graphs apart from their storages, in one process and over a connection."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import os
+import pickle
+import random
+import socket
+import sys
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import tenon
+import tenon.pickle
+
+SEED = int(os.environ.get("TENON_TEST_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[tenon.Connection, tenon.Connection]]:
+    left, right = tenon.pair()
+    with left, right:
+        yield left, right
+
+
+def graph() -> dict[str, Any]:
+    """One of each value of the safe subset, with three tensors over one storage."""
+    whole = tenon.from_numpy(np.arange(12, dtype="float32").reshape(3, 4))
+    numbers = [0, -1, 255, 65536, 10**30, 1.5, 1 + 2j, True, None, range(3), slice(1, 2)]
+    texts = ["", "äöü", "x" * 300, b"bytes", bytearray(b"array")]
+    return {
+        "whole": whole,
+        "row": whole[1],
+        "storage": whole.storage,
+        "values": [numbers, texts, (1, (2,)), {3}, frozenset({4}), OrderedDict(a=1)],
+    }
+
+
+def test_storages_stand_once_and_are_not_copied() -> None:
+    sent = graph()
+    data, storages, dtypes = tenon.pickle.dumps(sent)
+    assert storages == [sent["whole"].storage] and dtypes == ["float32"]
+    got = tenon.pickle.loads(data, storages, dtypes)
+    assert got["values"] == sent["values"]
+    assert got["whole"].tolist() == sent["whole"].tolist() and got["row"].tolist() == [4, 5, 6, 7]
+    got["row"].numpy()[0] = 40
+    assert sent["whole"].numpy()[1, 0] == 40 and got["storage"] == sent["storage"]
+    assert tenon.pickle.loads(data, storages, allow=[])["values"] == sent["values"]
+
+
+def test_views_and_flags_arrive() -> None:
+    weight = tenon.zeros((4, 6), requires_grad=True)
+    sent = [tenon.Tensor.over(weight.storage, (2, 3), strides=(6, 2), offset=1, is_parameter=True), weight, tenon.zeros((0, 3))]
+    first, second, empty = tenon.pickle.loads(*tenon.pickle.dumps(sent))
+    assert (first.shape, first.strides, first.offset, first.is_parameter) == ((2, 3), (6, 2), 1, True)
+    assert second.requires_grad and second.storage == first.storage and empty.shape == (0, 3)
+
+
+def test_cycles() -> None:
+    sent: list[Any] = [tenon.zeros((2,))]
+    sent.append({"again": sent})
+    for allow in (None, ()):
+        got = tenon.pickle.loads(*tenon.pickle.dumps(sent), allow=allow)
+        assert got[1]["again"] is got and got[0].shape == (2,)
+
+
+def test_another_thread_gets_the_same_storages() -> None:
+    sent = graph()
+    split = tenon.pickle.dumps(sent)
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(tenon.pickle.loads(*split)))
+    thread.start()
+    thread.join()
+    assert got[0]["whole"].storage == sent["whole"].storage
+
+
+def test_plain_pickle_says_what_loads_it() -> None:
+    with pytest.raises(pickle.UnpicklingError, match=r"tenon\.pickle\.loads"):
+        pickle.loads(tenon.pickle.dumps(graph()).data)
+
+
+def test_an_object_goes_to_another_process() -> None:
+    left_socket, right_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sent = graph()
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            end = tenon.Connection(right_socket, adopt=True)
+            got = end.recv_object(timeout=60)
+            got["whole"].numpy()[...] = 7
+            end.send_object(["done", got["whole"], datetime.date(2026, 1, 2)])
+            code = 0
+        finally:
+            os._exit(code)
+    right_socket.close()
+    with tenon.Connection(left_socket, adopt=True) as left:
+        left.send_object(sent)
+        text, back, day = left.recv_object(allow=[datetime.date], timeout=60)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert text == "done" and day == datetime.date(2026, 1, 2)
+    assert back.storage.same_memory(sent["whole"].storage) and (sent["whole"].numpy() == 7).all()
+
+
+def test_what_is_not_allowed_is_not_called(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+    left, right = pair
+    called = "/".join([os.environ.get("TMPDIR", "/tmp"), f"tenon-called-{os.getpid()}"])
+
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.mkdir, (called,)
+
+    left.send_object([Evil()])
+    with pytest.raises(tenon.PermissionDenied, match=r"\.mkdir, which is not on the allow-list") as caught:
+        right.recv_object(timeout=60)
+    assert caught.value.details["field"].endswith(".mkdir") and not os.path.exists(called)
+    left.send_object({"date": datetime.date(2026, 1, 2)})
+    with pytest.raises(tenon.PermissionDenied, match=r"datetime\.date"):
+        right.recv_object(allow=["datetime.time"], timeout=60)
+    left.send_object({"date": datetime.date(2026, 1, 2)})
+    assert right.recv_object(allow=["datetime.date"], timeout=60) == {"date": datetime.date(2026, 1, 2)}
+    left.send_object(Evil())
+    right.recv_object(allow=None, timeout=60)
+    os.rmdir(called)
+    for wrong in ([3], ["date"]):
+        with pytest.raises((TypeError, ValueError), match="allow-list"):
+            tenon.pickle.loads(b"N.", [], allow=wrong)
+
+
+def test_a_message_without_an_object(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+    left, right = pair
+    data, storages, _ = tenon.pickle.dumps(graph())
+    whole = [tenon.Tensor.over(storage, (storage.nbytes,), "uint8") for storage in storages]
+    head = b"tenonobj" + (1).to_bytes(4, "little")
+    cases: tuple[tuple[list[tenon.Tensor], bytes, type[Exception], str], ...] = (
+        (whole, b"", tenon.Corrupt, r"receive with recv\(\)"),
+        (whole, b"tenonobj" + (2).to_bytes(4, "little") + bytes(4) + data, tenon.Incompatible, "version 2"),
+        (whole, head + (2).to_bytes(4, "little") + data, tenon.Corrupt, "has 2 storages, and the message 1 tensors"),
+        ([], head + bytes(4) + data, tenon.Corrupt, "names storage 0, and 0 came with it"),
+        ([whole[0][:8]], head + (1).to_bytes(4, "little") + data, tenon.Corrupt, "no storage of Tenon's"),
+    )
+    for tensors, user_bytes, kind, text in cases:
+        left.send(tensors, user_bytes=user_bytes)
+        with pytest.raises(kind, match=text):
+            right.recv_object(timeout=60)
+    left.send(whole, user_bytes=head + (1).to_bytes(4, "little") + data)
+    assert right.recv_object(timeout=60)["row"].shape == (4,)
+
+
+def test_hostile_pickles() -> None:
+    cases = {
+        b"\x80\x05Nr\xff\xff\xff\x7f.": "opcode LONG_BINPUT",
+        b"\x80\x05)" + b"\x85" * 1000 + b".": "nested deeper than 200",
+        b"\x80\x05cos\nsystem\n.": "opcode GLOBAL",
+        b"\x80\x05\x97.": "opcode NEXT_BUFFER",
+        b"\x80\x05h\x00.": "not there yet",
+        b"\x80\x05)": "byte",
+        b"": "byte 0",
+    }
+    for data, text in cases.items():
+        with pytest.raises(tenon.Corrupt, match=text):
+            tenon.pickle.loads(data, [], allow=[])
+
+
+def test_damaged_pickles() -> None:
+    """Whatever stands in the bytes, a load with an allow-list ends with an object or with one of Tenon's errors."""
+    data, storages, _ = tenon.pickle.dumps(graph())
+    chance = random.Random(SEED)
+    n_refused = 0
+    for length in range(len(data)):
+        with pytest.raises(tenon.Corrupt):
+            tenon.pickle.loads(data[:length], storages, allow=[])
+    for _ in range(4000):
+        damaged = bytearray(data)
+        for _ in range(chance.randint(1, 3)):
+            at = chance.randrange(len(damaged))
+            if chance.random() < 0.5:
+                damaged[at] = chance.randrange(256)
+            else:
+                damaged[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(3))
+        try:
+            tenon.pickle.loads(bytes(damaged), storages, allow=[])
+        except tenon.TenonError:
+            n_refused += 1
+        except BaseException as error:
+            raise AssertionError(f"TENON_TEST_SEED={SEED}: {bytes(damaged)!r}") from error
+    assert n_refused > 1000
+
+
+class Importer:
+    """Has one module, under a name that Python does not know."""
+
+    def __init__(self, name: str) -> None:
+        self.module = ModuleType(name)
+        exec("class Thing:\n    pass\ndef twice(x):\n    return 2 * x", self.module.__dict__)
+        self.module.Thing.__module__ = self.module.twice.__module__ = name
+
+    def import_module(self, name: str) -> ModuleType:
+        if name != self.module.__name__:
+            raise ModuleNotFoundError(name)
+        return self.module
+
+    def get_name(self, thing: Any, name: str | None = None) -> tuple[str, str]:
+        if thing.__module__ != self.module.__name__:
+            raise LookupError(thing)
+        return self.module.__name__, thing.__qualname__
+
+
+def test_importers_find_classes_in_their_order() -> None:
+    first, second = Importer("<package 0>.a"), Importer("<package 1>.b")
+    thing = second.module.Thing()
+    thing.tensor, thing.function, thing.day = tenon.zeros((3,)), first.module.twice, datetime.date(2026, 1, 2)
+    split = tenon.pickle.dumps([thing, second.module.Thing], importer=[first, second])
+    with pytest.raises(ModuleNotFoundError):
+        tenon.pickle.loads(*split)
+    got, kind = tenon.pickle.loads(*split, importer=[first, second])
+    assert type(got) is kind is second.module.Thing and got.function is first.module.twice and got.day == thing.day
+    assert got.tensor.storage == thing.tensor.storage
+    with pytest.raises(tenon.PermissionDenied, match=r"<package 1>\.b\.Thing"):
+        tenon.pickle.loads(*split, importer=[first, second], allow=[datetime.date])
+    allow = [datetime.date, second.module.Thing, first.module.twice]
+    assert tenon.pickle.loads(*split, importer=[first, second], allow=allow)[0].day == thing.day
+
+
+class Hooked:
+    made = 0
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __reduce_tenon__(self, importer: Any) -> tuple[Any, tuple[Any, ...]]:
+        return Hooked._make, (self.tensor,)
+
+    @staticmethod
+    def _make(tensor: Any) -> Hooked:
+        Hooked.made += 1
+        return Hooked(tensor)
+
+
+class Deployed:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __reduce_deploy__(self, importer: Any) -> tuple[Any, tuple[Any, ...]]:
+        return Deployed._make, (self.value,)
+
+    @staticmethod
+    def _make(importer: Any, value: object) -> Deployed:
+        return Deployed((importer, value))
+
+
+def test_an_object_with_a_hook_is_made_once() -> None:
+    tenon.pickle.clear()
+    before, hooked = Hooked.made, Hooked(tenon.zeros((2,)))
+    first, again = tenon.pickle.loads(*tenon.pickle.dumps([hooked, hooked]))
+    assert first is again and first.tensor.storage == hooked.tensor.storage
+    assert tenon.pickle.loads(*tenon.pickle.dumps(hooked)) is first and Hooked.made == before + 1
+    # What was pickled is kept, so that another object at its address is not taken for it.
+    kept = weakref.ref(hooked)
+    del hooked
+    gc.collect()
+    assert kept() is not None
+    tenon.pickle.clear()
+    gc.collect()
+    assert kept() is None
+    importer = Importer("<package 2>")
+    assert tenon.pickle.loads(*tenon.pickle.dumps(Deployed(5), importer=importer), importer=importer).value == (importer, 5)
+    for number in range(1100):
+        tenon.pickle.dumps(Deployed(number))
+    assert len(tenon.pickle._made._values) == 1024
+    tenon.pickle.clear()
+
+
+def test_a_sender_that_is_not_trusted_gets_no_kept_object() -> None:
+    hooked = Hooked(tenon.zeros((2,)))
+    split = tenon.pickle.dumps(hooked)
+    own = tenon.pickle.loads(*split)
+    allow = [f"{__name__}.Hooked", f"{__name__}.Hooked._make", "builtins.getattr"]
+    assert tenon.pickle.loads(*split, allow=[Hooked, Hooked._make, *allow]) is not own
+    tenon.pickle.clear()
+
+
+def test_torch_is_not_imported() -> None:
+    assert "torch" not in sys.modules
