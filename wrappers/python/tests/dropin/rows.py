@@ -1349,6 +1349,33 @@ def check_torch_graph(sent: dict[str, Any], got: dict[str, Any]) -> None:
 
 
 @bare_row
+def object_of_a_package() -> None:
+    """torch.package's importer finds the class of an object, which Python itself cannot import."""
+    import io
+
+    import tenon.pickle
+    import torch
+    from torch.package import PackageExporter, PackageImporter
+
+    file = io.BytesIO()
+    with PackageExporter(file) as exporter:
+        exporter.save_source_string("things", "class Thing:\n    pass\n")
+    file.seek(0)
+    importer = PackageImporter(file)
+    thing = importer.import_module("things").Thing()
+    thing.tensor = torch.ones(3)
+    split = tenon.pickle.dumps([thing], importer=importer)
+    (got,) = tenon.pickle.loads(*split, importer=importer)
+    assert type(got) is type(thing) and untyped_of(got.tensor)._cdata == untyped_of(thing.tensor)._cdata
+    try:
+        tenon.pickle.loads(*split, importer=importer, allow=[])
+    except tenon.PermissionDenied as error:
+        assert "Thing" in str(error)
+    else:
+        raise AssertionError("loaded")
+
+
+@bare_row
 def object_over_a_connection() -> None:
     """The storages are lent: private torch memory moves to Tenon's, and both sides share it."""
     import socket
