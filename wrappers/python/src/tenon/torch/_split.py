@@ -11,31 +11,25 @@ import torch
 
 from tenon import _torch_rules
 from tenon import pickle as _pickle
+from tenon._native import lib
+from tenon._torch_dlpack import math_bits, with_math_bits
 from tenon.error import Corrupt, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
 from tenon.torch import _storage
+from tenon.torch._exchange import torch_dtype
+from tenon.torch._rebuild import rebuild_storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-REQUIRES_GRAD, IS_PARAMETER, CONJ, NEG = 1, 2, 4, 8
-
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-_UNTYPED: Any = getattr(torch, "UntypedStorage", None) or torch.storage._UntypedStorage
 _TYPED: Any = torch.storage.TypedStorage
 
 
 def _name_of(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _dtype_of(name: Any) -> Any:
-    dtype = getattr(torch, name, None) if isinstance(name, str) else None
-    if not isinstance(dtype, torch.dtype):
-        raise make(Unsupported, f"this PyTorch ({torch.__version__}) has no dtype {name!r}", field="dtype")
-    return dtype
 
 
 def _number(untyped: Any, dtype: Any, pickler: Any) -> int:
@@ -46,8 +40,7 @@ def _number(untyped: Any, dtype: Any, pickler: Any) -> int:
 
 def reduce(obj: Any, pickler: Any) -> Any:
     """What the pickler writes for a tensor or storage of PyTorch's. NotImplemented: it is none, or goes by PyTorch's reducers."""
-    kind = type(obj)
-    if kind in _PLAIN:
+    if type(obj) in _PLAIN:
         if obj.layout is not torch.strided or obj.is_nested or obj.device.type == "meta":
             return NotImplemented
         if obj.is_quantized:
@@ -56,17 +49,14 @@ def reduce(obj: Any, pickler: Any) -> Any:
                 f"a quantised tensor ({obj.dtype}) is not split yet: pickle tensor.int_repr() and what it was quantised with",
             )
         _torch_rules.check(obj)
-        flags = REQUIRES_GRAD if obj.requires_grad else 0
-        flags |= IS_PARAMETER if kind is torch.nn.Parameter or getattr(obj, "_is_param", False) else 0
-        flags |= (CONJ if obj.is_conj() else 0) | (NEG if obj.is_neg() else 0)
+        flags = _torch_rules.flags_of(obj) | math_bits(obj)
         number = _number(_storage.untyped_of(obj), obj.dtype, pickler)
         pickler.tensors.setdefault(number, obj)
         form = (_name_of(obj.dtype), tuple(obj.shape), obj.stride(), obj.storage_offset(), flags)
         return _pickle._torch_tensor, (number, *form)
     if isinstance(obj, _TYPED):
-        untyped = obj.untyped() if hasattr(obj, "untyped") else obj._storage
-        return _pickle._torch_storage, (_number(untyped, obj.dtype, pickler), _name_of(obj.dtype))
-    if isinstance(obj, _UNTYPED):
+        return _pickle._torch_storage, (_number(obj.untyped(), obj.dtype, pickler), _name_of(obj.dtype))
+    if isinstance(obj, torch.UntypedStorage):
         return _pickle._torch_storage, (_number(obj, torch.uint8, pickler), None)
     return NotImplemented
 
@@ -77,22 +67,22 @@ def reduce(obj: Any, pickler: Any) -> Any:
 def _untyped(found: Any) -> Any:
     """The torch storage over a storage that came with an object; None stands for one without bytes."""
     if found is None:
-        return _UNTYPED(0)
+        return torch.UntypedStorage(0)
     if isinstance(found, _TYPED):
-        return found.untyped() if hasattr(found, "untyped") else found._storage
-    if isinstance(found, _UNTYPED):
+        return found.untyped()
+    if isinstance(found, torch.UntypedStorage):
         return found
     if isinstance(found, Storage):
-        return _storage.over(found, 0, found.nbytes)
+        return rebuild_storage(found, 0, found.nbytes)
     if isinstance(found, Tensor) and found.dtype == "uint8" and found.is_contiguous:
-        return _storage.over(found.storage, found.offset, found.nbytes)
+        return rebuild_storage(found.storage, found.offset, found.nbytes)
     raise make(Corrupt, f"{type(found).__name__} is no storage that a torch tensor can lie over", field="storage")
 
 
 def storage_of(found: Any, dtype: Any) -> Any:
     """The torch storage, typed if there is a dtype."""
     untyped = _untyped(found)
-    return untyped if dtype is None else _TYPED(wrap_storage=untyped, dtype=_dtype_of(dtype))
+    return untyped if dtype is None else _TYPED(wrap_storage=untyped, dtype=torch_dtype(dtype))
 
 
 def _check_bounds(untyped: Any, itemsize: int, shape: Any, strides: Any, offset: Any) -> None:
@@ -111,15 +101,12 @@ def _check_bounds(untyped: Any, itemsize: int, shape: Any, strides: Any, offset:
 
 def tensor_of(found: Any, dtype: Any, shape: Any, strides: Any, offset: Any, flags: Any) -> Any:
     """A torch tensor over a storage that came with an object."""
-    untyped, kind = _untyped(found), _dtype_of(dtype)
-    empty = torch.empty(0, dtype=kind, device=untyped.device)
+    untyped = _untyped(found)
+    empty = torch.empty(0, dtype=torch_dtype(dtype), device=untyped.device)
     _check_bounds(untyped, empty.element_size(), shape, strides, offset)
-    result = empty.set_(untyped, offset, shape, strides)
-    if flags & CONJ:
-        result = result.conj()
-    if flags & NEG:
-        result = torch._neg_view(result)
-    return _torch_rules.with_flags(result, bool(flags & REQUIRES_GRAD), bool(flags & IS_PARAMETER))
+    result = with_math_bits(empty.set_(untyped, offset, shape, strides), flags)
+    requires_grad, is_parameter = flags & lib.TENON_TENSOR_REQUIRES_GRAD, flags & lib.TENON_TENSOR_IS_PARAMETER
+    return _torch_rules.with_flags(result, bool(requires_grad), bool(is_parameter))
 
 
 def lendable(storage: Any, tensor: Any) -> Tensor:
