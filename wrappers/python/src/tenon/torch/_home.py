@@ -14,6 +14,7 @@ from tenon.storage import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 LARGE_NBYTES = 8 << 20
@@ -73,33 +74,26 @@ def reserve(nbytes: int) -> None:
     _large.reserved = arena
 
 
-def new_storage(nbytes: int, *, zeroed: bool = False) -> Storage:
-    """A new shared storage for a torch storage of so many bytes."""
-    reserved = _large.reserved
-    if reserved is not None:
+def _born(make: Callable[[Arena | None], Storage], nbytes: int) -> Storage:
+    """What make(arena) makes in the first arena that has room, or in the default home."""
+    if _large.reserved is not None:
         try:
-            return Storage.new(nbytes, zeroed=zeroed, arena=reserved)
+            return make(_large.reserved)
         except ResourceExhausted:
             pass  # it is full
     if nbytes > LARGE_NBYTES:
         try:
-            return Storage.new(nbytes, zeroed=zeroed, arena=_large.arena(nbytes))
+            return make(_large.arena(nbytes))
         except ResourceExhausted:
             pass  # the address space of the arena is in pieces: a segment of its own
-    return Storage.new(nbytes, zeroed=zeroed)
+    return make(None)
+
+
+def new_storage(nbytes: int, *, zeroed: bool = False) -> Storage:
+    """A new shared storage for a torch storage of so many bytes."""
+    return _born(lambda arena: Storage.new(nbytes, zeroed=zeroed, arena=arena), nbytes)
 
 
 def new_storage_from(data: Any, nbytes: int) -> Storage:
     """A new shared storage with a copy of so many bytes. Other Python threads run meanwhile."""
-    reserved = _large.reserved
-    if reserved is not None:
-        try:
-            return Storage.new_from(data, arena=reserved)
-        except ResourceExhausted:
-            pass
-    if nbytes > LARGE_NBYTES:
-        try:
-            return Storage.new_from(data, arena=_large.arena(nbytes))
-        except ResourceExhausted:
-            pass
-    return Storage.new_from(data)
+    return _born(lambda arena: Storage.new_from(data, arena=arena), nbytes)
