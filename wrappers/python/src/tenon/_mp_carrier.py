@@ -39,6 +39,13 @@ def _carries_fds(connection: Any) -> bool:
     return known
 
 
+def _watch(ticket: bytes, end: int, seconds: float) -> None:
+    try:
+        watch(ticket, end, seconds=seconds)
+    except TenonError:
+        os.close(end)  # too many wait to be read, say. The message has left, and goes by the limits
+
+
 def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, seconds: float) -> bool:
     """Send a message as Connection._send_bytes does, with a marker. False: the kernel has no room for a marker, and nothing was sent."""
     header = struct.pack("!i", len(message))
@@ -51,14 +58,10 @@ def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, secon
             connection._send(header[sent:])
         if sent < len(header) + len(message):
             connection._send(message[max(sent - len(header), 0) :])
-        try:
-            watch(ticket, end, seconds=seconds)
-            end = -1
-        except TenonError:
-            pass  # too many wait to be read, say. The message has left, and is not watched
-    finally:
-        if end >= 0:
-            os.close(end)
+    except BaseException:
+        os.close(end)
+        raise
+    _watch(ticket, end, seconds)
     return True
 
 
@@ -67,10 +70,7 @@ def _watch_queue(connection: Any, ticket: bytes, seconds: float) -> None:
         end = os.dup(connection._handle)
     except OSError:
         return  # no fd is free, or a thread has just closed the queue. The message goes by the limits
-    try:
-        watch(ticket, end, seconds=seconds)
-    except TenonError:
-        os.close(end)
+    _watch(ticket, end, seconds)
 
 
 def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]) -> Callable[[Any, memoryview], None]:
