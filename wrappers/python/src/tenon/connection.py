@@ -204,10 +204,11 @@ class Connection(Managed):
         sender run code here. PermissionDenied names what is not allowed, and Corrupt says that the
         message carries no object. The message is gone then.
         """
-        from tenon.pickle import object_of
+        from tenon.pickle import names_of, object_of
 
+        names = names_of(allow)  # a wrong list must not cost a message
         with self.recv(timeout=timeout, cancel=cancel) as message:
-            return object_of(message, allow, importer)
+            return object_of(message, names, importer)
 
     def __repr__(self) -> str:
         return "<tenon.Connection, closed>" if self.closed else f"<tenon.Connection on fd {self.fileno()}>"

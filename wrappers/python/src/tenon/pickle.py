@@ -279,7 +279,10 @@ def message_of(obj: Any, importer: Any) -> tuple[list[Tensor], bytes]:
 # ---- the receiver
 
 
-def _names_of(allow: Iterable[Any]) -> frozenset[tuple[str, str]]:
+def names_of(allow: Iterable[Any] | None) -> frozenset[tuple[str, str]] | None:
+    """The names on an allow-list, each with its module; None: all are allowed."""
+    if allow is None:
+        return None
     names = set()
     for each in allow:
         if isinstance(each, str):
@@ -304,7 +307,7 @@ class _Parts:
     def __init__(self, storages: Sequence[Any], importers: _Importers, allow: frozenset[tuple[str, str]] | None) -> None:
         self._all = storages
         self._importers = importers
-        self._allow = allow
+        self.allow = allow
 
     def find(self, module: str, name: str) -> Any:
         if module == _MODULE and name in _OWN:
@@ -312,7 +315,7 @@ class _Parts:
         return self._imported(module, name)
 
     def _imported(self, module: str, name: str) -> Any:
-        if self._allow is not None and (module, name) not in self._allow and (module, name) not in _SAFE:
+        if self.allow is not None and (module, name) not in self.allow and (module, name) not in _SAFE:
             raise make(
                 PermissionDenied,
                 f"the object is made of {module}.{name}, which is not on the allow-list: if any sender may have it called here, "
@@ -350,11 +353,11 @@ class _Parts:
 
     def _reduced(self, key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
         # From a sender that is not trusted a key may be another sender's.
-        kept = _loaded.get(key) if self._allow is None else None
+        kept = _loaded.get(key) if self.allow is None else None
         if kept is None:
             first = (self._importers.first,) if with_importer else ()
             kept = function(*first, *args)
-            if self._allow is None:
+            if self.allow is None:
                 kept = _loaded.put(key, kept)
         return kept
 
@@ -368,7 +371,7 @@ class _Unpickler(pickle.Unpickler):
         return self._parts.find(module, name)
 
 
-def object_of(message: Message, allow: Iterable[Any] | None, importer: Any) -> Any:
+def object_of(message: Message, names: frozenset[tuple[str, str]] | None, importer: Any) -> Any:
     """The object that a message carries. Corrupt: it carries none."""
     data = message.user_bytes
     magic, version, count = _HEAD.unpack_from(data) if len(data) >= _HEAD.size else (b"", 0, 0)
@@ -382,7 +385,7 @@ def object_of(message: Message, allow: Iterable[Any] | None, importer: Any) -> A
         raise make(Incompatible, f"the object is of version {version}, and this Tenon reads {_VERSION}", field="version")
     if count != len(message):
         raise make(Corrupt, f"the object has {count} storages, and the message {len(message)} tensors", field="storages")
-    return loads(memoryview(data)[_HEAD.size :], message.tensors, importer=importer, allow=allow)
+    return _load(data[_HEAD.size :], _Parts(message.tensors, _Importers(importer), names))
 
 
 def _need_torch() -> Any:
@@ -407,11 +410,15 @@ def loads(
     An allowed class is called with what the sender says, and so are its __setstate__ and __init__.
     dtypes is what dumps gave, and is not needed: data has the element types.
     """
-    if allow is None:
-        return _Unpickler(io.BytesIO(data), _Parts(storages, _Importers(importer), None)).load()
-    data = bytes(data)
+    names = names_of(allow)
+    return _load(bytes(data), _Parts(storages, _Importers(importer), names))
+
+
+def _load(data: bytes, parts: _Parts) -> Any:
+    unpickler = _Unpickler(io.BytesIO(data), parts)
+    if parts.allow is None:
+        return unpickler.load()
     _pickle_scan.check(data)
-    unpickler = _Unpickler(io.BytesIO(data), _Parts(storages, _Importers(importer), _names_of(allow)))
     try:
         return unpickler.load()
     except (PermissionDenied, Corrupt, MemoryError, RecursionError):
