@@ -14,9 +14,13 @@ import pytest
 from conftest import Peer  # type: ignore[import-not-found]
 
 PROGRAMS = Path(__file__).parents[1] / "dropin"
-ROWS = re.findall(r"^@(?:bare_)?row\ndef (\w+)", (PROGRAMS / "rows.py").read_text(), re.MULTILINE)
 CONTAINERS = [name.replace("_", " ") for name in re.findall(r"^def check_(\w+)", (PROGRAMS / "containers.py").read_text(), re.MULTILINE)]
 SECONDS = 600
+Lines = tuple[dict[str, str], str]  # of a program's rows by name, and what it wrote to standard error
+
+
+def rows_of(program: str) -> list[str]:
+    return re.findall(r"^@(?:bare_)?row\ndef (\w+)", (PROGRAMS / program).read_text(), re.MULTILINE)
 
 
 def run(peer: Peer, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -24,19 +28,36 @@ def run(peer: Peer, name: str, *arguments: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, env=peer.environment, capture_output=True, text=True, check=False, timeout=SECONDS)
 
 
-@pytest.fixture(scope="session")
-def rows(peer: Peer) -> tuple[dict[str, str], str]:
-    done = run(peer, "rows.py")
+def run_rows(peer: Peer, program: str) -> Lines:
+    done = run(peer, program)
     return {line.split()[1]: line for line in done.stdout.splitlines()}, done.stderr
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_row(rows: tuple[dict[str, str], str], name: str) -> None:
-    lines, errors = rows
-    line = lines.get(name, "missing")
+def check_row(lines: Lines, name: str) -> None:
+    line = lines[0].get(name, "missing")
     if line.startswith("lacking"):
         pytest.skip(line)
-    assert line.startswith("ok "), f"{line}\n{errors}"
+    assert line.startswith("ok "), f"{line}\n{lines[1]}"
+
+
+@pytest.fixture(scope="session")
+def rows(peer: Peer) -> Lines:
+    return run_rows(peer, "rows.py")
+
+
+@pytest.fixture(scope="session")
+def split_rows(peer: Peer) -> Lines:
+    return run_rows(peer, "split_rows.py")
+
+
+@pytest.mark.parametrize("name", rows_of("rows.py"))
+def test_row(rows: Lines, name: str) -> None:
+    check_row(rows, name)
+
+
+@pytest.mark.parametrize("name", rows_of("split_rows.py"))
+def test_split(split_rows: Lines, name: str) -> None:
+    check_row(split_rows, name)
 
 
 @pytest.fixture(scope="session")
