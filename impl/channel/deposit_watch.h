@@ -1,7 +1,8 @@
-// Messages whose carrier tells when it has let go of them. A socket carries a marker, the end of a pipe
-// or of a socket pair, with the message, and the lender has the other end. The kernel closes the marker
-// when the message is read, and also when its carrier goes with the message unread. Of a pipe the lender
-// keeps a duplicate of the end that it writes to, which hangs up when nobody has the read end.
+// Messages whose carrier tells when it has let go of them. A socket carries a marker with the message:
+// the end of a pipe or of a socket pair, whose other end the lender has. The kernel closes the marker
+// when the message is read, and also when the socket goes with the message unread. A pipe carries no
+// marker. There the lender keeps a duplicate of the end that it writes to, which hangs up when no
+// process has the read end.
 #pragma once
 
 #include <cstddef>
