@@ -134,10 +134,33 @@ def closers(pid: int) -> list[str]:
     return [name for task in tasks if (name := command_of(task)) == "tenon-close"]
 
 
+def service_marks(pid: int) -> list[tuple[str, ...]]:
+    """State and context switches of the library's service threads: while they are the same and "S", the thread has looked at nothing."""
+    marks = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            fields = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if fields["Name"] == "tenon":
+            marks.append((task.name, fields["State"][:1], fields["voluntary_ctxt_switches"], fields["nonvoluntary_ctxt_switches"]))
+    return marks
+
+
 def settled(program: str, pid: int) -> Snapshot:
-    """A snapshot of a process that has closed each fd that it gave up. A busy machine may run the closing thread late."""
+    """A snapshot of a process that has closed each fd that it gave up, and whose service thread opened nothing for a look meanwhile. A
+    busy machine may run these threads late, and stop the second in the middle of its look."""
     until(f"{program} closes files", lambda: closers(pid))
-    return Snapshot(pid).still().still()
+    taken: list[Snapshot] = []
+
+    def disturbed() -> str:
+        before = service_marks(pid)
+        taken[:] = [Snapshot(pid).still()]
+        quiet = before == service_marks(pid) and all(mark[1] == "S" for mark in before)
+        return "" if quiet else f"its service thread is at work: {before}"
+
+    until(f"{program} comes to rest", disturbed)
+    return taken[0]
 
 
 def until(what: str, left: Callable[[], object], seconds: float = PATIENCE) -> None:
