@@ -21,7 +21,7 @@ import sys
 import threading
 from collections import OrderedDict
 from importlib import import_module
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tenon import _pickle_scan
 from tenon.error import Corrupt, Incompatible, PermissionDenied, make
@@ -137,15 +137,29 @@ def _walk(thing: Any, name: str) -> Any:
     return thing
 
 
-# ---- what objects with a hook of their own were made into
+# ---- what is kept: objects with a hook of their own and what they were made into, and the packages of tenon.torch
 
 
-class _Kept:
-    """The last values by key, so many at most. A value keeps what its key was made of alive."""
+class Kept:
+    """The last values by key, so many at most, until clear(). A value keeps what its key was made of alive."""
 
-    def __init__(self) -> None:
+    _all: ClassVar[list[Kept]] = []
+
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._values: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
+        self._all.append(self)
+
+    @classmethod
+    def clear_all(cls) -> None:
+        for each in cls._all:
+            each.clear()
+
+    @classmethod
+    def in_child(cls) -> None:
+        for each in cls._all:
+            each._lock = threading.Lock()  # another thread may have held it
 
     def get(self, key: Any) -> Any:
         with self._lock:
@@ -157,7 +171,7 @@ class _Kept:
         """The value that is kept for the key: the first one that was put."""
         with self._lock:
             value = self._values.setdefault(key, value)
-            while len(self._values) > _MOST_KEPT:
+            while len(self._values) > self._most:
                 self._values.popitem(last=False)
         return value
 
@@ -166,15 +180,18 @@ class _Kept:
             self._values.clear()
 
 
-_made = _Kept()  # id of an object: (the object, what it was made into)
-_loaded = _Kept()  # key of such an object: what was made of it here
+_made = Kept(_MOST_KEPT)  # id of an object: (the object, what it was made into)
+_loaded = Kept(_MOST_KEPT)  # key of such an object: what was made of it here
 _numbers = itertools.count()
+os.register_at_fork(after_in_child=Kept.in_child)
 
 
 def clear() -> None:
-    """Forget the objects with a reduce hook that dumps and loads have met. The last 1,024 of each are kept alive else."""
-    _made.clear()
-    _loaded.clear()
+    """Forget the objects with a reduce hook that dumps and loads have met, and the packages of tenon.torch.open_package.
+
+    Without it the last 1,024 objects of each, and the last 16 packages, are kept alive.
+    """
+    Kept.clear_all()
 
 
 def _hook_of(obj: Any) -> tuple[bool, Callable[[Any], tuple[Any, Any]]] | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
 from collections import OrderedDict
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rows import SECONDS, bare_row, facts_of, main, untyped_of, values_of, wait_for
 
@@ -99,6 +102,77 @@ def object_of_a_package() -> None:
         assert "Thing" in str(error)
     else:
         raise AssertionError("loaded")
+
+
+def write_package(path: Path, source: str) -> None:
+    from torch.package import PackageExporter
+
+    new = path.with_suffix(".new")
+    with PackageExporter(str(new)) as exporter:
+        exporter.save_source_string("things", source)
+    new.replace(path)
+
+
+@bare_row
+def package_is_opened_once() -> None:
+    """All threads share an importer, until the file is replaced; an object of its class goes to another process that opened it too."""
+    import socket
+    import weakref
+    from concurrent.futures import ThreadPoolExecutor
+
+    import tenon.pickle
+    import tenon.torch
+    import torch
+
+    with TemporaryDirectory(prefix="tenon-") as folder:
+        path = Path(folder, "things.pt")
+        write_package(path, "class Thing:\n    pass\n")
+        with ThreadPoolExecutor(8) as pool:
+            opened = list(pool.map(tenon.torch.open_package, [path, str(path)] * 8))
+        assert all(each is opened[0] for each in opened)
+        thing = opened[0].import_module("things").Thing()
+        thing.tensor = torch.ones(3)
+
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if not pid:
+            ends[0].close()
+            code = 1
+            try:
+                tenon.pickle.clear()  # opens the archive by itself, as a process would that was not forked
+                package = tenon.torch.open_package(path)
+                end = tenon.Connection(ends[1], allow_unsealed=True)
+                got = end.recv_object(timeout=SECONDS, importer=package, allow=["things.Thing"])
+                assert package is not opened[0] and type(got) is package.import_module("things").Thing
+                got.tensor.fill_(2)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        ends[1].close()
+        with tenon.Connection(ends[0], adopt=True) as connection:
+            connection.send_object(thing, importer=opened[0])
+            assert wait_for(pid) == 0
+        assert thing.tensor.tolist() == [2, 2, 2]
+
+        write_package(path, "class Thing:\n    newer = True\n")
+        newer = tenon.torch.open_package(path)
+        assert newer is not opened[0] and newer.import_module("things").Thing.newer and not hasattr(type(thing), "newer")
+        for number in range(16):
+            write_package(Path(folder, f"{number}.pt"), "")
+            tenon.torch.open_package(Path(folder, f"{number}.pt"))
+        assert tenon.torch.open_package(path) is not newer, "17 packages are open"
+        kept = weakref.ref(tenon.torch.open_package(path))
+        tenon.pickle.clear()
+        gc.collect()
+        assert kept() is None
+        try:
+            tenon.torch.open_package(Path(folder, "missing.pt"))
+        except FileNotFoundError as error:
+            assert "missing.pt" in str(error)
+        else:
+            raise AssertionError("opened")
 
 
 @bare_row

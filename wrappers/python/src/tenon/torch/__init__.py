@@ -16,6 +16,7 @@ from tenon.torch._exchange import (
 )
 from tenon.torch._factories import born_shared, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
 from tenon.torch._home import reserve
+from tenon.torch._package import open_package
 from tenon.torch._pinned import pin
 from tenon.torch._strategy import install, installed, uninstall
 from tenon.torch.containers import SharedDict, SharedList, SharedTensor, shared_attributes, to_shared_dataset
@@ -42,6 +43,7 @@ __all__ = [
     "installed",
     "ones",
     "ones_like",
+    "open_package",
     "pin",
     "reserve",
     "share_filename",

@@ -1,0 +1,53 @@
+"""Archives of torch.package, opened once in a process. Imports torch when used."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from tenon import pickle as _pickle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MOST_KEPT = 16
+
+_kept = _pickle.Kept(_MOST_KEPT)  # identity of a file: its importer
+_opening = threading.Lock()
+
+
+def _in_child() -> None:
+    global _opening
+    _opening = threading.Lock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def _identity(path: Any) -> tuple[int, ...]:
+    info = os.stat(path)
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def open_package(path: str | os.PathLike[str]) -> Any:
+    """The torch.package.PackageImporter of an archive, which is opened once in a process.
+
+    Every caller gets the same importer, in any thread, so the package's classes and modules are the
+    same for all of them. Give it to tenon.pickle.dumps and loads, or to Connection.send_object and
+    recv_object, as importer. A file that was replaced or written anew is opened anew, and objects of
+    the old one keep their classes. The last 16 packages are kept open; tenon.pickle.clear() forgets
+    them. Importing from a package runs its code: open only what you trust.
+
+    FileNotFoundError: there is no such file. What else PackageImporter raises goes through.
+    """
+    with _opening:
+        found = _kept.get(_identity(path))
+        while found is None:
+            from torch.package import PackageImporter
+
+            before = _identity(path)
+            importer = PackageImporter(path)
+            if _identity(path) == before:  # else it was replaced meanwhile, and one of the two was opened
+                found = _kept.put(before, importer)
+    return found
