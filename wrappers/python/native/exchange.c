@@ -9,11 +9,9 @@
 
 #define API_NAME "dlpack_exchange_api"
 
-static PyTypeObject *exported_type; /* tenon.Tensor: what managed_tensor_to_py_object makes */
-
 /* The tensor of a Python object, and its layout. DLPack has no conjugate and no negative bit. NULL: raised. */
 static tenon_tensor *plain_tensor(void *object, tenon_tensor_spec *spec) {
-  if (!PyObject_TypeCheck((PyObject *)object, tensor_type)) {
+  if (!PyObject_TypeCheck((PyObject *)object, interpreter()->tensor_type)) {
     PyErr_SetString(PyExc_TypeError, "not a tenon.Tensor");
     return NULL;
   }
@@ -45,7 +43,7 @@ static PyObject *take_managed(PyTypeObject *type, DLManagedTensorVersioned *mana
 }
 
 static int managed_to_object(DLManagedTensorVersioned *managed, void **out) {
-  *out = take_managed(exported_type, managed);
+  *out = take_managed(interpreter()->exported_type, managed);
   return *out == NULL ? -1 : 0;
 }
 
@@ -129,10 +127,11 @@ static const DLPackExchangeAPI exchange = {
 /* exchange_api(class) -> the capsule of Tenon's table, or None. The class is what the table makes. */
 PyObject *exchange_api(PyObject *module, PyObject *type) {
   (void)module;
-  if (!is_subclass(type, tensor_type)) return NULL;
-  Py_INCREF(type);
-  Py_XDECREF((PyObject *)exported_type);
-  exported_type = (PyTypeObject *)type;
+  if (!is_subclass(type, interpreter()->tensor_type)) return NULL;
+  Interpreter *its = interpreter();
+  PyObject *former = (PyObject *)its->exported_type;
+  its->exported_type = (PyTypeObject *)Py_NewRef(type);
+  Py_XDECREF(former);
   return PyCapsule_New((void *)(uintptr_t)&exchange, API_NAME, NULL);
 }
 

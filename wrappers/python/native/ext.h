@@ -22,6 +22,18 @@ typedef struct {
 } StorageObject;
 
 /* module.c */
+
+/* The state of the module, which each interpreter has for itself. All of it is NULL once the module is gone from the interpreter. */
+typedef struct Interpreter {
+  int64_t id;
+  PyTypeObject *tensor_type;   /* what tenon.Tensor derives from */
+  PyTypeObject *storage_type;  /* what tenon.Storage derives from */
+  PyTypeObject *exported_type; /* tenon.Tensor: what managed_tensor_to_py_object makes */
+  PyObject *error_factory;     /* tenon.error.from_status: (status, address of the tenon_error or 0) -> exception */
+  struct Interpreter *next;
+} Interpreter;
+
+Interpreter *interpreter(void);                                  /* that of the calling thread, which has the GIL */
 PyObject *raise_status(tenon_status status, tenon_error *error); /* takes over the error; always NULL */
 PyObject *raise_closed(const char *what);
 int is_finalizing(void);
@@ -30,8 +42,6 @@ PyObject *allocate(PyTypeObject *type);
 int is_subclass(PyObject *type, PyTypeObject *base);
 PyObject *object_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 void finish_dealloc(PyObject *self);
-extern PyTypeObject *tensor_type;
-extern PyTypeObject *storage_type;
 
 /* release.c. NULL: nothing. A pending exception stays, whatever runs. */
 void give_back_tensor(tenon_tensor *tensor);

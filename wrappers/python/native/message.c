@@ -5,7 +5,7 @@
 PyObject *message_tensors(PyObject *module, PyObject *args) {
   (void)module;
   PyObject *number, *type;
-  if (!PyArg_ParseTuple(args, "OO:message_tensors", &number, &type) || !is_subclass(type, tensor_type)) return NULL;
+  if (!PyArg_ParseTuple(args, "OO:message_tensors", &number, &type) || !is_subclass(type, interpreter()->tensor_type)) return NULL;
   const tenon_message *message = pointer_from(number);
   if (message == NULL && PyErr_Occurred()) return NULL;
   const Py_ssize_t n = (Py_ssize_t)tenon_message_count(message);
@@ -67,7 +67,7 @@ static int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
   }
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject *item = PyTuple_GetItem(tensors, i);
-    if (!PyObject_TypeCheck(item, tensor_type)) {
+    if (!PyObject_TypeCheck(item, interpreter()->tensor_type)) {
       PyObject *type = PyType_GetName(Py_TYPE(item));
       if (type != NULL) {
         PyErr_Format(PyExc_TypeError,

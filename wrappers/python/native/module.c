@@ -1,16 +1,29 @@
 /* The module, how it raises, and what the two types share. */
 #include "ext.h"
 
-static PyObject *error_factory; /* tenon.error.from_status: (status, address of the tenon_error or 0) -> exception */
-static int finalizing;          /* set by atexit: from then on nobody may ask for the GIL from a deleter */
+static int finalizing; /* set by atexit: from then on nobody may ask for the GIL from a deleter */
+
+/* Each interpreter of the process imports the module for itself (mod_wsgi runs many). They share the GIL, which guards this list: an
+   interpreter with a GIL of its own cannot import the module. Ids are never used again. */
+static Interpreter *interpreters;
+
+Interpreter *interpreter(void) {
+  static Interpreter none; /* the module is gone, and what runs here is the end of the interpreter */
+  const int64_t id = PyInterpreterState_GetID(PyInterpreterState_Get());
+  for (Interpreter *each = interpreters; each != NULL; each = each->next) {
+    if (each->id == id) return each;
+  }
+  return &none;
+}
 
 PyObject *raise_status(tenon_status status, tenon_error *error) {
-  if (error_factory == NULL) {
+  PyObject *factory = interpreter()->error_factory;
+  if (factory == NULL) {
     PyErr_Format(PyExc_RuntimeError, "%s: %s", tenon_status_name(status), tenon_error_message(error));
     tenon_error_release(error);
     return NULL;
   }
-  PyObject *exception = PyObject_CallFunction(error_factory, "iK", (int)status, (unsigned long long)(uintptr_t)error);
+  PyObject *exception = PyObject_CallFunction(factory, "iK", (int)status, (unsigned long long)(uintptr_t)error);
   if (exception != NULL) {
     PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_DECREF(exception);
@@ -25,9 +38,6 @@ PyObject *raise_closed(const char *what) {
 void *pointer_from(PyObject *number) { return PyLong_AsVoidPtr(number); }
 
 int is_finalizing(void) { return __atomic_load_n(&finalizing, __ATOMIC_ACQUIRE); }
-
-PyTypeObject *tensor_type;
-PyTypeObject *storage_type;
 
 PyObject *allocate(PyTypeObject *type) {
   allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -57,16 +67,18 @@ void finish_dealloc(PyObject *self) {
 
 static PyObject *set_error_factory(PyObject *module, PyObject *factory) {
   (void)module;
-  Py_INCREF(factory);
-  Py_XDECREF(error_factory);
-  error_factory = factory;
+  Interpreter *its = interpreter();
+  PyObject *former = its->error_factory;
+  its->error_factory = Py_NewRef(factory);
+  Py_XDECREF(former);
   Py_RETURN_NONE;
 }
 
 static PyObject *mark_finalizing(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
-  __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);
+  /* Deleters run in the main interpreter, so the end of another one is nothing to them. */
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);
   Py_RETURN_NONE;
 }
 
@@ -86,17 +98,50 @@ static PyMethodDef module_methods[] = {
     {"mark_finalizing", mark_finalizing, METH_NOARGS, "For atexit."},
     {NULL, NULL, 0, NULL}};
 
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept) {
+  *kept = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL); /* the type keeps the module, so its methods find what is kept */
+  return *kept == NULL ? -1 : PyModule_AddType(module, *kept);
+}
+
 static int module_exec(PyObject *module) {
-  tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
-  if (tensor_type == NULL || PyModule_AddType(module, tensor_type) != 0) return -1;
-  storage_type = (PyTypeObject *)PyType_FromSpec(&storage_spec);
-  if (storage_type == NULL || PyModule_AddType(module, storage_type) != 0) return -1;
+  Interpreter *its = PyModule_GetState(module);
+  its->id = PyInterpreterState_GetID(PyInterpreterState_Get());
+  its->next = interpreters; /* found before that of an earlier import in the same interpreter */
+  interpreters = its;
+  return add_type(module, &tensor_spec, &its->tensor_type) != 0 ? -1 : add_type(module, &storage_spec, &its->storage_type);
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg) {
+  Interpreter *its = PyModule_GetState(module);
+  if (its == NULL) return 0; /* not executed yet */
+  Py_VISIT(its->tensor_type);
+  Py_VISIT(its->storage_type);
+  Py_VISIT(its->exported_type);
+  Py_VISIT(its->error_factory);
   return 0;
+}
+
+static int module_clear(PyObject *module) {
+  Interpreter *its = PyModule_GetState(module);
+  if (its == NULL) return 0;
+  Py_CLEAR(its->tensor_type);
+  Py_CLEAR(its->storage_type);
+  Py_CLEAR(its->exported_type);
+  Py_CLEAR(its->error_factory);
+  return 0;
+}
+
+static void module_free(void *module) {
+  Interpreter **link = &interpreters;
+  while (*link != NULL && *link != PyModule_GetState(module)) link = &(*link)->next;
+  if (*link != NULL) *link = (*link)->next;
+  module_clear(module);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 
-static struct PyModuleDef module_def = {
-    PyModuleDef_HEAD_INIT, "tenon._native_ext", "Buffers, capsules and batches.", 0, module_methods, module_slots, NULL, NULL, NULL};
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "tenon._native_ext", "Buffers, capsules and batches.",
+                                        sizeof(Interpreter),   module_methods,      module_slots,
+                                        module_traverse,       module_clear,        module_free};
 
 __attribute__((visibility("default"))) PyObject *PyInit__native_ext(void) { return PyModuleDef_Init(&module_def); }

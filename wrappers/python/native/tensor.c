@@ -100,7 +100,9 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
   PyObject *owner, *shape, *strides;
   unsigned int dtype, flags;
   unsigned long long offset;
-  if (!PyArg_ParseTuple(args, "O!IO!OKI:new", storage_type, &owner, &dtype, &PyTuple_Type, &shape, &strides, &offset, &flags)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!IO!OKI:new", interpreter()->storage_type, &owner, &dtype, &PyTuple_Type, &shape, &strides, &offset,
+                        &flags))
+    return NULL;
   tenon_storage *storage = ((StorageObject *)owner)->storage;
   if (storage == NULL) return raise_closed("storage");
   Shape sizes, steps;
@@ -271,7 +273,7 @@ static PyObject *tensor_get_device_numbers(PyObject *self, void *unused) {
 static PyObject *tensor_storage_as(PyObject *self, PyObject *type) {
   tenon_tensor *tensor = ((TensorObject *)self)->tensor;
   if (tensor == NULL) return raise_closed("tensor");
-  if (!is_subclass(type, storage_type)) return NULL;
+  if (!is_subclass(type, interpreter()->storage_type)) return NULL;
   return wrap_storage((PyTypeObject *)type, tenon_storage_retain(tenon_tensor_storage(tensor)));
 }
 

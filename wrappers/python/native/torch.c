@@ -10,7 +10,7 @@
 
 #define SMALL_NBYTES ((uint64_t)1 << 16) /* as _storage._SMALL_NBYTES: what is copied with the GIL held */
 
-/* Objects of Python, which torch_setup gets once for the life of the process. */
+/* Objects of Python, which torch_setup gets once for the life of the process: a process has one interpreter that can import PyTorch. */
 static struct {
   PyObject *tensor_class;   /* torch.Tensor. Subclasses, parameters among them, go the other way */
   PyObject *strided;        /* torch.strided */
@@ -393,7 +393,7 @@ PyObject *torch_find(PyObject *module, PyObject *tensor) {
 /* Whether a received tensor is all that its storage has, and PyTorch may write to it. */
 static int is_for_torch(PyObject *item) {
   tenon_tensor_spec spec;
-  if (!PyObject_TypeCheck(item, tensor_type) || get_spec(item, &spec) == NULL || spec.flags != 0) return 0;
+  if (!PyObject_TypeCheck(item, interpreter()->tensor_type) || get_spec(item, &spec) == NULL || spec.flags != 0) return 0;
   const tenon_storage *storage = tenon_tensor_storage(((TensorObject *)item)->tensor);
   return !tenon_storage_is_read_only(storage) && tenon_storage_device(storage).type == kDLCPU &&
          is_whole(&spec, tenon_storage_nbytes(storage)) == 1;
