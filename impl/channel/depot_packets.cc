@@ -5,7 +5,7 @@ namespace tenon::channel {
 bool is_request(const DepotRequestPacket& head, size_t nbytes, bool is_cut) noexcept {
   const bool is_hello = nbytes >= sizeof head && head.request == static_cast<uint32_t>(DepotRequest::kHello);
   const bool is_things = nbytes >= sizeof head && head.request == static_cast<uint32_t>(DepotRequest::kThings);
-  return (is_hello || is_things) && !is_cut && head.magic == kDepotMagic && head.n_things <= kMostThings &&
+  return (is_hello || is_things) && !is_cut && head.magic == kDepotMagic && head.zero == 0 && head.n_things <= kMostThings &&
          nbytes == sizeof head + head.n_things * sizeof(WireThingName);
 }
 

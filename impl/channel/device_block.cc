@@ -1,10 +1,10 @@
 #include "channel/device_block.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/zeros.h"
 #include "share/cuda_route.h"
 
 namespace tenon::channel {
@@ -39,10 +39,6 @@ Status corrupt_device_block(const char* what) { return Status(Code::kCorrupt, wh
 
 uint64_t device_block_length(uint64_t n_devices, uint64_t n_segments) noexcept {
   return sizeof(DeviceBlockHeader) + n_devices * sizeof(WireDevice) + n_segments * sizeof(WireSegment);
-}
-
-bool is_zero(std::span<const std::byte> bytes) noexcept {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte each) { return each == std::byte{0}; });
 }
 
 template <typename T>

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/zeros.h"
 #include "channel/lease_block.h"
 
 namespace tenon::channel {
@@ -121,6 +122,9 @@ Result<Ticket> decode_ticket(std::span<const std::byte> bytes, size_t* used) {
   const std::span<const std::byte> own = bytes.first(at.end);
   if (header.crc32 != checksum_of(header, own)) return refuse_ticket(Code::kCorrupt, "a ticket whose checksum is wrong");
   if (header.zero != 0 || header.zero_too != 0) return refuse_ticket(Code::kCorrupt, "a ticket whose unused fields are not 0");
+  const uint64_t path_end = at.rendezvous + header.rendezvous_nbytes, slots_end = at.slots + header.n_slots * sizeof(uint32_t);
+  if (!is_zero(own.subspan(path_end, at.slots - path_end)) || !is_zero(own.subspan(slots_end, at.things - slots_end)))
+    return refuse_ticket(Code::kCorrupt, "a ticket whose padding is not 0");
   Ticket ticket;
   ticket.depot = header.depot;
   ticket.message = header.message;

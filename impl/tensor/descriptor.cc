@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "base/zeros.h"
 #include "memory/mode.h"
 #include "tensor/descriptor_wire.h"
 #include "tensor/layout.h"
@@ -139,10 +140,7 @@ Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Hea
     const uint64_t end = cursor + nbytes;
     cursor = round_up(end, wire::kAlignment);
     if (cursor > bytes.size()) return corrupt("section", format("the descriptor ends inside the padding of section %s", name));
-    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
-    if (!std::all_of(bytes.begin() + static_cast<ptrdiff_t>(end), bytes.begin() + static_cast<ptrdiff_t>(cursor), is_zero)) {
-      return corrupt("padding", format("the padding after section %s is not zero", name));
-    }
+    if (!is_zero(bytes.subspan(end, cursor - end))) return corrupt("padding", format("the padding after section %s is not zero", name));
   }
   // A newer minor version may have sections of its own behind those that are known here.
   if (newer ? cursor > bytes.size() : cursor != bytes.size()) {

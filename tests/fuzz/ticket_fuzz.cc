@@ -33,11 +33,6 @@ void check_refusal(const Status& status) {
   require(!status.message().empty(), "refused without a message");
 }
 
-bool is_same(const Ticket& a, const Ticket& b) {
-  return a.depot == b.depot && a.rendezvous == b.rendezvous && a.pid == b.pid && a.message == b.message && a.generation == b.generation &&
-         a.envelope == b.envelope && a.slots == b.slots && a.things == b.things;
-}
-
 void check_ticket(const Bytes& bytes) {
   size_t used = 0;
   Result<Ticket> result = decode_ticket(bytes, &used);
@@ -59,12 +54,7 @@ void check_ticket(const Bytes& bytes) {
   }
   const std::span<const std::byte> rest = std::span(bytes).subspan(used);
   const Bytes again = encode_ticket(ticket, rest);
-  require(again.size() == bytes.size() && std::equal(rest.begin(), rest.end(), again.begin() + static_cast<std::ptrdiff_t>(used)),
-          "encoded it has another length, or another descriptor behind it");
-  size_t used_again = 0;
-  Result<Ticket> second = decode_ticket(again, &used_again);
-  require(second.is_ok() && used_again == used && is_same(second.value(), ticket), "encoded and decoded it is another ticket");
-  require(encode_ticket(second.value(), rest) == again, "a second round gives other bytes");
+  require(again == bytes, "encoded it has other bytes");
 }
 
 void check_record(const Bytes& bytes) {

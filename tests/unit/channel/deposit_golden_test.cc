@@ -4,6 +4,7 @@
 // TENON_REGENERATE_GOLDEN=1 writes the files anew, and then the test fails, so that nobody leaves
 // it on. A file that was in a release is never regenerated: a change of the format gets new ones.
 #include <gtest/gtest.h>
+#include <libdeflate.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <tenon/by_fd.h>
@@ -214,6 +215,26 @@ TEST(DepositGolden, TicketsAreRead) {
   expect_same(of_pieces.value(), head());
 }
 
+// A message has one right ticket: the CRC is right here, and one byte of padding is not 0.
+TEST(DepositGolden, TicketsWithOtherPaddingAreRefused) {
+  Ticket ticket = whole();
+  ticket.rendezvous = "/a";
+  ticket.slots = {kNoLease};
+  const size_t path_padding = 64 + 2, slots_padding = 64 + 8 + 4;
+  for (const size_t at : {path_padding, slots_padding}) {
+    Bytes bytes = encode_ticket(ticket, {});
+    size_t used = 0;
+    ASSERT_TRUE(decode_ticket(bytes, &used).is_ok());
+    bytes.at(at) = std::byte{1};
+    std::memset(bytes.data() + 12, 0, 4);
+    const uint32_t crc = libdeflate_crc32(0, bytes.data(), bytes.size());
+    std::memcpy(bytes.data() + 12, &crc, sizeof crc);
+    const Status status = decode_ticket(bytes, &used).status();
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_NE(status.message().find("padding"), std::string::npos) << status.message();
+  }
+}
+
 TEST(DepositGolden, RecordsAreRead) {
   const std::vector<std::pair<const char*, StorageTicket>> records = {
       {"record.bin", record()}, {"record_with_tokens.bin", record_with_tokens()}, {"record_of_nothing.bin", record_of_nothing()}};
@@ -240,6 +261,8 @@ TEST(DepositGolden, RequestsAndAnswersAreTaken) {
     EXPECT_TRUE(is_request(request, bytes.size(), false)) << file;
     EXPECT_FALSE(is_request(request, bytes.size() - 1, false)) << file;
     EXPECT_FALSE(is_request(request, bytes.size(), true)) << file;
+    request.zero = 1;
+    EXPECT_FALSE(is_request(request, bytes.size(), false)) << file;
   }
   DepotAnswerPacket answer;
   Bytes bytes = read("answer.bin");
