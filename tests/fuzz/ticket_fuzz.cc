@@ -1,8 +1,8 @@
 // libFuzzer target: whatever the bytes are, decoding a ticket or the record of a storage must end
-// in an error or in a sound content. An accepted content encodes to bytes that decode to the same.
+// in an error or in a sound content. What is accepted encodes to bytes that decode to the same, and a
+// ticket to the very same bytes.
 #include <libdeflate.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -14,7 +14,23 @@ from rows import SECONDS, bare_row, facts_of, main, untyped_of, values_of, wait_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+
+def start(program: Callable[[], None]) -> int:
+    """The pid of a forked child that runs this. It ends with 0 if nothing was raised."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        program()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def torch_graph() -> dict[str, Any]:
@@ -134,22 +150,17 @@ def package_is_opened_once() -> None:
         thing.tensor = torch.ones(3)
 
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        pid = os.fork()
-        if not pid:
+
+        def receive() -> None:
             ends[0].close()
-            code = 1
-            try:
-                tenon.pickle.clear()  # opens the archive by itself, as a process would that was not forked
-                package = tenon.torch.open_package(path)
-                end = tenon.Connection(ends[1], allow_unsealed=True)
-                got = end.recv_object(timeout=SECONDS, importer=package, allow=["things.Thing"])
-                assert package is not opened[0] and type(got) is package.import_module("things").Thing
-                got.tensor.fill_(2)
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
+            tenon.pickle.clear()  # opens the archive by itself, as a process would that was not forked
+            package = tenon.torch.open_package(path)
+            end = tenon.Connection(ends[1], allow_unsealed=True)
+            got = end.recv_object(timeout=SECONDS, importer=package, allow=["things.Thing"])
+            assert package is not opened[0] and type(got) is package.import_module("things").Thing
+            got.tensor.fill_(2)
+
+        pid = start(receive)
         ends[1].close()
         with tenon.Connection(ends[0], adopt=True) as connection:
             connection.send_object(thing, importer=opened[0])
@@ -183,22 +194,17 @@ def object_over_a_connection() -> None:
     import tenon
 
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
-    if not pid:
+
+    def answer() -> None:
         ends[0].close()
-        code = 1
-        try:
-            # PyTorch 1.13 cannot move memory that has views, and makes a file of its own, which is not sealed.
-            end = tenon.Connection(ends[1], allow_unsealed=True)
-            got = end.recv_object(timeout=SECONDS)
-            check_torch_graph(torch_graph(), got)
-            got["transposed"].fill_(3)
-            end.send_object(got["weight"])
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
+        # PyTorch 1.13 cannot move memory that has views, and makes a file of its own, which is not sealed.
+        end = tenon.Connection(ends[1], allow_unsealed=True)
+        got = end.recv_object(timeout=SECONDS)
+        check_torch_graph(torch_graph(), got)
+        got["transposed"].fill_(3)
+        end.send_object(got["weight"])
+
+    pid = start(answer)
     ends[1].close()
     with tenon.Connection(ends[0], adopt=True, allow_unsealed=True) as end:
         sent = torch_graph()
