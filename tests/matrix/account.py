@@ -85,17 +85,11 @@ class Snapshot:
         self.mappings = mappings(pid)
         self.children = Counter(map(command, descendants(pid)))
 
-    def still(self) -> Snapshot:
-        """What is there after a moment too: the library's thread opens a directory or a name now and then, to look at it."""
-        time.sleep(0.002)
-        again = Snapshot(self.pid)
-        again.fds &= self.fds
-        again.mappings &= self.mappings
-        return again
-
     def difference(self, before: Snapshot) -> str:
-        """What is here and was not before, and the reverse; "" if nothing. A directory that was open before may have been a look of the
-        library's thread, however long the machine let it wait."""
+        """What is here and was not before, and the reverse; "" if nothing.
+
+        A directory may be closed meanwhile: the library closes those that no name in use lies in.
+        """
         parts = []
         for what in ("fds", "mappings", "children"):
             now, then = getattr(self, what), getattr(before, what)
@@ -135,28 +129,36 @@ def closers(pid: int) -> list[str]:
 
 
 def service_marks(pid: int) -> list[tuple[str, ...]]:
-    """State and context switches of the library's service threads: while they are the same and "S", the thread has looked at nothing."""
+    """Thread number, state and context switches of each service thread of the library.
+
+    If the marks of two moments are equal and each state is "S", no service thread ran between them.
+    """
     marks = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            fields = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+            lines = (task / "status").read_text().splitlines()
         except (FileNotFoundError, ProcessLookupError):
             continue
+        fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         if fields["Name"] == "tenon":
-            marks.append((task.name, fields["State"][:1], fields["voluntary_ctxt_switches"], fields["nonvoluntary_ctxt_switches"]))
+            switches = (fields["voluntary_ctxt_switches"], fields["nonvoluntary_ctxt_switches"])
+            marks.append((task.name, fields["State"][:1], *switches))
     return marks
 
 
 def settled(program: str, pid: int) -> Snapshot:
-    """A snapshot of a process that has closed each fd that it gave up, and whose service thread opened nothing for a look meanwhile. A
-    busy machine may run these threads late, and stop the second in the middle of its look."""
+    """A snapshot of a process that has closed each fd that it gave up.
+
+    The service thread opens a directory or a name for a moment, to look at it, and a busy machine may
+    stop the thread in the middle. So the snapshot is taken while that thread sleeps.
+    """
     until(f"{program} closes files", lambda: closers(pid))
     taken: list[Snapshot] = []
 
     def disturbed() -> str:
         before = service_marks(pid)
-        taken[:] = [Snapshot(pid).still()]
-        quiet = before == service_marks(pid) and all(mark[1] == "S" for mark in before)
+        taken[:] = [Snapshot(pid)]
+        quiet = before == service_marks(pid) and all(state == "S" for _, state, *_ in before)
         return "" if quiet else f"its service thread is at work: {before}"
 
     until(f"{program} comes to rest", disturbed)
