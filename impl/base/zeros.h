@@ -1,4 +1,5 @@
-// Padding, and fields that nobody uses: a writer leaves them 0, and a reader checks that.
+// A check for padding and unused fields of records from outside. Writers set them to 0, and decoders
+// refuse a record where they are not, so that a later version can give them a meaning.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // libFuzzer target: whatever the bytes are, decoding a ticket or the record of a storage must end
-// in an error or in a sound content. What is accepted encodes to bytes that decode to the same, and a
-// ticket to the very same bytes.
+// in an error or in a sound content. An accepted record encodes to bytes that decode to the same record.
+// An accepted ticket encodes to the very same bytes.
 #include <libdeflate.h>
 
 #include <cstdint>

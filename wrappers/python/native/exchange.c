@@ -127,8 +127,8 @@ static const DLPackExchangeAPI exchange = {
 /* exchange_api(class) -> the capsule of Tenon's table, or None. The class is what the table makes. */
 PyObject *exchange_api(PyObject *module, PyObject *type) {
   (void)module;
-  if (!is_subclass(type, interpreter()->tensor_type)) return NULL;
   Interpreter *its = interpreter();
+  if (!is_subclass(type, its->tensor_type)) return NULL;
   PyObject *former = (PyObject *)its->exported_type;
   its->exported_type = (PyTypeObject *)Py_NewRef(type);
   Py_XDECREF(former);

@@ -23,7 +23,7 @@ typedef struct {
 
 /* module.c */
 
-/* The state of the module, which each interpreter has for itself. All of it is NULL once the module is gone from the interpreter. */
+/* The module's state. Each Python interpreter of the process has its own. */
 typedef struct Interpreter {
   int64_t id;
   PyTypeObject *tensor_type;   /* what tenon.Tensor derives from */
@@ -33,7 +33,10 @@ typedef struct Interpreter {
   struct Interpreter *next;
 } Interpreter;
 
-Interpreter *interpreter(void);                                  /* that of the calling thread, which has the GIL */
+/* The state of the calling thread's interpreter. The caller holds the GIL. All fields are NULL once the
+   interpreter has unloaded the module. */
+Interpreter *interpreter(void);
+
 PyObject *raise_status(tenon_status status, tenon_error *error); /* takes over the error; always NULL */
 PyObject *raise_closed(const char *what);
 int is_finalizing(void);

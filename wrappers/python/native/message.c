@@ -65,9 +65,10 @@ static int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
     PyErr_NoMemory();
     return -1;
   }
+  PyTypeObject *tensor_type = interpreter()->tensor_type;
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject *item = PyTuple_GetItem(tensors, i);
-    if (!PyObject_TypeCheck(item, interpreter()->tensor_type)) {
+    if (!PyObject_TypeCheck(item, tensor_type)) {
       PyObject *type = PyType_GetName(Py_TYPE(item));
       if (type != NULL) {
         PyErr_Format(PyExc_TypeError,

@@ -3,12 +3,13 @@
 
 static int finalizing; /* set by atexit: from then on nobody may ask for the GIL from a deleter */
 
-/* Each interpreter of the process imports the module for itself (mod_wsgi runs many). They share the GIL, which guards this list: an
-   interpreter with a GIL of its own cannot import the module. Ids are never used again. */
+/* The states of all interpreters. A process can have several (mod_wsgi runs many), and each imports the
+   module for itself. The GIL guards this list, because all these interpreters share one GIL: Python does
+   not let an interpreter with its own GIL import the module. Python never uses an id twice. */
 static Interpreter *interpreters;
 
 Interpreter *interpreter(void) {
-  static Interpreter none; /* the module is gone, and what runs here is the end of the interpreter */
+  static Interpreter none; /* for objects that are still freed after the module was unloaded */
   const int64_t id = PyInterpreterState_GetID(PyInterpreterState_Get());
   for (Interpreter *each = interpreters; each != NULL; each = each->next) {
     if (each->id == id) return each;
@@ -77,7 +78,7 @@ static PyObject *set_error_factory(PyObject *module, PyObject *factory) {
 static PyObject *mark_finalizing(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
-  /* Deleters run in the main interpreter, so the end of another one is nothing to them. */
+  /* Deleters run in the main interpreter, so they go on when another interpreter ends. */
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) __atomic_store_n(&finalizing, 1, __ATOMIC_RELEASE);
   Py_RETURN_NONE;
 }
@@ -99,14 +100,15 @@ static PyMethodDef module_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **kept) {
-  *kept = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL); /* the type keeps the module, so its methods find what is kept */
+  /* The type keeps the module alive, so its methods always find the state. */
+  *kept = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
   return *kept == NULL ? -1 : PyModule_AddType(module, *kept);
 }
 
 static int module_exec(PyObject *module) {
   Interpreter *its = PyModule_GetState(module);
   its->id = PyInterpreterState_GetID(PyInterpreterState_Get());
-  its->next = interpreters; /* found before that of an earlier import in the same interpreter */
+  its->next = interpreters; /* In front: the newest import in an interpreter counts. */
   interpreters = its;
   return add_type(module, &tensor_spec, &its->tensor_type) != 0 ? -1 : add_type(module, &storage_spec, &its->storage_type);
 }

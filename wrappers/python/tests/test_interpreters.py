@@ -1,12 +1,12 @@
-"""More than one interpreter in a process, as under mod_wsgi: each imports tenon for itself, and none takes anything from another."""
+"""Several interpreters in one process, as under mod_wsgi. Each imports tenon and leaves the others' types and errors alone."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-# NumPy does not work in a second interpreter, so neither program has it.
-IN_SECOND = """
+# The program of the second interpreter. NumPy does not support one, so neither program uses NumPy.
+SECOND = """
 import sys
 sys.path[:] = {path!r}
 import tenon
@@ -25,20 +25,22 @@ except tenon.PermissionDenied as error:
     connection.send_object(got["row"])
 """
 
-PROGRAM = """
-import socket, sys, threading
+# The program of the first interpreter. It finds the second one's in SECOND.
+FIRST = """
+import socket, sys
+from functools import partial
 import tenon
 import tenon.pickle
 
 if sys.version_info >= (3, 13):
     import _interpreters as interpreters
-    new = lambda: interpreters.create("legacy")
+    create = partial(interpreters.create, "legacy")
 else:
     import _xxsubinterpreters as interpreters
-    new = lambda: interpreters.create(isolated=False)
+    create = partial(interpreters.create, isolated=False)
 
 def run(program):
-    number = new()
+    number = create()
     failed = interpreters.run_string(number, program)
     interpreters.destroy(number)
     assert failed is None, failed
@@ -50,12 +52,13 @@ for _ in range(3):
     with tenon.Connection(ours, adopt=True) as connection:
         connection.send_object({"rows": rows, "row": rows[0]})
         connection.send_object([print])
-        run(PROGRAM.format(path=sys.path, fd=theirs.detach()))
+        run(SECOND.format(path=sys.path, fd=theirs.detach()))
         assert connection.recv_object(allow=[print], timeout=60) == [print]
         back = connection.recv_object(timeout=60)
         assert type(back) is tenon.Tensor and back.storage.same_memory(rows.storage)
         assert memoryview(back).tolist()[0] == 7 == memoryview(rows)[0, 0]
-        # What the second interpreter took with it would be missing here: the types, the errors, the deleters.
+        # If the second interpreter had replaced the types, errors or deleters of the first one, the
+        # calls from here on would fail.
         try:
             connection.recv_object(timeout=60)
         except tenon.PeerGone:
@@ -72,6 +75,6 @@ print("ok")
 
 
 def test_another_interpreter_imports_tenon() -> None:
-    program = f"PROGRAM = {IN_SECOND!r}\n{PROGRAM}"
+    program = f"SECOND = {SECOND!r}\n{FIRST}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

@@ -41,13 +41,15 @@ def open_package(path: str | os.PathLike[str]) -> Any:
 
     FileNotFoundError: there is no such file. What else PackageImporter raises goes through.
     """
-    with _opening:
-        found = _kept.get(_identity(path))
-        while found is None:
-            from torch.package import PackageImporter
+    from torch.package import PackageImporter
 
-            before = _identity(path)
+    with _opening:
+        while True:
+            identity = _identity(path)
+            found = _kept.get(identity)
+            if found is not None:
+                return found
             importer = PackageImporter(path)
-            if _identity(path) == before:  # else it was replaced meanwhile, and one of the two was opened
-                found = _kept.put(before, importer)
-    return found
+            # Another process may have replaced the file while PackageImporter opened it.
+            if _identity(path) == identity:
+                return _kept.put(identity, importer)
