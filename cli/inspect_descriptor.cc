@@ -19,6 +19,7 @@
 namespace tenon::cli {
 namespace {
 
+using tensor::CompositeRecord;
 using tensor::DescriptorContent;
 using tensor::Reach;
 using tensor::SegmentRecord;
@@ -85,7 +86,8 @@ std::span<const int64_t> strides_of(const DescriptorContent& content, const Tens
   return std::span(content.dims).subspan(record.dims + record.ndim, record.ndim);
 }
 
-std::string_view name_of(const DescriptorContent& content, const TensorRecord& record) {
+template <typename Record>
+std::string_view name_of(const DescriptorContent& content, const Record& record) {
   return std::string_view(content.names).substr(record.name, record.name_nbytes);
 }
 
@@ -103,9 +105,46 @@ std::string id_text(const std::array<uint8_t, 16>& id, const char* otherwise) {
 }
 
 tensor::wire::Header header_of(std::span<const std::byte> bytes) {
-  tensor::wire::Header header;
-  std::memcpy(&header, bytes.data(), sizeof header);  // decoding it went well, so it is there
+  tensor::wire::Header header{};
+  std::memcpy(&header, bytes.data(), tensor::wire::kHeaderNbytes10);  // decoding it went well, so it is there
   return header;
+}
+
+std::string flags_text(uint32_t bits) {
+  std::string flags;
+  for (const Flag& flag : kFlags) {
+    if ((bits & flag.bit) != 0) flags += (flags.empty() ? "" : ",") + std::string(flag.name);
+  }
+  return flags.empty() ? "-" : flags;
+}
+
+std::string parts_text(const CompositeRecord& record) {
+  std::string text;
+  const auto parts = tensor::parts_of(record.layout, record.quantizer);
+  for (uint32_t i = 0; i < record.parts; ++i) {
+    text += format("%s%s %u", i == 0 ? "" : ", ", tensor::part_name(parts[i]), record.first_part + i);
+  }
+  return text.empty() ? "-" : text;
+}
+
+std::span<const int64_t> sizes_of(const DescriptorContent& content, const CompositeRecord& record) {
+  return std::span(content.composite_dims).subspan(record.dims, record.ndim);
+}
+
+void print_composites(const DescriptorContent& content) {
+  print_text("\n");
+  Table table({{"COMPOSITE", true}, {"LAYOUT"}, {"SIZES"}, {"TENSORS"}, {"FLAGS"}, {"NAME"}});
+  for (size_t i = 0; i < content.composites.size(); ++i) {
+    const CompositeRecord& record = content.composites[i];
+    const bool tells_sizes = record.layout == tensor::TensorLayout::kMeta || tensor::is_sparse(record.layout);
+    table.add({{std::to_string(i)},
+               {tensor::tensor_layout_name(record.layout)},
+               {tells_sizes ? first_numbers_text(sizes_of(content, record)) : "-"},
+               {parts_text(record)},
+               {flags_text(record.flags)},
+               {record.has_name ? "'" + safe_text(name_of(content, record)) + "'" : "-"}});
+  }
+  table.print();
 }
 
 void print_content(std::span<const std::byte> bytes, const DescriptorContent& content) {
@@ -158,27 +197,47 @@ void print_content(std::span<const std::byte> bytes, const DescriptorContent& co
     Table table({{"TENSOR", true}, {"STORAGE", true}, {"DTYPE"}, {"SIZES"}, {"STRIDES"}, {"OFFSET", true}, {"FLAGS"}, {"NAME"}});
     for (size_t i = 0; i < content.tensors.size(); ++i) {
       const TensorRecord& record = content.tensors[i];
-      std::string flags;
-      for (const Flag& flag : kFlags) {
-        if ((record.flags & flag.bit) != 0) flags += (flags.empty() ? "" : ",") + std::string(flag.name);
-      }
       table.add({{std::to_string(i)},
                  {std::to_string(record.storage)},
                  {tensor::dtype_name(record.dtype).text},
                  {first_numbers_text(sizes_of(content, record))},
                  {first_numbers_text(strides_of(content, record))},
                  {std::to_string(record.offset)},
-                 {flags.empty() ? "-" : flags},
+                 {flags_text(record.flags)},
                  {record.has_name ? "'" + safe_text(name_of(content, record)) + "'" : "-"}});
     }
     table.print();
   }
+  if (!content.composites.empty()) print_composites(content);
   print_text("\n" + plural_text(content.segments.size(), "segment", "segments") + ", " +
              plural_text(content.storages.size(), "storage", "storages") + ", " + plural_text(content.tensors.size(), "tensor", "tensors") +
              ", " + plural_text(content.forgotten.size(), "forgotten segment", "forgotten segments") + ", " +
              plural_text(content.user.size(), "user byte", "user bytes") + "\n");
   for (const uint64_t id : content.forgotten) print_text(format("forgotten: segment id %" PRIu64 "\n", id));
   if (!content.user.empty()) print_text("user bytes: " + hex(content.user, kShownUserNbytes) + "\n");
+}
+
+Json flags_json(uint32_t bits) {
+  Json flags = Json::array();
+  for (const Flag& flag : kFlags) {
+    if ((bits & flag.bit) != 0) flags.push_back(flag.name);
+  }
+  return flags;
+}
+
+Json composites_json(const DescriptorContent& content) {
+  Json composites = Json::array();
+  for (const CompositeRecord& record : content.composites) {
+    Json parts = Json::object();
+    const auto names = tensor::parts_of(record.layout, record.quantizer);
+    for (uint32_t i = 0; i < record.parts; ++i) parts[tensor::part_key(names[i])] = record.first_part + i;
+    composites.push_back({{"layout", tensor::tensor_layout_name(record.layout)},
+                          {"sizes", sizes_of(content, record)},
+                          {"parts", std::move(parts)},
+                          {"flags", flags_json(record.flags)},
+                          {"name", record.has_name ? Json(name_of(content, record)) : Json(nullptr)}});
+  }
+  return composites;
 }
 
 Json content_json(std::span<const std::byte> bytes, const DescriptorContent& content) {
@@ -209,16 +268,12 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
   }
   Json tensors = Json::array();
   for (const TensorRecord& record : content.tensors) {
-    Json flags = Json::array();
-    for (const Flag& flag : kFlags) {
-      if ((record.flags & flag.bit) != 0) flags.push_back(flag.name);
-    }
     tensors.push_back({{"storage", record.storage},
                        {"dtype", tensor::dtype_name(record.dtype).text},
                        {"sizes", sizes_of(content, record)},
                        {"strides", strides_of(content, record)},
                        {"offset", record.offset},
-                       {"flags", std::move(flags)},
+                       {"flags", flags_json(record.flags)},
                        {"name", record.has_name ? Json(name_of(content, record)) : Json(nullptr)}});
   }
   return {{"kind", "descriptor"},
@@ -233,6 +288,7 @@ Json content_json(std::span<const std::byte> bytes, const DescriptorContent& con
           {"segments", std::move(segments)},
           {"storages", std::move(storages)},
           {"tensors", std::move(tensors)},
+          {"composites", composites_json(content)},
           {"forgotten", content.forgotten},
           {"user", hex(content.user)}};
 }

@@ -16,6 +16,7 @@
 #include "os/wait.h"
 #include "share/cuda_arena.h"
 #include "storage/storage.h"
+#include "tensor/composite.h"
 #include "tensor/message.h"
 #include "tensor/portable.h"
 #include "tensor/tensor.h"
@@ -44,6 +45,10 @@ struct ObjectOf<tenon_weak> {
 template <>
 struct ObjectOf<tenon_tensor> {
   using Type = tensor::Tensor;
+};
+template <>
+struct ObjectOf<tenon_composite> {
+  using Type = tensor::Composite;
 };
 template <>
 struct ObjectOf<tenon_value> {

@@ -34,22 +34,9 @@ using tenon::value::Value;
 using tenon::value::ValueKind;
 using tenon::value::ValueRef;
 
-static_assert(static_cast<int>(TensorLayout::kSparseCsc) == TENON_TENSOR_LAYOUT_SPARSE_CSC &&
-              static_cast<int>(TensorLayout::kSparseBsc) == TENON_TENSOR_LAYOUT_SPARSE_BSC);
-
 namespace {
 
 constexpr uint32_t kSpecFlags = TENON_TENSOR_REQUIRES_GRAD | TENON_TENSOR_CONJ | TENON_TENSOR_NEG;
-
-struct SchemeNumber {
-  QScheme scheme;
-  int32_t number;
-};
-constexpr std::array kSchemes = {
-    SchemeNumber{QScheme::kPerTensorAffine, TENON_QUANTIZER_PER_TENSOR_AFFINE},
-    SchemeNumber{QScheme::kPerChannelAffine, TENON_QUANTIZER_PER_CHANNEL_AFFINE},
-    SchemeNumber{QScheme::kPerChannelAffineFloatQParams, TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS},
-};
 
 Status check_tensor(const tenon_value* value, bool has_out) {
   TENON_TRY(check_argument(value != nullptr, "value is NULL"));
@@ -83,10 +70,11 @@ Result<StorageValueRef> storage_of(const tenon_value_tensor_spec& spec, const St
 
 Result<std::optional<Quantizer>> quantizer_of(const tenon_value_tensor_spec& spec) {
   if (spec.quantizer == TENON_QUANTIZER_NONE) return std::optional<Quantizer>();
-  const auto found = std::find_if(kSchemes.begin(), kSchemes.end(), [&](const SchemeNumber& row) { return row.number == spec.quantizer; });
-  if (found == kSchemes.end()) return Status(Code::kInvalidArgument, tenon::format("there is no quantizer %d", spec.quantizer));
+  if (spec.quantizer < 0 || spec.quantizer > TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS) {
+    return Status(Code::kInvalidArgument, tenon::format("there is no quantizer %d", spec.quantizer));
+  }
   Quantizer quantizer;
-  quantizer.scheme = found->scheme;
+  quantizer.scheme = static_cast<QScheme>(spec.quantizer);
   quantizer.scale = spec.scale;
   quantizer.zero_point = spec.zero_point;
   quantizer.axis = spec.axis;
@@ -156,9 +144,7 @@ tenon_value_tensor_spec spec_of(const TensorValue& tensor) noexcept {
   spec.storage_numel = tensor.storage()->numel();
   if (!tensor.quantizer()) return spec;
   const Quantizer& quantizer = *tensor.quantizer();
-  for (const SchemeNumber& row : kSchemes) {
-    if (row.scheme == quantizer.scheme) spec.quantizer = row.number;
-  }
+  spec.quantizer = static_cast<int32_t>(quantizer.scheme);
   if (quantizer.scheme == QScheme::kPerTensorAffine) {
     spec.scale = quantizer.scale;
     spec.zero_point = quantizer.zero_point;

@@ -269,6 +269,7 @@ Ref<Storage> Storage::open_empty(Mode mode, bool read_only) {
 Result<Ref<Storage>> Storage::open_private_cow(int fd, uint64_t offset, uint64_t nbytes, const std::shared_ptr<os::MapBudget>& budget) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kPrivate));
   storage->private_ = std::make_unique<Private>();
+  storage->private_->copies_on_write = true;
   storage->nbytes_ = nbytes;
   if (nbytes == 0) return storage;
   const uint64_t begin = offset / os::page_nbytes() * os::page_nbytes();
@@ -284,6 +285,13 @@ Result<Ref<Storage>> Storage::open_private_copy(int fd, uint64_t offset, uint64_
   TENON_TRY(os::read_file(fd, offset, storage->data_, nbytes));
   count_copy(nbytes);
   return storage;
+}
+
+bool Storage::is_writable_elsewhere() const noexcept {
+  if (nbytes_ == 0) return false;
+  // Pages that nobody has written yet are still the lender's, and a file is its owner's.
+  if (kind_ == Kind::kPrivate) return private_->copies_on_write || !private_->sealed;
+  return !segment_ || !segment_->frozen() || !segment_->sealed();
 }
 
 void Storage::move_into(Ref<Segment> segment, uint64_t offset) noexcept {

@@ -90,6 +90,8 @@ class Storage final : public memory::Leased {
   bool is_shared() const noexcept { return kind_ != Kind::kPrivate; }
   bool is_sealed() const noexcept { return segment_ ? segment_->sealed() : kind_ != Kind::kPrivate || private_->sealed; }
   bool is_own() const noexcept { return !segment_ || segment_->own(); }
+  // Some other process may still write these bytes, or could by a right that it has.
+  bool is_writable_elsewhere() const noexcept;
   const Ref<Segment>& segment() const noexcept { return segment_; }
   uint64_t offset() const noexcept { return segment_ && data_ != nullptr ? static_cast<uint64_t>(data_ - segment_->base()) : 0; }
   bool same_memory(const Storage& other) const noexcept;
@@ -153,6 +155,7 @@ class Storage final : public memory::Leased {
     memory::Lease lease;  // of a copy-on-write opening, whose untouched pages are still the lender's
     bool movable = false;
     bool sealed = true;
+    bool copies_on_write = false;
     std::atomic<bool> handed_out{false};
   };
   enum class Kind : uint8_t { kEmpty, kOwn, kOpened, kPrivate, kDevice };

@@ -17,7 +17,7 @@ namespace tenon::tensor {
 namespace wire {
 
 uint32_t checksum(const std::byte* bytes, size_t nbytes) noexcept {
-  std::array<std::byte, sizeof(Header)> header;
+  std::array<std::byte, kHeaderNbytes10> header;
   std::memcpy(header.data(), bytes, header.size());
   std::memset(header.data() + offsetof(Header, crc32), 0, sizeof(uint32_t));
   const uint32_t of_header = libdeflate_crc32(0, header.data(), header.size());
@@ -96,20 +96,23 @@ Result<wire::Header> read_header(std::span<const std::byte> bytes, const Descrip
                                            as_llu(incompat & ~wire::kKnownIncompat)));
   }
   if (bytes.size() > limits.max_nbytes) return over_limit("bytes", "max_message_nbytes", limits.max_nbytes, bytes.size());
-  if (bytes.size() < sizeof(wire::Header)) return corrupt("header", format("the descriptor of %zu bytes is cut short", bytes.size()));
+  if (bytes.size() < wire::kHeaderNbytes10) return corrupt("header", format("the descriptor of %zu bytes is cut short", bytes.size()));
 
-  const auto header = load<wire::Header>(bytes.data());
+  wire::Header header{};
+  std::memcpy(&header, bytes.data(), wire::kHeaderNbytes10);
   if (header.total_nbytes != bytes.size()) {
     return corrupt("total_size", format("the descriptor claims %llu bytes and has %zu", as_llu(header.total_nbytes), bytes.size()));
   }
   if (header.crc32 != wire::checksum(bytes.data(), bytes.size()))
     return corrupt("checksum", "the descriptor's checksum does not match its bytes");
+  const size_t known_nbytes = header.minor == 0 ? wire::kHeaderNbytes10 : sizeof(wire::Header);
   const bool newer = header.minor > wire::kMinor;
-  const bool fits = newer ? header.header_nbytes >= sizeof(wire::Header) : header.header_nbytes == sizeof(wire::Header);
+  const bool fits = newer ? header.header_nbytes >= known_nbytes : header.header_nbytes == known_nbytes;
   if (!fits || header.header_nbytes > bytes.size() || header.header_nbytes % wire::kAlignment != 0) {
     return corrupt("header_size", format("a descriptor of version %u.%u cannot have a header of %u bytes", header.major, header.minor,
                                          header.header_nbytes));
   }
+  std::memcpy(&header, bytes.data(), known_nbytes);
   if (header.sender_pid < 0) return corrupt("sender_pid", format("the descriptor's sender has pid %d", header.sender_pid));
   return header;
 }
@@ -120,8 +123,10 @@ Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Hea
   sections.base = bytes.data();
   sections.table = header.sections;
   const bool newer = header.minor > wire::kMinor;
+  const size_t n_sections = header.minor == 0 ? wire::kSections10 : wire::kSectionCount;
+  const uint32_t* const record_nbytes = header.minor == 0 ? wire::kRecordNbytes10.data() : wire::kRecordNbytes.data();
   uint64_t cursor = header.header_nbytes;
-  for (size_t i = 0; i < wire::kSectionCount; ++i) {
+  for (size_t i = 0; i < n_sections; ++i) {
     const wire::Section& section = sections.table[i];
     const char* name = wire::kSectionName[i];
     if (section.offset != cursor || section.reserved != 0) {
@@ -129,8 +134,8 @@ Result<Sections> read_sections(std::span<const std::byte> bytes, const wire::Hea
                      format("the descriptor's section %s begins at %llu, expected %llu", name, as_llu(section.offset), as_llu(cursor)));
     }
     const bool longer = newer && wire::kRecordGrows[i];
-    const bool fits = longer ? section.record_nbytes >= wire::kRecordNbytes[i] && section.record_nbytes % wire::kAlignment == 0
-                             : section.record_nbytes == wire::kRecordNbytes[i];
+    const bool fits = longer ? section.record_nbytes >= record_nbytes[i] && section.record_nbytes % wire::kAlignment == 0
+                             : section.record_nbytes == record_nbytes[i];
     if (!fits) return corrupt("section", format("the descriptor's section %s has records of %u bytes", name, section.record_nbytes));
     uint64_t nbytes = 0;
     if (!checked_mul(section.count, uint64_t{section.record_nbytes}, &nbytes) || !range_inside(cursor, nbytes, bytes.size())) {
@@ -154,6 +159,7 @@ Status check_limits(const Sections& sections, const DescriptorLimits& limits) {
     return over_limit(wire::kSectionName[index], limit, value, sections.count(index));
   };
   if (sections.count(wire::kTensors) > limits.max_tensors) return over(wire::kTensors, "max_tensors", limits.max_tensors);
+  if (sections.count(wire::kComposites) > limits.max_tensors) return over(wire::kComposites, "max_tensors", limits.max_tensors);
   if (sections.count(wire::kStorages) > limits.max_tensors) return over(wire::kStorages, "max_tensors", limits.max_tensors);
   if (sections.count(wire::kSegments) > limits.max_segments) return over(wire::kSegments, "max_segments", limits.max_segments);
   if (sections.count(wire::kUser) > wire::kMaxUserNbytes) {
@@ -234,11 +240,24 @@ Status read_segments(const Sections& sections, const Came& came, DescriptorConte
   return Status::ok();
 }
 
-Status read_storages(const Sections& sections, DescriptorContent* out) {
+// Mode and access of a storage that no segment has: they are told of an empty one of the host's, and only from version 1.1 on.
+Status check_empty_mode(const wire::Storage& record, size_t i, bool is_told) {
+  if (record.mode == 0 && record.access == 0) return Status::ok();
+  if (record.segment != kNoSegment || !is_told) return corrupt("storage.mode", format("storage %zu cannot have a mode of its own", i));
+  if (record.mode > wire::kModeFrozen) return corrupt("storage.mode", format("storage %zu has an unknown mode: %u", i, record.mode));
+  const bool read_only = record.access == wire::kAccessReadOnly;
+  if (!read_only && (record.access != wire::kAccessWritable || record.mode != wire::kModeShared)) {
+    return corrupt("storage.access", format("storage %zu of mode %u has the access %u", i, record.mode, record.access));
+  }
+  return Status::ok();
+}
+
+Status read_storages(const Sections& sections, const wire::Header& header, DescriptorContent* out) {
   const size_t n = sections.count(wire::kStorages);
   out->storages.resize(n);
   for (size_t i = 0; i < n; ++i) {
-    const auto record = load<wire::Storage>(sections.at(wire::kStorages, i));
+    wire::Storage record{};
+    std::memcpy(&record, sections.at(wire::kStorages, i), header.minor == 0 ? wire::kStorageNbytes10 : sizeof(record));
     if (record.reserved != 0) return corrupt("storage.reserved", format("storage %zu has reserved bytes that are not zero", i));
     const bool on_device = record.segment < out->segments.size() && out->segments[record.segment].reach == Reach::kDevice;
     if (record.nbytes == 0) {
@@ -255,7 +274,8 @@ Status read_storages(const Sections& sections, DescriptorContent* out) {
                               as_llu(record.offset), record.segment, as_llu(out->segments[record.segment].nbytes)));
       }
     }
-    out->storages[i] = {record.segment, record.offset, record.nbytes};
+    TENON_TRY(check_empty_mode(record, i, (header.compat & wire::kCompatEmptyModes) != 0));
+    out->storages[i] = {record.segment, record.offset, record.nbytes, record.mode, record.access};
   }
   return Status::ok();
 }
@@ -266,6 +286,26 @@ struct TensorCursor {
   uint64_t dims = 0;
   uint64_t names = 0;
 };
+
+// Of a tensor or of a composite: `what` says which, and `record` is either.
+template <typename Record>
+Status check_name(const Record& record, const char* what, size_t i, const DescriptorContent& content, TensorCursor* cursor) {
+  const std::string field = std::string(what) + ".name";
+  if (record.has_name > 1) return corrupt(field.c_str(), format("%s %zu neither has a name nor has none: %u", what, i, record.has_name));
+  if (record.has_name == 0) {
+    if (record.name == 0 && record.name_nbytes == 0) return Status::ok();
+    return corrupt(field.c_str(), format("%s %zu has no name and yet a place for it", what, i));
+  }
+  if (record.name != cursor->names || !range_inside(cursor->names, record.name_nbytes, content.names.size())) {
+    return corrupt(field.c_str(), format("%s %zu has its name of %u bytes at %u, expected %llu", what, i, record.name_nbytes, record.name,
+                                         as_llu(cursor->names)));
+  }
+  if (!is_valid_name(std::string_view(content.names).substr(record.name, record.name_nbytes))) {
+    return corrupt(field.c_str(), format("%s %zu has a name that is no UTF-8 of at most %zu bytes without NUL", what, i, kMaxNameNbytes));
+  }
+  cursor->names += record.name_nbytes;
+  return Status::ok();
+}
 
 Status check_tensor(const wire::Tensor& record, size_t i, const DescriptorContent& content, TensorCursor* cursor) {
   if (record.storage >= content.storages.size()) {
@@ -279,20 +319,7 @@ Status check_tensor(const wire::Tensor& record, size_t i, const DescriptorConten
   cursor->dims += uint64_t{2} * record.ndim;
   if ((record.flags & ~wire::kTensorFlags) != 0)
     return corrupt("tensor.flags", format("tensor %zu has unknown flags: 0x%x", i, record.flags));
-  if (record.has_name > 1) return corrupt("tensor.name", format("tensor %zu neither has a name nor has none: %u", i, record.has_name));
-  if (record.has_name == 0) {
-    if (record.name != 0 || record.name_nbytes != 0)
-      return corrupt("tensor.name", format("tensor %zu has no name and yet a place for it", i));
-  } else {
-    if (record.name != cursor->names || !range_inside(cursor->names, record.name_nbytes, content.names.size())) {
-      return corrupt("tensor.name", format("tensor %zu has its name of %u bytes at %u, expected %llu", i, record.name_nbytes, record.name,
-                                           as_llu(cursor->names)));
-    }
-    if (!is_valid_name(std::string_view(content.names).substr(record.name, record.name_nbytes))) {
-      return corrupt("tensor.name", format("tensor %zu has a name that is no UTF-8 of at most %zu bytes without NUL", i, kMaxNameNbytes));
-    }
-    cursor->names += record.name_nbytes;
-  }
+  TENON_TRY(check_name(record, "tensor", i, content, cursor));
   const std::span<const int64_t> dims = std::span(content.dims).subspan(record.dims, size_t{2} * record.ndim);
   const Layout layout{
       {record.dtype_code, record.dtype_bits, record.dtype_lanes}, dims.first(record.ndim), dims.last(record.ndim), record.offset};
@@ -301,7 +328,7 @@ Status check_tensor(const wire::Tensor& record, size_t i, const DescriptorConten
   return Status::ok();
 }
 
-Status read_tensors(const Sections& sections, DescriptorContent* out) {
+Status read_tensors(const Sections& sections, DescriptorContent* out, uint64_t* names_read) {
   out->dims.resize(sections.count(wire::kDims));
   copy_bytes(out->dims.data(), sections.at(wire::kDims, 0), out->dims.size() * sizeof(int64_t));
   out->names.assign(reinterpret_cast<const char*>(sections.at(wire::kNames, 0)), sections.count(wire::kNames));
@@ -319,9 +346,116 @@ Status read_tensors(const Sections& sections, DescriptorContent* out) {
   }
   if (cursor.dims != out->dims.size())
     return corrupt("dims", format("%llu of %zu dims belong to no tensor", as_llu(out->dims.size() - cursor.dims), out->dims.size()));
-  if (cursor.names != out->names.size()) {
-    return corrupt("names",
-                   format("%llu of %zu bytes of names belong to no tensor", as_llu(out->names.size() - cursor.names), out->names.size()));
+  *names_read = cursor.names;
+  return Status::ok();
+}
+
+// Where the composite before ended, among the tensors, the dims of composites and the names.
+struct CompositeCursor {
+  uint64_t parts = 0;
+  TensorCursor rest;
+};
+
+CompositeRecord record_of(const wire::Composite& record) noexcept {
+  CompositeRecord made;
+  made.layout = static_cast<TensorLayout>(record.layout);
+  made.coalesced = static_cast<Coalesced>(record.coalesced);
+  made.quantizer = static_cast<QScheme>(record.quantizer);
+  made.flags = record.flags;
+  made.first_part = record.first_part;
+  made.parts = record.parts;
+  made.dims = record.dims;
+  made.ndim = record.ndim;
+  made.name = record.name;
+  made.name_nbytes = record.name_nbytes;
+  made.has_name = record.has_name == 1;
+  made.dim = record.dim;
+  made.scale = record.scale;
+  made.zero_point = record.zero_point;
+  made.offset = record.offset;
+  made.dtype = {record.dtype_code, record.dtype_bits, record.dtype_lanes};
+  return made;
+}
+
+// The parts are tensors without a name, one after another, and of no other composite.
+Status check_parts(const wire::Composite& record, size_t i, const DescriptorContent& content, CompositeCursor* cursor) {
+  if (record.parts > kMaxParts || record.first_part < cursor->parts ||
+      !range_inside(record.first_part, record.parts, content.tensors.size())) {
+    return corrupt("composite.parts", format("composite %zu has %u parts from tensor %u on, of %zu", i, record.parts, record.first_part,
+                                             content.tensors.size()));
+  }
+  cursor->parts = uint64_t{record.first_part} + record.parts;
+  for (uint32_t part = 0; part < record.parts; ++part) {
+    if (content.tensors[record.first_part + part].has_name) {
+      return corrupt("composite.parts", format("part %u of composite %zu has a name of its own", part, i));
+    }
+  }
+  return Status::ok();
+}
+
+CompositeShape shape_of(const CompositeRecord& record, const DescriptorContent& content, std::array<PartShape, kMaxParts>* parts) noexcept {
+  for (uint32_t i = 0; i < record.parts; ++i) {
+    const TensorRecord& tensor = content.tensors[record.first_part + i];
+    const std::span<const int64_t> dims = std::span(content.dims).subspan(tensor.dims, size_t{2} * tensor.ndim);
+    (*parts)[i] = {tensor.dtype, dims.first(tensor.ndim), dims.last(tensor.ndim)};
+  }
+  const std::span<const int64_t> dims = std::span(content.composite_dims).subspan(record.dims, record.n_dims());
+  return {.layout = record.layout,
+          .coalesced = record.coalesced,
+          .quantizer = record.quantizer,
+          .flags = record.flags,
+          .dim = record.dim,
+          .scale = record.scale,
+          .zero_point = record.zero_point,
+          .offset = record.offset,
+          .dtype = record.dtype,
+          .sizes = dims.first(record.ndim),
+          .strides = dims.subspan(record.ndim),
+          .parts = std::span(*parts).first(record.parts)};
+}
+
+Status read_composite(const wire::Composite& record, size_t i, const DescriptorContent& content, CompositeCursor* cursor,
+                      CompositeRecord* out) {
+  constexpr uint32_t kMostOfByte = std::numeric_limits<uint8_t>::max();
+  if (record.layout > kMostOfByte || record.coalesced > kMostOfByte || record.quantizer > kMostOfByte) {
+    return corrupt("composite.layout", format("composite %zu has an unknown layout: %u", i, record.layout));
+  }
+  if (record.reserved != 0) return corrupt("composite.reserved", format("composite %zu has reserved bytes that are not zero", i));
+  TENON_TRY(check_parts(record, i, content, cursor));
+  TENON_TRY(check_name(record, "composite", i, content, &cursor->rest));
+  *out = record_of(record);
+  if (record.ndim > static_cast<uint32_t>(kMaxNdim)) {
+    return corrupt("composite.dims", format("composite %zu has %u dimensions", i, record.ndim));
+  }
+  if (record.dims != cursor->rest.dims || !range_inside(cursor->rest.dims, out->n_dims(), content.composite_dims.size())) {
+    return corrupt("composite.dims",
+                   format("composite %zu has its %u sizes at %u, expected %llu", i, record.ndim, record.dims, as_llu(cursor->rest.dims)));
+  }
+  cursor->rest.dims += out->n_dims();
+  std::array<PartShape, kMaxParts> parts;
+  const Status status = check_composite(shape_of(*out, content, &parts));
+  if (status.is_ok()) return Status::ok();
+  return corrupt("composite.layout", format("composite %zu: %s", i, status.message().c_str())).with_details_of(status);
+}
+
+Status read_composites(const Sections& sections, uint64_t names_read, DescriptorContent* out) {
+  const size_t n = sections.count(wire::kComposites);
+  out->composite_dims.resize(sections.count(wire::kCompositeDims));
+  copy_bytes(out->composite_dims.data(), sections.at(wire::kCompositeDims, 0), out->composite_dims.size() * sizeof(int64_t));
+  out->composites.resize(n);
+  CompositeCursor cursor;
+  cursor.rest.names = names_read;
+  for (size_t i = 0; i < n; ++i) {
+    const auto record = load<wire::Composite>(sections.at(wire::kComposites, i));
+    TENON_TRY(read_composite(record, i, *out, &cursor, &out->composites[i]));
+  }
+  if (cursor.rest.dims != out->composite_dims.size()) {
+    return corrupt("composite_dims", format("%llu of %zu dims belong to no composite",
+                                            as_llu(out->composite_dims.size() - cursor.rest.dims), out->composite_dims.size()));
+  }
+  if (cursor.rest.names != out->names.size()) {
+    return corrupt("names", format("%llu of %zu bytes of names belong to no tensor", as_llu(out->names.size() - cursor.rest.names),
+                                   out->names.size()));
   }
   return Status::ok();
 }
@@ -339,9 +473,16 @@ Result<DescriptorContent> decode_descriptor(std::span<const std::byte> bytes, ui
   content.boot_id = header.boot_id;
   content.pid_namespace = header.pid_namespace;
   content.leased = (header.compat & wire::kCompatLeased) != 0;
+  const bool has_composites = (header.incompat & wire::kIncompatComposites) != 0;
+  if (has_composites != (sections.count(wire::kComposites) > 0)) {
+    return corrupt("incompat",
+                   format("the descriptor has %zu composites, and its feature word says otherwise", sections.count(wire::kComposites)));
+  }
   TENON_TRY(read_segments(sections, {n_fds, n_devices}, &content));
-  TENON_TRY(read_storages(sections, &content));
-  TENON_TRY(read_tensors(sections, &content));
+  TENON_TRY(read_storages(sections, header, &content));
+  uint64_t names_read = 0;
+  TENON_TRY(read_tensors(sections, &content, &names_read));
+  TENON_TRY(read_composites(sections, names_read, &content));
   content.forgotten.resize(sections.count(wire::kForgotten));
   copy_bytes(content.forgotten.data(), sections.at(wire::kForgotten, 0), content.forgotten.size() * sizeof(uint64_t));
   if (std::find(content.forgotten.begin(), content.forgotten.end(), uint64_t{0}) != content.forgotten.end()) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "tensor/composite_rules.h"
 #include "tensor/dtype.h"
 
 namespace tenon::tensor {
@@ -42,6 +43,9 @@ struct StorageRecord {
   uint32_t segment = kNoSegment;  // index into segments
   uint64_t offset = 0;
   uint64_t nbytes = 0;
+  // Of an empty one of the host, which no segment tells them of. 0: not told.
+  uint32_t mode = 0;
+  uint32_t access = 0;
 };
 
 struct TensorRecord {
@@ -56,6 +60,27 @@ struct TensorRecord {
   bool has_name = false;
 };
 
+struct CompositeRecord {
+  TensorLayout layout = TensorLayout::kStrided;
+  Coalesced coalesced = Coalesced::kUnknown;
+  QScheme quantizer = QScheme::kNone;
+  uint32_t flags = 0;
+  uint32_t first_part = 0;  // index into tensors; the others follow
+  uint32_t parts = 0;
+  uint32_t dims = 0;  // index into DescriptorContent::composite_dims of ndim sizes, then, on meta, ndim strides
+  uint32_t ndim = 0;
+  uint32_t name = 0;  // as of a tensor
+  uint32_t name_nbytes = 0;
+  bool has_name = false;
+  int32_t dim = 0;
+  double scale = 0;
+  int64_t zero_point = 0;
+  uint64_t offset = 0;
+  DType dtype{};
+
+  size_t n_dims() const noexcept { return layout == TensorLayout::kMeta ? size_t{2} * ndim : ndim; }
+};
+
 // A message's meaning. Kept flat, so that 10,000 tensors cost a handful of allocations.
 struct DescriptorContent {
   int32_t sender_pid = 0;
@@ -68,6 +93,8 @@ struct DescriptorContent {
   std::string names;                // all names, one after another, no separators
   std::vector<uint64_t> forgotten;  // segment ids that the sender will not use again on this connection
   std::vector<std::byte> user;
+  std::vector<CompositeRecord> composites;
+  std::vector<int64_t> composite_dims;
   bool leased = false;  // the fds behind those of the segments are tokens: their lenders keep what is lent for as long as copies are open
 };
 

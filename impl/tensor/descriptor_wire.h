@@ -1,4 +1,5 @@
-// The descriptor's bytes as structs, version 1.0. docs/format/descriptor.md is the specification; the numbers here may never change.
+// The descriptor's bytes as structs, versions 1.0 and 1.1. docs/format/descriptor.md is the specification; the numbers here may never
+// change.
 #pragma once
 
 #include <array>
@@ -12,9 +13,11 @@ static_assert(std::endian::native == std::endian::little, "the descriptor is lit
 
 inline constexpr std::array<uint8_t, 8> kMagic = {'T', 'E', 'N', 'O', 'N', 'D', 'S', 'C'};
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 0;
-inline constexpr uint64_t kKnownIncompat = 0;
+inline constexpr uint16_t kMinor = 1;
+inline constexpr uint64_t kIncompatComposites = 1;
+inline constexpr uint64_t kKnownIncompat = kIncompatComposites;
 inline constexpr uint64_t kCompatLeased = 1;
+inline constexpr uint64_t kCompatEmptyModes = 2;
 inline constexpr size_t kAlignment = 8;
 inline constexpr uint64_t kMaxUserNbytes = 65536;
 
@@ -26,7 +29,18 @@ inline constexpr uint32_t kAccessReadOnly = 1;
 inline constexpr uint32_t kAccessWritable = 2;
 inline constexpr uint32_t kTensorFlags = 0xf;  // requires grad, is a parameter, conjugated, negated
 
-enum SectionIndex : size_t { kSegments, kStorages, kTensors, kDims, kNames, kForgotten, kUser, kSectionCount };
+enum SectionIndex : size_t {
+  kSegments,
+  kStorages,
+  kTensors,
+  kDims,
+  kNames,
+  kForgotten,
+  kUser,
+  kComposites,     // from version 1.1 on
+  kCompositeDims,  // likewise
+  kSectionCount
+};
 
 struct Section {
   uint64_t offset;  // from the start of the descriptor
@@ -47,8 +61,10 @@ struct Header {
   int32_t sender_pid;
   std::array<uint8_t, 16> boot_id;
   uint64_t pid_namespace;
-  std::array<Section, kSectionCount> sections;
+  std::array<Section, kSectionCount> sections;  // version 1.0 has no more than kSections10
 };
+inline constexpr size_t kSections10 = kComposites;
+inline constexpr size_t kHeaderNbytes10 = sizeof(Header) - (kSectionCount - kSections10) * sizeof(Section);
 
 struct Segment {
   uint64_t id;
@@ -70,7 +86,10 @@ struct Storage {
   uint64_t nbytes;
   uint32_t segment;
   uint32_t reserved;
+  uint32_t mode;    // from version 1.1 on: of an empty storage
+  uint32_t access;  // likewise
 };
+inline constexpr size_t kStorageNbytes10 = 24;
 
 struct Tensor {
   uint64_t offset;
@@ -86,21 +105,48 @@ struct Tensor {
   uint32_t has_name;
 };
 
-static_assert(sizeof(Section) == 24 && sizeof(Header) == 240 && sizeof(Segment) == 72 && sizeof(Storage) == 24 && sizeof(Tensor) == 40);
+struct Composite {
+  uint32_t layout;
+  uint32_t flags;
+  uint32_t first_part;
+  uint32_t parts;
+  uint32_t dims;
+  uint32_t ndim;
+  uint32_t name;
+  uint32_t name_nbytes;
+  uint32_t has_name;
+  uint32_t coalesced;
+  uint32_t quantizer;
+  int32_t dim;
+  double scale;
+  int64_t zero_point;
+  uint64_t offset;
+  uint8_t dtype_code;
+  uint8_t dtype_bits;
+  uint16_t dtype_lanes;
+  uint32_t reserved;
+};
+
+static_assert(sizeof(Section) == 24 && kHeaderNbytes10 == 240 && sizeof(Header) == 288 && sizeof(Segment) == 72);
+static_assert(sizeof(Storage) == 32 && sizeof(Tensor) == 40 && sizeof(Composite) == 80);
 static_assert(offsetof(Header, major) == 8 && offsetof(Header, incompat) == 24 && offsetof(Header, crc32) == 40);
 static_assert(offsetof(Header, boot_id) == 48 && offsetof(Header, sections) == 72);
 static_assert(offsetof(Segment, nonce) == 32 && offsetof(Segment, reach) == 60 && offsetof(Segment, reserved) == 68);
-static_assert(offsetof(Storage, segment) == 16 && offsetof(Tensor, dtype_code) == 32 && offsetof(Tensor, has_name) == 36);
+static_assert(offsetof(Composite, scale) == 48 && offsetof(Composite, dtype_code) == 72);
+static_assert(offsetof(Storage, segment) == 16 && offsetof(Storage, mode) == kStorageNbytes10 && offsetof(Tensor, dtype_code) == 32 &&
+              offsetof(Tensor, has_name) == 36);
 
-// What one record of each section takes in version 1.0.
+// What one record of each section takes in versions 1.0 and 1.1.
+inline constexpr std::array<uint32_t, kSections10> kRecordNbytes10 = {
+    sizeof(Segment), kStorageNbytes10, sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1};
 inline constexpr std::array<uint32_t, kSectionCount> kRecordNbytes = {
-    sizeof(Segment), sizeof(Storage), sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1};
+    sizeof(Segment), sizeof(Storage), sizeof(Tensor), sizeof(int64_t), 1, sizeof(uint64_t), 1, sizeof(Composite), sizeof(int64_t)};
 // Sections whose records a later minor version may lengthen. The others are plain numbers and bytes.
-inline constexpr std::array<bool, kSectionCount> kRecordGrows = {true, true, true, false, false, false, false};
-inline constexpr std::array<const char*, kSectionCount> kSectionName = {"segments", "storages",  "tensors", "dims",
-                                                                        "names",    "forgotten", "user"};
+inline constexpr std::array<bool, kSectionCount> kRecordGrows = {true, true, true, false, false, false, false, true, false};
+inline constexpr std::array<const char*, kSectionCount> kSectionName = {"segments",  "storages", "tensors",    "dims",          "names",
+                                                                        "forgotten", "user",     "composites", "composite dims"};
 
-// The checksum of a whole descriptor of at least sizeof(Header) bytes.
+// The checksum of a whole descriptor of at least kHeaderNbytes10 bytes.
 uint32_t checksum(const std::byte* bytes, size_t nbytes) noexcept;
 
 }  // namespace tenon::tensor::wire

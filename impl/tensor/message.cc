@@ -1,5 +1,6 @@
 #include "tensor/message.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/room.h"
@@ -20,59 +21,126 @@ Message::Message() : id_(g_next_id.fetch_add(1, std::memory_order_relaxed)) {}
 
 Message::~Message() {
   const memory::GivingBack together;
+  composites_.clear();
   items_.clear();
 }
 
+namespace {
+
+Status check_room(size_t added, size_t there) {
+  if (added <= kMaxTensors - there) return Status::ok();
+  return invalid(format("%zu tensors more than the message's %zu are too many: a message carries %zu; send several messages", added, there,
+                        kMaxTensors));
+}
+
+// Which access a lend of it comes to.
+Result<memory::Access> access_of(const Tensor& tensor, memory::Access wanted) {
+  const storage::Storage& storage = *tensor.storage();
+  // How a device's memory can be lent the driver says, when it is.
+  return storage.device_memory() != nullptr ? share::check_lend_device(storage, wanted) : share::check_lend(storage, wanted);
+}
+
+Status refuse(const std::string& what, const Status& why) {
+  Status refused(why.code(), format("%s: %s", what.c_str(), why.message().c_str()));
+  return std::move(refused).with_details_of(why).caused_by(why);
+}
+
+Status check_new_name(const std::string& name, const char* what, size_t i) {
+  if (is_valid_name(name)) return Status::ok();
+  return invalid(format("the name of %s %zu is not UTF-8 of at most %zu bytes", what, i, kMaxNameNbytes));
+}
+
+}  // namespace
+
 Status Message::add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access) {
-  if (tensors.size() > kMaxTensors - items_.size()) {
-    return Status(Code::kInvalidArgument,
-                  format("%zu tensors more than the message's %zu are too many: a message carries %zu; send several messages",
-                         tensors.size(), items_.size(), kMaxTensors));
-  }
+  TENON_TRY(check_room(tensors.size(), items_.size()));
   std::vector<Item> added;
   std::vector<std::string> added_names;
   added.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i] == nullptr) return Status(Code::kInvalidArgument, format("tensor %zu is NULL", i));
+    if (tensors[i] == nullptr) return invalid(format("tensor %zu is NULL", i));
     Item item;
-    const storage::Storage& storage = *tensors[i]->storage();
-    // How a device's memory can be lent the driver says, when it is.
-    Result<memory::Access> granted =
-        storage.device_memory() != nullptr ? share::check_lend_device(storage, access) : share::check_lend(storage, access);
-    if (!granted.is_ok()) {
-      Status refused(granted.status().code(), format("tensor %zu: %s", i, granted.status().message().c_str()));
-      return std::move(refused).with_details_of(granted.status()).caused_by(granted.status());
-    }
+    Result<memory::Access> granted = access_of(*tensors[i], access);
+    if (!granted.is_ok()) return refuse(format("tensor %zu", i), granted.status());
     item.access = granted.value();
     item.tensor = Ref<Tensor>::share(tensors[i]);
     if (names != nullptr && names[i] != nullptr) {
       item.name_ = static_cast<uint32_t>(names_.size() + added_names.size());
       added_names.emplace_back(names[i]);
-      if (!is_valid_name(added_names.back())) {
-        return Status(Code::kInvalidArgument, format("the name of tensor %zu is not UTF-8 of at most %zu bytes", i, kMaxNameNbytes));
-      }
+      TENON_TRY(check_new_name(added_names.back(), "tensor", i));
     }
     added.push_back(std::move(item));
   }
-  make_room(&items_, added.size());  // before the first push, so that it is all or none
-  make_room(&names_, added_names.size());
-  for (Item& item : added) items_.push_back(std::move(item));
-  for (std::string& name : added_names) names_.push_back(std::move(name));
+  append(&added, nullptr, &added_names);
+  return Status::ok();
+}
+
+Status Message::add(std::span<Composite* const> composites, const char* const* names, memory::Access access) {
+  TENON_TRY(check_room(composites.size(), composites_.size()));
+  TENON_TRY(check_room(composites.size() * kMaxParts, items_.size()));
+  std::vector<Item> added;
+  std::vector<CompositeItem> added_composites;
+  std::vector<std::string> added_names;
+  for (size_t i = 0; i < composites.size(); ++i) {
+    if (composites[i] == nullptr) return invalid(format("composite %zu is NULL", i));
+    const CompositeSpec& spec = composites[i]->spec();
+    const std::span<const Part> parts = parts_of(spec.layout, spec.quantizer);
+    CompositeItem composite;
+    composite.first_part = static_cast<uint32_t>(items_.size() + added.size());
+    for (size_t part = 0; part < spec.parts.size(); ++part) {
+      Item item;
+      Result<memory::Access> granted = access_of(*spec.parts[part], access);
+      if (!granted.is_ok()) return refuse(format("composite %zu: its %s", i, part_name(parts[part])), granted.status());
+      item.access = granted.value();
+      item.tensor = spec.parts[part];
+      added.push_back(std::move(item));
+    }
+    composite.composite = Ref<Composite>::share(composites[i]);
+    if (names != nullptr && names[i] != nullptr) {
+      composite.name_ = static_cast<uint32_t>(names_.size() + added_names.size());
+      added_names.emplace_back(names[i]);
+      TENON_TRY(check_new_name(added_names.back(), "composite", i));
+    }
+    added_composites.push_back(std::move(composite));
+  }
+  append(&added, &added_composites, &added_names);
+  return Status::ok();
+}
+
+void Message::append(std::vector<Item>* items, std::vector<CompositeItem>* composites, std::vector<std::string>* names) {
+  make_room(&items_, items->size());  // before the first push, so that it is all or none
+  if (composites != nullptr) make_room(&composites_, composites->size());
+  make_room(&names_, names->size());
+  for (Item& item : *items) items_.push_back(std::move(item));
+  if (composites != nullptr) {
+    for (CompositeItem& composite : *composites) composites_.push_back(std::move(composite));
+  }
+  for (std::string& name : *names) names_.push_back(std::move(name));
   // Names may have moved with their strings.
   indexed_ = 0;
   index_.clear();
-  return Status::ok();
 }
 
 void Message::add_received(Ref<Tensor> tensor, memory::Access access, std::optional<std::string_view> name) {
   Item item;
   item.tensor = std::move(tensor);
   item.access = access;
-  if (name) {
-    item.name_ = static_cast<uint32_t>(names_.size());
-    names_.emplace_back(*name);
-  }
+  item.name_ = keep_name(name);
   items_.push_back(std::move(item));
+}
+
+void Message::add_received(Ref<Composite> composite, uint32_t first_part, std::optional<std::string_view> name) {
+  CompositeItem item;
+  item.composite = std::move(composite);
+  item.first_part = first_part;
+  item.name_ = keep_name(name);
+  composites_.push_back(std::move(item));
+}
+
+uint32_t Message::keep_name(std::optional<std::string_view> name) {
+  if (!name) return Item::kNoName;
+  names_.emplace_back(*name);
+  return static_cast<uint32_t>(names_.size() - 1);
 }
 
 Status Message::set_user_bytes(std::span<const std::byte> bytes) {
@@ -91,6 +159,14 @@ const Message::Item* Message::find(std::string_view name) const {
   }
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &items_[found->second];
+}
+
+const Message::CompositeItem* Message::find_composite(std::string_view name) const noexcept {
+  const auto found = std::ranges::find_if(composites_, [&](const CompositeItem& item) {
+    const std::string* const own = name_of(item);
+    return own != nullptr && *own == name;
+  });
+  return found == composites_.end() ? nullptr : &*found;
 }
 
 }  // namespace tenon::tensor

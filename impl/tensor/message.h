@@ -15,6 +15,7 @@
 #include "base/keyed_hash.h"
 #include "base/status.h"
 #include "memory/mode.h"
+#include "tensor/composite.h"
 #include "tensor/tensor.h"
 
 namespace tenon::tensor {
@@ -34,6 +35,16 @@ class Message {
     static constexpr uint32_t kNoName = UINT32_MAX;
     uint32_t name_ = kNoName;  // which of the message's names
   };
+  // Its parts are items without a name, one after another.
+  class CompositeItem {
+   public:
+    Ref<Composite> composite;
+    uint32_t first_part = 0;  // the items before it, if it has no parts
+
+   private:
+    friend class Message;
+    uint32_t name_ = Item::kNoName;
+  };
 
   Message();
   Message(const Message&) = delete;
@@ -42,21 +53,34 @@ class Message {
 
   // All or none. `names` is null or as long as `tensors`, entries may be null.
   Status add(std::span<Tensor* const> tensors, const char* const* names, memory::Access access);
+  // Likewise; their parts become items.
+  Status add(std::span<Composite* const> composites, const char* const* names, memory::Access access);
   void add_received(Ref<Tensor> tensor, memory::Access access, std::optional<std::string_view> name);
+  void add_received(Ref<Composite> composite, uint32_t first_part, std::optional<std::string_view> name);
   void reserve(size_t count) { items_.reserve(count); }
   Status set_user_bytes(std::span<const std::byte> bytes);
 
   const std::vector<Item>& items() const noexcept { return items_; }
   // Null: none.
-  const std::string* name_of(const Item& item) const noexcept { return item.name_ == Item::kNoName ? nullptr : &names_[item.name_]; }
+  const std::string* name_of(const Item& item) const noexcept { return name_at(item.name_); }
+  // In the order of their parts.
+  const std::vector<CompositeItem>& composites() const noexcept { return composites_; }
+  const std::string* name_of(const CompositeItem& item) const noexcept { return name_at(item.name_); }
   const std::vector<std::byte>& user_bytes() const noexcept { return user_; }
   // The first item of that name, or null.
   const Item* find(std::string_view name) const;
+  // Likewise; there are few of them, and it looks at each.
+  const CompositeItem* find_composite(std::string_view name) const noexcept;
   // Never the same for two messages of this process: how a send that is called again knows what it had begun.
   uint64_t id() const noexcept { return id_; }
 
  private:
+  const std::string* name_at(uint32_t index) const noexcept { return index == Item::kNoName ? nullptr : &names_[index]; }
+  void append(std::vector<Item>* items, std::vector<CompositeItem>* composites, std::vector<std::string>* names);
+  uint32_t keep_name(std::optional<std::string_view> name);
+
   std::vector<Item> items_;
+  std::vector<CompositeItem> composites_;
   std::vector<std::string> names_;
   std::vector<std::byte> user_;
   uint64_t id_;

@@ -147,6 +147,9 @@ Status add_storage(const Ref<Storage>& storage, memory::Access access, Leases le
       packed->segments.push_back(segment);
       packed->fds.push_back(lend.fd);
     }
+  } else if (storage->mode() != memory::Mode::kShared || storage->is_read_only()) {
+    record.mode = static_cast<uint32_t>(storage->mode());
+    record.access = static_cast<uint32_t>(memory::Access::kReadOnly);
   }
   packed->content.storages.push_back(record);
   if (leases == Leases::kYes) {
@@ -179,6 +182,8 @@ void Packed::clear() noexcept {
   empty(&content.names);
   empty(&content.forgotten);
   empty(&content.user);
+  empty(&content.composites);
+  empty(&content.composite_dims);
   empty(&segments);
   empty(&fds);
   empty(&device_segments);
@@ -191,6 +196,43 @@ Status pack_storage(const Ref<Storage>& storage, memory::Access access, Packed* 
   Indexer segments;
   return add_storage(storage, access, Leases::kYes, false, &segments, packed);
 }
+
+namespace {
+
+void add_composites(const Message& message, DescriptorContent* content) {
+  content->composites.reserve(message.composites().size());
+  for (const Message::CompositeItem& item : message.composites()) {
+    const CompositeSpec& spec = item.composite->spec();
+    CompositeRecord record;
+    record.layout = spec.layout;
+    record.coalesced = spec.coalesced;
+    record.quantizer = spec.quantizer;
+    record.flags = spec.flags;
+    record.first_part = item.first_part;
+    record.parts = static_cast<uint32_t>(spec.parts.size());
+    record.dim = spec.dim;
+    record.scale = spec.scale;
+    record.zero_point = spec.zero_point;
+    record.offset = spec.offset;
+    record.dims = static_cast<uint32_t>(content->composite_dims.size());
+    // What follows from the parts is not told twice.
+    if (spec.parts.empty()) record.dtype = spec.dtype;
+    if (is_sparse(spec.layout) || spec.parts.empty()) {
+      record.ndim = static_cast<uint32_t>(spec.sizes.size());
+      content->composite_dims.insert(content->composite_dims.end(), spec.sizes.begin(), spec.sizes.end());
+      content->composite_dims.insert(content->composite_dims.end(), spec.strides.begin(), spec.strides.end());
+    }
+    record.name = static_cast<uint32_t>(content->names.size());
+    if (const std::string* const name = message.name_of(item); name != nullptr) {
+      record.has_name = true;
+      record.name_nbytes = static_cast<uint32_t>(name->size());
+      content->names += *name;
+    }
+    content->composites.push_back(record);
+  }
+}
+
+}  // namespace
 
 Status pack(const Message& message, Leases leases, Packed* packed, bool let_write) {
   DescriptorContent& content = packed->content;
@@ -230,6 +272,7 @@ Status pack(const Message& message, Leases leases, Packed* packed, bool let_writ
     }
     content.tensors.push_back(record);
   }
+  if (!message.composites().empty()) add_composites(message, &content);
   content.user.assign(message.user_bytes().begin(), message.user_bytes().end());
   return Status::ok();
 }
@@ -248,6 +291,35 @@ Status come_home(const Resolved& from, uint64_t offset, memory::Lease* lease) {
     key = {file.device, file.inode, false};
   }
   if (memory::LentBlock* const block = memory::lease_own(key, offset); block != nullptr) *lease = memory::Lease(block);
+  return Status::ok();
+}
+
+// After the tensors.
+Status unpack_composites(const DescriptorContent& content, Message* message) {
+  for (const CompositeRecord& record : content.composites) {
+    CompositeSpec spec;
+    spec.layout = record.layout;
+    spec.coalesced = record.coalesced;
+    spec.quantizer = record.quantizer;
+    spec.flags = record.flags;
+    spec.dim = record.dim;
+    spec.scale = record.scale;
+    spec.zero_point = record.zero_point;
+    spec.offset = record.offset;
+    spec.dtype = record.dtype;
+    const std::span<const int64_t> dims = std::span(content.composite_dims).subspan(record.dims, record.n_dims());
+    spec.sizes.assign(dims.begin(), dims.begin() + record.ndim);
+    spec.strides.assign(dims.begin() + record.ndim, dims.end());
+    for (uint32_t i = 0; i < record.parts; ++i) spec.parts.push_back(message->items()[record.first_part + i].tensor);
+    // decode_descriptor checked all of it but the devices.
+    Result<Ref<Composite>> made = Composite::create(std::move(spec));
+    if (!made.is_ok()) {
+      return Status(Code::kCorrupt, made.status().message()).with_details_of(made.status()).with("field", std::string("composite.parts"));
+    }
+    std::optional<std::string_view> name;
+    if (record.has_name) name = std::string_view(content.names).substr(record.name, record.name_nbytes);
+    message->add_received(std::move(made).value(), record.first_part, name);
+  }
   return Status::ok();
 }
 
@@ -273,8 +345,10 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
     memory::Lease& lease = leases.empty() ? none : leases[i];
     if (record.segment == kNoSegment) {
       share::Claim nothing;
+      nothing.access = static_cast<memory::Access>(record.access);
       TENON_ASSIGN(Ref<Storage> empty, share::open_by_fd(-1, nothing, options, nullptr));
-      storages->push_back(std::move(empty));
+      const auto mode = static_cast<memory::Mode>(record.mode);
+      storages->push_back(options.is_private() || mode == empty->mode() ? std::move(empty) : Storage::open_empty(mode, true));
       continue;
     }
     const Resolved& from = resolved[record.segment];
@@ -313,6 +387,7 @@ Result<std::unique_ptr<Message>> unpack(DescriptorContent content, std::span<con
     message->add_received(Tensor::create_checked(storage, layout, record.flags),
                           storage->is_read_only() ? memory::Access::kReadOnly : memory::Access::kAuto, name);
   }
+  TENON_TRY(unpack_composites(content, message.get()));
   TENON_TRY(message->set_user_bytes(content.user));
   return message;
 }

@@ -18,6 +18,7 @@ using storage::Storage;
 
 inline constexpr uint32_t kTensorFlags = 0xf;  // TENON_TENSOR_REQUIRES_GRAD | IS_PARAMETER | CONJ | NEG
 inline constexpr uint32_t kFlagRequiresGrad = 1;
+inline constexpr uint32_t kFlagIsParameter = 2;
 inline constexpr uint32_t kFlagConj = 4;
 inline constexpr uint32_t kFlagNeg = 8;
 

@@ -13,23 +13,6 @@ namespace {
 
 using Dims = std::span<const int64_t>;
 
-Status check_sizes(Dims sizes, uint64_t* numel) {
-  if (sizes.size() > static_cast<size_t>(tensor::kMaxNdim)) {
-    return invalid(format("%zu dimensions are more than %d", sizes.size(), tensor::kMaxNdim));
-  }
-  if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; })) {
-    return invalid(format("negative sizes %s", dims_text(sizes).c_str()));
-  }
-  *numel = 0;
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return Status::ok();
-  int64_t count = 1;
-  for (const int64_t size : sizes) {
-    if (!checked_mul(count, size, &count)) return invalid(format("sizes %s overflow 64 bits", dims_text(sizes).c_str()));
-  }
-  *numel = static_cast<uint64_t>(count);
-  return Status::ok();
-}
-
 // One behind the last element, counted from the start of the storage. All sizes are at least 1.
 bool find_end(const StridedSpec& spec, uint64_t* end) noexcept {
   uint64_t last = static_cast<uint64_t>(spec.offset);
@@ -63,20 +46,14 @@ bool find_needed(ScalarType type, const StridedSpec& spec, uint64_t* needed) noe
 }
 
 Status check_channels(const Quantizer& quantizer, Dims sizes, std::string_view device) {
-  if (quantizer.axis < 0 || static_cast<uint64_t>(quantizer.axis) >= sizes.size()) {
-    return invalid(format("the quantizer's axis %lld of a tensor of %zu dimensions", static_cast<long long>(quantizer.axis), sizes.size()));
-  }
-  const int64_t channels = sizes[static_cast<size_t>(quantizer.axis)];
   for (const TensorValueRef* given : {&quantizer.scales, &quantizer.zero_points}) {
     const char* const name = given == &quantizer.scales ? "scales" : "zero points";
     if (!*given) return invalid(format("a quantizer per channel without %s", name));
     const TensorValue& tensor = **given;
     if (tensor.layout() != TensorLayout::kStrided || tensor.quantizer())
       return invalid(format("the quantizer's %s are no plain tensor", name));
-    if (tensor.sizes().size() != 1 || tensor.sizes()[0] != channels) {
-      return invalid(format("the quantizer's %s have sizes %s, and there are %lld channels", name, dims_text(tensor.sizes()).c_str(),
-                            static_cast<long long>(channels)));
-    }
+    const tensor::Part part = given == &quantizer.scales ? tensor::Part::kScales : tensor::Part::kZeroPoints;
+    TENON_TRY(tensor::check_channels(part, tensor.sizes(), sizes, quantizer.axis));
     if (tensor.device() != device) return invalid(format("the quantizer's %s are on another device", name));
     const bool is_number = is_floating_point(tensor.type()) || (given == &quantizer.zero_points && is_integral(tensor.type()));
     if (!is_number) return invalid(format("the quantizer's %s are of type %s", name, scalar_type_info(tensor.type()).name));
@@ -99,63 +76,6 @@ Status check_gradient(bool requires_grad, ScalarType type) {
   return invalid(format("a gradient is required of elements of type %s, which have none", scalar_type_info(type).name));
 }
 
-Status mismatch(const char* what, const SparseSpec& spec, Dims indices, Dims plain, Dims values) {
-  return invalid(format("a %s tensor of sizes %s with indices %s, %s and values %s: %s", tensor_layout_name(spec.layout),
-                        dims_text(spec.sizes).c_str(), dims_text(indices).c_str(), dims_text(plain).c_str(), dims_text(values).c_str(),
-                        what));
-}
-
-bool same_dims(Dims a, Dims b) noexcept { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
-
-// indices: sparse dimensions by elements. values: elements by dense dimensions.
-Status check_coo(const SparseSpec& spec) {
-  const Dims sizes = spec.sizes;
-  const Dims indices = spec.indices->sizes();
-  const Dims values = spec.values->sizes();
-  const auto wrong = [&](const char* what) { return mismatch(what, spec, indices, {}, values); };
-  if (indices.size() != 2) return wrong("the indices have not 2 dimensions");
-  if (values.empty() || values[0] != indices[1]) return wrong("not as many values as indices");
-  const auto sparse = static_cast<uint64_t>(indices[0]);
-  if (sparse > sizes.size() || sizes.size() - sparse != values.size() - 1) return wrong("the dimensions do not add up");
-  if (!same_dims(sizes.subspan(sparse), values.subspan(1))) return wrong("the dense sizes differ");
-  return Status::ok();
-}
-
-// Compressed (rows of CSR and BSR, columns of CSC and BSC): batch by compressed dimension + 1. Plain: batch by elements. Values: batch by
-// elements, by block if there are any, by dense dimensions.
-Status check_compressed(const SparseSpec& spec) {
-  const Dims sizes = spec.sizes;
-  const Dims compressed = spec.indices->sizes();
-  const Dims plain = spec.plain_indices->sizes();
-  const Dims values = spec.values->sizes();
-  const auto wrong = [&](const char* what) { return mismatch(what, spec, compressed, plain, values); };
-  if (compressed.empty() || plain.size() != compressed.size()) return wrong("the indices' dimensions do not agree");
-  const size_t batch = compressed.size() - 1;
-  const bool blocks = spec.layout == TensorLayout::kSparseBsr || spec.layout == TensorLayout::kSparseBsc;
-  const size_t block_dims = blocks ? 2 : 0;
-  if (sizes.size() < batch + 2) return wrong("the sizes have too few dimensions");
-  const size_t dense = sizes.size() - batch - 2;
-  if (values.size() != batch + 1 + block_dims + dense) return wrong("the values' dimensions do not agree");
-  if (!same_dims(compressed.first(batch), sizes.first(batch)) || !same_dims(plain.first(batch), sizes.first(batch)) ||
-      !same_dims(values.first(batch), sizes.first(batch))) {
-    return wrong("the batch sizes differ");
-  }
-  if (plain[batch] != values[batch]) return wrong("not as many values as indices");
-  if (!same_dims(values.subspan(batch + 1 + block_dims), sizes.subspan(batch + 2))) return wrong("the dense sizes differ");
-  const bool by_row = spec.layout == TensorLayout::kSparseCsr || spec.layout == TensorLayout::kSparseBsr;
-  const size_t compressed_dim = batch + (by_row ? 0 : 1);
-  int64_t lines = sizes[compressed_dim];
-  if (blocks) {
-    for (size_t i = 0; i < 2; ++i) {
-      const int64_t block = values[batch + 1 + i];
-      if (block <= 0 || sizes[batch + i] % block != 0) return wrong("the blocks do not divide the sizes");
-    }
-    lines /= values[batch + 1 + (by_row ? 0 : 1)];
-  }
-  if (compressed[batch] < 1 || compressed[batch] - 1 != lines) return wrong("the compressed indices are not one more than there are lines");
-  return Status::ok();
-}
-
 Status check_part(const TensorValueRef& part, const char* name, bool is_index, std::string_view device) {
   if (!part) return invalid(format("a sparse tensor without %s", name));
   if (part->layout() != TensorLayout::kStrided || part->quantizer())
@@ -169,12 +89,6 @@ Status check_part(const TensorValueRef& part, const char* name, bool is_index, s
 
 }  // namespace
 
-std::string dims_text(std::span<const int64_t> dims) {
-  std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i) text += format(i == 0 ? "%lld" : ", %lld", static_cast<long long>(dims[i]));
-  return text + "]";
-}
-
 std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) noexcept {
   if (spec.strides.size() != spec.sizes.size()) return std::nullopt;
   if (std::find(spec.sizes.begin(), spec.sizes.end(), 0) != spec.sizes.end()) return 0;
@@ -185,8 +99,7 @@ std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) n
 
 Status check_strided(const StridedSpec& spec) {
   if (!spec.storage) return invalid("a tensor without a storage");
-  uint64_t numel = 0;
-  TENON_TRY(check_sizes(spec.sizes, &numel));
+  TENON_TRY(tensor::check_sizes(spec.sizes));
   if (spec.strides.size() != spec.sizes.size()) {
     return invalid(format("%zu strides for %zu sizes", spec.strides.size(), spec.sizes.size()));
   }
@@ -195,7 +108,7 @@ Status check_strided(const StridedSpec& spec) {
   }
   if (spec.offset < 0) return invalid(format("the negative offset %lld", static_cast<long long>(spec.offset)));
   // Of a tensor without bytes nothing is ever read, and PyTorch writes storages of all kinds of lengths for it.
-  if (numel > 0 && !spec.storage->is_meta()) {
+  if (std::ranges::find(spec.sizes, 0) == spec.sizes.end() && !spec.storage->is_meta()) {
     uint64_t needed = 0;
     if (!find_needed(spec.storage->type(), spec, &needed) || needed > spec.storage->numel()) {
       return invalid(format("sizes %s, strides %s and offset %lld leave a storage of %llu elements", dims_text(spec.sizes).c_str(),
@@ -213,9 +126,8 @@ Status check_strided(const StridedSpec& spec) {
 }
 
 Status check_sparse(const SparseSpec& spec) {
-  if (spec.layout == TensorLayout::kStrided) return invalid("a sparse tensor of layout strided");
-  uint64_t numel = 0;
-  TENON_TRY(check_sizes(spec.sizes, &numel));
+  if (!tensor::is_sparse(spec.layout)) return invalid(format("a sparse tensor of layout %s", tensor_layout_name(spec.layout)));
+  TENON_TRY(tensor::check_sizes(spec.sizes));
   const bool coo = spec.layout == TensorLayout::kSparseCoo;
   TENON_TRY(check_part(spec.values, "values", false, spec.values ? spec.values->device() : ""));
   const std::string& device = spec.values->device();
@@ -224,7 +136,8 @@ Status check_sparse(const SparseSpec& spec) {
   if (!coo) TENON_TRY(check_part(spec.plain_indices, "plain indices", true, device));
   if (!coo && spec.is_coalesced) return invalid("only a sparse_coo tensor can be coalesced");
   TENON_TRY(check_gradient(spec.requires_grad, spec.values->type()));
-  return coo ? check_coo(spec) : check_compressed(spec);
+  const Dims plain = coo ? Dims() : spec.plain_indices->sizes();
+  return tensor::check_sparse_shape({spec.layout, spec.sizes, spec.indices->sizes(), plain, spec.values->sizes()});
 }
 
 }  // namespace tenon::value

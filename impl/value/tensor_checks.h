@@ -11,8 +11,7 @@
 
 namespace tenon::value {
 
-// "[2, 3]", for messages.
-std::string dims_text(std::span<const int64_t> dims);
+using tensor::dims_text;
 
 // The elements that a storage of `type` must have for the sizes, strides and offset of `spec`; none if they overflow.
 std::optional<uint64_t> needed_numel(ScalarType type, const StridedSpec& spec) noexcept;

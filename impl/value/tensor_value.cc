@@ -15,15 +15,8 @@ namespace {
 
 Status unsupported(std::string message) { return {Code::kUnsupported, std::move(message)}; }
 
-struct LayoutName {
-  TensorLayout layout;
-  const char* name;
-};
-constexpr std::array kLayouts = {
-    LayoutName{TensorLayout::kStrided, "strided"},      LayoutName{TensorLayout::kSparseCoo, "sparse_coo"},
-    LayoutName{TensorLayout::kSparseCsr, "sparse_csr"}, LayoutName{TensorLayout::kSparseCsc, "sparse_csc"},
-    LayoutName{TensorLayout::kSparseBsr, "sparse_bsr"}, LayoutName{TensorLayout::kSparseBsc, "sparse_bsc"},
-};
+constexpr std::array kLayouts = {TensorLayout::kStrided,   TensorLayout::kSparseCoo, TensorLayout::kSparseCsr,
+                                 TensorLayout::kSparseCsc, TensorLayout::kSparseBsr, TensorLayout::kSparseBsc};
 
 struct QSchemeName {
   QScheme scheme;
@@ -37,22 +30,16 @@ constexpr std::array kQSchemes = {
 
 }  // namespace
 
-const char* tensor_layout_name(TensorLayout layout) noexcept {
-  const auto found = std::find_if(kLayouts.begin(), kLayouts.end(), [layout](const LayoutName& entry) { return entry.layout == layout; });
-  return found != kLayouts.end() ? found->name : "";
-}
-
 std::optional<TensorLayout> tensor_layout_from_number(int64_t number) noexcept {
-  const auto found = std::find_if(kLayouts.begin(), kLayouts.end(),
-                                  [number](const LayoutName& entry) { return static_cast<int64_t>(entry.layout) == number; });
+  const auto found = std::ranges::find_if(kLayouts, [number](TensorLayout layout) { return static_cast<int64_t>(layout) == number; });
   if (found == kLayouts.end()) return std::nullopt;
-  return found->layout;
+  return *found;
 }
 
 std::optional<TensorLayout> tensor_layout_from_name(std::string_view name) noexcept {
-  const auto found = std::find_if(kLayouts.begin(), kLayouts.end(), [name](const LayoutName& entry) { return entry.name == name; });
+  const auto found = std::ranges::find_if(kLayouts, [name](TensorLayout layout) { return tensor_layout_name(layout) == name; });
   if (found == kLayouts.end()) return std::nullopt;
-  return found->layout;
+  return *found;
 }
 
 const char* qscheme_name(QScheme scheme) noexcept {

@@ -15,6 +15,7 @@
 #include "base/counted.h"
 #include "base/status.h"
 #include "storage/storage.h"
+#include "tensor/composite_rules.h"
 #include "tensor/tensor.h"
 #include "value/scalar_type.h"
 
@@ -76,25 +77,14 @@ class StorageValue : public Counted {
   Ref<storage::Storage> bytes_;
 };
 
-// PyTorch's numbers.
-enum class TensorLayout : uint8_t {
-  kStrided = 0,
-  kSparseCoo = 1,
-  kSparseCsr = 2,
-  kSparseCsc = 4,
-  kSparseBsr = 5,
-  kSparseBsc = 6,
-};
-// "torch.sparse_coo" without the "torch."; nothing for a number that is not above (3 is MKLDNN, 7 jagged).
-const char* tensor_layout_name(TensorLayout layout) noexcept;
+using tensor::QScheme;
+using tensor::tensor_layout_name;  // "torch.sparse_coo" without the "torch."
+using tensor::TensorLayout;
+
+// Of those that archives have; nothing for others (3 is MKLDNN, 7 jagged).
 std::optional<TensorLayout> tensor_layout_from_number(int64_t number) noexcept;
 std::optional<TensorLayout> tensor_layout_from_name(std::string_view name) noexcept;
 
-enum class QScheme : uint8_t {
-  kPerTensorAffine,
-  kPerChannelAffine,
-  kPerChannelAffineFloatQParams,
-};
 // "per_tensor_affine": the global `torch per_tensor_affine`.
 const char* qscheme_name(QScheme scheme) noexcept;
 std::optional<QScheme> qscheme_from_name(std::string_view name) noexcept;

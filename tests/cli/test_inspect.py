@@ -18,7 +18,8 @@ GOLDEN = SOURCE / "tests/golden/descriptor"
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.bin")), ids=lambda path: path.stem)
 def test_golden_descriptors(path: Path) -> None:
     report = read_json("inspect", path)
-    assert (report["kind"], report["version"], report["nbytes"]) == ("descriptor", "1.0", path.stat().st_size)
+    version = "1.1" if path.stem == "composites" else "1.0"
+    assert (report["kind"], report["version"], report["nbytes"]) == ("descriptor", version, path.stat().st_size)
     assert report["checksum"] == f"{int.from_bytes(path.read_bytes()[40:44], 'little'):08x}"
     text = run("inspect", path)
     assert (text.returncode, text.stderr) == (0, "")
@@ -55,6 +56,20 @@ def test_everything() -> None:
     for segment_id in report["forgotten"]:
         assert f"forgotten: segment id {segment_id}\n" in text
     assert f"user bytes: {report['user']}\n" in text
+
+
+def test_composites() -> None:
+    report = read_json("inspect", GOLDEN / "composites.bin")
+    assert report["incompat"] == 1 and len(report["composites"]) == 12
+    assert report["composites"][1] == {
+        "layout": "sparse_csr",
+        "sizes": [2, 3, 4],
+        "parts": {"values": 3, "indices": 4, "plain_indices": 5},
+        "flags": [],
+        "name": "csr",
+    }
+    row = next(line for line in run("inspect", GOLDEN / "composites.bin").stdout.splitlines() if "'csr'" in line)
+    assert row.split()[1:] == ["sparse_csr", "[2,", "3,", "4]", "values", "3,", "indices", "4,", "plain", "indices", "5", "-", "'csr'"]
 
 
 def test_on_devices() -> None:

@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   decode_and_check(bytes, 0);
   decode_and_check(bytes, kDevices);
   // No fuzzer guesses a checksum: the same bytes again with a right one, so that the checks behind it are met.
-  if (size >= sizeof(wire::Header)) {
+  if (size >= wire::kHeaderNbytes10) {
     test::fix_sum(&bytes);
     decode_and_check(bytes, 0);
     decode_and_check(bytes, kDevices);

@@ -157,13 +157,23 @@ CLAIMS: dict[str, tuple[Place, list[Place]]] = {
     ),
     "descriptor's version": (
         (DESCRIPTOR, r"uint16_t kMajor = (\d+);\ninline constexpr uint16_t kMinor = (\d+);"),
-        [(DESCRIPTOR, r"structs, version ([\d.]+)\. ")],
+        [
+            (DESCRIPTOR, r"structs, versions 1\.0 and ([\d.]+)\. "),
+            ("docs/format/descriptor.md", r"^# The descriptor, versions 1\.0 and ([\d.]+)$"),
+        ],
     ),
-    "descriptor's header": (size_of(DESCRIPTOR, "Header"), [("docs/format/descriptor.md", r"^### Header, (\d+) bytes")]),
+    "descriptor's header": (
+        size_of(DESCRIPTOR, "Header"),
+        [("docs/format/descriptor.md", r"^### Header, 240 bytes; (\d+) in version 1\.1$")],
+    ),
     "descriptor's section": (size_of(DESCRIPTOR, "Section"), [("docs/format/descriptor.md", r"^A section, (\d+) bytes:")]),
     "descriptor's segment": (size_of(DESCRIPTOR, "Segment"), [("docs/format/descriptor.md", r"^### Segment, (\d+) bytes")]),
-    "descriptor's storage": (size_of(DESCRIPTOR, "Storage"), [("docs/format/descriptor.md", r"^### Storage, (\d+) bytes")]),
+    "descriptor's storage": (
+        size_of(DESCRIPTOR, "Storage"),
+        [("docs/format/descriptor.md", r"^### Storage, 24 bytes; (\d+) in version 1\.1$")],
+    ),
     "descriptor's tensor": (size_of(DESCRIPTOR, "Tensor"), [("docs/format/descriptor.md", r"^### Tensor, (\d+) bytes")]),
+    "descriptor's composite": (size_of(DESCRIPTOR, "Composite"), [("docs/format/descriptor.md", r"^### Composite, (\d+) bytes")]),
     "a device in a message": (size_of(DEVICES, "WireDevice"), [("docs/format/cuda.md", r"^A device, (\d+) bytes:")]),
     "a device segment": (size_of(DEVICES, "WireSegment"), [("docs/format/cuda.md", r"^A device segment, (\d+) bytes:")]),
     "frame's header": (

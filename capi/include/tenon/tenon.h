@@ -29,15 +29,15 @@
  *     fields that it does not know alone in a newer, larger output struct. Unknown flags, and
  *     reserved fields that are not 0, give TENON_UNSUPPORTED.
  * 6.  Units. Sizes and offsets are in bytes. But sizes, strides and offsets are in elements in a
- *     tenon_tensor_spec, a tenon_tensor_view and a tenon_value_tensor_spec. Times are in
- *     nanoseconds.
+ *     tenon_tensor_spec, a tenon_tensor_view, a tenon_composite_spec and a tenon_value_tensor_spec.
+ *     Times are in nanoseconds.
  * 7.  Text is UTF-8 and ends with NUL.
  * 8.  Threads. A function that takes an object by pointer to const may be called concurrently on
- *     that object. Retain, release and all functions on storages, tensors, values, weak references
- *     and CUDA events may be called concurrently too. A message must be used by one thread at a
- *     time while it is built. No thread may be cancelled (pthread_cancel) inside a call. Tenon does
- *     not synchronise access to tensor data: the program must order its loads and stores between
- *     threads and between processes.
+ *     that object. Retain, release and all functions on storages, tensors, composites, values, weak
+ *     references and CUDA events may be called concurrently too. A message must be used by one
+ *     thread at a time while it is built. No thread may be cancelled (pthread_cancel) inside a
+ *     call. Tenon does not synchronise access to tensor data: the program must order its loads and
+ *     stores between threads and between processes.
  * 9.  Fork. A process may call fork at any moment, whatever other threads are doing in the library.
  *     The child may use and release the objects that it inherited, and this never affects the
  *     parent's objects. The child cannot allocate from the parent's arena and cannot send or
@@ -75,6 +75,7 @@
 #include <tenon/by_cuda.h>
 #include <tenon/by_fd.h>
 #include <tenon/by_filename.h>
+#include <tenon/composite.h>
 #include <tenon/connection.h>
 #include <tenon/cuda_arena.h>
 #include <tenon/cuda_event.h>

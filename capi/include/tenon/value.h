@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <tenon/composite.h>
 #include <tenon/error.h>
 #include <tenon/scalar_type.h>
 #include <tenon/storage.h>
@@ -47,24 +48,6 @@ enum {
   TENON_VALUE_OBJECT = 12
 };
 
-/** How the elements of a tensor are laid out, in PyTorch's numbers. */
-enum {
-  TENON_TENSOR_LAYOUT_STRIDED = 0,
-  TENON_TENSOR_LAYOUT_SPARSE_COO = 1,
-  TENON_TENSOR_LAYOUT_SPARSE_CSR = 2,
-  TENON_TENSOR_LAYOUT_SPARSE_CSC = 4,
-  TENON_TENSOR_LAYOUT_SPARSE_BSR = 5,
-  TENON_TENSOR_LAYOUT_SPARSE_BSC = 6
-};
-
-/** How quantised elements represent numbers. */
-enum {
-  TENON_QUANTIZER_NONE = 0,
-  TENON_QUANTIZER_PER_TENSOR_AFFINE = 1,
-  TENON_QUANTIZER_PER_CHANNEL_AFFINE = 2,
-  TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS = 3
-};
-
 /** The tensors that make up a sparse or a quantised tensor. */
 enum {
   /** The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC. */
@@ -77,13 +60,6 @@ enum {
   TENON_TENSOR_PART_SCALES = 4,
   /** The zero points of a tensor that is quantised per channel. */
   TENON_TENSOR_PART_ZERO_POINTS = 5
-};
-
-/** Whether a COO tensor is coalesced. */
-enum {
-  TENON_COALESCED_UNKNOWN = 0, /**< It is not known. */
-  TENON_COALESCED_NO = 1,
-  TENON_COALESCED_YES = 2
 };
 
 /**

@@ -62,6 +62,7 @@ std::vector<Golden> golden_files() {
       {"every_dtype.bin", every_dtype(), 1},
       {"everything.bin", everything(), 2},
       {"on_devices.bin", on_devices(), 1, 3},
+      {"composites.bin", composites(), 1},
   };
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "unit/tensor/descriptor_support.h"
 
@@ -69,7 +70,8 @@ Outcome decode_checked(const Bytes& bytes) {
 }
 
 std::vector<Bytes> samples() {
-  return {encode_descriptor({}), encode_descriptor(one_tensor()), encode_descriptor(everything()), encode_descriptor(on_devices())};
+  return {encode_descriptor({}), encode_descriptor(one_tensor()), encode_descriptor(everything()), encode_descriptor(on_devices()),
+          encode_descriptor(composites())};
 }
 
 TEST(DescriptorHostile, EveryBitFlippedIsRefused) {
@@ -107,7 +109,7 @@ TEST(DescriptorHostile, EveryLengthCutShort) {
     for (size_t nbytes = 0; nbytes < good.size(); ++nbytes) {
       Bytes bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(nbytes));
       ASSERT_FALSE(decode_checked(bytes).decoded) << nbytes;
-      if (nbytes < sizeof(wire::Header)) continue;
+      if (nbytes < wire::kHeaderNbytes10) continue;
       fix_sum(&bytes);
       ASSERT_FALSE(decode_checked(bytes).decoded) << nbytes << " with its sum made right";
     }
@@ -133,9 +135,9 @@ TEST(DescriptorHostile, EveryNumberOfTheHeaderExtreme) {
                                // times 72, 24, 40: a little more than 2^64
                                256204778801521551U, 768614336404564651U, 461168601842738791U};
   for (const Bytes& good : samples()) {
-    for (size_t at = 8; at < 240; at += 4) {
+    for (size_t at = 8; at < get<uint32_t>(good, 12); at += 4) {
       for (const uint64_t value : extremes) {
-        for (const uint16_t minor : {uint16_t{0}, uint16_t{1}}) {
+        for (const uint16_t minor : {uint16_t{0}, uint16_t{1}, uint16_t{2}}) {
           Bytes bytes = good;
           put<uint16_t>(&bytes, 10, minor);
           put<uint32_t>(&bytes, at, static_cast<uint32_t>(value));
@@ -155,7 +157,8 @@ TEST(DescriptorHostile, EveryNumberOfTheHeaderExtreme) {
 
 TEST(DescriptorHostile, EveryCountMaximal) {
   for (const Bytes& good : samples()) {
-    for (size_t i = 0; i < 7; ++i) {
+    const size_t n_sections = (get<uint32_t>(good, 12) - 72) / 24;
+    for (size_t i = 0; i < n_sections; ++i) {
       const size_t at = 72 + 24 * i + 8;
       for (const uint64_t count :
            {get<uint64_t>(good, at) + 8, get<uint64_t>(good, at) + 1000000, ~uint64_t{0}, ~uint64_t{0} / 8 + 1, uint64_t{0xffffffff}}) {
@@ -171,21 +174,21 @@ TEST(DescriptorHostile, EveryCountMaximal) {
 }
 
 TEST(DescriptorHostile, EveryWordOfTheTablesExtreme) {
-  const Bytes good = encode_descriptor(everything());
-  for (size_t at = 240; at + 8 <= good.size(); at += 4) {
-    for (const uint64_t value : {uint64_t{0}, uint64_t{0xffffffff}, uint64_t{0x80000000}, ~uint64_t{0}, uint64_t{1} << 63,
-                                 (uint64_t{1} << 63) - 1, uint64_t{1} << 62}) {
-      Bytes bytes = good;
-      if (at % 8 == 0) {
-        put<uint64_t>(&bytes, at, value);
-      } else {
-        put<uint32_t>(&bytes, at, static_cast<uint32_t>(value));
+  for (const auto& [good, begin] : {std::pair(encode_descriptor(everything()), 240), std::pair(encode_descriptor(composites()), 288)})
+    for (size_t at = begin; at + 8 <= good.size(); at += 4) {
+      for (const uint64_t value : {uint64_t{0}, uint64_t{0xffffffff}, uint64_t{0x80000000}, ~uint64_t{0}, uint64_t{1} << 63,
+                                   (uint64_t{1} << 63) - 1, uint64_t{1} << 62}) {
+        Bytes bytes = good;
+        if (at % 8 == 0) {
+          put<uint64_t>(&bytes, at, value);
+        } else {
+          put<uint32_t>(&bytes, at, static_cast<uint32_t>(value));
+        }
+        fix_sum(&bytes);
+        decode_checked(bytes);
+        if (HasFailure()) FAIL() << "at " << at << " value " << value;
       }
-      fix_sum(&bytes);
-      decode_checked(bytes);
-      if (HasFailure()) FAIL() << "at " << at << " value " << value;
     }
-  }
 }
 
 TEST(DescriptorHostile, ManyBytesChangedAtOnce) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/descriptor.h"
@@ -159,6 +160,82 @@ inline DescriptorContent on_devices() {
   return content;
 }
 
+inline void add_composite(DescriptorContent* content, CompositeRecord record, const std::vector<int64_t>& dims = {},
+                          const char* name = nullptr) {
+  record.dims = static_cast<uint32_t>(content->composite_dims.size());
+  record.ndim = static_cast<uint32_t>(record.layout == TensorLayout::kMeta ? dims.size() / 2 : dims.size());
+  content->composite_dims.insert(content->composite_dims.end(), dims.begin(), dims.end());
+  if (name != nullptr) {
+    record.has_name = true;
+    record.name = static_cast<uint32_t>(content->names.size());
+    record.name_nbytes = static_cast<uint32_t>(std::strlen(name));
+    content->names += name;
+  }
+  content->composites.push_back(record);
+}
+
+// Parts of one dtype each: tensors without a name, contiguous, at the start of storage 0. The answer is the first one's index.
+inline uint32_t add_parts(DescriptorContent* content, const std::vector<std::pair<DType, std::vector<int64_t>>>& parts) {
+  const auto first = static_cast<uint32_t>(content->tensors.size());
+  for (const auto& [dtype, sizes] : parts) add_tensor(content, 0, dtype, sizes, contiguous_strides(sizes).value());
+  return first;
+}
+
+inline constexpr DType kInt64{TENON_DTYPE_INT, 64, 1};
+inline constexpr DType kInt32{TENON_DTYPE_INT, 32, 1};
+inline constexpr DType kFloat64{TENON_DTYPE_FLOAT, 64, 1};
+inline constexpr DType kUInt4{TENON_DTYPE_UINT, 4, 1};
+
+// One of everything that version 1.1 adds: each layout, a tensor between them, and empty storages with a mode. Needs one fd.
+inline DescriptorContent composites() {
+  DescriptorContent content;
+  content.sender_pid = 4711;
+  content.segments = {fd_segment(4096)};
+  content.storages = {{0, 0, 4096},
+                      {kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY},
+                      {kNoSegment, 0, 0, TENON_MODE_SHARED, TENON_ACCESS_READ_ONLY}};
+  add_tensor(&content, 1, kFloat32, {0}, {1}, 0, "frozen");
+  uint32_t first = add_parts(&content, {{kFloat32, {5, 7}}, {kInt64, {2, 5}}});
+  add_composite(&content, {.layout = TensorLayout::kSparseCoo, .coalesced = Coalesced::kYes, .flags = 3, .first_part = first, .parts = 2},
+                {3, 4, 7}, "coo");
+  first = add_parts(&content, {{kFloat32, {2, 5}}, {kInt32, {2, 4}}, {kInt32, {2, 5}}});
+  add_composite(&content, {.layout = TensorLayout::kSparseCsr, .first_part = first, .parts = 3}, {2, 3, 4}, "csr");
+  first = add_parts(&content, {{kFloat64, {5}}, {kInt64, {5}}, {kInt64, {5}}});
+  add_composite(&content, {.layout = TensorLayout::kSparseCsc, .first_part = first, .parts = 3}, {3, 4});
+  add_tensor(&content, 2, kFloat32, {0}, {1}, 0, "between");
+  first = add_parts(&content, {{kFloat32, {5, 2, 3}}, {kInt64, {3}}, {kInt64, {5}}});
+  add_composite(&content, {.layout = TensorLayout::kSparseBsr, .first_part = first, .parts = 3}, {4, 6});
+  first = add_parts(&content, {{kFloat32, {5, 2, 3}}, {kInt64, {3}}, {kInt64, {5}}});
+  add_composite(&content, {.layout = TensorLayout::kSparseBsc, .first_part = first, .parts = 3}, {4, 6}, "");
+  first = add_parts(&content, {{kFloat32, {9, 2}}, {kInt64, {4}}});
+  add_composite(&content, {.layout = TensorLayout::kJagged, .first_part = first, .parts = 2, .dim = 1}, {}, "jagged");
+  first = add_parts(&content, {{kFloat32, {2, 9}}, {kInt64, {4}}, {kInt64, {3}}});
+  add_composite(&content, {.layout = TensorLayout::kJagged, .flags = 1, .first_part = first, .parts = 3, .dim = 2});
+  first = add_parts(&content, {{kFloat32, {20}}, {kInt64, {3, 2}}, {kInt64, {3, 2}}, {kInt64, {3}}});
+  add_composite(&content, {.layout = TensorLayout::kNested, .first_part = first, .parts = 4});
+  add_composite(&content,
+                {.layout = TensorLayout::kMeta,
+                 .flags = 13,
+                 .first_part = static_cast<uint32_t>(content.tensors.size()),
+                 .offset = 5,
+                 .dtype = {TENON_DTYPE_COMPLEX, 64, 1}},
+                {1 << 20, 1 << 20, 1 << 20, 1}, "meta");
+  first = add_parts(&content, {{{TENON_DTYPE_UINT, 8, 1}, {2, 3}}});
+  add_composite(&content, {.layout = TensorLayout::kQuantized,
+                           .quantizer = QScheme::kPerTensorAffine,
+                           .first_part = first,
+                           .parts = 1,
+                           .scale = 0.5,
+                           .zero_point = -3});
+  first = add_parts(&content, {{kInt32, {2, 3}}, {kFloat64, {3}}, {kInt64, {3}}});
+  add_composite(&content,
+                {.layout = TensorLayout::kQuantized, .quantizer = QScheme::kPerChannelAffine, .first_part = first, .parts = 3, .dim = 1});
+  first = add_parts(&content, {{kUInt4, {2, 3}}, {kFloat32, {2}}, {kFloat32, {2}}});
+  add_composite(&content,
+                {.layout = TensorLayout::kQuantized, .quantizer = QScheme::kPerChannelAffineFloatQParams, .first_part = first, .parts = 3});
+  return content;
+}
+
 // Any sound content. `n_fds` gets how many fds it needs.
 inline DescriptorContent random_content(std::mt19937_64* random, uint64_t* n_fds) {
   const auto below = [&](uint64_t n) { return (*random)() % n; };
@@ -262,6 +339,48 @@ inline std::string unsound(const DescriptorContent& content, uint64_t n_fds, uin
     const Wide bits = tensor.dtype.element_bits();
     const Wide end = empty ? static_cast<Wide>(tensor.offset) * bits : (high + 1) * bits;
     if (bits == 0 || (!empty && low < 0) || end > static_cast<Wide>(content.storages[tensor.storage].nbytes) * 8) return "layout";
+  }
+  uint64_t parts = 0;
+  for (const CompositeRecord& composite : content.composites) {
+    if (composite.first_part < parts || uint64_t{composite.first_part} + composite.parts > content.tensors.size()) return "parts";
+    parts = uint64_t{composite.first_part} + composite.parts;
+    if (uint64_t{composite.dims} + composite.n_dims() > content.composite_dims.size()) return "composite dims";
+    if (composite.has_name && uint64_t{composite.name} + composite.name_nbytes > content.names.size()) return "composite name";
+    const auto part = [&](uint32_t i) -> const TensorRecord& { return content.tensors[composite.first_part + i]; };
+    const auto size = [&](uint32_t i, uint32_t dim) { return content.dims[part(i).dims + dim]; };
+    switch (composite.layout) {
+      case TensorLayout::kSparseCoo:
+        if (composite.parts != 2 || part(1).ndim != 2 || part(0).ndim == 0 || size(1, 1) != size(0, 0)) return "coo";
+        if (size(1, 0) + part(0).ndim - 1 != composite.ndim) return "coo dimensions";
+        break;
+      case TensorLayout::kSparseCsr:
+      case TensorLayout::kSparseCsc:
+      case TensorLayout::kSparseBsr:
+      case TensorLayout::kSparseBsc: {
+        const bool blocks = composite.layout == TensorLayout::kSparseBsr || composite.layout == TensorLayout::kSparseBsc;
+        if (composite.parts != 3 || part(1).ndim == 0 || part(1).ndim != part(2).ndim) return "compressed";
+        const uint32_t batch = part(1).ndim - 1;
+        if (part(0).ndim + 1 != composite.ndim + (blocks ? 2 : 0) || size(0, batch) != size(2, batch)) return "compressed values";
+        break;
+      }
+      case TensorLayout::kJagged:
+        if (composite.parts != 2 && composite.parts != 3) return "jagged";
+        if (composite.dim < 1 || static_cast<uint32_t>(composite.dim) > part(0).ndim || part(1).ndim != 1 || size(1, 0) < 1)
+          return "jagged";
+        break;
+      case TensorLayout::kNested:
+        if (composite.parts != 4 || part(1).ndim != 2 || part(2).ndim != 2 || part(3).ndim != 1) return "nested";
+        if (size(1, 0) != size(3, 0) || size(2, 0) != size(3, 0) || size(1, 1) != size(2, 1)) return "nested sizes";
+        break;
+      case TensorLayout::kMeta:
+        if (composite.parts != 0) return "meta";
+        break;
+      case TensorLayout::kQuantized:
+        if (composite.parts != (composite.quantizer == QScheme::kPerTensorAffine ? 1U : 3U)) return "quantised";
+        if (composite.parts == 3 && size(0, static_cast<uint32_t>(composite.dim)) != size(1, 0)) return "channels";
+        break;
+      default: return "layout of parts";
+    }
   }
   return "";
 }

@@ -54,7 +54,7 @@ void expect_same(const DescriptorContent& a, const DescriptorContent& b) {
   for (size_t i = 0; i < a.storages.size(); ++i) {
     const StorageRecord& x = a.storages[i];
     const StorageRecord& y = b.storages[i];
-    EXPECT_EQ(std::tie(x.segment, x.offset, x.nbytes), std::tie(y.segment, y.offset, y.nbytes));
+    EXPECT_EQ(std::tie(x.segment, x.offset, x.nbytes, x.mode, x.access), std::tie(y.segment, y.offset, y.nbytes, y.mode, y.access));
   }
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   for (size_t i = 0; i < a.tensors.size(); ++i) {
@@ -63,6 +63,18 @@ void expect_same(const DescriptorContent& a, const DescriptorContent& b) {
     EXPECT_TRUE(x.dtype == y.dtype);
     EXPECT_EQ(std::tie(x.storage, x.ndim, x.flags, x.offset, x.dims, x.name, x.name_nbytes, x.has_name),
               std::tie(y.storage, y.ndim, y.flags, y.offset, y.dims, y.name, y.name_nbytes, y.has_name));
+  }
+  EXPECT_EQ(a.composite_dims, b.composite_dims);
+  ASSERT_EQ(a.composites.size(), b.composites.size());
+  for (size_t i = 0; i < a.composites.size(); ++i) {
+    const CompositeRecord& x = a.composites[i];
+    const CompositeRecord& y = b.composites[i];
+    EXPECT_TRUE(x.dtype == y.dtype);
+    EXPECT_EQ(std::tie(x.layout, x.coalesced, x.quantizer, x.flags, x.first_part, x.parts, x.dims, x.ndim),
+              std::tie(y.layout, y.coalesced, y.quantizer, y.flags, y.first_part, y.parts, y.dims, y.ndim));
+    EXPECT_EQ(std::tie(x.name_nbytes, x.has_name, x.dim, x.scale, x.zero_point, x.offset),
+              std::tie(y.name_nbytes, y.has_name, y.dim, y.scale, y.zero_point, y.offset));
+    EXPECT_EQ(a.names.substr(x.name, x.name_nbytes), b.names.substr(y.name, y.name_nbytes));
   }
 }
 
@@ -79,6 +91,10 @@ TEST(DescriptorRoundTrip, Nothing) { expect_round_trip({}, 0); }
 TEST(DescriptorRoundTrip, OneTensor) { expect_round_trip(one_tensor(), 1); }
 TEST(DescriptorRoundTrip, Everything) { expect_round_trip(everything(), 2); }
 TEST(DescriptorRoundTrip, OnDevices) { expect_round_trip(on_devices(), 1, 3); }
+
+// The names of tensors come before those of composites.
+DescriptorContent decoded_composites() { return decode_descriptor(encode_descriptor(composites()), 1, {}).value(); }
+TEST(DescriptorRoundTrip, Composites) { expect_round_trip(decoded_composites(), 1); }
 
 TEST(DescriptorRoundTrip, RandomContents) {
   std::mt19937_64 random(3);
@@ -425,7 +441,7 @@ TEST(DescriptorVersions, ForeignBytes) {
 
 // An unknown incompatible feature is what is reported, however strange the rest looks to this version.
 TEST(DescriptorVersions, UnknownIncompatComesFirst) {
-  for (int bit = 0; bit < 64; ++bit) {
+  for (int bit = 1; bit < 64; ++bit) {  // bit 0 is known
     Bytes bytes = encode_descriptor(one_tensor());
     put<uint64_t>(&bytes, 24, uint64_t{1} << bit);
     expect_error(decode_descriptor(bytes, 1, {}).status(), Code::kIncompatible, "incompat");
@@ -450,12 +466,12 @@ TEST(DescriptorVersions, CompatBitsAreIgnored) {
 // What a later 1.x may write: a longer header, longer records, bytes behind the last section.
 Bytes newer_minor(const DescriptorContent& content, uint16_t minor) {
   const Bytes old = encode_descriptor(content);
-  const uint64_t grown[] = {16, 8, 24, 0, 0, 0, 0};
-  Bytes bytes(old.begin(), old.begin() + 240);
-  bytes.resize(264, std::byte{0xee});
+  const uint64_t grown[] = {16, 8, 24, 0, 0, 0, 0, 32, 0};
+  Bytes bytes(old.begin(), old.begin() + 288);
+  bytes.resize(312, std::byte{0xee});
   put<uint16_t>(&bytes, 10, minor);
-  put<uint32_t>(&bytes, 12, 264);
-  for (size_t i = 0; i < 7; ++i) {
+  put<uint32_t>(&bytes, 12, 312);
+  for (size_t i = 0; i < 9; ++i) {
     const size_t entry = 72 + 24 * i;
     const size_t from = get<uint64_t>(old, entry);
     const uint64_t count = get<uint64_t>(old, entry + 8);
@@ -475,20 +491,101 @@ Bytes newer_minor(const DescriptorContent& content, uint16_t minor) {
 }
 
 TEST(DescriptorVersions, NewerMinorVersionsAreRead) {
-  for (const DescriptorContent& content : {DescriptorContent{}, one_tensor(), everything()}) {
-    Result<DescriptorContent> decoded = decode_descriptor(newer_minor(content, 1), 2, {});
+  DescriptorContent one = one_tensor();
+  one.storages.push_back({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY});
+  for (const DescriptorContent& content : {one, decoded_composites()}) {
+    Result<DescriptorContent> decoded = decode_descriptor(newer_minor(content, 2), 2, {});
     ASSERT_TRUE(decoded.is_ok()) << decoded.status().message();
     expect_same(decoded.value(), content);
+    expect_error(decode_descriptor(newer_minor(content, 1), 2, {}).status(), Code::kCorrupt, "header_size");
+    expect_error(decode_descriptor(newer_minor(content, 0), 2, {}).status(), Code::kCorrupt, "header_size");
   }
-  expect_error(decode_descriptor(newer_minor(everything(), 0), 2, {}).status(), Code::kCorrupt, "header_size");
+}
+
+TEST(DescriptorVersions, WhatVersion10CanSayIsSaidInIt) {
+  const auto version = [](const DescriptorContent& content) { return get<uint16_t>(encode_descriptor(content), 10); };
+  EXPECT_EQ(version({}), 0);
+  EXPECT_EQ(version(everything()), 0);
+  EXPECT_EQ(version(composites()), 1);
+  DescriptorContent content = one_tensor();
+  content.storages.push_back({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY});
+  const Bytes bytes = encode_descriptor(content);
+  EXPECT_EQ(get<uint16_t>(bytes, 10), 1);
+  EXPECT_EQ(get<uint64_t>(bytes, 24), 0U) << "an older reader may read it";
+  EXPECT_EQ(get<uint64_t>(bytes, 32), wire::kCompatEmptyModes);
+}
+
+TEST(DescriptorStorages, ModesOfEmptyOnes) {
+  const auto change = [](StorageRecord storage) {
+    DescriptorContent content = one_tensor();
+    content.storages.push_back(storage);
+    return content;
+  };
+  expect_refused(change({0, 0, 64, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY}), "storage.mode");
+  expect_refused(change({kNoSegment, 0, 0, 3, TENON_ACCESS_READ_ONLY}), "storage.mode");
+  expect_refused(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, 0}), "storage.access");
+  expect_refused(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_WRITABLE}), "storage.access");
+  expect_refused(change({kNoSegment, 0, 0, TENON_MODE_SHARED, 3}), "storage.access");
+  Bytes bytes = encode_descriptor(change({kNoSegment, 0, 0, TENON_MODE_FROZEN, TENON_ACCESS_READ_ONLY}));
+  put<uint64_t>(&bytes, 32, 0);
+  fix_sum(&bytes);
+  expect_error(decode_descriptor(bytes, 1, {}).status(), Code::kCorrupt, "storage.mode");
+}
+
+// One change at a time to what is sound.
+TEST(DescriptorComposites, WrongOnesAreRefused) {
+  const auto refused = [](size_t i, const char* field, auto&& change) {
+    DescriptorContent content = composites();
+    change(&content.composites[i]);
+    expect_refused(content, field, 1);
+  };
+  constexpr size_t kCoo = 0, kCsr = 1, kJagged = 5, kNested = 7, kMeta = 8, kPerTensor = 9, kPerChannel = 10;
+  using Record = CompositeRecord;
+  refused(kCoo, "composite.layout", [](Record* record) { record->layout = TensorLayout::kStrided; });
+  refused(kCoo, "composite.layout", [](Record* record) { record->layout = static_cast<TensorLayout>(3); });
+  refused(kCoo, "composite.layout", [](Record* record) { record->layout = static_cast<TensorLayout>(67); });
+  refused(kCoo, "composite.layout", [](Record* record) { record->layout = TensorLayout::kSparseCsr; });
+  refused(kCoo, "composite.layout", [](Record* record) { record->coalesced = static_cast<Coalesced>(3); });
+  refused(kCoo, "composite.layout", [](Record* record) { record->flags = 4; });
+  refused(kCoo, "composite.layout", [](Record* record) { record->scale = -0.0; });
+  refused(kCoo, "composite.layout", [](Record* record) { record->dim = 1; });
+  refused(kCoo, "composite.layout", [](Record* record) { record->offset = 1; });
+  refused(kCoo, "composite.parts", [](Record* record) { record->first_part = 0; });   // it has a name
+  refused(kCsr, "composite.parts", [](Record* record) { record->first_part -= 1; });  // the other's
+  refused(kCsr, "composite.parts", [](Record* record) { record->parts = 5; });
+  refused(kCsr, "composite.parts", [](Record* record) { record->first_part = 1000; });
+  refused(kCsr, "composite.layout", [](Record* record) { record->parts = 2; });
+  refused(kCsr, "composite.layout", [](Record* record) { record->coalesced = Coalesced::kNo; });
+  refused(kJagged, "composite.layout", [](Record* record) { record->dim = 0; });
+  refused(kJagged, "composite.layout", [](Record* record) { record->dim = 3; });
+  refused(kNested, "composite.layout", [](Record* record) { record->zero_point = 1; });
+  refused(kMeta, "composite.layout", [](Record* record) { record->offset = UINT64_MAX; });
+  refused(kMeta, "composite.layout", [](Record* record) { record->dtype.bits = 7; });
+  refused(kPerTensor, "composite.layout", [](Record* record) { record->quantizer = QScheme::kNone; });
+  refused(kPerTensor, "composite.layout", [](Record* record) { record->quantizer = static_cast<QScheme>(4); });
+  refused(kPerChannel, "composite.layout", [](Record* record) { record->dim = 0; });
+  refused(kPerChannel, "composite.layout", [](Record* record) { record->dim = -1; });
+  refused(kPerChannel, "composite.layout", [](Record* record) { record->quantizer = QScheme::kPerChannelAffineFloatQParams; });
+
+  Bytes bytes = encode_descriptor(composites());
+  put<uint64_t>(&bytes, 24, 0);
+  fix_sum(&bytes);
+  expect_error(decode_descriptor(bytes, 1, {}).status(), Code::kCorrupt, "incompat");
+  bytes = encode_descriptor(composites());
+  put<uint32_t>(&bytes, record_at(bytes, wire::kComposites) + 76, 1);
+  fix_sum(&bytes);
+  expect_error(decode_descriptor(bytes, 1, {}).status(), Code::kCorrupt, "composite.reserved");
+  DescriptorContent many = composites();
+  expect_error(decode_descriptor(encode_descriptor(many), 1, {1 << 20, many.composites.size() - 1, 9}).status(), Code::kResourceExhausted,
+               "tensors");
 }
 
 TEST(DescriptorVersions, RecordsOfOtherSizesAreRefused) {
-  for (const uint16_t minor : {uint16_t{0}, uint16_t{1}}) {
-    for (size_t i = 0; i < 7; ++i) {
+  for (const auto& [content, n_sections] : {std::pair(everything(), 7U), std::pair(composites(), 9U)}) {
+    const Bytes good = encode_descriptor(content);
+    for (size_t i = 0; i < n_sections; ++i) {
       for (const int32_t delta : {-8, -1, 1, 7}) {
-        Bytes bytes = encode_descriptor(everything());
-        put<uint16_t>(&bytes, 10, minor);
+        Bytes bytes = good;
         const size_t at = 72 + 24 * i + 16;
         put<uint32_t>(&bytes, at, get<uint32_t>(bytes, at) + static_cast<uint32_t>(delta));
         fix_sum(&bytes);

@@ -356,6 +356,135 @@ const _: () = {
         "Offset of field: tenon_arena_stats::locked",
     ][::core::mem::offset_of!(tenon_arena_stats, locked) - 108usize];
 };
+///The access that a handle allows, or that the caller of an open function asks for.
+pub type tenon_access = u32;
+///To share: the access that the storage's mode gives. To open: the access that the handle gives.
+pub const TENON_ACCESS_AUTO: _bindgen_ty_7 = 0;
+/**To share: the borrower can only read. The kernel must be able to enforce this, so
+ TENON_MODE_SHARED is refused. To open: map the memory read-only.*/
+pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_7 = 1;
+///Both sides write. Only TENON_MODE_SHARED allows it.
+pub const TENON_ACCESS_WRITABLE: _bindgen_ty_7 = 2;
+pub type _bindgen_ty_7 = ::core::ffi::c_uint;
+/**Map the memory copy-on-write: this process's writes stay in this process. Pages that it has not
+ written yet still show later writes of the lender.*/
+pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_8 = 1;
+///Copy the bytes now into private memory. The result is a snapshot.
+pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_8 = 2;
+///The library owns the fd once the call has succeeded. After a failure it is still the caller's.
+pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_8 = 4;
+/**Accept memory that its owner can cut short, such as PyTorch's memory or a plain file. A later
+ load from such memory can cause a SIGBUS.*/
+pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_8 = 8;
+///For tenon_open_filename and tenon_descriptor_open: accept memory of another user.
+pub const TENON_OPEN_OTHER_USER: _bindgen_ty_8 = 16;
+///For tenon_open_filename: do not register with the manager that the handle names.
+pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_8 = 32;
+///For tenon_open_filename: a message was received, so also do what tenon_filename_decref does.
+pub const TENON_OPEN_DECREF: _bindgen_ty_8 = 64;
+pub type _bindgen_ty_8 = ::core::ffi::c_uint;
+/**A handle with which another process can open a storage. The fd leads to the segment, and the
+ other fields say where in the segment the storage lies. All sizes and offsets are in bytes.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_fd_handle {
+    ///sizeof(tenon_fd_handle), set by the caller, also for output.
+    pub struct_size: usize,
+    ///The fd, which is close-on-exec. It is -1 for an empty storage.
+    pub fd: i32,
+    /**TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE. On input it may be TENON_ACCESS_AUTO, which
+ stands for the access that the fd and its seals give.*/
+    pub access: tenon_access,
+    ///Where the storage begins in the segment.
+    pub offset: u64,
+    ///The size of the storage.
+    pub nbytes: u64,
+    ///The size of the whole segment. If it is 0 on input, the library takes the size from the fd.
+    pub segment_nbytes: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_fd_handle"][::core::mem::size_of::<tenon_fd_handle>() - 40usize];
+    [
+        "Alignment of tenon_fd_handle",
+    ][::core::mem::align_of::<tenon_fd_handle>() - 8usize];
+    [
+        "Offset of field: tenon_fd_handle::struct_size",
+    ][::core::mem::offset_of!(tenon_fd_handle, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_fd_handle::fd",
+    ][::core::mem::offset_of!(tenon_fd_handle, fd) - 8usize];
+    [
+        "Offset of field: tenon_fd_handle::access",
+    ][::core::mem::offset_of!(tenon_fd_handle, access) - 12usize];
+    [
+        "Offset of field: tenon_fd_handle::offset",
+    ][::core::mem::offset_of!(tenon_fd_handle, offset) - 16usize];
+    [
+        "Offset of field: tenon_fd_handle::nbytes",
+    ][::core::mem::offset_of!(tenon_fd_handle, nbytes) - 24usize];
+    [
+        "Offset of field: tenon_fd_handle::segment_nbytes",
+    ][::core::mem::offset_of!(tenon_fd_handle, segment_nbytes) - 32usize];
+};
+///How to lend a storage. A NULL pointer to these options means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_share_options {
+    ///sizeof(tenon_share_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_ACCESS_*.
+    pub access: tenon_access,
+    ///It must be 0.
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_share_options",
+    ][::core::mem::size_of::<tenon_share_options>() - 16usize];
+    [
+        "Alignment of tenon_share_options",
+    ][::core::mem::align_of::<tenon_share_options>() - 8usize];
+    [
+        "Offset of field: tenon_share_options::struct_size",
+    ][::core::mem::offset_of!(tenon_share_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_share_options::access",
+    ][::core::mem::offset_of!(tenon_share_options, access) - 8usize];
+    [
+        "Offset of field: tenon_share_options::flags",
+    ][::core::mem::offset_of!(tenon_share_options, flags) - 12usize];
+};
+///How to open a lent storage. A NULL pointer to these options means that all fields are zero.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_open_options {
+    ///sizeof(tenon_open_options), set by the caller.
+    pub struct_size: usize,
+    ///TENON_ACCESS_*.
+    pub access: tenon_access,
+    ///TENON_OPEN_*.
+    pub flags: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_open_options",
+    ][::core::mem::size_of::<tenon_open_options>() - 16usize];
+    [
+        "Alignment of tenon_open_options",
+    ][::core::mem::align_of::<tenon_open_options>() - 8usize];
+    [
+        "Offset of field: tenon_open_options::struct_size",
+    ][::core::mem::offset_of!(tenon_open_options, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_open_options::access",
+    ][::core::mem::offset_of!(tenon_open_options, access) - 8usize];
+    [
+        "Offset of field: tenon_open_options::flags",
+    ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
+};
 /**An element type in DLPack's numbers: a type code (TENON_DTYPE_*), the bits of one lane, and the
  number of lanes (1 for a scalar).*/
 #[repr(C)]
@@ -379,96 +508,44 @@ const _: () = {
         "Offset of field: tenon_dtype::lanes",
     ][::core::mem::offset_of!(tenon_dtype, lanes) - 2usize];
 };
-pub const TENON_DTYPE_INT: _bindgen_ty_7 = 0;
-pub const TENON_DTYPE_UINT: _bindgen_ty_7 = 1;
-pub const TENON_DTYPE_FLOAT: _bindgen_ty_7 = 2;
-pub const TENON_DTYPE_BFLOAT: _bindgen_ty_7 = 4;
-pub const TENON_DTYPE_COMPLEX: _bindgen_ty_7 = 5;
-pub const TENON_DTYPE_BOOL: _bindgen_ty_7 = 6;
-pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_7 = 7;
-pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_7 = 8;
-pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_7 = 9;
-pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_7 = 10;
-pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_7 = 11;
-pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_7 = 12;
-pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_7 = 13;
-pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_7 = 14;
-pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_7 = 15;
-pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_7 = 16;
-pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_7 = 17;
-pub type _bindgen_ty_7 = ::core::ffi::c_uint;
-///Every name and its NUL fit into so many bytes.
-pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_8 = 32;
-pub type _bindgen_ty_8 = ::core::ffi::c_uint;
-/**An element type in PyTorch's numbers, which archives contain. PyTorch has element types that
- DLPack lacks; see tenon_scalar_type_to_dtype.*/
-pub type tenon_scalar_type = i32;
-pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_9 = 0;
-pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_9 = 1;
-pub const TENON_SCALAR_TYPE_SHORT: _bindgen_ty_9 = 2;
-pub const TENON_SCALAR_TYPE_INT: _bindgen_ty_9 = 3;
-pub const TENON_SCALAR_TYPE_LONG: _bindgen_ty_9 = 4;
-pub const TENON_SCALAR_TYPE_HALF: _bindgen_ty_9 = 5;
-pub const TENON_SCALAR_TYPE_FLOAT: _bindgen_ty_9 = 6;
-pub const TENON_SCALAR_TYPE_DOUBLE: _bindgen_ty_9 = 7;
-pub const TENON_SCALAR_TYPE_COMPLEX_HALF: _bindgen_ty_9 = 8;
-pub const TENON_SCALAR_TYPE_COMPLEX_FLOAT: _bindgen_ty_9 = 9;
-pub const TENON_SCALAR_TYPE_COMPLEX_DOUBLE: _bindgen_ty_9 = 10;
-pub const TENON_SCALAR_TYPE_BOOL: _bindgen_ty_9 = 11;
-pub const TENON_SCALAR_TYPE_QINT8: _bindgen_ty_9 = 12;
-pub const TENON_SCALAR_TYPE_QUINT8: _bindgen_ty_9 = 13;
-pub const TENON_SCALAR_TYPE_QINT32: _bindgen_ty_9 = 14;
-pub const TENON_SCALAR_TYPE_BFLOAT16: _bindgen_ty_9 = 15;
-pub const TENON_SCALAR_TYPE_QUINT4X2: _bindgen_ty_9 = 16;
-pub const TENON_SCALAR_TYPE_QUINT2X4: _bindgen_ty_9 = 17;
-pub const TENON_SCALAR_TYPE_BITS1X8: _bindgen_ty_9 = 18;
-pub const TENON_SCALAR_TYPE_BITS2X4: _bindgen_ty_9 = 19;
-pub const TENON_SCALAR_TYPE_BITS4X2: _bindgen_ty_9 = 20;
-pub const TENON_SCALAR_TYPE_BITS8: _bindgen_ty_9 = 21;
-pub const TENON_SCALAR_TYPE_BITS16: _bindgen_ty_9 = 22;
-pub const TENON_SCALAR_TYPE_FLOAT8_E5M2: _bindgen_ty_9 = 23;
-pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FN: _bindgen_ty_9 = 24;
-pub const TENON_SCALAR_TYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_9 = 25;
-pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_9 = 26;
-pub const TENON_SCALAR_TYPE_UINT16: _bindgen_ty_9 = 27;
-pub const TENON_SCALAR_TYPE_UINT32: _bindgen_ty_9 = 28;
-pub const TENON_SCALAR_TYPE_UINT64: _bindgen_ty_9 = 29;
-pub const TENON_SCALAR_TYPE_UINT1: _bindgen_ty_9 = 30;
-pub const TENON_SCALAR_TYPE_UINT2: _bindgen_ty_9 = 31;
-pub const TENON_SCALAR_TYPE_UINT3: _bindgen_ty_9 = 32;
-pub const TENON_SCALAR_TYPE_UINT4: _bindgen_ty_9 = 33;
-pub const TENON_SCALAR_TYPE_UINT5: _bindgen_ty_9 = 34;
-pub const TENON_SCALAR_TYPE_UINT6: _bindgen_ty_9 = 35;
-pub const TENON_SCALAR_TYPE_UINT7: _bindgen_ty_9 = 36;
-pub const TENON_SCALAR_TYPE_INT1: _bindgen_ty_9 = 37;
-pub const TENON_SCALAR_TYPE_INT2: _bindgen_ty_9 = 38;
-pub const TENON_SCALAR_TYPE_INT3: _bindgen_ty_9 = 39;
-pub const TENON_SCALAR_TYPE_INT4: _bindgen_ty_9 = 40;
-pub const TENON_SCALAR_TYPE_INT5: _bindgen_ty_9 = 41;
-pub const TENON_SCALAR_TYPE_INT6: _bindgen_ty_9 = 42;
-pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_9 = 43;
-pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_9 = 44;
-pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_9 = 45;
-pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_9 = 46;
-///PyTorch's element types and their numbers.
+pub const TENON_DTYPE_INT: _bindgen_ty_9 = 0;
+pub const TENON_DTYPE_UINT: _bindgen_ty_9 = 1;
+pub const TENON_DTYPE_FLOAT: _bindgen_ty_9 = 2;
+pub const TENON_DTYPE_BFLOAT: _bindgen_ty_9 = 4;
+pub const TENON_DTYPE_COMPLEX: _bindgen_ty_9 = 5;
+pub const TENON_DTYPE_BOOL: _bindgen_ty_9 = 6;
+pub const TENON_DTYPE_FLOAT8_E3M4: _bindgen_ty_9 = 7;
+pub const TENON_DTYPE_FLOAT8_E4M3: _bindgen_ty_9 = 8;
+pub const TENON_DTYPE_FLOAT8_E4M3B11FNUZ: _bindgen_ty_9 = 9;
+pub const TENON_DTYPE_FLOAT8_E4M3FN: _bindgen_ty_9 = 10;
+pub const TENON_DTYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_9 = 11;
+pub const TENON_DTYPE_FLOAT8_E5M2: _bindgen_ty_9 = 12;
+pub const TENON_DTYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_9 = 13;
+pub const TENON_DTYPE_FLOAT8_E8M0FNU: _bindgen_ty_9 = 14;
+pub const TENON_DTYPE_FLOAT6_E2M3FN: _bindgen_ty_9 = 15;
+pub const TENON_DTYPE_FLOAT6_E3M2FN: _bindgen_ty_9 = 16;
+pub const TENON_DTYPE_FLOAT4_E2M1FN: _bindgen_ty_9 = 17;
 pub type _bindgen_ty_9 = ::core::ffi::c_uint;
+///Every name and its NUL fit into so many bytes.
+pub const TENON_DTYPE_MAX_NAME_NBYTES: _bindgen_ty_10 = 32;
+pub type _bindgen_ty_10 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_tensor {
     _unused: [u8; 0],
 }
 ///Tenon carries this flag along and does not use it.
-pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_10 = 1;
+pub const TENON_TENSOR_REQUIRES_GRAD: _bindgen_ty_11 = 1;
 ///Tenon carries this flag along and does not use it.
-pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_10 = 2;
+pub const TENON_TENSOR_IS_PARAMETER: _bindgen_ty_11 = 2;
 ///A reader must conjugate the elements.
-pub const TENON_TENSOR_CONJ: _bindgen_ty_10 = 4;
+pub const TENON_TENSOR_CONJ: _bindgen_ty_11 = 4;
 ///A reader must negate the elements.
-pub const TENON_TENSOR_NEG: _bindgen_ty_10 = 8;
-pub type _bindgen_ty_10 = ::core::ffi::c_uint;
-///A tensor has at most so many dimensions.
-pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_11 = 64;
+pub const TENON_TENSOR_NEG: _bindgen_ty_11 = 8;
 pub type _bindgen_ty_11 = ::core::ffi::c_uint;
+///A tensor has at most so many dimensions.
+pub const TENON_TENSOR_MAX_NDIM: _bindgen_ty_12 = 64;
+pub type _bindgen_ty_12 = ::core::ffi::c_uint;
 /**The layout of a tensor over a storage. Sizes, strides and the offset are in elements. A stride
  may be 0 or negative.*/
 #[repr(C)]
@@ -615,56 +692,270 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct tenon_value {
+pub struct tenon_message {
     _unused: [u8; 0],
 }
-pub const TENON_VALUE_NONE: _bindgen_ty_12 = 0;
-pub const TENON_VALUE_BOOL: _bindgen_ty_12 = 1;
-pub const TENON_VALUE_INT: _bindgen_ty_12 = 2;
-pub const TENON_VALUE_FLOAT: _bindgen_ty_12 = 3;
-pub const TENON_VALUE_COMPLEX: _bindgen_ty_12 = 4;
-pub const TENON_VALUE_STR: _bindgen_ty_12 = 5;
-pub const TENON_VALUE_DEVICE: _bindgen_ty_12 = 6;
-pub const TENON_VALUE_TENSOR: _bindgen_ty_12 = 7;
-pub const TENON_VALUE_TUPLE: _bindgen_ty_12 = 8;
-pub const TENON_VALUE_LIST: _bindgen_ty_12 = 9;
-pub const TENON_VALUE_DICT: _bindgen_ty_12 = 10;
-pub const TENON_VALUE_ENUM: _bindgen_ty_12 = 11;
-pub const TENON_VALUE_OBJECT: _bindgen_ty_12 = 12;
-///The kinds of values.
-pub type _bindgen_ty_12 = ::core::ffi::c_uint;
-pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_13 = 0;
-pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_13 = 1;
-pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_13 = 2;
-pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_13 = 4;
-pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_13 = 5;
-pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_13 = 6;
-///How the elements of a tensor are laid out, in PyTorch's numbers.
+///The most user bytes in one message.
+pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_13 = 65536;
+///The most bytes in a tensor's name, without the NUL.
+pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_13 = 4096;
 pub type _bindgen_ty_13 = ::core::ffi::c_uint;
-pub const TENON_QUANTIZER_NONE: _bindgen_ty_14 = 0;
-pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_14 = 1;
-pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_14 = 2;
-pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_14 = 3;
-///How quantised elements represent numbers.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_composite {
+    _unused: [u8; 0],
+}
+///A tenon_tensor, never a composite.
+pub const TENON_TENSOR_LAYOUT_STRIDED: _bindgen_ty_14 = 0;
+pub const TENON_TENSOR_LAYOUT_SPARSE_COO: _bindgen_ty_14 = 1;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSR: _bindgen_ty_14 = 2;
+pub const TENON_TENSOR_LAYOUT_SPARSE_CSC: _bindgen_ty_14 = 4;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSR: _bindgen_ty_14 = 5;
+pub const TENON_TENSOR_LAYOUT_SPARSE_BSC: _bindgen_ty_14 = 6;
+///Components of different sizes in one dimension.
+pub const TENON_TENSOR_LAYOUT_JAGGED: _bindgen_ty_14 = 7;
+///Components of different sizes in any dimension.
+pub const TENON_TENSOR_LAYOUT_NESTED: _bindgen_ty_14 = 64;
+///Sizes and an element type, but no elements.
+pub const TENON_TENSOR_LAYOUT_META: _bindgen_ty_14 = 65;
+///Integers that represent numbers.
+pub const TENON_TENSOR_LAYOUT_QUANTIZED: _bindgen_ty_14 = 66;
+/**How the elements of a tensor are laid out: in PyTorch's numbers, and from 64 on in Tenon's own.
+ PyTorch's mkldnn layout has no number here, because it is private to one process.*/
 pub type _bindgen_ty_14 = ::core::ffi::c_uint;
-///The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
-pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_15 = 1;
-///The column indices of CSR and BSR, the row indices of CSC and BSC.
-pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_15 = 2;
-///The values of every sparse tensor.
-pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_15 = 3;
-///The scales of a tensor that is quantised per channel.
-pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_15 = 4;
-///The zero points of a tensor that is quantised per channel.
-pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_15 = 5;
-///The tensors that make up a sparse or a quantised tensor.
+pub const TENON_QUANTIZER_NONE: _bindgen_ty_15 = 0;
+pub const TENON_QUANTIZER_PER_TENSOR_AFFINE: _bindgen_ty_15 = 1;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE: _bindgen_ty_15 = 2;
+pub const TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS: _bindgen_ty_15 = 3;
+///How quantised elements represent numbers.
 pub type _bindgen_ty_15 = ::core::ffi::c_uint;
 ///It is not known.
 pub const TENON_COALESCED_UNKNOWN: _bindgen_ty_16 = 0;
 pub const TENON_COALESCED_NO: _bindgen_ty_16 = 1;
 pub const TENON_COALESCED_YES: _bindgen_ty_16 = 2;
-///Whether a COO tensor is coalesced.
+///Whether a COO tensor is coalesced: its indices are sorted, and no two are equal.
 pub type _bindgen_ty_16 = ::core::ffi::c_uint;
+/**What a composite is made of. Every part is borrowed. A field that the layout does not use must be
+ 0 or NULL on input, except for `dtype` and `sizes`, which are then ignored.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_composite_spec {
+    ///sizeof(tenon_composite_spec), set by the caller, also for output.
+    pub struct_size: usize,
+    ///TENON_TENSOR_LAYOUT_*, not TENON_TENSOR_LAYOUT_STRIDED.
+    pub layout: i32,
+    ///The number of dimensions, 0 to TENON_TENSOR_MAX_NDIM.
+    pub ndim: i32,
+    /**ndim sizes. Sparse and meta: given by the caller. Other layouts: ignored on input. On output a
+ size is -1 if it can differ from component to component. NULL if ndim is 0.*/
+    pub sizes: *const i64,
+    ///Meta: ndim strides, of which NULL on input means contiguous. Else NULL.
+    pub strides: *const i64,
+    ///Meta: the distance from the start of the storage that is not there. Else 0.
+    pub offset: u64,
+    ///The element type. Meta: given by the caller. Else that of `values`, ignored on input.
+    pub dtype: tenon_dtype,
+    ///TENON_TENSOR_REQUIRES_GRAD, TENON_TENSOR_IS_PARAMETER; meta: also the other TENON_TENSOR_*.
+    pub flags: u32,
+    /**The elements of all layouts but meta. COO: non-zeros, then the dense dimensions. CSR, CSC, BSR,
+ BSC: batch, non-zeros, for BSR and BSC the two block dimensions, then the dense dimensions.
+ Jagged: as the whole tensor, without the first dimension, all components one after another in
+ the ragged one. Nested: one dimension, contiguous. Quantised: int8, uint8, int32, uint4 or
+ uint2.*/
+    pub values: *mut tenon_tensor,
+    /**COO: the indices, sparse dimensions by non-zeros. CSR and BSR: the row pointers. CSC and BSC:
+ the column pointers. int64 or int32, like the next three.*/
+    pub indices: *mut tenon_tensor,
+    ///CSR and BSR: the column indices. CSC and BSC: the row indices.
+    pub plain_indices: *mut tenon_tensor,
+    /**Jagged: where each component begins along the ragged dimension of `values`, and then where the
+ last one ends. Nested: where each component begins in `values`; int64.*/
+    pub offsets: *mut tenon_tensor,
+    ///Jagged: the length of each component. NULL if each ends where the next one begins.
+    pub lengths: *mut tenon_tensor,
+    ///Nested: components by dimensions, int64.
+    pub component_sizes: *mut tenon_tensor,
+    ///Nested: components by dimensions, int64.
+    pub component_strides: *mut tenon_tensor,
+    ///Quantised per channel: one float64 for each channel; float32 with float parameters.
+    pub scales: *mut tenon_tensor,
+    ///Quantised per channel: one int64 for each channel; float32 with float parameters.
+    pub zero_points: *mut tenon_tensor,
+    ///Quantised per tensor: a number is (element - zero_point) * scale.
+    pub scale: f64,
+    ///Quantised per tensor.
+    pub zero_point: i64,
+    ///Quantised per channel: the dimension of the channels.
+    pub axis: i32,
+    ///Jagged: the dimension in which components differ, from 1 on; dimension 0 counts components.
+    pub ragged_dim: i32,
+    ///TENON_QUANTIZER_*.
+    pub quantizer: i32,
+    ///COO: TENON_COALESCED_*.
+    pub coalesced: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of tenon_composite_spec",
+    ][::core::mem::size_of::<tenon_composite_spec>() - 152usize];
+    [
+        "Alignment of tenon_composite_spec",
+    ][::core::mem::align_of::<tenon_composite_spec>() - 8usize];
+    [
+        "Offset of field: tenon_composite_spec::struct_size",
+    ][::core::mem::offset_of!(tenon_composite_spec, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_composite_spec::layout",
+    ][::core::mem::offset_of!(tenon_composite_spec, layout) - 8usize];
+    [
+        "Offset of field: tenon_composite_spec::ndim",
+    ][::core::mem::offset_of!(tenon_composite_spec, ndim) - 12usize];
+    [
+        "Offset of field: tenon_composite_spec::sizes",
+    ][::core::mem::offset_of!(tenon_composite_spec, sizes) - 16usize];
+    [
+        "Offset of field: tenon_composite_spec::strides",
+    ][::core::mem::offset_of!(tenon_composite_spec, strides) - 24usize];
+    [
+        "Offset of field: tenon_composite_spec::offset",
+    ][::core::mem::offset_of!(tenon_composite_spec, offset) - 32usize];
+    [
+        "Offset of field: tenon_composite_spec::dtype",
+    ][::core::mem::offset_of!(tenon_composite_spec, dtype) - 40usize];
+    [
+        "Offset of field: tenon_composite_spec::flags",
+    ][::core::mem::offset_of!(tenon_composite_spec, flags) - 44usize];
+    [
+        "Offset of field: tenon_composite_spec::values",
+    ][::core::mem::offset_of!(tenon_composite_spec, values) - 48usize];
+    [
+        "Offset of field: tenon_composite_spec::indices",
+    ][::core::mem::offset_of!(tenon_composite_spec, indices) - 56usize];
+    [
+        "Offset of field: tenon_composite_spec::plain_indices",
+    ][::core::mem::offset_of!(tenon_composite_spec, plain_indices) - 64usize];
+    [
+        "Offset of field: tenon_composite_spec::offsets",
+    ][::core::mem::offset_of!(tenon_composite_spec, offsets) - 72usize];
+    [
+        "Offset of field: tenon_composite_spec::lengths",
+    ][::core::mem::offset_of!(tenon_composite_spec, lengths) - 80usize];
+    [
+        "Offset of field: tenon_composite_spec::component_sizes",
+    ][::core::mem::offset_of!(tenon_composite_spec, component_sizes) - 88usize];
+    [
+        "Offset of field: tenon_composite_spec::component_strides",
+    ][::core::mem::offset_of!(tenon_composite_spec, component_strides) - 96usize];
+    [
+        "Offset of field: tenon_composite_spec::scales",
+    ][::core::mem::offset_of!(tenon_composite_spec, scales) - 104usize];
+    [
+        "Offset of field: tenon_composite_spec::zero_points",
+    ][::core::mem::offset_of!(tenon_composite_spec, zero_points) - 112usize];
+    [
+        "Offset of field: tenon_composite_spec::scale",
+    ][::core::mem::offset_of!(tenon_composite_spec, scale) - 120usize];
+    [
+        "Offset of field: tenon_composite_spec::zero_point",
+    ][::core::mem::offset_of!(tenon_composite_spec, zero_point) - 128usize];
+    [
+        "Offset of field: tenon_composite_spec::axis",
+    ][::core::mem::offset_of!(tenon_composite_spec, axis) - 136usize];
+    [
+        "Offset of field: tenon_composite_spec::ragged_dim",
+    ][::core::mem::offset_of!(tenon_composite_spec, ragged_dim) - 140usize];
+    [
+        "Offset of field: tenon_composite_spec::quantizer",
+    ][::core::mem::offset_of!(tenon_composite_spec, quantizer) - 144usize];
+    [
+        "Offset of field: tenon_composite_spec::coalesced",
+    ][::core::mem::offset_of!(tenon_composite_spec, coalesced) - 148usize];
+};
+/**An element type in PyTorch's numbers, which archives contain. PyTorch has element types that
+ DLPack lacks; see tenon_scalar_type_to_dtype.*/
+pub type tenon_scalar_type = i32;
+pub const TENON_SCALAR_TYPE_BYTE: _bindgen_ty_17 = 0;
+pub const TENON_SCALAR_TYPE_CHAR: _bindgen_ty_17 = 1;
+pub const TENON_SCALAR_TYPE_SHORT: _bindgen_ty_17 = 2;
+pub const TENON_SCALAR_TYPE_INT: _bindgen_ty_17 = 3;
+pub const TENON_SCALAR_TYPE_LONG: _bindgen_ty_17 = 4;
+pub const TENON_SCALAR_TYPE_HALF: _bindgen_ty_17 = 5;
+pub const TENON_SCALAR_TYPE_FLOAT: _bindgen_ty_17 = 6;
+pub const TENON_SCALAR_TYPE_DOUBLE: _bindgen_ty_17 = 7;
+pub const TENON_SCALAR_TYPE_COMPLEX_HALF: _bindgen_ty_17 = 8;
+pub const TENON_SCALAR_TYPE_COMPLEX_FLOAT: _bindgen_ty_17 = 9;
+pub const TENON_SCALAR_TYPE_COMPLEX_DOUBLE: _bindgen_ty_17 = 10;
+pub const TENON_SCALAR_TYPE_BOOL: _bindgen_ty_17 = 11;
+pub const TENON_SCALAR_TYPE_QINT8: _bindgen_ty_17 = 12;
+pub const TENON_SCALAR_TYPE_QUINT8: _bindgen_ty_17 = 13;
+pub const TENON_SCALAR_TYPE_QINT32: _bindgen_ty_17 = 14;
+pub const TENON_SCALAR_TYPE_BFLOAT16: _bindgen_ty_17 = 15;
+pub const TENON_SCALAR_TYPE_QUINT4X2: _bindgen_ty_17 = 16;
+pub const TENON_SCALAR_TYPE_QUINT2X4: _bindgen_ty_17 = 17;
+pub const TENON_SCALAR_TYPE_BITS1X8: _bindgen_ty_17 = 18;
+pub const TENON_SCALAR_TYPE_BITS2X4: _bindgen_ty_17 = 19;
+pub const TENON_SCALAR_TYPE_BITS4X2: _bindgen_ty_17 = 20;
+pub const TENON_SCALAR_TYPE_BITS8: _bindgen_ty_17 = 21;
+pub const TENON_SCALAR_TYPE_BITS16: _bindgen_ty_17 = 22;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2: _bindgen_ty_17 = 23;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FN: _bindgen_ty_17 = 24;
+pub const TENON_SCALAR_TYPE_FLOAT8_E5M2FNUZ: _bindgen_ty_17 = 25;
+pub const TENON_SCALAR_TYPE_FLOAT8_E4M3FNUZ: _bindgen_ty_17 = 26;
+pub const TENON_SCALAR_TYPE_UINT16: _bindgen_ty_17 = 27;
+pub const TENON_SCALAR_TYPE_UINT32: _bindgen_ty_17 = 28;
+pub const TENON_SCALAR_TYPE_UINT64: _bindgen_ty_17 = 29;
+pub const TENON_SCALAR_TYPE_UINT1: _bindgen_ty_17 = 30;
+pub const TENON_SCALAR_TYPE_UINT2: _bindgen_ty_17 = 31;
+pub const TENON_SCALAR_TYPE_UINT3: _bindgen_ty_17 = 32;
+pub const TENON_SCALAR_TYPE_UINT4: _bindgen_ty_17 = 33;
+pub const TENON_SCALAR_TYPE_UINT5: _bindgen_ty_17 = 34;
+pub const TENON_SCALAR_TYPE_UINT6: _bindgen_ty_17 = 35;
+pub const TENON_SCALAR_TYPE_UINT7: _bindgen_ty_17 = 36;
+pub const TENON_SCALAR_TYPE_INT1: _bindgen_ty_17 = 37;
+pub const TENON_SCALAR_TYPE_INT2: _bindgen_ty_17 = 38;
+pub const TENON_SCALAR_TYPE_INT3: _bindgen_ty_17 = 39;
+pub const TENON_SCALAR_TYPE_INT4: _bindgen_ty_17 = 40;
+pub const TENON_SCALAR_TYPE_INT5: _bindgen_ty_17 = 41;
+pub const TENON_SCALAR_TYPE_INT6: _bindgen_ty_17 = 42;
+pub const TENON_SCALAR_TYPE_INT7: _bindgen_ty_17 = 43;
+pub const TENON_SCALAR_TYPE_FLOAT8_E8M0FNU: _bindgen_ty_17 = 44;
+pub const TENON_SCALAR_TYPE_FLOAT4_E2M1FN_X2: _bindgen_ty_17 = 45;
+pub const TENON_SCALAR_TYPE_BCOMPLEX32: _bindgen_ty_17 = 46;
+///PyTorch's element types and their numbers.
+pub type _bindgen_ty_17 = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_value {
+    _unused: [u8; 0],
+}
+pub const TENON_VALUE_NONE: _bindgen_ty_18 = 0;
+pub const TENON_VALUE_BOOL: _bindgen_ty_18 = 1;
+pub const TENON_VALUE_INT: _bindgen_ty_18 = 2;
+pub const TENON_VALUE_FLOAT: _bindgen_ty_18 = 3;
+pub const TENON_VALUE_COMPLEX: _bindgen_ty_18 = 4;
+pub const TENON_VALUE_STR: _bindgen_ty_18 = 5;
+pub const TENON_VALUE_DEVICE: _bindgen_ty_18 = 6;
+pub const TENON_VALUE_TENSOR: _bindgen_ty_18 = 7;
+pub const TENON_VALUE_TUPLE: _bindgen_ty_18 = 8;
+pub const TENON_VALUE_LIST: _bindgen_ty_18 = 9;
+pub const TENON_VALUE_DICT: _bindgen_ty_18 = 10;
+pub const TENON_VALUE_ENUM: _bindgen_ty_18 = 11;
+pub const TENON_VALUE_OBJECT: _bindgen_ty_18 = 12;
+///The kinds of values.
+pub type _bindgen_ty_18 = ::core::ffi::c_uint;
+///The indices of COO, the row pointers of CSR and BSR, the column pointers of CSC and BSC.
+pub const TENON_TENSOR_PART_INDICES: _bindgen_ty_19 = 1;
+///The column indices of CSR and BSR, the row indices of CSC and BSC.
+pub const TENON_TENSOR_PART_PLAIN_INDICES: _bindgen_ty_19 = 2;
+///The values of every sparse tensor.
+pub const TENON_TENSOR_PART_VALUES: _bindgen_ty_19 = 3;
+///The scales of a tensor that is quantised per channel.
+pub const TENON_TENSOR_PART_SCALES: _bindgen_ty_19 = 4;
+///The zero points of a tensor that is quantised per channel.
+pub const TENON_TENSOR_PART_ZERO_POINTS: _bindgen_ty_19 = 5;
+///The tensors that make up a sparse or a quantised tensor.
+pub type _bindgen_ty_19 = ::core::ffi::c_uint;
 /**All that PyTorch knows about a tensor, including properties that a tenon_tensor cannot express.
  Sizes, strides and `offset` are in elements.*/
 #[repr(C)]
@@ -800,22 +1091,22 @@ const _: () = {
 pub struct tenon_module {
     _unused: [u8; 0],
 }
-pub const TENON_MEMBER_PARAMETER: _bindgen_ty_17 = 0;
-pub const TENON_MEMBER_BUFFER: _bindgen_ty_17 = 1;
-pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_17 = 2;
-pub const TENON_MEMBER_CONSTANT: _bindgen_ty_17 = 3;
-pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_17 = 4;
-pub const TENON_MEMBER_METHOD: _bindgen_ty_17 = 5;
+pub const TENON_MEMBER_PARAMETER: _bindgen_ty_20 = 0;
+pub const TENON_MEMBER_BUFFER: _bindgen_ty_20 = 1;
+pub const TENON_MEMBER_ATTRIBUTE: _bindgen_ty_20 = 2;
+pub const TENON_MEMBER_CONSTANT: _bindgen_ty_20 = 3;
+pub const TENON_MEMBER_SUBMODULE: _bindgen_ty_20 = 4;
+pub const TENON_MEMBER_METHOD: _bindgen_ty_20 = 5;
 ///What the name of a member stands for.
-pub type _bindgen_ty_17 = ::core::ffi::c_uint;
+pub type _bindgen_ty_20 = ::core::ffi::c_uint;
 ///Parameters and buffers for which no tensor is given keep the tensors that they have.
-pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_18 = 1;
+pub const TENON_LOAD_ALLOW_MISSING: _bindgen_ty_21 = 1;
 ///Paths that the caller gives and that the module does not have are ignored.
-pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_18 = 2;
+pub const TENON_LOAD_ALLOW_UNEXPECTED: _bindgen_ty_21 = 2;
 /**The call makes all checks and changes nothing. Combine it with the two flags above to get the
  lists of missing and unexpected paths, because without them the call fails.*/
-pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_18 = 4;
-pub type _bindgen_ty_18 = ::core::ffi::c_uint;
+pub const TENON_LOAD_CHECK_ONLY: _bindgen_ty_21 = 4;
+pub type _bindgen_ty_21 = ::core::ffi::c_uint;
 ///One member of a module. Everything in it is borrowed from the list that gave it.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -904,42 +1195,42 @@ pub struct tenon_file_list {
     _unused: [u8; 0],
 }
 ///The system writes the file when it likes.
-pub const TENON_DURABILITY_NONE: _bindgen_ty_19 = 0;
+pub const TENON_DURABILITY_NONE: _bindgen_ty_22 = 0;
 ///The export calls fsync on the file.
-pub const TENON_DURABILITY_FILE: _bindgen_ty_19 = 1;
+pub const TENON_DURABILITY_FILE: _bindgen_ty_22 = 1;
 ///The export calls fsync on the file and on the directory that names it.
-pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_19 = 2;
+pub const TENON_DURABILITY_FILE_AND_DIRECTORY: _bindgen_ty_22 = 2;
 ///How certain it is that the file is on the disk when an export returns.
-pub type _bindgen_ty_19 = ::core::ffi::c_uint;
+pub type _bindgen_ty_22 = ::core::ffi::c_uint;
 /**The code is written as it is, without the check of tenon_module_check. (An archive that was
  imported and whose code has not changed is written without this check in any case.)*/
-pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_20 = 1;
+pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_23 = 1;
 /**Tensors on a CUDA device are written as tensors of that device, such as "cuda:0". A machine
  without such a device cannot load them. Without this flag they are written as tensors of the
  CPU.*/
-pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_20 = 2;
-pub type _bindgen_ty_20 = ::core::ffi::c_uint;
+pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_23 = 2;
+pub type _bindgen_ty_23 = ::core::ffi::c_uint;
 /**The tensors are read-only views of the file. A tensor that cannot be a view is copied:
  tenon_import_report counts the reasons. Neither views nor these copies can be lent.*/
-pub const TENON_IMPORT_MAP: _bindgen_ty_21 = 0;
+pub const TENON_IMPORT_MAP: _bindgen_ty_24 = 0;
 ///As TENON_IMPORT_MAP, but the views are writable. Writes stay in this process.
-pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_21 = 1;
+pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_24 = 1;
 ///The tensors are copied into storages that can be lent, in an arena if one is given.
-pub const TENON_IMPORT_FILL: _bindgen_ty_21 = 2;
+pub const TENON_IMPORT_FILL: _bindgen_ty_24 = 2;
 /**The tensors are copied to a CUDA device, where they can be lent. Without a device_map they lie
  in one allocation, which is freed with the last tensor in it.*/
-pub const TENON_IMPORT_DEVICE: _bindgen_ty_21 = 3;
+pub const TENON_IMPORT_DEVICE: _bindgen_ty_24 = 3;
 ///Where an import puts tensors.
-pub type _bindgen_ty_21 = ::core::ffi::c_uint;
+pub type _bindgen_ty_24 = ::core::ffi::c_uint;
 /**The directory of the zip file, all headers, bounds, overlaps and references, and the checksums
  of pickles and code.*/
-pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_22 = 0;
+pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_25 = 0;
 ///Also the checksum of each tensor that is copied.
-pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_22 = 1;
+pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_25 = 1;
 ///Also the checksum of every record.
-pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_22 = 2;
+pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_25 = 2;
 ///What an import checks.
-pub type _bindgen_ty_22 = ::core::ffi::c_uint;
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 /**A function that receives the bytes of an archive, in order and at most 1 GiB in one call. It must
  not throw and cannot change the module.
  @return nbytes if the function has taken all bytes. A negative errno ends the export with the
@@ -1224,46 +1515,46 @@ const _: () = {
 pub type tenon_cuda_transport = u32;
 /**In a handle: the storage is empty. As an option: the first of the following ways that the
  driver offers for the memory.*/
-pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_23 = 0;
+pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_26 = 0;
 ///An IPC handle (cuIpcGetMemHandle) of memory from cudaMalloc. It is PyTorch's default.
-pub const TENON_CUDA_IPC: _bindgen_ty_23 = 1;
+pub const TENON_CUDA_IPC: _bindgen_ty_26 = 1;
 /**An fd for each piece of memory that is mapped piece by piece. cuMemCreate must have made the
  pieces with handles of that type.*/
-pub const TENON_CUDA_FD: _bindgen_ty_23 = 2;
+pub const TENON_CUDA_FD: _bindgen_ty_26 = 2;
 ///The fabric handle of one such piece.
-pub const TENON_CUDA_FABRIC: _bindgen_ty_23 = 3;
+pub const TENON_CUDA_FABRIC: _bindgen_ty_26 = 3;
 /**An fd of the memory pool from which the memory comes (cudaMallocFromPoolAsync). The pool must
  have been made with handles of that type.*/
-pub const TENON_CUDA_POOL: _bindgen_ty_23 = 4;
-pub type _bindgen_ty_23 = ::core::ffi::c_uint;
+pub const TENON_CUDA_POOL: _bindgen_ty_26 = 4;
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
 /**The layouts of an IPC handle's bytes, by the versions of PyTorch that write them. Tenon reads all
  of them.*/
 pub type tenon_cuda_form = u32;
 /**PyTorch up to 2.4 writes this layout. Every later version reads it too, except for some builds
  of mid-2024.*/
-pub const TENON_CUDA_FORM_A: _bindgen_ty_24 = 0;
+pub const TENON_CUDA_FORM_A: _bindgen_ty_27 = 0;
 ///Those builds of mid-2024 write this layout.
-pub const TENON_CUDA_FORM_B: _bindgen_ty_24 = 1;
+pub const TENON_CUDA_FORM_B: _bindgen_ty_27 = 1;
 ///PyTorch 2.6 and 2.7 write this layout.
-pub const TENON_CUDA_FORM_C: _bindgen_ty_24 = 2;
+pub const TENON_CUDA_FORM_C: _bindgen_ty_27 = 2;
 ///PyTorch 2.8 to 2.12 write this layout.
-pub const TENON_CUDA_FORM_D: _bindgen_ty_24 = 3;
+pub const TENON_CUDA_FORM_D: _bindgen_ty_27 = 3;
 ///PyTorch 2.13 and later write this layout.
-pub const TENON_CUDA_FORM_E: _bindgen_ty_24 = 4;
-pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+pub const TENON_CUDA_FORM_E: _bindgen_ty_27 = 4;
+pub type _bindgen_ty_27 = ::core::ffi::c_uint;
 ///tenon_open_cuda: options.device is the device, whatever the handle says.
-pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_25 = 1;
+pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_28 = 1;
 ///tenon_share_cuda: lend a read-only storage too, although its receiver can write to it.
-pub const TENON_CUDA_LET_WRITE: _bindgen_ty_25 = 2;
+pub const TENON_CUDA_LET_WRITE: _bindgen_ty_28 = 2;
 /**tenon_open_cuda: the device refuses writes by this process. This works for TENON_CUDA_FD and
  TENON_CUDA_FABRIC only.*/
-pub const TENON_CUDA_READ_ONLY: _bindgen_ty_25 = 4;
+pub const TENON_CUDA_READ_ONLY: _bindgen_ty_28 = 4;
 /**tenon_open_cuda: memory that the driver has opened stays open for the next handle of the same
  memory. The comment of tenon_open_cuda says when that is safe.*/
-pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_25 = 8;
+pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_28 = 8;
 ///tenon_open_cuda: open PyTorch's expandable segments from another user's process too.
-pub const TENON_CUDA_OTHER_USER: _bindgen_ty_25 = 16;
-pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+pub const TENON_CUDA_OTHER_USER: _bindgen_ty_28 = 16;
+pub type _bindgen_ty_28 = ::core::ffi::c_uint;
 ///How to lend or open device memory. A NULL pointer to these options means all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1404,142 +1695,13 @@ const _: () = {
         "Offset of field: tenon_cuda_handle::reserved",
     ][::core::mem::offset_of!(tenon_cuda_handle, reserved) - 532usize];
 };
-///The access that a handle allows, or that the caller of an open function asks for.
-pub type tenon_access = u32;
-///To share: the access that the storage's mode gives. To open: the access that the handle gives.
-pub const TENON_ACCESS_AUTO: _bindgen_ty_26 = 0;
-/**To share: the borrower can only read. The kernel must be able to enforce this, so
- TENON_MODE_SHARED is refused. To open: map the memory read-only.*/
-pub const TENON_ACCESS_READ_ONLY: _bindgen_ty_26 = 1;
-///Both sides write. Only TENON_MODE_SHARED allows it.
-pub const TENON_ACCESS_WRITABLE: _bindgen_ty_26 = 2;
-pub type _bindgen_ty_26 = ::core::ffi::c_uint;
-/**Map the memory copy-on-write: this process's writes stay in this process. Pages that it has not
- written yet still show later writes of the lender.*/
-pub const TENON_OPEN_PRIVATE_COW: _bindgen_ty_27 = 1;
-///Copy the bytes now into private memory. The result is a snapshot.
-pub const TENON_OPEN_PRIVATE_COPY: _bindgen_ty_27 = 2;
-///The library owns the fd once the call has succeeded. After a failure it is still the caller's.
-pub const TENON_OPEN_ADOPT_FD: _bindgen_ty_27 = 4;
-/**Accept memory that its owner can cut short, such as PyTorch's memory or a plain file. A later
- load from such memory can cause a SIGBUS.*/
-pub const TENON_OPEN_ALLOW_UNSEALED: _bindgen_ty_27 = 8;
-///For tenon_open_filename and tenon_descriptor_open: accept memory of another user.
-pub const TENON_OPEN_OTHER_USER: _bindgen_ty_27 = 16;
-///For tenon_open_filename: do not register with the manager that the handle names.
-pub const TENON_OPEN_NO_MANAGER: _bindgen_ty_27 = 32;
-///For tenon_open_filename: a message was received, so also do what tenon_filename_decref does.
-pub const TENON_OPEN_DECREF: _bindgen_ty_27 = 64;
-pub type _bindgen_ty_27 = ::core::ffi::c_uint;
-/**A handle with which another process can open a storage. The fd leads to the segment, and the
- other fields say where in the segment the storage lies. All sizes and offsets are in bytes.*/
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_fd_handle {
-    ///sizeof(tenon_fd_handle), set by the caller, also for output.
-    pub struct_size: usize,
-    ///The fd, which is close-on-exec. It is -1 for an empty storage.
-    pub fd: i32,
-    /**TENON_ACCESS_READ_ONLY or TENON_ACCESS_WRITABLE. On input it may be TENON_ACCESS_AUTO, which
- stands for the access that the fd and its seals give.*/
-    pub access: tenon_access,
-    ///Where the storage begins in the segment.
-    pub offset: u64,
-    ///The size of the storage.
-    pub nbytes: u64,
-    ///The size of the whole segment. If it is 0 on input, the library takes the size from the fd.
-    pub segment_nbytes: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of tenon_fd_handle"][::core::mem::size_of::<tenon_fd_handle>() - 40usize];
-    [
-        "Alignment of tenon_fd_handle",
-    ][::core::mem::align_of::<tenon_fd_handle>() - 8usize];
-    [
-        "Offset of field: tenon_fd_handle::struct_size",
-    ][::core::mem::offset_of!(tenon_fd_handle, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_fd_handle::fd",
-    ][::core::mem::offset_of!(tenon_fd_handle, fd) - 8usize];
-    [
-        "Offset of field: tenon_fd_handle::access",
-    ][::core::mem::offset_of!(tenon_fd_handle, access) - 12usize];
-    [
-        "Offset of field: tenon_fd_handle::offset",
-    ][::core::mem::offset_of!(tenon_fd_handle, offset) - 16usize];
-    [
-        "Offset of field: tenon_fd_handle::nbytes",
-    ][::core::mem::offset_of!(tenon_fd_handle, nbytes) - 24usize];
-    [
-        "Offset of field: tenon_fd_handle::segment_nbytes",
-    ][::core::mem::offset_of!(tenon_fd_handle, segment_nbytes) - 32usize];
-};
-///How to lend a storage. A NULL pointer to these options means that all fields are zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_share_options {
-    ///sizeof(tenon_share_options), set by the caller.
-    pub struct_size: usize,
-    ///TENON_ACCESS_*.
-    pub access: tenon_access,
-    ///It must be 0.
-    pub flags: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_share_options",
-    ][::core::mem::size_of::<tenon_share_options>() - 16usize];
-    [
-        "Alignment of tenon_share_options",
-    ][::core::mem::align_of::<tenon_share_options>() - 8usize];
-    [
-        "Offset of field: tenon_share_options::struct_size",
-    ][::core::mem::offset_of!(tenon_share_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_share_options::access",
-    ][::core::mem::offset_of!(tenon_share_options, access) - 8usize];
-    [
-        "Offset of field: tenon_share_options::flags",
-    ][::core::mem::offset_of!(tenon_share_options, flags) - 12usize];
-};
-///How to open a lent storage. A NULL pointer to these options means that all fields are zero.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_open_options {
-    ///sizeof(tenon_open_options), set by the caller.
-    pub struct_size: usize,
-    ///TENON_ACCESS_*.
-    pub access: tenon_access,
-    ///TENON_OPEN_*.
-    pub flags: u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of tenon_open_options",
-    ][::core::mem::size_of::<tenon_open_options>() - 16usize];
-    [
-        "Alignment of tenon_open_options",
-    ][::core::mem::align_of::<tenon_open_options>() - 8usize];
-    [
-        "Offset of field: tenon_open_options::struct_size",
-    ][::core::mem::offset_of!(tenon_open_options, struct_size) - 0usize];
-    [
-        "Offset of field: tenon_open_options::access",
-    ][::core::mem::offset_of!(tenon_open_options, access) - 8usize];
-    [
-        "Offset of field: tenon_open_options::flags",
-    ][::core::mem::offset_of!(tenon_open_options, flags) - 12usize];
-};
 ///To share: PyTorch must be able to open the name, so ask a manager to guard it.
-pub const TENON_FILENAME_TORCH: _bindgen_ty_28 = 1;
+pub const TENON_FILENAME_TORCH: _bindgen_ty_29 = 1;
 ///To share: also do what tenon_filename_incref does.
-pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_28 = 2;
+pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_29 = 2;
 ///Members of options.group may open the name too.
-pub const TENON_FILENAME_GROUP: _bindgen_ty_28 = 4;
-pub type _bindgen_ty_28 = ::core::ffi::c_uint;
+pub const TENON_FILENAME_GROUP: _bindgen_ty_29 = 4;
+pub type _bindgen_ty_29 = ::core::ffi::c_uint;
 /**How to make a name. A NULL pointer to these options means that all fields are zero. All strings
  are borrowed for the call.*/
 #[repr(C)]
@@ -1656,11 +1818,11 @@ const _: () = {
     ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
 };
 ///Count the names, and remove none.
-pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_29 = 1;
+pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_30 = 1;
 /**Also remove PyTorch's own dead files: files named torch_PID_… that no process holds and whose
  maker has ended.*/
-pub const TENON_SWEEP_TORCH: _bindgen_ty_29 = 2;
-pub type _bindgen_ty_29 = ::core::ffi::c_uint;
+pub const TENON_SWEEP_TORCH: _bindgen_ty_30 = 2;
+pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 ///What to sweep. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1746,16 +1908,6 @@ const _: () = {
         "Offset of field: tenon_sweep_result::removed_nbytes",
     ][::core::mem::offset_of!(tenon_sweep_result, removed_nbytes) - 40usize];
 };
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct tenon_message {
-    _unused: [u8; 0],
-}
-///The most user bytes in one message.
-pub const TENON_MESSAGE_MAX_USER_NBYTES: _bindgen_ty_30 = 65536;
-///The most bytes in a tensor's name, without the NUL.
-pub const TENON_MESSAGE_MAX_NAME_NBYTES: _bindgen_ty_30 = 4096;
-pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tenon_connection {
@@ -2367,6 +2519,8 @@ extern "C" {
    "live", "lent", "retired" and "kept" (bytes of this process).
  - An arena's pages or NUMA node: "pages", "huge_page_nbytes", "sizes", "shmem_enabled" (the
    kernel's setting), "numa_node", "nodes".
+ - A composite: "part" (the field of the wrong part in tenon_composite_spec) and "index" (the
+   place in that part, in elements).
  - A value that does not fit its type: "where" (the place in the value), "wanted" and "found".
  - Text that cannot be parsed: "column" (from 1, in bytes), and "type" or "file", "line" and
    "excerpt".
@@ -2757,6 +2911,67 @@ extern "C" {
         nbytes: u64,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
+    /**Lends a storage by fd: gives an fd, an offset and a size with which another process can open it.
+ No byte is copied or moved.
+
+ The lender is not told when the borrower is done. So after the storage's release, its block is
+ not used for another storage, and the memory returns to the system together with the segment.
+
+ A borrower of one storage can read the whole segment in which the storage lies, and can write to
+ the whole segment if its mode is TENON_MODE_SHARED. TENON_STORAGE_ISOLATED gives a storage a
+ segment of its own.
+
+ Where a seccomp filter or a security policy denies memfd_create, storages of TENON_MODE_SHARED
+ lie in nameless files of /dev/shm instead. Such a file has no seals: tenon_storage_is_sealed
+ returns 0, every process that has the fd can cut the file short, and it can only be opened with
+ TENON_OPEN_ALLOW_UNSEALED. A connection sends such storages without a lease. The other modes need
+ seals, so storages of those modes cannot be made there.
+ @param[in]     storage  borrowed.
+ @param[in]     options  borrowed. NULL means the defaults.
+ @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
+                         out->fd belongs to the caller, who closes it with tenon_fd_handle_close
+                         after sending it. It is untouched on failure.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (a read-only lend of
+         TENON_MODE_SHARED, a writable lend of another mode, or a storage that is not frozen yet;
+         the detail "option" names the remedy), TENON_UNSUPPORTED (private memory, or memory of a
+         device), TENON_PEER_GONE (the storage was dropped, see tenon_storage_check_lender),
+         TENON_RESOURCE_EXHAUSTED (fds).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_share_fd(
+        storage: *mut tenon_storage,
+        options: *const tenon_share_options,
+        out: *mut tenon_fd_handle,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Opens a storage that another process lent by fd. Before it maps anything, the call checks that
+ the fd is a regular file in memory, is as large as the handle says, allows the access, and is
+ sealed against shrinking. With TENON_OPEN_ALLOW_UNSEALED or TENON_OPEN_PRIVATE_COPY any regular
+ file is accepted, sealed or not.
+
+ If this process already holds the same range of the same segment with the same access, the call
+ gives the same storage with one more reference. Private openings always give a new storage.
+ @param[in]  handle   borrowed. handle->fd is borrowed too and may be closed after the call. With
+                      TENON_OPEN_ADOPT_FD it is consumed on success.
+ @param[in]  options  borrowed. NULL means the defaults.
+ @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (a closed fd, an fd of the wrong type, a range outside
+         the segment), TENON_PERMISSION (unsealed memory, or writable access to read-only memory;
+         the detail "option" names the remedy), TENON_CORRUPT (the file is smaller than the handle
+         says), TENON_RESOURCE_EXHAUSTED (fds, mappings, memory), TENON_UNSUPPORTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_open_fd(
+        handle: *const tenon_fd_handle,
+        options: *const tenon_open_options,
+        out: *mut *mut tenon_storage,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Closes handle->fd, if there is one, and sets it to -1. The lent storage is not affected.
+ @param[in,out] handle  borrowed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_fd_handle_close(handle: *mut tenon_fd_handle);
     /**Writes the name of an element type, as numpy and PyTorch write it: "float32", "bfloat16",
  "float8_e4m3fn". A type with more than one lane has a name like "uint8x4". A type without a name
  gets a text like "dtype_3_64" (code and bits).
@@ -2798,71 +3013,6 @@ extern "C" {
         sizes: *const i64,
         ndim: i32,
         out: *mut u64,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Returns the name of an element type, as torch.dtype writes it: "float32", "qint8", "bits16".
- @param[in] type  any number.
- @return a string in static storage. NULL for a number that is not an element type.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_scalar_type_name(
-        type_: tenon_scalar_type,
-    ) -> *const ::core::ffi::c_char;
-    /**Returns the name of PyTorch's storage class for an element type, such as "FloatStorage".
- @param[in] type  any number.
- @return a string in static storage. NULL for a number that is not an element type.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_scalar_type_storage_name(
-        type_: tenon_scalar_type,
-    ) -> *const ::core::ffi::c_char;
-    /**Returns the size of one element of a storage. For quint4x2 and quint2x4 it is the size of the
- byte that 2 or 4 elements of a tensor share.
- @param[in] type  any number.
- @return the size in bytes; 0 for a number that is not an element type.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_scalar_type_nbytes(type_: tenon_scalar_type) -> u64;
-    /**Returns the oldest version of PyTorch that is known to read a storage of an element type.
- @param[in] type  any number.
- @return a string in static storage, such as "2.1". It is "1.4" for every type that PyTorch 1.4 or
-         an older version reads. NULL for a number that is not an element type.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_scalar_type_since(
-        type_: tenon_scalar_type,
-    ) -> *const ::core::ffi::c_char;
-    /**Finds the element type that has a given name. The name can be the one of torch.dtype ("float32"),
- the one that PyTorch uses inside ("Float"), or the one of its storage class ("FloatStorage").
- @param[in]  name  borrowed.
- @param[out] out   the caller's. Untouched on failure.
- @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_scalar_type_parse(
-        name: *const ::core::ffi::c_char,
-        out: *mut tenon_scalar_type,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Finds DLPack's element type for one of PyTorch's. DLPack has none for quantised types, for bits
- types, for integers of fewer than 8 bits (each of which takes a whole byte in PyTorch), and for
- bcomplex32.
- @param[in]  type  PyTorch's element type.
- @param[out] out   the caller's. Untouched on failure.
- @param[out] err   optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not an element type), TENON_UNSUPPORTED
-         (DLPack has no such element type).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_scalar_type_to_dtype(
-        type_: tenon_scalar_type,
-        out: *mut tenon_dtype,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Finds PyTorch's element type for one of DLPack's.
- @param[in]  dtype  DLPack's element type.
- @param[out] out    the caller's. Untouched on failure.
- @param[out] err    optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_UNSUPPORTED (PyTorch has no such element type).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_scalar_type_from_dtype(
-        dtype: tenon_dtype,
-        out: *mut tenon_scalar_type,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Makes a tensor over a storage. Every element that the layout can address must lie inside the
@@ -2958,6 +3108,318 @@ extern "C" {
     pub fn tenon_tensor_get_view(
         tensor: *mut tenon_tensor,
         out: *mut tenon_tensor_view,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes an empty message.
+ @param[out] out  new reference; release it with tenon_message_release. It is untouched on
+                  failure.
+ @param[out] err  optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_new(
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds tensors to a message. The call adds all of them or, on failure, none. It checks for each
+ tensor whether it can be lent. Tensors of one message that share a storage share it in the
+ receiver too.
+ @param[in]  message  borrowed.
+ @param[in]  tensors  borrowed, an array of n tensors. The message takes a reference to each.
+ @param[in]  names    NULL, or a borrowed array of n strings in UTF-8. Each string is NULL or has
+                      at most 4,096 bytes. The strings are copied.
+ @param[in]  n        the number of tensors.
+ @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
+                      tenon_share_fd.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (a tensor lies in
+         private memory), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (a storage was dropped).
+ @since 0.1. Only one thread at a time may use the message.*/
+    pub fn tenon_message_add(
+        message: *mut tenon_message,
+        tensors: *const *mut tenon_tensor,
+        names: *const *const ::core::ffi::c_char,
+        n: usize,
+        options: *const tenon_share_options,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Sets the user bytes of a message. They replace the user bytes that were set before.
+ @param[in]  message  borrowed.
+ @param[in]  data     borrowed for the call. It may be NULL if nbytes is 0.
+ @param[in]  nbytes   at most TENON_MESSAGE_MAX_USER_NBYTES.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Only one thread at a time may use the message.*/
+    pub fn tenon_message_set_user_bytes(
+        message: *mut tenon_message,
+        data: *const ::core::ffi::c_void,
+        nbytes: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the number of tensors in a message.
+ @param[in] message  borrowed. NULL is allowed.
+ @return the count; 0 for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_count(message: *const tenon_message) -> usize;
+    /**Returns one tensor of a message.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] index    counts from 0.
+ @return the tensor, borrowed from the message and valid until the message is released. Use
+         tenon_tensor_retain to keep it longer. It is NULL if `index` is past the last tensor.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_tensor(
+        message: *const tenon_message,
+        index: usize,
+    ) -> *mut tenon_tensor;
+    /**Returns the name of one tensor of a message.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] index    counts from 0.
+ @return a UTF-8 string that ends with NUL, borrowed from the message and valid until the next
+         tenon_message_add or until the message is released. It is NULL if the tensor has no name,
+         or if `index` is past the last tensor.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_name(
+        message: *const tenon_message,
+        index: usize,
+    ) -> *const ::core::ffi::c_char;
+    /**Returns the first tensor of a message that has a given name.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] name     borrowed. NULL is allowed.
+ @return the tensor, borrowed from the message. It is NULL if there is none.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_find(
+        message: *const tenon_message,
+        name: *const ::core::ffi::c_char,
+    ) -> *mut tenon_tensor;
+    /**Gives the views of the first n tensors of a message in one call. It serves callers for which
+ every call is expensive, such as wrappers in other languages.
+ @param[in]     message  borrowed.
+ @param[in,out] out      the caller's array of n views. The caller sets out[0].struct_size, which
+                         is the size of every element. The call writes it to the other elements
+                         and fills in all fields. The views are valid until the message is
+                         released, their names until the next tenon_message_add. It is untouched
+                         on failure.
+ @param[in]     n        at most tenon_message_count. 0 is allowed.
+ @param[out]    err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if the message has fewer than n tensors).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_get_views(
+        message: *const tenon_message,
+        out: *mut tenon_tensor_view,
+        n: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the user bytes of a message.
+ @param[in]  message  borrowed. NULL is allowed.
+ @param[out] nbytes   how many bytes there are. It may be NULL.
+ @return the bytes, borrowed from the message. It is NULL if there are none.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_user_bytes(
+        message: *const tenon_message,
+        nbytes: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+    /**Releases a message and its references to the tensors.
+ @param[in] message  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_release(message: *mut tenon_message);
+    /**Makes a composite. The shapes, the element types and the devices of the parts must fit each
+ other. The numbers in the indices, offsets and component sizes are not read: see
+ tenon_composite_check.
+ @param[in]  spec  borrowed for the call, including its arrays. The composite takes a reference to
+                   each part.
+ @param[out] out   new reference; release it with tenon_composite_release. It is untouched on
+                   failure.
+ @param[out] err   optional, see rule 2 in tenon.h. The detail `part` names the part that is
+                   wrong, if one is.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_UNSUPPORTED (unknown flags),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_composite_new(
+        spec: *const tenon_composite_spec,
+        out: *mut *mut tenon_composite,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds a reference.
+ @param[in] composite  borrowed. NULL is allowed.
+ @return `composite`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_composite_retain(
+        composite: *mut tenon_composite,
+    ) -> *mut tenon_composite;
+    /**Releases a reference. The last one releases the references to the parts.
+ @param[in] composite  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_composite_release(composite: *mut tenon_composite);
+    /**Gives the layout, the sizes and the parts of a composite.
+ @param[in]     composite  borrowed.
+ @param[in,out] out        struct_size set by the caller, the other fields filled in by the call.
+                           The pointers are borrowed from the composite and valid until its last
+                           release. It is untouched on failure.
+ @param[out]    err        optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_composite_get_spec(
+        composite: *const tenon_composite,
+        out: *mut tenon_composite_spec,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Checks the numbers in the indices, offsets and component sizes of a composite. A reader that
+ follows the numbers of the result stays inside the parts. Frameworks do not check them: a column
+ index that is too large makes the newest PyTorch read memory that is not the tensor's. The rules
+ are PyTorch's: indices within the sizes, pointers from 0 to the number of non-zeros and never
+ decreasing, the plain indices of a line ascending, and those of a coalesced tensor too.
+
+ If another process can still write a part, the call copies that part into private memory first,
+ and checks the copy. It does this for every part but the values, unless the part is in a FROZEN
+ storage or in private memory. The whole cost is one pass over these parts.
+ @param[in]  composite  borrowed.
+ @param[out] out        new reference: the same composite, or one with the copied parts. Release
+                        it with tenon_composite_release. It is untouched on failure.
+ @param[out] err        optional, see rule 2 in tenon.h. The details `part` and `index` say where
+                        the wrong number is.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (a number is wrong), TENON_UNSUPPORTED
+         (the parts are on a device), TENON_PEER_GONE (a storage was dropped),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_composite_check(
+        composite: *mut tenon_composite,
+        out: *mut *mut tenon_composite,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds composites to a message. The call adds all of them or, on failure, none. The parts of each
+ become tensors of the message, without names and one after another, behind those that the message
+ has already. Parts that share a storage share it in the receiver too. A Tenon that does not know
+ composites yet refuses to receive such a message: TENON_INCOMPATIBLE.
+ @param[in]  message     borrowed.
+ @param[in]  composites  borrowed, an array of n composites. The message takes a reference to
+                         each.
+ @param[in]  names       NULL, or a borrowed array of n strings, as in tenon_message_add.
+ @param[in]  n           the number of composites.
+ @param[in]  options     borrowed. NULL means the defaults. They have the same meaning as in
+                         tenon_share_fd, for every part.
+ @param[out] err         optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (a part lies in
+         private memory), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (a storage was dropped).
+ @since 0.1. Only one thread at a time may use the message.*/
+    pub fn tenon_message_add_composites(
+        message: *mut tenon_message,
+        composites: *const *mut tenon_composite,
+        names: *const *const ::core::ffi::c_char,
+        n: usize,
+        options: *const tenon_share_options,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Returns the number of composites in a message. Their parts count in tenon_message_count.
+ @param[in] message  borrowed. NULL is allowed.
+ @return the count; 0 for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_composite_count(message: *const tenon_message) -> usize;
+    /**Returns one composite of a message. They are in the order of their parts.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] index    counts from 0.
+ @return the composite, borrowed from the message and valid until the message is released. Use
+         tenon_composite_retain to keep it longer. It is NULL if `index` is past the last one.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_composite(
+        message: *const tenon_message,
+        index: usize,
+    ) -> *mut tenon_composite;
+    /**Returns where the parts of a composite are among the tensors of its message. A reader who wants
+ all that was sent in its order walks through the tensors, and takes the composite where its parts
+ begin instead of them.
+ @param[in]  message  borrowed. NULL is allowed.
+ @param[in]  index    which composite, counted from 0.
+ @param[out] n_parts  how many parts there are, 0 on meta. It may be NULL.
+ @return the index of the first part for tenon_message_tensor; the others follow. On meta it is
+         the index of the tensor before which the composite was added. It is
+         tenon_message_count, and n_parts 0, if `index` is past the last composite.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_composite_parts(
+        message: *const tenon_message,
+        index: usize,
+        n_parts: *mut usize,
+    ) -> usize;
+    /**Returns the name of one composite of a message.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] index    counts from 0.
+ @return a UTF-8 string, borrowed as that of tenon_message_name. It is NULL if the composite has
+         no name, or if `index` is past the last composite.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_composite_name(
+        message: *const tenon_message,
+        index: usize,
+    ) -> *const ::core::ffi::c_char;
+    /**Returns the first composite of a message that has a given name.
+ @param[in] message  borrowed. NULL is allowed.
+ @param[in] name     borrowed. NULL is allowed.
+ @return the composite, borrowed from the message. It is NULL if there is none.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_find_composite(
+        message: *const tenon_message,
+        name: *const ::core::ffi::c_char,
+    ) -> *mut tenon_composite;
+    /**Returns the name of an element type, as torch.dtype writes it: "float32", "qint8", "bits16".
+ @param[in] type  any number.
+ @return a string in static storage. NULL for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_scalar_type_name(
+        type_: tenon_scalar_type,
+    ) -> *const ::core::ffi::c_char;
+    /**Returns the name of PyTorch's storage class for an element type, such as "FloatStorage".
+ @param[in] type  any number.
+ @return a string in static storage. NULL for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_scalar_type_storage_name(
+        type_: tenon_scalar_type,
+    ) -> *const ::core::ffi::c_char;
+    /**Returns the size of one element of a storage. For quint4x2 and quint2x4 it is the size of the
+ byte that 2 or 4 elements of a tensor share.
+ @param[in] type  any number.
+ @return the size in bytes; 0 for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_scalar_type_nbytes(type_: tenon_scalar_type) -> u64;
+    /**Returns the oldest version of PyTorch that is known to read a storage of an element type.
+ @param[in] type  any number.
+ @return a string in static storage, such as "2.1". It is "1.4" for every type that PyTorch 1.4 or
+         an older version reads. NULL for a number that is not an element type.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_scalar_type_since(
+        type_: tenon_scalar_type,
+    ) -> *const ::core::ffi::c_char;
+    /**Finds the element type that has a given name. The name can be the one of torch.dtype ("float32"),
+ the one that PyTorch uses inside ("Float"), or the one of its storage class ("FloatStorage").
+ @param[in]  name  borrowed.
+ @param[out] out   the caller's. Untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such name).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_scalar_type_parse(
+        name: *const ::core::ffi::c_char,
+        out: *mut tenon_scalar_type,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Finds DLPack's element type for one of PyTorch's. DLPack has none for quantised types, for bits
+ types, for integers of fewer than 8 bits (each of which takes a whole byte in PyTorch), and for
+ bcomplex32.
+ @param[in]  type  PyTorch's element type.
+ @param[out] out   the caller's. Untouched on failure.
+ @param[out] err   optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (`type` is not an element type), TENON_UNSUPPORTED
+         (DLPack has no such element type).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_scalar_type_to_dtype(
+        type_: tenon_scalar_type,
+        out: *mut tenon_dtype,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Finds PyTorch's element type for one of DLPack's.
+ @param[in]  dtype  DLPack's element type.
+ @param[out] out    the caller's. Untouched on failure.
+ @param[out] err    optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_UNSUPPORTED (PyTorch has no such element type).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_scalar_type_from_dtype(
+        dtype: tenon_dtype,
+        out: *mut tenon_scalar_type,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Makes the value None.
@@ -4247,67 +4709,6 @@ extern "C" {
  @return how many storages have memory that must still wait.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_collect() -> u64;
-    /**Lends a storage by fd: gives an fd, an offset and a size with which another process can open it.
- No byte is copied or moved.
-
- The lender is not told when the borrower is done. So after the storage's release, its block is
- not used for another storage, and the memory returns to the system together with the segment.
-
- A borrower of one storage can read the whole segment in which the storage lies, and can write to
- the whole segment if its mode is TENON_MODE_SHARED. TENON_STORAGE_ISOLATED gives a storage a
- segment of its own.
-
- Where a seccomp filter or a security policy denies memfd_create, storages of TENON_MODE_SHARED
- lie in nameless files of /dev/shm instead. Such a file has no seals: tenon_storage_is_sealed
- returns 0, every process that has the fd can cut the file short, and it can only be opened with
- TENON_OPEN_ALLOW_UNSEALED. A connection sends such storages without a lease. The other modes need
- seals, so storages of those modes cannot be made there.
- @param[in]     storage  borrowed.
- @param[in]     options  borrowed. NULL means the defaults.
- @param[in,out] out      struct_size set by the caller, the other fields filled in by the call.
-                         out->fd belongs to the caller, who closes it with tenon_fd_handle_close
-                         after sending it. It is untouched on failure.
- @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION (a read-only lend of
-         TENON_MODE_SHARED, a writable lend of another mode, or a storage that is not frozen yet;
-         the detail "option" names the remedy), TENON_UNSUPPORTED (private memory, or memory of a
-         device), TENON_PEER_GONE (the storage was dropped, see tenon_storage_check_lender),
-         TENON_RESOURCE_EXHAUSTED (fds).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_share_fd(
-        storage: *mut tenon_storage,
-        options: *const tenon_share_options,
-        out: *mut tenon_fd_handle,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Opens a storage that another process lent by fd. Before it maps anything, the call checks that
- the fd is a regular file in memory, is as large as the handle says, allows the access, and is
- sealed against shrinking. With TENON_OPEN_ALLOW_UNSEALED or TENON_OPEN_PRIVATE_COPY any regular
- file is accepted, sealed or not.
-
- If this process already holds the same range of the same segment with the same access, the call
- gives the same storage with one more reference. Private openings always give a new storage.
- @param[in]  handle   borrowed. handle->fd is borrowed too and may be closed after the call. With
-                      TENON_OPEN_ADOPT_FD it is consumed on success.
- @param[in]  options  borrowed. NULL means the defaults.
- @param[out] out      new reference; release it with tenon_storage_release. It is untouched on
-                      failure.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (a closed fd, an fd of the wrong type, a range outside
-         the segment), TENON_PERMISSION (unsealed memory, or writable access to read-only memory;
-         the detail "option" names the remedy), TENON_CORRUPT (the file is smaller than the handle
-         says), TENON_RESOURCE_EXHAUSTED (fds, mappings, memory), TENON_UNSUPPORTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_open_fd(
-        handle: *const tenon_fd_handle,
-        options: *const tenon_open_options,
-        out: *mut *mut tenon_storage,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Closes handle->fd, if there is one, and sets it to -1. The lent storage is not affected.
- @param[in,out] handle  borrowed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_fd_handle_close(handle: *mut tenon_fd_handle);
     /**Makes a storage of mode TENON_MODE_SHARED that lies in a named file of its own, in PyTorch's
  layout. The file appears under its name as a whole or not at all. Its memory is reserved first,
  so a full directory causes an error here and not a SIGBUS later.
@@ -4477,117 +4878,6 @@ extern "C" {
         out: *mut ::core::ffi::c_char,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Makes an empty message.
- @param[out] out  new reference; release it with tenon_message_release. It is untouched on
-                  failure.
- @param[out] err  optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_new(
-        out: *mut *mut tenon_message,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Adds tensors to a message. The call adds all of them or, on failure, none. It checks for each
- tensor whether it can be lent. Tensors of one message that share a storage share it in the
- receiver too.
- @param[in]  message  borrowed.
- @param[in]  tensors  borrowed, an array of n tensors. The message takes a reference to each.
- @param[in]  names    NULL, or a borrowed array of n strings in UTF-8. Each string is NULL or has
-                      at most 4,096 bytes. The strings are copied.
- @param[in]  n        the number of tensors.
- @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
-                      tenon_share_fd.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (a tensor lies in
-         private memory), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (a storage was dropped).
- @since 0.1. Only one thread at a time may use the message.*/
-    pub fn tenon_message_add(
-        message: *mut tenon_message,
-        tensors: *const *mut tenon_tensor,
-        names: *const *const ::core::ffi::c_char,
-        n: usize,
-        options: *const tenon_share_options,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Sets the user bytes of a message. They replace the user bytes that were set before.
- @param[in]  message  borrowed.
- @param[in]  data     borrowed for the call. It may be NULL if nbytes is 0.
- @param[in]  nbytes   at most TENON_MESSAGE_MAX_USER_NBYTES.
- @param[out] err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_RESOURCE_EXHAUSTED.
- @since 0.1. Only one thread at a time may use the message.*/
-    pub fn tenon_message_set_user_bytes(
-        message: *mut tenon_message,
-        data: *const ::core::ffi::c_void,
-        nbytes: usize,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Returns the number of tensors in a message.
- @param[in] message  borrowed. NULL is allowed.
- @return the count; 0 for NULL.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_count(message: *const tenon_message) -> usize;
-    /**Returns one tensor of a message.
- @param[in] message  borrowed. NULL is allowed.
- @param[in] index    counts from 0.
- @return the tensor, borrowed from the message and valid until the message is released. Use
-         tenon_tensor_retain to keep it longer. It is NULL if `index` is past the last tensor.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_tensor(
-        message: *const tenon_message,
-        index: usize,
-    ) -> *mut tenon_tensor;
-    /**Returns the name of one tensor of a message.
- @param[in] message  borrowed. NULL is allowed.
- @param[in] index    counts from 0.
- @return a UTF-8 string that ends with NUL, borrowed from the message and valid until the next
-         tenon_message_add or until the message is released. It is NULL if the tensor has no name,
-         or if `index` is past the last tensor.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_name(
-        message: *const tenon_message,
-        index: usize,
-    ) -> *const ::core::ffi::c_char;
-    /**Returns the first tensor of a message that has a given name.
- @param[in] message  borrowed. NULL is allowed.
- @param[in] name     borrowed. NULL is allowed.
- @return the tensor, borrowed from the message. It is NULL if there is none.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_find(
-        message: *const tenon_message,
-        name: *const ::core::ffi::c_char,
-    ) -> *mut tenon_tensor;
-    /**Gives the views of the first n tensors of a message in one call. It serves callers for which
- every call is expensive, such as wrappers in other languages.
- @param[in]     message  borrowed.
- @param[in,out] out      the caller's array of n views. The caller sets out[0].struct_size, which
-                         is the size of every element. The call writes it to the other elements
-                         and fills in all fields. The views are valid until the message is
-                         released, their names until the next tenon_message_add. It is untouched
-                         on failure.
- @param[in]     n        at most tenon_message_count. 0 is allowed.
- @param[out]    err      optional, see rule 2 in tenon.h.
- @return TENON_OK, TENON_INVALID_ARGUMENT (also if the message has fewer than n tensors).
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_get_views(
-        message: *const tenon_message,
-        out: *mut tenon_tensor_view,
-        n: usize,
-        err: *mut *mut tenon_error,
-    ) -> tenon_status;
-    /**Returns the user bytes of a message.
- @param[in]  message  borrowed. NULL is allowed.
- @param[out] nbytes   how many bytes there are. It may be NULL.
- @return the bytes, borrowed from the message. It is NULL if there are none.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_user_bytes(
-        message: *const tenon_message,
-        nbytes: *mut usize,
-    ) -> *const ::core::ffi::c_void;
-    /**Releases a message and its references to the tensors.
- @param[in] message  consumed. NULL is allowed.
- @since 0.1. Any thread may call this function.*/
-    pub fn tenon_message_release(message: *mut tenon_message);
     /**Makes a connection on a socket. The socket may be blocking or non-blocking; its flags are not
  changed. Without TENON_CONNECTION_SAME_USER and TENON_CONNECTION_GROUP every peer is accepted,
  because the program that made the socket has decided who can connect. With one of these flags,
