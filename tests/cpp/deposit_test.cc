@@ -1,5 +1,6 @@
 // Deposits: receivers in other processes, whole messages and messages in pieces, limits, and a
 // lender that ends.
+#include <fcntl.h>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>

@@ -4,7 +4,7 @@
 /// libtenon. These rules hold for all of them:
 ///
 /// 1.  Objects. Each object owns one reference and releases it in its destructor. Storage, Tensor,
-///     Arena, Value, Module, CudaArena and CudaEvent are counted: a copy is another reference to
+///     Composite, Arena, Value, Module, CudaArena and CudaEvent are counted: a copy is another reference to
 ///     the same object. The other types can only be moved. A default-made or moved-from object is
 ///     empty: calls on it that can fail give Code::kInvalidArgument, and other calls give 0 or an
 ///     empty result. close() releases the reference early. A second close() does nothing.
@@ -44,6 +44,7 @@
 #include <tenon/cpp/by_cuda.hpp>
 #include <tenon/cpp/by_fd.hpp>
 #include <tenon/cpp/by_filename.hpp>
+#include <tenon/cpp/composite.hpp>
 #include <tenon/cpp/connection.hpp>
 #include <tenon/cpp/cuda_arena.hpp>
 #include <tenon/cpp/cuda_event.hpp>

@@ -6,6 +6,7 @@
 
 #include <tenon/message.h>
 #include <tenon/cpp/by_fd.hpp>
+#include <tenon/cpp/composite.hpp>
 #include <tenon/cpp/tensor.hpp>
 
 #include <cstddef>
@@ -25,7 +26,8 @@ struct NamedTensor {
 };
 
 /// A message: tensors, an optional name for each tensor, and up to 64 KiB of user bytes, whose
-/// meaning is up to the program. Only one thread at a time may use a message while it is built.
+/// meaning is up to the program. The parts of composites are tensors of the message too. Only one thread at a time may use a message while
+/// it is built.
 class Message : public detail::Owned<Message, tenon_message, tenon_message_release> {
  public:
   /// Makes an empty message.
@@ -59,6 +61,16 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
     return add_all(1, [&](std::size_t) { return tensor.get(); }, [&](std::size_t) { return name; }, access);
   }
 
+  /// Adds a composite. Its parts become tensors without names, behind those that are there already.
+  Result<void> try_add(const Composite& composite, std::string_view name = {}, Access access = Access::kAuto) {
+    if (name.find('\0') != std::string_view::npos) return detail::wrong("the name of the composite has a NUL in it");
+    const std::string text(name);
+    const char* const c_name = name.data() == nullptr ? nullptr : text.c_str();
+    tenon_composite* const raw = composite.get();
+    const tenon_share_options options = detail::c_options(access);
+    return detail::call([&](tenon_error** err) { return tenon_message_add_composites(get(), &raw, &c_name, 1, &options, err); });
+  }
+
   /// Sets the user bytes. They replace the user bytes that were set before.
   Result<void> try_set_user_bytes(std::span<const std::byte> bytes) {
     return detail::call([&](tenon_error** err) { return tenon_message_set_user_bytes(get(), bytes.data(), bytes.size(), err); });
@@ -83,6 +95,40 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
   Tensor find(std::string_view name) const {
     if (name.find('\0') != std::string_view::npos) return {};
     return Tensor::retain(tenon_message_find(get(), std::string(name).c_str()));
+  }
+
+  /// The number of composites.
+  std::size_t composite_count() const noexcept { return tenon_message_composite_count(get()); }
+
+  /// Returns composite number `index`, or an empty object past the last one. They are in the order
+  /// of their parts.
+  Composite composite(std::size_t index) const noexcept { return Composite::retain(tenon_message_composite(get(), index)); }
+
+  /// Where the parts of a composite are among the tensors of its message.
+  struct Parts {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+
+  /// Returns where the parts of composite number `index` are. Past the last composite the count is 0
+  /// and first is size().
+  Parts composite_parts(std::size_t index) const noexcept {
+    Parts parts;
+    parts.first = tenon_message_composite_parts(get(), index, &parts.count);
+    return parts;
+  }
+
+  /// Returns the name of composite number `index`, like name().
+  std::optional<std::string_view> composite_name(std::size_t index) const& noexcept {
+    const char* found = tenon_message_composite_name(get(), index);
+    return found == nullptr ? std::nullopt : std::optional<std::string_view>(found);
+  }
+  std::optional<std::string_view> composite_name(std::size_t index) const&& = delete;
+
+  /// Returns the first composite with that name, or an empty object if there is none.
+  Composite find_composite(std::string_view name) const {
+    if (name.find('\0') != std::string_view::npos) return {};
+    return Composite::retain(tenon_message_find_composite(get(), std::string(name).c_str()));
   }
 
   /// Gives the views of all tensors by one call into the library. They are borrowed from the
@@ -112,6 +158,9 @@ class Message : public detail::Owned<Message, tenon_message, tenon_message_relea
     try_add(tensors, names, access).value();
   }
   void add(const Tensor& tensor, std::string_view name = {}, Access access = Access::kAuto) { try_add(tensor, name, access).value(); }
+  void add(const Composite& composite, std::string_view name = {}, Access access = Access::kAuto) {
+    try_add(composite, name, access).value();
+  }
   void set_user_bytes(std::span<const std::byte> bytes) { try_set_user_bytes(bytes).value(); }
   std::vector<TensorView> views() const& { return try_views().value(); }
   std::vector<TensorView> views() const&& = delete;

@@ -4,6 +4,7 @@
 #ifndef TENON_CPP_VALUE_TENSOR_HPP
 #define TENON_CPP_VALUE_TENSOR_HPP
 
+#include <tenon/cpp/composite.hpp>
 #include <tenon/cpp/scalar_type.hpp>
 #include <tenon/cpp/storage.hpp>
 #include <tenon/cpp/value.hpp>
@@ -15,33 +16,6 @@
 #include <vector>
 
 TENON_CPP_BEGIN
-
-/// How the elements of a tensor are stored.
-enum class TensorLayout : std::int32_t {
-  kStrided = TENON_TENSOR_LAYOUT_STRIDED,
-  /// By coordinates, in `indices` and `values`.
-  kSparseCoo = TENON_TENSOR_LAYOUT_SPARSE_COO,
-  /// Compressed rows: `indices` holds the row pointers, `plain_indices` the columns.
-  kSparseCsr = TENON_TENSOR_LAYOUT_SPARSE_CSR,
-  /// Compressed columns: `indices` holds the column pointers, `plain_indices` the rows.
-  kSparseCsc = TENON_TENSOR_LAYOUT_SPARSE_CSC,
-  /// Like CSR, with blocks.
-  kSparseBsr = TENON_TENSOR_LAYOUT_SPARSE_BSR,
-  /// Like CSC, with blocks.
-  kSparseBsc = TENON_TENSOR_LAYOUT_SPARSE_BSC
-};
-
-/// How quantised elements represent numbers.
-enum class Quantizer : std::int32_t {
-  /// The elements are not quantised.
-  kNone = TENON_QUANTIZER_NONE,
-  /// With `scale` and `zero_point`.
-  kPerTensorAffine = TENON_QUANTIZER_PER_TENSOR_AFFINE,
-  /// With `scales` and `zero_points`, along `axis`.
-  kPerChannelAffine = TENON_QUANTIZER_PER_CHANNEL_AFFINE,
-  /// Like kPerChannelAffine, with zero points of type float.
-  kPerChannelAffineFloatQparams = TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS
-};
 
 /// All that PyTorch knows about a tensor. Sizes, strides and offset are in elements. A field that a
 /// kind of tensor does not have is empty or 0.
