@@ -3,6 +3,7 @@
 //
 // A [Storage] is counted bytes that are born shareable, a [Tensor] a shape over one. Tensors travel in a [Message] over a [Connection], as
 // a [Descriptor] by any other means, by fd ([Storage.ShareFD]) or by name ([Storage.ShareFilename]). What arrives is the same memory.
+// Sparse, nested, quantised and meta tensors are [Composite] tensors, which travel in a Message too.
 //
 //	weight, err := tenon.FromSlice([]float32{1, 2, 3}, []int64{3}, nil)    // the lender
 //	message, err := tenon.NewMessage(weight)

@@ -68,9 +68,11 @@ func (c Code) Timeout() bool { return c == ErrTimeout }
 // Error is why a call failed: what the C library says, as it says it.
 type Error struct {
 	Code    Code
-	Message string            // one line that names the object and the cause
-	Details map[string]string // "errno", "limit", "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field", "option", "holders"; may be nil
-	Cause   error             // what led to it: another *Error, or the context's own error; may be nil
+	Message string // one line that names the object and the cause
+	// "errno", "limit", "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field",
+	// "option", "holders", "part", "index"; may be nil
+	Details map[string]string
+	Cause   error // what led to it: another *Error, or the context's own error; may be nil
 }
 
 // Error is the message, with its cause if there is one.

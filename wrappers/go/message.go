@@ -23,8 +23,9 @@ const (
 	MaxNameNBytes = C.TENON_MESSAGE_MAX_NAME_NBYTES // of one tensor's name
 )
 
-// Message is tensors that travel together, an optional name for each, and up to 64 KiB of the user's own bytes. While it is filled it is for
-// one goroutine at a time; then any goroutine may use it. Its methods that return no error return zero values once it is closed.
+// Message is tensors and composites that travel together, an optional name for each, and up to
+// 64 KiB of the user's own bytes. While it is filled it is for one goroutine at a time; then any
+// goroutine may use it. Its methods that return no error return zero values once it is closed.
 type Message struct{ object }
 
 func newMessage(pointer *C.tenon_message) *Message {
@@ -82,14 +83,9 @@ func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOption
 	if len(tensors) == 0 {
 		return nil
 	}
-	pointers := make([]*C.tenon_tensor, len(tensors))
-	for i, tensor := range tensors {
-		pointer, err := tensor.begin()
-		if err != nil {
-			endAll(tensors[:i])
-			return err
-		}
-		pointers[i] = pointer
+	pointers, err := beginAll(tensors)
+	if err != nil {
+		return err
 	}
 	defer endAll(tensors)
 	// The array of names points to Go's memory, which C may see only while it is pinned: so the names lie in one piece.
@@ -109,6 +105,20 @@ func (m *Message) AddAll(names []string, tensors []*Tensor, options *ShareOption
 		return takeError(status, failure)
 	}
 	return nil
+}
+
+// beginAll starts a use of each tensor, which endAll ends. A nil tensor gives the C library's NULL.
+func beginAll(tensors []*Tensor) ([]*C.tenon_tensor, error) {
+	pointers := make([]*C.tenon_tensor, len(tensors))
+	for i, tensor := range tensors {
+		pointer, err := tensor.begin()
+		if err != nil {
+			endAll(tensors[:i])
+			return nil, err
+		}
+		pointers[i] = pointer
+	}
+	return pointers, nil
 }
 
 func endAll(tensors []*Tensor) {
@@ -175,7 +185,7 @@ func (m *Message) UserBytes() []byte {
 	return C.GoBytes(data, C.int(nbytes))
 }
 
-// Len is how many tensors there are.
+// Len is how many tensors there are. The parts of composites are among the tensors.
 func (m *Message) Len() int {
 	message, err := m.begin()
 	if err != nil {
@@ -228,8 +238,9 @@ func (m *Message) Find(name string) (*Tensor, error) {
 	return nil, &Error{Code: ErrNotFound, Message: fmt.Sprintf("the message has no tensor %q", name)}
 }
 
-// Views gives shape and place of all tensors in one call of C, however many they are. They are valid while the message is open, and need
-// no closing.
+// Views gives shape and place of all tensors in one call of C, however many they are. The parts of
+// composites are among the tensors: see CompositeParts. The views are valid while the message is
+// open, and need no closing.
 func (m *Message) Views() ([]TensorView, error) {
 	message, err := m.begin()
 	if err != nil {
@@ -294,7 +305,9 @@ func textLen(text *C.char) int {
 	return n
 }
 
-// Tensors gives all tensors in one call of C, each with a reference of the caller's to close; they stay valid when the message is closed.
+// Tensors gives all tensors in one call of C, each with a reference of the caller's to close; they
+// stay valid when the message is closed. The parts of composites are among the tensors: see
+// CompositeParts.
 func (m *Message) Tensors() ([]*Tensor, error) {
 	message, err := m.begin()
 	if err != nil {

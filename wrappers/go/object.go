@@ -25,10 +25,12 @@ const (
 	kindCUDAArena
 	kindDeposit
 	kindFetched
+	kindComposite
 )
 
 var kindNames = [...]string{
-	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module", "CUDAEvent", "CUDAArena", "Deposit", "Fetched",
+	"Storage", "WeakRef", "Tensor", "Message", "Connection", "Descriptor", "Arena", "Value", "Module",
+	"CUDAEvent", "CUDAArena", "Deposit", "Fetched", "Composite",
 }
 
 // reference is one counted reference of the C library's, to be given back once.
@@ -65,6 +67,8 @@ func (r reference) giveBack() {
 		C.tenon_deposit_release((*C.tenon_deposit)(r.pointer))
 	case kindFetched:
 		C.tenon_fetched_release((*C.tenon_fetched)(r.pointer))
+	case kindComposite:
+		C.tenon_composite_release((*C.tenon_composite)(r.pointer))
 	}
 }
 

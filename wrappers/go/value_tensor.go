@@ -10,7 +10,8 @@ import (
 	"runtime"
 )
 
-// Layout is how the elements of a tensor lie, in PyTorch's numbers.
+// Layout is how the elements of a tensor are laid out: in PyTorch's numbers, and from 64 on in
+// Tenon's own.
 type Layout int32
 
 // The layouts.
@@ -21,6 +22,12 @@ const (
 	LayoutSparseCSC Layout = C.TENON_TENSOR_LAYOUT_SPARSE_CSC
 	LayoutSparseBSR Layout = C.TENON_TENSOR_LAYOUT_SPARSE_BSR
 	LayoutSparseBSC Layout = C.TENON_TENSOR_LAYOUT_SPARSE_BSC
+
+	// Only a Composite has one of these.
+	LayoutJagged    Layout = C.TENON_TENSOR_LAYOUT_JAGGED    // components differ in one dimension
+	LayoutNested    Layout = C.TENON_TENSOR_LAYOUT_NESTED    // components differ in any dimension
+	LayoutMeta      Layout = C.TENON_TENSOR_LAYOUT_META      // sizes, but no elements
+	LayoutQuantized Layout = C.TENON_TENSOR_LAYOUT_QUANTIZED // integers that represent numbers
 )
 
 // Quantizer is how quantised elements stand for numbers.
