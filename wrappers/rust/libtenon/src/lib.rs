@@ -11,6 +11,7 @@ mod by_filename;
 mod cell;
 #[cfg(doctest)]
 mod compile_fail;
+mod composite;
 mod connection;
 mod cuda_arena;
 mod cuda_event;
@@ -51,6 +52,7 @@ pub use by_cuda::{cuda_available, cuda_collect, release_cuda_counter, CudaForm, 
 pub use by_fd::{Access, FdHandle, OpenOptions};
 pub use by_filename::{leave_names, start_manager, sweep, unlink, FilenameHandle, FilenameOptions, SweepOptions, SweepResult};
 pub use cell::{ReadCell, SharedCell};
+pub use composite::{Composite, CompositeSpec, Quantizer, TensorLayout};
 pub use connection::{Connection, ConnectionOptions, LenderGone, Peer};
 pub use cuda_arena::{CudaArena, CudaArenaOptions, CudaArenaStats};
 pub use cuda_event::{CudaEvent, CudaEventOptions};
@@ -75,7 +77,7 @@ pub use storage::{trim, Mode, Storage, StorageMut};
 pub use storage_options::{Filling, StorageOptions};
 pub use tensor::{Tensor, TensorMut};
 pub use value::{type_text, Value, ValueKind};
-pub use value_tensor::{Quantizer, TensorLayout, ValueTensorSpec};
+pub use value_tensor::ValueTensorSpec;
 pub use view::TensorView;
 pub use wait::{Cancel, Wait};
 pub use weak::WeakStorage;

@@ -11,7 +11,8 @@ use crate::sys;
 use crate::tensor::{Tensor, TensorMut};
 use crate::view::TensorView;
 
-/// Tensors that travel together. Whether each can be lent is checked when it is added.
+/// Tensors that travel together. Whether each can be lent is checked when it is added. The parts of a
+/// [`Composite`](crate::Composite) that was added are tensors of the message too, without names.
 ///
 /// ```
 /// use tenon::{Message, Tensor, TensorMut};
@@ -68,14 +69,8 @@ impl Message {
         N: AsRef<str>,
         T: AsRef<Tensor> + 't,
     {
-        let mut raws = Vec::new();
-        let mut names: Vec<Option<CString>> = Vec::new();
-        for (name, tensor) in tensors {
-            raws.push(tensor.as_ref().as_raw());
-            names.push(name.map(|name| c_name(name.as_ref())).transpose()?);
-        }
-        let names: Vec<_> = names.iter().map(c_pointer).collect();
-        self.add_raw(&raws, &names, access)
+        let (raws, names) = named(tensors, |tensor| tensor.as_ref().as_raw())?;
+        self.add_raw(&raws, &c_pointers(&names), access)
     }
 
     fn add_raw(&mut self, tensors: &[*mut sys::tenon_tensor], names: &[*const c_char], access: Access) -> Result<()> {
@@ -91,18 +86,20 @@ impl Message {
         check(|err| unsafe { sys::tenon_message_set_user_bytes(self.as_raw(), bytes.as_ptr().cast(), bytes.len(), err) })
     }
 
-    /// How many tensors there are.
+    /// How many tensors there are. The parts of composites are among them.
     pub fn len(&self) -> usize {
         // SAFETY: self keeps the message.
         unsafe { sys::tenon_message_count(self.as_raw()) }
     }
 
-    /// Whether there are no tensors.
+    /// Whether there are no tensors. A composite on meta has no parts, so a message that has nothing
+    /// else is empty too.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One tensor, from 0.
+    /// One tensor, from 0. The parts of composites are among them
+    /// ([`composite_parts`](Self::composite_parts) says where).
     pub fn tensor(&self, index: usize) -> Option<Tensor> {
         // SAFETY: borrowed from the message, or NULL past the end.
         unsafe { retained(sys::tenon_message_tensor(self.as_raw(), index)) }
@@ -124,6 +121,7 @@ impl Message {
     }
 
     /// All tensors at a glance: names, shapes and where their bytes are, in one call however many there are.
+    /// The parts of composites are among them.
     pub fn views(&self) -> Vec<TensorView<'_>> {
         let len = self.len();
         let mut views: Vec<TensorView<'_>> = Vec::with_capacity(len);
@@ -169,13 +167,30 @@ impl Message {
 
 /// # Safety
 /// NULL, or a living tensor.
-unsafe fn retained(raw: *mut sys::tenon_tensor) -> Option<Tensor> {
+pub(crate) unsafe fn retained(raw: *mut sys::tenon_tensor) -> Option<Tensor> {
     // SAFETY: as above; the new reference is Tensor's.
     unsafe { NonNull::new(sys::tenon_tensor_retain(raw)).map(|raw| Tensor::adopt(raw)) }
 }
 
 fn c_pointer(name: &Option<CString>) -> *const c_char {
     name.as_ref().map_or(ptr::null(), |name| name.as_ptr())
+}
+
+/// The pointers of what is added, and its names.
+pub(crate) fn named<N: AsRef<str>, T, R>(
+    items: impl IntoIterator<Item = (Option<N>, T)>,
+    as_raw: impl Fn(T) -> R,
+) -> Result<(Vec<R>, Vec<Option<CString>>)> {
+    let (mut raws, mut names) = (Vec::new(), Vec::new());
+    for (name, item) in items {
+        raws.push(as_raw(item));
+        names.push(name.map(|name| c_name(name.as_ref())).transpose()?);
+    }
+    Ok((raws, names))
+}
+
+pub(crate) fn c_pointers(names: &[Option<CString>]) -> Vec<*const c_char> {
+    names.iter().map(c_pointer).collect()
 }
 
 fn c_name(name: &str) -> Result<CString> {
@@ -191,6 +206,8 @@ impl Drop for Message {
 
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("tensors", &self.views()).field("user_bytes", &self.user_bytes().len()).finish()
+        let mut out = f.debug_struct("Message");
+        out.field("tensors", &self.views()).field("composites", &self.composite_count());
+        out.field("user_bytes", &self.user_bytes().len()).finish()
     }
 }

@@ -3,6 +3,7 @@
 use std::mem::{size_of, ManuallyDrop};
 use std::ptr::{self, NonNull};
 
+use crate::composite::{from_raw, to_raw, Quantizer, TensorLayout, COALESCED, LAYOUTS, QUANTIZERS};
 use crate::error::{check, Error, ErrorKind, Result};
 use crate::scalar_type::ScalarType;
 use crate::spec::Flags;
@@ -12,71 +13,12 @@ use crate::text::{c_text, owned};
 use crate::value::Value;
 use crate::view::numbers;
 
-/// How the elements of a tensor lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TensorLayout {
-    /// By strides.
-    #[default]
-    Strided,
-    /// By coordinates: `indices` and `values`.
-    SparseCoo,
-    /// Compressed rows: `indices` are the row pointers, `plain_indices` the columns.
-    SparseCsr,
-    /// Compressed columns: `indices` are the column pointers, `plain_indices` the rows.
-    SparseCsc,
-    /// As CSR, of blocks.
-    SparseBsr,
-    /// As CSC, of blocks.
-    SparseBsc,
-}
-
-/// How quantised elements stand for numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Quantizer {
-    /// They stand for themselves.
-    #[default]
-    None,
-    /// `scale` and `zero_point`.
-    PerTensorAffine,
-    /// `scales` and `zero_points`, along `axis`.
-    PerChannelAffine,
-    /// The same, with zero points of float.
-    PerChannelAffineFloatQparams,
-}
-
-const LAYOUTS: [(TensorLayout, u32); 6] = [
-    (TensorLayout::Strided, sys::TENON_TENSOR_LAYOUT_STRIDED),
-    (TensorLayout::SparseCoo, sys::TENON_TENSOR_LAYOUT_SPARSE_COO),
-    (TensorLayout::SparseCsr, sys::TENON_TENSOR_LAYOUT_SPARSE_CSR),
-    (TensorLayout::SparseCsc, sys::TENON_TENSOR_LAYOUT_SPARSE_CSC),
-    (TensorLayout::SparseBsr, sys::TENON_TENSOR_LAYOUT_SPARSE_BSR),
-    (TensorLayout::SparseBsc, sys::TENON_TENSOR_LAYOUT_SPARSE_BSC),
-];
-
-const QUANTIZERS: [(Quantizer, u32); 4] = [
-    (Quantizer::None, sys::TENON_QUANTIZER_NONE),
-    (Quantizer::PerTensorAffine, sys::TENON_QUANTIZER_PER_TENSOR_AFFINE),
-    (Quantizer::PerChannelAffine, sys::TENON_QUANTIZER_PER_CHANNEL_AFFINE),
-    (Quantizer::PerChannelAffineFloatQparams, sys::TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS),
-];
-
-fn to_raw<T: Copy + PartialEq>(table: &[(T, u32)], wanted: T) -> i32 {
-    table.iter().find(|(name, _)| *name == wanted).map_or(-1, |(_, raw)| *raw as i32)
-}
-
-fn from_raw<T: Copy>(table: &[(T, u32)], wanted: i32) -> Result<T> {
-    let found = table.iter().find(|(_, raw)| *raw as i32 == wanted).map(|(name, _)| *name);
-    found.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("a tensor of a kind {wanted} that this crate has no word for")))
-}
-
 /// All that PyTorch knows of a tensor. Sizes, strides and offset count elements. What does not belong to a kind of tensor is `None` or 0.
 #[derive(Clone, Debug, Default)]
 pub struct ValueTensorSpec {
     /// Of the elements; of a sparse tensor that of its values, and not read when one is made.
     pub scalar_type: ScalarType,
-    /// How they lie.
+    /// How they lie: [`TensorLayout::Strided`], or one of the sparse ones.
     pub layout: TensorLayout,
     /// [`Flags::REQUIRES_GRAD`], [`Flags::CONJ`], [`Flags::NEG`].
     pub flags: Flags,
@@ -176,11 +118,7 @@ impl Value {
             zero_point: spec.zero_point,
             axis: spec.axis,
             quantizer: to_raw(&QUANTIZERS, spec.quantizer),
-            coalesced: match spec.coalesced {
-                None => sys::TENON_COALESCED_UNKNOWN,
-                Some(false) => sys::TENON_COALESCED_NO,
-                Some(true) => sys::TENON_COALESCED_YES,
-            } as i32,
+            coalesced: to_raw(&COALESCED, spec.coalesced),
             indices: part(&spec.indices),
             plain_indices: part(&spec.plain_indices),
             values: part(&spec.values),
@@ -217,11 +155,7 @@ impl Value {
             scale: raw.scale,
             zero_point: raw.zero_point,
             axis: raw.axis,
-            coalesced: match raw.coalesced as u32 {
-                sys::TENON_COALESCED_NO => Some(false),
-                sys::TENON_COALESCED_YES => Some(true),
-                _ => None,
-            },
+            coalesced: from_raw(&COALESCED, raw.coalesced)?,
             indices: self.part(sys::TENON_TENSOR_PART_INDICES)?,
             plain_indices: self.part(sys::TENON_TENSOR_PART_PLAIN_INDICES)?,
             values: self.part(sys::TENON_TENSOR_PART_VALUES)?,

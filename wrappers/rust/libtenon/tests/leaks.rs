@@ -5,9 +5,9 @@ mod common;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use tenon::{
-    export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel, Connection, Deposit, Descriptor,
-    ExportOptions, FdHandle, Fetched, FilenameOptions, ImportOptions, Message, Module, OpenOptions, Storage, StorageMut, StorageOptions,
-    Tensor, TensorMut, Value, Wait,
+    export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel, Composite, CompositeSpec, Connection,
+    Deposit, Descriptor, ExportOptions, FdHandle, Fetched, FilenameOptions, ImportOptions, Message, Module, OpenOptions, Storage,
+    StorageMut, StorageOptions, Tensor, TensorLayout, TensorMut, Value, Wait,
 };
 
 fn everything(folder: &common::Folder) {
@@ -17,9 +17,18 @@ fn everything(folder: &common::Folder) {
     let mut message = Message::new().unwrap();
     message.add("shared", &shared).unwrap();
     message.add("frozen", &frozen).unwrap();
+    let sparse = Composite::new(&CompositeSpec {
+        layout: TensorLayout::SparseCoo,
+        sizes: vec![1000],
+        values: Some(shared.clone().into()),
+        indices: Some(TensorMut::zeros::<i64>(&[1, 1000]).unwrap().into()),
+        ..CompositeSpec::default()
+    });
+    message.add_composite("sparse", &sparse.unwrap()).unwrap();
     ours.send(&message, common::PATIENCE).unwrap();
     let received = theirs.recv(common::PATIENCE).unwrap();
     let _views = received.views();
+    let _checked = (received.composite(0).unwrap().spec().unwrap(), received.find_composite("sparse").unwrap().check().unwrap());
 
     let handle = shared.storage().share_fd().unwrap();
     let _open = handle.open(OpenOptions::new()).unwrap();

@@ -147,6 +147,12 @@ fn tensors_that_dlpack_has_not() {
     assert_eq!(back.indices.unwrap().tensor_spec().unwrap().sizes, [1, 2]);
     assert!(back.values.is_some() && back.scales.is_none() && back.plain_indices.is_none() && back.storage.is_none());
 
+    for layout in [TensorLayout::Jagged, TensorLayout::Nested, TensorLayout::Meta, TensorLayout::Quantized] {
+        // Only composites have these.
+        let spec = ValueTensorSpec { layout, ..ValueTensorSpec::new(ScalarType::FLOAT, &[3], None) };
+        assert_eq!(Value::tensor_from_spec(&spec).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
     let mut meta = ValueTensorSpec::new(ScalarType::HALF, &[2, 3], None);
     (meta.device, meta.flags) = ("meta".to_owned(), Flags::REQUIRES_GRAD);
     let back = Value::tensor_from_spec(&meta).unwrap().tensor_spec().unwrap();
