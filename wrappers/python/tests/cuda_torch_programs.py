@@ -41,7 +41,7 @@ class Tensor:
     """Over an array of cuda_kit, or over what a capsule leads to."""
 
     layout, requires_grad, _backward_hooks = "torch.strided", False, None
-    is_cpu, is_cuda, is_nested = False, True, False
+    is_cpu, is_cuda, is_nested, is_quantized, is_meta = False, True, False, False, False
 
     def __init__(self, array: Any, name: str = "uint8", conj: bool = False, neg: bool = False) -> None:
         self.array, self.dtype, self._conj, self._neg = array, getattr(torch, name), conj, neg

@@ -40,6 +40,13 @@ def identity(context):
     inbox.put([tenon.empty((0, 4)), tenon.zeros((), requires_grad=True)])
     nothing, scalar = outbox.get(timeout=60)
     assert nothing.shape == (0, 4) and scalar.shape == () and scalar.requires_grad
+    indices, values = tenon.from_numpy(np.array([[0, 2], [1, 0]])), lend([1.0, 2.0])
+    sparse = tenon.SparseTensor.coo(indices, values, (3, 2), coalesced=True, requires_grad=True)
+    inbox.put({"sparse": sparse, "values": values, "meta": tenon.MetaTensor.of((2, 3), "int8", offset=1)})
+    got = outbox.get(timeout=60)
+    assert repr(got["sparse"]) == repr(sparse) and got["sparse"].is_coalesced and got["sparse"].requires_grad
+    assert got["sparse"].indices.tolist() == [[0, 2], [1, 0]] and got["sparse"].values.storage == got["values"].storage == values.storage
+    assert (got["meta"].shape, got["meta"].dtype, got["meta"].strides, got["meta"].offset) == ((2, 3), "int8", (3, 1), 1)
     inbox.put(None)
     ended(process)
 

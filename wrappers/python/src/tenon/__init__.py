@@ -27,6 +27,7 @@ from tenon.by_filename import (
     open_filename,
     sweep,
 )
+from tenon.composite import Composite, JaggedTensor, MetaTensor, NestedTensor, QuantizedTensor, SparseTensor
 from tenon.connection import Connection, Peer, pair
 from tenon.cuda_arena import CudaArena, CudaArenaStats
 from tenon.cuda_event import CudaEvent
@@ -76,6 +77,7 @@ __all__ = [
     "ArenaStats",
     "Cancel",
     "Cancelled",
+    "Composite",
     "Connection",
     "Corrupt",
     "CudaArena",
@@ -96,20 +98,25 @@ __all__ = [
     "Interrupted",
     "InvalidArgument",
     "Io",
+    "JaggedTensor",
     "LeaseHolder",
     "LoadResult",
     "Member",
     "Message",
+    "MetaTensor",
     "Module",
     "NamedTuple",
+    "NestedTensor",
     "NotFound",
     "Object",
     "OutOfMemory",
     "Peer",
     "PeerGone",
     "PermissionDenied",
+    "QuantizedTensor",
     "ResourceExhausted",
     "ScalarType",
+    "SparseTensor",
     "Stats",
     "Storage",
     "Sweep",

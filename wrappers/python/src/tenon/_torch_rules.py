@@ -53,10 +53,15 @@ def _is_parameter_class(cls: type) -> bool:
     return any(kind.__name__ == "Parameter" for kind in cls.__mro__)
 
 
-def is_strided_on_cpu(tensor: Any) -> bool:
-    """Whether a tensor is what its strides over its storage say: neither sparse nor nested, and without a quantizer."""
+def is_strided(tensor: Any) -> bool:
+    """Whether a tensor is what its strides over its storage say: neither sparse nor nested nor on meta, and without a quantizer."""
     strided = sys.modules["torch"].strided
-    return bool(tensor.layout is strided and tensor.is_cpu and not tensor.is_nested and not tensor.is_quantized)
+    return bool(tensor.layout is strided and not tensor.is_nested and not tensor.is_quantized and not tensor.is_meta)
+
+
+def is_strided_on_cpu(tensor: Any) -> bool:
+    """Likewise, and in memory of the host."""
+    return bool(tensor.is_cpu and is_strided(tensor))
 
 
 def is_named(tensor: Any) -> bool:

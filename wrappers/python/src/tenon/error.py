@@ -25,7 +25,7 @@ class TenonError(Exception):
     arena also "live", "lent", "retired", "free" and "holders"; where memory, fds or mappings are short "left", and of this process
     "live", "lent", "retired" and "kept"; of a value that does not fit its type "where", "wanted" and "found"; of code "file",
     "line", "column" and "excerpt", which is the line with carets below it and stands in str() too; of archives "record" and "offset"; of
-    CUDA's driver "cuda_error", "cuda_error_name" and "driver_version"."""
+    a composite's parts "part" and "index", CUDA's driver "cuda_error", "cuda_error_name" and "driver_version"."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> TenonError:
         self: TenonError = super().__new__(cls, *args, **kwargs)

@@ -6,6 +6,8 @@ from tenon import _native_ext
 from tenon._managed import Managed
 from tenon._native import ffi, lib
 from tenon._options import ACCESSES, number_of
+from tenon._text import encoded
+from tenon.composite import Composite, borrowed
 from tenon.error import call
 from tenon.tensor import Tensor
 from tenon.wait import run
@@ -20,11 +22,35 @@ if TYPE_CHECKING:
     from tenon._options import Access
     from tenon.wait import Cancel
 
-    Tensors = Tensor | Iterable[Tensor] | Mapping[str, Tensor]
+    Sendable = Tensor | Composite
+    Tensors = Sendable | Iterable[Sendable] | Mapping[str, Sendable]
 
 
-def _is_mapping(tensors: Tensors) -> TypeIs[Mapping[str, Tensor]]:
+def _is_mapping(tensors: Tensors) -> TypeIs[Mapping[str, Sendable]]:
     return hasattr(tensors, "keys")
+
+
+def _add(own: Any, items: tuple[Sendable, ...], names: tuple[str | None, ...] | None, access: int) -> None:
+    """Add tensors and composites to a message, in their order."""
+    if not any(isinstance(item, Composite) for item in items):
+        _native_ext.message_add(int(ffi.cast("uintptr_t", own)), items, names, access)
+        return
+    if names is not None and len(names) != len(items):
+        raise ValueError(f"{len(names)} names for {len(items)} tensors")
+    for i, item in enumerate(items):
+        name = None if names is None else names[i]
+        if isinstance(item, Composite):
+            _add_composite(own, item, name, access)
+        else:
+            _native_ext.message_add(int(ffi.cast("uintptr_t", own)), (item,), (name,), access)
+
+
+def _add_composite(own: Any, composite: Composite, name: str | None, access: int) -> None:
+    options = ffi.new("tenon_share_options *")
+    options.struct_size, options.access = ffi.sizeof("tenon_share_options"), access
+    text = ffi.NULL if name is None else ffi.new("char[]", encoded(name, "the name"))
+    pointers = ffi.new("tenon_composite *[]", [composite._own()])
+    call(lib.tenon_message_add_composites, own, pointers, ffi.new("char *[]", [text]), 1, options)
 
 
 def _release_in(out: Any) -> None:
@@ -32,7 +58,10 @@ def _release_in(out: Any) -> None:
 
 
 class Message(Managed):
-    """A sequence of tensors (message[0]) and a mapping of those that have a name (message["weight"])."""
+    """A sequence of tensors (message[0]) and a mapping of those that have a name (message["weight"]).
+
+    Composites (sparse, nested and quantised tensors) are beside them: composites has them, and contents has everything as it was sent.
+    """
 
     __slots__ = ("_tensors",)
     _tensors: list[Tensor] | None
@@ -45,13 +74,13 @@ class Message(Managed):
         *,
         access: Access = "auto",
     ) -> None:
-        """Take references to tensors: a list, one tensor, or a dict by name. Whether each can be lent is checked here."""
+        """Take references to tensors and composites: a list, one of them, or a dict by name. Whether each can be lent is checked here."""
         self._cdata = self._tensors = None
         out = ffi.new("tenon_message **")
         call(lib.tenon_message_new, out)
         own = ffi.gc(out[0], lib.tenon_message_release)
-        if isinstance(tensors, Tensor):
-            items: tuple[Tensor, ...] = (tensors,)
+        if isinstance(tensors, (Tensor, Composite)):
+            items: tuple[Sendable, ...] = (tensors,)
         elif _is_mapping(tensors):
             if names is not None:
                 raise TypeError("a dict has its own names")
@@ -60,8 +89,7 @@ class Message(Managed):
             items = tuple(tensors)
         if names is not None and not isinstance(names, tuple):
             names = tuple(names)
-        number = number_of(ACCESSES, access, "access")
-        _native_ext.message_add(int(ffi.cast("uintptr_t", own)), items, names, number)
+        _add(own, items, names, number_of(ACCESSES, access, "access"))
         with memoryview(user_bytes) as view:
             if view.nbytes:
                 with ffi.from_buffer(view) as source:
@@ -101,20 +129,66 @@ class Message(Managed):
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All tensors, in the order in which they were added."""
+        """All tensors that were added as such, in their order."""
         return list(self._all())
 
     def _all(self) -> list[Tensor]:
-        address, _own = self._address()
+        address, own = self._address()
         if self._tensors is None:
-            self._tensors = _native_ext.message_tensors(address, Tensor)
+            tensors = _native_ext.message_tensors(address, Tensor)
+            parts = self._parts(own)
+            self._tensors = [tensor for i, tensor in enumerate(tensors) if i not in parts] if parts else tensors
         return self._tensors
+
+    def _parts(self, own: Any) -> set[int]:
+        """Which of the C library's tensors are parts of composites."""
+        parts: set[int] = set()
+        n_parts = ffi.new("size_t *")
+        for i in range(lib.tenon_message_composite_count(own)):
+            first = lib.tenon_message_composite_parts(own, i, n_parts)
+            parts.update(range(first, first + n_parts[0]))
+        return parts
 
     @property
     def names(self) -> list[str | None]:
         """The name of each tensor, or None."""
-        address, _own = self._address()
-        return _native_ext.message_names(address)
+        address, own = self._address()
+        names = _native_ext.message_names(address)
+        parts = self._parts(own)
+        return [name for i, name in enumerate(names) if i not in parts] if parts else names
+
+    @property
+    def composites(self) -> list[Composite]:
+        """All composites, in the order in which they were added."""
+        own = self._own()
+        return [borrowed(lib.tenon_message_composite(own, i)) for i in range(lib.tenon_message_composite_count(own))]
+
+    def contents(self) -> list[tuple[str | None, Sendable]]:
+        """Tensors and composites, each with its name or None, in the order in which they were added."""
+        own = self._own()
+        tensors: list[tuple[str | None, Sendable]] = list(zip(self.names, self._all(), strict=True))
+        n_parts = ffi.new("size_t *")
+        before = 0
+        for i, composite in enumerate(self.composites):
+            first = lib.tenon_message_composite_parts(own, i, n_parts)
+            name = lib.tenon_message_composite_name(own, i)
+            # As many tensors stand before it as there are in front of its parts, without the parts of others.
+            tensors.insert(first - before + i, (None if name == ffi.NULL else ffi.string(name).decode(), composite))
+            before += n_parts[0]
+        return tensors
+
+    def composite(self, name: str) -> Composite:
+        """The first composite of that name; KeyError if there is none."""
+        pointer = self._find(lib.tenon_message_find_composite, name)
+        if pointer is None:
+            raise KeyError(name)
+        return borrowed(pointer)
+
+    def _find(self, find: Callable[[Any, bytes], Any], name: str) -> Any:
+        own = self._own()
+        raw = name.encode()
+        pointer = ffi.NULL if b"\0" in raw else find(own, raw)
+        return None if pointer == ffi.NULL else pointer
 
     @property
     def user_bytes(self) -> bytes:
@@ -125,7 +199,8 @@ class Message(Managed):
         return b"" if data == ffi.NULL else bytes(ffi.buffer(data, size[0]))
 
     def __len__(self) -> int:
-        return int(lib.tenon_message_count(self._own()))
+        own = self._own()
+        return int(lib.tenon_message_count(own)) - len(self._parts(own))
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.tensors)
@@ -133,19 +208,17 @@ class Message(Managed):
     def __getitem__(self, key: int | str) -> Tensor:
         if isinstance(key, str):
             tensor = self.get(key)
-            if tensor is None:
-                raise KeyError(key)
-            return tensor
+            if tensor is not None:
+                return tensor
+            if self._find(lib.tenon_message_find_composite, key) is not None:
+                raise KeyError(f"{key} is the name of a composite: use composite({key!r})")
+            raise KeyError(key)
         return self._all()[key]
 
     def get(self, name: str) -> Tensor | None:
         """The first tensor of that name, or None."""
-        own = self._own()
-        raw = name.encode()
-        if b"\0" in raw:
-            return None
-        pointer = lib.tenon_message_find(own, raw)
-        if pointer == ffi.NULL:
+        pointer = self._find(lib.tenon_message_find, name)
+        if pointer is None:
             return None
         return Tensor._adopt(int(ffi.cast("uintptr_t", lib.tenon_tensor_retain(pointer))))
 
@@ -171,4 +244,5 @@ class Message(Managed):
     def __repr__(self) -> str:
         if self.closed:
             return "<tenon.Message, closed>"
-        return f"<tenon.Message of {len(self)} tensors, {len(self.user_bytes)} user bytes>"
+        composites = f"{len(self.composites)} composites, " if self.composites else ""
+        return f"<tenon.Message of {len(self)} tensors, {composites}{len(self.user_bytes)} user bytes>"

@@ -34,10 +34,10 @@ QUANTIZERS: dict[str, int] = {
     "per_channel_affine": lib.TENON_QUANTIZER_PER_CHANNEL_AFFINE,
     "per_channel_affine_float_qparams": lib.TENON_QUANTIZER_PER_CHANNEL_AFFINE_FLOAT_QPARAMS,
 }
-_QUANTIZER_NAMES = {number: name for name, number in QUANTIZERS.items()}
+QUANTIZER_NAMES = {number: name for name, number in QUANTIZERS.items()}
 
-_COALESCED = {None: lib.TENON_COALESCED_UNKNOWN, False: lib.TENON_COALESCED_NO, True: lib.TENON_COALESCED_YES}
-_COALESCED_WORDS = {number: word for word, number in _COALESCED.items()}
+COALESCED = {None: lib.TENON_COALESCED_UNKNOWN, False: lib.TENON_COALESCED_NO, True: lib.TENON_COALESCED_YES}
+COALESCED_WORDS = {number: word for word, number in COALESCED.items()}
 
 # The tensors that a tensor is made of: the attribute here, which is also the field in C.
 PARTS: dict[str, int] = {
@@ -242,7 +242,7 @@ def to_c(spec: TensorSpec, part: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
     out.device = kept(ffi.new("char[]", encoded(spec.device, "the device")))
     out.quantizer = number_of(QUANTIZERS, spec.quantizer, "quantizer")
     out.scale, out.zero_point, out.axis = spec.scale, spec.zero_point, spec.axis
-    out.coalesced = _COALESCED[spec.coalesced]
+    out.coalesced = COALESCED[spec.coalesced]
     for name in PARTS:
         tensor = getattr(spec, name)
         if tensor is not None:
@@ -268,10 +268,10 @@ def from_c(found: Any, part: Callable[[int], Any]) -> TensorSpec:
         bool(found.flags & lib.TENON_TENSOR_REQUIRES_GRAD),
         bool(found.flags & lib.TENON_TENSOR_CONJ),
         bool(found.flags & lib.TENON_TENSOR_NEG),
-        _QUANTIZER_NAMES[found.quantizer],  # type: ignore[arg-type]
+        QUANTIZER_NAMES[found.quantizer],  # type: ignore[arg-type]
         float(found.scale),
         int(found.zero_point),
         int(found.axis),
-        coalesced=_COALESCED_WORDS[found.coalesced],
+        coalesced=COALESCED_WORDS[found.coalesced],
         **{name: part(number) for name, number in PARTS.items()},
     )

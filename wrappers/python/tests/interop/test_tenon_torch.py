@@ -220,7 +220,7 @@ value = [shared.tolist(), t.is_shared(), copied.dtype, copied.storage.is_sealed,
 def test_from_torch_of_what_it_cannot_take(peer: Peer) -> None:
     for code in (
         "t = torch.ones(3).to_sparse()",
-        "t = torch.empty(3, device='meta')",
+        "t = torch.ones(3, 3).to_mkldnn()",
         "t = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])",
     ):
         with pytest.raises(PeerError) as caught:
@@ -328,7 +328,12 @@ for name in refused:
         t = torch.empty(8, dtype=dtype)
     else:
         t = raw.view(dtype)
-    for take in (lambda: from_torch(t, copy=True), lambda: tenon.from_dlpack(t)):
+    takes = [lambda: tenon.from_dlpack(t)]
+    if name[0] == "q":
+        assert isinstance(from_torch(t, copy=True), tenon.QuantizedTensor), name
+    else:
+        takes.append(lambda: from_torch(t, copy=True))
+    for take in takes:
         try:
             take()
         except tenon.Unsupported as error:

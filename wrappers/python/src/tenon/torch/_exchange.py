@@ -12,6 +12,7 @@ from tenon._options import CPU
 from tenon._torch_dlpack import MATH_BITS, math_bits, over_device, with_math_bits
 from tenon.by_fd import FdHandle, open_fd
 from tenon.by_filename import FilenameHandle, filename_decref, open_filename
+from tenon.composite import Composite
 from tenon.dlpack import from_dlpack
 from tenon.error import InvalidArgument, PermissionDenied, Unsupported, make
 from tenon.storage import Storage
@@ -92,8 +93,12 @@ def copy_on_write(storage: Storage) -> Storage:
     return private
 
 
-def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "error") -> Any:
+def to_torch(tensor: Tensor | Composite, writable: Literal["error", "cow", "unsafe"] = "error", *, trusted: bool = False) -> Any:
     """A torch tensor over the same bytes, which it keeps alive; a torch.nn.Parameter if the tensor is one.
+
+    A composite gives PyTorch's tensor of that layout over its parts. Its indices are checked first (Composite.check), and those that
+    another process can still change are copied. PyTorch checks nothing: with trusted, a wrong index of the sender's lets it read and
+    write memory that is not the tensor's.
 
     from_torch of it, or of its slices and views, finds Tenon's storage again. PyTorch's own share_memory_() would move it
     to other memory, and its bytes would not be these any more.
@@ -105,6 +110,11 @@ def to_torch(tensor: Tensor, writable: Literal["error", "cow", "unsafe"] = "erro
     which it was opened.
     """
     require_torch()
+    if isinstance(tensor, Composite):
+        from tenon.torch import _composite
+
+        composite = tensor if trusted else tensor.check()
+        return _composite.to_torch(composite, lambda part: to_torch(part, writable), torch_dtype)
     if not isinstance(tensor, Tensor):
         hint = (
             "; a TensorSpec describes a module's tensor: make a tenon.Tensor of its storage (Tensor.over)"
@@ -194,8 +204,11 @@ def _set_up_native() -> None:
         import tenon.torch._rebuild  # noqa: F401
 
 
-def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tensor:
+def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Any:
     """A tensor over the bytes of a torch tensor that lies in shared memory, with its storage offset and strides.
+
+    Of a sparse, nested, quantised or meta tensor it is a tenon.Composite, and all that follows is so for each of its parts. Small parts
+    (offsets, scales and the like) are copied in any case. PyTorch's mkldnn layout is Unsupported.
 
     Without a copy: PyTorch's own fd, or its name under its strategy "file_system", is opened, and the bytes live as long as either side
     needs them. Their size is not sealed, so a process that opens them has to say allow_unsealed. Of a tensor over Tenon's own shared memory
@@ -212,11 +225,12 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
         if own is not None:
             return own
     _set_up_native()
-    if not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not sys.modules["torch"].strided or tensor.is_nested:
-        kind = "a nested tensor" if tensor.is_nested else "a tensor"
-        raise make(
-            Unsupported, f"{kind} on {tensor.device} with layout {tensor.layout}: only strided tensors on the CPU and on CUDA devices"
-        )
+    if not _torch_rules.is_strided(tensor):
+        from tenon.torch import _composite
+
+        return _composite.from_torch(tensor, lambda part, is_small: _part_from_torch(part, share, copy or is_small))
+    if not (tensor.is_cpu or tensor.is_cuda):
+        raise make(Unsupported, f"a tensor on {tensor.device}: only those on the CPU, on CUDA devices and on meta can be lent")
     _torch_rules.check(tensor)
     number = _torch_rules.element_type(tensor)
     flags = _torch_rules.flags_of(tensor) | math_bits(tensor)
@@ -244,6 +258,11 @@ def from_torch(tensor: Any, *, share: bool = False, copy: bool = False) -> Tenso
     untyped = _untyped(tensor)
     storage = open_shared(untyped, share) if untyped.nbytes() else Storage.new(0)
     return Tensor._new(storage, number, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset(), flags)
+
+
+def _part_from_torch(part: Any, share: bool, copy: bool) -> Tensor:
+    tensor: Tensor = from_torch(part, share=share and not part.is_cuda, copy=copy and not part.is_cuda)
+    return tensor
 
 
 def _check_for_torch(tensor: Tensor) -> None:

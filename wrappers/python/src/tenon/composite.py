@@ -1,0 +1,567 @@
+"""Composites: sparse, nested and quantised tensors, which are made of several tensors, and tensors on meta, which have no memory.
+
+Each part is a tenon.Tensor that can be viewed and lent by itself. A composite travels in a message like a tensor.
+"""
+
+from __future__ import annotations
+
+from tenon import _dtype
+from tenon._managed import Managed
+from tenon._native import ffi, lib
+from tenon._shape import numbers, packed
+from tenon.error import Unsupported, UnsupportedBuffer, call, make
+from tenon.tensor import Tensor, from_numpy
+from tenon.tensor_spec import COALESCED, COALESCED_WORDS, LAYOUTS, QUANTIZER_NAMES, QUANTIZERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn, Self
+
+    from tenon._options import Mode
+    from tenon._shape import Shape
+
+LAYOUT_NAMES = {
+    **{number: name for name, number in LAYOUTS.items()},
+    lib.TENON_TENSOR_LAYOUT_JAGGED: "jagged",
+    lib.TENON_TENSOR_LAYOUT_NESTED: "nested",
+    lib.TENON_TENSOR_LAYOUT_META: "meta",
+    lib.TENON_TENSOR_LAYOUT_QUANTIZED: "quantized",
+}
+_LAYOUT_NUMBERS = {name: number for number, name in LAYOUT_NAMES.items()}
+
+# The fields of the struct that are tensors.
+PARTS = (
+    "values",
+    "indices",
+    "plain_indices",
+    "offsets",
+    "lengths",
+    "component_sizes",
+    "component_strides",
+    "scales",
+    "zero_points",
+)
+
+_TWO_DIMENSIONS = 2
+
+
+def _part(source: Any, mode: Mode = "shared") -> Tensor:
+    """A tensor as it is, what lies in Tenon's memory as a tensor over it, and of all else a copy that can be lent."""
+    if isinstance(source, Tensor):
+        return source
+    import numpy
+
+    array = numpy.asarray(source)
+    if array.size and array.dtype.isnative and not any(step % array.itemsize for step in array.strides):
+        strides = tuple(step // array.itemsize for step in array.strides)
+        own = Tensor._at(array.ctypes.data, _dtype.number_of(array.dtype), array.shape, strides, 0)
+        if own is not None:
+            return own
+    return from_numpy(array, mode=mode)
+
+
+class Composite(Managed):
+    """A tensor of several parts. It never changes.
+
+    It has neither numpy() nor __dlpack__, because no array has its layout: its parts have them.
+    """
+
+    __slots__ = ("_parts", "_spec")
+    _spec: Any
+    _parts: dict[str, Tensor] | None
+
+    def __init__(self) -> None:
+        raise TypeError(f"a {type(self).__name__} is made by one of its class methods")
+
+    @classmethod
+    def _make(
+        cls,
+        layout: str,
+        parts: dict[str, Tensor | None],
+        *,
+        shape: Shape | None = None,
+        strides: Sequence[int] | None = None,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
+        flags: int = 0,
+        dtype: Any = None,
+        **fields: Any,
+    ) -> Self:
+        spec = ffi.new("tenon_composite_spec *")
+        spec.struct_size = ffi.sizeof("tenon_composite_spec")
+        spec.layout = _LAYOUT_NUMBERS[layout]
+        keep: list[Any] = []
+        if shape is not None:
+            sizes = numbers(shape)
+            keep.append(ffi.new("int64_t[]", sizes or [0]))
+            spec.ndim, spec.sizes = len(sizes), keep[-1]
+        if strides is not None:
+            keep.append(ffi.new("int64_t[]", numbers(strides) or [0]))
+            spec.strides = keep[-1]
+        if dtype is not None:
+            number = _dtype.number_of(dtype)
+            spec.dtype.code, spec.dtype.bits, spec.dtype.lanes = number & 0xFF, number >> 8 & 0xFF, number >> 16
+        spec.flags = (
+            flags | (lib.TENON_TENSOR_REQUIRES_GRAD if requires_grad else 0) | (lib.TENON_TENSOR_IS_PARAMETER if is_parameter else 0)
+        )
+        for name, part in parts.items():
+            if part is not None:
+                keep.append(ffi.gc(ffi.cast("tenon_tensor *", part._retained()), lib.tenon_tensor_release))
+                setattr(spec, name, keep[-1])
+        for name, value in fields.items():
+            setattr(spec, name, value)
+        out = ffi.new("tenon_composite **")
+        call(lib.tenon_composite_new, spec, out)
+        return _adopt(out[0])  # type: ignore[return-value]
+
+    def _filled(self) -> Any:
+        """The struct of the C library; its pointers live as long as this object."""
+        self._own()
+        return self._spec
+
+    @property
+    def parts(self) -> dict[str, Tensor]:
+        """The tensors that it is made of, by name, as in tenon/composite.h."""
+        spec = self._filled()
+        if self._parts is None:
+            self._parts = {
+                name: Tensor._adopt(int(ffi.cast("uintptr_t", lib.tenon_tensor_retain(getattr(spec, name)))))
+                for name in PARTS
+                if getattr(spec, name) != ffi.NULL
+            }
+        return dict(self._parts)
+
+    @property
+    def layout(self) -> str:
+        """PyTorch's name of the layout, such as "sparse_csr", or "nested", "meta" or "quantized"."""
+        return LAYOUT_NAMES[self._filled().layout]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes. -1 stands for one that can differ from component to component."""
+        spec = self._filled()
+        return tuple(spec.sizes[0 : spec.ndim]) if spec.ndim else ()
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return int(self._filled().ndim)
+
+    @property
+    def dtype(self) -> str:
+        """The element type of the values by name; of quantised ones, of the integers that stand for them."""
+        found = self._filled().dtype
+        return _dtype.name_of(_dtype.pack(found.code, found.bits, found.lanes))
+
+    @property
+    def device(self) -> str:
+        """Where the values are: "cpu", "cuda:0" and so on, or "meta"."""
+        values = self.parts.get("values")
+        return "meta" if values is None else values.device
+
+    @property
+    def requires_grad(self) -> bool:
+        """Travels with the composite; means nothing to Tenon."""
+        return bool(self._filled().flags & lib.TENON_TENSOR_REQUIRES_GRAD)
+
+    @property
+    def is_parameter(self) -> bool:
+        """Travels with the composite; means nothing to Tenon."""
+        return bool(self._filled().flags & lib.TENON_TENSOR_IS_PARAMETER)
+
+    @property
+    def values(self) -> Tensor:
+        """The elements that are stored."""
+        return self._named("values")
+
+    def _named(self, name: str) -> Tensor:
+        found = self.parts.get(name)
+        if found is None:
+            raise AttributeError(f"a {self.layout} tensor has no {name.replace('_', ' ')}")
+        return found
+
+    def check(self) -> Self:
+        """The same composite, after its indices, offsets and component sizes were held against its sizes: Corrupt if one is wrong.
+
+        Frameworks do not check what they are given. A part that another process could still change is copied first, and the result
+        has the copy. to_scipy and tenon.torch.to_torch call it, unless told to trust the sender. It reads each number once.
+        """
+        own = self._own()
+        out = ffi.new("tenon_composite **")
+        call(lib.tenon_composite_check, own, out)
+        return _adopt(out[0])  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Give the composite back. Parts taken from it stay valid."""
+        self._spec = self._parts = None
+        super().close()
+
+    def __dlpack__(self, **_options: Any) -> NoReturn:
+        raise make(
+            UnsupportedBuffer,
+            f"DLPack has strided arrays only, and a {self.layout} tensor is none: export its parts ({', '.join(self.parts)})",
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise TypeError(f"numpy has strided arrays only, and a {self.layout} tensor is none: use its parts ({', '.join(self.parts)})")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # The parts are pickled as tensors are: by tenon.multiprocessing, and not without.
+        spec = self._filled()
+        meta = not self.parts
+        fields = {name: getattr(spec, name) for name in ("axis", "ragged_dim", "quantizer", "coalesced", "scale", "zero_point", "offset")}
+        shape = self.shape if meta or self.layout in LAYOUTS else None
+        strides = tuple(spec.strides[0 : spec.ndim]) if meta else None
+        return _rebuild, (self.layout, self.parts, shape, strides, int(spec.flags), self.dtype if meta else None, fields)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return f"<tenon.{type(self).__name__}, closed>"
+        return f"<tenon.{type(self).__name__} {self.layout} {list(self.shape)} of {self.dtype} on {self.device}>"
+
+
+def _rebuild(
+    layout: str,
+    parts: dict[str, Tensor | None],
+    shape: Shape | None,
+    strides: Sequence[int] | None,
+    flags: int,
+    dtype: Any,
+    fields: dict[str, Any],
+) -> Composite:
+    return Composite._make(layout, parts, shape=shape, strides=strides, flags=flags, dtype=dtype, **fields)
+
+
+class SparseTensor(Composite):
+    """The elements that are not zero, and where they are. Arrays that are no tensors are copied in, unless they lie in Tenon's memory."""
+
+    __slots__ = ()
+
+    @classmethod
+    def coo(
+        cls,
+        indices: Any,
+        values: Any,
+        shape: Shape,
+        *,
+        coalesced: bool | None = None,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
+    ) -> SparseTensor:
+        """Make a COO tensor: indices has a row for each sparse dimension and a column for each element.
+
+        coalesced: whether the indices are sorted and different; None: not known.
+        """
+        return cls._make(
+            "sparse_coo",
+            {"values": _part(values), "indices": _part(indices)},
+            shape=shape,
+            coalesced=COALESCED[coalesced],
+            requires_grad=requires_grad,
+            is_parameter=is_parameter,
+        )
+
+    @classmethod
+    def _compressed(cls, layout: str, pointers: Any, plain: Any, values: Any, shape: Shape, **flags: bool) -> SparseTensor:
+        parts: dict[str, Tensor | None] = {"values": _part(values), "indices": _part(pointers), "plain_indices": _part(plain)}
+        return cls._make(layout, parts, shape=shape, **flags)  # type: ignore[arg-type]
+
+    @classmethod
+    def csr(
+        cls, crow_indices: Any, col_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+    ) -> SparseTensor:
+        """Make a CSR tensor. Both kinds of indices have one type, int64 or int32."""
+        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
+        return cls._compressed("sparse_csr", crow_indices, col_indices, values, shape, **flags)
+
+    @classmethod
+    def csc(
+        cls, ccol_indices: Any, row_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+    ) -> SparseTensor:
+        """Make a CSC tensor."""
+        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
+        return cls._compressed("sparse_csc", ccol_indices, row_indices, values, shape, **flags)
+
+    @classmethod
+    def bsr(
+        cls, crow_indices: Any, col_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+    ) -> SparseTensor:
+        """Make a BSR tensor: values has two block dimensions behind that of the elements."""
+        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
+        return cls._compressed("sparse_bsr", crow_indices, col_indices, values, shape, **flags)
+
+    @classmethod
+    def bsc(
+        cls, ccol_indices: Any, row_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
+    ) -> SparseTensor:
+        """Make a BSC tensor: values has two block dimensions behind that of the elements."""
+        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
+        return cls._compressed("sparse_bsc", ccol_indices, row_indices, values, shape, **flags)
+
+    @classmethod
+    def from_scipy(cls, array: Any, *, mode: Mode = "shared") -> SparseTensor:
+        """Make one of a sparse array of scipy's: coo, csr, csc or bsr.
+
+        Arrays that do not lie in Tenon's memory are copied into storages of this mode.
+        """
+        kind = getattr(array, "format", None)
+        if kind == "coo":
+            import numpy
+
+            indices = numpy.stack([numpy.asarray(axis) for axis in getattr(array, "coords", None) or (array.row, array.col)])
+            coalesced = True if array.has_canonical_format else None
+            return cls.coo(_part(indices, mode), _part(array.data, mode), array.shape, coalesced=coalesced)
+        if kind not in ("csr", "csc", "bsr"):
+            raise TypeError(
+                f"a sparse array of scipy's in format coo, csr, csc or bsr, not {kind or type(array).__name__}: use its asformat()"
+            )
+        # scipy wants neither, and what is not sorted is no tensor of PyTorch's.
+        if not array.has_canonical_format:
+            array = array.copy()
+            array.sum_duplicates()
+        pointers, plain, values = (_part(each, mode) for each in (array.indptr, array.indices, array.data))
+        return cls._compressed(f"sparse_{kind}", pointers, plain, values, array.shape)
+
+    @property
+    def indices(self) -> Tensor:
+        """Of COO the indices of the elements, of CSR and BSR the row pointers, of CSC and BSC the column pointers."""
+        return self._named("indices")
+
+    @property
+    def plain_indices(self) -> Tensor:
+        """Of CSR and BSR the column indices, of CSC and BSC the row indices."""
+        return self._named("plain_indices")
+
+    @property
+    def is_coalesced(self) -> bool | None:
+        """Of COO whether the indices are sorted and different; None if it is not known."""
+        return COALESCED_WORDS[self._filled().coalesced]
+
+    def to_scipy(self, *, trusted: bool = False) -> Any:
+        """A scipy.sparse array over the same values: coo_array, csr_array, csc_array or bsr_array.
+
+        The indices are checked first, and those that another process can still change are copied. With trusted they are taken as they
+        are: a wrong index lets scipy read memory that is not the tensor's.
+        """
+        import scipy.sparse
+
+        layout = self.layout.removeprefix("sparse_")
+        if layout == "bsc":
+            raise make(Unsupported, "scipy has no array in BSC: use values, indices and plain_indices")
+        own: SparseTensor = self if trusted else self.check()
+        values, indices = own.values.numpy(), own.indices.numpy()
+        if own.ndim != _TWO_DIMENSIONS or indices.ndim != (2 if layout == "coo" else 1) or values.ndim != (3 if layout == "bsr" else 1):
+            raise make(Unsupported, f"scipy's arrays have two sparse dimensions, and this tensor of {list(own.shape)} has others")
+        if layout == "coo":
+            found = scipy.sparse.coo_array((values, (indices[0], indices[1])), shape=own.shape, copy=False)
+            found.has_canonical_format = bool(own.is_coalesced)
+            return found
+        kind = getattr(scipy.sparse, f"{layout}_array")
+        return kind((values, own.plain_indices.numpy(), indices), shape=own.shape, copy=False)
+
+
+class JaggedTensor(Composite):
+    """Components that differ in one dimension, one after another in `values`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls,
+        values: Any,
+        offsets: Any,
+        lengths: Any = None,
+        *,
+        ragged_dim: int = 1,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
+    ) -> JaggedTensor:
+        """Make one. offsets: where each component begins along dimension ragged_dim - 1 of values, and where the last one ends.
+
+        lengths: of each component, if there are gaps between them.
+        """
+        parts = {"values": _part(values), "offsets": _part(offsets), "lengths": None if lengths is None else _part(lengths)}
+        return cls._make("jagged", parts, ragged_dim=ragged_dim, requires_grad=requires_grad, is_parameter=is_parameter)
+
+    @property
+    def offsets(self) -> Tensor:
+        """Where each component begins, and where the last one ends."""
+        return self._named("offsets")
+
+    @property
+    def lengths(self) -> Tensor | None:
+        """The length of each component; None if each ends where the next one begins."""
+        return self.parts.get("lengths")
+
+    @property
+    def ragged_dim(self) -> int:
+        """The dimension in which components differ."""
+        return int(self._filled().ragged_dim)
+
+
+class NestedTensor(Composite):
+    """Components of any sizes in one buffer."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls,
+        values: Any,
+        component_sizes: Any,
+        component_strides: Any,
+        offsets: Any,
+        *,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
+    ) -> NestedTensor:
+        """Make one over a buffer of one dimension: a row of sizes and of strides for each component, and where it begins."""
+        parts: dict[str, Tensor | None] = {
+            "values": _part(values),
+            "component_sizes": _part(component_sizes),
+            "component_strides": _part(component_strides),
+            "offsets": _part(offsets),
+        }
+        return cls._make("nested", parts, requires_grad=requires_grad, is_parameter=is_parameter)
+
+    @property
+    def component_sizes(self) -> Tensor:
+        """Components by dimensions."""
+        return self._named("component_sizes")
+
+    @property
+    def component_strides(self) -> Tensor:
+        """Components by dimensions."""
+        return self._named("component_strides")
+
+    @property
+    def offsets(self) -> Tensor:
+        """Where each component begins in the values."""
+        return self._named("offsets")
+
+
+class QuantizedTensor(Composite):
+    """Integers that stand for numbers: (integer - zero_point) * scale, for the tensor as a whole or for each channel."""
+
+    __slots__ = ()
+
+    @classmethod
+    def per_tensor(
+        cls, values: Any, scale: float, zero_point: int = 0, *, requires_grad: bool = False, is_parameter: bool = False
+    ) -> QuantizedTensor:
+        """Make one of int8, uint8, int32, uint4 or uint2 with one scale."""
+        return cls._make(
+            "quantized",
+            {"values": _part(values)},
+            quantizer=QUANTIZERS["per_tensor_affine"],
+            scale=scale,
+            zero_point=zero_point,
+            requires_grad=requires_grad,
+            is_parameter=is_parameter,
+        )
+
+    @classmethod
+    def per_channel(
+        cls, values: Any, scales: Any, zero_points: Any, axis: int, *, requires_grad: bool = False, is_parameter: bool = False
+    ) -> QuantizedTensor:
+        """Make one with a float64 scale and an int64 zero point for each index of one axis; both float32: with float parameters."""
+        scales, zero_points = _part(scales), _part(zero_points)
+        with_floats = "_float_qparams" if zero_points.dtype.startswith("float") else ""
+        return cls._make(
+            "quantized",
+            {"values": _part(values), "scales": scales, "zero_points": zero_points},
+            quantizer=QUANTIZERS[f"per_channel_affine{with_floats}"],
+            axis=axis,
+            requires_grad=requires_grad,
+            is_parameter=is_parameter,
+        )
+
+    @property
+    def quantizer(self) -> str:
+        """How the integers stand for numbers, such as "per_tensor_affine"."""
+        return QUANTIZER_NAMES[self._filled().quantizer]
+
+    @property
+    def scale(self) -> float:
+        """Of a tensor quantised as a whole."""
+        return float(self._filled().scale)
+
+    @property
+    def zero_point(self) -> int:
+        """Of a tensor quantised as a whole."""
+        return int(self._filled().zero_point)
+
+    @property
+    def scales(self) -> Tensor | None:
+        """For each channel; None of a tensor quantised as a whole."""
+        return self.parts.get("scales")
+
+    @property
+    def zero_points(self) -> Tensor | None:
+        """For each channel; None of a tensor quantised as a whole."""
+        return self.parts.get("zero_points")
+
+    @property
+    def axis(self) -> int:
+        """The dimension of the channels."""
+        return int(self._filled().axis)
+
+
+class MetaTensor(Composite):
+    """Sizes and an element type without memory."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls,
+        shape: Shape,
+        dtype: Any = "float32",
+        *,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        requires_grad: bool = False,
+        is_parameter: bool = False,
+    ) -> MetaTensor:
+        """Make one. Strides and offset count elements; without strides it is contiguous."""
+        steps = packed(numbers(shape)) if strides is None else strides
+        return cls._make(
+            "meta", {}, shape=shape, strides=steps, offset=offset, dtype=dtype, requires_grad=requires_grad, is_parameter=is_parameter
+        )
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+        spec = self._filled()
+        return tuple(spec.strides[0 : spec.ndim]) if spec.ndim else ()
+
+    @property
+    def offset(self) -> int:
+        """In elements, from the start of a storage that is not there."""
+        return int(self._filled().offset)
+
+
+_CLASSES: dict[int, type[Composite]] = {
+    lib.TENON_TENSOR_LAYOUT_JAGGED: JaggedTensor,
+    lib.TENON_TENSOR_LAYOUT_NESTED: NestedTensor,
+    lib.TENON_TENSOR_LAYOUT_META: MetaTensor,
+    lib.TENON_TENSOR_LAYOUT_QUANTIZED: QuantizedTensor,
+}
+
+
+def _adopt(pointer: Any) -> Composite:
+    """An object of the class of its layout, which has this reference."""
+    own = ffi.gc(pointer, lib.tenon_composite_release)
+    spec = ffi.new("tenon_composite_spec *")
+    spec.struct_size = ffi.sizeof("tenon_composite_spec")
+    call(lib.tenon_composite_get_spec, own, spec)
+    cls = _CLASSES.get(spec.layout, SparseTensor)
+    self = cls.__new__(cls)
+    self._cdata, self._spec, self._parts = own, spec, None
+    return self
+
+
+def borrowed(pointer: Any) -> Composite:
+    """An object with a reference of its own."""
+    return _adopt(lib.tenon_composite_retain(pointer))
