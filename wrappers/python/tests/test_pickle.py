@@ -64,6 +64,37 @@ def test_views_and_flags_arrive() -> None:
     assert second.requires_grad and second.storage == first.storage and empty.shape == (0, 3)
 
 
+class Claims:
+    """Pickles as a composite of any state."""
+
+    def __init__(self, state: tuple[Any, ...]) -> None:
+        self.state = state
+
+    def __reduce__(self) -> Any:
+        return tenon.pickle._composite, self.state
+
+
+def test_composites(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+    left, right = pair
+    values = tenon.zeros(3, requires_grad=True)
+    sparse = tenon.SparseTensor.csr(np.array([0, 2, 2, 3]), np.array([0, 3, 1]), values, (3, 4), requires_grad=True)
+    left.send_object([sparse, values, tenon.MetaTensor.of((2, 3), "int8", offset=1)])
+    got, same, meta = right.recv_object()  # without anything on the allow-list
+    assert repr(got) == repr(sparse) and got.requires_grad and got.plain_indices.tolist() == [0, 3, 1]
+    assert got.values.storage == same.storage == values.storage
+    assert (meta.shape, meta.dtype, meta.strides, meta.offset) == ((2, 3), "int8", (3, 1), 1)
+    for state in (
+        ("sparse_csr", {"values": 7}, (3, 4), None, 0, None, {}),
+        ("sparse_csr", {"other": values}, (3, 4), None, 0, None, {}),
+        ("no layout", {}, None, None, 0, None, {}),
+        ("meta", {}, (3,), (1,), 0, "int8", {"struct_size": 1}),
+        ("meta", {}, (3,), (1,), 0, "int8", {"axis": 1 << 70}),
+    ):
+        data, storages, _ = tenon.pickle.dumps(Claims(state))
+        with pytest.raises(tenon.Corrupt):
+            tenon.pickle.loads(data, storages, allow=[])
+
+
 def test_cycles() -> None:
     sent: list[Any] = [tenon.zeros((2,))]
     sent.append({"again": sent})

@@ -68,6 +68,8 @@ def test_programs(name: str) -> None:
     assert complaints(["-c", PROGRAMS[name]]) == []
 
 
-@pytest.mark.parametrize("name", ["arena_and_leases", "lend_and_modify", "queue_of_tensors", "read_only_lend", "sparse_features", "weak_cache"])
+@pytest.mark.parametrize(
+    "name", ["arena_and_leases", "lend_and_modify", "queue_of_tensors", "read_only_lend", "sparse_features", "weak_cache"]
+)
 def test_examples(name: str) -> None:
     assert complaints([str(EXAMPLES / f"{name}.py")]) == []

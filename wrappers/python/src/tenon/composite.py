@@ -43,6 +43,9 @@ PARTS = (
     "zero_points",
 )
 
+# And those that are numbers and tie the parts together.
+_NUMBERS = ("axis", "ragged_dim", "quantizer", "coalesced", "scale", "zero_point", "offset")
+
 _TWO_DIMENSIONS = 2
 
 
@@ -208,12 +211,16 @@ class Composite(Managed):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # The parts are pickled as tensors are: by tenon.multiprocessing, and not without.
+        return rebuild, self._state()
+
+    def _state(self) -> tuple[Any, ...]:
+        """The arguments of rebuild()."""
         spec = self._filled()
         meta = not self.parts
-        fields = {name: getattr(spec, name) for name in ("axis", "ragged_dim", "quantizer", "coalesced", "scale", "zero_point", "offset")}
+        fields = {name: getattr(spec, name) for name in _NUMBERS}
         shape = self.shape if meta or self.layout in LAYOUTS else None
         strides = tuple(spec.strides[0 : spec.ndim]) if meta else None
-        return _rebuild, (self.layout, self.parts, shape, strides, int(spec.flags), self.dtype if meta else None, fields)
+        return self.layout, self.parts, shape, strides, int(spec.flags), self.dtype if meta else None, fields
 
     def __repr__(self) -> str:
         if self.closed:
@@ -221,7 +228,7 @@ class Composite(Managed):
         return f"<tenon.{type(self).__name__} {self.layout} {list(self.shape)} of {self.dtype} on {self.device}>"
 
 
-def _rebuild(
+def rebuild(
     layout: str,
     parts: dict[str, Tensor | None],
     shape: Shape | None,
@@ -230,6 +237,9 @@ def _rebuild(
     dtype: Any,
     fields: dict[str, Any],
 ) -> Composite:
+    """A composite of what _state() gave, which may come from anybody."""
+    if not (set(parts) <= set(PARTS) and all(isinstance(part, Tensor) for part in parts.values()) and set(fields) <= set(_NUMBERS)):
+        raise ValueError("the parts of a composite are tensors, and its fields are those of tenon_composite_spec")
     return Composite._make(layout, parts, shape=shape, strides=strides, flags=flags, dtype=dtype, **fields)
 
 

@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import ClassVar, NamedTuple
 
 from tenon import _pickle_scan
+from tenon.composite import Composite, rebuild
 from tenon.error import Corrupt, Incompatible, PermissionDenied, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
@@ -74,6 +75,10 @@ def _tensor(number: int, dtype: int, shape: Any, strides: Any, offset: int, flag
     _apart()
 
 
+def _composite(*state: Any) -> Any:
+    _apart()
+
+
 def _torch_storage(number: int, dtype: str | None) -> Any:
     _apart()
 
@@ -90,7 +95,7 @@ def _reduced(key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
     _apart()
 
 
-_OWN = frozenset({"_storage", "_tensor", "_torch_storage", "_torch_tensor", "_imported", "_reduced"})
+_OWN = frozenset({"_storage", "_tensor", "_composite", "_torch_storage", "_torch_tensor", "_imported", "_reduced"})
 
 # ---- importers
 
@@ -228,6 +233,8 @@ class _Pickler(pickle.Pickler):
             storage = obj.storage
             number = self.number(storage.id, storage, obj.dtype)
             return _tensor, (number, obj._dtype_number, obj.shape, obj.strides, obj.offset, obj._flags)
+        if isinstance(obj, Composite):
+            return _composite, obj._state()
         if isinstance(obj, Storage):
             return _storage, (self.number(obj.id, obj, "uint8"),)
         if self.torch is not None:
@@ -360,6 +367,8 @@ class _Parts:
 
     def _tensor(self, number: int, dtype: int, shape: Any, strides: Any, offset: int, flags: int) -> Tensor:
         return Tensor._new(self._storage(number), dtype, shape, strides, offset, flags)
+
+    _composite = staticmethod(rebuild)
 
     def _torch_storage(self, number: int, dtype: str | None) -> Any:
         return _need_torch().storage_of(None if number == -1 else self._at(number), dtype)
