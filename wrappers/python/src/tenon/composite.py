@@ -273,41 +273,39 @@ class SparseTensor(Composite):
         )
 
     @classmethod
-    def _compressed(cls, layout: str, pointers: Any, plain: Any, values: Any, shape: Shape, **flags: bool) -> SparseTensor:
+    def _compressed(
+        cls, layout: str, pointers: Any, plain: Any, values: Any, shape: Shape, requires_grad: bool = False, is_parameter: bool = False
+    ) -> SparseTensor:
         parts: dict[str, Tensor | None] = {"values": _part(values), "indices": _part(pointers), "plain_indices": _part(plain)}
-        return cls._make(layout, parts, shape=shape, **flags)  # type: ignore[arg-type]
+        return cls._make(layout, parts, shape=shape, requires_grad=requires_grad, is_parameter=is_parameter)
 
     @classmethod
     def csr(
         cls, crow_indices: Any, col_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
     ) -> SparseTensor:
         """Make a CSR tensor. Both kinds of indices have one type, int64 or int32."""
-        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
-        return cls._compressed("sparse_csr", crow_indices, col_indices, values, shape, **flags)
+        return cls._compressed("sparse_csr", crow_indices, col_indices, values, shape, requires_grad, is_parameter)
 
     @classmethod
     def csc(
         cls, ccol_indices: Any, row_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
     ) -> SparseTensor:
         """Make a CSC tensor."""
-        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
-        return cls._compressed("sparse_csc", ccol_indices, row_indices, values, shape, **flags)
+        return cls._compressed("sparse_csc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter)
 
     @classmethod
     def bsr(
         cls, crow_indices: Any, col_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
     ) -> SparseTensor:
         """Make a BSR tensor: values has two block dimensions behind that of the elements."""
-        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
-        return cls._compressed("sparse_bsr", crow_indices, col_indices, values, shape, **flags)
+        return cls._compressed("sparse_bsr", crow_indices, col_indices, values, shape, requires_grad, is_parameter)
 
     @classmethod
     def bsc(
         cls, ccol_indices: Any, row_indices: Any, values: Any, shape: Shape, *, requires_grad: bool = False, is_parameter: bool = False
     ) -> SparseTensor:
         """Make a BSC tensor: values has two block dimensions behind that of the elements."""
-        flags = {"requires_grad": requires_grad, "is_parameter": is_parameter}
-        return cls._compressed("sparse_bsc", ccol_indices, row_indices, values, shape, **flags)
+        return cls._compressed("sparse_bsc", ccol_indices, row_indices, values, shape, requires_grad, is_parameter)
 
     @classmethod
     def from_scipy(cls, array: Any, *, mode: Mode = "shared") -> SparseTensor:

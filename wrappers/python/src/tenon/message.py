@@ -32,17 +32,21 @@ def _is_mapping(tensors: Tensors) -> TypeIs[Mapping[str, Sendable]]:
 
 def _add(own: Any, items: tuple[Sendable, ...], names: tuple[str | None, ...] | None, access: int) -> None:
     """Add tensors and composites to a message, in their order."""
-    if not any(isinstance(item, Composite) for item in items):
-        _native_ext.message_add(int(ffi.cast("uintptr_t", own)), items, names, access)
+    address = int(ffi.cast("uintptr_t", own))
+    try:
+        # message_add checks the type of each item, so a message of tensors alone needs no second pass.
+        _native_ext.message_add(address, items, names, access)
         return
-    if names is not None and len(names) != len(items):
-        raise ValueError(f"{len(names)} names for {len(items)} tensors")
+    except TypeError:
+        # message_add adds all items or none.
+        if not any(isinstance(item, Composite) for item in items):
+            raise
     for i, item in enumerate(items):
         name = None if names is None else names[i]
         if isinstance(item, Composite):
             _add_composite(own, item, name, access)
         else:
-            _native_ext.message_add(int(ffi.cast("uintptr_t", own)), (item,), (name,), access)
+            _native_ext.message_add(address, (item,), (name,), access)
 
 
 def _add_composite(own: Any, composite: Composite, name: str | None, access: int) -> None:
@@ -143,8 +147,11 @@ class Message(Managed):
     def _parts(self, own: Any) -> set[int]:
         """Which of the C library's tensors are parts of composites."""
         parts: set[int] = set()
+        count = lib.tenon_message_composite_count(own)
+        if not count:
+            return parts
         n_parts = ffi.new("size_t *")
-        for i in range(lib.tenon_message_composite_count(own)):
+        for i in range(count):
             first = lib.tenon_message_composite_parts(own, i, n_parts)
             parts.update(range(first, first + n_parts[0]))
         return parts
