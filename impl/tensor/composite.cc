@@ -1,6 +1,5 @@
 #include "tensor/composite.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace tenon::tensor {
@@ -29,7 +28,10 @@ Status check_devices(const CompositeSpec& spec) {
 
 Result<Ref<Composite>> Composite::create(CompositeSpec spec) {
   std::array<PartShape, kMaxParts> parts;
-  const size_t count = std::min(spec.parts.size(), kMaxParts);  // more of them no layout has
+  const size_t count = spec.parts.size();
+  if (count > kMaxParts) {
+    return invalid(format("%zu parts are more than the %zu that a layout can have: pass the parts of the layout only", count, kMaxParts));
+  }
   for (size_t i = 0; i < count; ++i) {
     if (!spec.parts[i]) return invalid(format("part %zu of a %s tensor is missing", i, tensor_layout_name(spec.layout)));
     parts[i] = {spec.parts[i]->dtype(), spec.parts[i]->sizes(), spec.parts[i]->strides()};

@@ -138,6 +138,16 @@ TEST(Composite, PartsThatDoNotFitAreNamed) {
   expect_invalid({}, "");
 }
 
+TEST(Composite, MorePartsThanALayoutCanHaveAreRefused) {
+  CompositeSpec spec = nested(tensor_of(kI64, {2, 2}), tensor_of(kI64, {2, 2}), tensor_of(kI64, {2}));
+  ASSERT_TRUE(Composite::create(spec).is_ok());
+  spec.parts.push_back(tensor_of(kI64, {2}));
+  const Status status = Composite::create(spec).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("5 parts"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("pass the parts of the layout only"), std::string::npos) << status.message();
+}
+
 TEST(Composite, SizesFollowFromThePartsWhereTheyCan) {
   const auto sizes = [](CompositeSpec spec) { return Composite::create(std::move(spec)).value()->spec().sizes; };
   EXPECT_EQ(sizes(jagged(tensor_of(kI64, {4}))), (Sizes{3, -1, 2}));
