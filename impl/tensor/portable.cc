@@ -12,6 +12,11 @@ namespace tenon::tensor {
 
 Result<std::unique_ptr<Descriptor>> Descriptor::create(const Message& message, bool bytes_only) {
   auto descriptor = std::make_unique<Descriptor>();
+  // Device memory has no fd. Only a connection carries it.
+  for (const Message::Item& item : message.items()) {
+    if (item.tensor->storage()->device_memory() == nullptr) continue;
+    TENON_TRY(share::check_lend(*item.tensor->storage(), item.access).status());
+  }
   Packed packed;
   // Bytes alone cannot carry a token: what they lend is retired, as before.
   TENON_TRY(pack(message, bytes_only ? Leases::kNo : Leases::kYes, &packed));

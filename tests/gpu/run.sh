@@ -258,6 +258,7 @@ program archive "modules in device memory, written and read" tests/cuda/cuda_mod
 program connection "device memory in messages, under leases" tests/cuda/cuda_channel_tests --file=connection_test.cc
 program hostile "messages that no library would send" tests/cuda/cuda_channel_tests --file=connection_hostile_test.cc
 program turns "what a connection does with device memory" tests/cuda/cuda_channel_tests --file=connection_rules_test.cc
+program composite "composites whose parts are in device memory" tests/cuda/cuda_channel_tests --file=composite_test.cc
 program arena "arenas of device memory" tests/cuda/cuda_channel_tests --file=arena_test.cc
 program arena-memory "of what an arena is made" tests/cuda/cuda_channel_tests --file=arena_memory_test.cc
 program pinned "pinned host memory" tests/cuda/cuda_internal_tests --file=pinned_test.cc
@@ -283,7 +284,8 @@ elif find_python "tenon, pytest, numpy"; then
   PYTHONPATH="$found_path" step python "the Python wrapper, with $found" bash -c '
     rc=0
     for each in :{lends,waits,items,empties,refuses_the_host,interface,streams,ordered,recorded,archives,errors} \
-      _arena:{sends,comes_home,full,refused} _event:{orders,travels,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
+      _arena:{sends,comes_home,full,refused} _composite:sends \
+      _event:{orders,travels,waits,errors} _pinned:{lends,errors} _transport:{sends,refused}; do
       file="$1/cuda${each%:*}_programs.py" name="${each#*:}"
       if "$0" -B "$file" "$name"; then echo "passed ${file##*/} $name"; else echo "FAILED ${file##*/} $name"; rc=1; fi
     done
