@@ -1,38 +1,5 @@
 /* tenon/composite.h: tensors of parts, made, sent to another process and checked there; and what is refused. */
-#include "check.h"
-
-static tenon_tensor *strided(tenon_mode mode, tenon_dtype dtype, const void *data, int32_t ndim, const int64_t *sizes) {
-  tenon_storage_options options;
-  tenon_tensor_spec spec;
-  tenon_storage *storage = NULL;
-  tenon_tensor *tensor = NULL;
-  size_t nbytes = dtype.bits / 8;
-  int32_t i;
-  for (i = 0; i < ndim; i++) nbytes *= (size_t)sizes[i];
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
-  options.mode = mode;
-  OK(tenon_storage_new_from(&options, data, nbytes, &storage, ERR));
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.dtype = dtype;
-  spec.ndim = ndim;
-  spec.sizes = sizes;
-  OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
-  tenon_storage_release(storage);
-  return tensor;
-}
-
-static const tenon_dtype kFloat = {TENON_DTYPE_FLOAT, 32, 1};
-static const tenon_dtype kLong = {TENON_DTYPE_INT, 64, 1};
-
-static tenon_composite_spec empty_spec(int32_t layout) {
-  tenon_composite_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.layout = layout;
-  return spec;
-}
+#include "composite_kit.h"
 
 /* [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]]; `last` is the column of the 3. */
 static tenon_composite *new_csr(tenon_mode mode, int64_t last) {
@@ -64,12 +31,6 @@ static tenon_composite *new_meta(void) {
   spec.dtype = kFloat;
   OK(tenon_composite_new(&spec, &composite, ERR));
   return composite;
-}
-
-static tenon_composite_spec spec_of(const tenon_composite *composite) {
-  tenon_composite_spec spec = empty_spec(0);
-  OK(tenon_composite_get_spec(composite, &spec, ERR));
-  return spec;
 }
 
 static void made_and_read(void) {

@@ -1,0 +1,53 @@
+/* What the tests of composites share: element types, parts, and specs. */
+#ifndef TENON_TESTS_CAPI_COMPOSITE_KIT_H
+#define TENON_TESTS_CAPI_COMPOSITE_KIT_H
+
+#include "check.h"
+
+static const tenon_dtype kFloat = {TENON_DTYPE_FLOAT, 32, 1};
+static const tenon_dtype kLong = {TENON_DTYPE_INT, 64, 1};
+
+/* A contiguous tensor, `offset` elements behind the start of the storage. */
+CHECK_UNUSED static tenon_tensor *part_over(tenon_storage *storage, tenon_dtype dtype, uint64_t offset, int32_t ndim,
+                                            const int64_t *sizes) {
+  tenon_tensor_spec spec;
+  tenon_tensor *tensor = NULL;
+  memset(&spec, 0, sizeof(spec));
+  spec.struct_size = sizeof(spec);
+  spec.dtype = dtype;
+  spec.ndim = ndim;
+  spec.sizes = sizes;
+  spec.offset = offset;
+  OK(tenon_tensor_new(storage, &spec, &tensor, ERR));
+  return tensor;
+}
+
+/* A contiguous tensor over a storage of its own. */
+CHECK_UNUSED static tenon_tensor *strided(tenon_mode mode, tenon_dtype dtype, const void *data, int32_t ndim, const int64_t *sizes) {
+  const tenon_storage_options options = check_storage_options(mode, 0);
+  tenon_storage *storage = NULL;
+  tenon_tensor *tensor;
+  size_t nbytes = dtype.bits / 8;
+  int32_t i;
+  for (i = 0; i < ndim; i++) nbytes *= (size_t)sizes[i];
+  OK(tenon_storage_new_from(&options, data, nbytes, &storage, ERR));
+  tensor = part_over(storage, dtype, 0, ndim, sizes);
+  tenon_storage_release(storage);
+  return tensor;
+}
+
+CHECK_UNUSED static tenon_composite_spec empty_spec(int32_t layout) {
+  tenon_composite_spec spec;
+  memset(&spec, 0, sizeof(spec));
+  spec.struct_size = sizeof(spec);
+  spec.layout = layout;
+  return spec;
+}
+
+CHECK_UNUSED static tenon_composite_spec spec_of(const tenon_composite *composite) {
+  tenon_composite_spec spec = empty_spec(0);
+  OK(tenon_composite_get_spec(composite, &spec, ERR));
+  return spec;
+}
+
+#endif
