@@ -10,11 +10,16 @@ int make_tensor(const struct test_case *test, const char *prefix, tenon_storage 
 tenon_storage *make_storage(uint64_t nbytes, uint32_t flags);
 /* Compares a status, its error (which it consumes) and the error's details with what is expected. */
 int outcome(const struct test_case *test, tenon_status status, tenon_error *error);
+/* The same for an expectation whose keys have another prefix than "expect.". */
+int outcome_of(const struct test_case *test, const char *prefix, tenon_status status, tenon_error *error);
 
 /* messages.c */
 int run_message(const struct test_case *test);
 int run_encode(const struct test_case *test);
 int run_descriptor(const struct test_case *test);
+
+/* composites.c */
+int run_composite(const struct test_case *test);
 
 /* arenas.c */
 int run_arena(const struct test_case *test);

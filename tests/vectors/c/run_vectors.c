@@ -32,8 +32,9 @@ tenon_storage *make_storage(uint64_t nbytes, uint32_t flags) {
   return keep_storage(storage);
 }
 
-int outcome(const struct test_case *test, tenon_status status, tenon_error *error) {
-  const char *wanted = case_text(test, "expect.status"), *message = tenon_error_message(error);
+int outcome_of(const struct test_case *test, const char *prefix, tenon_status status, tenon_error *error) {
+  const char *wanted = case_text(test, case_key(prefix, "status")), *message = tenon_error_message(error);
+  const char *details = case_key(prefix, "details.");
   int result = 0, i;
   if (strcmp(tenon_status_name(status), wanted) != 0) {
     result = wrong("status is %s, not %s: %s", tenon_status_name(status), wanted, message);
@@ -42,8 +43,8 @@ int outcome(const struct test_case *test, tenon_status status, tenon_error *erro
     if (message[0] == '\0' || strchr(message, '\n') != NULL) result = wrong("no message of one line: '%s'", message);
   }
   for (i = 0; i < test->n; i++) {
-    const char *key = test->keys[i] + strlen("expect.details."), *detail;
-    if (strncmp(test->keys[i], "expect.details.", strlen("expect.details.")) != 0) continue;
+    const char *key = test->keys[i] + strlen(details), *detail;
+    if (strncmp(test->keys[i], details, strlen(details)) != 0) continue;
     detail = tenon_error_detail(error, key);
     if (detail == NULL || strcmp(detail, test->values[i]) != 0) {
       result = wrong("detail %s is %s, not %s", key, detail == NULL ? "absent" : detail, test->values[i]);
@@ -52,6 +53,8 @@ int outcome(const struct test_case *test, tenon_status status, tenon_error *erro
   tenon_error_release(error);
   return result;
 }
+
+int outcome(const struct test_case *test, tenon_status status, tenon_error *error) { return outcome_of(test, "expect.", status, error); }
 
 static int run_status(const struct test_case *test) {
   const tenon_status status = (tenon_status)case_number(test, "status");
@@ -118,6 +121,7 @@ static const struct {
     {"dtype", "status nbytes details", run_dtype},
     {"layout", "status numel nbytes strides contiguous details", run_layout},
     {"message", "status count find details", run_message},
+    {"composite", "status details bytes parts sizes strides dtype check", run_composite},
     {"encode", "bytes mask", run_encode},
     {"descriptor", "status details tensors user", run_descriptor},
     {"named_file", "status details nbytes data read_only sealed mode count", run_named_file},

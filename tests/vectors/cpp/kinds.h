@@ -2,11 +2,23 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <tenon/tenon.hpp>
 
 #include "case.h"
 
-// run_vectors.cc: runs `call`, which is to end as the case expects; whether it succeeded, as it should.
-bool outcome(const Case& test, const std::function<void()>& call);
+// run_vectors.cc
+// Runs `call`, which must end as the case expects. Returns whether the call succeeded.
+// expect: the prefix of the keys of the expectation.
+bool outcome(const Case& test, const std::function<void()>& call, const std::string& expect = "expect.");
+tenon::Dtype dtype_of(const Case& test, const std::string& key);
+std::vector<std::int64_t> numbers_of(tenon::Dtype dtype);
+std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> numbers);
+// prefix: of the keys dtype, sizes, strides, offset, flags.
+tenon::Tensor make_tensor(const Case& test, const std::string& prefix, const tenon::Storage& storage);
+
+// composites.cc
+void run_composite(const Case& test);
 
 // arenas.cc
 void run_arena(const Case& test);

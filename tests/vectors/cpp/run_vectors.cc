@@ -21,8 +21,8 @@ std::string last_part(const std::string& key, const std::string& prefix) { retur
 
 }  // namespace
 
-bool outcome(const Case& test, const std::function<void()>& call) {
-  const std::string wanted = test.text("expect.status");
+bool outcome(const Case& test, const std::function<void()>& call, const std::string& expect) {
+  const std::string wanted = test.text(expect + "status");
   try {
     call();
   } catch (const tenon::Error& error) {
@@ -31,7 +31,7 @@ bool outcome(const Case& test, const std::function<void()>& call) {
       throw Wrong(std::string("status is ") + tenon::name_of(error.code()) + ", not " + wanted + ": " + message);
     }
     if (message.empty() || message.find('\n') != std::string::npos) throw Wrong("no message of one line: '" + message + "'");
-    const std::string prefix = "expect.details.";
+    const std::string prefix = expect + "details.";
     for (const auto& [key, value] : test.lines()) {
       if (key.starts_with(prefix)) {
         same(key, std::string(error.detail(last_part(key, prefix)).value_or("absent")), value);
@@ -72,6 +72,8 @@ void run_status(const Case& test) {
   same<std::int64_t>("classes of its own", classes, 1);
 }
 
+}  // namespace
+
 tenon::Dtype dtype_of(const Case& test, const std::string& key) {
   const std::vector<std::int64_t> numbers = test.numbers(key).value();
   return {static_cast<unsigned>(numbers.at(0)), static_cast<unsigned>(numbers.at(1)), static_cast<unsigned>(numbers.at(2))};
@@ -80,6 +82,16 @@ tenon::Dtype dtype_of(const Case& test, const std::string& key) {
 std::vector<std::int64_t> numbers_of(tenon::Dtype dtype) { return {dtype.code, dtype.bits, dtype.lanes}; }
 
 std::vector<std::int64_t> numbers_of(std::span<const std::int64_t> numbers) { return {numbers.begin(), numbers.end()}; }
+
+tenon::Tensor make_tensor(const Case& test, const std::string& prefix, const tenon::Storage& storage) {
+  tenon::TensorOptions options;
+  options.strides = test.numbers(prefix + "strides").value_or(std::vector<std::int64_t>());
+  options.offset = static_cast<std::uint64_t>(test.number_or(prefix + "offset", 0));
+  options.flags = static_cast<std::uint32_t>(test.number_or(prefix + "flags", 0));
+  return tenon::Tensor::over(storage, test.numbers(prefix + "sizes").value(), dtype_of(test, prefix + "dtype"), options);
+}
+
+namespace {
 
 void run_dtype(const Case& test) {
   const tenon::Storage storage = tenon::Storage::make(4096);
@@ -92,14 +104,6 @@ void run_dtype(const Case& test) {
   if (name.empty()) return;
   same("name", tenon::name_of(dtype), name);
   same("the name's dtype", numbers_of(tenon::dtype_of(name).value_or(tenon::Dtype())), numbers_of(dtype));
-}
-
-tenon::Tensor make_tensor(const Case& test, const std::string& prefix, const tenon::Storage& storage) {
-  tenon::TensorOptions options;
-  options.strides = test.numbers(prefix + "strides").value_or(std::vector<std::int64_t>());
-  options.offset = static_cast<std::uint64_t>(test.number_or(prefix + "offset", 0));
-  options.flags = static_cast<std::uint32_t>(test.number_or(prefix + "flags", 0));
-  return tenon::Tensor::over(storage, test.numbers(prefix + "sizes").value(), dtype_of(test, prefix + "dtype"), options);
 }
 
 // Every key of `expect` under the prefix that a view can answer.
@@ -290,6 +294,7 @@ const std::map<std::string, Kind> kKinds = {
     {"dtype", {run_dtype, {"status", "details", "nbytes"}}},
     {"layout", {run_layout, {"status", "details", "numel", "nbytes", "strides", "contiguous"}}},
     {"message", {run_message, {"status", "details", "count", "find"}}},
+    {"composite", {run_composite, {"status", "details", "bytes", "parts", "sizes", "strides", "dtype", "check"}}},
     {"encode", {run_encode, {"bytes", "mask"}}},
     {"descriptor", {run_descriptor, {"status", "details", "tensors", "user"}}},
     {"arena", {run_arena, {"status", "details", "stats"}}},

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tenon
+from tenon import _dtype
 
 Case = dict[str, Any]
 
@@ -61,3 +62,44 @@ def missing(case: Case) -> str:
     except tenon.Unsupported as why:
         return f"requires cuda: {why}"
     return ""
+
+
+def masked(data: bytes, mask: list[list[int]]) -> bytes:
+    copy = bytearray(data)
+    for begin, end in mask:
+        copy[begin:end] = bytes(len(copy[begin:end]))
+    return bytes(copy)
+
+
+def same_bytes(got: bytes, expect: Case) -> None:
+    wanted = bytes.fromhex(expect["bytes"])
+    same("length", len(got), len(wanted))
+    mask = expect.get("mask", [])
+    left, right = masked(got, mask), masked(wanted, mask)
+    for offset, (have, want) in enumerate(zip(left, right, strict=True)):
+        if have != want:
+            raise Wrong(f"byte {offset} is {have:#04x}, not {want:#04x}")
+
+
+def dtype_number(dtype: list[int]) -> int:
+    return _dtype.pack(*dtype)
+
+
+def tensor_of(storage: tenon.Storage, case: Case) -> tenon.Tensor:
+    """By number: a dtype that is to be refused has no name."""
+    strides = case["strides"]
+    return tenon.Tensor._new(
+        storage,
+        dtype_number(case["dtype"]),
+        tuple(case["sizes"]),
+        None if strides is None else tuple(strides),
+        case.get("offset", 0),
+        case.get("flags", 0),
+    )
+
+
+def text_of(name: str | None, repeat: int = 1) -> str | None:
+    try:
+        return None if name is None else bytes.fromhex(name * repeat).decode()
+    except UnicodeDecodeError:
+        raise Skip("a str of Python's cannot hold invalid UTF-8 that is to be sent") from None

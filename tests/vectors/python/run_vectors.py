@@ -9,46 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import composites
 import cuda
 import tenon
-from case import Case, Skip, Wrong, known, missing, outcome, same
+from case import Case, Skip, Wrong, dtype_number, known, missing, outcome, same, same_bytes, tensor_of, text_of
 from tenon import _dtype, error
 from tenon._native import ffi, lib
 from tenon.arena import PAGES
-
-
-def masked(data: bytes, mask: list[list[int]]) -> bytes:
-    copy = bytearray(data)
-    for begin, end in mask:
-        copy[begin:end] = bytes(len(copy[begin:end]))
-    return bytes(copy)
-
-
-def same_bytes(got: bytes, expect: Case) -> None:
-    wanted = bytes.fromhex(expect["bytes"])
-    same("length", len(got), len(wanted))
-    mask = expect.get("mask", [])
-    left, right = masked(got, mask), masked(wanted, mask)
-    for offset, (have, want) in enumerate(zip(left, right, strict=True)):
-        if have != want:
-            raise Wrong(f"byte {offset} is {have:#04x}, not {want:#04x}")
-
-
-def dtype_number(dtype: list[int]) -> int:
-    return _dtype.pack(*dtype)
-
-
-def tensor_of(storage: tenon.Storage, case: Case) -> tenon.Tensor:
-    """By number: a dtype that is to be refused has no name."""
-    strides = case["strides"]
-    return tenon.Tensor._new(
-        storage,
-        dtype_number(case["dtype"]),
-        tuple(case["sizes"]),
-        None if strides is None else tuple(strides),
-        case.get("offset", 0),
-        case.get("flags", 0),
-    )
 
 
 def first_bytes(tensor: tenon.Tensor, nbytes: int) -> bytes:
@@ -105,13 +72,6 @@ def run_layout(case: Case) -> None:
             same("strides", list(tensor.strides), expect["strides"])
             same("sizes", list(tensor.shape), case["sizes"])
             same("offset", tensor.offset, case.get("offset", 0))
-
-
-def text_of(name: str | None, repeat: int = 1) -> str | None:
-    try:
-        return None if name is None else bytes.fromhex(name * repeat).decode()
-    except UnicodeDecodeError:
-        raise Skip("a str of Python's cannot hold invalid UTF-8 that is to be sent") from None
 
 
 def run_message(case: Case) -> None:
@@ -277,6 +237,7 @@ KINDS = {
     "dtype": run_dtype,
     "layout": run_layout,
     "message": run_message,
+    "composite": composites.run_composite,
     "encode": run_encode,
     "descriptor": run_descriptor,
     "named_file": run_named_file,

@@ -1,6 +1,7 @@
 //! usage: run_vectors FOLDER: executes the cases of FOLDER/cases.json with the Rust wrapper (tests/vectors/README.md).
 
 mod arenas;
+mod composites;
 mod cuda;
 
 use std::ffi::CStr;
@@ -350,6 +351,7 @@ fn run(case: &Value) -> Outcome {
         "dtype" => run_dtype(case),
         "layout" => run_layout(case),
         "message" => run_message(case),
+        "composite" => composites::run_composite(case),
         "encode" => run_encode(case),
         "descriptor" => run_descriptor(case),
         "named_file" => run_named_file(case),
