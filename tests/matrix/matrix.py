@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import account
@@ -35,7 +35,8 @@ class Matrix:
         """own: what the programs of a role have in their environment beside."""
         self.own = own
         self.languages, self.environment, self.folder, self.names = languages, environment, folder, names
-        self.report = Report([language.name for language in languages], [*cells.STRATEGIES, FORK, PRODUCER_KILLED, CONSUMER_KILLED])
+        parts = [*cells.STRATEGIES, *cells.COMPOSITES, FORK, PRODUCER_KILLED, CONSUMER_KILLED]
+        self.report = Report([language.name for language in languages], parts)
         self.present = [language for language in languages if not language.absent]
         self.all: list[Program] = []
         # All at once: some take seconds to begin. The second producers live when the first ones have been killed.
@@ -58,6 +59,10 @@ class Matrix:
 
     def cell(self, part: str, producer: Program, consumer: Program, act: Callable[[], None]) -> bool:
         """Run something that belongs to a cell, and note how it ended; whether it ended well."""
+        return self.cells_of([part], producer, consumer, act)
+
+    def cells_of(self, parts: Sequence[str], producer: Program, consumer: Program, act: Callable[[], None]) -> bool:
+        """The same for something that belongs to the cells of several parts."""
         outcome, reason = OK, ""
         try:
             act()
@@ -65,8 +70,9 @@ class Matrix:
             outcome, reason = NOT_APPLICABLE, str(why)
         except (Failed, account.Leak, OSError) as error:
             outcome, reason = FAIL, f"{producer.language.name} to {consumer.language.name}: {error}"
-            print(f"FAIL {part}: {reason}", flush=True)
-        self.report.put(part, producer.language.name, consumer.language.name, outcome, reason)
+            print(f"FAIL {', '.join(parts)}: {reason}", flush=True)
+        for part in parts:
+            self.report.put(part, producer.language.name, consumer.language.name, outcome, reason)
         return outcome == OK
 
     def whole(self, what: str, act: Callable[[], None]) -> None:
@@ -85,6 +91,7 @@ class Matrix:
             for consumer in self.consume.values():
                 for strategy in cells.STRATEGIES:
                     self.cell(strategy, producer, consumer, lambda p=producer, c=consumer, s=strategy: cells.run(p, c, s, self.names))  # type: ignore[misc]
+                self.composites(producer, consumer)
                 self.cell(FORK, producer, consumer, lambda p=producer, c=consumer: cells.fork(p, c))  # type: ignore[misc]
         for program in (*self.produce.values(), *self.consume.values()):
             self.whole(f"{program.name} holds nothing after all cells", lambda p=program: cells.holds_nothing(p))  # type: ignore[misc]
@@ -95,6 +102,15 @@ class Matrix:
         for program in self.produce_2.values():
             self.whole(f"{program.name} ends in order", program.quit)
         self.whole("no process and no name is left", self.nothing_is_left)
+
+    def composites(self, producer: Program, consumer: Program) -> None:
+        """Send all layouts in one message. If the message fails, the cell of each layout fails."""
+
+        def row(part: str, act: Callable[[], None]) -> None:
+            self.cell(part, producer, consumer, act)
+
+        if cells.COMPOSITES:
+            self.cells_of(list(cells.COMPOSITES), producer, consumer, lambda: cells.run_composites(producer, consumer, self.names, row))
 
     def kill(self, part: str, victim: Program, survivors: list[Program]) -> None:
         """One program that holds something of each of the others, by every strategy, is killed."""
@@ -162,6 +178,7 @@ def main() -> None:
             path.mkdir(mode=0o700)
         if on_cuda:
             cells.STRATEGIES[:] = cells.ON_CUDA
+            cells.COMPOSITES.clear()
             os.environ["FAKE_CUDA_WORLD"] = str(Path(folder, "world"))
             Path(folder, "world").mkdir(mode=0o700)
             driver = str(build / "tests" / "fake_cuda" / "driver-13")

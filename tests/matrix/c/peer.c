@@ -7,6 +7,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 
+#include "composite.h"
 #include "cuda.h"
 #include "device.h"
 #include "wire.h"
@@ -14,9 +15,10 @@
 enum { SLOTS = 4096 };
 
 struct held {
-  long key;
-  tenon_tensor *tensor;
+  long key;             /* 0: nothing is held here */
+  tenon_tensor *tensor; /* of a composite its values; NULL if it has none */
   tenon_descriptor *descriptor;
+  tenon_composite *composite;
 };
 
 struct connection {
@@ -48,24 +50,41 @@ static int failed(tenon_status status, tenon_error **error) {
 static struct held *find_held(const char *key) {
   int i;
   for (i = 0; i < SLOTS; i++) {
-    if (helds[i].tensor != NULL && helds[i].key == atol(key)) return &helds[i];
+    if (helds[i].key != 0 && helds[i].key == atol(key)) return &helds[i];
   }
   say_failed("OTHER", "no such key");
   return NULL;
 }
 
-static void hold(const char *key, tenon_tensor *tensor, tenon_descriptor *descriptor) {
+static struct held *find_composite(const char *key) {
+  struct held *held = find_held(key);
+  if (held == NULL || held->composite != NULL) return held;
+  say_failed("OTHER", "no composite has that key");
+  return NULL;
+}
+
+static struct held *hold(const char *key, tenon_tensor *tensor, tenon_descriptor *descriptor) {
   int i = 0;
-  while (i < SLOTS && helds[i].tensor != NULL) i++;
+  while (i < SLOTS && helds[i].key != 0) i++;
   if (i == SLOTS) abort();
   helds[i].key = atol(key);
   helds[i].tensor = tensor;
   helds[i].descriptor = descriptor;
+  return &helds[i];
+}
+
+/* Takes over the reference. */
+static void hold_composite(const char *key, tenon_composite *composite) {
+  tenon_composite_spec spec;
+  spec.struct_size = sizeof(spec);
+  if (tenon_composite_get_spec(composite, &spec, NULL) != TENON_OK) abort();
+  hold(key, tenon_tensor_retain(spec.values), NULL)->composite = composite;
 }
 
 static void drop(struct held *held) {
   tenon_tensor_release(held->tensor);
   tenon_descriptor_release(held->descriptor);
+  tenon_composite_release(held->composite);
   memset(held, 0, sizeof(*held));
 }
 
@@ -474,6 +493,61 @@ static void do_open(const char **words) {
   put_content(tensor);
 }
 
+/* compose K COMPOSITE */
+static void do_compose(const char **words) {
+  tenon_composite *composite = NULL;
+  tenon_error *error = NULL;
+  if (!failed(composite_read_words(words + 2, &composite, &error), &error)) hold_composite(words[1], composite);
+}
+
+/* send C K... */
+static void do_send(const char **words) {
+  const struct connection *connection = find_connection(words[1]);
+  tenon_message *message = NULL;
+  tenon_error *error = NULL;
+  tenon_status status;
+  int i;
+  if (connection == NULL) return;
+  status = tenon_message_new(&message, &error);
+  for (i = 2; status == TENON_OK && words[i][0] != '\0'; i++) {
+    const struct held *held = find_composite(words[i]);
+    char room[32];
+    const char *name = room;
+    if (held == NULL) break;
+    snprintf(room, sizeof(room), "c%s", words[i]);
+    status = tenon_message_add_composites(message, &held->composite, &name, 1, NULL, &error);
+  }
+  if (status == TENON_OK && words[i][0] == '\0') status = tenon_send(connection->tenon, message, &ten_seconds, &error);
+  tenon_message_release(message);
+  failed(status, &error);
+}
+
+/* receive C K... */
+static void do_receive(const char **words) {
+  const struct connection *connection = find_connection(words[1]);
+  tenon_message *message = NULL;
+  tenon_error *error = NULL;
+  size_t count, i;
+  if (connection == NULL || failed(tenon_recv(connection->tenon, &ten_seconds, &message, &error), &error)) return;
+  count = tenon_message_composite_count(message);
+  for (i = 0; i < count && words[2 + i][0] != '\0'; i++) {
+    const char *name = tenon_message_composite_name(message, i);
+    hold_composite(words[2 + i], tenon_composite_retain(tenon_message_composite(message, i)));
+    wire_put(answer, "%s%s", i == 0 ? "" : " ", name == NULL ? "-" : name);
+  }
+  tenon_message_release(message);
+  if (i != count || words[2 + i][0] != '\0') say_failed("OTHER", "another number of composites came");
+}
+
+/* The composite with the numbers that were checked takes the place of the one that came. */
+static void do_check(struct held *held) {
+  tenon_composite *checked = NULL;
+  tenon_error *error = NULL;
+  if (failed(tenon_composite_check(held->composite, &checked, &error), &error)) return;
+  tenon_composite_release(held->composite);
+  held->composite = checked;
+}
+
 static void do_settle(void) {
   tenon_stats stats;
   uint64_t waiting;
@@ -488,7 +562,7 @@ static void do_settle(void) {
 static void give_all_back(void) {
   int i;
   for (i = 0; i < SLOTS; i++) {
-    if (helds[i].tensor != NULL) drop(&helds[i]);
+    if (helds[i].key != 0) drop(&helds[i]);
     if (connections[i].number != 0) close_connection(&connections[i]);
   }
   if (listener >= 0) close(listener);
@@ -509,6 +583,16 @@ static void run(const char **words) {
     do_lend(words);
   } else if (strcmp(command, "open") == 0) {
     do_open(words);
+  } else if (strcmp(command, "compose") == 0) {
+    do_compose(words);
+  } else if (strcmp(command, "send") == 0) {
+    do_send(words);
+  } else if (strcmp(command, "receive") == 0) {
+    do_receive(words);
+  } else if (strcmp(command, "composite") == 0) {
+    if ((held = find_composite(words[1])) != NULL) composite_put_words(answer, held->composite, put_content);
+  } else if (strcmp(command, "check") == 0) {
+    if ((held = find_composite(words[1])) != NULL) do_check(held);
   } else if (strcmp(command, "settle") == 0) {
     do_settle();
   } else if (strcmp(command, "close") == 0) {

@@ -15,6 +15,7 @@
 #include <tenon/tenon.hpp>
 #include <vector>
 
+#include "composite.h"
 #include "cuda.h"
 #include "words.h"
 
@@ -23,8 +24,9 @@ namespace {
 const tenon::Wait kTenSeconds{.timeout = std::chrono::seconds(WIRE_WAIT_SECONDS)};
 
 struct Held {
-  tenon::Tensor tensor;
+  tenon::Tensor tensor;  // of a composite its values; empty if it has none
   tenon::Descriptor descriptor = {};
+  tenon::Composite composite = {};
 };
 
 struct Link {
@@ -211,6 +213,32 @@ std::string do_write(const Words& words) {
   return "";
 }
 
+// compose K COMPOSITE
+void do_compose(const Words& words) {
+  const tenon::Composite composite = read_composite(words, 2);
+  held.insert_or_assign(words.at(1), Held{composite.spec().values, {}, composite});
+}
+
+// send C K...
+void do_send(const Words& words) {
+  tenon::Message message = tenon::Message::make();
+  for (std::size_t i = 2; i < words.size(); ++i) message.add(found(held, words[i]).composite, "c" + words[i]);
+  found(links, words.at(1)).connection.send(message, kTenSeconds);
+}
+
+// receive C K...
+std::string do_receive(const Words& words) {
+  const tenon::Message message = found(links, words.at(1)).connection.recv(kTenSeconds);
+  if (message.composite_count() + 2 != words.size()) throw std::runtime_error("another number of composites came");
+  std::string names;
+  for (std::size_t i = 0; i < message.composite_count(); ++i) {
+    const tenon::Composite composite = message.composite(i);
+    held.insert_or_assign(words[2 + i], Held{composite.spec().values, {}, composite});
+    names += (i == 0 ? "" : " ") + std::string(message.composite_name(i).value_or("-"));
+  }
+  return names;
+}
+
 std::string do_fork(const Words& words) {
   const tenon::Tensor tensor = found(held, words.at(1)).tensor;
   int ends[2];
@@ -262,8 +290,17 @@ std::string run(const Words& words) {
   if (command == "write") return do_write(words);
   if (command == "fork") return do_fork(words);
   if (command == "wait") return do_wait(words);
+  if (command == "receive") return do_receive(words);
+  if (command == "composite") return words_of(found(held, words.at(1)).composite, content_of);
   if (command == "settle") return do_settle();
-  if (command == "drop") {
+  if (command == "compose") {
+    do_compose(words);
+  } else if (command == "send") {
+    do_send(words);
+  } else if (command == "check") {
+    Held& checked = found(held, words.at(1));
+    checked.composite = checked.composite.check();
+  } else if (command == "drop") {
     (void)found(held, words.at(1));
     held.erase(words.at(1));
   } else if (command == "close") {

@@ -13,14 +13,20 @@ import (
 
 // kept is a tensor, and what has to live as long.
 type kept struct {
-	tensor     *tenon.Tensor
+	tensor     *tenon.Tensor // of a composite its values; nil if it has none
 	descriptor *tenon.Descriptor
+	composite  *tenon.Composite
 }
 
 func (k *kept) close() {
-	k.tensor.Close()
+	if k.tensor != nil {
+		k.tensor.Close()
+	}
 	if k.descriptor != nil {
 		k.descriptor.Close()
+	}
+	if k.composite != nil {
+		k.composite.Close()
 	}
 }
 
@@ -166,11 +172,8 @@ func wordOf(all []int64) string {
 // over makes the tensor that the words DTYPE SIZES STRIDES OFFSET describe.
 func over(storage *tenon.Storage, words []string) (*tenon.Tensor, error) {
 	var spec tenon.Spec
-	var code, bits uint8
-	var lanes uint16
-	_, err := fmt.Sscanf(words[0], "%d:%d:%d", &code, &bits, &lanes)
-	if err == nil {
-		spec.DType = tenon.NewDType(code, bits, lanes)
+	var err error
+	if spec.DType, err = dtypeOf(words[0]); err == nil {
 		spec.Sizes, err = numbers(words[1])
 	}
 	if err == nil {
@@ -335,8 +338,8 @@ func (p *peer) open(words []string) (string, error) {
 	elements, err := content(tensor)
 	readOnly := map[bool]int{false: 0, true: 1}[storage.IsReadOnly()]
 	device := storage.Device()
-	return fmt.Sprintf("%d:%d:%d %s %s %d %d %d:%d %s %s %s", spec.DType.Code(), spec.DType.Bits(), spec.DType.Lanes(), wordOf(spec.Sizes),
-		wordOf(spec.Strides), spec.Offset, readOnly, device.Type, device.ID, tensorName, user, elements), err
+	return fmt.Sprintf("%s %s %s %d %d %d:%d %s %s %s", dtypeWord(spec.DType), wordOf(spec.Sizes), wordOf(spec.Strides), spec.Offset,
+		readOnly, device.Type, device.ID, tensorName, user, elements), err
 }
 
 func (p *peer) message(strategy, name string, handle []string) (*tenon.Message, error) {

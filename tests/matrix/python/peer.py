@@ -12,17 +12,16 @@ import numpy as np
 import tenon
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+import composites
 import cuda
 import server
+from words import dtype_name, dtype_word
 
 # What is lent from an arena does not begin where it does.
 ARENA_NBYTES, NEIGHBOUR_NBYTES = 1 << 20, 100
 
 IN_MESSAGE = ("fd", "read_only", "bytes", "arena", "cuda")
 BY_CUDA_HANDLE = ("cuda_handle", "cuda_fd")
-
-CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
-DTYPES = {name: code for code, name in CODES.items()}
 
 
 class Held:
@@ -37,15 +36,18 @@ class Held:
             self.descriptor.close()
 
 
-def dtype_name(word: str) -> str:
-    code, bits, lanes = map(int, word.split(":"))
-    assert lanes == 1
-    return f"{CODES[code]}{bits}"
+class HeldComposite:
+    """A composite. Its tensor is that of the values, which read and write reach."""
 
+    def __init__(self, composite: tenon.Composite) -> None:
+        self.composite = composite
 
-def dtype_word(name: str) -> str:
-    kind = name.rstrip("0123456789")
-    return f"{DTYPES[kind]}:{name.removeprefix(kind)}:1"
+    @property
+    def tensor(self) -> tenon.Tensor:
+        return self.composite.values
+
+    def close(self) -> None:
+        self.composite.close()
 
 
 def on_device(tensor: tenon.Tensor) -> bool:
@@ -78,7 +80,7 @@ class Peer(server.Server):
     def put(self, sock: socket.socket, kind: str) -> tenon.Connection | socket.socket:
         return tenon.Connection(sock) if kind == "tenon" else sock
 
-    def content(self, held: Held) -> bytes:
+    def content(self, held: Held | HeldComposite) -> bytes:
         return elements(held.tensor).tobytes()
 
     def do_write(self, key: str, seed: str) -> str:
@@ -94,6 +96,30 @@ class Peer(server.Server):
 
     def do_drop(self, key: str) -> str:
         self.kept.pop(key).close()
+        return ""
+
+    def do_compose(self, key: str, *words: str) -> str:
+        self.kept[key] = HeldComposite(composites.read(words))
+        return ""
+
+    def do_send(self, number: str, *keys: str) -> str:
+        with tenon.Message({f"c{key}": self.kept[key].composite for key in keys}) as message:
+            self.connections[number].send(message, timeout=server.WAIT_SECONDS)
+        return ""
+
+    def do_receive(self, number: str, *keys: str) -> str:
+        with self.connections[number].recv(timeout=server.WAIT_SECONDS) as message:
+            contents = message.contents()
+        self.kept.update({key: HeldComposite(composite) for key, (_, composite) in zip(keys, contents, strict=True)})
+        return " ".join(name or "-" for name, _ in contents)
+
+    def do_composite(self, key: str) -> str:
+        return composites.words_of(self.kept[key].composite, lambda tensor: elements(tensor).tobytes())
+
+    def do_check(self, key: str) -> str:
+        checked = self.kept[key].composite.check()
+        self.kept[key].close()
+        self.kept[key] = HeldComposite(checked)
         return ""
 
     def do_wait(self, number: str) -> str:

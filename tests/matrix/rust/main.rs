@@ -1,5 +1,6 @@
 //! usage: matrix_peer produce|consume: the Rust wrapper in the matrix (tests/matrix/README.md).
 
+mod composite;
 mod cuda;
 mod device;
 mod line;

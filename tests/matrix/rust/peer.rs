@@ -5,19 +5,28 @@ use std::env;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use tenon::{
-    Access, ArenaOptions, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage, StorageMut,
-    StorageOptions, Tensor, TensorSpec, Wait,
+    Access, ArenaOptions, Composite, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage,
+    StorageMut, StorageOptions, Tensor, TensorSpec, Wait,
 };
 
+use crate::composite;
 use crate::cuda;
 use crate::device;
 use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of, Outcome, Refused};
 use crate::raw;
 
-/// A tensor, and what has to live as long.
+/// A tensor, and what has to live as long. Of a composite the tensor is the values, if it has any.
+#[derive(Default)]
 struct Held {
-    tensor: Tensor,
+    tensor: Option<Tensor>,
+    composite: Option<Composite>,
     _descriptor: Option<Descriptor>,
+}
+
+impl Held {
+    fn of(composite: Composite) -> Outcome<Held> {
+        Ok(Held { tensor: composite.spec()?.values, composite: Some(composite), ..Held::default() })
+    }
 }
 
 enum End {
@@ -35,7 +44,7 @@ pub struct Peer {
 impl Peer {
     pub fn act(&mut self, words: &[&str]) -> Outcome {
         match *words {
-            ["read", key] => Ok(hex_of(&content(&self.held(key)?.tensor)?)),
+            ["read", key] => Ok(hex_of(&content(self.tensor(key)?)?)),
             ["write", key, seed] => self.write(key, number(seed)?),
             ["wait", end] => self.wait(end),
             ["close", end] => done(self.ends.remove(end)),
@@ -67,6 +76,18 @@ impl Peer {
             ["open", key, strategy, end, dtype, sizes, strides, offset, ref handle @ ..] => {
                 self.open(key, strategy, end, [dtype, sizes, strides, offset], handle)
             }
+            ["compose", key, ref words @ ..] => {
+                self.kept.insert(key.into(), Held::of(composite::read(words)?)?);
+                Ok(String::new())
+            }
+            ["send", end, ref keys @ ..] => self.send(end, keys),
+            ["receive", end, ref keys @ ..] => self.receive(end, keys),
+            ["composite", key] => composite::words(self.composite(key)?, content),
+            ["check", key] => {
+                let checked = self.composite(key)?.check()?;
+                self.kept.insert(key.into(), Held::of(checked)?);
+                Ok(String::new())
+            }
             ["fork", _] => Err(Refused::Skip("Rust has no fork of its own: a std program starts others by exec")),
             _ => other(format!("unknown command {}", words.join(" "))),
         }
@@ -74,6 +95,38 @@ impl Peer {
 
     fn held(&self, key: &str) -> Outcome<&Held> {
         self.kept.get(key).map_or_else(|| other(format!("nothing is held as {key}")), Ok)
+    }
+
+    fn tensor(&self, key: &str) -> Outcome<&Tensor> {
+        self.held(key)?.tensor.as_ref().map_or_else(|| other(format!("{key} has no elements")), Ok)
+    }
+
+    fn composite(&self, key: &str) -> Outcome<&Composite> {
+        self.held(key)?.composite.as_ref().map_or_else(|| other(format!("{key} is no composite")), Ok)
+    }
+
+    /// A message of composites, each with its key in its name.
+    fn send(&self, end: &str, keys: &[&str]) -> Outcome {
+        let mut message = Message::new()?;
+        for key in keys {
+            message.add_composite(format!("c{key}").as_str(), self.composite(key)?)?;
+        }
+        self.connection(end)?.send(&message, raw::WAIT)?;
+        Ok(String::new())
+    }
+
+    fn receive(&mut self, end: &str, keys: &[&str]) -> Outcome {
+        let message = self.connection(end)?.recv(raw::WAIT)?;
+        if message.composite_count() != keys.len() {
+            return other(format!("{} composites came", message.composite_count()));
+        }
+        let mut names = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            let Some(composite) = message.composite(index) else { return other(format!("composite {index} is missing")) };
+            self.kept.insert((*key).into(), Held::of(composite)?);
+            names.push(message.composite_name(index).unwrap_or("-"));
+        }
+        Ok(names.join(" "))
     }
 
     fn put(&mut self, end: &str, kind: &str, socket: UnixStream) -> Outcome {
@@ -109,7 +162,7 @@ impl Peer {
     }
 
     fn write(&self, key: &str, seed: usize) -> Outcome {
-        let tensor = self.held(key)?.tensor.writable()?;
+        let tensor = self.tensor(key)?.writable()?;
         let places = places(&tensor);
         if device::has(&tensor.storage()) {
             let mut bytes = device::read(&tensor.storage())?;
@@ -144,11 +197,12 @@ impl Peer {
             }
             _ => StorageOptions::new().copy_from(data)?.into(),
         };
-        let mut held = Held { tensor: tensor_over(&storage, shape)?, _descriptor: None };
+        let tensor = tensor_over(&storage, shape)?;
+        let mut held = Held { tensor: Some(tensor.clone()), ..Held::default() };
         let name = format!("t{key}");
         let message = || -> tenon::Result<Message> {
             let mut message = Message::new()?;
-            message.add(name.as_str(), &held.tensor)?;
+            message.add(name.as_str(), &tensor)?;
             message.set_user_bytes(name.as_bytes())?;
             Ok(message)
         };
@@ -222,7 +276,7 @@ impl Peer {
             u8::from(tensor.is_read_only()),
             hex_of(&content(&tensor)?),
         );
-        self.kept.insert(key.into(), Held { tensor, _descriptor: None });
+        self.kept.insert(key.into(), Held { tensor: Some(tensor), ..Held::default() });
         Ok(says)
     }
 }
