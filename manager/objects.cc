@@ -32,8 +32,8 @@ Objects::Objects(os::Fd directory, std::string path, const Bounds& bounds) noexc
 Result<std::unique_ptr<Objects>> Objects::open(const std::string& directory, const Bounds& bounds) {
   TENON_ASSIGN(os::Fd fd, os::open_directory(directory));
   std::unique_ptr<Objects> objects(new Objects(std::move(fd), directory, bounds));
-  Result<os::DirectoryWatch> watch = os::DirectoryWatch::create(directory, true);
-  if (watch.is_ok()) objects->watch_ = std::move(watch).value();
+  Result<os::DirectoryWatch> watch = os::DirectoryWatch::create();
+  if (watch.is_ok() && watch.value().add(directory, true).is_ok()) objects->watch_ = std::move(watch).value();
   objects->take_spare();
   return objects;
 }
@@ -194,11 +194,13 @@ void Objects::settle_some(size_t most) {
 void Objects::read_watch() {
   if (!watch_) return;
   bool overflowed = false;
-  watch_->read(
-      [this](const char* leaf) {
-        if (const auto place = entries_.find(leaf); place != entries_.end()) touch(place->second.get());
-      },
-      &overflowed);
+  watch_->read([&](int, const char* leaf) {
+    if (leaf == nullptr) {
+      overflowed = true;
+    } else if (const auto place = entries_.find(leaf); place != entries_.end()) {
+      touch(place->second.get());
+    }
+  });
   if (!overflowed) return;
   for (const auto& [leaf, entry] : entries_) touch(entry.get());
 }

@@ -153,29 +153,33 @@ void Poller::wake() noexcept {
   errno = saved;
 }
 
-Result<DirectoryWatch> DirectoryWatch::create(const std::string& path, bool removals) {
-  const std::string what = format("watching directory %s", path.c_str());
+Result<DirectoryWatch> DirectoryWatch::create() {
   DirectoryWatch watch;
   watch.fd_ = Fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  if (!watch.fd_.is_open()) {
-    const int error = errno;
-    // EMFILE has two meanings here; an fd of another kind tells which.
-    if (error == EMFILE && Fd(::eventfd(0, EFD_CLOEXEC)).is_open())
-      return at_setting(error, what, "fs.inotify.max_user_instances").with("path", path);
-    Status status = errno_status(error, what).with("path", path);
-    return error == EMFILE ? with_fd_limit(std::move(status)) : status;
-  }
-  const uint32_t events = IN_CLOSE_WRITE | IN_ONLYDIR | (removals ? IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE : 0);
-  if (::inotify_add_watch(watch.fd_.get(), path.c_str(), events) < 0) {
-    const int error = errno;
-    if (error == ENOSPC) return at_setting(error, what, "fs.inotify.max_user_watches").with("path", path);
-    if (error == ENOTDIR) return Status(Code::kInvalidArgument, what + ": it is none").with("errno", error).with("path", path);
-    return errno_status(error, what).with("path", path);
-  }
-  return watch;
+  if (watch.fd_.is_open()) return watch;
+  const int error = errno;
+  // EMFILE has two meanings here; an fd of another kind tells which.
+  if (error == EMFILE && Fd(::eventfd(0, EFD_CLOEXEC)).is_open())
+    return at_setting(error, "watching directories", "fs.inotify.max_user_instances");
+  Status status = errno_status(error, "watching directories");
+  return error == EMFILE ? with_fd_limit(std::move(status)) : status;
 }
 
-void DirectoryWatch::read(const std::function<void(const char* leaf)>& each, bool* overflowed) noexcept {
+Result<int> DirectoryWatch::add(const std::string& path, bool removals) {
+  const uint32_t events = IN_CLOSE_WRITE | IN_ONLYDIR | (removals ? IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE : 0);
+  const int number = ::inotify_add_watch(fd_.get(), path.c_str(), events);
+  if (number >= 0) return number;
+  const int error = errno;
+  const std::string what = format("watching directory %s", path.c_str());
+  if (error == ENOSPC) return at_setting(error, what, "fs.inotify.max_user_watches").with("path", path);
+  if (error == ENOTDIR) return Status(Code::kInvalidArgument, what + ": it is none").with("errno", error).with("path", path);
+  return errno_status(error, what).with("path", path);
+}
+
+// A directory that is gone took its number with it. Then there is nothing to remove.
+void DirectoryWatch::remove(int number) noexcept { (void)::inotify_rm_watch(fd_.get(), number); }
+
+void DirectoryWatch::read(const std::function<void(int number, const char* leaf)>& each) noexcept {
   std::array<char, 4096> buffer;
   for (int reads = 0; reads < kMostReads;) {
     const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
@@ -188,10 +192,12 @@ void DirectoryWatch::read(const std::function<void(const char* leaf)>& each, boo
       std::memcpy(&event, buffer.data() + at, sizeof event);
       const char* leaf = buffer.data() + at + sizeof event;
       at += sizeof event + event.len;
-      if ((event.mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0) {
-        *overflowed = true;
+      if ((event.mask & IN_Q_OVERFLOW) != 0) {
+        each(kAll, nullptr);
+      } else if ((event.mask & (IN_IGNORED | IN_UNMOUNT)) != 0) {
+        each(event.wd, nullptr);
       } else if (event.len > 0 && at <= length) {
-        each(leaf);  // the kernel pads it with NULs
+        each(event.wd, leaf);  // the kernel pads it with NULs
       }
     }
   }

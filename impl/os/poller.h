@@ -38,15 +38,24 @@ class Poller {
   Fd wake_;
 };
 
+// Watches directories. All of them share one inotify instance, because a user can have few
+// instances, and because closing one waits for the whole machine (tens of milliseconds under load).
 class DirectoryWatch {
  public:
-  // `removals`: tell of names that were moved or removed, too.
-  static Result<DirectoryWatch> create(const std::string& path, bool removals);
+  static Result<DirectoryWatch> create();
   int fd() const noexcept { return fd_.get(); }
-  // Calls `each` with every name whose file was let go by somebody who had it open for writing (its last fd closed and mapping gone), or
-  // that was moved or removed. `overflowed` is set, never cleared: events were lost, or the directory is gone: look at everything. Takes
-  // a bounded number of events, so that who makes them without end cannot hold the reader; fd() stays readable while there are more.
-  void read(const std::function<void(const char* leaf)>& each, bool* overflowed) noexcept;
+  // Watches one more directory and gives its number. One directory has one number, whatever path
+  // leads to it. `removals`: tell of names that were moved or removed, too.
+  Result<int> add(const std::string& path, bool removals);
+  void remove(int number) noexcept;
+  // Calls `each` with the number of a directory and a name in it: somebody who had the file open for
+  // writing let go of it (its last fd is closed and its last mapping is gone), or the name was moved
+  // or removed. A null `leaf` means that events of the directory were lost or that the directory is
+  // gone: look at everything in it. With the number kAll this holds for all directories. One call
+  // takes a bounded number of events, so that a process that makes events without end cannot hold
+  // the reader. fd() stays readable while there are more.
+  void read(const std::function<void(int number, const char* leaf)>& each) noexcept;
+  static constexpr int kAll = -1;
 
  private:
   Fd fd_;

@@ -22,7 +22,7 @@ namespace {
 using os::Fd;
 using os::NameInfo;
 
-// Each takes two fds, and one of the system's few inotify instances.
+// Each takes an fd, and one of the directories that a user can watch.
 constexpr size_t kIdleDirectories = 16;
 
 constexpr size_t kSweepSlice = 8;

@@ -23,10 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Both are shared with the thread while it uses them, and in a child of fork its share is never given back: so the child empties them.
+// This and Again are shared with the thread while it uses them, and in a child of fork its share is never given back: so the child empties
+// them.
 struct Watched {
   Ref<Directory> directory;
-  std::optional<os::DirectoryWatch> watch;
 };
 
 // Two that look at one name at once disturb each other, so whoever did not get a clear answer looks again, each after a time of its own;
@@ -39,10 +39,14 @@ struct Again {
 };
 constexpr int kAgain = 9;
 
+constexpr int kUnwatched = -1;
+
 struct NamesThreadState {
   std::mutex mutex;
-  std::unordered_map<int, std::shared_ptr<Watched>> watches;  // by inotify fd
-  std::unordered_map<const Directory*, int> watched;          // -> inotify fd; -1: it cannot be had
+  std::shared_ptr<os::DirectoryWatch> watch;  // as long as it has a directory
+  // By the watch's number of a directory: those that several paths lead to.
+  std::unordered_map<int, std::vector<std::shared_ptr<Watched>>> watched;
+  std::unordered_map<const Directory*, int> numbers;  // kUnwatched: the directory cannot be watched
   // Only the thread changes these; the lock is for fork.
   std::map<std::pair<const Directory*, std::string>, std::shared_ptr<Again>> again;
   Clock::time_point next_look = Clock::time_point::max();
@@ -52,14 +56,16 @@ NamesThreadState& names_thread_state() noexcept { return immortal<NamesThreadSta
 
 void forget_names_thread_in_child() noexcept {
   NamesThreadState& all = names_thread_state();
-  for (auto& [fd, watched] : all.watches) {
-    if (watched == nullptr) continue;
-    watched->watch.reset();
-    watched->directory->set_watched(false);
-    watched->directory = nullptr;
+  for (auto& [number, directories] : all.watched) {
+    for (const std::shared_ptr<Watched>& each : directories) {
+      each->directory->set_watched(false);
+      each->directory = nullptr;
+    }
   }
-  all.watches.clear();
+  if (all.watch) *all.watch = os::DirectoryWatch();
+  all.watch = nullptr;
   all.watched.clear();
+  all.numbers.clear();
   for (auto& [name, again] : all.again) again->directory = nullptr;
   all.again.clear();
   all.next_look = Clock::time_point::max();
@@ -116,56 +122,99 @@ void look_again() noexcept {
   if (shrank) close_idle_directories();
 }
 
-void read(Watched* watched) {
-  bool overflowed = false;
-  std::vector<std::string> leaves;
-  watched->watch->read([&](const char* leaf) { leaves.emplace_back(leaf); }, &overflowed);
+struct Event {
+  int number = os::DirectoryWatch::kAll;
+  std::optional<std::string> leaf;  // nothing: anything may have happened
+};
+
+std::vector<std::shared_ptr<Watched>> directories_of(int number) {
   NamesThreadState& all = names_thread_state();
-  for (const std::string& leaf : leaves) {
-    if (settle_name(watched->directory, leaf)) continue;
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    const Clock::time_point due = next_try(0);
-    all.again.insert_or_assign({watched->directory.get(), leaf}, std::make_shared<Again>(Again{watched->directory, leaf, due, 0}));
-    want_look(&all, due);
+  std::vector<std::shared_ptr<Watched>> found;
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  for (const auto& [each, directories] : all.watched) {
+    if (number == os::DirectoryWatch::kAll || number == each) found.insert(found.end(), directories.begin(), directories.end());
   }
-  if (overflowed) sweep_some_names(watched->directory, false);
+  return found;
+}
+
+void settle(const Ref<Directory>& directory, const std::string& leaf) {
+  if (settle_name(directory, leaf)) return;
+  NamesThreadState& all = names_thread_state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const Clock::time_point due = next_try(0);
+  all.again.insert_or_assign({directory.get(), leaf}, std::make_shared<Again>(Again{directory, leaf, due, 0}));
+  want_look(&all, due);
+}
+
+void read(os::DirectoryWatch* watch) {
+  std::vector<Event> events;
+  watch->read([&](int number, const char* leaf) {
+    events.push_back({number, leaf == nullptr ? std::nullopt : std::optional<std::string>(leaf)});
+  });
+  for (const Event& event : events) {
+    for (const std::shared_ptr<Watched>& each : directories_of(event.number)) {
+      if (event.leaf) {
+        settle(each->directory, *event.leaf);
+      } else {
+        sweep_some_names(each->directory, false);
+      }
+    }
+  }
 }
 
 void on_watch(int fd, bool, bool) noexcept {
   NamesThreadState& all = names_thread_state();
-  std::shared_ptr<Watched> watched;
+  std::shared_ptr<os::DirectoryWatch> watch;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const auto found = all.watches.find(fd); found != all.watches.end()) watched = found->second;
+    if (!all.watch || all.watch->fd() != fd) return;
+    watch = all.watch;
   }
-  if (watched == nullptr) return;
   try {
-    read(watched.get());
+    read(watch.get());
   } catch (...) {
     // No memory: what was to be done is left to the next sweep.
   }
 }
 
+// With the lock. Null: there is none, and none can be had.
+os::DirectoryWatch* open_watch(NamesThreadState* all) {
+  if (all->watch) return all->watch.get();
+  Result<os::DirectoryWatch> made = os::DirectoryWatch::create();
+  if (!made.is_ok()) return nullptr;
+  auto watch = std::make_shared<os::DirectoryWatch>(std::move(made).value());
+  if (!os::serve_fd(watch->fd(), &on_watch).is_ok()) return nullptr;
+  all->watch = std::move(watch);
+  return all->watch.get();
+}
+
+// With the lock. The result goes after it: closing a watch takes its time.
+std::shared_ptr<os::DirectoryWatch> close_unused_watch(NamesThreadState* all) noexcept {
+  if (!all->watch || !all->watched.empty()) return nullptr;
+  os::stop_serving_fd(all->watch->fd());
+  return std::exchange(all->watch, nullptr);
+}
+
 }  // namespace
 
 bool watch_names(const Ref<Directory>& directory) noexcept {
+  std::shared_ptr<os::DirectoryWatch> unused;  // let go after the lock
   try {
     NamesThreadState& all = names_thread_state();
     const std::lock_guard<std::mutex> lock(all.mutex);
-    if (const auto known = all.watched.find(directory.get()); known != all.watched.end()) return known->second >= 0;
-    int& watched = all.watched[directory.get()];
-    watched = -1;
-    Result<os::DirectoryWatch> watch = os::DirectoryWatch::create(directory->path(), false);
-    if (!watch.is_ok()) return false;
-    auto record = std::make_shared<Watched>(Watched{directory, std::move(watch).value()});
-    const int fd = record->watch->fd();
-    std::shared_ptr<Watched>& place = all.watches[fd];
-    if (!os::serve_fd(fd, &on_watch).is_ok()) {
-      all.watches.erase(fd);
+    if (const auto known = all.numbers.find(directory.get()); known != all.numbers.end()) return known->second != kUnwatched;
+    int& number = all.numbers[directory.get()];
+    number = kUnwatched;
+    auto record = std::make_shared<Watched>(Watched{directory});
+    os::DirectoryWatch* const watch = open_watch(&all);
+    if (watch == nullptr) return false;
+    Result<int> added = watch->add(directory->path(), false);
+    if (!added.is_ok()) {
+      unused = close_unused_watch(&all);
       return false;
     }
-    place = std::move(record);
-    watched = fd;
+    all.watched[added.value()].push_back(std::move(record));
+    number = added.value();
     directory->set_watched(true);
     return true;
   } catch (...) {
@@ -174,18 +223,26 @@ bool watch_names(const Ref<Directory>& directory) noexcept {
 }
 
 void unwatch_names(Directory& directory) noexcept {
-  std::shared_ptr<Watched> ending;  // let go after the lock
+  std::shared_ptr<Watched> ending;  // these are let go after the lock
+  std::shared_ptr<os::DirectoryWatch> unused;
   NamesThreadState& all = names_thread_state();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto known = all.watched.find(&directory);
-  if (known == all.watched.end()) return;
-  if (const auto found = all.watches.find(known->second); found != all.watches.end()) {
-    os::stop_serving_fd(found->first);
-    ending = std::move(found->second);
-    all.watches.erase(found);
-    directory.set_watched(false);
-  }
-  all.watched.erase(known);
+  const auto known = all.numbers.find(&directory);
+  if (known == all.numbers.end()) return;
+  const int number = known->second;
+  all.numbers.erase(known);
+  const auto found = all.watched.find(number);
+  if (found == all.watched.end()) return;
+  std::vector<std::shared_ptr<Watched>>& directories = found->second;
+  const auto own = std::ranges::find_if(directories, [&](const auto& each) { return each->directory.get() == &directory; });
+  if (own == directories.end()) return;
+  ending = std::move(*own);
+  directories.erase(own);
+  directory.set_watched(false);
+  if (!directories.empty()) return;
+  all.watched.erase(found);
+  all.watch->remove(number);
+  unused = close_unused_watch(&all);
 }
 
 }  // namespace tenon::share

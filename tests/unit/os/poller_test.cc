@@ -194,22 +194,27 @@ std::vector<std::string> names_until(DirectoryWatch* watch, const std::string& l
       ADD_FAILURE() << "no event for " << last;
       break;
     }
-    watch->read([&](const char* leaf) { names.emplace_back(leaf); }, &overflowed);
+    watch->read([&](int, const char* leaf) { leaf == nullptr ? void(overflowed = true) : void(names.emplace_back(leaf)); });
   }
   EXPECT_FALSE(overflowed);
   return names;
 }
 
+struct OneWatched {
+  explicit OneWatched(const std::string& path) : watch(DirectoryWatch::create().value()), number(watch.add(path, true).value()) {}
+  DirectoryWatch watch;
+  int number;
+};
+
 Fd make_file(const std::string& path) { return Fd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)); }
 
 TEST_F(DirectoryWatchTest, TellsWhatIsLetGoMovedAndRemoved) {
   const test::ScratchFolder folder;
-  auto made = DirectoryWatch::create(folder.path(), true);
-  ASSERT_TRUE(made.is_ok()) << made.status().message();
-  DirectoryWatch& watch = made.value();
+  OneWatched watched(folder.path());
+  DirectoryWatch& watch = watched.watch;
   EXPECT_NE(::fcntl(watch.fd(), F_GETFD) & FD_CLOEXEC, 0);
-  bool overflowed = false;
-  watch.read([](const char* leaf) { ADD_FAILURE() << leaf; }, &overflowed);
+  const auto nothing = [](int, const char* leaf) { ADD_FAILURE() << (leaf == nullptr ? "overflow" : leaf); };
+  watch.read(nothing);
 
   Fd file = make_file(folder / "file");
   {
@@ -224,14 +229,32 @@ TEST_F(DirectoryWatchTest, TellsWhatIsLetGoMovedAndRemoved) {
   EXPECT_EQ(names_until(&watch, longest), (std::vector<std::string>{"file", longest}));
   ASSERT_EQ(::unlink((folder / longest).c_str()), 0);
   EXPECT_EQ(names_until(&watch, longest), (std::vector<std::string>{longest}));
-  EXPECT_FALSE(overflowed);
+}
+
+TEST_F(DirectoryWatchTest, EachDirectoryHasANumber) {
+  const test::ScratchFolder one;
+  const test::ScratchFolder other;
+  OneWatched watched(one.path());
+  const int second = watched.watch.add(other.path(), true).value();
+  EXPECT_NE(second, watched.number);
+  EXPECT_EQ(watched.watch.add(other.path() + "/.", true).value(), second) << "by another path";
+  make_file(one / "a").reset();
+  make_file(other / "b").reset();
+  std::vector<std::pair<int, std::string>> told;
+  watched.watch.read([&](int number, const char* leaf) { told.emplace_back(number, leaf == nullptr ? "overflow" : leaf); });
+  EXPECT_EQ(told, (std::vector<std::pair<int, std::string>>{{watched.number, "a"}, {second, "b"}}));
+  watched.watch.remove(watched.number);
+  make_file(one / "c").reset();
+  make_file(other / "d").reset();
+  told.clear();
+  watched.watch.read([&](int number, const char* leaf) { told.emplace_back(number, leaf == nullptr ? "overflow" : leaf); });
+  EXPECT_EQ(told, (std::vector<std::pair<int, std::string>>{{watched.number, "overflow"}, {second, "d"}}));
 }
 
 // What the watch is for: a process whose only hold is a mapping, and which is killed.
 TEST_F(DirectoryWatchTest, AKilledProcessLetsGoOfWhatItMapped) {
   const test::ScratchFolder folder;
-  auto made = DirectoryWatch::create(folder.path(), true);
-  ASSERT_TRUE(made.is_ok());
+  OneWatched watched(folder.path());
   test::ForkChild child([&](int ready) {
     Fd file = make_file(folder / "held");
     if (::ftruncate(file.get(), 4096) != 0) ::_exit(1);
@@ -242,44 +265,47 @@ TEST_F(DirectoryWatchTest, AKilledProcessLetsGoOfWhatItMapped) {
   });
   child.await_ready();
   make_file(folder / "mark").reset();
-  EXPECT_EQ(names_until(&made.value(), "mark"), (std::vector<std::string>{"mark"}));
+  EXPECT_EQ(names_until(&watched.watch, "mark"), (std::vector<std::string>{"mark"}));
   child.kill();
-  EXPECT_EQ(names_until(&made.value(), "held"), (std::vector<std::string>{"held"}));
+  EXPECT_EQ(names_until(&watched.watch, "held"), (std::vector<std::string>{"held"}));
 }
 
 TEST_F(DirectoryWatchTest, ManyNamesInOneRead) {
   const test::ScratchFolder folder;
-  auto made = DirectoryWatch::create(folder.path(), true);
-  ASSERT_TRUE(made.is_ok());
+  OneWatched watched(folder.path());
   // Of all lengths, so that events end everywhere in the buffer.
   std::vector<std::string> names;
   for (size_t length = 1; length <= 255; ++length) names.emplace_back(length, 'a');
   for (const std::string& name : names) make_file(folder / name).reset();
-  EXPECT_EQ(names_until(&made.value(), names.back()), names);
+  EXPECT_EQ(names_until(&watched.watch, names.back()), names);
 }
 
 TEST_F(DirectoryWatchTest, ARemovedDirectoryIsToldAsOverflow) {
   const test::ScratchFolder folder;
   const std::string inner = folder / "inner";
   ASSERT_EQ(::mkdir(inner.c_str(), 0700), 0);
-  auto made = DirectoryWatch::create(inner, true);
-  ASSERT_TRUE(made.is_ok());
+  OneWatched watched(inner);
   ASSERT_EQ(::rmdir(inner.c_str()), 0);
-  ASSERT_TRUE(Waiter(Wait{}).until_ready(made.value().fd(), POLLIN, "it").is_ok());
+  ASSERT_TRUE(Waiter(Wait{}).until_ready(watched.watch.fd(), POLLIN, "it").is_ok());
   bool overflowed = false;
-  made.value().read([](const char* leaf) { ADD_FAILURE() << leaf; }, &overflowed);
+  watched.watch.read([&](int number, const char* leaf) {
+    EXPECT_EQ(number, watched.number);
+    EXPECT_EQ(leaf, nullptr);
+    overflowed = true;
+  });
   EXPECT_TRUE(overflowed);
 }
 
 TEST_F(DirectoryWatchTest, WhatIsNoDirectoryIsRefused) {
   const test::ScratchFolder folder;
   make_file(folder / "file").reset();
-  const Status missing = DirectoryWatch::create(folder / "none", true).status();
+  DirectoryWatch watch = DirectoryWatch::create().value();
+  const Status missing = watch.add(folder / "none", true).status();
   EXPECT_EQ(missing.code(), Code::kNotFound);
   EXPECT_EQ(detail(missing, "path"), folder / "none");
-  EXPECT_EQ(DirectoryWatch::create(folder / "file", true).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(watch.add(folder / "file", true).status().code(), Code::kInvalidArgument);
   const test::NoFdLeft limit;
-  const Status status = DirectoryWatch::create(folder.path(), true).status();
+  const Status status = DirectoryWatch::create().status();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_EQ(detail(status, "limit"), "RLIMIT_NOFILE");
   EXPECT_EQ(detail(status, "limit_value"), limit.limit());
@@ -297,7 +323,8 @@ TEST_F(DirectoryWatchTest, InotifyLimitsAreNamed) {
       if (::unshare(CLONE_NEWUSER) != 0) ::_exit(kNoNamespaces);
       const Fd file(::open(setting, O_WRONLY | O_CLOEXEC));
       if (!file.is_open() || ::write(file.get(), "0", 1) != 1) ::_exit(kNoNamespaces);
-      const Status status = DirectoryWatch::create(path, true).status();
+      Result<DirectoryWatch> watch = DirectoryWatch::create();
+      const Status status = watch.is_ok() ? watch.value().add(path, true).status() : watch.status();
       const std::string text = std::string(code_name(status.code())) + " " + detail(status, "limit");
       if (detail(status, "limit_value").empty()) ::_exit(1);
       if (::write(writer.get(), text.data(), text.size()) < 0) ::_exit(1);
