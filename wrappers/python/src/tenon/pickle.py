@@ -87,6 +87,10 @@ def _torch_tensor(number: int, dtype: str, shape: Any, strides: Any, offset: int
     _apart()
 
 
+def _torch_composite(*state: Any) -> Any:
+    _apart()
+
+
 def _imported(module: str, name: str) -> Any:
     _apart()
 
@@ -95,7 +99,7 @@ def _reduced(key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
     _apart()
 
 
-_OWN = frozenset({"_storage", "_tensor", "_composite", "_torch_storage", "_torch_tensor", "_imported", "_reduced"})
+_OWN = frozenset({"_storage", "_tensor", "_composite", "_torch_storage", "_torch_tensor", "_torch_composite", "_imported", "_reduced"})
 
 # ---- importers
 
@@ -332,6 +336,7 @@ class _Parts:
         self._all = storages
         self._importers = importers
         self.allow = allow
+        self._settled: Any = None  # of torch tensors, once there is one, unless the sender is trusted
 
     def find(self, module: str, name: str) -> Any:
         if module == _MODULE and name in _OWN:
@@ -375,7 +380,21 @@ class _Parts:
 
     def _torch_tensor(self, number: int, dtype: str, shape: Any, strides: Any, offset: int, flags: int) -> Any:
         found = None if number == -1 else self._at(number)
-        return _need_torch().tensor_of(found, dtype, shape, strides, offset, flags)
+        side = _need_torch()
+        tensor = side.tensor_of(found, dtype, shape, strides, offset, flags)
+        settled = self._settled_parts(side)
+        if settled is not None:
+            settled.note(tensor, found)
+        return tensor
+
+    def _torch_composite(self, *state: Any) -> Any:
+        side = _need_torch()
+        return side.composite_of(self._settled_parts(side), *state)
+
+    def _settled_parts(self, side: Any) -> Any:
+        if self.allow is not None and self._settled is None:
+            self._settled = side.Settled()
+        return self._settled
 
     def _reduced(self, key: bytes, with_importer: bool, function: Any, args: Any) -> Any:
         # From a sender that is not trusted a key may be another sender's.

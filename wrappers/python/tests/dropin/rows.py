@@ -310,7 +310,6 @@ def check_and_double_sparse(tensor: Any, layout: str) -> None:
 @row
 def sparse_tensors() -> None:
     """Tensors of all five sparse layouts arrive, and their values lie in shared memory."""
-    reducers_have("reduce_sparse_tensor", "sparse tensors")
     import torch
 
     with Peer() as peer:
@@ -704,20 +703,67 @@ def describe_and_fill(storage: Any) -> tuple[str, Any, list[Any]]:
     return type(storage).__name__, getattr(storage, "dtype", None), before
 
 
-@row
-def quantised_is_refused() -> None:
-    """A quantised tensor, whose scale PyTorch's reducer forgets, is refused."""
-    import tenon
+def quantised() -> dict[str, Any]:
     import torch
 
-    sent = torch.quantize_per_tensor(torch.arange(4.0), 0.5, 0, torch.quint8).share_memory_()
-    assert sent.is_shared() and sent.dequantize().tolist() == [0, 1, 2, 3], "share_memory_() lost the scale"
-    try:
-        torch.multiprocessing.SimpleQueue().put(sent)
-    except tenon.Unsupported as error:
-        assert "int_repr" in str(error), error
+    numbers, scales, floats = torch.arange(8.0).reshape(2, 4), torch.tensor([0.5, 0.25]), torch.tensor([0.5, 1.5])
+    zeros = torch.tensor([0, 1])
+    return {
+        "quint8": torch.quantize_per_tensor(numbers, 0.5, 3, torch.quint8),
+        "a transposed view": torch.quantize_per_tensor(numbers, 0.5, 3, torch.qint8)[:, 1:].t(),
+        "a parameter": torch.nn.Parameter(torch.quantize_per_tensor(numbers, 0.5, 3, torch.qint32), requires_grad=False),
+        "per channel": torch.quantize_per_channel(numbers, scales, zeros, 0, torch.qint8),
+        "with float parameters": torch.quantize_per_channel(numbers, scales, floats, 0, torch.quint8),
+        "packed": torch.quantize_per_channel(numbers, scales, floats, 0, torch.quint4x2),
+    }
+
+
+def facts_of_quantised(tensor: Any) -> tuple[Any, ...]:
+    if str(tensor.qscheme()) == "torch.per_tensor_affine":
+        quantizer = [tensor.q_scale(), tensor.q_zero_point()]
     else:
-        raise AssertionError("it was sent")
+        quantizer = [tensor.q_per_channel_scales().tolist(), tensor.q_per_channel_zero_points().tolist(), tensor.q_per_channel_axis()]
+    return (str(tensor.qscheme()), quantizer, tensor.dequantize().tolist(), *facts_of(tensor))
+
+
+def set_bytes(tensor: Any, value: int) -> None:
+    untyped = untyped_of(tensor)
+    for index in range(untyped.nbytes()):
+        untyped[index] = value
+
+
+def facts_of_kept_quantised() -> tuple[Any, ...]:
+    return facts_of_quantised(_kept[-1])
+
+
+@row
+def quantised_tensors() -> None:
+    """Quantised tensors arrive with their quantizer, which PyTorch's reducer forgets, and both sides see writes."""
+    import tenon.torch
+    import torch
+
+    with Peer() as peer:
+        for name, sent in quantised().items():
+            peer.ask(keep, sent)
+            assert peer.ask(facts_of_kept_quantised) == facts_of_quantised(sent), name
+            assert sent.is_shared(), f"{name} is not shared"
+            before = facts_of_quantised(sent)
+            peer.ask(set_bytes, sent, 1)
+            assert facts_of_quantised(sent) != before, f"{name}: the sender does not see the receiver's write"
+            set_bytes(sent, 2)
+            assert peer.ask(facts_of_kept_quantised) == facts_of_quantised(sent), f"{name}: the receiver does not see the sender's write"
+            assert untyped_of(peer.ask(give_kept))._cdata == untyped_of(sent)._cdata, f"{name} came home to another storage"
+    with Peer("spawn") as peer:
+        sent = quantised()["per channel"]
+        assert peer.ask(facts_of_quantised, sent) == facts_of_quantised(sent)
+    shared = torch.quantize_per_tensor(torch.arange(4.0), 0.5, 0, torch.quint8).share_memory_()
+    assert shared.is_shared() and shared.dequantize().tolist() == [0, 1, 2, 3], "share_memory_() lost the scale"
+    # A PyTorch without this function moves a storage to a file of its own, because a tensor over the bytes has it too.
+    assert tenon.torch.from_torch(shared).values.storage.is_sealed == hasattr(torch.UntypedStorage, "_swap_data_ptr_")
+    queue = torch.multiprocessing.SimpleQueue()
+    queue.put([shared, shared[1:]])
+    whole, rest = queue.get()
+    assert untyped_of(whole)._cdata == untyped_of(rest)._cdata == untyped_of(shared)._cdata and rest.dequantize().tolist() == [1, 2, 3]
 
 
 # ---- share_memory_ and modules
@@ -1120,6 +1166,10 @@ def check_stranger(stranger: Peer) -> None:
     shared, home = stranger.ask(pass_on, sent)
     assert shared, "in a process without the strategy is_shared() is False, or share_memory_() moved the tensor"
     assert untyped_of(home)._cdata == untyped_of(sent)._cdata, "what came back is another storage"
+    quantised_one = quantised()["quint8"]
+    shared, home = stranger.ask(pass_on, quantised_one)
+    assert shared and facts_of_quantised(home) == facts_of_quantised(quantised_one), "a quantised tensor came back with other numbers"
+    stranger.ask(keep, sent)
     with Peer("spawn") as third:
         third.ask(keep, stranger.ask(give_kept))
         third.ask(fill, third.ask(give_kept), 8)

@@ -1,13 +1,20 @@
-"""PyTorch's sparse, nested, meta and quantised tensors as composites, and composites as PyTorch's, without copying their values."""
+"""PyTorch's sparse, nested, meta and quantised tensors: taken apart, and made again, without copying their values.
+
+take_apart and assemble have strided torch tensors as parts. tenon.pickle and the drop-in carry those. from_torch and to_torch go on to
+the composites of tenon.composite.
+"""
 
 from __future__ import annotations
 
-from tenon import _torch_rules
+from typing import NamedTuple
+
+from tenon import _dtype, _torch_rules
 from tenon._native import lib
 from tenon._torch_dlpack import MATH_BITS, math_bits, with_math_bits
-from tenon.composite import Composite, JaggedTensor, MetaTensor, NestedTensor, QuantizedTensor, SparseTensor
-from tenon.error import Unsupported, make
+from tenon.composite import Composite, rebuild
+from tenon.error import Corrupt, Unsupported, make
 from tenon.tensor import Tensor
+from tenon.tensor_spec import COALESCED, QUANTIZERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
 # What a quantised dtype's elements lie in memory as, and how many of them are in a byte.
 _ELEMENTS = {"qint8": "int8", "quint8": "uint8", "qint32": "int32", "quint4x2": "uint4", "quint2x4": "uint2"}
 _QUANTISED = {element: name for name, element in _ELEMENTS.items()}
+_PACKED = {"uint4": 2, "uint2": 4}
 
 _COMPRESSED = {
     "sparse_csr": ("crow_indices", "col_indices"),
@@ -25,156 +33,211 @@ _COMPRESSED = {
     "sparse_bsc": ("ccol_indices", "row_indices"),
 }
 
+SPARSE = frozenset({"sparse_coo", *_COMPRESSED})
 
-def _layout_name(tensor: Any) -> str:
+# Parts that from_torch copies.
+_SMALL = frozenset({"offsets", "lengths", "component_sizes", "component_strides", "scales", "zero_points"})
+
+
+class TakenApart(NamedTuple):
+    """What a torch tensor is made of: as Composite._state(), and the parts are strided torch tensors.
+
+    PyTorch has no tensors of elements that are packed in bytes. So the values of a packed quantised tensor are all bytes of its storage,
+    and shape, strides, dtype and the field offset say where the elements are.
+    """
+
+    layout: str
+    parts: dict[str, Any]
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+    flags: int
+    dtype: str | None
+    fields: dict[str, Any]
+
+
+def layout_name(tensor: Any) -> str:
+    """The layout by PyTorch's name."""
     return str(tensor.layout).removeprefix("torch.")
 
 
-def from_torch(tensor: Any, part: Callable[[Any, bool], Tensor]) -> Composite:
-    """part(tensor, is_small) takes a strided tensor; a small one is copied where that is easier."""
+def _untyped(tensor: Any) -> Any:
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()
+
+
+def take_apart(tensor: Any) -> TakenApart:
+    """The parts of a torch tensor that is not strided, over the same memory. Unsupported: this PyTorch does not take it apart."""
     import torch
 
     _torch_rules.check(tensor)
     flags = _torch_rules.flags_of(tensor)
-    kept = {
-        "requires_grad": bool(flags & lib.TENON_TENSOR_REQUIRES_GRAD),
-        "is_parameter": bool(flags & lib.TENON_TENSOR_IS_PARAMETER),
-    }
     tensor = tensor.detach()
-    layout = _layout_name(tensor)
+    layout = layout_name(tensor)
     if tensor.is_meta and layout == "strided" and not tensor.is_nested and not tensor.is_quantized:
-        _torch_rules.element_type(tensor)
-        return MetaTensor._make(
-            "meta",
-            {},
-            shape=tuple(tensor.shape),
-            strides=tuple(tensor.stride()),
-            offset=tensor.storage_offset(),
-            dtype=tensor.dtype,
-            flags=flags | math_bits(tensor),
-        )
+        dtype = _dtype.name_of(_torch_rules.element_type(tensor))
+        flags |= math_bits(tensor)
+        return TakenApart("meta", {}, tuple(tensor.shape), tuple(tensor.stride()), flags, dtype, {"offset": tensor.storage_offset()})
     if layout == "sparse_coo":
-        coalesced = bool(tensor.is_coalesced())
-        parts = part(tensor._indices(), False), part(tensor._values(), False)
-        return SparseTensor.coo(*parts, tuple(tensor.shape), coalesced=coalesced, **kept)
+        parts = {"values": tensor._values(), "indices": tensor._indices()}
+        return TakenApart(layout, parts, tuple(tensor.shape), None, flags, None, {"coalesced": COALESCED[bool(tensor.is_coalesced())]})
     if layout in _COMPRESSED:
-        pointers, plain = (part(getattr(tensor, name)(), False) for name in _COMPRESSED[layout])
-        return SparseTensor._compressed(layout, pointers, plain, part(tensor.values(), False), tuple(tensor.shape), **kept)
+        pointers, plain = (getattr(tensor, name)() for name in _COMPRESSED[layout])
+        parts = {"values": tensor.values(), "indices": pointers, "plain_indices": plain}
+        return TakenApart(layout, parts, tuple(tensor.shape), None, flags, None, {})
     if layout == "jagged":
-        lengths = tensor.lengths()
-        offsets = part(tensor.offsets(), True)
-        return JaggedTensor.of(
-            part(tensor.values(), False), offsets, None if lengths is None else part(lengths, True), ragged_dim=tensor._ragged_idx, **kept
-        )
+        parts = {"values": tensor.values(), "offsets": tensor.offsets()}
+        if tensor.lengths() is not None:
+            parts["lengths"] = tensor.lengths()
+        return TakenApart(layout, parts, None, None, flags, None, {"ragged_dim": tensor._ragged_idx})
     if tensor.is_nested and layout == "strided" and hasattr(tensor, "_nested_tensor_storage_offsets"):
-        sizes, steps = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
-        offsets = tensor._nested_tensor_storage_offsets()
-        return NestedTensor.of(part(tensor.values(), False), part(sizes, True), part(steps, True), part(offsets, True), **kept)
+        parts = {
+            "values": tensor.values(),
+            "component_sizes": tensor._nested_tensor_size(),
+            "component_strides": tensor._nested_tensor_strides(),
+            "offsets": tensor._nested_tensor_storage_offsets(),
+        }
+        return TakenApart("nested", parts, None, None, flags, None, {})
     if tensor.is_quantized and layout == "strided":
-        return _quantized_from_torch(tensor, part, kept)
+        return _quantized_apart(tensor, flags)
     kind = "a nested tensor" if tensor.is_nested else "a tensor"
     raise make(
         Unsupported, f"{kind} of layout {tensor.layout} on {tensor.device}, which this PyTorch ({torch.__version__}) does not take apart"
     )
 
 
-def _quantized_from_torch(tensor: Any, part: Callable[[Any, bool], Tensor], kept: dict[str, bool]) -> QuantizedTensor:
+def _quantized_apart(tensor: Any, flags: int) -> TakenApart:
     import torch
 
     name = str(tensor.dtype).removeprefix("torch.")
     element = _ELEMENTS.get(name)
     if element is None:
         raise make(Unsupported, f"Tenon has no element type for {tensor.dtype}")
-    # int_repr() would be a copy.
-    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor._storage()
-    if element in ("uint4", "uint2"):
-        whole = part(torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,)), False)
-        values = Tensor.over(whole.storage, tuple(tensor.shape), element, offset=tensor.storage_offset())
+    scheme = str(tensor.qscheme()).removeprefix("torch.")
+    fields: dict[str, Any] = {"quantizer": QUANTIZERS.get(scheme)}
+    parts: dict[str, Any] = {}
+    if scheme == "per_tensor_affine":
+        fields.update(scale=tensor.q_scale(), zero_point=tensor.q_zero_point())
+    elif scheme in ("per_channel_affine", "per_channel_affine_float_qparams"):
+        parts = {"scales": tensor.q_per_channel_scales(), "zero_points": tensor.q_per_channel_zero_points()}
+        fields["axis"] = tensor.q_per_channel_axis()
     else:
-        dtype = getattr(torch, element)
-        raw = torch.empty(0, dtype=dtype).set_(storage, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
-        values = part(raw, False)
-    scheme = str(tensor.qscheme())
-    if scheme == "torch.per_tensor_affine":
-        return QuantizedTensor.per_tensor(values, tensor.q_scale(), tensor.q_zero_point(), **kept)
-    if scheme not in ("torch.per_channel_affine", "torch.per_channel_affine_float_qparams"):
-        raise make(Unsupported, f"a tensor with the quantizer {scheme}")
-    scales, zero_points = part(tensor.q_per_channel_scales(), True), part(tensor.q_per_channel_zero_points(), True)
-    return QuantizedTensor.per_channel(values, scales, zero_points, tensor.q_per_channel_axis(), **kept)
+        raise make(Unsupported, f"a tensor with the quantizer torch.{scheme}")
+    # int_repr() would be a copy.
+    storage, shape, strides = _untyped(tensor), tuple(tensor.shape), tuple(tensor.stride())
+    raw = torch.empty(0, dtype=torch.uint8 if element in _PACKED else getattr(torch, element), device=tensor.device)
+    if element in _PACKED:
+        parts["values"] = raw.set_(storage, 0, (storage.nbytes(),), (1,))
+        return TakenApart("quantized", parts, shape, strides, flags, element, {**fields, "offset": tensor.storage_offset()})
+    parts["values"] = raw.set_(storage, tensor.storage_offset(), shape, strides)
+    return TakenApart("quantized", parts, None, None, flags, None, fields)
+
+
+def composite_of(apart: TakenApart, parts: dict[str, Tensor]) -> Composite:
+    """The composite of a torch tensor that was taken apart. parts: the same parts as Tenon's."""
+    per_byte = _PACKED.get(apart.dtype or "") if apart.layout == "quantized" else None
+    if per_byte is None:
+        return rebuild(apart.layout, dict(parts), *apart[2:])
+    whole = parts["values"]
+    if whole.dtype != "uint8" or not whole.is_contiguous:
+        raise make(Corrupt, f"the values of a tensor of {apart.dtype} are {whole.dtype}, not the bytes of a storage", field="values")
+    fields = dict(apart.fields)
+    offset = fields.pop("offset", 0) + whole.offset * per_byte
+    values = Tensor.over(whole.storage, apart.shape or (), apart.dtype, strides=apart.strides, offset=offset)
+    return rebuild(apart.layout, {**parts, "values": values}, None, None, apart.flags, None, fields)
+
+
+def from_torch(tensor: Any, part: Callable[[Any, bool], Tensor]) -> Composite:
+    """part(tensor, is_small) takes a strided tensor; a small one is copied where that is easier."""
+    apart = take_apart(tensor)
+    return composite_of(apart, {name: part(each, name in _SMALL) for name, each in apart.parts.items()})
 
 
 def to_torch(composite: Composite, part: Callable[[Tensor], Any], torch_dtype: Callable[[str], Any]) -> Any:
     """part: a torch tensor over a tensor's bytes. The composite was checked, or is trusted."""
+    layout, own, shape, strides, flags, dtype, fields = composite._state()
+    values = own.get("values")
+    if layout == "quantized" and values is not None and values.dtype in _PACKED:
+        shape, strides, dtype = values.shape, values.strides, values.dtype
+        fields["offset"] = values.offset
+        own["values"] = Tensor.over(values.storage, (values.storage.nbytes,), "uint8")
+    parts = {name: part(each) for name, each in own.items()}
+    return assemble(TakenApart(layout, parts, shape, strides, flags, dtype, fields), torch_dtype)
+
+
+def assemble(apart: TakenApart, torch_dtype: Callable[[str], Any]) -> Any:
+    """The torch tensor over these parts. The numbers in them are not read: they were checked, or are trusted."""
     import torch
 
-    layout = composite.layout
-    if isinstance(composite, MetaTensor):
-        dtype = torch_dtype(composite.dtype)
-        reach = composite.offset + 1 + sum((size - 1) * step for size, step in zip(composite.shape, composite.strides, strict=True))
-        whole = torch.empty((max(reach, 0),), dtype=dtype, device="meta")
-        made = torch.as_strided(whole, composite.shape, composite.strides, composite.offset)
-        made = with_math_bits(made, composite._filled().flags & MATH_BITS)
-    elif isinstance(composite, SparseTensor):
-        made = _sparse_to_torch(composite, part)
-    elif isinstance(composite, QuantizedTensor):
-        made = _quantized_to_torch(composite, part)
-    elif isinstance(composite, JaggedTensor):
+    layout, parts = apart.layout, apart.parts
+    if layout == "meta":
+        made = _meta(apart, torch_dtype)
+    elif layout in SPARSE:
+        made = _sparse(apart)
+    elif layout == "quantized":
+        made = _quantized(apart)
+    elif layout == "jagged":
         make_jagged = getattr(torch.nested, "nested_tensor_from_jagged", None) if hasattr(torch, "nested") else None
         if make_jagged is None:
             raise make(Unsupported, f"this PyTorch ({torch.__version__}) has no jagged tensors")
-        lengths = composite.lengths
-        made = make_jagged(
-            part(composite.values),
-            offsets=part(composite.offsets),
-            lengths=None if lengths is None else part(lengths),
-            jagged_dim=composite.ragged_dim,
-        )
-    elif isinstance(composite, NestedTensor):
+        made = make_jagged(parts["values"], offsets=parts["offsets"], lengths=parts.get("lengths"), jagged_dim=apart.fields["ragged_dim"])
+    elif layout == "nested":
         if not hasattr(torch, "_nested_view_from_buffer"):
             raise make(Unsupported, f"this PyTorch ({torch.__version__}) makes no nested tensor over memory that is there already")
-        parts = (composite.values, composite.component_sizes, composite.component_strides, composite.offsets)
-        made = torch._nested_view_from_buffer(*(part(each) for each in parts))
+        values, offsets = parts["values"], parts["offsets"]
+        if values.storage_offset():
+            offsets = offsets + values.storage_offset()  # PyTorch counts from the start of the storage
+        made = torch._nested_view_from_buffer(values, parts["component_sizes"], parts["component_strides"], offsets)
     else:
         raise make(Unsupported, f"PyTorch has no tensors of layout {layout}")
-    return _torch_rules.with_flags(made, composite.requires_grad, composite.is_parameter)
+    requires_grad, is_parameter = apart.flags & lib.TENON_TENSOR_REQUIRES_GRAD, apart.flags & lib.TENON_TENSOR_IS_PARAMETER
+    return _torch_rules.with_flags(made, bool(requires_grad), bool(is_parameter))
 
 
-def _sparse_to_torch(composite: SparseTensor, part: Callable[[Tensor], Any]) -> Any:
+def _meta(apart: TakenApart, torch_dtype: Callable[[str], Any]) -> Any:
     import torch
 
-    values, indices, shape = part(composite.values), part(composite.indices), composite.shape
+    shape, strides, offset = apart.shape or (), apart.strides or (), apart.fields["offset"]
+    reach = offset + 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    whole = torch.empty((max(reach, 0),), dtype=torch_dtype(str(apart.dtype)), device="meta")
+    return with_math_bits(torch.as_strided(whole, shape, strides, offset), apart.flags & MATH_BITS)
+
+
+def _sparse(apart: TakenApart) -> Any:
+    import torch
+
+    values, indices, shape = apart.parts["values"], apart.parts["indices"], apart.shape
     # Newer ones check nothing unless they are asked to; older ones have another function for that.
-    if composite.layout == "sparse_coo":
+    if apart.layout == "sparse_coo":
         unchecked = getattr(torch, "_sparse_coo_tensor_unsafe", None)
         if unchecked is not None:
             made = unchecked(indices.to(torch.int64), values, shape)
         else:
             made = torch.sparse_coo_tensor(indices.to(torch.int64), values, shape, check_invariants=False)
-        return made._coalesced_(bool(composite.is_coalesced))
-    layout = getattr(torch, composite.layout)
-    plain = part(composite.plain_indices)
+        return made._coalesced_(apart.fields.get("coalesced") == COALESCED[True])
+    layout = getattr(torch, apart.layout)
+    plain = apart.parts["plain_indices"]
     unchecked = getattr(torch, "_sparse_compressed_tensor_unsafe", None)
     if unchecked is not None:
         return unchecked(indices, plain, values, shape, dtype=values.dtype, layout=layout, device=values.device)
     return torch.sparse_compressed_tensor(indices, plain, values, shape, layout=layout, check_invariants=False)
 
 
-def _quantized_to_torch(composite: QuantizedTensor, part: Callable[[Tensor], Any]) -> Any:
+def _quantized(apart: TakenApart) -> Any:
     import torch
 
-    values = composite.values
-    dtype = getattr(torch, _QUANTISED[values.dtype])
-    if values.dtype in ("uint4", "uint2"):
-        whole = part(Tensor.over(values.storage, (values.storage.nbytes,), "uint8"))
-    else:
-        whole = part(values)
-    storage = whole.untyped_storage() if hasattr(whole, "untyped_storage") else whole._storage()
-    scales, zero_points = composite.scales, composite.zero_points
+    raw, fields = apart.parts["values"], apart.fields
+    offset, shape, strides = fields.get("offset", 0), apart.shape, apart.strides
+    element = apart.dtype
+    if element not in _PACKED:
+        element = str(raw.dtype).removeprefix("torch.")
+        offset, shape, strides = raw.storage_offset(), tuple(raw.shape), tuple(raw.stride())
+    dtype = getattr(torch, _QUANTISED[str(element)])
+    scales, zero_points = apart.parts.get("scales"), apart.parts.get("zero_points")
     if scales is None or zero_points is None:
-        made = torch._empty_affine_quantized([0], scale=composite.scale, zero_point=composite.zero_point, dtype=dtype)
+        more = {"scale": fields["scale"], "zero_point": fields["zero_point"]}
+        made = torch._empty_affine_quantized([0], dtype=dtype, device=raw.device, **more)
     else:
-        empty = [0 if dim != composite.axis else size for dim, size in enumerate(composite.shape)]
-        made = torch._empty_per_channel_affine_quantized(
-            empty, scales=part(scales), zero_points=part(zero_points), axis=composite.axis, dtype=dtype
-        )
-    return made.set_(storage, values.offset, values.shape, values.strides)
+        axis = fields["axis"]
+        empty = [0 if dim != axis else size for dim, size in enumerate(shape or ())]
+        more = {"scales": scales, "zero_points": zero_points, "axis": axis}
+        made = torch._empty_per_channel_affine_quantized(empty, dtype=dtype, device=raw.device, **more)
+    return made.set_(_untyped(raw), offset, shape, strides)

@@ -13,7 +13,8 @@ from tenon._torch_dlpack import with_math_bits
 from tenon.multiprocessing import canonical, pick
 from tenon.storage import Storage
 from tenon.tensor import Tensor
-from tenon.torch import _storage, _strategy
+from tenon.torch import _composite, _storage, _strategy
+from tenon.torch._exchange import torch_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ def rebuild_tensor(place: Place, form: tuple[Any, ...], more: tuple[bool, bool, 
     """The torch tensor of a message."""
     dtype, offset, size, stride = form
     return _finish(torch.empty(0, dtype=dtype).set_(rebuild_storage(*place), offset, size, stride), more)
+
+
+def rebuild_apart(*state: Any) -> Any:
+    """The torch tensor of a message that was taken apart."""
+    return _composite.assemble(_composite.TakenApart(*state), torch_dtype)
 
 
 def _finish(tensor: Any, more: tuple[bool, bool, int]) -> Any:

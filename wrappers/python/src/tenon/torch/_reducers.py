@@ -1,12 +1,15 @@
 """What multiprocessing's pickler writes for torch tensors and storages. _rebuild has the other side.
 
-A strided tensor of the CPU travels as a tensor over a Tenon storage, under the lease of its message (tenon.multiprocessing). All others go
-by PyTorch's own reducers, and so does private memory unless the sharing strategy is "tenon". Imports torch.
+A strided tensor of the CPU travels as a tensor over a Tenon storage, under the lease of its message
+(tenon.multiprocessing). A quantised tensor is taken apart, and its parts are strided tensors. So is
+a sparse one if PyTorch cannot send it. All others go by PyTorch's own reducers, and so does private
+memory unless the sharing strategy is "tenon". Imports torch.
 """
 
 from __future__ import annotations
 
 import torch
+from torch.multiprocessing import reductions
 
 from tenon import _native_ext, _torch_rules
 from tenon import _strategy as _tenon_strategy
@@ -14,7 +17,7 @@ from tenon._torch_dlpack import math_bits
 from tenon.error import Unsupported, make
 from tenon.multiprocessing import collect, collect_storage
 from tenon.tensor import Tensor
-from tenon.torch import _rebuild, _storage, _strategy
+from tenon.torch import _composite, _rebuild, _storage, _strategy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,13 +29,23 @@ if TYPE_CHECKING:
     Reducer = Callable[[Any], tuple[Any, ...]]
 
 
-def _refuse_quantised(tensor: Any) -> None:
-    if tensor.is_quantized and _strategy.is_current():
-        # PyTorch's own reducer forgets the quantizer, and the tensor that arrives fails when it is used.
-        raise make(
-            Unsupported,
-            f"a quantised tensor ({tensor.dtype}) does not travel with its scale: send tensor.int_repr(), and what it was quantised with",
-        )
+# PyTorch 1.13 refuses sparse tensors. Newer ones lend their parts, which come back to this module as storages of the same message.
+_torch_sends_sparse = hasattr(reductions, "reduce_sparse_tensor")
+
+
+def _is_lent_in_parts(tensor: Any) -> bool:
+    """Whether Tenon takes a tensor apart and lends its parts.
+
+    PyTorch's own reducer forgets the quantizer, and the tensor that arrives fails when it is used.
+    """
+    if not tensor.is_quantized:
+        is_sparse = tensor.is_cpu and _composite.layout_name(tensor) in _composite.SPARSE
+        return is_sparse and not _torch_sends_sparse and _strategy.is_current()
+    if not tensor.is_cpu:
+        if not _strategy.is_current():
+            return False
+        raise make(Unsupported, f"a quantised tensor ({tensor.dtype}) on {tensor.device} does not travel with its scale: send tensor.cpu()")
+    return _strategy.is_current() or _storage.find(_storage.untyped_of(tensor)) is not None
 
 
 def _can_be_collected() -> bool:
@@ -86,7 +99,8 @@ def reducer_of_tensors(plain: Reducer) -> Reducer:
 
     def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
         if not _torch_rules.is_strided_on_cpu(tensor):
-            _refuse_quantised(tensor)
+            if _is_lent_in_parts(tensor):
+                return _rebuild.rebuild_apart, tuple(_composite.take_apart(tensor))
             return plain(tensor)
         if (tensor.requires_grad and not tensor.is_leaf) or _torch_rules.is_named(tensor):
             return plain(tensor)  # which refuses it, in PyTorch's words

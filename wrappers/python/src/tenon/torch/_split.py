@@ -1,22 +1,24 @@
 """PyTorch's side of tenon.pickle: storages of torch tensors stay out of the pickle. Imports torch.
 
-A tensor without a layout or quantizer of its own is made anew from its storage by this module, so a
-receiver need not allow any function of PyTorch's. Other tensors go by PyTorch's own reducers, and
-the strided tensors that they are made of come back to this module.
+A strided tensor is made anew from its storage by this module. A sparse, nested, quantised or meta
+tensor is taken apart, and its parts are strided tensors. So a receiver need not allow any function
+of PyTorch's.
 """
 
 from __future__ import annotations
+
+import sys
 
 import torch
 
 from tenon import _torch_rules
 from tenon import pickle as _pickle
 from tenon._native import lib
-from tenon._torch_dlpack import math_bits, with_math_bits
+from tenon._torch_dlpack import math_bits, through_dlpack, with_math_bits
 from tenon.error import Corrupt, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
-from tenon.torch import _storage
+from tenon.torch import _composite, _storage
 from tenon.torch._exchange import torch_dtype
 from tenon.torch._rebuild import rebuild_storage
 
@@ -38,16 +40,18 @@ def _number(untyped: Any, dtype: Any, pickler: Any) -> int:
     return int(pickler.number(("torch", untyped._cdata), untyped, _name_of(dtype)))
 
 
+def _is_jagged(obj: Any) -> bool:
+    # The class of PyTorch's jagged tensors. Its module is imported with the first of them.
+    nested = sys.modules.get("torch.nested._internal.nested_tensor")
+    return nested is not None and type(obj) is nested.NestedTensor
+
+
 def reduce(obj: Any, pickler: Any) -> Any:
-    """What the pickler writes for a tensor or storage of PyTorch's. NotImplemented: it is none, or goes by PyTorch's reducers."""
-    if type(obj) in _PLAIN:
-        if obj.layout is not torch.strided or obj.is_nested or obj.device.type == "meta":
-            return NotImplemented
-        if obj.is_quantized:
-            raise make(
-                Unsupported,
-                f"a quantised tensor ({obj.dtype}) is not split yet: pickle tensor.int_repr() and what it was quantised with",
-            )
+    """What the pickler writes for a tensor or storage of PyTorch's. NotImplemented: it is none, or a tensor of another class."""
+    if type(obj) in _PLAIN or _is_jagged(obj):
+        if not _torch_rules.is_strided(obj):
+            # The pickler writes a part that several tensors have once. PyTorch adds two jagged tensors only if they have the same offsets.
+            return _pickle._torch_composite, tuple(_composite.take_apart(obj))
         _torch_rules.check(obj)
         flags = _torch_rules.flags_of(obj) | math_bits(obj)
         number = _number(_storage.untyped_of(obj), obj.dtype, pickler)
@@ -107,6 +111,52 @@ def tensor_of(found: Any, dtype: Any, shape: Any, strides: Any, offset: Any, fla
     result = with_math_bits(empty.set_(untyped, offset, shape, strides), flags)
     requires_grad, is_parameter = flags & lib.TENON_TENSOR_REQUIRES_GRAD, flags & lib.TENON_TENSOR_IS_PARAMETER
     return _torch_rules.with_flags(result, bool(requires_grad), bool(is_parameter))
+
+
+class Settled:
+    """Parts of tensors from a sender that is not trusted, in memory that nobody else can write.
+
+    PyTorch follows the indices in them, so they must stay as they were when they were checked.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[Any, Any]] = {}  # by id of a part: the part, and the one that is used instead
+
+    def note(self, part: Any, found: Any) -> None:
+        """Remember a tensor that was made over a storage, if nobody can write that storage any more."""
+        storage = found.storage if isinstance(found, Tensor) else found
+        if isinstance(storage, Storage) and storage.mode == "frozen" and storage.is_sealed and part.is_contiguous():
+            self._parts[id(part)] = part, part
+
+    def settle(self, part: Any) -> Any:
+        """The part, or a copy of it. It is the same copy for all tensors that have the part."""
+        known = self._parts.get(id(part))
+        if known is None:
+            known = self._parts[id(part)] = part, part.clone(memory_format=torch.contiguous_format)
+        return known[1]
+
+
+def _is_part(part: Any) -> bool:
+    return type(part) is torch.Tensor and _torch_rules.is_strided(part) and not part.requires_grad
+
+
+def composite_of(settled: Settled | None, *state: Any) -> Any:
+    """A torch tensor of parts that came with an object. settled: the sender is not trusted, and the numbers in the parts are checked.
+
+    A sender that is trusted may run code here, so a check would protect from nothing. It reads all indices, and needs a copy of those
+    that the sender can still change. Such a tensor would not share its indices with the sender or with other tensors of the object.
+    """
+    apart = _composite.TakenApart(*state)
+    if not all(_is_part(part) for part in apart.parts.values()):
+        raise make(Corrupt, f"the parts of a {apart.layout} tensor are no strided torch tensors", field="parts")
+    if settled is not None:
+        parts = {name: part if name == "values" else settled.settle(part) for name, part in apart.parts.items()}
+        apart = apart._replace(parts=parts)
+    # The shapes of the parts are checked in any case: PyTorch's functions that make such tensors check little.
+    composite = _composite.composite_of(apart, {name: through_dlpack(part, {}) for name, part in apart.parts.items()})
+    if settled is not None:
+        composite.check()
+    return _composite.assemble(apart, torch_dtype)
 
 
 def lendable(storage: Any, tensor: Any) -> Tensor:
