@@ -13,6 +13,7 @@
 #include "memory/arena.h"
 #include "module/module.h"
 #include "module_lists.h"
+#include "object/object.h"
 #include "os/wait.h"
 #include "share/cuda_arena.h"
 #include "storage/storage.h"
@@ -49,6 +50,10 @@ struct ObjectOf<tenon_tensor> {
 template <>
 struct ObjectOf<tenon_composite> {
   using Type = tensor::Composite;
+};
+template <>
+struct ObjectOf<tenon_object> {
+  using Type = object::Object;
 };
 template <>
 struct ObjectOf<tenon_value> {

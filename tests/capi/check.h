@@ -102,43 +102,12 @@ CHECK_UNUSED static void check_fail_status(const char *file, int line, const cha
 
 /* An error is whole: its code, one line of text, and only the details that tenon/error.h names. */
 CHECK_UNUSED static void check_error_shape(const char *file, int line, tenon_status code, const tenon_error *error) {
-  static const char *const known[] = {"errno",
-                                      "limit",
-                                      "limit_value",
-                                      "wanted",
-                                      "path",
-                                      "fd",
-                                      "pid",
-                                      "field",
-                                      "option",
-                                      "live",
-                                      "lent",
-                                      "retired",
-                                      "kept",
-                                      "left",
-                                      "free",
-                                      "holders",
-                                      "where",
-                                      "found",
-                                      "column",
-                                      "type",
-                                      "file",
-                                      "line",
-                                      "excerpt",
-                                      "record",
-                                      "offset",
-                                      "opcode",
-                                      "name",
-                                      "missing",
-                                      "unexpected",
-                                      "operator",
-                                      "module",
-                                      "other_module",
-                                      "cuda_error",
-                                      "cuda_error_name",
-                                      "driver_version",
-                                      "part",
-                                      "index"};
+  static const char *const known[] = {
+      "errno",   "limit",   "limit_value", "wanted",   "path",   "fd",           "pid",        "field",           "option",
+      "version", "live",    "lent",        "retired",  "kept",   "left",         "free",       "holders",         "where",
+      "found",   "column",  "type",        "file",     "line",   "excerpt",      "record",     "offset",          "opcode",
+      "name",    "missing", "unexpected",  "operator", "module", "other_module", "cuda_error", "cuda_error_name", "driver_version",
+      "part",    "index"};
   const char *message = tenon_error_message(error);
   const char *key;
   size_t i, k;

@@ -1,0 +1,22 @@
+// From an object to a pickle that Python's unpickler reads, and the storages that the pickle names by
+// their numbers. docs/format/object.md has the format.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/status.h"
+#include "object/object.h"
+#include "storage/storage.h"
+
+namespace tenon::object {
+
+struct SplitPickle {
+  std::vector<std::byte> bytes;
+  // In the order of their numbers. Tensors over one storage share its number.
+  std::vector<Ref<storage::Storage>> storages;
+};
+
+SplitPickle object_to_pickle(const Object& object);
+
+}  // namespace tenon::object

@@ -1,0 +1,63 @@
+// The functions of tenon.pickle that stand for tensors in a split pickle: docs/format/object.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "archive/pickle_nodes.h"
+#include "base/status.h"
+#include "tensor/composite.h"
+#include "tensor/tensor.h"
+
+namespace tenon::object {
+
+inline constexpr std::string_view kSplitModule = "tenon.pickle";
+
+class SplitTensors {
+ public:
+  // `tree` and `storages` must outlive this.
+  SplitTensors(const archive::PickleTree& tree, std::span<const Ref<tensor::Tensor>> storages) : tree_(tree), storages_(storages) {}
+
+  // Whether a kReduce node calls one of the functions.
+  bool is_known(archive::NodeId id) const noexcept;
+  bool is_composite(archive::NodeId id) const noexcept;
+  // Of a known call. A storage is read as the tensor over all of its elements.
+  Result<Ref<tensor::Tensor>> read_tensor(archive::NodeId id);
+  Result<Ref<tensor::Composite>> read_composite(archive::NodeId id);
+
+ private:
+  // The bytes of one storage that came with the pickle.
+  struct Bytes {
+    Ref<tensor::Storage> storage;
+    uint64_t begin = 0;
+    uint64_t nbytes = 0;
+  };
+
+  Result<Ref<tensor::Tensor>> read_view(archive::NodeId id, std::span<const archive::NodeId> arguments, bool of_torch);
+  Result<Ref<tensor::Tensor>> read_whole(archive::NodeId id, std::span<const archive::NodeId> arguments, bool of_torch);
+  Result<Ref<tensor::Tensor>> over(archive::NodeId id, const Bytes& bytes, tensor::Layout layout, uint32_t flags) const;
+  Result<Bytes> bytes_of(archive::NodeId number, bool of_torch) const;
+  Status read_parts(archive::NodeId id, tensor::CompositeSpec* spec);
+  Status unpack_values(archive::NodeId id, std::span<const archive::NodeId> arguments, tensor::CompositeSpec* spec);
+  Status read_numbers(archive::NodeId id, tensor::CompositeSpec* spec) const;
+
+  Result<int64_t> integer(archive::NodeId id, const char* what) const;
+  Result<uint64_t> natural(archive::NodeId id, const char* what) const;
+  Result<uint32_t> flags(archive::NodeId id) const;
+  Result<std::string_view> text(archive::NodeId id, const char* what) const;
+  Status read_dims(archive::NodeId id, const char* what, std::vector<int64_t>* out) const;
+  Result<tensor::DType> dtype_from_number(archive::NodeId id) const;
+  Result<tensor::DType> dtype_from_name(archive::NodeId id) const;  // Tenon's name
+  Result<tensor::DType> dtype_from_torch(archive::NodeId id) const;
+  Status check_count(archive::NodeId id, size_t given, size_t wanted) const;
+  Status wrong(archive::NodeId id, const char* what, const char* wanted) const;
+  // What impl/tensor refuses, with the place in the pickle.
+  Status placed(archive::NodeId id, const Status& status) const;
+
+  const archive::PickleTree& tree_;
+  const std::span<const Ref<tensor::Tensor>> storages_;
+};
+
+}  // namespace tenon::object
