@@ -147,6 +147,9 @@ $(frame 0 <<<'  (void)tensor.try_view_mut<float>();')" || { echo "the frame does
   refused 'an element of another size' 'constraint|no matching|incomplete|undefined' <<<'  struct wide { double a, b; }; (void)tensor.view<wide>();'
   refused 'a text of a temporary value' "$deleted" <<<'  (void)tenon::Value::none().as<std::string_view>();'
   refused 'a value compared with a number' 'no match for .operator==|invalid operands' <<<'  const tenon::Value value = 1; (void)(value == 1);'
+  refused 'the items of a temporary object' "$deleted" <<<'  for (const auto& item : connection.recv_object().items()) (void)item;'
+  refused 'a text of a temporary object' "$deleted" <<<'  (void)connection.recv_object().as<std::string_view>();'
+  refused 'an unsigned 64-bit int as an object' 'no viable|conversion from .* requested|could not convert' <<<'  const tenon::Object object = std::uint64_t{1}; (void)object;'
   refused 'a result that nobody looks at' 'nodiscard' <<<'  storage.try_freeze();'
   check_refused
   refused 'a throwing form without exceptions' 'has no member named|no member named|is not a member' <<<'  storage.freeze();'

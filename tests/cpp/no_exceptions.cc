@@ -112,6 +112,21 @@ void deleter() {
   CHECK(called == 1);
 }
 
+// An object in a message and back. To make one cannot fail, so every plain type converts.
+void objects() {
+  const tenon::Result<tenon::Tensor> weight = tenon::try_zeros<float>({2});
+  CHECK(weight);
+  const tenon::Object object = tenon::Object::dict({{"n", 3}, {"weight", *weight}});
+  const tenon::Result<tenon::Message> message = object.try_to_message();
+  CHECK(message);
+  const tenon::Result<tenon::Object> back = tenon::Object::try_from(*message);
+  CHECK(back && back->size() == 2);
+  CHECK(back->try_find("n")->try_as<int>().value() == 3);
+  CHECK(back->try_find("weight")->try_as<tenon::Tensor>()->numel() == 2);
+  CHECK(back->try_find("no").code() == tenon::Code::kNotFound);
+  CHECK(tenon::Object("\xff").try_to_message().error().detail("index") == "0");
+}
+
 // A module that is built, written by a callable, which may end it by an error, and read again.
 void modules() {
   tenon::Result<tenon::Module> module = tenon::Module::try_make("Net");
@@ -158,6 +173,7 @@ int main() {
   errors();
   deleter();
   no_value();
+  objects();
   modules();
   lend();
   tenon::Result<tenon::Storage> storage = tenon::Storage::try_make(64, {.zeroed = true});

@@ -7,6 +7,7 @@
 #include <tenon/connection.h>
 #include <tenon/cpp/by_fd.hpp>
 #include <tenon/cpp/message.hpp>
+#include <tenon/cpp/object.hpp>
 #include <tenon/cpp/wait.hpp>
 
 #include <cstdint>
@@ -143,6 +144,22 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
     return Message::adopt(out);
   }
 
+  /// Sends an object as one message, which Object::to_message makes. If the wait ends first,
+  /// continue with flush: to send the object again would send it twice.
+  Result<void> try_send_object(const Object& object, const Wait& wait = {}, Access access = Access::kAuto) {
+    const Result<Message> message = object.try_to_message(access);
+    if (!message) return message.error();
+    return try_send(*message, wait);
+  }
+
+  /// Receives the next message and reads its object, as Object::from does. If the wait ends first,
+  /// nothing is lost. If the message carries no object (kCorrupt), it is gone.
+  Result<Object> try_recv_object(const Wait& wait = {}) {
+    const Result<Message> message = try_recv(wait);
+    if (!message) return message.error();
+    return Object::try_from(*message);
+  }
+
 #ifndef TENON_NO_EXCEPTIONS
   // Each function throws the error that its try_ form returns.
   static Connection make(int socket, const ConnectionOptions& options = {}) { return try_make(socket, options).value(); }
@@ -152,6 +169,10 @@ class Connection : public detail::Owned<Connection, tenon_connection, tenon_conn
   void send(const Message& message, const Wait& wait = {}) { try_send(message, wait).value(); }
   void flush(const Wait& wait = {}) { try_flush(wait).value(); }
   Message recv(const Wait& wait = {}) { return try_recv(wait).value(); }
+  void send_object(const Object& object, const Wait& wait = {}, Access access = Access::kAuto) {
+    try_send_object(object, wait, access).value();
+  }
+  Object recv_object(const Wait& wait = {}) { return try_recv_object(wait).value(); }
 #endif
 };
 
