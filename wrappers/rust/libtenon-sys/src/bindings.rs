@@ -2427,6 +2427,104 @@ const _: () = {
         "Offset of field: tenon_lease_holder::age_ns",
     ][::core::mem::offset_of!(tenon_lease_holder, age_ns) - 48usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_object {
+    _unused: [u8; 0],
+}
+pub const TENON_OBJECT_NONE: _bindgen_ty_36 = 0;
+pub const TENON_OBJECT_BOOL: _bindgen_ty_36 = 1;
+pub const TENON_OBJECT_INT: _bindgen_ty_36 = 2;
+pub const TENON_OBJECT_FLOAT: _bindgen_ty_36 = 3;
+pub const TENON_OBJECT_COMPLEX: _bindgen_ty_36 = 4;
+pub const TENON_OBJECT_STR: _bindgen_ty_36 = 5;
+pub const TENON_OBJECT_BYTES: _bindgen_ty_36 = 6;
+pub const TENON_OBJECT_TENSOR: _bindgen_ty_36 = 7;
+pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_36 = 8;
+pub const TENON_OBJECT_TUPLE: _bindgen_ty_36 = 9;
+pub const TENON_OBJECT_LIST: _bindgen_ty_36 = 10;
+pub const TENON_OBJECT_SET: _bindgen_ty_36 = 11;
+pub const TENON_OBJECT_DICT: _bindgen_ty_36 = 12;
+///The kinds of values.
+pub type _bindgen_ty_36 = ::core::ffi::c_uint;
+///How deep values can be nested.
+pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_37 = 200;
+pub type _bindgen_ty_37 = ::core::ffi::c_uint;
+/**One value of an object. The nodes of an object stand in an array in the order in which its text
+ would be written: the items of a tuple, list or set stand behind it, and the keys and values of a
+ dict stand behind it in turn. Each is followed by everything inside it. The dict
+ `{"a": [1, 2], "b": None}` is these seven nodes:
+
+     DICT of 2, STR "a", LIST of 2, INT 1, INT 2, STR "b", NONE*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tenon_object_node {
+    ///sizeof(tenon_object_node), set by the caller.
+    pub struct_size: usize,
+    ///TENON_OBJECT_*.
+    pub kind: i32,
+    /**TUPLE, LIST and SET: the number of items. DICT: the number of entries, each of which is two
+ values, first the key. Ignored on input and 0 on output for the other kinds.*/
+    pub count: u32,
+    /**The index of the first node behind this value and everything inside it. It leads to the next
+ item of a container. Ignored on input.*/
+    pub next: usize,
+    ///BOOL: 0 or 1. INT: the number.
+    pub integer: i64,
+    ///FLOAT: the number. COMPLEX: the real part.
+    pub real: f64,
+    ///COMPLEX: the imaginary part.
+    pub imaginary: f64,
+    /**STR: UTF-8. BYTES: any bytes. No NUL follows. Borrowed: from the caller on input, and from the
+ object on output. It may be NULL if nbytes is 0.*/
+    pub data: *const ::core::ffi::c_char,
+    ///How many bytes there are at `data`.
+    pub nbytes: usize,
+    ///TENSOR: the tensor. Borrowed, like `data`.
+    pub tensor: *mut tenon_tensor,
+    ///COMPOSITE: the composite. Borrowed, like `data`.
+    pub composite: *mut tenon_composite,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tenon_object_node"][::core::mem::size_of::<tenon_object_node>() - 80usize];
+    [
+        "Alignment of tenon_object_node",
+    ][::core::mem::align_of::<tenon_object_node>() - 8usize];
+    [
+        "Offset of field: tenon_object_node::struct_size",
+    ][::core::mem::offset_of!(tenon_object_node, struct_size) - 0usize];
+    [
+        "Offset of field: tenon_object_node::kind",
+    ][::core::mem::offset_of!(tenon_object_node, kind) - 8usize];
+    [
+        "Offset of field: tenon_object_node::count",
+    ][::core::mem::offset_of!(tenon_object_node, count) - 12usize];
+    [
+        "Offset of field: tenon_object_node::next",
+    ][::core::mem::offset_of!(tenon_object_node, next) - 16usize];
+    [
+        "Offset of field: tenon_object_node::integer",
+    ][::core::mem::offset_of!(tenon_object_node, integer) - 24usize];
+    [
+        "Offset of field: tenon_object_node::real",
+    ][::core::mem::offset_of!(tenon_object_node, real) - 32usize];
+    [
+        "Offset of field: tenon_object_node::imaginary",
+    ][::core::mem::offset_of!(tenon_object_node, imaginary) - 40usize];
+    [
+        "Offset of field: tenon_object_node::data",
+    ][::core::mem::offset_of!(tenon_object_node, data) - 48usize];
+    [
+        "Offset of field: tenon_object_node::nbytes",
+    ][::core::mem::offset_of!(tenon_object_node, nbytes) - 56usize];
+    [
+        "Offset of field: tenon_object_node::tensor",
+    ][::core::mem::offset_of!(tenon_object_node, tensor) - 64usize];
+    [
+        "Offset of field: tenon_object_node::composite",
+    ][::core::mem::offset_of!(tenon_object_node, composite) - 72usize];
+};
 /**What the library holds and has done in this process. The figures are read one after another, so
  other threads can change some of them in between.*/
 #[repr(C)]
@@ -5674,6 +5772,112 @@ extern "C" {
  @since 0.1. Any thread may call this function. If several threads call it at once, one of them
          works and the others return at once.*/
     pub fn tenon_lease_poll(err: *mut *mut tenon_error) -> tenon_status;
+    /**Makes an object of nodes.
+ @param[in]  nodes  borrowed array of n nodes, which are one value with everything inside it. Only
+                    the fields of a node's kind are read. nodes[0].struct_size is the size of
+                    every element. Text and bytes are copied. The object takes a reference to each
+                    tensor and composite.
+ @param[in]  n      the number of nodes, at least 1.
+ @param[out] out    new reference; release it with tenon_object_release. It is untouched on
+                    failure.
+ @param[out] err    optional, see rule 2 in tenon.h. The detail `index` says which node is wrong.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such kind; the nodes are too few or too
+         many for their counts; values are nested deeper than TENON_OBJECT_MAX_DEPTH; a text is
+         not UTF-8; a key of a dict or an item of a set is not None, a bool, a number, text,
+         bytes or a tuple of these, or stands there twice), TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_new(
+        nodes: *const tenon_object_node,
+        n: usize,
+        out: *mut *mut tenon_object,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Adds a reference.
+ @param[in] object  borrowed. NULL is allowed.
+ @return `object`, as a new reference that must be released too.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_retain(object: *mut tenon_object) -> *mut tenon_object;
+    /**Releases a reference. The last one releases the references to tensors and composites.
+ @param[in] object  consumed. NULL is allowed.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_release(object: *mut tenon_object);
+    /**Returns the number of nodes of an object.
+ @param[in] object  borrowed. NULL is allowed.
+ @return the count, at least 1; 0 for NULL.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_count(object: *const tenon_object) -> usize;
+    /**Gives n nodes of an object, from an index on. Node 0 is the whole object.
+ @param[in]     object  borrowed.
+ @param[in]     begin   the index of the first node, counted from 0.
+ @param[in,out] out     the caller's array of n nodes. The caller sets out[0].struct_size, which
+                        is the size of every element. The call writes it to the other elements and
+                        fills in all fields. The pointers are borrowed from the object and valid
+                        until its last release. It is untouched on failure.
+ @param[in]     n       how many nodes. May be 0.
+ @param[out]    err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (also if the object has fewer nodes).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_get_nodes(
+        object: *const tenon_object,
+        begin: usize,
+        out: *mut tenon_object_node,
+        n: usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Finds the value of a key that is text. The cost grows with the number of entries.
+ @param[in]  object  borrowed.
+ @param[in]  dict    the index of a node of kind DICT; 0 if the whole object is a dict.
+ @param[in]  key     borrowed, UTF-8.
+ @param[out] out     the index of the value's node. It is untouched on failure.
+ @param[out] err     optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT (there is no such node, or it is of another kind),
+         TENON_NOT_FOUND (the dict has no such key).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_find(
+        object: *const tenon_object,
+        dict: usize,
+        key: *const ::core::ffi::c_char,
+        out: *mut usize,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Makes a message that carries an object. A receiver reads it with tenon_object_new_from_message,
+ or in Python with `Connection.recv_object`. The storages of the object's tensors are lent whole,
+ also if a tensor is a small part of its storage.
+ @param[in]  object   borrowed.
+ @param[in]  options  borrowed. NULL means the defaults. They have the same meaning as in
+                      tenon_share_fd, for every storage.
+ @param[out] out      new reference; release it with tenon_message_release. Nothing may be added
+                      to the message. It is untouched on failure.
+ @param[out] err      optional, see rule 2 in tenon.h.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_PERMISSION, TENON_UNSUPPORTED (a tensor lies in
+         private memory), TENON_RESOURCE_EXHAUSTED, TENON_PEER_GONE (a storage was dropped).
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_message_new_from_object(
+        object: *const tenon_object,
+        options: *const tenon_share_options,
+        out: *mut *mut tenon_message,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
+    /**Reads the object that a message carries. The sender is not trusted: nothing that it names is
+ called, and every tensor is checked against its storage. Tensors and storages of PyTorch become
+ tensors, an OrderedDict becomes a dict, a bytearray becomes bytes and a frozenset becomes a set.
+ The contents of composites are not checked: see tenon_composite_check.
+ @param[in]  message  borrowed. The object keeps what it needs of it.
+ @param[out] out      new reference; release it with tenon_object_release. It is untouched on
+                      failure.
+ @param[out] err      optional, see rule 2 in tenon.h. The detail `offset` says where in the
+                      pickle an error is, in bytes.
+ @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_CORRUPT (the message carries no object, or a
+         wrong one), TENON_INCOMPATIBLE (a later version of Tenon wrote it), TENON_UNSUPPORTED (a
+         class or function of Python, an integer of more than 64 bits, a container that contains
+         itself, an element type that Tenon lacks; the message names it),
+         TENON_RESOURCE_EXHAUSTED.
+ @since 0.1. Any thread may call this function.*/
+    pub fn tenon_object_new_from_message(
+        message: *const tenon_message,
+        out: *mut *mut tenon_object,
+        err: *mut *mut tenon_error,
+    ) -> tenon_status;
     /**Gives the figures.
  @param[in,out] out  the caller's. out->struct_size says how much the call may write. It is
                      untouched on failure.

@@ -343,7 +343,7 @@ impl Composite {
 
     /// # Safety
     /// NULL, or a living composite.
-    unsafe fn retained(raw: *mut sys::tenon_composite) -> Option<Composite> {
+    pub(crate) unsafe fn retained(raw: *mut sys::tenon_composite) -> Option<Composite> {
         // SAFETY: as above; the new reference is Composite's.
         NonNull::new(unsafe { sys::tenon_composite_retain(raw) }).map(|raw| Composite { raw })
     }

@@ -117,8 +117,8 @@ impl Error {
     }
 
     /// Everything that is known beside the text. Keys in use: `errno`, `limit`, `limit_value`, `in_use`, `wanted`, `path`, `fd`, `pid`,
-    /// `field`, `option`; of composites `part` and `index`; of modules and archives `where`, `found`, `file`, `line`, `column`,
-    /// `excerpt`, `record`, `offset` and others.
+    /// `field`, `option`; of composites `part` and `index`; of objects `index` and `offset`; of modules
+    /// and archives `where`, `found`, `file`, `line`, `column`, `excerpt`, `record`, `offset` and others.
     pub fn details(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + '_ {
         self.0.details.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }

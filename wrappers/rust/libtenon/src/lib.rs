@@ -29,6 +29,7 @@ mod message;
 mod module;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod object;
 mod panic;
 mod scalar_type;
 mod spec;
@@ -70,6 +71,7 @@ pub use lease::{lease_fd, lease_holders, lease_poll, lease_use_no_thread, LeaseH
 pub use member::{Member, MemberKind};
 pub use message::Message;
 pub use module::{LoadOptions, LoadReport, Module};
+pub use object::Object;
 pub use scalar_type::ScalarType;
 pub use spec::{Flags, TensorSpec};
 pub use stats::{stats, version, Stats};

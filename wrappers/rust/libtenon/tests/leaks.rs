@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use tenon::{
     export_module, export_module_to, import_bytes, import_module, Access, ArenaOptions, Cancel, Composite, CompositeSpec, Connection,
-    Deposit, Descriptor, ExportOptions, FdHandle, Fetched, FilenameOptions, ImportOptions, Message, Module, OpenOptions, Storage,
+    Deposit, Descriptor, ExportOptions, FdHandle, Fetched, FilenameOptions, ImportOptions, Message, Module, Object, OpenOptions, Storage,
     StorageMut, StorageOptions, Tensor, TensorLayout, TensorMut, Value, Wait,
 };
 
@@ -29,6 +29,11 @@ fn everything(folder: &common::Folder) {
     let received = theirs.recv(common::PATIENCE).unwrap();
     let _views = received.views();
     let _checked = (received.composite(0).unwrap().spec().unwrap(), received.find_composite("sparse").unwrap().check().unwrap());
+    let object = Object::from([("shared", Object::from(&shared)), ("sparse", received.composite(0).unwrap().into())]);
+    ours.send_object(&object, common::PATIENCE).unwrap();
+    let _object = theirs.recv_object(common::PATIENCE).unwrap();
+    Message::from_object(&Object::Set(vec![object.clone(), object])).unwrap_err();
+    message.object().unwrap_err();
 
     let handle = shared.storage().share_fd().unwrap();
     let _open = handle.open(OpenOptions::new()).unwrap();
