@@ -57,7 +57,7 @@ type ArenaOptions struct {
 // Arena is one segment in which many storages are born (StorageOptions.Arena): one fd and one mapping, here and at each borrower. Memory is
 // taken as it fills. Its memory goes with its Close, the last storage in it and the last lease on it. Who is lent one byte of it can read
 // all of it, and in mode Shared write all of it. Any goroutine may use it.
-type Arena struct{ object }
+type Arena struct{ handle }
 
 // NewArena makes an arena.
 func NewArena(options *ArenaOptions) (*Arena, error) {

@@ -87,7 +87,7 @@ func (s *CompositeSpec) Close() error {
 // Composite is a tensor of several parts: sparse, jagged, nested or quantised. A tensor on meta,
 // which has no memory, is a composite without parts. A composite never changes, and any goroutine
 // may use it. Its methods that return no error return zero values once it is closed.
-type Composite struct{ object }
+type Composite struct{ handle }
 
 func newComposite(pointer *C.tenon_composite) *Composite {
 	c := new(Composite)

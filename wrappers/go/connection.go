@@ -52,7 +52,7 @@ type Peer struct {
 // Connection is one end of a connected AF_UNIX socket (stream or seqpacket) that carries messages. The other end must be a connection too,
 // in any language. Sends queue behind each other, receives too; a send and a receive run at the same time. Any goroutine may use it.
 type Connection struct {
-	object
+	handle
 	waits waits
 }
 

@@ -22,7 +22,7 @@ type CUDAArenaOptions struct {
 // CUDAArena is one allocation on a device in which many storages lie, and which whoever receives them opens once, be it over a Connection, by
 // ShareCUDA or in PyTorch. Its memory goes with its Close, the last storage in it and the last who keeps it. Who is lent one byte of it can
 // read and write all of it. Any goroutine may use it.
-type CUDAArena struct{ object }
+type CUDAArena struct{ handle }
 
 // NewCUDAArena makes an arena. Its options have to have a capacity.
 func NewCUDAArena(options *CUDAArenaOptions) (*CUDAArena, error) {

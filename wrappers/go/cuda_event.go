@@ -19,7 +19,7 @@ import (
 // CUDAEvent is a mark in a CUDA stream: it is complete when all that was given to the stream before has passed. Streams of this process and
 // of others wait for it on the device, and the host can ask or wait. It is of its device's primary context, which CUDA's runtime uses and
 // so every framework. Any goroutine may use it. Streams are numbers, as in ShareCUDA. Events measure no time.
-type CUDAEvent struct{ object }
+type CUDAEvent struct{ handle }
 
 // CUDAEventOptions says how an event is made. Nil: the zero value.
 type CUDAEventOptions struct {

@@ -89,7 +89,7 @@ func Fetch(ctx context.Context, ticket []byte, options *OpenOptions) (*Message, 
 
 // Deposit is a message that is deposited in pieces, for a program that learns of its storages one
 // by one. The message stays deposited when the Deposit is closed. Any goroutine may use it.
-type Deposit struct{ object }
+type Deposit struct{ handle }
 
 // NewDeposit begins a message.
 func NewDeposit() (*Deposit, error) {
@@ -169,7 +169,7 @@ func (d *Deposit) Withdraw() (bool, error) {
 
 // Fetched is a message that is fetched in pieces. Close gives back the storages that were not
 // opened. Storages that were opened stay. It is for one goroutine at a time.
-type Fetched struct{ object }
+type Fetched struct{ handle }
 
 // NewFetched begins to fetch a message by the Head of its Deposit. From then on no other receiver
 // can fetch it. The errors and ctx are as for [Fetch].

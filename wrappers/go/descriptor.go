@@ -19,7 +19,7 @@ type DescriptorOptions struct {
 
 // Descriptor is the portable form of a message: versioned bytes and the fds that they count on. It keeps the tensors and the fds alive
 // until it is closed. Any goroutine may use it.
-type Descriptor struct{ object }
+type Descriptor struct{ handle }
 
 func (d *Descriptor) begin() (*C.tenon_descriptor, error) {
 	if d == nil {

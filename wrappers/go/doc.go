@@ -40,6 +40,12 @@
 // [LeaseHolders] tell who holds what. A program that wants no thread of the library's calls [LeaseUseNoThread] first, polls [LeaseFD] and calls
 // [LeasePoll].
 //
+// # Objects
+//
+// An object is plain data with tensors in it: numbers, text, bytes, lists, tuples, sets and dicts.
+// [Connection.SendObject] and [Connection.RecvObject] exchange objects with programs in any
+// language, as Python's send_object and recv_object do. [NewMessageFromObject] names the Go types.
+//
 // # Modules
 //
 // A [Module] is what PyTorch calls a ScriptModule: built with [NewModule] or read with [ImportModule], changed, and written with [ExportModule]

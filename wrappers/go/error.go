@@ -70,7 +70,7 @@ type Error struct {
 	Code    Code
 	Message string // one line that names the object and the cause
 	// "errno", "limit", "limit_value", "in_use", "wanted", "path", "fd", "pid", "uid", "field",
-	// "option", "holders", "part", "index"; may be nil
+	// "option", "holders", "part", "index", "offset"; may be nil
 	Details map[string]string
 	Cause   error // what led to it: another *Error, or the context's own error; may be nil
 }

@@ -150,3 +150,41 @@ func ExampleWeakRef() {
 	// alive true
 	// true
 }
+
+// An object is plain data with tensors in it. Python programs use send_object and recv_object.
+func ExampleConnection_SendObject() {
+	ctx := context.Background()
+	lender, borrower, err := tenon.Pair()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lender.Close()
+	defer borrower.Close()
+	weight, err := tenon.FromSlice([]float32{1, 2, 3}, []int64{3}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer weight.Close()
+	sent := map[string]any{"step": 1, "rates": []float64{0.5, 0.25}, "weight": weight}
+	if err := lender.SendObject(ctx, sent); err != nil {
+		log.Fatal(err)
+	}
+
+	received, err := borrower.RecvObject(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tenon.CloseObject(received)
+	for _, entry := range received.(tenon.Dict) {
+		switch value := entry.Value.(type) {
+		case *tenon.Tensor:
+			fmt.Println(entry.Key, "is a tensor of sizes", value.Sizes())
+		default:
+			fmt.Println(entry.Key, "is", value)
+		}
+	}
+	// Output:
+	// rates is [0.5 0.25]
+	// step is 1
+	// weight is a tensor of sizes [3]
+}

@@ -74,66 +74,67 @@ func (r reference) giveBack() {
 
 const closedBit = 1 << 31
 
-// object is what every type here holds: a reference that goes back when the object was closed and the last call that uses it ended, or
-// when the collector finds the object unreachable. So neither Close in another goroutine nor a collection takes memory away under a call.
-type object struct {
+// handle is what every type here holds: a reference that goes back when Close was called and the
+// last call that uses the reference ended, or when the collector finds the handle unreachable. So
+// neither Close in another goroutine nor a collection takes memory away under a call.
+type handle struct {
 	reference
 	state   atomic.Uint32 // closedBit, and the number of users
 	cleanup runtime.Cleanup
 }
 
-// own makes o, which is new, the owner of a reference.
-func (o *object) own(kind kind, pointer unsafe.Pointer) {
-	o.reference = reference{pointer, kind}
-	o.cleanup = runtime.AddCleanup(o, reference.giveBack, o.reference)
+// own makes h, which is new, the owner of a reference.
+func (h *handle) own(kind kind, pointer unsafe.Pointer) {
+	h.reference = reference{pointer, kind}
+	h.cleanup = runtime.AddCleanup(h, reference.giveBack, h.reference)
 }
 
 // acquire begins a use, which release ends. Of nil, and of a zero value, it gives the NULL that the C library has answers for.
-func (o *object) acquire() (unsafe.Pointer, error) {
+func (h *handle) acquire() (unsafe.Pointer, error) {
 	collect()
-	if o == nil {
+	if h == nil {
 		return nil, nil
 	}
 	for {
-		state := o.state.Load()
+		state := h.state.Load()
 		if state&closedBit != 0 {
-			return nil, closedError(kindNames[o.kind])
+			return nil, closedError(kindNames[h.kind])
 		}
-		if o.state.CompareAndSwap(state, state+1) {
-			return o.pointer, nil
+		if h.state.CompareAndSwap(state, state+1) {
+			return h.pointer, nil
 		}
 	}
 }
 
-func (o *object) release() {
+func (h *handle) release() {
 	collect()
-	if o != nil && o.state.Add(^uint32(0)) == closedBit {
-		o.giveBack()
+	if h != nil && h.state.Add(^uint32(0)) == closedBit {
+		h.giveBack()
 	}
 }
 
 // Close gives the object back. Again: nothing. A call that uses it in another goroutine ends first. Close never fails.
-func (o *object) Close() error {
-	o.close()
+func (h *handle) Close() error {
+	h.close()
 	return nil
 }
 
-func (o *object) close() (closed bool) {
+func (h *handle) close() (closed bool) {
 	collect()
-	if o == nil {
+	if h == nil {
 		return false
 	}
 	for {
-		state := o.state.Load()
+		state := h.state.Load()
 		if state&closedBit != 0 {
 			return false
 		}
-		if o.state.CompareAndSwap(state, state|closedBit) {
-			if o.pointer != nil {
-				o.cleanup.Stop()
+		if h.state.CompareAndSwap(state, state|closedBit) {
+			if h.pointer != nil {
+				h.cleanup.Stop()
 			}
 			if state == 0 {
-				o.giveBack()
+				h.giveBack()
 			}
 			return true
 		}
@@ -141,4 +142,4 @@ func (o *object) close() (closed bool) {
 }
 
 // Closed says whether Close was called.
-func (o *object) Closed() bool { return o != nil && o.state.Load()&closedBit != 0 }
+func (h *handle) Closed() bool { return h != nil && h.state.Load()&closedBit != 0 }

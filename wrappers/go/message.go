@@ -26,7 +26,7 @@ const (
 // Message is tensors and composites that travel together, an optional name for each, and up to
 // 64 KiB of the user's own bytes. While it is filled it is for one goroutine at a time; then any
 // goroutine may use it. Its methods that return no error return zero values once it is closed.
-type Message struct{ object }
+type Message struct{ handle }
 
 func newMessage(pointer *C.tenon_message) *Message {
 	m := new(Message)
@@ -255,7 +255,7 @@ func (m *Message) Views() ([]TensorView, error) {
 	names := goStrings(raw)
 	for i := range views {
 		length := textLen(raw[i].name)
-		views[i] = TensorView{&raw[i], &m.object, names[:length]}
+		views[i] = TensorView{&raw[i], &m.handle, names[:length]}
 		names = names[length:]
 	}
 	return views, nil

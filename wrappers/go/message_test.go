@@ -89,6 +89,15 @@ func TestMessageRefused(t *testing.T) {
 	}
 }
 
+// calls counts the calls of C that work makes.
+func calls(work func()) int64 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := runtime.NumCgoCall()
+	work()
+	return runtime.NumCgoCall() - before
+}
+
 // 300 tensors cross in one call of C, whichever way: counted, not timed.
 func TestOneCrossing(t *testing.T) {
 	tensors := make([]*tenon.Tensor, 300)
@@ -98,13 +107,6 @@ func TestOneCrossing(t *testing.T) {
 	}
 	m := must(tenon.NewMessage())
 	defer m.Close()
-	calls := func(work func()) int64 {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		before := runtime.NumCgoCall()
-		work()
-		return runtime.NumCgoCall() - before
-	}
 	if n := calls(func() { check(t, m.AddAll(names, tensors, nil)) }); n != 1 {
 		t.Errorf("%d calls to add 300 tensors", n)
 	}

@@ -88,7 +88,7 @@ type File struct {
 //
 // Looking is for any number of goroutines. Changing is for one, beside no other call on the same tree; during an export, also from its
 // callbacks, it is ErrPermission. After a failed change everything is as it was.
-type Module struct{ object }
+type Module struct{ handle }
 
 func newModule(pointer *C.tenon_module) *Module {
 	m := new(Module)

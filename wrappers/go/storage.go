@@ -94,7 +94,7 @@ type Device struct {
 
 // Storage is counted, contiguous bytes on one device, born shareable. Any goroutine may use it; who orders reads and writes of the bytes
 // is the users' affair. Its methods that return no error return zero values once it is closed.
-type Storage struct{ object }
+type Storage struct{ handle }
 
 func newStorage(pointer *C.tenon_storage) *Storage {
 	s := new(Storage)

@@ -37,6 +37,29 @@ static inline tenon_status tenon_go_message_take(const tenon_message* message, t
   return TENON_OK;
 }
 
+/* Makes a message of nodes. The object between them is nothing that a caller could use. */
+static inline tenon_status tenon_go_message_new_from_nodes(const tenon_object_node* nodes, size_t n, const tenon_share_options* options,
+                                                           tenon_message** out, tenon_error** err) {
+  tenon_object* object = NULL;
+  tenon_status status = tenon_object_new(nodes, n, &object, err);
+  if (status != TENON_OK) return status;
+  status = tenon_message_new_from_object(object, options, out, err);
+  tenon_object_release(object);
+  return status;
+}
+
+/* Gives all nodes, as tenon_object_get_nodes does, with a new reference to every tensor and composite. */
+static inline tenon_status tenon_go_object_take(const tenon_object* object, tenon_object_node* out, size_t n, tenon_error** err) {
+  size_t i;
+  tenon_status status = tenon_object_get_nodes(object, 0, out, n, err);
+  if (status != TENON_OK) return status;
+  for (i = 0; i < n; i++) {
+    tenon_tensor_retain(out[i].tensor);
+    tenon_composite_retain(out[i].composite);
+  }
+  return TENON_OK;
+}
+
 /* Without waiting. WOULD_BLOCK comes without an error: it is the expected outcome. */
 static inline tenon_status tenon_go_now(tenon_status status, tenon_error** err) {
   if (status == TENON_WOULD_BLOCK) {

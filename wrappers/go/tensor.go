@@ -39,7 +39,7 @@ type Spec struct {
 
 // Tensor is strided elements over one storage. It never changes; another shape is another tensor over the same storage. Any goroutine
 // may use it. Its methods that return no error return zero values once it is closed. Slice, View and With show its elements.
-type Tensor struct{ object }
+type Tensor struct{ handle }
 
 func newTensor(pointer *C.tenon_tensor) *Tensor {
 	t := new(Tensor)

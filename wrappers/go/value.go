@@ -59,7 +59,7 @@ func (k ValueKind) String() string {
 // zero values once it is closed.
 //
 // Types are written as in TorchScript: "Tensor", "Optional[Tensor]", "Dict[str, List[int]]", "__torch__.my.Class".
-type Value struct{ object }
+type Value struct{ handle }
 
 func newValue(pointer *C.tenon_value) *Value {
 	v := new(Value)

@@ -20,14 +20,14 @@ import (
 // not be put into an interface: write Slice[float32](view).
 type Source interface {
 	// look begins a use of what owns the memory, which the owner's release ends, and tells where the elements are.
-	look() (C.tenon_tensor_view, *object, error)
+	look() (C.tenon_tensor_view, *handle, error)
 }
 
 // TensorView is all that a reader of a tensor asks for, at hand without another call of C. A small value to copy and pass on. It keeps its
 // tensor or message from being collected, but not from being closed: after that Slice and the others that show elements give ErrClosed.
 type TensorView struct {
 	at    *C.tenon_tensor_view // Go's memory, with pointers to C's
-	owner *object
+	owner *handle
 	name  string // read at once: a message that grows may move its names
 }
 
@@ -41,7 +41,7 @@ func (t *Tensor) View() (TensorView, error) {
 	return TensorView{at: &view, owner: owner}, nil
 }
 
-func (t *Tensor) look() (C.tenon_tensor_view, *object, error) {
+func (t *Tensor) look() (C.tenon_tensor_view, *handle, error) {
 	var out C.tenon_tensor_view
 	if t == nil {
 		return out, nil, invalid("the tensor is nil")
@@ -56,10 +56,10 @@ func (t *Tensor) look() (C.tenon_tensor_view, *object, error) {
 		t.release()
 		return out, nil, takeError(status, failure)
 	}
-	return out, &t.object, nil
+	return out, &t.handle, nil
 }
 
-func (v TensorView) look() (C.tenon_tensor_view, *object, error) {
+func (v TensorView) look() (C.tenon_tensor_view, *handle, error) {
 	if v.at == nil {
 		return C.tenon_tensor_view{}, nil, invalid("the view is empty")
 	}
@@ -196,7 +196,7 @@ func With[T Element, S Source](source S, use func(elements []T) error) error {
 // Any number of goroutines may read it; Close is for the last one.
 type View[T Element] struct {
 	elements []T
-	owner    *object
+	owner    *handle
 	cleanup  runtime.Cleanup
 }
 
@@ -212,7 +212,7 @@ func NewView[T Element, S Source](source S) (*View[T], error) {
 		return nil, err
 	}
 	v := &View[T]{elements: values, owner: owner}
-	v.cleanup = runtime.AddCleanup(v, (*object).release, owner)
+	v.cleanup = runtime.AddCleanup(v, (*handle).release, owner)
 	return v, nil
 }
 

@@ -9,7 +9,7 @@ import "C"
 import "unsafe"
 
 // WeakRef knows a storage without keeping its bytes alive. Any goroutine may use it.
-type WeakRef struct{ object }
+type WeakRef struct{ handle }
 
 // WeakRef makes a weak reference to the storage.
 func (s *Storage) WeakRef() (*WeakRef, error) {
