@@ -1,6 +1,6 @@
 # The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label, its kind; what is called example.* has
 # the label examples too, and example.*.cuda_* the label cuda. A test whose name says composite or
-# sparse has the label layouts too.
+# sparse has the label layouts too, and one of impl/object the label splitpickle.
 #
 #   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [UNPRIVILEGED]
 #                   [TIMEOUT <s>] [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
@@ -141,6 +141,9 @@ function(tenon_add_test name)
   endif()
   if(name MATCHES "composite|sparse")
     list(APPEND labels layouts)
+  endif()
+  if(name MATCHES "^(capi\\.object|fuzz_object|unit_object_.*)$")
+    list(APPEND labels splitpickle)
   endif()
   # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
   set_tests_properties(${tests} PROPERTIES

@@ -20,6 +20,8 @@ import numpy as np
 import pytest
 import tenon
 import tenon.pickle
+from tenon._native import ffi, lib
+from tenon.error import call
 
 SEED = int(os.environ.get("TENON_TEST_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
 
@@ -173,7 +175,7 @@ def test_a_message_without_an_object(pair: tuple[tenon.Connection, tenon.Connect
     head = b"tenonobj" + (1).to_bytes(4, "little")
     cases: tuple[tuple[list[tenon.Tensor], bytes, type[Exception], str], ...] = (
         (whole, b"", tenon.Corrupt, r"receive with recv\(\)"),
-        (whole, b"tenonobj" + (2).to_bytes(4, "little") + bytes(4) + data, tenon.Incompatible, "version 2"),
+        (whole, b"tenonobj" + (3).to_bytes(4, "little") + bytes(4) + data, tenon.Incompatible, "version 3"),
         (whole, head + (2).to_bytes(4, "little") + data, tenon.Corrupt, "has 2 storages, and the message 1 tensors"),
         ([], head + bytes(4) + data, tenon.Corrupt, "names storage 0, and 0 came with it"),
         ([whole[0][:8]], head + (1).to_bytes(4, "little") + data, tenon.Corrupt, "no storage of Tenon's"),
@@ -184,6 +186,112 @@ def test_a_message_without_an_object(pair: tuple[tenon.Connection, tenon.Connect
             right.recv_object(timeout=60)
     left.send(whole, user_bytes=head + (1).to_bytes(4, "little") + data)
     assert right.recv_object(timeout=60)["row"].shape == (4,)
+
+
+def test_a_pickle_larger_than_the_user_bytes_goes_as_a_tensor(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+    left, right = pair
+    weight = tenon.zeros((4,), "float32")
+    sent = {f"{number} {'x' * 100}": weight for number in range(1000)}
+    left.send_object(sent)
+    got = right.recv_object()
+    assert list(got) == list(sent) and len({each.storage for each in got.values()}) == 1
+    left.send_object(sent)
+    with right.recv() as message:
+        assert len(message) == 2 and len(message.user_bytes) == 16
+        left.send(message.tensors[:1], user_bytes=message.user_bytes)
+    with pytest.raises(tenon.Corrupt, match="the object has 1 storages, and the message 1 tensors"):
+        right.recv_object()
+
+
+# ---- objects that no Python makes or reads: the C library under the wrappers of other languages
+
+
+def through_c(connection: tenon.Connection) -> None:
+    """Receive a message, read its object in C, make it anew there and send that."""
+    with connection.recv() as message:
+        own = ffi.new("tenon_object **")
+        call(lib.tenon_object_new_from_message, message._own(), own)
+    try:
+        count = lib.tenon_object_count(own[0])
+        nodes = ffi.new("tenon_object_node[]", count)
+        nodes[0].struct_size = ffi.sizeof("tenon_object_node")
+        call(lib.tenon_object_get_nodes, own[0], 0, nodes, count)
+        again = ffi.new("tenon_object **")
+        call(lib.tenon_object_new, nodes, count, again)
+        sent = ffi.new("tenon_message **")
+        call(lib.tenon_message_new_from_object, again[0], ffi.NULL, sent)
+        call(lib.tenon_send, connection._own(), sent[0], ffi.NULL)
+        lib.tenon_message_release(sent[0])
+        lib.tenon_object_release(again[0])
+    finally:
+        lib.tenon_object_release(own[0])
+
+
+def test_the_c_library_reads_and_writes_objects(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+    left, right = pair
+    whole = tenon.from_numpy(np.arange(12, dtype="float32").reshape(3, 4))
+    numbers = [0, -1, 255, 256, 65536, -(2**31) - 1, 2**63 - 1, -(2**63), 1.5, float("inf"), 1 + 2j, True, False, None]
+    texts = ["", "äöü", "x" * 300, "\0", b"", b"bytes", b"x" * 300]
+    containers = [(), [], {}, set(), (1,), (1, (2, [3])), {3, (4, "five")}, {None: 1, 1.5: {"a": []}, (1, b"k"): ()}]
+    composites = [
+        tenon.SparseTensor.csr([0, 1, 2], [1, 0], np.array([5, 6], "float32"), (2, 2)),
+        tenon.JaggedTensor.of(np.arange(6.0), [0, 2, 6]),
+        tenon.QuantizedTensor.per_tensor(np.arange(6, dtype="int8"), 0.5, 3),
+        tenon.QuantizedTensor.per_channel(np.ones((2, 3), "int8"), [0.5, 0.25], [0, 1], 0),
+        tenon.NestedTensor.of(np.arange(5.0), [[2], [3]], [[1], [1]], [0, 2]),
+        tenon.MetaTensor.of((2, 3), "bfloat16", offset=4),
+    ]
+    sent = {"numbers": numbers, "texts": texts, "containers": containers, "whole": whole, "row": whole[1], "composites": composites}
+    left.send_object(sent)
+    through_c(right)
+    got = left.recv_object()
+    assert {key: got[key] for key in ("numbers", "texts", "containers")} == {key: sent[key] for key in ("numbers", "texts", "containers")}
+    assert [type(each) for each in got["numbers"]] == [type(each) for each in numbers]
+    got["row"].numpy()[0] = 40
+    assert whole.numpy()[1, 0] == 40 and got["whole"].storage == whole.storage and got["whole"].shape == (3, 4)
+    for before, after in zip(composites, got["composites"], strict=True):
+        assert (type(before), before.layout, before.shape, before.dtype) == (type(after), after.layout, after.shape, after.dtype)
+        old, new = before._state(), after._state()
+        assert old[2:] == new[2:] and {key: part.tolist() for key, part in old[1].items()} == {key: part.tolist() for key, part in new[1].items()}
+
+
+def test_the_c_library_simplifies_what_other_languages_lack(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+    left, right = pair
+    shared = ["one list"]
+    ordered: Any = OrderedDict(a=1)
+    ordered.note = "lost"
+    left.send_object({"array": bytearray(b"a"), "frozen": frozenset({4}), "ordered": ordered, "twice": [shared, shared]})
+    through_c(right)
+    got = left.recv_object()
+    assert got == {"array": b"a", "frozen": {4}, "ordered": {"a": 1}, "twice": [["one list"], ["one list"]]}
+    assert type(got["frozen"]) is set and type(got["ordered"]) is dict and got["twice"][0] is not got["twice"][1]
+
+
+def test_the_c_library_refuses_by_name(pair: tuple[tenon.Connection, tenon.Connection]) -> None:
+    left, right = pair
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    doubled: list[Any] = []
+    for _ in range(40):
+        doubled = [doubled, doubled]
+    deep: list[Any] = []
+    for _ in range(201):
+        deep = [deep]
+    refused = [
+        (datetime.date(2026, 1, 2), tenon.Unsupported, "datetime.date"),
+        (os.getpid, tenon.Unsupported, "posix.getpid"),
+        (2**64, tenon.Unsupported, "an integer of 9 bytes"),
+        (cycle, tenon.Unsupported, "a list contains itself"),
+        (doubled, tenon.ResourceExhausted, "uses values again and again"),
+        (deep, tenon.ResourceExhausted, "nested deeper than 200"),
+        ("\udc80", tenon.Unsupported, "a text is not UTF-8"),
+        ({frozenset({1}): 2}, tenon.Unsupported, "a frozenset is a key"),
+        ({tenon.zeros((2,)): 1}, tenon.Unsupported, "a tensor is a key"),
+    ]
+    for sent, kind, text in refused:
+        left.send_object(sent)
+        with pytest.raises(kind, match=text):
+            through_c(right)
 
 
 def test_hostile_pickles() -> None:

@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import ClassVar, NamedTuple
 
 from tenon import _pickle_scan
+from tenon._native import lib
 from tenon.composite import Composite, rebuild
 from tenon.error import Corrupt, Incompatible, PermissionDenied, make
 from tenon.storage import Storage
@@ -43,10 +44,12 @@ __all__ = ["Pickled", "clear", "dumps", "loads"]
 _MODULE = __name__
 _MOST_KEPT = 1024
 
-# What a message's user bytes begin with: magic, version, number of storages.
+# What a message's user bytes begin with: magic, version, number of storages. The pickle follows, or
+# is in one more tensor behind the storages if it is too large for the user bytes.
 _HEAD = struct.Struct("<8sII")
 _MAGIC = b"tenonobj"
-_VERSION = 1
+_INLINE = 1
+_APART = 2
 
 # Built-in values that no opcode of pickle's makes. They are made without anybody's code.
 _SAFE = frozenset({("builtins", "complex"), ("builtins", "range"), ("builtins", "slice"), ("collections", "OrderedDict")})
@@ -301,7 +304,11 @@ def message_of(obj: Any, importer: Any) -> tuple[list[Tensor], bytes]:
             tensors.append(Tensor.over(storage, (storage.nbytes,), "uint8"))
         else:
             tensors.append(pickler.torch.lendable(storage, pickler.tensors.get(number)))
-    return tensors, _HEAD.pack(_MAGIC, _VERSION, len(tensors)) + data
+    if _HEAD.size + len(data) <= lib.TENON_MESSAGE_MAX_USER_NBYTES:
+        return tensors, _HEAD.pack(_MAGIC, _INLINE, len(tensors)) + data
+    head = _HEAD.pack(_MAGIC, _APART, len(tensors))
+    tensors.append(Tensor.over(Storage.new_from(data), (len(data),), "uint8"))
+    return tensors, head
 
 
 # ---- the receiver
@@ -426,11 +433,17 @@ def object_of(message: Message, names: frozenset[tuple[str, str]] | None, import
             f"the message carries {len(message)} tensors and no object: receive with recv() what was sent with send()",
             field="user_bytes",
         )
-    if version != _VERSION:
-        raise make(Incompatible, f"the object is of version {version}, and this Tenon reads {_VERSION}", field="version")
-    if count != len(message):
+    if version not in (_INLINE, _APART):
+        raise make(
+            Incompatible,
+            f"the object is of version {version}, and this Tenon reads {_INLINE} and {_APART}: update it in this process",
+            field="version",
+        )
+    if count + (version == _APART) != len(message):
         raise make(Corrupt, f"the object has {count} storages, and the message {len(message)} tensors", field="storages")
-    return _load(data[_HEAD.size :], _Parts(message.tensors, _Importers(importer), names))
+    storages = message.tensors
+    pickled = storages.pop().tobytes() if version == _APART else data[_HEAD.size :]
+    return _load(pickled, _Parts(storages, _Importers(importer), names))
 
 
 def _need_torch() -> Any:
