@@ -46,7 +46,8 @@ Status check_order(Contents* contents) {
       --open.back().left;
     }
     if (node.kind == Kind::kStr) {
-      const std::string_view text{reinterpret_cast<const char*>(contents->bytes.data()) + node.content.text.begin, node.content.text.nbytes};
+      const std::string_view text{reinterpret_cast<const char*>(contents->bytes.data()) + node.content.text.begin,
+                                  node.content.text.nbytes};
       if (!tensor::is_utf8(text)) return wrong(i, "the text is not UTF-8: use bytes for it");
     }
     if (!is_container(node.kind)) node.count = 0;
@@ -167,9 +168,7 @@ const char* kind_name(Kind kind) noexcept {
   return static_cast<size_t>(kind) < kKindNames.size() ? kKindNames[static_cast<size_t>(kind)] : "value";
 }
 
-bool is_container(Kind kind) noexcept {
-  return kind == Kind::kTuple || kind == Kind::kList || kind == Kind::kSet || kind == Kind::kDict;
-}
+bool is_container(Kind kind) noexcept { return kind == Kind::kTuple || kind == Kind::kList || kind == Kind::kSet || kind == Kind::kDict; }
 
 Result<Ref<Object>> Object::create(Contents contents) {
   TENON_TRY(check_order(&contents));

@@ -63,7 +63,7 @@ struct Node {
     int64_t integer = 0;  // kBool, kInt
     double real;          // kFloat
     Complex complex;
-    Text text;      // kStr, kBytes
+    Text text;       // kStr, kBytes
     uint64_t index;  // kTensor: of Contents::tensors. kComposite: of Contents::composites.
   };
 

@@ -86,8 +86,8 @@ class Reader {
       case NodeKind::kDict: return enter(Kind::kDict, id, tree_.children(id));
       case NodeKind::kReduce: return visit_call(id);
       case NodeKind::kLong:
-        return unsupported(id, format("an integer of %zu bytes, and integers of 64 bits are carried: send it as text or bytes",
-                                      tree_.text(id).size()));
+        return unsupported(
+            id, format("an integer of %zu bytes, and integers of 64 bits are carried: send it as text or bytes", tree_.text(id).size()));
       case NodeKind::kPersistent: return tree_.error(Code::kCorrupt, id, "a persistent id, which no object has");
       default: return no_plain_data(id);
     }
@@ -128,9 +128,8 @@ class Reader {
 
   Status visit_complex(NodeId id) {
     const std::span<const NodeId> arguments = archive::call_arguments(tree_, id);
-    const bool good = !tree_.is_long_call(id) && arguments.size() == 2 && std::ranges::all_of(arguments, [this](NodeId argument) {
-      return tree_.kind(argument) == NodeKind::kFloat;
-    });
+    const bool good = !tree_.is_long_call(id) && arguments.size() == 2 &&
+                      std::ranges::all_of(arguments, [this](NodeId argument) { return tree_.kind(argument) == NodeKind::kFloat; });
     if (!good) return tree_.error(Code::kCorrupt, id, "a complex number is made of two floats");
     add(Kind::kComplex, id).content.complex = {tree_.real(arguments[0]), tree_.real(arguments[1])};
     return Status::ok();

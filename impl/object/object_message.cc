@@ -25,8 +25,8 @@ struct Head {
 };
 static_assert(sizeof(Head) == 16 && std::endian::native == std::endian::little);
 constexpr std::array<char, 8> kMagic = {'t', 'e', 'n', 'o', 'n', 'o', 'b', 'j'};
-constexpr uint32_t kInline = 1;   // the pickle follows the head
-constexpr uint32_t kApart = 2;    // the pickle is in the message's last tensor, behind the storages
+constexpr uint32_t kInline = 1;  // the pickle follows the head
+constexpr uint32_t kApart = 2;   // the pickle is in the message's last tensor, behind the storages
 constexpr uint64_t kMostPickleNbytes = uint64_t{256} << 20;
 
 Ref<Tensor> whole(Ref<storage::Storage> storage) {
@@ -42,8 +42,8 @@ Result<std::vector<std::byte>> copy_of(const Tensor& tensor) {
     return Status(Code::kCorrupt, "the tensor that has the object's pickle is no contiguous one of uint8 in the host's memory");
   }
   if (tensor.nbytes() > kMostPickleNbytes) {
-    return Status(Code::kResourceExhausted, format("the object's pickle has %llu bytes, and %llu are read", as_llu(tensor.nbytes()),
-                                                   as_llu(kMostPickleNbytes)));
+    return Status(Code::kResourceExhausted,
+                  format("the object's pickle has %llu bytes, and %llu are read", as_llu(tensor.nbytes()), as_llu(kMostPickleNbytes)));
   }
   std::vector<std::byte> bytes(tensor.nbytes());
   if (!bytes.empty()) std::memcpy(bytes.data(), tensor.data(), bytes.size());
@@ -86,8 +86,8 @@ Result<Ref<Object>> object_of(const Message& message) {
                                          message.items().size()));
   }
   if (head.version != kInline && head.version != kApart) {
-    return Status(Code::kIncompatible, format("the object is of version %u, and versions 1 and 2 are read: update Tenon in this process",
-                                              head.version))
+    return Status(Code::kIncompatible,
+                  format("the object is of version %u, and versions 1 and 2 are read: update Tenon in this process", head.version))
         .with("version", uint64_t{head.version});
   }
   const size_t tensors = head.storages + (head.version == kApart ? size_t{1} : size_t{0});

@@ -25,15 +25,14 @@ using tensor::TensorLayout;
 constexpr int64_t kNoStorage = -1;  // of a torch storage without bytes
 
 constexpr std::array kLayouts = {
-    TensorLayout::kSparseCoo, TensorLayout::kSparseCsr, TensorLayout::kSparseCsc, TensorLayout::kSparseBsr,  TensorLayout::kSparseBsc,
+    TensorLayout::kSparseCoo, TensorLayout::kSparseCsr, TensorLayout::kSparseCsc, TensorLayout::kSparseBsr, TensorLayout::kSparseBsc,
     TensorLayout::kJagged,    TensorLayout::kNested,    TensorLayout::kMeta,      TensorLayout::kQuantized,
 };
 
 }  // namespace
 
 bool SplitTensors::is_known(NodeId id) const noexcept {
-  static constexpr std::string_view kNames[] = {"_tensor", "_torch_tensor", "_storage", "_torch_storage",
-                                                "_composite", "_torch_composite"};
+  static constexpr std::string_view kNames[] = {"_tensor", "_torch_tensor", "_storage", "_torch_storage", "_composite", "_torch_composite"};
   if (tree_.is_long_call(id) || tree_.module(tree_.callable(id)) != kSplitModule) return false;
   return std::ranges::find(kNames, tree_.name(tree_.callable(id))) != std::end(kNames);
 }
@@ -105,8 +104,8 @@ Result<SplitTensors::Bytes> SplitTensors::bytes_of(NodeId number, bool of_torch)
   const Tensor& found = *storages_[static_cast<size_t>(index)];
   if (found.dtype() != DType{1, 8, 1} || !tensor::is_contiguous(found.sizes(), found.strides())) {
     return tree_.error(Code::kCorrupt, number,
-                       format("storage %lld came as a tensor of %s, and a contiguous one of uint8 is expected", static_cast<long long>(index),
-                              tensor::dtype_name(found.dtype()).text));
+                       format("storage %lld came as a tensor of %s, and a contiguous one of uint8 is expected",
+                              static_cast<long long>(index), tensor::dtype_name(found.dtype()).text));
   }
   return Bytes{found.storage(), found.offset_nbytes(), found.nbytes()};
 }
@@ -168,8 +167,9 @@ Status SplitTensors::read_parts(NodeId id, CompositeSpec* spec) {
     TENON_ASSIGN(const std::string_view name, text(children[i], "the name of a part"));
     const auto part = std::ranges::find_if(wanted, [name](Part each) { return name == tensor::part_key(each); });
     if (part == wanted.end()) {
-      return tree_.error(Code::kCorrupt, children[i],
-                         format("a %s tensor has no part %s", tensor::tensor_layout_name(spec->layout), tree_.describe(children[i]).c_str()));
+      return tree_.error(
+          Code::kCorrupt, children[i],
+          format("a %s tensor has no part %s", tensor::tensor_layout_name(spec->layout), tree_.describe(children[i]).c_str()));
     }
     NodeId& place = found[static_cast<size_t>(part - wanted.begin())];
     if (place != archive::kNoNode) return tree_.error(Code::kCorrupt, children[i], "a part stands there twice");

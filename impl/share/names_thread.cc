@@ -148,9 +148,8 @@ void settle(const Ref<Directory>& directory, const std::string& leaf) {
 
 void read(os::DirectoryWatch* watch) {
   std::vector<Event> events;
-  watch->read([&](int number, const char* leaf) {
-    events.push_back({number, leaf == nullptr ? std::nullopt : std::optional<std::string>(leaf)});
-  });
+  watch->read(
+      [&](int number, const char* leaf) { events.push_back({number, leaf == nullptr ? std::nullopt : std::optional<std::string>(leaf)}); });
   for (const Event& event : events) {
     for (const std::shared_ptr<Watched>& each : directories_of(event.number)) {
       if (event.leaf) {

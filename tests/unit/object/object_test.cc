@@ -374,9 +374,12 @@ TEST(Object, TypesOfPythonBecomePlainData) {
     return text;
   };
   EXPECT_EQ(kinds("\x80\x05\x96\x02\x00\x00\x00\x00\x00\x00\000ab."sv),
-            "bytes");                                             // bytearray(b"ab")
+            "bytes");  // bytearray(b"ab")
   // The same of protocol 4.
-  EXPECT_EQ(kinds("\x80\x04\x8c\010builtins\x8c\x09" "bytearray\x93" "C\002ab\x85R."sv), "bytes");
+  EXPECT_EQ(kinds("\x80\x04\x8c\010builtins\x8c\x09"
+                  "bytearray\x93"
+                  "C\002ab\x85R."sv),
+            "bytes");
   EXPECT_EQ(kinds("\x80\x04(K\x01K\x02\x91."sv), "set int int");  // frozenset({1, 2})
   EXPECT_EQ(kinds("\x80\x04\x8c\013collections\x8c\x0bOrderedDict\x93)R(K\x01Nu."sv),
             "dict int None");  // with an entry
