@@ -13,6 +13,7 @@
 
 #include "archive/file_kind.h"
 #include "archive/file_mapping.h"
+#include "checkpoint_facts.h"
 #include "module/code_check.h"
 #include "module/import.h"
 #include "module/resolve.h"
@@ -54,21 +55,6 @@ std::string value_text(const Value& value) {
       return value.is_opaque() ? "an object with a state" : plural_text(value.attributes().size(), "attribute", "attributes");
   }
   return "?";
-}
-
-std::string details_of(const TensorValue& tensor) {
-  std::string text;
-  const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
-  if (tensor.requires_grad()) add("requires_grad");
-  if (tensor.layout() != value::TensorLayout::kStrided) {
-    add(std::string(value::tensor_layout_name(tensor.layout())));
-    return text;
-  }
-  if (tensor.is_conj()) add("conj");
-  if (tensor.is_neg()) add("neg");
-  if (tensor.quantizer().has_value()) add(std::string(value::qscheme_name(tensor.quantizer()->scheme)));
-  if (tensor.storage()->is_meta()) add("meta");
-  return text;
 }
 
 class Gatherer {
@@ -149,7 +135,8 @@ class Gatherer {
     const TensorValue& tensor = *member.value->as_tensor();
     fact.dtype = value::scalar_type_info(tensor.type()).name;
     fact.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-    fact.details = details_of(tensor);
+    add_tensor_details(tensor, &fact.details);
+    if (tensor.layout() == value::TensorLayout::kStrided && tensor.storage()->is_meta()) add_detail("meta", &fact.details);
     if (tensor.layout() != value::TensorLayout::kStrided) return fact;
     fact.strides.assign(tensor.strides().begin(), tensor.strides().end());
     fact.offset = tensor.offset();
@@ -219,6 +206,16 @@ Result<os::Fd> copy_of_stream(int from) {
 
 }  // namespace
 
+void add_detail(const std::string& word, std::string* details) { *details += (details->empty() ? "" : ", ") + word; }
+
+void add_tensor_details(const TensorValue& tensor, std::string* details) {
+  if (tensor.requires_grad()) add_detail("requires_grad", details);
+  if (tensor.layout() != value::TensorLayout::kStrided) return add_detail(value::tensor_layout_name(tensor.layout()), details);
+  if (tensor.is_conj()) add_detail("conj", details);
+  if (tensor.is_neg()) add_detail("neg", details);
+  if (tensor.quantizer().has_value()) add_detail(value::qscheme_name(tensor.quantizer()->scheme), details);
+}
+
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;
   const bool is_stdin = path == "-";
@@ -249,7 +246,12 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   Result<Ref<archive::ZipReader>> container = archive::ZipReader::open(std::move(source).value(), check);
   if (!container.is_ok()) return of_file(input, container.status());
   facts.container = std::move(container).value();
-  facts.why_no_module = of_file(input, gather_module(input, check, &facts));
+  facts.is_checkpoint = is_checkpoint(*facts.container);
+  if (facts.is_checkpoint) {
+    facts.why_not_taken = gather_checkpoint(&facts);
+  } else {
+    facts.why_no_module = of_file(input, gather_module(input, check, &facts));
+  }
   facts.why_not_taken = of_file(input, facts.why_not_taken);
   // An import has told of these already.
   if (facts.root) return facts;

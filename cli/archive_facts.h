@@ -1,4 +1,4 @@
-// What `tenon inspect` and `tenon verify` tell of a module archive, gathered before anything is printed.
+// What `tenon inspect` and `tenon verify` tell of a module archive or of a file of torch.save, gathered before anything is printed.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "module/module.h"
 #include "os/fd.h"
+#include "value/tensor_value.h"
 
 namespace tenon::cli {
 
@@ -28,7 +29,7 @@ struct MemberFact {
 
 struct TensorFact {
   std::string path;
-  std::string kind;   // "parameter", "buffer", "attribute"
+  std::string kind;   // "parameter", "buffer", "attribute"; "tensor" of a file of torch.save
   std::string dtype;  // empty: None
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;  // none of a sparse one
@@ -56,7 +57,8 @@ struct CodeFact {
 
 struct ArchiveFacts {
   Ref<archive::ZipReader> container;
-  Status why_no_module;  // ok: all below is there
+  bool is_checkpoint = false;  // a file of torch.save, of which only tensors, storages, others and n_others are there
+  Status why_no_module;        // ok: all below is there
   Ref<module::Module> root;
   std::vector<ModuleFact> modules;
   std::vector<TensorFact> tensors;
@@ -64,7 +66,9 @@ struct ArchiveFacts {
   std::vector<MemberFact> members;
   std::vector<MethodFact> methods;
   std::vector<CodeFact> code;
-  Status why_not_taken;        // ok: PyTorch takes the code, as far as it can be checked
+  std::vector<std::string> others;  // names of values that are no tensors, as many as StateDict::kMaxOthers
+  uint64_t n_others = 0;
+  Status why_not_taken;        // ok: PyTorch takes the code, as far as it can be checked. Why a file of torch.save cannot be read
   std::string oldest_pytorch;  // empty: not known
   std::vector<std::string> warnings;
 };
@@ -80,6 +84,11 @@ struct ArchiveInput {
   static Result<ArchiveInput> open(const std::string& path);
   bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
 };
+
+// Adds a word to TensorFact::details.
+void add_detail(const std::string& word, std::string* details);
+// requires_grad, the layout, the quantizer and the like.
+void add_tensor_details(const value::TensorValue& tensor, std::string* details);
 
 // An error only if there is no container that can be read. Every message names the file.
 Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check);

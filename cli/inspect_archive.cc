@@ -1,4 +1,4 @@
-// `tenon inspect` of a module archive, and `tenon verify`.
+// `tenon inspect` of a module archive and of a file of torch.save, and `tenon verify`.
 #include <algorithm>
 #include <cinttypes>
 #include <string>
@@ -56,7 +56,7 @@ void print_tensors(const ArchiveFacts& facts) {
   for (const TensorFact& tensor : facts.tensors) {
     const bool is_none = tensor.dtype.empty();
     const bool is_strided = tensor.storage != SIZE_MAX;
-    table.add({{safe_text(tensor.path)},
+    table.add({{shown_path(tensor.path)},
                {tensor.kind},
                {is_none ? "None" : tensor.dtype},
                {is_none ? "" : list_text(tensor.sizes)},
@@ -86,6 +86,15 @@ void print_members(const ArchiveFacts& facts) {
   for (const MethodFact& method : facts.methods) print_wrapped(safe_text(method.path) + ": " + safe_text(method.head), 4);
 }
 
+void print_others(const ArchiveFacts& facts) {
+  if (facts.others.empty()) return;
+  title("other values");
+  for (const std::string& name : facts.others) print_text("    " + safe_text(name) + "\n");
+  if (facts.n_others > facts.others.size()) {
+    print_text("    and " + plural_text(facts.n_others - facts.others.size(), "more", "more") + "\n");
+  }
+}
+
 uint64_t line_count(const std::string& text) { return static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')); }
 
 void print_code(const ArchiveFacts& facts, bool with_text) {
@@ -107,6 +116,12 @@ void print_head(const std::string& path, const ArchiveFacts& facts) {
   print_text(safe_text(path) + ": archive \"" + safe_text(facts.container->prefix()) + "\", " +
              plural_text(facts.container->records().size(), "record", "records") + ", " + size_text(facts.container->source()->nbytes()) +
              "\n");
+  if (facts.is_checkpoint) {
+    if (!facts.why_not_taken.is_ok()) return;
+    print_text("a file of torch.save: " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " +
+               plural_text(facts.n_others, "other value", "other values") + "\n");
+    return;
+  }
   if (!facts.why_no_module.is_ok()) return;
   const module::ImportReport& report = facts.root->package().report;
   const std::string runs_with = !facts.why_not_taken.is_ok()   ? "no PyTorch that is known takes its code"
@@ -128,7 +143,7 @@ void print_warnings(const ArchiveFacts& facts) {
 Json sizes_json(const std::vector<int64_t>& numbers) { return Json(numbers); }
 
 Json container_json(const std::string& path, const ArchiveFacts& facts) {
-  Json json = {{"kind", "archive"},
+  Json json = {{"kind", facts.is_checkpoint ? "checkpoint" : "archive"},
                {"path", path},
                {"name", std::string(facts.container->prefix())},
                {"nbytes", facts.container->source()->nbytes()}};
@@ -148,19 +163,7 @@ Json container_json(const std::string& path, const ArchiveFacts& facts) {
   return json;
 }
 
-void add_module_json(const ArchiveFacts& facts, Json* json) {
-  const module::ImportReport& report = facts.root->package().report;
-  (*json)["version"] = report.version;
-  (*json)["oldest_pytorch"] = facts.oldest_pytorch.empty() ? Json(nullptr) : Json(facts.oldest_pytorch);
-  (*json)["mapped_storages"] = report.mapped_tensors;
-  (*json)["filled_storages"] = report.filled_tensors;
-  Json modules = Json::array();
-  for (const ModuleFact& module : facts.modules) {
-    modules.push_back({{"path", module.path},
-                       {"class", module.class_name},
-                       {"same_as", module.is_shared && !module.same_as.empty() ? Json(module.same_as) : Json(nullptr)}});
-  }
-  (*json)["modules"] = std::move(modules);
+void add_tensors_json(const ArchiveFacts& facts, Json* json) {
   Json tensors = Json::array();
   for (const TensorFact& tensor : facts.tensors) {
     const bool is_strided = tensor.storage != SIZE_MAX;
@@ -178,6 +181,22 @@ void add_module_json(const ArchiveFacts& facts, Json* json) {
   for (const StorageFact& storage : facts.storages)
     storages.push_back({{"dtype", storage.dtype}, {"numel", storage.numel}, {"nbytes", storage.nbytes}, {"tensors", storage.tensors}});
   (*json)["storages"] = std::move(storages);
+}
+
+void add_module_json(const ArchiveFacts& facts, Json* json) {
+  const module::ImportReport& report = facts.root->package().report;
+  (*json)["version"] = report.version;
+  (*json)["oldest_pytorch"] = facts.oldest_pytorch.empty() ? Json(nullptr) : Json(facts.oldest_pytorch);
+  (*json)["mapped_storages"] = report.mapped_tensors;
+  (*json)["filled_storages"] = report.filled_tensors;
+  Json modules = Json::array();
+  for (const ModuleFact& module : facts.modules) {
+    modules.push_back({{"path", module.path},
+                       {"class", module.class_name},
+                       {"same_as", module.is_shared && !module.same_as.empty() ? Json(module.same_as) : Json(nullptr)}});
+  }
+  (*json)["modules"] = std::move(modules);
+  add_tensors_json(facts, json);
   Json members = Json::array();
   for (const MemberFact& member : facts.members)
     members.push_back({{"path", member.path}, {"kind", member.kind}, {"type", member.type}, {"value", member.value}});
@@ -199,12 +218,18 @@ int inspect_archive(const ArchiveInput& input, bool with_code, bool json) {
     return kExitProblem;
   }
   const ArchiveFacts& facts = gathered.value();
-  const bool is_module = facts.why_no_module.is_ok();
+  const bool is_module = !facts.is_checkpoint && facts.why_no_module.is_ok();
+  const Status& wrong = facts.why_no_module.is_ok() ? facts.why_not_taken : facts.why_no_module;
   if (json) {
     Json all = container_json(input.shown, facts);
     if (is_module) add_module_json(facts, &all);
+    if (facts.is_checkpoint) {
+      add_tensors_json(facts, &all);
+      all["others"] = facts.others;
+      all["other_count"] = facts.n_others;
+    }
     print_json(all);
-    return is_module && facts.why_not_taken.is_ok() ? kExitOk : kExitProblem;
+    return wrong.is_ok() ? kExitOk : kExitProblem;
   }
   print_head(input.shown, facts);
   print_warnings(facts);
@@ -214,8 +239,11 @@ int inspect_archive(const ArchiveInput& input, bool with_code, bool json) {
     print_members(facts);
     print_code(facts, with_code);
   }
+  if (facts.is_checkpoint) {
+    print_tensors(facts);
+    print_others(facts);
+  }
   print_records(facts);
-  const Status& wrong = is_module ? facts.why_not_taken : facts.why_no_module;
   if (wrong.is_ok()) return kExitOk;
   print_error(wrong);
   return kExitProblem;

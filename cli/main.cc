@@ -97,7 +97,7 @@ void add_commands(CLI::App* app, Options* options) {
       ->check([](const std::string& text) { return check_seconds(text, 0); })
       ->option_text("SECONDS");
 
-  CLI::App* inspect = add_command(app, options, "inspect", "Show what a module archive, a descriptor or a named file holds",
+  CLI::App* inspect = add_command(app, options, "inspect", "Show what an archive, a file of torch.save, a descriptor or a named file holds",
                                   "tenon inspect model.pt", &options->inspect.json);
   inspect
       ->add_option(

@@ -58,8 +58,14 @@ bool StateDictReader::is_container(NodeId id) const noexcept {
 
 Result<StateDict> StateDictReader::run() {
   const NodeId root = tree_.root();
+  if (tensors_.is_tensor(root)) {
+    TENON_TRY(add_tensor(root));
+    return std::move(out_);
+  }
   if (!is_container(root)) {
-    return tree_.error(Code::kUnsupported, root, format("%s is no state dict", tree_.describe(root).c_str()));
+    return tree_.error(
+        Code::kUnsupported, root,
+        format("%s is no state dict: save module.state_dict(), or a dict, list or tuple of tensors", tree_.describe(root).c_str()));
   }
   TENON_TRY(enter(root));
   while (!stack_.empty()) {

@@ -1,4 +1,5 @@
-// The tensors of a torch.save file by name: state dicts, and checkpoints that hold some. No object of Python is made.
+// The tensors of a torch.save file by name: state dicts, and checkpoints that hold some. No object of Python is made. `tenon inspect` lists
+// them.
 #pragma once
 
 #include <string>
@@ -13,6 +14,7 @@ namespace tenon::archive {
 
 struct NamedTensor {
   // The keys on the way, joined by dots: "fc.weight", "optimizer.state.0.exp_avg". Items of lists and tuples count from 0.
+  // Empty if the file holds a tensor alone.
   std::string name;
   value::TensorValueRef tensor;  // what is pickled once and stands there twice is one
   bool is_parameter = false;
@@ -36,7 +38,7 @@ struct StateDictOptions {
 };
 
 // `tree` is of the general dialect. Looks into dicts, OrderedDicts, lists and tuples; an error for a tensor that cannot be read, for two of
-// one name, and for a root that is none of these.
+// one name, and for a root that is none of these and no tensor.
 Result<StateDict> pickle_state_dict(const PickleTree& tree, const StateDictOptions& options);
 
 }  // namespace tenon::archive

@@ -252,7 +252,9 @@ def test_the_c_library_reads_and_writes_objects(pair: tuple[tenon.Connection, te
     for before, after in zip(composites, got["composites"], strict=True):
         assert (type(before), before.layout, before.shape, before.dtype) == (type(after), after.layout, after.shape, after.dtype)
         old, new = before._state(), after._state()
-        assert old[2:] == new[2:] and {key: part.tolist() for key, part in old[1].items()} == {key: part.tolist() for key, part in new[1].items()}
+        assert old[2:] == new[2:] and {key: part.tolist() for key, part in old[1].items()} == {
+            key: part.tolist() for key, part in new[1].items()
+        }
 
 
 def test_the_c_library_simplifies_what_other_languages_lack(pair: tuple[tenon.Connection, tenon.Connection]) -> None:

@@ -1,0 +1,18 @@
+// What `tenon inspect` and `tenon verify` tell of a file of torch.save: the tensors of a state dict or
+// of a checkpoint, by name. No object of Python is made, and no byte of a tensor is read.
+#pragma once
+
+#include "archive/zip_reader.h"
+#include "archive_facts.h"
+#include "base/status.h"
+
+namespace tenon::cli {
+
+// Whether an archive has the pickle of torch.save, and no module.
+bool is_checkpoint(const archive::ZipReader& container) noexcept;
+
+// Fills in tensors, storages, others and n_others. UNSUPPORTED if the file holds no dict, list or
+// tuple. CORRUPT if a tensor is wrong, or if a storage has no record or too small a one.
+Status gather_checkpoint(ArchiveFacts* facts);
+
+}  // namespace tenon::cli
