@@ -13,7 +13,9 @@ median of the ratios of the pairs. {"left_out": WHY} is a row that this machine 
 --smoke a benchmark makes a few rounds only, and all rows together must be enough for the plots.
 
 A Python benchmark with a line PYTHON = "torch" is run once by each Python that has PyTorch
-(TENON_TORCH_DEBIAN, TENON_TORCH_NEWEST). TENON_PYTHON runs any other Python benchmark.
+(TENON_TORCH_DEBIAN, TENON_TORCH_NEWEST), and with --smoke by the first of them only. A line
+PYTHON = "newest torch" says that the benchmark has more rows with the newest PyTorch, so --smoke
+runs it by the last one. TENON_PYTHON runs any other Python benchmark.
 """
 
 from __future__ import annotations
@@ -49,11 +51,13 @@ class Benchmark:
 
 
 def pythons(wants: str, smoke: bool) -> list[str]:
-    if wants == "torch":
+    if wants in ("torch", "newest torch"):
         names = ["TENON_TORCH_DEBIAN", "TENON_TORCH_NEWEST"]
         found = [os.environ[name] for name in names if os.environ.get(name)]
-        # Whether a row comes out does not depend on which PyTorch it is, and the newest starts slowly.
-        return found[:1] if smoke else found
+        if not smoke:
+            return found
+        # With "torch", each PyTorch gives the same rows, and the newest one starts slowly.
+        return found[:1] if wants == "torch" else found[-1:]
     own = os.environ.get("TENON_PYTHON", "")
     return [own if own and Path(own).exists() else sys.executable]
 
@@ -66,7 +70,7 @@ def find_benchmarks(build_dir: Path, smoke: bool) -> list[Benchmark]:
         if source.suffix == ".cc":
             found.append(Benchmark(source.stem, about, [[str(build_dir / "tests" / "bench" / f"bench_{source.stem}")]]))
             continue
-        wants = re.search(r'^PYTHON = "(\w+)"', text, re.MULTILINE)
+        wants = re.search(r'^PYTHON = "([\w ]+)"', text, re.MULTILINE)
         commands = [[python, "-B", str(source)] for python in pythons(wants.group(1) if wants else "", smoke)]
         left_out = "" if commands else "no Python with PyTorch (TENON_TORCH_DEBIAN, TENON_TORCH_NEWEST)"
         found.append(Benchmark(source.stem.removeprefix("bench_"), about, commands, left_out))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from python_pair import SMOKE, STRATEGIES, load_tenon, print_row
+from python_pair import SMOKE, STRATEGIES, Receiver, load_tenon, print_row
 
 PYTHON = "torch"
 ROUNDS = 10  # of a turn
@@ -22,36 +22,15 @@ BATCH_SIZE = 16
 SAMPLE_NUMEL = 1 << 18
 
 
-def receive(queue: Any, answers: Any) -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    while (what := queue.get()) is not None:
-        answers.send_bytes(b"here")
-        del what
-        answers.send_bytes(b"gone")
-
-
-class Receiver:
-    """An idle process that receives, and the strategy by which it is sent to."""
+class Queue:
+    """A queue to an idle process, and the strategy by which it sends."""
 
     def __init__(self, torch: Any, strategy: str) -> None:
         self._mp = torch.multiprocessing
         self.strategy = strategy
         self._mp.set_sharing_strategy(strategy)
-        context = self._mp.get_context("fork")
-        self._queue = context.Queue()
-        self._answers, theirs = context.Pipe()
-        self._process = context.Process(target=receive, args=(self._queue, theirs), daemon=True)
-        self._process.start()
-
-    def give(self, what: Any) -> None:
-        self._queue.put(what)
-        self._answers.recv_bytes()
-
-    def settle(self) -> None:
-        """Outside the clock: until the receiver has let go of what it got."""
-        self._answers.recv_bytes()
+        queue = self._mp.get_context("fork").Queue()
+        self._receiver = Receiver(torch, queue.put, queue.get)
 
     def turn(self, make: Callable[[str], Any]) -> list[float]:
         """Microseconds of each round but the first two."""
@@ -60,15 +39,14 @@ class Receiver:
         for _ in range(3 if SMOKE else ROUNDS):
             what = make(self.strategy)
             begin = time.perf_counter()
-            self.give(what)
+            self._receiver.give(what)
             samples.append((time.perf_counter() - begin) * 1e6)
             del what
-            self.settle()
+            self._receiver.settle()
         return samples[2:]
 
     def close(self) -> None:
-        self._queue.put(None)
-        self._process.join()
+        self._receiver.close()
 
 
 def fresh(torch: Any, n: int, numel: int) -> Callable[[str], Any]:
@@ -113,17 +91,17 @@ def queue_rows(torch: Any, name: str) -> None:
         ("a transformer's state dict, first put", state_dict(torch, again=False), 4, (5, 5)),
         ("a transformer's state dict, second put", state_dict(torch, again=True), 4, (30, 1)),
     )
-    receivers = {strategy: Receiver(torch, strategy) for strategy in (*STRATEGIES, "tenon")}
-    ours = receivers["tenon"]
+    queues = {strategy: Queue(torch, strategy) for strategy in (*STRATEGIES, "tenon")}
+    ours = queues["tenon"]
     for what, make, turns, goals in cases:
         for strategy, goal in zip(STRATEGIES, goals, strict=True):
             samples: tuple[list[float], list[float]] = ([], [])
             for _ in range(1 if SMOKE else turns):
-                for side, receiver in enumerate((ours, receivers[strategy])):
-                    samples[side].extend(receiver.turn(make))
+                for side, queue in enumerate((ours, queues[strategy])):
+                    samples[side].extend(queue.turn(make))
             print_row(f"put {what}", "us", f"{name}, {strategy}", {"of": "theirs/ours", "at_least": goal}, *samples)
-    for receiver in receivers.values():
-        receiver.close()
+    for queue in queues.values():
+        queue.close()
 
 
 def loader_rows(torch: Any, name: str) -> None:

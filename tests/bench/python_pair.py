@@ -11,6 +11,7 @@ from typing import Any
 
 SMOKE = "--smoke" in sys.argv[1:]
 STRATEGIES = ("file_descriptor", "file_system")
+CSR_PARTS = ("values", "indices", "plain_indices")
 
 
 def load_tenon() -> Any:
@@ -45,12 +46,52 @@ def print_row(measure: str, unit: str, against: str, goal: dict[str, Any] | None
     print(json.dumps({"measure": measure, "unit": unit, "against": against, "goal": goal, "ours": ours, "theirs": theirs}), flush=True)
 
 
+def receive(get: Callable[[], Any], answers: Any) -> None:
+    """What the process of a Receiver does, until it gets None."""
+    import torch
+
+    torch.set_num_threads(1)
+    while (what := get()) is not None:
+        answers.send_bytes(b"here")
+        del what
+        answers.send_bytes(b"gone")
+
+
+class Receiver:
+    """An idle process, made by fork. It receives by `get` what this process gives it by `put`."""
+
+    def __init__(self, torch: Any, put: Callable[[Any], object], get: Callable[[], Any]) -> None:
+        context = torch.multiprocessing.get_context("fork")
+        self._put = put
+        self._answers, theirs = context.Pipe()
+        self._process = context.Process(target=receive, args=(get, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def give(self, what: Any) -> None:
+        self._put(what)
+        self._answers.recv_bytes()
+
+    def settle(self) -> None:
+        """Outside the clock: until the receiver has let go of what it got."""
+        self._answers.recv_bytes()
+
+    def close(self) -> None:
+        self._put(None)
+        self._process.join()
+        self._answers.close()
+
+
 def torch_name(torch: Any) -> str:
     return f"PyTorch {torch.__version__.split('+')[0]} queue"
 
 
 def consume(ours: socket.socket, ack: socket.socket, queue: Any, orders: Any) -> None:
-    """The other process. Takes hand-overs of either side as ordered, builds every view, reads each one's first byte, acknowledges."""
+    """The other process. Takes hand-overs of either side as ordered, builds every view, reads each one's first byte, acknowledges.
+
+    Tenon's message is one of tensors ("ours"), of the parts of a CSR by their names ("named"), or of
+    a CSR as a composite ("composite").
+    """
     import tenon
 
     connection = tenon.Connection(ours)
@@ -58,6 +99,12 @@ def consume(ours: socket.socket, ack: socket.socket, queue: Any, orders: Any) ->
         if side == "ours":
             message = connection.recv()
             views = [tensor.numpy() for tensor in message]
+        elif side == "composite":
+            composite = connection.recv().composites[0]
+            views = [getattr(composite, name).numpy() for name in CSR_PARTS]
+        elif side == "named":
+            message = connection.recv()
+            views = [message[name].numpy() for name in CSR_PARTS]
         else:
             views = queue.get()
             views = views if isinstance(views, list) else [views]
@@ -65,7 +112,7 @@ def consume(ours: socket.socket, ack: socket.socket, queue: Any, orders: Any) ->
             view[0]
         ack.send(b"\1")
         # What was received goes before the next round's clock starts.
-        message = views = view = None
+        message = composite = views = view = None
         ack.send(b"\2")
     connection.close()
 
