@@ -56,8 +56,10 @@ Result<std::unique_ptr<Message>> message_of(const Object& object, memory::Access
   SplitPickle pickle = object_to_pickle(object);
   auto message = std::make_unique<Message>();
   std::vector<Ref<Tensor>> tensors;
+  tensors.reserve(pickle.storages.size());
   for (Ref<storage::Storage>& storage : pickle.storages) tensors.push_back(whole(std::move(storage)));
   std::vector<Tensor*> pointers;
+  pointers.reserve(tensors.size());
   for (const Ref<Tensor>& tensor : tensors) pointers.push_back(tensor.get());
   TENON_TRY(message->add(pointers, nullptr, access));
 
@@ -95,6 +97,7 @@ Result<Ref<Object>> object_of(const Message& message) {
     return Status(Code::kCorrupt, format("the object has %u storages, and its message %zu tensors", head.storages, message.items().size()));
   }
   std::vector<Ref<Tensor>> storages;
+  storages.reserve(head.storages);
   for (size_t i = 0; i < head.storages; ++i) storages.push_back(message.items()[i].tensor);
   std::vector<std::byte> bytes;
   if (head.version == kInline) {
