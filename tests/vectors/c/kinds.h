@@ -21,6 +21,9 @@ int run_descriptor(const struct test_case *test);
 /* composites.c */
 int run_composite(const struct test_case *test);
 
+/* objects.c */
+int run_object(const struct test_case *test);
+
 /* arenas.c */
 int run_arena(const struct test_case *test);
 int run_lease(const struct test_case *test);

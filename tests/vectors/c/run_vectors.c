@@ -122,6 +122,7 @@ static const struct {
     {"layout", "status numel nbytes strides contiguous details", run_layout},
     {"message", "status count find details", run_message},
     {"composite", "status details bytes parts sizes strides dtype check", run_composite},
+    {"object", "status details text user", run_object},
     {"encode", "bytes mask", run_encode},
     {"descriptor", "status details tensors user", run_descriptor},
     {"named_file", "status details nbytes data read_only sealed mode count", run_named_file},

@@ -20,6 +20,9 @@ tenon::Tensor make_tensor(const Case& test, const std::string& prefix, const ten
 // composites.cc
 void run_composite(const Case& test);
 
+// objects.cc
+void run_object(const Case& test);
+
 // arenas.cc
 void run_arena(const Case& test);
 void run_lease(const Case& test);

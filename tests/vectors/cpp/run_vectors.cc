@@ -294,6 +294,7 @@ const std::map<std::string, Kind> kKinds = {
     {"dtype", {run_dtype, {"status", "details", "nbytes"}}},
     {"layout", {run_layout, {"status", "details", "numel", "nbytes", "strides", "contiguous"}}},
     {"message", {run_message, {"status", "details", "count", "find"}}},
+    {"object", {run_object, {"status", "details", "text", "user"}}},
     {"composite", {run_composite, {"status", "details", "bytes", "parts", "sizes", "strides", "dtype", "check"}}},
     {"encode", {run_encode, {"bytes", "mask"}}},
     {"descriptor", {run_descriptor, {"status", "details", "tensors", "user"}}},

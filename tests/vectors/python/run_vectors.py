@@ -11,6 +11,7 @@ from pathlib import Path
 
 import composites
 import cuda
+import objects
 import tenon
 from case import Case, Skip, Wrong, dtype_number, known, missing, outcome, same, same_bytes, tensor_of, text_of
 from tenon import _dtype, error
@@ -238,6 +239,7 @@ KINDS = {
     "layout": run_layout,
     "message": run_message,
     "composite": composites.run_composite,
+    "object": objects.run_object,
     "encode": run_encode,
     "descriptor": run_descriptor,
     "named_file": run_named_file,

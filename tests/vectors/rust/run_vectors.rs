@@ -2,6 +2,7 @@
 
 mod arenas;
 mod composites;
+mod objects;
 mod cuda;
 
 use std::ffi::CStr;
@@ -352,6 +353,7 @@ fn run(case: &Value) -> Outcome {
         "layout" => run_layout(case),
         "message" => run_message(case),
         "composite" => composites::run_composite(case),
+        "object" => objects::run_object(case),
         "encode" => run_encode(case),
         "descriptor" => run_descriptor(case),
         "named_file" => run_named_file(case),
