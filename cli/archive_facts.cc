@@ -13,6 +13,7 @@
 
 #include "archive/file_kind.h"
 #include "archive/file_mapping.h"
+#include "base/checked.h"
 #include "checkpoint_facts.h"
 #include "module/code_check.h"
 #include "module/import.h"
@@ -135,6 +136,7 @@ class Gatherer {
     const TensorValue& tensor = *member.value->as_tensor();
     fact.dtype = value::scalar_type_info(tensor.type()).name;
     fact.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+    fact.nbytes = nbytes_of(tensor);
     add_tensor_details(tensor, &fact.details);
     if (tensor.layout() == value::TensorLayout::kStrided && tensor.storage()->is_meta()) add_detail("meta", &fact.details);
     if (tensor.layout() != value::TensorLayout::kStrided) return fact;
@@ -214,6 +216,18 @@ void add_tensor_details(const TensorValue& tensor, std::string* details) {
   if (tensor.is_conj()) add_detail("conj", details);
   if (tensor.is_neg()) add_detail("neg", details);
   if (tensor.quantizer().has_value()) add_detail(value::qscheme_name(tensor.quantizer()->scheme), details);
+}
+
+uint64_t nbytes_of(const TensorValue& tensor) noexcept {
+  if (tensor.layout() == value::TensorLayout::kStrided) {
+    uint64_t nbytes = 0;
+    return checked_mul<uint64_t>(tensor.numel(), value::scalar_type_info(tensor.type()).nbytes, &nbytes) ? nbytes : UINT64_MAX;
+  }
+  uint64_t sum = 0;
+  for (const value::TensorValueRef& part : {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
+    if (part && !checked_add(sum, nbytes_of(*part), &sum)) return UINT64_MAX;
+  }
+  return sum;
 }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {

@@ -1,6 +1,7 @@
 #include "checkpoint_facts.h"
 
 #include <cinttypes>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <utility>
@@ -8,51 +9,66 @@
 
 #include "archive/pickle_reader.h"
 #include "archive/pickle_state_dict.h"
+#include "base/checked.h"
+#include "storage/storage.h"
 
 namespace tenon::cli {
 namespace {
 
 constexpr const char* kPickle = "data.pkl";
 
-// The storages of a file, as its pickle tells of them.
+using storage::Storage;
+using value::StorageValue;
+using value::StorageValueRef;
+
+// The storages that the pickle of a file names. Tensors are checked against their sizes. Nobody reads
+// their elements, so they have no address.
 class Storages {
  public:
-  explicit Storages(const archive::ZipReader& container) noexcept : container_(container) {}
+  Storages(const archive::ZipReader& container, const archive::PickleTree& tree) noexcept : container_(container), tree_(tree) {}
 
   archive::FindStorage finder() {
     return [this](const archive::PickledStorage& wanted) { return find(wanted); };
   }
-  // A tensor on meta can have a storage of its own, which the pickle does not name.
-  std::string device_of(const value::StorageValue& storage) const {
+  // Where the elements were when the file was written. A tensor on meta can have a storage that the pickle does not name.
+  std::string device_of(const StorageValue& storage) const {
     const auto found = devices_.find(&storage);
     return found == devices_.end() ? "meta" : found->second;
   }
 
  private:
-  Result<value::StorageValueRef> find(const archive::PickledStorage& wanted) {
-    if (wanted.device != "meta") TENON_TRY(check_record(wanted));
-    // To list a storage its bytes are not needed. A storage on meta has none.
-    TENON_ASSIGN(value::StorageValueRef made, value::StorageValue::create(wanted.type, wanted.numel, nullptr, 0, "meta"));
-    devices_[made.get()] = std::string(wanted.device);
+  Result<StorageValueRef> find(const archive::PickledStorage& wanted) {
+    const bool is_meta = wanted.device == "meta";
+    Ref<Storage> bytes;
+    if (!is_meta) {
+      TENON_ASSIGN(bytes, bytes_of(wanted));
+    }
+    Result<StorageValueRef> made = StorageValue::create(wanted.type, wanted.numel, std::move(bytes), 0, is_meta ? "meta" : "cpu");
+    if (!made.is_ok()) return tree_.error(Code::kCorrupt, wanted.node, made.status().message());
+    devices_[made.value().get()] = std::string(wanted.device);
     return made;
   }
 
-  Status check_record(const archive::PickledStorage& wanted) const {
+  Result<Ref<Storage>> bytes_of(const archive::PickledStorage& wanted) const {
     const std::string name = "data/" + std::string(wanted.key);
     const archive::ZipRecord* const record = container_.find(name);
     if (record == nullptr) {
-      return Status(Code::kCorrupt, format("there is no record %s, which has a tensor's elements: the file is not whole", name.c_str()))
-          .with("record", name);
+      return tree_.error(Code::kCorrupt, wanted.node,
+                         format("there is no record %.300s, which has a tensor's elements. Copy or download the file again", name.c_str()));
     }
     const uint64_t size = value::scalar_type_info(wanted.type).nbytes;
-    if (wanted.numel <= record->nbytes / size) return Status::ok();
-    return Status(Code::kCorrupt, format("the record %s has %" PRIu64 " bytes, and its storage %" PRIu64 " elements of %" PRIu64 " bytes",
-                                         name.c_str(), record->nbytes, wanted.numel, size))
-        .with("record", name);
+    uint64_t nbytes = 0;
+    if (!checked_mul(wanted.numel, size, &nbytes) || nbytes > record->nbytes) {
+      return tree_.error(Code::kCorrupt, wanted.node,
+                         format("the record %.300s has %" PRIu64 " bytes, and its storage %" PRIu64 " elements of %" PRIu64 " bytes",
+                                name.c_str(), record->nbytes, wanted.numel, size));
+    }
+    return Storage::wrap(nullptr, nbytes, [](void*) {}, nullptr, {.read_only = true});
   }
 
   const archive::ZipReader& container_;
-  std::map<const value::StorageValue*, std::string> devices_;
+  const archive::PickleTree& tree_;
+  std::map<const StorageValue*, std::string> devices_;
 };
 
 class CheckpointGatherer {
@@ -66,8 +82,9 @@ class CheckpointGatherer {
     fact.kind = named.is_parameter ? "parameter" : "tensor";
     fact.dtype = value::scalar_type_info(tensor.type()).name;
     fact.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+    fact.nbytes = nbytes_of(tensor);
     const bool is_strided = tensor.layout() == value::TensorLayout::kStrided;
-    const value::StorageValue& elements = is_strided ? *tensor.storage() : *tensor.values()->storage();
+    const StorageValue& elements = is_strided ? *tensor.storage() : *tensor.values()->storage();
     add_tensor_details(tensor, &fact.details);
     if (storages_.device_of(elements) != "cpu") add_detail(storages_.device_of(elements), &fact.details);
     if (is_strided) {
@@ -75,18 +92,24 @@ class CheckpointGatherer {
       fact.offset = tensor.offset();
       fact.storage = count_storage(elements);
     } else {
-      for (const value::TensorValueRef& part : {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
-        if (part) (void)count_storage(*part->storage());
-      }
+      count_parts({tensor.indices(), tensor.plain_indices(), tensor.values()});
     }
+    if (tensor.quantizer()) count_parts({tensor.quantizer()->scales, tensor.quantizer()->zero_points});
     facts_->tensors.push_back(std::move(fact));
   }
 
  private:
-  size_t count_storage(const value::StorageValue& storage) {
+  // Sparse tensors and those that are quantised per channel have storages that TensorFact does not name.
+  void count_parts(std::initializer_list<value::TensorValueRef> parts) {
+    for (const value::TensorValueRef& part : parts) {
+      if (part) (void)count_storage(*part->storage());
+    }
+  }
+
+  size_t count_storage(const StorageValue& storage) {
     const auto [at, is_new] = numbers_.try_emplace(&storage, facts_->storages.size());
     if (is_new) {
-      const uint64_t nbytes = storages_.device_of(storage) == "meta" ? 0 : storage.nbytes();
+      const uint64_t nbytes = storage.is_meta() ? 0 : storage.nbytes();
       facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), nbytes, 0});
     }
     ++facts_->storages[at->second].tensors;
@@ -95,7 +118,7 @@ class CheckpointGatherer {
 
   ArchiveFacts* facts_;
   const Storages& storages_;
-  std::map<const value::StorageValue*, size_t> numbers_;
+  std::map<const StorageValue*, size_t> numbers_;
 };
 
 }  // namespace
@@ -110,7 +133,7 @@ Status gather_checkpoint(ArchiveFacts* facts) {
   archive::PickleReadOptions reading;
   reading.dialect = archive::PickleDialect::kGeneral;
   TENON_ASSIGN(const archive::PickleTree tree, archive::read_pickle(bytes, reading));
-  Storages storages(container);
+  Storages storages(container, tree);
   archive::StateDictOptions options;
   options.find_storage = storages.finder();
   options.any_device = true;

@@ -52,7 +52,7 @@ void print_tree(const ArchiveFacts& facts) {
 void print_tensors(const ArchiveFacts& facts) {
   if (facts.tensors.empty()) return;
   title("tensors");
-  Table table({{"PATH"}, {"KIND"}, {"TYPE"}, {"SIZES"}, {"STRIDES"}, {"OFFSET", true}, {"STORAGE", true}, {"DETAILS"}});
+  Table table({{"PATH"}, {"KIND"}, {"TYPE"}, {"SIZES"}, {"BYTES", true}, {"STRIDES"}, {"OFFSET", true}, {"STORAGE", true}, {"DETAILS"}});
   for (const TensorFact& tensor : facts.tensors) {
     const bool is_none = tensor.dtype.empty();
     const bool is_strided = tensor.storage != SIZE_MAX;
@@ -60,10 +60,11 @@ void print_tensors(const ArchiveFacts& facts) {
                {tensor.kind},
                {is_none ? "None" : tensor.dtype},
                {is_none ? "" : list_text(tensor.sizes)},
+               {is_none ? "" : std::to_string(tensor.nbytes)},
                {is_strided ? list_text(tensor.strides) : ""},
                {is_strided ? std::to_string(tensor.offset) : ""},
                {is_strided ? std::to_string(tensor.storage) : ""},
-               {tensor.details}});
+               {safe_text(tensor.details)}});
   }
   table.print();
   const auto shared = std::count_if(facts.storages.begin(), facts.storages.end(), [](const StorageFact& each) { return each.tensors > 1; });
@@ -171,6 +172,7 @@ void add_tensors_json(const ArchiveFacts& facts, Json* json) {
                        {"kind", tensor.kind},
                        {"dtype", tensor.dtype.empty() ? Json(nullptr) : Json(tensor.dtype)},
                        {"sizes", sizes_json(tensor.sizes)},
+                       {"nbytes", tensor.nbytes},
                        {"strides", is_strided ? sizes_json(tensor.strides) : Json(nullptr)},
                        {"offset", tensor.offset},
                        {"storage", is_strided ? Json(tensor.storage) : Json(nullptr)},

@@ -100,16 +100,19 @@ void add_commands(CLI::App* app, Options* options) {
   CLI::App* inspect = add_command(app, options, "inspect", "Show what an archive, a file of torch.save, a descriptor or a named file holds",
                                   "tenon inspect model.pt", &options->inspect.json);
   inspect
-      ->add_option(
-          "FILE", options->inspect.what,
-          "A module archive, a file with a descriptor's bytes, - for either on standard input, or a name: /leaf in /dev/shm, or a path")
+      ->add_option("FILE", options->inspect.what,
+                   "A module archive, a file of torch.save or of a descriptor's bytes, - for standard input, or a name: /leaf in /dev/shm, "
+                   "or a path")
       ->required()
       ->option_text(" ");
   inspect->add_flag("--code", options->inspect.code, "Of an archive, print its code, too");
 
-  CLI::App* verify = add_command(app, options, "verify", "Check every byte, value and line of code of a module archive",
-                                 "tenon verify model.pt", &options->verify.json);
-  verify->add_option("FILE", options->verify.paths, "Module archives; - is standard input")->required()->option_text("...");
+  CLI::App* verify =
+      add_command(app, options, "verify", "Check every byte, value and line of code of a module archive, or a file of torch.save",
+                  "tenon verify model.pt", &options->verify.json);
+  verify->add_option("FILE", options->verify.paths, "Module archives and files of torch.save; - is standard input")
+      ->required()
+      ->option_text("...");
 
   CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
                                 "tenon bench --quick", &options->bench.json);

@@ -17,7 +17,7 @@ complete -c tenon -n __fish_use_subcommand -a ls -d 'List the named objects of T
 complete -c tenon -n __fish_use_subcommand -a top -d 'Show who lends how much'
 complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobody holds'
 complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what an archive, a file of torch.save, a descriptor or a named file holds'
-complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte, value and line of code of a module archive'
+complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of a module archive or a file of torch.save'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
 complete -c tenon -n '__fish_seen_subcommand_from doctor ls gc' -a '(__fish_complete_directories)'

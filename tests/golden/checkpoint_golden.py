@@ -36,3 +36,12 @@ torch.save(
     },
     folder / "checkpoint.pt",
 )
+torch.save(
+    {
+        "channels": torch.quantize_per_channel(numbers, torch.tensor([0.5, 0.25]).double(), torch.tensor([0, 1]), 0, torch.qint8),
+        "expanded": torch.ones(1).expand(1000, 2),
+        "many": list(range(70)),
+        "view": numbers[:, 1:],
+    },
+    folder / "values.pt",
+)
