@@ -114,6 +114,36 @@ static int make_message(const struct test_case *test, tenon_message **message) {
   return 0;
 }
 
+/* Compares the tensors of a message that is made from the object with the storages that the object
+ * uses. The message has one tensor for each storage, in the order of first use. The header in
+ * expect.user has their number. A composite ends the comparison of the order, because the text does
+ * not list its parts. */
+static int same_storages(const struct test_case *test, const tenon_object *object, const tenon_message *again) {
+  const size_t count = tenon_message_count(again);
+  tenon_object_node node;
+  size_t i, nbytes, index, next = 0, wanted = 0;
+  const unsigned char *user = bytes_of_hex(case_text(test, "expect.user"), &nbytes);
+  if (nbytes < 16) return wrong("%zu bytes are no object", nbytes);
+  for (i = 4; i-- > 0;) wanted = wanted << 8 | user[12 + i];
+  SAME("tensors", count, wanted);
+  for (i = 0; i < tenon_object_count(object); i++) {
+    node.struct_size = sizeof(node);
+    if (tenon_object_get_nodes(object, i, &node, 1, NULL) != TENON_OK) return wrong("node %zu cannot be read", i);
+    if (node.kind == TENON_OBJECT_COMPOSITE) return 0;
+    if (node.kind != TENON_OBJECT_TENSOR) continue;
+    for (index = 0; index < next; index++) {
+      if (tenon_tensor_storage(tenon_message_tensor(again, index)) == tenon_tensor_storage(node.tensor)) break;
+    }
+    if (index < next) continue;
+    if (next == count) return wrong("a storage is not in the new message");
+    if (tenon_tensor_storage(tenon_message_tensor(again, next)) != tenon_tensor_storage(node.tensor))
+      return wrong("tensor %zu has another storage", next);
+    next++;
+  }
+  SAME("storages", next, count);
+  return 0;
+}
+
 int run_object(const struct test_case *test) {
   tenon_message *message = NULL, *again = NULL;
   tenon_object *object = NULL;
@@ -135,8 +165,10 @@ int run_object(const struct test_case *test) {
     MUST(say_node(message, &node));
   }
   if (strcmp(said, case_text(test, "expect.text")) != 0) return wrong("the text is %s", said);
+  if (case_find(test, "expect.user") == NULL) return 0;
   if (tenon_message_new_from_object(object, NULL, &again, NULL) != TENON_OK) return wrong("the object cannot be sent");
   keep_message(again);
   user = tenon_message_user_bytes(again, &nbytes);
-  return same_hex("user", user, nbytes, case_text(test, "expect.user"));
+  MUST(same_hex("user", user, nbytes, case_text(test, "expect.user")));
+  return same_storages(test, object, again);
 }

@@ -1,8 +1,10 @@
 // Objects: read from the user bytes that a case gives, told value by value, and written again.
+#include <algorithm>
 #include <bit>
 #include <complex>
 #include <iomanip>
 #include <sstream>
+#include <vector>
 
 #include "kinds.h"
 
@@ -72,6 +74,41 @@ tenon::Message message_of(const Case& test) {
   return message;
 }
 
+// Appends the storages that the object uses, each at its first use. A composite ends the walk with
+// false, because the text does not list its parts.
+bool collect_storages(const tenon::Object& object, std::vector<tenon::Storage>& used) {
+  if (object.kind() == tenon::ObjectKind::kComposite) return false;
+  if (object.kind() == tenon::ObjectKind::kTensor) {
+    const tenon::Storage storage = object.as<tenon::Tensor>().storage();
+    const auto is_storage = [&](const tenon::Storage& other) { return other.get() == storage.get(); };
+    if (std::none_of(used.begin(), used.end(), is_storage)) used.push_back(storage);
+  }
+  for (const tenon::Object& item : object.items()) {
+    if (!collect_storages(item, used)) return false;
+  }
+  for (const tenon::ObjectEntry& entry : object.entries()) {
+    if (!collect_storages(entry.key, used) || !collect_storages(entry.value, used)) return false;
+  }
+  return true;
+}
+
+// Compares the tensors of a message that is made from the object with the storages that the object
+// uses. The message has one tensor for each storage, in the order of first use. The header in
+// expect.user has their number.
+void same_storages(const Case& test, const tenon::Object& object, const tenon::Message& again) {
+  const std::vector<std::byte> user = bytes_of_hex(test.text("expect.user"));
+  if (user.size() < 16) throw Wrong(std::to_string(user.size()) + " bytes are no object");
+  std::int64_t wanted = 0;
+  for (std::size_t i = 4; i-- > 0;) wanted = wanted << 8 | std::to_integer<std::int64_t>(user[12 + i]);
+  same<std::int64_t>("tensors", static_cast<std::int64_t>(again.size()), wanted);
+  std::vector<tenon::Storage> used;
+  if (collect_storages(object, used)) same<std::int64_t>("storages", static_cast<std::int64_t>(used.size()), wanted);
+  if (used.size() > again.size()) throw Wrong("a storage is not in the new message");
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (again.tensor(i).storage().get() != used[i].get()) throw Wrong("tensor " + std::to_string(i) + " has another storage");
+  }
+}
+
 }  // namespace
 
 void run_object(const Case& test) {
@@ -79,6 +116,8 @@ void run_object(const Case& test) {
   tenon::Object object;
   if (!outcome(test, [&] { object = tenon::Object::from(message); })) return;
   same("text", words_of(message, object), test.text("expect.text"));
+  if (!test.find("expect.user")) return;
   const tenon::Message again = object.to_message();
   same("user", hex_of(again.user_bytes()), test.text("expect.user"));
+  same_storages(test, object, again);
 }
