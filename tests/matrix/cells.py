@@ -462,28 +462,42 @@ def gives_back(
     producer: Program, consumer: Program, names: account.Names, warm_up: Callable[[Pair], None], act: Callable[[Pair], None]
 ) -> None:
     """Run warm_up and act. After act both programs must hold what they held before it."""
-    waited = {program: waiting(program) for program in (producer, consumer)}  # of a cell that failed
+    # A cell that failed may have left some of both.
+    waited = {program: waiting(program) for program in (producer, consumer)}
+    segment_fds = {program: settle(program)[2] for program in (producer, consumer)}
     with Pair(producer, consumer) as pair:
         warm_up(pair)
-    producer.begin("settle")
-    consumer.begin("settle")
-    producer.end()
-    consumer.end()
+    # A lease of the other side can end after a settle. The segment is empty then and stays cached
+    # until the next settle.
+    for program, fds in segment_fds.items():
+        account.until(f"{program.name} keeps fds of segments", lambda p=program, n=fds: (now := settle(p)[2]) != n and now)  # type: ignore[misc]
     before = [(program, account.settled(program.name, program.pid)) for program in (producer, consumer)]
     own = names.of_tenon()
     with Pair(producer, consumer) as pair:
         act(pair)
     for program, snapshot in before:
         account.until(f"{program.name} waits for device memory", lambda p=program: max(0, waiting(p) - waited[p]))  # type: ignore[misc]
-        account.until(f"{program.name} is not as before", lambda p=program, s=snapshot: account.Snapshot(p.pid).difference(s))  # type: ignore[misc]
+        account.until(f"{program.name} is not as before", lambda p=program, s=snapshot: difference_settled(p, s))  # type: ignore[misc]
     account.until("names are left", lambda: names.of_tenon() - own)
+
+
+def settle(program: Program) -> list[str]:
+    """Let a program settle, and give its four words STORAGES SEGMENTS SEGMENT_FDS WAITING."""
+    words = program.ask("settle")
+    same(f"{program.name}: how many words settle says", len(words), 4)
+    return words
+
+
+def difference_settled(program: Program, before: account.Snapshot) -> str:
+    """Let a program settle, and compare what it holds with what it held before."""
+    settle(program)
+    return account.Snapshot(program.pid).difference(before)
 
 
 def waiting(program: Program) -> int:
     """How many storages' device memory has not come back."""
-    words = program.ask("settle")
-    same(f"{program.name}: how many words settle says", len(words), 4)
-    return 0 if words[3] == "-" else int(words[3])
+    word = settle(program)[3]
+    return 0 if word == "-" else int(word)
 
 
 def strategies_for(producer: Program, consumer: Program) -> Iterator[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import account
 import cells
+import object_cells
 from programs import Failed, Language, NotApplicable, Program
 from report import ABSENT, FAIL, NOT_APPLICABLE, OK, Report
 
@@ -35,7 +36,7 @@ class Matrix:
         """own: what the programs of a role have in their environment beside."""
         self.own = own
         self.languages, self.environment, self.folder, self.names = languages, environment, folder, names
-        parts = [*cells.STRATEGIES, *cells.COMPOSITES, FORK, PRODUCER_KILLED, CONSUMER_KILLED]
+        parts = [*cells.STRATEGIES, *cells.COMPOSITES, *object_cells.ROWS, FORK, PRODUCER_KILLED, CONSUMER_KILLED]
         self.report = Report([language.name for language in languages], parts)
         self.present = [language for language in languages if not language.absent]
         self.all: list[Program] = []
@@ -92,6 +93,8 @@ class Matrix:
                 for strategy in cells.STRATEGIES:
                     self.cell(strategy, producer, consumer, lambda p=producer, c=consumer, s=strategy: cells.run(p, c, s, self.names))  # type: ignore[misc]
                 self.composites(producer, consumer)
+                for row in object_cells.ROWS:
+                    self.cell(row, producer, consumer, lambda p=producer, c=consumer: object_cells.run(p, c, self.names))  # type: ignore[misc]
                 self.cell(FORK, producer, consumer, lambda p=producer, c=consumer: cells.fork(p, c))  # type: ignore[misc]
         for program in (*self.produce.values(), *self.consume.values()):
             self.whole(f"{program.name} holds nothing after all cells", lambda p=program: cells.holds_nothing(p))  # type: ignore[misc]
@@ -179,6 +182,7 @@ def main() -> None:
         if on_cuda:
             cells.STRATEGIES[:] = cells.ON_CUDA
             cells.COMPOSITES.clear()
+            object_cells.ROWS.clear()
             os.environ["FAKE_CUDA_WORLD"] = str(Path(folder, "world"))
             Path(folder, "world").mkdir(mode=0o700)
             driver = str(build / "tests" / "fake_cuda" / "driver-13")

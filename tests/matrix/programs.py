@@ -170,12 +170,12 @@ class Program:
         self.begin(*words)
         return self.end()
 
-    def refuses(self, status: str, *words: object) -> None:
-        """The command must fail with that status."""
+    def refuses(self, status: str, *words: object, naming: str = "") -> None:
+        """The command must fail with that status, and the error's text must contain `naming`."""
         try:
             answer = self.ask(*words)
         except Failed as error:
-            if error.status == status:
+            if error.status == status and naming in str(error):
                 return
             raise
         raise Failed(f"{self.name}: {words[0]} gives {answer} and not {status}")

@@ -98,6 +98,18 @@ if role == "consume": wrap('do_composite', after=swapped)
         "composite with a wrong index: bad to bad: bad consume: check gives [] and not CORRUPT",
         "Peer.do_check = lambda self, key: ''",
     ),
+    "an_object_shares_no_storage": (
+        "object: bad to bad: bad consume: storage of node ",
+        """
+import tenon
+old = tenon.Connection.recv_object
+def recv_object(self, **options):
+    value = old(self, **options)
+    if role == "consume" and 7 in value: value[7] = tenon.from_numpy(value[7].numpy().copy())
+    return value
+tenon.Connection.recv_object = recv_object
+""",
+    ),
     "a_name_is_left": (
         "names are left",
         "wrap('do_lend', lambda *words: tempfile.mkstemp(prefix=os.environ['TENON_MATRIX_PREFIX'], dir='/dev/shm'))",

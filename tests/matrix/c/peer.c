@@ -10,6 +10,7 @@
 #include "composite.h"
 #include "cuda.h"
 #include "device.h"
+#include "object.h"
 #include "wire.h"
 
 enum { SLOTS = 4096 };
@@ -548,6 +549,76 @@ static void do_check(struct held *held) {
   held->composite = checked;
 }
 
+/* tensor K NBYTES SEED DTYPE SIZES STRIDES OFFSET */
+static void do_tensor(const char **words) {
+  tenon_storage *storage = make_storage("", strtoull(words[2], NULL, 10), (unsigned)atoi(words[3]));
+  tenon_tensor *tensor = NULL;
+  if (storage != NULL && !make_tensor(storage, words + 4, &tensor)) hold(words[1], tensor, NULL);
+  tenon_storage_release(storage);
+}
+
+/* view K FROM DTYPE SIZES STRIDES OFFSET */
+static void do_view(const char **words) {
+  const struct held *from = find_held(words[2]);
+  tenon_tensor *tensor = NULL;
+  if (from != NULL && !make_tensor(tenon_tensor_storage(from->tensor), words + 3, &tensor)) hold(words[1], tensor, NULL);
+}
+
+/* An unknown key leaves the node empty, and tenon_object_new refuses an empty node. */
+static void find_part(const char *key, tenon_object_node *node) {
+  const struct held *held = find_held(key);
+  if (held == NULL) return;
+  node->tensor = held->tensor;
+  node->composite = held->composite;
+}
+
+/* send_object C OBJECT */
+static void do_send_object(const char **words) {
+  const struct connection *connection = find_connection(words[1]);
+  tenon_object *object = NULL;
+  tenon_message *message = NULL;
+  tenon_error *error = NULL;
+  tenon_status status;
+  if (connection == NULL) return;
+  status = object_read_word(words[2], find_part, &object, &error);
+  if (status == TENON_OK) status = tenon_message_new_from_object(object, NULL, &message, &error);
+  if (status == TENON_OK) status = tenon_send(connection->tenon, message, &ten_seconds, &error);
+  tenon_message_release(message);
+  tenon_object_release(object);
+  failed(status, &error);
+}
+
+/* recv_object C K... */
+static void do_recv_object(const char **words) {
+  const struct connection *connection = find_connection(words[1]);
+  const char **key = words + 2;
+  tenon_message *message = NULL;
+  tenon_object *object = NULL;
+  tenon_error *error = NULL;
+  tenon_object_node *nodes;
+  tenon_status status;
+  size_t n, i;
+  if (connection == NULL) return;
+  status = tenon_recv(connection->tenon, &ten_seconds, &message, &error);
+  if (status == TENON_OK) status = tenon_object_new_from_message(message, &object, &error);
+  tenon_message_release(message);
+  if (failed(status, &error)) return;
+  nodes = object_nodes(object, &n);
+  for (i = 0; i < n; i++) {
+    if (i > 0) wire_put(answer, ";");
+    object_put_node(answer, &nodes[i], *key, put_content);
+    if (nodes[i].kind != TENON_OBJECT_TENSOR && nodes[i].kind != TENON_OBJECT_COMPOSITE) continue;
+    if ((*key)[0] == '\0') break;
+    if (nodes[i].kind == TENON_OBJECT_TENSOR)
+      hold(*key++, tenon_tensor_retain(nodes[i].tensor), NULL);
+    else
+      hold_composite(*key++, tenon_composite_retain(nodes[i].composite));
+  }
+  if (i < n || (*key)[0] != '\0') say_failed("OTHER", "another number of tensors and composites came");
+  free(nodes);
+  tenon_object_release(object);
+}
+
 static void do_settle(void) {
   tenon_stats stats;
   uint64_t waiting;
@@ -593,6 +664,14 @@ static void run(const char **words) {
     if ((held = find_composite(words[1])) != NULL) composite_put_words(answer, held->composite, put_content);
   } else if (strcmp(command, "check") == 0) {
     if ((held = find_composite(words[1])) != NULL) do_check(held);
+  } else if (strcmp(command, "tensor") == 0) {
+    do_tensor(words);
+  } else if (strcmp(command, "view") == 0) {
+    do_view(words);
+  } else if (strcmp(command, "send_object") == 0) {
+    do_send_object(words);
+  } else if (strcmp(command, "recv_object") == 0) {
+    do_recv_object(words);
   } else if (strcmp(command, "settle") == 0) {
     do_settle();
   } else if (strcmp(command, "close") == 0) {

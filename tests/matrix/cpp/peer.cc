@@ -17,6 +17,7 @@
 
 #include "composite.h"
 #include "cuda.h"
+#include "object.h"
 #include "words.h"
 
 namespace {
@@ -116,6 +117,12 @@ bool is_message(const std::string& strategy) {
   return strategy == "fd" || strategy == "read_only" || strategy == "bytes" || strategy == "arena" || strategy == "cuda";
 }
 
+// The words DTYPE SIZES STRIDES OFFSET from `first` on.
+tenon::Tensor over(const tenon::Storage& storage, const Words& words, std::size_t first) {
+  return tenon::Tensor::over(storage, numbers_of(words.at(first + 1)), dtype_of(words.at(first)),
+                             {.strides = numbers_of(words.at(first + 2)), .offset = std::stoull(words.at(first + 3))});
+}
+
 std::string do_lend(const Words& words) {
   const std::string &key = words.at(1), &strategy = words.at(2);
   Bytes bytes = pattern(static_cast<unsigned>(std::stoul(words.at(5))), std::stoull(words.at(4)));
@@ -133,8 +140,7 @@ std::string do_lend(const Words& words) {
   } else {
     storage = tenon::Storage::make_from(bytes, {.mode = strategy == "read_only" ? tenon::Mode::kFrozen : tenon::Mode::kShared});
   }
-  Held made{tenon::Tensor::over(storage, numbers_of(words.at(7)), dtype_of(words.at(6)),
-                                {.strides = numbers_of(words.at(8)), .offset = std::stoull(words.at(9))})};
+  Held made{over(storage, words, 6)};
   std::string handle;
   if (is_message(strategy)) {
     const std::string name = "t" + key;
@@ -195,8 +201,7 @@ std::string do_open(const Words& words) {
     const auto bytes = message.user_bytes();
     if (!bytes.empty()) user.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   } else {
-    tensor = tenon::Tensor::over(open_storage(words), numbers_of(words.at(5)), dtype_of(words.at(4)),
-                                 {.strides = numbers_of(words.at(6)), .offset = std::stoull(words.at(7))});
+    tensor = over(open_storage(words), words, 4);
   }
   const tenon::TensorView view = tensor.view();
   std::ostringstream answer;
@@ -237,6 +242,42 @@ std::string do_receive(const Words& words) {
     names += (i == 0 ? "" : " ") + std::string(message.composite_name(i).value_or("-"));
   }
   return names;
+}
+
+// tensor K NBYTES SEED DTYPE SIZES STRIDES OFFSET
+void do_tensor(const Words& words) {
+  const Bytes bytes = pattern(static_cast<unsigned>(std::stoul(words.at(3))), std::stoull(words.at(2)));
+  held.insert_or_assign(words.at(1), Held{over(tenon::Storage::make_from(bytes), words, 4)});
+}
+
+// view K FROM DTYPE SIZES STRIDES OFFSET
+void do_view(const Words& words) { held.insert_or_assign(words.at(1), Held{over(found(held, words.at(2)).tensor.storage(), words, 3)}); }
+
+// send_object C OBJECT
+void do_send_object(const Words& words) {
+  std::istringstream nodes(words.at(2));
+  const tenon::Object object = read_object(
+      nodes, [](const std::string& key) { return found(held, key).tensor; },
+      [](const std::string& key) { return found(held, key).composite; });
+  found(links, words.at(1)).connection.send(object.to_message(), kTenSeconds);
+}
+
+// recv_object C K...
+std::string do_recv_object(const Words& words) {
+  const tenon::Object object = tenon::Object::from(found(links, words.at(1)).connection.recv(kTenSeconds));
+  std::size_t next = 2;
+  std::string word = word_of(
+      object,
+      [&](const tenon::Tensor& tensor) {
+        held.insert_or_assign(words.at(next), Held{tensor});
+        return words[next++] + "/" + words_of(tensor, content_of);
+      },
+      [&](const tenon::Composite& composite) {
+        held.insert_or_assign(words.at(next), Held{composite.spec().values, {}, composite});
+        return words[next++];
+      });
+  if (next != words.size()) throw std::runtime_error("fewer tensors and composites came");
+  return word;
 }
 
 std::string do_fork(const Words& words) {
@@ -292,11 +333,18 @@ std::string run(const Words& words) {
   if (command == "wait") return do_wait(words);
   if (command == "receive") return do_receive(words);
   if (command == "composite") return words_of(found(held, words.at(1)).composite, content_of);
+  if (command == "recv_object") return do_recv_object(words);
   if (command == "settle") return do_settle();
   if (command == "compose") {
     do_compose(words);
   } else if (command == "send") {
     do_send(words);
+  } else if (command == "tensor") {
+    do_tensor(words);
+  } else if (command == "view") {
+    do_view(words);
+  } else if (command == "send_object") {
+    do_send_object(words);
   } else if (command == "check") {
     Held& checked = found(held, words.at(1));
     checked.composite = checked.composite.check();

@@ -25,6 +25,7 @@ var commands = map[string]func(p *peer, words []string) (string, error){
 	"read": (*peer).read, "write": (*peer).write, "wait": (*peer).wait, "close": (*peer).close, "drop": (*peer).drop, "settle": (*peer).settle,
 	"listen": (*peer).listen, "accept": (*peer).accept, "lend": (*peer).lend, "connect": (*peer).connect, "open": (*peer).open,
 	"compose": (*peer).compose, "send": (*peer).send, "receive": (*peer).receive, "composite": (*peer).composite, "check": (*peer).check,
+	"tensor": (*peer).tensor, "view": (*peer).view, "send_object": (*peer).sendObject, "recv_object": (*peer).recvObject,
 }
 
 // answer is the one line for a command.

@@ -14,6 +14,7 @@ import tenon
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import composites
 import cuda
+import objects
 import server
 from words import dtype_name, dtype_word
 
@@ -30,6 +31,11 @@ class Held:
     def __init__(self, tensor: tenon.Tensor, descriptor: tenon.Descriptor | None = None) -> None:
         self.tensor, self.descriptor = tensor, descriptor
 
+    @property
+    def part(self) -> tenon.Tensor:
+        """Give what an object has in it."""
+        return self.tensor
+
     def close(self) -> None:
         self.tensor.close()
         if self.descriptor is not None:
@@ -41,6 +47,10 @@ class HeldComposite:
 
     def __init__(self, composite: tenon.Composite) -> None:
         self.composite = composite
+
+    @property
+    def part(self) -> tenon.Composite:
+        return self.composite
 
     @property
     def tensor(self) -> tenon.Tensor:
@@ -112,6 +122,34 @@ class Peer(server.Server):
             contents = message.contents()
         self.kept.update({key: HeldComposite(composite) for key, (_, composite) in zip(keys, contents, strict=True)})
         return " ".join(name or "-" for name, _ in contents)
+
+    def do_tensor(self, key: str, nbytes: str, seed: str, *layout: str) -> str:
+        with tenon.Storage.new_from(server.pattern(int(seed), int(nbytes))) as storage:
+            self.kept[key] = Held(over(storage, *layout))
+        return ""
+
+    def do_view(self, key: str, origin: str, *layout: str) -> str:
+        self.kept[key] = Held(over(self.kept[origin].tensor.storage, *layout))
+        return ""
+
+    def do_send_object(self, number: str, word: str) -> str:
+        value = objects.read(iter(word.split(";")), lambda key: self.kept[key].part)
+        self.connections[number].send_object(value, timeout=server.WAIT_SECONDS)
+        return ""
+
+    def do_recv_object(self, number: str, *keys: str) -> str:
+        value = self.connections[number].recv_object(timeout=server.WAIT_SECONDS)
+        left = iter(keys)
+
+        def hold(part: tenon.Tensor | tenon.Composite) -> str:
+            key = next(left)
+            self.kept[key] = Held(part) if isinstance(part, tenon.Tensor) else HeldComposite(part)
+            return key
+
+        said = ";".join(objects.nodes_of(value, hold, lambda tensor: elements(tensor).tobytes()))
+        if next(left, None) is not None:
+            raise server.Refused("OTHER", "fewer tensors and composites came")
+        return said
 
     def do_composite(self, key: str) -> str:
         return composites.words_of(self.kept[key].composite, lambda tensor: elements(tensor).tobytes())

@@ -4,6 +4,7 @@ mod composite;
 mod cuda;
 mod device;
 mod line;
+mod object;
 mod peer;
 mod raw;
 

@@ -5,14 +5,15 @@ use std::env;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use tenon::{
-    Access, ArenaOptions, Composite, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, OpenOptions, Storage,
-    StorageMut, StorageOptions, Tensor, TensorSpec, Wait,
+    Access, ArenaOptions, Composite, Connection, Descriptor, FdHandle, FilenameHandle, FilenameOptions, Message, Object, OpenOptions,
+    Storage, StorageMut, StorageOptions, Tensor, TensorSpec, Wait,
 };
 
 use crate::composite;
 use crate::cuda;
 use crate::device;
 use crate::line::{bytes_of, dtype, dtype_word, hex_of, number, numbers, or_dash, other, pattern, word_of, Outcome, Refused};
+use crate::object::{self, Part};
 use crate::raw;
 
 /// A tensor, and what has to live as long. Of a composite the tensor is the values, if it has any.
@@ -82,6 +83,22 @@ impl Peer {
             }
             ["send", end, ref keys @ ..] => self.send(end, keys),
             ["receive", end, ref keys @ ..] => self.receive(end, keys),
+            ["tensor", key, nbytes, seed, ref shape @ ..] => {
+                let storage = StorageOptions::new().copy_from(&pattern(number(seed)?, number(nbytes)?))?.into();
+                self.keep_tensor_over(key, &storage, shape)
+            }
+            ["view", key, from, ref shape @ ..] => {
+                let storage = self.tensor(from)?.storage();
+                self.keep_tensor_over(key, &storage, shape)
+            }
+            ["send_object", end, word] => {
+                let find = |key: &str, is_tensor: bool| -> Outcome<Object> {
+                    Ok(if is_tensor { self.tensor(key)?.into() } else { self.composite(key)?.into() })
+                };
+                self.connection(end)?.send_object(&object::read(&mut word.split(';'), &find)?, raw::WAIT)?;
+                Ok(String::new())
+            }
+            ["recv_object", end, ref keys @ ..] => self.recv_object(end, keys),
             ["composite", key] => composite::words(self.composite(key)?, content),
             ["check", key] => {
                 let checked = self.composite(key)?.check()?;
@@ -127,6 +144,32 @@ impl Peer {
             names.push(message.composite_name(index).unwrap_or("-"));
         }
         Ok(names.join(" "))
+    }
+
+    fn keep_tensor_over(&mut self, key: &str, storage: &Storage, shape: &[&str]) -> Outcome {
+        let [dtype, sizes, strides, offset] = *shape else { return other("not four words of a tensor") };
+        let tensor = tensor_over(storage, [dtype, sizes, strides, offset])?;
+        self.kept.insert(key.into(), Held { tensor: Some(tensor), ..Held::default() });
+        Ok(String::new())
+    }
+
+    /// Receives an object, and holds its tensors and composites.
+    fn recv_object(&mut self, end: &str, keys: &[&str]) -> Outcome {
+        let received = self.connection(end)?.recv_object(raw::WAIT)?;
+        let mut left = keys.iter();
+        let said = object::word(&received, &mut |part| {
+            let Some(key) = left.next() else { return other("more tensors and composites came") };
+            let (held, said) = match part {
+                Part::Tensor(tensor) => {
+                    let said = format!("{key}/{}", object::tensor_word(tensor, content)?);
+                    (Held { tensor: Some(tensor.clone()), ..Held::default() }, said)
+                }
+                Part::Composite(composite) => (Held::of(composite.clone())?, (*key).into()),
+            };
+            self.kept.insert((*key).into(), held);
+            Ok(said)
+        })?;
+        left.next().map_or(Ok(said), |_| other("fewer tensors and composites came"))
     }
 
     fn put(&mut self, end: &str, kind: &str, socket: UnixStream) -> Outcome {
