@@ -100,7 +100,7 @@ grep -qaF "this build of Tenon has no CUDA" "$kept/build/libtenon_internal.a" ||
 
 # matrix.py takes the programs, and tenon-manager, from a build's folder.
 peer="$kept/matrix/peer"
-compile "$peer" "$TENON_SOURCE_DIR"/tests/matrix/c/{peer,cuda,wire}.c
+compile "$peer" "$TENON_SOURCE_DIR"/tests/matrix/c/*.c
 is_static "$peer"
 mkdir -p "$kept/build/matrix"
 printf '{"produce": ["%s", "produce"], "consume": ["%s", "consume"], "build": [], "environment": {}}\n' "$peer" "$peer" >"$kept/build/matrix/musl.json"

@@ -2,8 +2,8 @@
 
 mod arenas;
 mod composites;
-mod objects;
 mod cuda;
+mod objects;
 
 use std::ffi::CStr;
 use std::fs;
