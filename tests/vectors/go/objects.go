@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"libtenon/tenon"
@@ -79,6 +81,59 @@ func objectText(message *tenon.Message, value any) string {
 	return ""
 }
 
+// collectStorages appends the ids of the storages that the object uses, each at its first use. A
+// composite ends the walk with false, because the text does not list its parts.
+func collectStorages(value any, used *[]uint64) bool {
+	var items []any
+	switch value := value.(type) {
+	case *tenon.Composite:
+		return false
+	case *tenon.Tensor:
+		if id := storageID(value); !slices.Contains(*used, id) {
+			*used = append(*used, id)
+		}
+	case tenon.Tuple:
+		items = value
+	case []any:
+		items = value
+	case tenon.Set:
+		items = value
+	case tenon.Dict:
+		for _, entry := range value {
+			items = append(items, entry.Key, entry.Value)
+		}
+	}
+	for _, item := range items {
+		if !collectStorages(item, used) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameStorages compares the tensors of a message that is made from the object with the storages
+// that the object uses. The message has one tensor for each storage, in the order of first use. The
+// header in expect's user bytes has their number.
+func sameStorages(object any, again *tenon.Message, expect anything) {
+	user := unhex(get(expect, "user", ""))
+	if len(user) < 16 {
+		fail("%d bytes are no object", len(user))
+	}
+	same("tensors", again.Len(), int(binary.LittleEndian.Uint32(user[12:])))
+	var used []uint64
+	if collectStorages(object, &used) {
+		same("storages", len(used), again.Len())
+	}
+	if len(used) > again.Len() {
+		fail("a storage is not in the new message")
+	}
+	for i, id := range used {
+		tensor := must(again.Tensor(i))
+		defer tensor.Close()
+		same(fmt.Sprintf("storage of tensor %d", i), storageID(tensor), id)
+	}
+}
+
 // runObject reads an object from the user bytes that a case gives, and writes it again.
 func runObject(c, expect anything) {
 	message := must(tenon.NewMessage())
@@ -98,7 +153,12 @@ func runObject(c, expect anything) {
 	}
 	defer tenon.CloseObject(object)
 	same("text", objectText(message, object), get(expect, "text", ""))
+	wanted := get[*string](expect, "user", nil)
+	if wanted == nil {
+		return
+	}
 	again := must(tenon.NewMessageFromObject(object, nil))
 	defer again.Close()
-	same("user", hex.EncodeToString(again.UserBytes()), get(expect, "user", ""))
+	same("user", hex.EncodeToString(again.UserBytes()), *wanted)
+	sameStorages(object, again, expect)
 }

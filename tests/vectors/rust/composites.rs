@@ -10,7 +10,7 @@ use crate::{
     Outcome,
 };
 
-const LAYOUTS: [(i64, TensorLayout); 10] = [
+pub(crate) const LAYOUTS: [(i64, TensorLayout); 10] = [
     (0, TensorLayout::Strided),
     (1, TensorLayout::SparseCoo),
     (2, TensorLayout::SparseCsr),
@@ -34,7 +34,7 @@ fn word_for<T: Copy>(table: &[(i64, T)], what: &str, wanted: i64) -> Outcome<T> 
     found.map_or_else(|| Err(Not::Skip(format!("an enum of Rust's has no {what} {wanted}"))), |(_, word)| Ok(*word))
 }
 
-fn number_for<T: PartialEq>(table: &[(i64, T)], wanted: T) -> i64 {
+pub(crate) fn number_for<T: PartialEq>(table: &[(i64, T)], wanted: T) -> i64 {
     table.iter().find(|(_, word)| *word == wanted).map_or(-1, |(number, _)| *number)
 }
 

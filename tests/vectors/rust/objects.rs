@@ -1,8 +1,9 @@
 //! Objects: read from the user bytes that a case gives, told value by value, and written again.
 
 use serde_json::Value;
-use tenon::{Message, Object, StorageOptions, Tensor, TensorLayout, TensorSpec};
+use tenon::{Message, Object, StorageOptions, Tensor, TensorSpec};
 
+use crate::composites::{number_for, LAYOUTS};
 use crate::{array, hex, hex_of, known, outcome, same, text, wrong, Outcome};
 
 fn real(number: f64) -> String {
@@ -56,11 +57,7 @@ fn object_text(message: &Message, object: &Object) -> Outcome<String> {
         Object::Str(value) => format!("s{}", hex_of(value.as_bytes())),
         Object::Bytes(value) => format!("b{}", hex_of(value)),
         Object::Tensor(tensor) => tensor_text(message, tensor)?,
-        Object::Composite(composite) => match composite.spec()?.layout {
-            TensorLayout::SparseCsr => "k2".into(),
-            TensorLayout::Meta => "k65".into(),
-            other => return wrong(format!("a composite of layout {other:?}")),
-        },
+        Object::Composite(composite) => format!("k{}", number_for(&LAYOUTS, composite.spec()?.layout)),
         Object::Tuple(items) => container("t", items)?,
         Object::List(items) => container("l", items)?,
         Object::Set(items) => container("S", items)?,
@@ -75,7 +72,44 @@ fn object_text(message: &Message, object: &Object) -> Outcome<String> {
     })
 }
 
-pub fn run_object(case: &Value) -> Outcome {
+/// Appends the ids of the storages that the object uses, each at its first use. A composite ends
+/// the walk with false, because the text does not list its parts.
+fn collect_storages(object: &Object, used: &mut Vec<u64>) -> bool {
+    match object {
+        Object::Composite(_) => return false,
+        Object::Tensor(tensor) => {
+            let id = tensor.storage().id();
+            if !used.contains(&id) {
+                used.push(id);
+            }
+        }
+        _ => {}
+    }
+    object.items().into_iter().flatten().all(|item| collect_storages(item, used))
+        && object.entries().into_iter().flatten().all(|(key, value)| collect_storages(key, used) && collect_storages(value, used))
+}
+
+/// Compares the tensors of a message that is made from the object with the storages that the
+/// object uses. The message has one tensor for each storage, in the order of first use. The header
+/// in `expect.user` has their number.
+fn same_storages(expect: &Value, object: &Object, again: &Message) -> Outcome {
+    let user = hex(&expect["user"])?;
+    let Some(count) = user.get(12..16).and_then(|count| count.try_into().ok()) else {
+        return wrong(format!("{} bytes are no object", user.len()));
+    };
+    same("tensors", again.len(), u32::from_le_bytes(count) as usize)?;
+    let mut used = Vec::new();
+    if collect_storages(object, &mut used) {
+        same("storages", used.len(), again.len())?;
+    }
+    for (index, id) in used.into_iter().enumerate() {
+        let own = again.tensor(index).map(|tensor| tensor.storage().id());
+        same(&format!("storage of tensor {index}"), own, Some(id))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn run_object(case: &Value) -> Outcome {
     let expect = &case["expect"];
     known(expect, &["status", "details", "text", "user"])?;
     let mut message = Message::new()?;
@@ -88,6 +122,10 @@ pub fn run_object(case: &Value) -> Outcome {
     message.set_user_bytes(&hex(&case["user"])?)?;
     let Some(object) = outcome(expect, message.object())? else { return Ok(()) };
     same("text", object_text(&message, &object)?.as_str(), text(&expect["text"])?)?;
+    if expect["user"].is_null() {
+        return Ok(());
+    }
     let again = Message::from_object(&object)?;
-    same("user", hex_of(again.user_bytes()).as_str(), text(&expect["user"])?)
+    same("user", hex_of(again.user_bytes()).as_str(), text(&expect["user"])?)?;
+    same_storages(expect, &object, &again)
 }
