@@ -50,11 +50,11 @@ Status check_order(Contents* contents) {
                                   node.content.text.nbytes};
       if (!tensor::is_utf8(text)) return wrong(i, "the text is not UTF-8: use bytes for it");
     }
-    if (!is_container(node.kind)) node.count = 0;
     if (is_container(node.kind)) {
       if (open.size() >= kMaxDepth) return wrong(i, format("values are nested deeper than %zu", kMaxDepth));
       open.push_back({i, node.child_count()});
     } else {
+      node.count = 0;
       node.next = static_cast<uint32_t>(i + 1);
     }
     while (!open.empty() && open.back().left == 0) {

@@ -19,7 +19,7 @@ using archive::NodeKind;
 using archive::PickledCall;
 using archive::PickleTree;
 
-// Beside kMostCopies for each node of the pickle.
+// An object may have so many nodes more than kMostCopies for each node of its pickle.
 constexpr uint64_t kSpareNodes = 65536;
 
 class Reader {
@@ -27,7 +27,7 @@ class Reader {
   Reader(const PickleTree& tree, const std::byte* bytes, std::span<const Ref<tensor::Tensor>> storages)
       : tree_(tree), bytes_(bytes), tensors_(tree, storages), open_(tree.count()) {}
 
-  // Without the bytes, which the caller moves in.
+  // The result lacks the bytes of the texts. The caller moves the pickle there.
   Result<Contents> read() {
     TENON_TRY(visit(tree_.root()));
     while (!stack_.empty()) {

@@ -10,6 +10,7 @@
 
 #include "object/object_from_pickle.h"
 #include "object/object_to_pickle.h"
+#include "object/split_tensors.h"
 
 namespace tenon::object {
 namespace {
@@ -32,13 +33,12 @@ constexpr uint64_t kMostPickleNbytes = uint64_t{256} << 20;
 Ref<Tensor> whole(Ref<storage::Storage> storage) {
   const std::array<int64_t, 1> sizes = {static_cast<int64_t>(storage->nbytes())};
   const std::array<int64_t, 1> strides = {1};
-  return Tensor::create_checked(std::move(storage), {{1, 8, 1}, sizes, strides, 0}, 0);
+  return Tensor::create_checked(std::move(storage), {kByte, sizes, strides, 0}, 0);
 }
 
 // A copy, because the sender may still write its tensor.
 Result<std::vector<std::byte>> copy_of(const Tensor& tensor) {
-  if (tensor.dtype() != tensor::DType{1, 8, 1} || !tensor::is_contiguous(tensor.sizes(), tensor.strides()) ||
-      tensor.storage()->device_memory() != nullptr) {
+  if (!is_byte_tensor(tensor) || tensor.storage()->device_memory() != nullptr) {
     return Status(Code::kCorrupt, "the tensor that has the object's pickle is no contiguous one of uint8 in the host's memory");
   }
   if (tensor.nbytes() > kMostPickleNbytes) {

@@ -31,6 +31,10 @@ constexpr std::array kLayouts = {
 
 }  // namespace
 
+bool is_byte_tensor(const Tensor& tensor) noexcept {
+  return tensor.dtype() == kByte && tensor::is_contiguous(tensor.sizes(), tensor.strides());
+}
+
 bool SplitTensors::is_known(NodeId id) const noexcept {
   static constexpr std::string_view kNames[] = {"_tensor", "_torch_tensor", "_storage", "_torch_storage", "_composite", "_torch_composite"};
   if (tree_.is_long_call(id) || tree_.module(tree_.callable(id)) != kSplitModule) return false;
@@ -49,14 +53,12 @@ Result<Ref<Tensor>> SplitTensors::read_tensor(NodeId id) {
 // _tensor: number, element type, sizes, strides, offset, flags. _torch_tensor has the name of the element type.
 Result<Ref<Tensor>> SplitTensors::read_view(NodeId id, std::span<const NodeId> arguments, bool of_torch) {
   TENON_TRY(check_count(id, arguments.size(), 6));
-  TENON_ASSIGN(const Bytes bytes, bytes_of(arguments[0], of_torch));
+  TENON_ASSIGN(const Bytes bytes, find_bytes(arguments[0], of_torch));
   tensor::Layout layout;
   TENON_ASSIGN(layout.dtype, of_torch ? dtype_from_torch(arguments[1]) : dtype_from_number(arguments[1]));
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  TENON_TRY(read_dims(arguments[2], "the sizes", &sizes));
-  TENON_TRY(read_dims(arguments[3], "the strides", &strides));
-  if (sizes.size() != strides.size()) return wrong(arguments[3], "the strides", "as many as there are sizes");
+  TENON_TRY(read_shape(arguments[2], arguments[3], &sizes, &strides));
   layout.sizes = sizes;
   layout.strides = strides;
   TENON_ASSIGN(layout.offset, natural(arguments[4], "the offset"));
@@ -67,8 +69,8 @@ Result<Ref<Tensor>> SplitTensors::read_view(NodeId id, std::span<const NodeId> a
 // _storage: number. _torch_storage: number, the name of an element type or None.
 Result<Ref<Tensor>> SplitTensors::read_whole(NodeId id, std::span<const NodeId> arguments, bool of_torch) {
   TENON_TRY(check_count(id, arguments.size(), of_torch ? 2 : 1));
-  TENON_ASSIGN(const Bytes bytes, bytes_of(arguments[0], of_torch));
-  DType dtype{1, 8, 1};
+  TENON_ASSIGN(const Bytes bytes, find_bytes(arguments[0], of_torch));
+  DType dtype = kByte;
   if (of_torch && tree_.kind(arguments[1]) != NodeKind::kNone) {
     TENON_ASSIGN(dtype, dtype_from_torch(arguments[1]));
   }
@@ -77,7 +79,8 @@ Result<Ref<Tensor>> SplitTensors::read_whole(NodeId id, std::span<const NodeId> 
   return over(id, bytes, {dtype, sizes, strides, 0}, 0);
 }
 
-// The layout counts from the first byte of the storage that was sent, which may lie inside of a larger one here.
+// The layout counts from the first byte of the storage that was sent. That storage may lie inside a
+// larger one here.
 Result<Ref<Tensor>> SplitTensors::over(NodeId id, const Bytes& bytes, tensor::Layout layout, uint32_t flags) const {
   if (const Status inside = tensor::check_layout(layout, bytes.nbytes); !inside.is_ok()) return placed(id, inside);
   const uint64_t bits = layout.dtype.element_bits();
@@ -92,7 +95,7 @@ Result<Ref<Tensor>> SplitTensors::over(NodeId id, const Bytes& bytes, tensor::La
   return made;
 }
 
-Result<SplitTensors::Bytes> SplitTensors::bytes_of(NodeId number, bool of_torch) const {
+Result<SplitTensors::Bytes> SplitTensors::find_bytes(NodeId number, bool of_torch) const {
   TENON_ASSIGN(const int64_t index, integer(number, "the number of a storage"));
   if (of_torch && index == kNoStorage) {
     return Bytes{tensor::Storage::open_empty(memory::Mode::kShared, false), 0, 0};
@@ -102,12 +105,12 @@ Result<SplitTensors::Bytes> SplitTensors::bytes_of(NodeId number, bool of_torch)
                        format("storage %lld is named, and %zu came with the object", static_cast<long long>(index), storages_.size()));
   }
   const Tensor& found = *storages_[static_cast<size_t>(index)];
-  if (found.dtype() != DType{1, 8, 1} || !tensor::is_contiguous(found.sizes(), found.strides())) {
+  if (!is_byte_tensor(found)) {
     return tree_.error(Code::kCorrupt, number,
                        format("storage %lld came as a tensor of %s, and a contiguous one of uint8 is expected",
                               static_cast<long long>(index), tensor::dtype_name(found.dtype()).text));
   }
-  return Bytes{found.storage(), found.offset_nbytes(), found.nbytes()};
+  return bytes_of(found);
 }
 
 // _composite: layout, parts by name, sizes or None, strides or None, flags, element type or None, numbers by name.
@@ -141,20 +144,18 @@ Result<Ref<tensor::Composite>> SplitTensors::read_composite(NodeId id) {
 // offset, which other quantised tensors do not have, say where the elements lie.
 Status SplitTensors::unpack_values(NodeId id, std::span<const NodeId> arguments, CompositeSpec* spec) {
   const Tensor& bytes = *spec->parts[0];
-  if (bytes.dtype() != DType{1, 8, 1} || !tensor::is_contiguous(bytes.sizes(), bytes.strides())) {
+  if (!is_byte_tensor(bytes)) {
     return wrong(arguments[1], "the values of a packed tensor", "the bytes of a storage");
   }
   tensor::Layout layout;
   TENON_ASSIGN(layout.dtype, dtype_from_name(arguments[5]));
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  TENON_TRY(read_dims(arguments[2], "the sizes", &sizes));
-  TENON_TRY(read_dims(arguments[3], "the strides", &strides));
-  if (sizes.size() != strides.size()) return wrong(arguments[3], "the strides", "as many as there are sizes");
+  TENON_TRY(read_shape(arguments[2], arguments[3], &sizes, &strides));
   layout.sizes = sizes;
   layout.strides = strides;
   layout.offset = std::exchange(spec->offset, 0);
-  TENON_ASSIGN(spec->parts[0], over(id, {bytes.storage(), bytes.offset_nbytes(), bytes.nbytes()}, layout, 0));
+  TENON_ASSIGN(spec->parts[0], over(id, bytes_of(bytes), layout, 0));
   return Status::ok();
 }
 
@@ -194,14 +195,15 @@ Status SplitTensors::read_parts(NodeId id, CompositeSpec* spec) {
 
 Status SplitTensors::read_numbers(NodeId id, CompositeSpec* spec) const {
   if (tree_.kind(id) != NodeKind::kDict) return wrong(id, "the numbers of a composite", "a dict");
-  const auto small = [this](NodeId node, std::string_view name, int64_t most) -> Result<int64_t> {
-    TENON_ASSIGN(const int64_t number, integer(node, std::string(name).c_str()));
+  const auto small = [this](NodeId node, const std::string& name, int64_t most) -> Result<int64_t> {
+    TENON_ASSIGN(const int64_t number, integer(node, name.c_str()));
     if (number >= 0 && number <= most) return number;
-    return tree_.error(Code::kCorrupt, node, format("%s is %lld", std::string(name).c_str(), static_cast<long long>(number)));
+    return tree_.error(Code::kCorrupt, node, format("%s is %lld", name.c_str(), static_cast<long long>(number)));
   };
   const std::span<const NodeId> children = tree_.children(id);
   for (size_t i = 0; i + 1 < children.size(); i += 2) {
-    TENON_ASSIGN(const std::string_view name, text(children[i], "the name of a number"));
+    TENON_ASSIGN(const std::string_view pickled_name, text(children[i], "the name of a number"));
+    const std::string name(pickled_name);
     const NodeId value = children[i + 1];
     if (name == "quantizer") {
       TENON_ASSIGN(const int64_t number, small(value, name, static_cast<int64_t>(QScheme::kPerChannelAffineFloatQParams)));
@@ -214,7 +216,7 @@ Status SplitTensors::read_numbers(NodeId id, CompositeSpec* spec) const {
       if ((name == "ragged_dim") == (spec->layout == TensorLayout::kJagged)) {
         spec->dim = static_cast<int32_t>(number);
       } else if (number != 0) {
-        return wrong(value, std::string(name).c_str(), "0 for this layout");
+        return wrong(value, name.c_str(), "0 for this layout");
       }
     } else if (name == "zero_point") {
       TENON_ASSIGN(spec->zero_point, integer(value, "zero_point"));
@@ -261,6 +263,13 @@ Status SplitTensors::read_dims(NodeId id, const char* what, std::vector<int64_t>
     TENON_ASSIGN(const int64_t dim, integer(child, what));
     out->push_back(dim);
   }
+  return Status::ok();
+}
+
+Status SplitTensors::read_shape(NodeId sizes_id, NodeId strides_id, std::vector<int64_t>* sizes, std::vector<int64_t>* strides) const {
+  TENON_TRY(read_dims(sizes_id, "the sizes", sizes));
+  TENON_TRY(read_dims(strides_id, "the strides", strides));
+  if (sizes->size() != strides->size()) return wrong(strides_id, "the strides", "as many as there are sizes");
   return Status::ok();
 }
 

@@ -15,6 +15,11 @@ namespace tenon::object {
 
 inline constexpr std::string_view kSplitModule = "tenon.pickle";
 
+// The element type of a tensor that stands for the bytes of a storage.
+inline constexpr tensor::DType kByte{1, 8, 1};
+// Whether a tensor can stand for the bytes of a storage: its elements are bytes, one after another.
+bool is_byte_tensor(const tensor::Tensor& tensor) noexcept;
+
 class SplitTensors {
  public:
   // `tree` and `storages` must outlive this.
@@ -23,7 +28,7 @@ class SplitTensors {
   // Whether a kReduce node calls one of the functions.
   bool is_known(archive::NodeId id) const noexcept;
   bool is_composite(archive::NodeId id) const noexcept;
-  // Of a known call. A storage is read as the tensor over all of its elements.
+  // The tensor or composite of a known call. A storage is read as the tensor over all of its elements.
   Result<Ref<tensor::Tensor>> read_tensor(archive::NodeId id);
   Result<Ref<tensor::Composite>> read_composite(archive::NodeId id);
 
@@ -38,7 +43,9 @@ class SplitTensors {
   Result<Ref<tensor::Tensor>> read_view(archive::NodeId id, std::span<const archive::NodeId> arguments, bool of_torch);
   Result<Ref<tensor::Tensor>> read_whole(archive::NodeId id, std::span<const archive::NodeId> arguments, bool of_torch);
   Result<Ref<tensor::Tensor>> over(archive::NodeId id, const Bytes& bytes, tensor::Layout layout, uint32_t flags) const;
-  Result<Bytes> bytes_of(archive::NodeId number, bool of_torch) const;
+  // `tensor` is a byte tensor.
+  static Bytes bytes_of(const tensor::Tensor& tensor) { return {tensor.storage(), tensor.offset_nbytes(), tensor.nbytes()}; }
+  Result<Bytes> find_bytes(archive::NodeId number, bool of_torch) const;
   Status read_parts(archive::NodeId id, tensor::CompositeSpec* spec);
   Status unpack_values(archive::NodeId id, std::span<const archive::NodeId> arguments, tensor::CompositeSpec* spec);
   Status read_numbers(archive::NodeId id, tensor::CompositeSpec* spec) const;
@@ -48,6 +55,8 @@ class SplitTensors {
   Result<uint32_t> flags(archive::NodeId id) const;
   Result<std::string_view> text(archive::NodeId id, const char* what) const;
   Status read_dims(archive::NodeId id, const char* what, std::vector<int64_t>* out) const;
+  // Both have equally many numbers.
+  Status read_shape(archive::NodeId sizes_id, archive::NodeId strides_id, std::vector<int64_t>* sizes, std::vector<int64_t>* strides) const;
   Result<tensor::DType> dtype_from_number(archive::NodeId id) const;
   Result<tensor::DType> dtype_from_name(archive::NodeId id) const;  // Tenon's name
   Result<tensor::DType> dtype_from_torch(archive::NodeId id) const;
