@@ -131,9 +131,11 @@ std::vector<std::shared_ptr<Watched>> directories_of(int number) {
   NamesThreadState& all = names_thread_state();
   std::vector<std::shared_ptr<Watched>> found;
   const std::lock_guard<std::mutex> lock(all.mutex);
-  for (const auto& [each, directories] : all.watched) {
-    if (number == os::DirectoryWatch::kAll || number == each) found.insert(found.end(), directories.begin(), directories.end());
+  if (number != os::DirectoryWatch::kAll) {
+    const auto one = all.watched.find(number);
+    return one == all.watched.end() ? found : one->second;
   }
+  for (const auto& [each, directories] : all.watched) found.insert(found.end(), directories.begin(), directories.end());
   return found;
 }
 
@@ -176,7 +178,7 @@ void on_watch(int fd, bool, bool) noexcept {
   }
 }
 
-// With the lock. Null: there is none, and none can be had.
+// Call with the lock. Null means that no watch can be had.
 os::DirectoryWatch* open_watch(NamesThreadState* all) {
   if (all->watch) return all->watch.get();
   Result<os::DirectoryWatch> made = os::DirectoryWatch::create();
@@ -187,7 +189,7 @@ os::DirectoryWatch* open_watch(NamesThreadState* all) {
   return all->watch.get();
 }
 
-// With the lock. The result goes after it: closing a watch takes its time.
+// Call with the lock, and release the result after the lock: closing a watch takes long.
 std::shared_ptr<os::DirectoryWatch> close_unused_watch(NamesThreadState* all) noexcept {
   if (!all->watch || !all->watched.empty()) return nullptr;
   os::stop_serving_fd(all->watch->fd());
