@@ -142,7 +142,7 @@ function(tenon_add_test name)
   if(name MATCHES "composite|sparse")
     list(APPEND labels layouts)
   endif()
-  if(name MATCHES "^(capi\\.object|fuzz_object|unit_object_.*)$")
+  if(name MATCHES "^(capi\\.object(_hostile)?|fuzz_object|unit_object_.*)$")
     list(APPEND labels splitpickle)
   endif()
   # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.

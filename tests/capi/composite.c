@@ -1,27 +1,6 @@
 /* tenon/composite.h: tensors of parts, made, sent to another process and checked there; and what is refused. */
 #include "composite_kit.h"
 
-/* [[1, 0, 0, 2], [0, 0, 0, 0], [0, 3, 0, 0]]; `last` is the column of the 3. */
-static tenon_composite *new_csr(tenon_mode mode, int64_t last) {
-  static const int64_t sizes[] = {3, 4}, three[] = {3}, four[] = {4}, pointers[] = {0, 2, 2, 3};
-  static const float values[] = {1, 2, 3};
-  int64_t columns[] = {0, 3, 0};
-  tenon_composite_spec spec = empty_spec(TENON_TENSOR_LAYOUT_SPARSE_CSR);
-  tenon_composite *composite = NULL;
-  columns[2] = last;
-  spec.ndim = 2;
-  spec.sizes = sizes;
-  spec.flags = TENON_TENSOR_REQUIRES_GRAD;
-  spec.values = strided(mode, kFloat, values, 1, three);
-  spec.indices = strided(mode, kLong, pointers, 1, four);
-  spec.plain_indices = strided(mode, kLong, columns, 1, three);
-  OK(tenon_composite_new(&spec, &composite, ERR));
-  tenon_tensor_release(spec.values);
-  tenon_tensor_release(spec.indices);
-  tenon_tensor_release(spec.plain_indices);
-  return composite;
-}
-
 static tenon_composite *new_meta(void) {
   static const int64_t sizes[] = {1 << 20, 1 << 20};
   tenon_composite_spec spec = empty_spec(TENON_TENSOR_LAYOUT_META);
