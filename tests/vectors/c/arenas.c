@@ -110,21 +110,13 @@ static int lend(const struct test_case *test, tenon_arena *arena, tenon_connecti
   size_t n, i;
   const int64_t *sizes = case_numbers(test, "lend", &n);
   tenon_message *message = NULL;
-  tenon_tensor_spec spec;
   int64_t left;
   tenon_status status = tenon_message_new(&message, NULL);
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.dtype.code = TENON_DTYPE_UINT;
-  spec.dtype.bits = 8;
-  spec.dtype.lanes = 1;
-  spec.ndim = 1;
   for (i = 0; i < n && status == TENON_OK; i++) {
     tenon_storage *storage = NULL;
     tenon_tensor *tensor = NULL;
-    spec.sizes = &sizes[i];
     status = storage_in(arena, (uint64_t)sizes[i], 0, &storage, NULL);
-    if (status == TENON_OK) status = tenon_tensor_new(storage, &spec, &tensor, NULL);
+    if (status == TENON_OK) status = make_bytes_tensor(storage, &tensor);
     if (status == TENON_OK) status = tenon_message_add(message, &tensor, NULL, 1, NULL, NULL);
     tenon_tensor_release(tensor);
     tenon_storage_release(storage);

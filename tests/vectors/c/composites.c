@@ -163,10 +163,8 @@ static int same_message(const struct test_case *test, const tenon_message *messa
 
 /* Opens a bytes-only descriptor of a message that has a tensor and the composite. */
 static int pass_on(const struct test_case *test, tenon_composite *composite, const char *name, tenon_message **opened) {
-  const int64_t one = 1;
   const char *first_name = "t";
   tenon_descriptor_options bytes_only = {sizeof(bytes_only), TENON_DESCRIPTOR_BYTES_ONLY, 0};
-  tenon_tensor_spec spec;
   tenon_tensor *tensor = NULL;
   tenon_message *message = NULL;
   tenon_descriptor *descriptor = NULL;
@@ -174,14 +172,7 @@ static int pass_on(const struct test_case *test, tenon_composite *composite, con
   const unsigned char *bytes;
   uint64_t begin = 0;
   size_t nbytes, i;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.dtype.code = TENON_DTYPE_UINT;
-  spec.dtype.bits = 8;
-  spec.dtype.lanes = 1;
-  spec.ndim = 1;
-  spec.sizes = &one;
-  if (tenon_tensor_new(make_storage(1, 0), &spec, &tensor, NULL) != TENON_OK) return wrong("no tensor");
+  if (make_bytes_tensor(make_storage(1, 0), &tensor) != TENON_OK) return wrong("no tensor");
   keep_tensor(tensor);
   if (tenon_message_new(&message, NULL) != TENON_OK) return wrong("no message");
   keep_message(message);

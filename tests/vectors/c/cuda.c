@@ -52,21 +52,12 @@ static tenon_status read_archive(const struct archive *archive, int32_t tensors,
 static int add_buffer(tenon_module *module, const char *name, const char *hex) {
   size_t nbytes;
   const unsigned char *data = bytes_of_hex(hex, &nbytes);
-  const int64_t size = (int64_t)nbytes;
   tenon_storage *storage = make_storage(nbytes, 0);
-  tenon_tensor_spec spec;
   tenon_tensor *tensor = NULL;
   tenon_value *value = NULL;
   tenon_status status;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.dtype.code = 1;
-  spec.dtype.bits = 8;
-  spec.dtype.lanes = 1;
-  spec.ndim = 1;
-  spec.sizes = &size;
   GIVE(tenon_storage_write(storage, 0, data, nbytes, NULL));
-  GIVE(tenon_tensor_new(storage, &spec, &tensor, NULL));
+  GIVE(make_bytes_tensor(storage, &tensor));
   keep_tensor(tensor);
   GIVE(tenon_value_new_tensor(tensor, &value, NULL));
   status = tenon_module_add_buffer(module, name, value, NULL);

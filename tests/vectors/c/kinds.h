@@ -6,6 +6,8 @@
 
 /* run_vectors.c. prefix: of the keys dtype, sizes, strides, offset, flags. */
 int make_tensor(const struct test_case *test, const char *prefix, tenon_storage *storage, tenon_tensor **out, tenon_error **error);
+/* A tensor of uint8 that is all bytes of a storage. */
+tenon_status make_bytes_tensor(tenon_storage *storage, tenon_tensor **out);
 /* A kept one; ends the program if there can be none. */
 tenon_storage *make_storage(uint64_t nbytes, uint32_t flags);
 /* Compares a status, its error (which it consumes) and the error's details with what is expected. */

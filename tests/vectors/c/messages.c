@@ -47,20 +47,11 @@ int run_message(const struct test_case *test) {
   const char **names = case_texts(test, "names", &n), *user_hex = case_find(test, "user");
   const unsigned char *user = repeated(user_hex == NULL ? "" : user_hex, case_number_or(test, "user_repeat", 1), &user_nbytes);
   tenon_tensor **tensors = (tenon_tensor **)keep(calloc(n + 1, sizeof(*tensors)), free);
-  const int64_t one = 1;
-  tenon_tensor_spec spec;
   tenon_message *message = NULL;
   tenon_error *error = NULL;
   tenon_status status;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.dtype.code = TENON_DTYPE_UINT;
-  spec.dtype.bits = 8;
-  spec.dtype.lanes = 1;
-  spec.ndim = 1;
-  spec.sizes = &one;
   for (i = 0; i < n; i++) {
-    if (tenon_tensor_new(make_storage(1, 0), &spec, &tensors[i], NULL) != TENON_OK) return wrong("no tensor");
+    if (make_bytes_tensor(make_storage(1, 0), &tensors[i]) != TENON_OK) return wrong("no tensor");
     keep_tensor(tensors[i]);
     names[i] = strcmp(names[i], "-") == 0 ? NULL : (const char *)repeated(names[i], case_number_or(test, "name_repeat", 1), &nbytes);
   }

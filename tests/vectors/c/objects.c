@@ -93,19 +93,10 @@ static int make_message(const struct test_case *test, tenon_message **message) {
   keep_message(*message);
   for (i = 0; i < n; i++) {
     const unsigned char *bytes = bytes_of_hex(storages[i], &nbytes);
-    const int64_t size = (int64_t)nbytes;
     tenon_storage *storage = make_storage(nbytes, 0);
     tenon_tensor *tensor = NULL;
-    tenon_tensor_spec spec;
-    memset(&spec, 0, sizeof(spec));
-    spec.struct_size = sizeof(spec);
-    spec.dtype.code = TENON_DTYPE_UINT;
-    spec.dtype.bits = 8;
-    spec.dtype.lanes = 1;
-    spec.ndim = 1;
-    spec.sizes = &size;
     if (tenon_storage_write(storage, 0, bytes, nbytes, NULL) != TENON_OK) return wrong("storage %zu cannot be written", i);
-    if (tenon_tensor_new(storage, &spec, &tensor, NULL) != TENON_OK) return wrong("storage %zu has no tensor", i);
+    if (make_bytes_tensor(storage, &tensor) != TENON_OK) return wrong("storage %zu has no tensor", i);
     keep_tensor(tensor);
     if (tenon_message_add(*message, &tensor, NULL, 1, NULL, NULL) != TENON_OK) return wrong("tensor %zu is refused", i);
   }

@@ -22,6 +22,19 @@ int make_tensor(const struct test_case *test, const char *prefix, tenon_storage 
   return tenon_tensor_new(storage, &spec, out, error);
 }
 
+tenon_status make_bytes_tensor(tenon_storage *storage, tenon_tensor **out) {
+  const int64_t size = (int64_t)tenon_storage_nbytes(storage);
+  tenon_tensor_spec spec;
+  memset(&spec, 0, sizeof(spec));
+  spec.struct_size = sizeof(spec);
+  spec.dtype.code = TENON_DTYPE_UINT;
+  spec.dtype.bits = 8;
+  spec.dtype.lanes = 1;
+  spec.ndim = 1;
+  spec.sizes = &size;
+  return tenon_tensor_new(storage, &spec, out, NULL);
+}
+
 tenon_storage *make_storage(uint64_t nbytes, uint32_t flags) {
   tenon_storage *storage = NULL;
   tenon_storage_options options;
