@@ -58,6 +58,27 @@ std::string value_text(const Value& value) {
   return "?";
 }
 
+// requires_grad, the layout, the quantizer and the like.
+void add_tensor_details(const TensorValue& tensor, std::string* details) {
+  if (tensor.requires_grad()) add_detail("requires_grad", details);
+  if (tensor.layout() != value::TensorLayout::kStrided) return add_detail(value::tensor_layout_name(tensor.layout()), details);
+  if (tensor.is_conj()) add_detail("conj", details);
+  if (tensor.is_neg()) add_detail("neg", details);
+  if (tensor.quantizer().has_value()) add_detail(value::qscheme_name(tensor.quantizer()->scheme), details);
+}
+
+uint64_t nbytes_of(const TensorValue& tensor) {
+  if (tensor.layout() == value::TensorLayout::kStrided) {
+    uint64_t nbytes = 0;
+    return checked_mul<uint64_t>(tensor.numel(), value::scalar_type_info(tensor.type()).nbytes, &nbytes) ? nbytes : UINT64_MAX;
+  }
+  uint64_t sum = 0;
+  for (const value::TensorValueRef& part : {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
+    if (part && !checked_add(sum, nbytes_of(*part), &sum)) return UINT64_MAX;
+  }
+  return sum;
+}
+
 class Gatherer {
  public:
   explicit Gatherer(ArchiveFacts* facts) noexcept : facts_(facts) {}
@@ -134,15 +155,10 @@ class Gatherer {
     fact.kind = module::member_kind_name(member.kind);
     if (!member.value || !member.value->is(ValueKind::kTensor)) return fact;
     const TensorValue& tensor = *member.value->as_tensor();
-    fact.dtype = value::scalar_type_info(tensor.type()).name;
-    fact.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-    fact.nbytes = nbytes_of(tensor);
-    add_tensor_details(tensor, &fact.details);
-    if (tensor.layout() == value::TensorLayout::kStrided && tensor.storage()->is_meta()) add_detail("meta", &fact.details);
+    describe_tensor(tensor, &fact);
     if (tensor.layout() != value::TensorLayout::kStrided) return fact;
-    fact.strides.assign(tensor.strides().begin(), tensor.strides().end());
-    fact.offset = tensor.offset();
     const value::StorageValue& storage = *tensor.storage();
+    if (storage.is_meta()) add_detail("meta", &fact.details);
     const auto [at, is_new] = storages_.try_emplace(storage.key(), facts_->storages.size());
     if (is_new) facts_->storages.push_back({value::scalar_type_info(storage.type()).name, storage.numel(), storage.nbytes(), 0});
     ++facts_->storages[at->second].tensors;
@@ -210,24 +226,14 @@ Result<os::Fd> copy_of_stream(int from) {
 
 void add_detail(const std::string& word, std::string* details) { *details += (details->empty() ? "" : ", ") + word; }
 
-void add_tensor_details(const TensorValue& tensor, std::string* details) {
-  if (tensor.requires_grad()) add_detail("requires_grad", details);
-  if (tensor.layout() != value::TensorLayout::kStrided) return add_detail(value::tensor_layout_name(tensor.layout()), details);
-  if (tensor.is_conj()) add_detail("conj", details);
-  if (tensor.is_neg()) add_detail("neg", details);
-  if (tensor.quantizer().has_value()) add_detail(value::qscheme_name(tensor.quantizer()->scheme), details);
-}
-
-uint64_t nbytes_of(const TensorValue& tensor) noexcept {
-  if (tensor.layout() == value::TensorLayout::kStrided) {
-    uint64_t nbytes = 0;
-    return checked_mul<uint64_t>(tensor.numel(), value::scalar_type_info(tensor.type()).nbytes, &nbytes) ? nbytes : UINT64_MAX;
-  }
-  uint64_t sum = 0;
-  for (const value::TensorValueRef& part : {tensor.indices(), tensor.plain_indices(), tensor.values()}) {
-    if (part && !checked_add(sum, nbytes_of(*part), &sum)) return UINT64_MAX;
-  }
-  return sum;
+void describe_tensor(const TensorValue& tensor, TensorFact* fact) {
+  fact->dtype = value::scalar_type_info(tensor.type()).name;
+  fact->sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  fact->nbytes = nbytes_of(tensor);
+  add_tensor_details(tensor, &fact->details);
+  if (tensor.layout() != value::TensorLayout::kStrided) return;
+  fact->strides.assign(tensor.strides().begin(), tensor.strides().end());
+  fact->offset = tensor.offset();
 }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {

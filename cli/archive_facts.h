@@ -32,7 +32,9 @@ struct TensorFact {
   std::string kind;   // "parameter", "buffer", "attribute"; "tensor" of a file of torch.save
   std::string dtype;  // empty: None
   std::vector<int64_t> sizes;
-  uint64_t nbytes = 0;           // as nbytes_of() says
+  // The bytes of all elements, as PyTorch's Tensor.nbytes counts them: an expanded tensor has more
+  // than its storage. A sparse tensor counts its indices and values. UINT64_MAX if the number is larger.
+  uint64_t nbytes = 0;
   std::vector<int64_t> strides;  // none of a sparse one
   int64_t offset = 0;
   std::string details;  // "requires_grad, sparse_coo, quantised per_tensor_affine"
@@ -88,12 +90,8 @@ struct ArchiveInput {
 
 // Adds a word to TensorFact::details.
 void add_detail(const std::string& word, std::string* details);
-// requires_grad, the layout, the quantizer and the like.
-void add_tensor_details(const value::TensorValue& tensor, std::string* details);
-
-// The bytes of all elements, as PyTorch's Tensor.nbytes counts them: an expanded tensor has more than
-// its storage. A sparse tensor counts its indices and values. UINT64_MAX if the number is larger.
-uint64_t nbytes_of(const value::TensorValue& tensor) noexcept;
+// Fills in all but the path, the kind and the storage.
+void describe_tensor(const value::TensorValue& tensor, TensorFact* fact);
 
 // An error only if there is no container that can be read. Every message names the file.
 Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check);

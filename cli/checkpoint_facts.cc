@@ -80,16 +80,11 @@ class CheckpointGatherer {
     TensorFact fact;
     fact.path = named.name;
     fact.kind = named.is_parameter ? "parameter" : "tensor";
-    fact.dtype = value::scalar_type_info(tensor.type()).name;
-    fact.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-    fact.nbytes = nbytes_of(tensor);
+    describe_tensor(tensor, &fact);
     const bool is_strided = tensor.layout() == value::TensorLayout::kStrided;
     const StorageValue& elements = is_strided ? *tensor.storage() : *tensor.values()->storage();
-    add_tensor_details(tensor, &fact.details);
     if (storages_.device_of(elements) != "cpu") add_detail(storages_.device_of(elements), &fact.details);
     if (is_strided) {
-      fact.strides.assign(tensor.strides().begin(), tensor.strides().end());
-      fact.offset = tensor.offset();
       fact.storage = count_storage(elements);
     } else {
       count_parts({tensor.indices(), tensor.plain_indices(), tensor.values()});
