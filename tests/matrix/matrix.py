@@ -20,6 +20,7 @@ from pathlib import Path
 
 import account
 import cells
+import composite_cells
 import object_cells
 from programs import Failed, Language, NotApplicable, Program
 from report import ABSENT, FAIL, NOT_APPLICABLE, OK, Report
@@ -36,7 +37,7 @@ class Matrix:
         """own: what the programs of a role have in their environment beside."""
         self.own = own
         self.languages, self.environment, self.folder, self.names = languages, environment, folder, names
-        parts = [*cells.STRATEGIES, *cells.COMPOSITES, *object_cells.ROWS, FORK, PRODUCER_KILLED, CONSUMER_KILLED]
+        parts = [*cells.STRATEGIES, *composite_cells.COMPOSITES, *object_cells.ROWS, FORK, PRODUCER_KILLED, CONSUMER_KILLED]
         self.report = Report([language.name for language in languages], parts)
         self.present = [language for language in languages if not language.absent]
         self.all: list[Program] = []
@@ -112,8 +113,13 @@ class Matrix:
         def row(part: str, act: Callable[[], None]) -> None:
             self.cell(part, producer, consumer, act)
 
-        if cells.COMPOSITES:
-            self.cells_of(list(cells.COMPOSITES), producer, consumer, lambda: cells.run_composites(producer, consumer, self.names, row))
+        if composite_cells.COMPOSITES:
+            self.cells_of(
+                list(composite_cells.COMPOSITES),
+                producer,
+                consumer,
+                lambda: composite_cells.run_composites(producer, consumer, self.names, row),
+            )
 
     def kill(self, part: str, victim: Program, survivors: list[Program]) -> None:
         """One program that holds something of each of the others, by every strategy, is killed."""
@@ -181,7 +187,7 @@ def main() -> None:
             path.mkdir(mode=0o700)
         if on_cuda:
             cells.STRATEGIES[:] = cells.ON_CUDA
-            cells.COMPOSITES.clear()
+            composite_cells.COMPOSITES.clear()
             object_cells.ROWS.clear()
             os.environ["FAKE_CUDA_WORLD"] = str(Path(folder, "world"))
             Path(folder, "world").mkdir(mode=0o700)

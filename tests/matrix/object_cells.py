@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import account
-from cells import Composite, Pair, Tensor, compare, composites, gives_back, pattern, same
+from cells import Pair, Tensor, compare, gives_back, pattern, same
+from composite_cells import Composite, composites
 from programs import NotApplicable, Program
 
 # Empty in a run without objects.
