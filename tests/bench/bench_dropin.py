@@ -1,7 +1,7 @@
 """The drop-in for torch.multiprocessing against PyTorch's own strategies: a queue, and DataLoader.
 
-Torch tensors go through a torch.multiprocessing.Queue to one idle process. The clock runs from `put`
-until the receiver says that it has them. Its release of them is outside the clock. Fresh: each round
+Torch tensors go through a queue of torch.multiprocessing to one idle process: Queue, or SimpleQueue,
+which has no thread of its own. The clock runs from `put` until the receiver says that it has them. Its release of them is outside the clock. Fresh: each round
 makes private tensors, outside the clock, and sending them moves them to shared memory. Shared: they
 have been sent before. The sides take turns of ten rounds, as in a loop that puts, and the first two
 of each turn are not counted. A batch of DataLoader is made by one worker, and the figure is the mean
@@ -25,11 +25,11 @@ SAMPLE_NUMEL = 1 << 18
 class Queue:
     """A queue to an idle process, and the strategy by which it sends."""
 
-    def __init__(self, torch: Any, strategy: str) -> None:
+    def __init__(self, torch: Any, strategy: str, kind: str) -> None:
         self._mp = torch.multiprocessing
         self.strategy = strategy
         self._mp.set_sharing_strategy(strategy)
-        queue = self._mp.get_context("fork").Queue()
+        queue = getattr(self._mp.get_context("fork"), kind)()
         self._receiver = Receiver(torch, queue.put, queue.get)
 
     def turn(self, make: Callable[[str], Any]) -> list[float]:
@@ -79,8 +79,11 @@ def state_dict(torch: Any, again: bool) -> Callable[[str], Any]:
     return make
 
 
+# What is sent, how it is made, turns, and how many times as fast as each strategy of PyTorch Tenon shall be.
+Case = tuple[str, Callable[[str], Any], int, tuple[float, float]]
+
+
 def queue_rows(torch: Any, name: str) -> None:
-    # What is sent, turns, and by how much each of the two strategies is to be slower.
     cases = (
         ("300 fresh torch tensors of 4 KiB", fresh(torch, 300, 1024), 4, (20, 10)),
         ("300 shared torch tensors of 4 KiB", shared(torch, 300, 1024), 4, (40, 15)),
@@ -91,7 +94,16 @@ def queue_rows(torch: Any, name: str) -> None:
         ("a transformer's state dict, first put", state_dict(torch, again=False), 4, (5, 5)),
         ("a transformer's state dict, second put", state_dict(torch, again=True), 4, (30, 1)),
     )
-    queues = {strategy: Queue(torch, strategy) for strategy in (*STRATEGIES, "tenon")}
+    measure(torch, name, "Queue", cases)
+    simple = (
+        ("1 fresh torch tensor of 4 KiB, SimpleQueue", fresh(torch, 1, 1024), 25, (1, 1)),
+        ("1 shared torch tensor of 4 KiB, SimpleQueue", shared(torch, 1, 1024), 25, (3, 1.5)),
+    )
+    measure(torch, name, "SimpleQueue", simple)
+
+
+def measure(torch: Any, name: str, kind: str, cases: tuple[Case, ...]) -> None:
+    queues = {strategy: Queue(torch, strategy, kind) for strategy in (*STRATEGIES, "tenon")}
     ours = queues["tenon"]
     for what, make, turns, goals in cases:
         for strategy, goal in zip(STRATEGIES, goals, strict=True):
