@@ -3,32 +3,10 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "script/schema_text.h"
 
 namespace tenon::script {
 namespace {
-
-void add_word(std::string_view word, bool* keyword_only, Formals* out) {
-  if (word == "*") {
-    *keyword_only = true;
-    return;
-  }
-  if (word == "...") {
-    out->any_more = true;
-    return;
-  }
-  Formal formal;
-  formal.keyword_only = *keyword_only;
-  if (word.ends_with('=')) {
-    formal.has_default = true;
-    word.remove_suffix(1);
-  }
-  if (word.ends_with('[')) {
-    formal.takes_rest = true;
-    word.remove_suffix(1);
-  }
-  formal.name = word;
-  out->list.push_back(formal);
-}
 
 bool stands_for(std::string_view keyword, const Formal& formal, bool is_aten) {
   return keyword == formal.name || (is_aten && keyword == "input" && formal.name == "self");
@@ -39,10 +17,13 @@ bool stands_for(std::string_view keyword, const Formal& formal, bool is_aten) {
 Formals Formals::parse(std::string_view text) {
   Formals formals;
   bool keyword_only = false;
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    add_word(text.substr(0, comma), &keyword_only, &formals);
-    text.remove_prefix(std::min(comma + 1, text.size()));
+  for (SchemaWord word; next_schema_word(&text, &word);) {
+    if (word.name == "*")
+      keyword_only = true;
+    else if (word.name == "...")
+      formals.any_more = true;
+    else
+      formals.list.push_back({word.name, word.has_default, keyword_only, word.takes_rest});
   }
   return formals;
 }

@@ -22,7 +22,8 @@ struct Formals {
   std::vector<Formal> list;
   bool any_more = false;  // any number of further positional arguments
   bool is_aten = false;   // the keyword `input` stands for `self`
-  // From the text of the schema table: "self,other[,*,alpha=". Views into it.
+  // From the text of the schema table, "self,other[,*,alpha=" or with types. The names are views
+  // into it.
   static Formals parse(std::string_view text);
 };
 

@@ -1,4 +1,5 @@
-// Would PyTorch take this code? Names, attributes, methods, operators, and the number and keywords of arguments; not the types of operands.
+// Would PyTorch take this code? The check looks at names, attributes, methods and operators, and at the
+// number, the keywords and the types of an operator's arguments (operand_types.h).
 //
 // What is refused here PyTorch refuses too; what is taken here PyTorch may still refuse, mostly for a type. Where PyTorch decides while it
 // compiles (`if x is None` for an x that is never None), the code that it would leave out is not looked at.

@@ -1,16 +1,21 @@
 // The checker of one function: check.h says what it is for.
 //
-// Its pieces: checker_statements.cc and checker_loops.cc follow the ways through a body, checker_conditions.cc says which conditions
-// PyTorch decides while it compiles, checker_expressions.cc and checker_attributes.cc what an expression stands for, checker_calls.cc
-// whether a call fits, checker_versioned.cc whether it depends on the archive's version.
+// Its pieces: checker_statements.cc and checker_loops.cc follow the ways through a body,
+// checker_conditions.cc says which conditions PyTorch decides while it compiles,
+// checker_expressions.cc and checker_attributes.cc what an expression stands for, checker_calls.cc
+// whether a call fits, checker_operands.cc whether the operands' types do, checker_literals.cc
+// which types literals and arithmetic have, checker_versioned.cc whether a call depends on the
+// archive's version.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "script/check.h"
 #include "script/meaning.h"
+#include "script/operand_types.h"
 #include "script/scope.h"
 
 namespace tenon::script {
@@ -52,6 +57,8 @@ class Checker {
     const value::Type* type = nullptr;  // null: not known
     bool may_hold_tensor = true;
     bool is_starred = false;
+    const value::Type* sure = nullptr;  // sure_type()
+    Range range;
   };
   using Operands = std::vector<Operand>;
 
@@ -95,6 +102,7 @@ class Checker {
   Status name(const Expr& expr, Meaning* out);
   Status undefined(const Expr& expr);
   Status subscript(const Expr& expr, Meaning* out);
+  Status unary(const Expr& expr, Meaning* out);
   Status binary(const Expr& expr, Meaning* out);
   Status comprehension(const Expr& expr, Meaning* out);
   Status conditional(const Expr& expr, Meaning* out);
@@ -126,6 +134,25 @@ class Checker {
   Status types_of_isinstance(const Expr& expr);
   Status not_accepted(const Expr& call, std::string_view what, const CallShape& shape, const std::string& takes);
   void used_operator(std::string_view name, VersionSpan versions);
+
+  // checker_operands.cc
+  struct Receiver {
+    const value::Type* sure = nullptr;
+    Range range;
+  };
+  // `names`: the operators that may be meant, "aten::len" and "prim::len". `self`: the value before
+  // the dot, or null.
+  Status check_operands(const Expr& call, std::span<const std::string> names, const std::string& shown, const Receiver* self,
+                        const Operands& given, const CallShape& shape, Meaning* out);
+  Status wrong_operand(const Expr& call, const std::string& shown, const Receiver* self, const Operands& given,
+                       std::span<const Schema* const> candidates, const TypeMatch& best);
+
+  // checker_literals.cc
+  Status sequence(const Expr& expr, Meaning* out);
+  Status dictionary(const Expr& expr, Meaning* out);
+  const value::Type* keep(Result<value::TypeRef> type);
+  static const value::Type* type_of_unary(Operator op, const Meaning& operand) noexcept;
+  static const value::Type* type_of_binary(Operator op, const Meaning& left, const Meaning& right) noexcept;
 
   // checker_versioned.cc
   static const Operand* find_operand(const Operands& given, std::string_view keyword, size_t position);

@@ -16,7 +16,9 @@ const value::Type* property_type(std::string_view name) noexcept {
   using value::Type;
   if (name.starts_with("is_")) return Type::boolean().get();
   if (name == "T" || name == "H" || name == "mT" || name == "mH" || name == "data") return Type::tensor().get();
-  if (name == "dtype" || name == "ndim" || name == "itemsize" || name == "nbytes") return Type::integer().get();
+  if (name == "dtype" || name == "ndim" || name == "itemsize" || name == "nbytes" || name == "layout") return Type::integer().get();
+  if (name == "requires_grad") return Type::boolean().get();
+  if (name == "device") return Type::device().get();
   return nullptr;
 }
 
@@ -133,8 +135,9 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
   const SchemaTable& table = SchemaTable::get();
   if (base.owner != nullptr) {
     const ClassDeclaration& owner = *base.owner;
-    if (owner.attributes.contains(name) || owner.methods.contains(name) || owner.kind == ClassKind::kEnum)
-      return member(owner, name, where, out);
+    // Operators with a `self` of any type, such as __is__, are taken from an enum too.
+    const bool is_of_enum = owner.kind == ClassKind::kEnum && !name.starts_with("__");
+    if (owner.attributes.contains(name) || owner.methods.contains(name) || is_of_enum) return member(owner, name, where, out);
   }
   if (!base.name.empty()) {
     Overloads methods = table.find_class(base.name);
@@ -149,6 +152,7 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     if (base.owner == nullptr && may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name))) return {};
     *out = Meaning::of(Kind::kOperator, std::move(qualified_name));
     out->has_self = true;
+    out->type = sure_type(base);
     out->holds_no_tensor = !base.may_hold_tensor();
     out->owner = base.owner;
     return {};
@@ -158,7 +162,7 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     if (is_builtin) {
       // So that `x.is_cuda()` is seen to be no call.
       if (base.type != nullptr && base.type->kind() == TypeKind::kTensor) {
-        out->type = property_type(name);
+        out->type = name == "shape" ? keep(value::Type::list(value::Type::integer())) : property_type(name);
         out->holds_no_tensor = is_no_tensor(name);
       }
       return {};

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "script/checker.h"
@@ -14,18 +15,7 @@ using Kind = Meaning::Kind;
 // Calls of what has more are taken unseen: many calls of something with very many would take their product in time.
 constexpr size_t kMaxParameters = 1024;
 
-// "self, other, *, alpha": as it is written where one is declared.
-std::string written(std::string_view arguments) {
-  std::string text;
-  for (const char c : arguments) {
-    if (c == ',')
-      text += ", ";
-    else if (c != '[')
-      text.push_back(c);
-  }
-  return text;
-}
-
+// "self, other, *, alpha=": as it is written where one is declared.
 std::string written(const Formals& formals) {
   std::string text;
   bool keyword_only = false;
@@ -36,6 +26,7 @@ std::string written(const Formals& formals) {
     text.append(formal.name);
     if (formal.has_default) text.push_back('=');
   }
+  if (formals.any_more) text += text.empty() ? "..." : ", ...";
   return text;
 }
 
@@ -72,14 +63,14 @@ uint8_t needed_version(const SchemaTable& table, std::string_view name, int64_t 
 
 std::string takes_of(Overloads overloads) {
   std::string text;
-  std::string_view before = "-";
-  size_t left = 3;
+  std::vector<std::string> shown;
   for (Overload overload; overloads.next(&overload);) {
-    if (overload.arguments == before) continue;
-    before = overload.arguments;
-    if (left-- == 0) return text + ", ...";
+    std::string one = written(Formals::parse(overload.arguments));
+    if (std::find(shown.begin(), shown.end(), one) != shown.end()) continue;
+    if (shown.size() == 3) return text + ", ...";
     if (!text.empty()) text += ", ";
-    text += "(" + written(overload.arguments) + ")";
+    text += "(" + one + ")";
+    shown.push_back(std::move(one));
   }
   return text;
 }
@@ -109,7 +100,7 @@ Status Checker::operand(const Expr& expr, std::string_view keyword, Operands* gi
   const bool is_starred = expr.kind == ExprKind::kStarred;
   Meaning meaning;
   TENON_TRY(value(is_starred ? expr.child(0) : expr, &meaning));
-  if (given != nullptr) given->push_back({keyword, meaning.type, meaning.may_hold_tensor(), is_starred});
+  if (given != nullptr) given->push_back({keyword, meaning.type, meaning.may_hold_tensor(), is_starred, sure_type(meaning), expr.range});
   return {};
 }
 
@@ -184,7 +175,11 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
   if (taken) {
     used_operator(name, span);
     note_versioned_call(name, callee, given);
-    return {};
+    // Another version of the archive may mean another operator.
+    if (options_.archive_version < 10 && depends_on_archive_version(name)) return {};
+    const Expr& written = call.child(0);
+    const Receiver self{callee.type, written.kind == ExprKind::kAttribute ? written.child(0).range : call.range};
+    return check_operands(call, {&name, 1}, shown, callee.has_self ? &self : nullptr, given, shape, out);
   }
   if (is_quiet()) return {};
   return not_accepted(call, shown, shape, takes_of(listed.empty() ? from_source : listed));
@@ -288,10 +283,15 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
       return {};
     }
     case Global::kOperator: {
+      Operands operands;
+      Meaning given;
+      if (!expr.arguments().empty()) {
+        TENON_TRY(value(*expr.arguments()[0], &given));
+        operands.push_back({{}, given.type, given.may_hold_tensor(), false, sure_type(given), expr.arguments()[0]->range});
+      }
       Operands others;
       TENON_TRY(arguments(expr, 1, &others));
-      Meaning given;
-      if (!expr.arguments().empty()) TENON_TRY(value(*expr.arguments()[0], &given));
+      operands.insert(operands.end(), others.begin(), others.end());
       const bool of_tensors = given.may_hold_tensor() ||
                               std::any_of(others.begin(), others.end(), [](const Operand& operand) { return operand.may_hold_tensor; });
       const std::string name(callee.text);
@@ -302,8 +302,12 @@ Status Checker::call_global(const Expr& expr, Global global, Meaning* out) {
           !given.owner->methods.contains(std::string_view("__len__")))
         return no_member(*given.owner, "__len__", expr.arguments()[0]->range);
       VersionSpan span;
-      for (const char* name_space : {"aten::", "prim::"}) {
-        if (span_of(table.find(name_space + name), false, shape, 0, &span)) return {};
+      const std::array<std::string, 2> names = {"aten::" + name, "prim::" + name};
+      for (const std::string& one : names) {
+        if (!span_of(table.find(one), false, shape, 0, &span)) continue;
+        // A class has a method of its own for it.
+        const bool may_be_object = given.type == nullptr || given.type->kind() == TypeKind::kClass || given.owner != nullptr;
+        return may_be_object ? Status() : check_operands(expr, names, name, nullptr, operands, shape, out);
       }
       // An object's own method stands behind it.
       if (shape.positional == 1 && shape.keywords.empty()) return {};

@@ -113,6 +113,16 @@ Status Checker::values(ExprList list, bool* holds_no_tensor) {
   return {};
 }
 
+Status Checker::unary(const Expr& expr, Meaning* out) {
+  Meaning operand;
+  TENON_TRY(value(expr.child(0), &operand));
+  // `not` of what PyTorch knows it knows too.
+  out->may_be_constant = expr.op == Operator::kNot;
+  out->holds_no_tensor = !operand.may_hold_tensor() || gives_bool(expr.op);
+  out->type = type_of_unary(expr.op, operand);
+  return {};
+}
+
 Status Checker::binary(const Expr& expr, Meaning* out) {
   Meaning left;
   Meaning right;
@@ -123,6 +133,7 @@ Status Checker::binary(const Expr& expr, Meaning* out) {
     note_division(left, right);
   }
   out->holds_no_tensor = gives_bool(expr.op) || (!left.may_hold_tensor() && !right.may_hold_tensor());
+  out->type = type_of_binary(expr.op, left, right);
   // `and` and `or` of what PyTorch knows it knows too.
   out->may_be_constant = expr.op == Operator::kAnd || expr.op == Operator::kOr || expr.op == Operator::kIs || expr.op == Operator::kIsNot;
   return {};
@@ -147,21 +158,12 @@ Status Checker::meaning(const Expr& expr, Meaning* out) {
       out->may_be_constant = expr.kind == ExprKind::kTrue || expr.kind == ExprKind::kFalse;
       return {};
     case ExprKind::kEllipsis: return {};
-    case ExprKind::kUnary:
-      // `not` of what PyTorch knows it knows too.
-      out->may_be_constant = expr.op == Operator::kNot;
-      TENON_TRY(values(expr.children, &out->holds_no_tensor));
-      out->holds_no_tensor = out->holds_no_tensor || gives_bool(expr.op);
-      return {};
+    case ExprKind::kUnary: return unary(expr, out);
     case ExprKind::kBinary: return binary(expr, out);
     case ExprKind::kConditional: return conditional(expr, out);
-    case ExprKind::kTuple: {
-      const auto starred = [](const Expr* child) { return child->kind == ExprKind::kStarred; };
-      if (std::none_of(expr.children.begin(), expr.children.end(), starred)) out->tuple_size = static_cast<int32_t>(expr.children.size());
-      return values(expr.children, &out->holds_no_tensor);
-    }
-    case ExprKind::kList:
-    case ExprKind::kDict:
+    case ExprKind::kTuple:
+    case ExprKind::kList: return sequence(expr, out);
+    case ExprKind::kDict: return dictionary(expr, out);
     case ExprKind::kSlice: return values(expr.children, &out->holds_no_tensor);
     case ExprKind::kListComp:
     case ExprKind::kDictComp: return comprehension(expr, out);
@@ -180,7 +182,7 @@ Status Checker::name(const Expr& expr, Meaning* out) {
   if (!global.has_value()) return undefined(expr);
   out->global = *global;
   switch (*global) {
-    case Global::kNumber: out->holds_no_tensor = true; return {};
+    case Global::kNumber: out->type = expr.text.ends_with('j') ? value::Type::complex().get() : value::Type::floating().get(); return {};
     case Global::kTorch: *out = Meaning::of(Kind::kNamespace, "aten"); return {};
     case Global::kQualified: *out = Meaning::of(Kind::kQualified, std::string(expr.text)); return {};
     default: out->kind = Kind::kGlobal; return {};

@@ -7,6 +7,10 @@ namespace {
 
 using value::TypeKind;
 
+bool is_range(const Expr& iterable) noexcept {
+  return iterable.kind == ExprKind::kCall && iterable.child(0).kind == ExprKind::kName && iterable.child(0).text == "range";
+}
+
 Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
   switch (iterable.kind) {
     case ExprKind::kTuple: return iterable.children.empty() ? Unrolled::kNever : Unrolled::kYes;
@@ -15,11 +19,9 @@ Unrolled unrolled_by_itself(const Expr& iterable, const Meaning& meaning) {
     case ExprKind::kDict:
     case ExprKind::kDictComp:
     case ExprKind::kString: return Unrolled::kNo;
-    case ExprKind::kCall: {
-      const Expr& callee = iterable.child(0);
-      if (callee.kind == ExprKind::kName && callee.text == "range") return Unrolled::kNo;
+    case ExprKind::kCall:
+      if (is_range(iterable)) return Unrolled::kNo;
       break;
-    }
     default: break;
   }
   if (meaning.tuple_size >= 0) return meaning.tuple_size == 0 ? Unrolled::kNever : Unrolled::kYes;
@@ -80,6 +82,7 @@ Status Checker::for_loop(const Stmt& stmt, Flow* flow) {
     element.holds_no_tensor = !over.may_hold_tensor();
     const bool has_elements = over.type != nullptr && over.type->kind() == TypeKind::kList;
     if (has_elements) element = typed(over.type->element().get());
+    if (is_range(*iterable)) element.type = value::Type::integer().get();
   }
   if (kind == Unrolled::kNever) return {};
   const size_t mark = scope_.begin();

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "base/immortal.h"
+#include "base/once.h"
 #include "script/nearest.h"
+#include "script/schema_parse.h"
 
 namespace tenon::script {
 namespace {
@@ -79,35 +85,60 @@ using Lines = std::pair<std::string_view, std::string_view>;
 
 // In the form of the schema table; the two versions are the whole table's.
 constexpr auto kSourceOperators = std::to_array<Lines>({
-    {"aten::__contains__", " - a z self,key\n"},
-    {"aten::_assert", " - a z condition,message\n"},
-    {"aten::_assert_int_or_pair", " - a z vals,name,message\n"},
-    {"aten::_pair", " - a z x\n"},
-    {"aten::_quadruple", " - a z x\n"},
-    {"aten::_single", " - a z x\n"},
-    {"aten::_triple", " - a z x\n"},
-    {"aten::add", " - a z a,b\n"},
-    {"aten::device", " - a z type\n"},
-    {"aten::div", " - a z a,b\n"},
-    {"aten::eq", " - a z a,b\n"},
-    {"aten::floordiv", " - a z self,other\n"},
-    {"aten::ge", " - a z a,b\n"},
-    {"aten::gt", " - a z a,b\n"},
-    {"aten::le", " - a z a,b\n"},
-    {"aten::list_with_default", " - a z out_size,defaults\n"},
-    {"aten::lt", " - a z a,b\n"},
-    {"aten::mul", " - a z a,b\n"},
-    {"aten::ne", " - a z a,b\n"},
-    {"aten::sub", " - a z a,b\n"},
-    {"aten::type", " - a z self,dtype,non_blocking=,copy=\n"},
-    {"prim::H", " - a z a\n"},
-    {"prim::T", " - a z a\n"},
-    {"prim::mH", " - a z a\n"},
-    {"prim::mT", " - a z a\n"},
-    {"prim::ndim", " - a z a\n"},
-    {"prim::shape", " - a z a\n"},
+    {"aten::__contains__", " - a z str self,str key>bool\n"},
+    {"aten::_assert", " - a z bool condition,str message>\n - a z Tensor condition,str message>\n"},
+    {"aten::_assert_int_or_pair", " - a z int[] vals,str name,str message>\n"},
+    {"aten::_pair", " - a z int[2] x>int[]\n - a z float[2] x>float[]\n"},
+    {"aten::_quadruple", " - a z int[4] x>int[]\n - a z float[4] x>float[]\n"},
+    {"aten::_single", " - a z int[1] x>int[]\n - a z float[1] x>float[]\n"},
+    {"aten::_triple", " - a z int[3] x>int[]\n - a z float[3] x>float[]\n"},
+    {"aten::add", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::device", " - a z str type>Device\n"},
+    {"aten::div", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::eq", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::floordiv", " - a z Tensor self,Tensor other>Tensor\n - a z Tensor self,Scalar other>Tensor\n"},
+    {"aten::ge", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::gt", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::le", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::list_with_default", " - a z int[] out_size,int[] defaults>int[]\n"},
+    {"aten::lt", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::mul", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::ne", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::sub", " - a z Scalar a,Tensor b>Tensor\n"},
+    {"aten::type", " - a z Tensor self,int dtype,bool non_blocking=False,bool copy=False>Tensor\n"},
+    {"prim::H", " - a z Tensor a>Tensor\n"},
+    {"prim::T", " - a z Tensor a>Tensor\n"},
+    {"prim::mH", " - a z Tensor a>Tensor\n"},
+    {"prim::mT", " - a z Tensor a>Tensor\n"},
+    {"prim::ndim", " - a z Tensor a>int\n"},
+    {"prim::shape", " - a z Tensor a>int[]\n"},
 });
 static_assert(std::is_sorted(kSourceOperators.begin(), kSourceOperators.end()));
+
+struct SchemasOfName {
+  std::vector<std::unique_ptr<const Schema>> kept;
+  std::vector<const Schema*> pointers;
+};
+using SchemasByName = std::map<std::string_view, SchemasOfName>;
+
+struct SourceSchemas {
+  Once<const SchemasByName> once;
+};
+
+SchemasByName parsed_source_operators() {
+  SchemasByName all;
+  for (const auto& [name, lines] : kSourceOperators) {
+    Overloads overloads(lines);
+    for (Overload overload; overloads.next(&overload);) {
+      auto schema = std::make_unique<Schema>();
+      if (!parse_schema(name, overload.name, overload.arguments, schema.get())) continue;
+      SchemasOfName& here = all[name];
+      here.pointers.push_back(schema.get());
+      here.kept.push_back(std::move(schema));
+    }
+  }
+  return all;
+}
 
 constexpr auto kVersioned =
     std::to_array<std::string_view>({"aten::div", "aten::div_", "aten::full", "aten::gelu", "aten::linspace", "aten::logspace"});
@@ -166,6 +197,13 @@ Overloads find_source_operator(std::string_view qualified_name) noexcept {
   const auto found = std::lower_bound(kSourceOperators.begin(), kSourceOperators.end(), qualified_name,
                                       [](const Lines& entry, std::string_view key) { return entry.first < key; });
   return found != kSourceOperators.end() && found->first == qualified_name ? Overloads(found->second) : Overloads();
+}
+
+std::span<const Schema* const> source_schemas(std::string_view qualified_name) {
+  const auto& all = immortal<SourceSchemas>().once.get([] { return std::make_unique<const SchemasByName>(parsed_source_operators()); });
+  const auto found = all.find(qualified_name);
+  if (found == all.end()) return {};
+  return found->second.pointers;
 }
 
 bool exists_in_graphs_alone(std::string_view qualified_name) noexcept {

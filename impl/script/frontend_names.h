@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "script/schema_table.h"
@@ -39,6 +40,9 @@ bool is_builtin_attribute(std::string_view name) noexcept;
 
 // Operators that PyTorch has as TorchScript source: no schema is listed for them.
 Overloads find_source_operator(std::string_view qualified_name) noexcept;
+// The same operators with their types. Empty: there is no such operator. Safe from any thread. The
+// schemas live as long as the process.
+std::span<const Schema* const> source_schemas(std::string_view qualified_name);
 
 // Operators that exist in a graph alone: each reads an attribute of its node, or what stands around the
 // node, and source code carries neither. PyTorch's optimize_for_inference, its fusers and its profiler

@@ -22,6 +22,17 @@ Meaning common(const Meaning& a, const Meaning& b) {
   return out;
 }
 
+const value::Type* sure_type(const Meaning& meaning) noexcept {
+  using value::TypeKind;
+  // Types are compared at every call. None that anybody writes is as large.
+  constexpr uint32_t kMaxNodes = 256;
+  if (!meaning.is_value() || meaning.is_foreign || meaning.type == nullptr || meaning.type->nodes() > kMaxNodes) return nullptr;
+  const TypeKind kind = meaning.type->kind();
+  const bool may_be_narrowed = kind == TypeKind::kAny || kind == TypeKind::kOptional || kind == TypeKind::kUnion ||
+                               kind == TypeKind::kNumber || kind == TypeKind::kClass;
+  return meaning.was_tested && may_be_narrowed ? nullptr : meaning.type;
+}
+
 std::string describe(const Meaning& meaning) {
   if (meaning.owner != nullptr) return "an object of " + meaning.owner->name;
   if (!meaning.name.empty()) return "an object of " + meaning.name;

@@ -1,4 +1,4 @@
-// What an expression or a name stands for, as far as the checker can tell without PyTorch's types of operators.
+// What an expression or a name stands for, as far as the checker can tell.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ struct Meaning {
   bool holds_no_tensor = false;
   // kValue: of a tuple as it is written there; -1: not known.
   int32_t tuple_size = -1;
-  const value::Type* type = nullptr;        // kValue; null: not known
+  // kValue; null: not known. kOperator with has_self: the sure_type() of the value before the dot.
+  const value::Type* type = nullptr;
   const ClassDeclaration* owner = nullptr;  // kValue: the class of which it is an object; null: not known, or none
   const FunctionDeclaration* function = nullptr;
   std::string name;  // kValue: the custom class, if it is an object of one
@@ -56,6 +57,10 @@ struct Meaning {
 
 // What a name stands for where two ways meet.
 Meaning common(const Meaning& a, const Meaning& b);
+
+// The type of a value, if PyTorch certainly has the same type for it. Null: the type is not known, or
+// the value was tested, so that PyTorch may know more than the declared type.
+const value::Type* sure_type(const Meaning& meaning) noexcept;
 
 // "a Tensor", "an object of __torch__.M", "something".
 std::string describe(const Meaning& meaning);

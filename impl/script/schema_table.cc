@@ -3,6 +3,7 @@
 #include <libdeflate.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -10,6 +11,7 @@
 #include "base/immortal.h"
 #include "base/once.h"
 #include "script/nearest.h"
+#include "script/schema_parse.h"
 #include "script/schema_table_data.h"
 
 namespace tenon::script {
@@ -63,7 +65,8 @@ SchemaTable::SchemaTable() : text_(inflate()) {
   take(&versions, ' ');
   while (!versions.empty()) versions_.push_back(take(&versions, ' '));
   while (!rest.empty()) {
-    Entry entry{take(&rest, '\n'), {}};
+    std::string_view head = take(&rest, '\n');
+    Entry entry{take(&head, ' '), head, {}};
     const char* const begin = rest.data();
     while (rest.starts_with(' ')) take(&rest, '\n');
     entry.lines = std::string_view(begin, static_cast<size_t>(rest.data() - begin));
@@ -76,6 +79,9 @@ SchemaTable::SchemaTable() : text_(inflate()) {
     for (Overload method; methods.next(&method);) class_methods_.push_back(method.name);
   }
   std::sort(class_methods_.begin(), class_methods_.end());
+  const auto oldest = std::find(versions_.begin(), versions_.end(), "1.13");
+  columns_ = {static_cast<uint8_t>(oldest - versions_.begin()), all_versions().last};
+  parsed_ = std::make_unique<Once<Parsed>[]>(entries_.size());
 }
 
 const SchemaTable::Entry* SchemaTable::lookup(std::string_view name) const noexcept {
@@ -87,6 +93,51 @@ const SchemaTable::Entry* SchemaTable::lookup(std::string_view name) const noexc
 Overloads SchemaTable::find(std::string_view qualified_name) const noexcept {
   const Entry* const entry = lookup(qualified_name);
   return entry != nullptr && !qualified_name.starts_with('.') ? Overloads(entry->lines) : Overloads();
+}
+
+std::span<const Schema* const> SchemaTable::schemas(std::string_view qualified_name, Torch torch) const {
+  const Entry* const entry = lookup(qualified_name);
+  if (entry == nullptr || qualified_name.starts_with('.')) return {};
+  const Parsed& parsed = parsed_[static_cast<size_t>(entry - entries_.data())].get([&] { return parse(*entry); });
+  return parsed.of[static_cast<size_t>(torch)];
+}
+
+std::unique_ptr<SchemaTable::Parsed> SchemaTable::parse(const Entry& entry) const {
+  auto parsed = std::make_unique<Parsed>();
+  std::vector<const Schema*> by_line;  // null: the line has no types
+  Overloads overloads(entry.lines);
+  for (Overload overload; overloads.next(&overload);) {
+    auto schema = std::make_unique<Schema>();
+    if (!parse_schema(entry.name, overload.name, overload.arguments, schema.get())) {
+      by_line.push_back(nullptr);
+      continue;
+    }
+    by_line.push_back(schema.get());
+    for (size_t torch = 0; torch < kTorchCount; ++torch) {
+      if (overload.versions.first <= columns_[torch] && columns_[torch] <= overload.versions.last)
+        parsed->of[torch].push_back(schema.get());
+    }
+    parsed->kept.push_back(std::move(schema));
+  }
+  if (!entry.order.empty()) {
+    std::vector<const Schema*>& oldest = parsed->of[static_cast<size_t>(Torch::kOldest)];
+    oldest.clear();
+    for (std::string_view rest = entry.order; !rest.empty();) {
+      const std::string_view number = take(&rest, ',');
+      size_t line = by_line.size();
+      std::from_chars(number.data(), number.data() + number.size(), line);
+      if (line < by_line.size() && by_line[line] != nullptr) oldest.push_back(by_line[line]);
+    }
+  }
+  return parsed;
+}
+
+std::vector<std::string_view> SchemaTable::operators() const {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : entries_) {
+    if (!entry.name.starts_with('.')) names.push_back(entry.name);
+  }
+  return names;
 }
 
 bool SchemaTable::knows_namespace(std::string_view name_space) const noexcept {

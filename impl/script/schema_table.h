@@ -1,13 +1,19 @@
-// The operators that PyTorch has: which overloads, with which arguments, in which of its versions. Made from PyTorch itself by
-// tools/make_schema_table.py and built in, deflated; inflated when it is first asked.
+// The operators that PyTorch has: which overloads, with which arguments, in which of its versions.
+// tools/make_schema_table.py makes the table from PyTorch itself. The library has it deflated, and
+// inflates it when somebody first asks.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/once.h"
 #include "script/arguments.h"
+#include "script/schema.h"
 
 namespace tenon::script {
 
@@ -17,10 +23,14 @@ struct VersionSpan {
   uint8_t last = 0;
 };
 
+// The two versions whose schemas have types.
+enum class Torch : uint8_t { kOldest /* 1.13 */, kNewest };
+inline constexpr size_t kTorchCount = 2;
+
 struct Overload {
   std::string_view name;  // "-" where it has none
   VersionSpan versions;
-  std::string_view arguments;
+  std::string_view arguments;  // for Formals::parse(); with types and results, if 1.13 or the newest PyTorch has the overload
 };
 
 // The overloads of one operator, or the methods of one custom class: lines of the table's text.
@@ -48,8 +58,14 @@ class SchemaTable {
 
   // Of "aten::relu". Empty: there is none.
   Overloads find(std::string_view qualified_name) const noexcept;
+  // The overloads of "aten::relu" in the order in which that PyTorch tries them. Empty: it has
+  // none. They are parsed at the first call and live as long as the process. Safe from any thread.
+  std::span<const Schema* const> schemas(std::string_view qualified_name, Torch torch) const;
   // Some operator of "aten" is in the table; if none is, the table does not know which the namespace has.
   bool knows_namespace(std::string_view name_space) const noexcept;
+
+  // The names of all operators, "aten::relu", in order.
+  std::vector<std::string_view> operators() const;
 
   // The methods of "__torch__.torch.classes.quantized.LinearPackedParamsBase". Empty: there is no such class.
   Overloads find_class(std::string_view qualified_name) const noexcept;
@@ -63,14 +79,22 @@ class SchemaTable {
   SchemaTable();
   struct Entry {
     std::string_view name;
+    std::string_view order;  // "2,0,1": the lines that 1.13 has, in its order; empty: as they stand
     std::string_view lines;
   };
+  struct Parsed {
+    std::vector<std::unique_ptr<const Schema>> kept;
+    std::array<std::vector<const Schema*>, kTorchCount> of;
+  };
   const Entry* lookup(std::string_view name) const noexcept;
+  std::unique_ptr<Parsed> parse(const Entry& entry) const;
 
   std::string text_;
   std::vector<std::string_view> versions_;
   std::vector<Entry> entries_;  // by name
   std::vector<std::string_view> class_methods_;
+  std::array<uint8_t, kTorchCount> columns_{};  // of each Torch, in versions_
+  std::unique_ptr<Once<Parsed>[]> parsed_;      // by the index of entries_
 };
 
 inline constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";

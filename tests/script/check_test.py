@@ -2,8 +2,8 @@
 """The checker against PyTorch: it refuses nothing that torch.jit.load takes, and most of what torch.jit.load refuses.
 
 For each PyTorch: the code of every model of the zoo, as that PyTorch wrote it, and of silero-vad is taken; then PyTorch and the checker get
-methods that are broken by hand (check_cases.py), methods made by chance (check_random.py) and that code, broken by chance
-(check_mutations.py).
+methods that are broken by hand (check_cases.py), methods made by chance (check_random.py), calls of operators made by chance
+(check_types.py) and that code, broken by chance (check_mutations.py).
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
 
@@ -27,6 +27,7 @@ from pathlib import Path
 import check_cases
 import check_mutations
 import check_random
+import check_types
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
@@ -35,6 +36,8 @@ from torches import find_torches
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 GOAL = 0.7
+# Of the calls that PyTorch refuses for an operand's type.
+CALLS_GOAL = 0.8
 
 
 class Program:
@@ -150,7 +153,7 @@ def check_models(programs: list[Program], report: Report) -> None:
 def check_methods(python: str, kind: str, methods: list[str], report: Report) -> None:
     answers = ask_agent([agent_case({"__torch__": text}, ["__torch__.M"]) for text in methods])
     for text, torch, agent in zip(methods, ask_torch(python, [{"method": text} for text in methods]), answers, strict=True):
-        report.compare(kind, text[: text.index("\nclass ")], torch, agent)
+        report.compare(kind, text[text.index("class M(") :].split("\nclass ")[0], torch, agent)
 
 
 def check_mutants(python: str, programs: list[Program], count: int, rng: random.Random, report: Report) -> None:
@@ -176,6 +179,7 @@ def difference(name: str, before: str, after: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=500, help="for each PyTorch, about so many")
+    parser.add_argument("--calls", type=int, default=2000, help="calls of operators, for each PyTorch")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--verbose", action="store_true", help="print what PyTorch refuses and the checker takes")
     arguments = parser.parse_args()
@@ -192,6 +196,8 @@ def main() -> int:
             check_models(programs, report)
             check_methods(python, "by hand", check_cases.methods(), report)
             check_methods(python, "names on paths", check_random.methods(arguments.mutants, random.Random(arguments.seed)), report)
+            calls = check_types.methods(python, arguments.calls, random.Random(arguments.seed))
+            check_methods(python, "operands' types", calls, report)
             check_mutants(python, programs, arguments.mutants, random.Random(arguments.seed), report)
         refused = report.refused_by_torch.total()
         print(f"{name}: {len(programs)} programs; of {refused} that PyTorch refuses the checker refuses {report.share():.1%}")
@@ -202,6 +208,9 @@ def main() -> int:
             print("\n".join(f"  missed: {text}" for text in report.missed))
         if refused < 300:
             report.problems.append(f"only {refused} broken methods")
+        calls_refused = report.refused_by_torch["operands' types"]
+        if report.refused_by_both["operands' types"] < CALLS_GOAL * calls_refused:
+            report.problems.append(f"of {calls_refused} calls with a wrong operand, the checker refuses too few")
         if report.share() < GOAL:
             report.problems.append(f"only {report.share():.1%} of what PyTorch refuses is refused")
         problems += [f"{name}: {problem}" for problem in report.problems]

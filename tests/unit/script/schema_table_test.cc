@@ -49,7 +49,8 @@ TEST(SchemaTable, EveryLineCanBeRead) {
   for (Overload overload; overloads.next(&overload);) {
     EXPECT_LE(overload.versions.first, overload.versions.last);
     EXPECT_LT(overload.versions.last, table.versions().size());
-    old_form = old_form || (overload.arguments == "self" && overload.versions.last < table.all_versions().last);
+    const Formals formals = Formals::parse(overload.arguments);
+    old_form = old_form || (formals.list.size() == 1 && overload.versions.last < table.all_versions().last);
   }
   EXPECT_TRUE(old_form);
 }
@@ -81,6 +82,20 @@ TEST(Arguments, NumberAndKeywords) {
   EXPECT_FALSE(takes("self,other,*,alpha", 2, {}));
   EXPECT_TRUE(takes("self,...", 5, {}));
   EXPECT_FALSE(takes("self,...", 5, {"x"}));
+}
+
+TEST(Arguments, OfALineWithTypes) {
+  EXPECT_TRUE(takes("Tensor self,Tensor other,*,Scalar alpha=1>Tensor", 2, {"alpha"}));
+  EXPECT_FALSE(takes("Tensor self,Tensor other,*,Scalar alpha=1>Tensor", 3, {}));
+  EXPECT_TRUE(takes("int[] size,*,ScalarType? dtype=None>Tensor", 4, {"dtype"}));
+  EXPECT_FALSE(takes("int[2] size,*,ScalarType? dtype=None>Tensor", 4, {}));
+  EXPECT_FALSE(takes("int[]? size>Tensor", 2, {}));
+  EXPECT_FALSE(takes("t[](a!) list>", 2, {}));
+  EXPECT_TRUE(takes("Tensor(a!)[] list>", 2, {}));
+  EXPECT_TRUE(takes("(str,tVal)[] inputs>Dict(str,tVal)", 3, {}));
+  EXPECT_TRUE(takes("str self,str chars=\" \\n>,\\\"\">str", 1, {"chars"}));
+  EXPECT_TRUE(takes("Dict(str,t)(a!) self,str(b->*) key,t(c->*) default_value>t(*)", 3, {}));
+  EXPECT_TRUE(takes("...>...", 3, {}));
 }
 
 TEST(Arguments, ReceiverListsAndStars) {

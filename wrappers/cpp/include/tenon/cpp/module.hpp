@@ -176,9 +176,8 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   /// unexpected paths, and its details "missing" and "unexpected" have their numbers.
   Result<LoadReport> try_load(const NamedValues& tensors, const LoadOptions& options = {});
 
-  /// Checks the code as an export does: names, operators, and the numbers and keywords of
-  /// arguments. The types of operands are not checked. The error has the same details as that of
-  /// define.
+  /// Checks the code as an export does: names, operators, and the numbers, keywords and types of
+  /// arguments. The error has the same details as that of define.
   Result<void> try_check() const {
     return detail::call([&](tenon_error** err) { return tenon_module_check(get(), err); });
   }

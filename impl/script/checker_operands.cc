@@ -1,0 +1,111 @@
+// Checks the types of an operator's operands. A call is refused if no overload of PyTorch 1.13 or of
+// the newest PyTorch takes them.
+#include <algorithm>
+#include <utility>
+
+#include "script/checker.h"
+#include "script/schema_show.h"
+
+namespace tenon::script {
+namespace {
+
+using value::Type;
+using value::TypeKind;
+
+// The overloads that take a call of this shape. Those of the newest PyTorch come first.
+std::vector<const Schema*> candidates_of(std::span<const std::string> names, const CallShape& shape) {
+  std::vector<const Schema*> found;
+  const auto consider = [&](std::string_view name, std::span<const Schema* const> schemas) {
+    const bool is_aten = name.starts_with("aten::");
+    for (const Schema* schema : schemas) {
+      if (std::find(found.begin(), found.end(), schema) == found.end() && accepts(formals_of(*schema, is_aten), shape))
+        found.push_back(schema);
+    }
+  };
+  const SchemaTable& table = SchemaTable::get();
+  for (const std::string& name : names) {
+    consider(name, table.schemas(name, Torch::kNewest));
+    consider(name, source_schemas(name));
+    consider(name, table.schemas(name, Torch::kOldest));
+  }
+  return found;
+}
+
+std::string with_article(const std::string& type) {
+  if (type == "NoneType") return "None";
+  return (std::string_view("AEIOUaeiou").find(type.front()) != std::string_view::npos ? "an " : "a ") + type;
+}
+
+// A sentence that says how the reader can mend the operand. Empty: no way is known.
+const char* remedy_of(const SchemaArgument& argument, const SchemaType& wanted, const Type& given) noexcept {
+  const auto wants = [&](TypeKind kind) {
+    const SchemaType& type = wanted.kind == SchemaType::Kind::kOptional ? wanted.parts[0] : wanted;
+    return type.kind == SchemaType::Kind::kSimple && type.simple == kind;
+  };
+  const TypeKind kind = given.kind();
+  if (kind == TypeKind::kOptional) return ". Test it first, as in `if x is not None:`, or assert that it is not None";
+  if (argument.name == "dtype" && kind == TypeKind::kStr) return ". TorchScript writes a dtype as a number: 6 is float32";
+  if (wants(TypeKind::kFloat) && kind == TypeKind::kInt) return ". Write float(...) around it, or a literal such as 1.";
+  if (wants(TypeKind::kInt) && kind == TypeKind::kFloat) return ". Write int(...) around it";
+  if (wants(TypeKind::kBool) && kind == TypeKind::kTensor) return ". Write bool(...) around it";
+  if (wants(TypeKind::kStr) && (kind == TypeKind::kInt || kind == TypeKind::kFloat)) return ". Write str(...) around it";
+  return "";
+}
+
+}  // namespace
+
+Status Checker::check_operands(const Expr& call, std::span<const std::string> names, const std::string& shown, const Receiver* self,
+                               const Operands& given, const CallShape& shape, Meaning* out) {
+  if (shape.open) return {};
+  std::vector<OperandType> types;
+  types.reserve(given.size());
+  for (const Operand& operand : given) types.push_back({operand.keyword, operand.sure});
+  const OperandType receiver{"self", self != nullptr ? self->sure : nullptr};
+  const std::vector<const Schema*> candidates = candidates_of(names, shape);
+  const bool is_aten = names.front().starts_with("aten::");
+  TypeMatch best;
+  bool any_fits = false;
+  value::TypeRef returned;
+  for (const Schema* candidate : candidates) {
+    const TypeMatch match = match_types(*candidate, self != nullptr ? &receiver : nullptr, types, is_aten);
+    if (match.mismatches == 0) {
+      // The type of the result is known if every overload that PyTorch may take has the same.
+      value::TypeRef type = result_type(*candidate);
+      const bool is_same = type && (!any_fits || (returned && type->equals(*returned)));
+      returned = is_same ? std::move(type) : value::TypeRef();
+      any_fits = true;
+    } else if (best.mismatches == 0 || match.mismatches < best.mismatches) {
+      best = match;
+    }
+  }
+  if (!any_fits && !candidates.empty()) return wrong_operand(call, shown, self, given, candidates, best);
+  if (returned) {
+    kept_types_.push_back(std::move(returned));
+    const Meaning result = typed(kept_types_.back().get());
+    out->type = result.type;
+    out->owner = result.owner;
+    out->name = result.name;
+    out->is_foreign = result.is_foreign;
+  }
+  return {};
+}
+
+Status Checker::wrong_operand(const Expr& call, const std::string& shown, const Receiver* self, const Operands& given,
+                              std::span<const Schema* const> candidates, const TypeMatch& best) {
+  if (is_quiet()) return {};
+  const bool is_self = best.operand == SIZE_MAX;
+  const Type* const type = is_self ? self->sure : given[best.operand].sure;
+  const Range where = is_self ? self->range : given[best.operand].range;
+  std::string text =
+      shown + " takes " + with_article(show(*best.wanted)) + " as " + best.argument->name + ", and gets " + with_article(type->print());
+  if (candidates.size() > 1) {
+    constexpr size_t kMostShown = 3;
+    text += ". Its overloads for as many operands are ";
+    for (size_t i = 0; i < candidates.size() && i < kMostShown; ++i) text += (i > 0 ? ", " : "") + show_arguments(*candidates[i]);
+    if (candidates.size() > kMostShown) text += ", ...";
+  }
+  text += remedy_of(*best.argument, *best.wanted, *type);
+  return refuse(where.nbytes() > 0 ? where : call.range, text);
+}
+
+}  // namespace tenon::script

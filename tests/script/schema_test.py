@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""The typed table against PyTorch: each schema of PyTorch 1.13 and of the newest, its types, its defaults, and the order of overloads.
+
+A PyTorch of another version than those two is left out: the table is made from these.
+
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
+"""
+
+import difflib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from torches import find_torches
+
+HERE = Path(__file__).resolve().parent
+ENDS = {"1.13": "oldest", "2.15": "newest"}
+SHOWN = 20
+
+
+def tables() -> dict[str, list[str]]:
+    agent = subprocess.run([os.environ["TENON_SCRIPT_SCHEMA_AGENT"]], capture_output=True, text=True, check=True)
+    found: dict[str, list[str]] = {}
+    for line in agent.stdout.rstrip("\n").split("\n"):
+        if line in ENDS.values():
+            found[line] = []
+        else:
+            found[list(found)[-1]].append(line)
+    return found
+
+
+def main() -> int:
+    torches = find_torches()
+    if not torches:
+        print("skipped: neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has a PyTorch")
+        return 77
+    ours = tables()
+    failed = False
+    compared = 0
+    for name, python in torches.items():
+        peer = subprocess.run([python, "-B", str(HERE / "schema_peer.py")], capture_output=True, text=True, check=True)
+        version, *theirs = peer.stdout.rstrip("\n").split("\n")
+        end = ENDS.get(".".join(version.split(".")[:2]))
+        if end is None:
+            print(f"{name}: PyTorch {version} is not one of {', '.join(ENDS)}, and is left out")
+            continue
+        compared += 1
+        changes = [
+            line
+            for line in difflib.unified_diff(theirs, ours[end], lineterm="", n=0)
+            if line[:1] in "+-" and line[:3] not in ("+++", "---")
+        ]
+        print(f"{name}: PyTorch {version} has {len(theirs)} schemas; {len(changes)} lines differ")
+        print("\n".join(changes[:SHOWN]))
+        failed = failed or bool(changes) or len(theirs) < 3000
+    return 1 if failed else 0 if compared else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
