@@ -1,11 +1,11 @@
 """The drop-in for torch.multiprocessing against PyTorch's own strategies: a queue, and DataLoader.
 
 Torch tensors go through a queue of torch.multiprocessing to one idle process: Queue, or SimpleQueue,
-which has no thread of its own. The clock runs from `put` until the receiver says that it has them. Its release of them is outside the clock. Fresh: each round
-makes private tensors, outside the clock, and sending them moves them to shared memory. Shared: they
-have been sent before. The sides take turns of ten rounds, as in a loop that puts, and the first two
-of each turn are not counted. A batch of DataLoader is made by one worker, and the figure is the mean
-of a whole pass.
+which has no thread of its own. The clock runs from `put` until the receiver says that it has them.
+Its release of them is outside the clock. Fresh: each round makes private tensors, outside the clock,
+and sending them moves them to shared memory. Shared: they have been sent before. The sides take
+turns of ten rounds, as in a loop that puts, and the first two of each turn are not counted. A batch
+of DataLoader is made by one worker, and the figure is the mean of a whole pass.
 """
 
 from __future__ import annotations
