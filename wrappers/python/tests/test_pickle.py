@@ -336,6 +336,19 @@ def test_damaged_pickles() -> None:
     assert n_refused > 1000
 
 
+def test_value_that_crosses_its_frame() -> None:
+    """CPython's unpickler raises MemoryError for such a bytearray, and destroys it while it is in use."""
+    value = b"\x96" + (5).to_bytes(8, "little") + b"array"
+    for inside in (10, 12):
+        framed = b"\x80\x05\x95" + inside.to_bytes(8, "little") + value + b"."
+        with pytest.raises(tenon.Corrupt, match="crosses the end of its frame"):
+            tenon.pickle.loads(framed, [], allow=[])
+    whole = b"\x80\x05\x95" + (15).to_bytes(8, "little") + value + b"."
+    assert tenon.pickle.loads(whole, [], allow=[]) == b"array"
+    with pytest.raises(tenon.Corrupt, match="a frame begins within another one"):
+        tenon.pickle.loads(b"\x80\x05" + (b"\x95" + (20).to_bytes(8, "little")) * 2 + value + b".", [], allow=[])
+
+
 class Importer:
     """Has one module, under a name that Python does not know."""
 

@@ -1,9 +1,11 @@
 """Checks the opcodes of a foreign pickle before Python's unpickler runs it.
 
 The unpickler calls nothing that tenon.pickle's allow-list does not have. But it makes a memo as
-large as one opcode says, and Python's hash of a tuple recurses without a limit. So this module
-allows the opcodes that protocol 4 and 5 write, which number the memo by themselves, and bounds how
-deep values are nested.
+large as one opcode says, and Python's hash of a tuple recurses without a limit. A bytearray that
+crosses the end of its frame breaks the unpickler: CPython 3.11 raises MemoryError and destroys a
+bytearray that a buffer still needs. So this module allows the opcodes that protocol 4 and 5 write,
+which number the memo by themselves. It bounds how deep values are nested, and it refuses an opcode
+that does not end within its frame.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 MOST_NESTED = 200
 
 _MARK = -1
+_FRAME_NBYTES = 9  # of the opcode FRAME with its length
 _LEAVES = frozenset(
     [
         "NONE",
@@ -98,14 +101,27 @@ def check(data: bytes) -> None:
 
     stack = _Stack(refuse)
     memo: list[int] = []
+    frame_end = 0  # 0: the opcode stands in no frame
     try:
         for opcode, argument, at in pickletools.genops(data):
             position = at or 0
+            if frame_end and position >= frame_end:
+                if position > frame_end:
+                    refuse("the value before it crosses the end of its frame")
+                frame_end = 0
+            if opcode.name == "FRAME":
+                if frame_end:
+                    refuse("a frame begins within another one")
+                frame_end = position + _FRAME_NBYTES + _length(argument)
             _step(opcode.name, argument, stack, memo, refuse)
     except Corrupt:
         raise
     except (ValueError, IndexError, OverflowError) as error:
         refuse(str(error))
+
+
+def _length(argument: object) -> int:
+    return argument if isinstance(argument, int) else 0
 
 
 def _step(name: str, argument: object, stack: _Stack, memo: list[int], refuse: Callable[[str], NoReturn]) -> None:
