@@ -1,0 +1,22 @@
+// The words and numbers of the record bytecode.pkl. The reader and the writer share them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace tenon::bytecode {
+
+inline constexpr int64_t kOldestVersion = 4;
+inline constexpr int64_t kNewestVersion = 9;
+// Functions of later versions have a schema.
+inline constexpr int64_t kLastWithoutSchema = 4;
+inline constexpr int64_t kMaxN = 65535;  // of an instruction
+// What the record says of an operator that takes any number of arguments.
+inline constexpr int64_t kVariadicInRecord = -1;
+
+// The keys of each table, in their order.
+inline constexpr std::string_view kCodeKeys[] = {"instructions", "operators", "constants", "types", "register_size"};
+inline constexpr std::string_view kSchemaKeys[] = {"arguments", "returns"};
+inline constexpr std::string_view kArgumentKeys[] = {"name", "type", "default_value"};
+
+}  // namespace tenon::bytecode
