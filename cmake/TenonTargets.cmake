@@ -9,7 +9,7 @@ if(TENON_SANITIZE)
   set(TENON_SMALL -O0)
   set(TENON_QUICK -O0)
 endif()
-set(TENON_SMALL_FOLDERS cuda value archive bytecode script module)
+set(TENON_SMALL_FOLDERS cuda value archive bytecode script compile module)
 # The exceptions in those folders, as regular expressions: this code runs for each tensor of a module that is opened. It takes a sixth
 # off the time and adds a twentieth to the size.
 set(TENON_QUICK_SOURCES

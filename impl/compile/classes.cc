@@ -1,0 +1,80 @@
+#include "compile/classes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "script/signature.h"
+
+namespace tenon::compile {
+
+using script::ClassKind;
+using value::TypeKind;
+
+const script::Function* ClassInfo::find_method(std::string_view name) const noexcept {
+  // Of two methods of one name the later one counts.
+  for (size_t i = parts.methods.size(); i > 0; --i) {
+    if (parts.methods[i - 1].function->name == name) return parts.methods[i - 1].function;
+  }
+  return nullptr;
+}
+
+const script::Constant* ClassInfo::find_constant(std::string_view name) const noexcept {
+  const auto found =
+      std::find_if(parts.constants.begin(), parts.constants.end(), [&](const script::Constant& constant) { return constant.name == name; });
+  return found != parts.constants.end() ? &*found : nullptr;
+}
+
+Result<const ClassInfo*> Classes::find(std::string_view qualified_name) const {
+  const auto known = found_.find(qualified_name);
+  if (known != found_.end()) return known->second.get();
+  const script::Declarations::Place* const place = declarations_.find_place(qualified_name);
+  if (place == nullptr || place->item->class_def == nullptr) return nullptr;
+  auto info = std::make_unique<ClassInfo>();
+  info->declaration = declarations_.find_class(qualified_name);
+  info->source = &place->file->source();
+  TENON_ASSIGN(info->parts, script::class_parts(*info->source, *place->item->class_def));
+  for (const script::Field& field : info->parts.fields) {
+    TENON_ASSIGN(value::TypeRef type, script::annotation_type(*info->source, *field.annotation));
+    info->attributes.try_emplace(field.name, ClassInfo::Attribute{info->attributes.size(), std::move(type)});
+  }
+  const auto order = slots_ != nullptr ? slots_->find(qualified_name) : SlotNames::const_iterator();
+  if (slots_ != nullptr && order != slots_->end()) {
+    for (size_t i = 0; i < order->second.size(); ++i) {
+      const auto attribute = info->attributes.find(order->second[i]);
+      if (attribute != info->attributes.end()) attribute->second.slot = i;
+    }
+  }
+  const ClassInfo* const made = info.get();
+  found_.emplace(qualified_name, std::move(info));
+  return made;
+}
+
+const script::ClassDeclaration* Classes::declaration_of(const value::Type& type) const {
+  return type.kind() == TypeKind::kClass ? declarations_.find_class(type.class_name()) : nullptr;
+}
+
+bool Classes::is_named_tuple(const value::Type& type) const {
+  const script::ClassDeclaration* const declared = declaration_of(type);
+  return declared != nullptr && declared->kind == ClassKind::kNamedTuple;
+}
+
+bool Classes::is_enum(const value::Type& type) const {
+  const script::ClassDeclaration* const declared = declaration_of(type);
+  return declared != nullptr && declared->kind == ClassKind::kEnum;
+}
+
+bool Classes::is_interface(const value::Type& type) const {
+  const script::ClassDeclaration* const declared = declaration_of(type);
+  return declared != nullptr && declared->is_interface();
+}
+
+std::vector<value::TypeRef> Classes::items_of(const value::Type& type) const {
+  if (type.kind() == TypeKind::kTuple) return {type.parts().begin(), type.parts().end()};
+  std::vector<value::TypeRef> items;
+  const script::ClassDeclaration* const declared = declaration_of(type);
+  if (declared == nullptr || declared->kind != ClassKind::kNamedTuple) return items;
+  for (const script::ParameterDeclaration& field : declared->fields) items.push_back(field.type ? field.type : value::Type::tensor());
+  return items;
+}
+
+}  // namespace tenon::compile

@@ -1,0 +1,113 @@
+#include "compile/compile.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "compile/unit.h"
+
+namespace tenon::compile {
+namespace {
+
+class ProgramCompiler {
+ public:
+  ProgramCompiler(const script::Declarations& declarations, std::span<const value::ValueRef> constants, const CompileOptions& options,
+                  CompileReport* report)
+      : unit_(declarations, options.slots, constants, options.torch, options.max_nodes), options_(options), report_(report) {}
+
+  Result<bytecode::Program> run(std::string_view root, std::span<const std::string> modules) {
+    TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(root));
+    if (info == nullptr) return Status(Code::kNotFound, "there is no class " + std::string(root));
+    for (const std::string& method : options_.methods) {
+      if (info->find_method(method) == nullptr)
+        return Status(Code::kNotFound, format("%.*s has no method %s", static_cast<int>(root.size()), root.data(), method.c_str()));
+    }
+    for (const script::Method& method : info->parts.methods) {
+      const std::string_view name = method.function->name;
+      const bool is_wanted =
+          options_.methods.empty() || std::find(options_.methods.begin(), options_.methods.end(), name) != options_.methods.end();
+      if (is_wanted) TENON_TRY(add_or_leave_out(root, name));
+    }
+    TENON_TRY(add_state_methods(modules));
+    TENON_TRY(add_implementations(modules));
+    if (program_.functions.empty()) {
+      return Status(Code::kUnsupported, std::string(root) + " has no method that the lite interpreter can run, so there is no bytecode");
+    }
+    return std::move(program_);
+  }
+
+ private:
+  Status add_or_leave_out(std::string_view class_name, std::string_view method) {
+    const Status added = add(class_name, method);
+    if (added.is_ok() || !options_.leave_out) return added;
+    if (report_ != nullptr) report_->left_out.push_back({std::string(class_name) + "." + std::string(method), added});
+    return {};
+  }
+
+  Status add(std::string_view class_name, std::string_view method) {
+    TENON_ASSIGN(const Header* const header, unit_.method_header(class_name, method));
+    if (!done_.insert(header->name).second) return {};
+    TENON_ASSIGN(const Compiled* const compiled, unit_.compile(*header));
+    // The emitter changes the graph, and another function may have this one in it: it gets a copy.
+    Graph graph;
+    std::vector<GraphValue*> inputs;
+    for (const value::TypeRef& type : compiled->parameters) inputs.push_back(graph.add_input(&graph.body(), type));
+    graph.body().outputs = graph.inline_graph(compiled->graph, inputs, &graph.body());
+    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, options_.emit));
+    program_.functions.push_back(std::move(function));
+    return {};
+  }
+
+  // What an archive's reader calls to make objects from their states.
+  Status add_state_methods(std::span<const std::string> modules) {
+    for (const std::string& name : modules) {
+      TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(name));
+      if (info == nullptr || info->find_method("__setstate__") == nullptr || info->find_method("__getstate__") == nullptr) continue;
+      TENON_TRY(add(name, "__setstate__"));
+      TENON_TRY(add(name, "__getstate__"));
+    }
+    return {};
+  }
+
+  // Methods that are called through an interface, of every class that has one of that name; and what these call so, and so on.
+  Status add_implementations(std::span<const std::string> modules) {
+    size_t known = 0;
+    while (known != unit_.interface_methods().size()) {
+      known = unit_.interface_methods().size();
+      for (const std::string& name : modules) {
+        TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(name));
+        if (info == nullptr || info->declaration->is_interface()) continue;
+        for (const script::Method& method : info->parts.methods) {
+          const std::vector<std::string>& called = unit_.interface_methods();
+          if (std::find(called.begin(), called.end(), method.function->name) != called.end()) TENON_TRY(add(name, method.function->name));
+        }
+      }
+    }
+    return {};
+  }
+
+  Unit unit_;
+  const CompileOptions& options_;
+  CompileReport* report_;
+  bytecode::Program program_;
+  std::set<std::string, std::less<>> done_;
+};
+
+}  // namespace
+
+Result<bytecode::Program> compile_program(const script::Declarations& declarations, std::span<const value::ValueRef> constants,
+                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options,
+                                          CompileReport* report) {
+  return ProgramCompiler(declarations, constants, options, report).run(root, modules);
+}
+
+std::vector<std::string> operator_names(const bytecode::Program& program) {
+  std::set<std::string> names;
+  for (const bytecode::Function& function : program.functions) {
+    for (const bytecode::OperatorUse& use : function.operators)
+      names.insert(use.overload.empty() ? use.name : use.name + "." + use.overload);
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace tenon::compile

@@ -1,0 +1,668 @@
+#include "compile/emit.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "compile/evaluate.h"
+#include "compile/match.h"
+
+namespace tenon::compile {
+namespace {
+
+using bytecode::Instruction;
+using bytecode::Opcode;
+using script::Schema;
+using value::TypeKind;
+using value::TypeRef;
+
+// Operators that are instructions by themselves from version 8 on.
+struct Promoted {
+  std::string_view name;
+  Opcode opcode;
+};
+constexpr auto kPromoted = std::to_array<Promoted>({
+    {"aten::__is__", Opcode::kIs},
+    {"aten::__isnot__", Opcode::kIsNot},
+    {"aten::__not__", Opcode::kNot},
+    {"aten::dim", Opcode::kDim},
+    {"aten::format", Opcode::kFormat},
+    {"prim::NumToTensor", Opcode::kNumToTensor},
+    {"prim::RaiseException", Opcode::kRaiseException},
+    {"prim::device", Opcode::kDevice},
+    {"prim::dtype", Opcode::kDtype},
+    {"prim::is_cuda", Opcode::kIsCuda},
+    {"prim::tolist", Opcode::kToList},
+});
+
+bool is_constant(const GraphValue* value) noexcept { return value->node != nullptr && value->node->kind == NodeKind::kConstant; }
+
+// Adds nodes that drop what nothing uses: outputs without a use, and values whose last use is within a block of a later node.
+class DropPlanner {
+ public:
+  explicit DropPlanner(Graph* graph) : graph_(*graph) {}
+
+  void run() {
+    count_uses(graph_.body());
+    drop_unused(&graph_.body());
+    number(&graph_.body());
+    last_uses(&graph_.body());
+    insert(&graph_.body());
+  }
+
+ private:
+  void count_uses(const Block& block) {
+    for (const Node* node : block.nodes) {
+      for (const GraphValue* input : node->inputs) used_.insert(input);
+      for (const Block* inner : node->blocks) count_uses(*inner);
+    }
+    for (const GraphValue* output : block.outputs) used_.insert(output);
+  }
+
+  Node* drop_of(const std::vector<GraphValue*>& values, Block* owner) {
+    std::vector<GraphValue*> unused;
+    std::copy_if(values.begin(), values.end(), std::back_inserter(unused),
+                 [&](const GraphValue* value) { return !used_.contains(value) && !is_constant(value); });
+    if (unused.empty()) return nullptr;
+    Node* const drop = graph_.make_node(NodeKind::kDrop);
+    drop->inputs = std::move(unused);
+    drop->owner = owner;
+    return drop;
+  }
+
+  void drop_unused(Block* block) {
+    std::vector<Node*> nodes;
+    if (Node* const drop = drop_of(block->inputs, block)) nodes.push_back(drop);
+    for (Node* node : block->nodes) {
+      nodes.push_back(node);
+      if (Node* const drop = drop_of(node->outputs, block)) nodes.push_back(drop);
+      for (Block* inner : node->blocks) drop_unused(inner);
+    }
+    block->nodes = std::move(nodes);
+  }
+
+  // Which node owns a block, and in which block a node and a value are.
+  void number(Block* block) {
+    for (GraphValue* input : block->inputs) home_.emplace(input, block);
+    for (Node* node : block->nodes) {
+      node->owner = block;
+      for (GraphValue* output : node->outputs) home_.emplace(output, block);
+      for (Block* inner : node->blocks) number(inner);
+    }
+  }
+
+  void last_uses(Block* block) {
+    scan(block->outputs, nullptr, block);
+    for (size_t i = block->nodes.size(); i > 0; --i) {
+      Node* const node = block->nodes[i - 1];
+      for (Block* inner : node->blocks) last_uses(inner);
+      scan(node->inputs, node, block);
+    }
+  }
+
+  void scan(const std::vector<GraphValue*>& values, Node* node, Block* block) {
+    for (size_t i = values.size(); i > 0; --i) {
+      GraphValue* const value = values[i - 1];
+      if (!seen_.insert(value).second) continue;
+      Block* const home = home_.at(value);
+      if (home == block) continue;
+      // The node of the value's own block in which this use stands.
+      const Node* outer = node;
+      const Block* at = block;
+      while (at != home) {
+        outer = at->owner;
+        at = outer->owner;
+      }
+      // A constant needs no drop. PyTorch puts a node there all the same, behind which no value stays on the stack.
+      std::vector<GraphValue*>& dropped = after_[outer];
+      if (!is_constant(value)) dropped.push_back(value);
+    }
+  }
+
+  void insert(Block* block) {
+    std::vector<Node*> nodes;
+    for (Node* node : block->nodes) {
+      nodes.push_back(node);
+      for (Block* inner : node->blocks) insert(inner);
+      const auto found = after_.find(node);
+      if (found == after_.end()) continue;
+      Node* const drop = graph_.make_node(NodeKind::kDrop);
+      drop->inputs = found->second;
+      drop->owner = block;
+      nodes.push_back(drop);
+    }
+    block->nodes = std::move(nodes);
+  }
+
+  Graph& graph_;
+  std::unordered_set<const GraphValue*> used_;
+  std::unordered_map<const GraphValue*, Block*> home_;
+  std::unordered_set<const GraphValue*> seen_;
+  std::unordered_map<const Node*, std::vector<GraphValue*>> after_;
+};
+
+// Which nodes leave their value on the stack, right where its only use takes it.
+class InlinePlanner {
+ public:
+  explicit InlinePlanner(Block* body) {
+    count(*body);
+    scan_block(body);
+  }
+  bool is_inline(const Node* node) const { return inline_.contains(node); }
+  size_t uses(const GraphValue* value) const {
+    const auto found = uses_.find(value);
+    return found != uses_.end() ? found->second : 0;
+  }
+
+ private:
+  void count(const Block& block) {
+    for (size_t i = 0; i < block.nodes.size(); ++i) {
+      const Node* const node = block.nodes[i];
+      place_.emplace(node, i);
+      for (const GraphValue* input : node->inputs) ++uses_[input];
+      for (const Block* inner : node->blocks) count(*inner);
+    }
+    for (const GraphValue* output : block.outputs) ++uses_[output];
+  }
+
+  // The nearest node before position `end` that is no constant; SIZE_MAX: there is none.
+  static size_t before(const Block& block, size_t end) {
+    while (end > 0) {
+      --end;
+      if (block.nodes[end]->kind != NodeKind::kConstant) return end;
+    }
+    return SIZE_MAX;
+  }
+
+  void scan_block(Block* block) {
+    scan_values(*block, block->nodes.size(), block->outputs);
+    for (size_t i = block->nodes.size(); i > 0; --i) {
+      if (!inline_.contains(block->nodes[i - 1])) scan_node(*block, i - 1);
+    }
+  }
+
+  size_t scan_node(const Block& block, size_t at) {
+    for (Block* inner : block.nodes[at]->blocks) scan_block(inner);
+    return scan_values(block, at, block.nodes[at]->inputs);
+  }
+
+  // From the last value to the first: as long as each is made by the node before, in turn, no register is needed. This is a loop over
+  // a stack of its own: a long chain of nodes that use each other must not be as deep on the machine's.
+  size_t scan_values(const Block& block, size_t at, const std::vector<GraphValue*>& values) {
+    size_t point = before(block, at);
+    std::vector<std::pair<const std::vector<GraphValue*>*, size_t>> open{{&values, values.size()}};
+    while (!open.empty()) {
+      auto& [list, left] = open.back();
+      if (left == 0) {
+        open.pop_back();
+        continue;
+      }
+      const GraphValue* const value = (*list)[--left];
+      const bool lines_up = point != SIZE_MAX && value->node == block.nodes[point];
+      if (!lines_up || uses(value) != 1 || value->node->outputs.size() != 1 || inline_.contains(value->node)) continue;
+      Node* const node = value->node;
+      inline_.insert(node);
+      for (Block* inner : node->blocks) scan_block(inner);
+      point = before(block, point);
+      open.emplace_back(&node->inputs, node->inputs.size());
+    }
+    return point;
+  }
+
+  std::unordered_map<const GraphValue*, size_t> uses_;
+  std::unordered_map<const Node*, size_t> place_;
+  std::unordered_set<const Node*> inline_;
+};
+
+// How many arguments of a call have to be loaded, as PyTorch counts them; and how many of these are `out` arguments.
+struct Specified {
+  size_t count = 0;
+  size_t out = 0;
+};
+
+Specified specified_arguments(const Node& node, bool defaults_before_out) {
+  const std::vector<script::SchemaArgument>& formals = node.schema->arguments;
+  size_t end = formals.size();
+  if (defaults_before_out) {
+    while (end > 0 && formals[end - 1].is_out) --end;
+  }
+  Specified made{0, formals.size() - end};
+  if (formals.size() < node.inputs.size()) return {node.inputs.size(), made.out};
+  for (; end > 0; --end) {
+    const script::SchemaArgument& formal = formals[end - 1];
+    const GraphValue* const given = node.inputs[end - 1];
+    if (!formal.default_value || !is_constant(given) || !equal_constants(*formal.default_value, *given->node->constant)) break;
+  }
+  made.count = end;
+  return made;
+}
+
+// A NamedTuple is written with all its fields. Fields of its own type, and fields that double from one to the next, have no end: so both
+// depth and parts are counted.
+constexpr size_t kMaxTypeParts = 4096;
+constexpr size_t kMaxTypeDepth = 64;
+
+class LiteTypes {
+ public:
+  LiteTypes(const Classes& classes, size_t* parts_left) : classes_(classes), parts_left_(*parts_left) {}
+
+  Result<std::string> text(const value::Type& type, size_t depth) {
+    if (depth > kMaxTypeDepth || parts_left_ == 0)
+      return Status(Code::kResourceExhausted, type.print() + " is nested too deep, or too large");
+    --parts_left_;
+    if (type.kind() == TypeKind::kDict) {
+      TENON_ASSIGN(const std::string key, part_of_dict(type.key(), depth));
+      TENON_ASSIGN(const std::string mapped, part_of_dict(type.mapped(), depth));
+      return "Dict[" + key + "," + mapped + "]";
+    }
+    if (type.kind() != TypeKind::kClass || type.class_name().starts_with(script::kCustomClasses)) return type.print();
+    const script::ClassDeclaration* const declared = classes_.declaration_of(type);
+    if (declared == nullptr || declared->kind != script::ClassKind::kNamedTuple)
+      return Status(Code::kUnsupported, "the lite interpreter of PyTorch has no type " + type.class_name());
+    std::string text = type.class_name() + "[NamedTuple, [";
+    const std::vector<TypeRef> items = classes_.items_of(type);
+    for (size_t i = 0; i < items.size(); ++i) {
+      TENON_ASSIGN(const std::string part, this->text(*items[i], depth + 1));
+      text += (i > 0 ? ",[" : "[") + declared->fields[i].name + ", " + part + "]";
+    }
+    return text + "]]";
+  }
+
+ private:
+  Result<std::string> part_of_dict(const TypeRef& type, size_t depth) {
+    return classes_.is_named_tuple(*type) ? text(*type, depth + 1) : Result<std::string>(type->print());
+  }
+
+  const Classes& classes_;
+  size_t& parts_left_;
+};
+
+class Emitter {
+ public:
+  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options)
+      : unit_(unit), compiled_(compiled), graph_(*graph), options_(options) {}
+
+  Result<bytecode::Function> run() {
+    choose_overloads(&graph_.body());
+    DropPlanner(&graph_).run();
+    const InlinePlanner planner(&graph_.body());
+    planner_ = &planner;
+    count_arguments(graph_.body());
+    out_.name = compiled_.name;
+    TENON_TRY(block(graph_.body()));
+    add(Opcode::kRet, 0, 0);
+    for (std::string& name : methods_) {
+      out_.constants.push_back(value::Value::of_str(std::move(name)));
+    }
+    // The names of interface methods stand after all other constants.
+    for (const size_t at : interface_calls_) out_.instructions[at].x += static_cast<int32_t>(out_.constants.size() - methods_.size());
+    out_.register_count = registers_;
+    TENON_TRY(schema());
+    return std::move(out_);
+  }
+
+ private:
+  void add(Opcode opcode, int64_t x, int64_t n) { out_.instructions.push_back({opcode, static_cast<int32_t>(x), static_cast<int32_t>(n)}); }
+  int64_t here() const noexcept { return static_cast<int64_t>(out_.instructions.size()); }
+
+  void choose_overloads(Block* block) {
+    for (Node* node : block->nodes) {
+      if (node->kind == NodeKind::kOperator) node->schema = overload_of(unit_.classes(), unit_.torch(), *node);
+      for (Block* inner : node->blocks) choose_overloads(inner);
+    }
+  }
+
+  void count_arguments(const Block& block) {
+    for (const Node* node : block.nodes) {
+      if (node->kind == NodeKind::kOperator) {
+        const Specified made = specified_arguments(*node, options_.defaults_before_out);
+        Specified& most = specified_[node->schema];
+        most.count = std::max(most.count, made.count);
+        most.out = made.out;
+      }
+      for (const Block* inner : node->blocks) count_arguments(*inner);
+    }
+  }
+
+  Status block(const Block& block) {
+    store(block.inputs);
+    for (const Node* node : block.nodes) {
+      if (node->kind == NodeKind::kConstant || planner_->is_inline(node)) continue;
+      TENON_TRY(this->node(*node));
+      store(node->outputs);
+    }
+    for (const GraphValue* output : block.outputs) TENON_TRY(use(output, false));
+    return {};
+  }
+
+  void store(const std::vector<GraphValue*>& values) {
+    if (values.empty()) return;
+    for (const GraphValue* value : values) registers_of_[value] = ++registers_;
+    const int64_t first = registers_ - static_cast<int64_t>(values.size()) + 1;
+    if (values.size() == 1)
+      add(Opcode::kStore, first, 0);
+    else
+      add(Opcode::kStoreN, first, static_cast<int64_t>(values.size()));
+  }
+
+  // A constant, or a value that is in a register.
+  void load_plain(const GraphValue* value, bool is_dropped) {
+    if (is_constant(value)) {
+      const auto [found, is_new] = constants_.try_emplace(value, static_cast<int64_t>(out_.constants.size()));
+      if (is_new) out_.constants.push_back(value->node->constant);
+      add(Opcode::kLoadC, found->second, 0);
+      return;
+    }
+    const bool is_last = ++used_[value] == planner_->uses(value);
+    add(is_dropped ? Opcode::kDropR : is_last ? Opcode::kMove : Opcode::kLoad, registers_of_.at(value), 0);
+  }
+
+  bool is_inline(const GraphValue* value) const { return value->node != nullptr && planner_->is_inline(value->node); }
+
+  Status use(const GraphValue* value, bool is_dropped) {
+    if (!is_inline(value)) {
+      load_plain(value, is_dropped);
+      return {};
+    }
+    TENON_TRY(node(*value->node));
+    if (is_dropped) add(Opcode::kDrop, 0, 0);
+    return {};
+  }
+
+  // Whether an input of the node is left out, because the interpreter fills in its default.
+  bool is_left_out(const Node& node, size_t index) const {
+    if (node.kind != NodeKind::kOperator || options_.default_inputs || is_instruction(node) || node.schema->takes_more) return false;
+    const Specified most = specified_.at(node.schema);
+    const bool is_out = options_.defaults_before_out && index >= node.inputs.size() - most.out;
+    return index >= most.count && !is_out;
+  }
+
+  // Loads what the node takes, and then emits the node. What is inlined can be as deep as the function is long, so it is on a stack of
+  // its own.
+  Status node(const Node& root) {
+    struct Step {
+      const Node* node;
+      size_t next;
+    };
+    std::vector<Step> open{{&root, 0}};
+    begin(root);
+    while (!open.empty()) {
+      Step& step = open.back();
+      const Node& node = *step.node;
+      const bool takes_inputs = node.kind != NodeKind::kDrop && node.kind != NodeKind::kCalled && node.kind != NodeKind::kConstant;
+      if (!takes_inputs || step.next == node.inputs.size()) {
+        TENON_TRY(finish(node));
+        open.pop_back();
+        continue;
+      }
+      const size_t index = step.next++;
+      const GraphValue* const input = node.inputs[index];
+      if (is_left_out(node, index)) continue;
+      if (is_inline(input)) {
+        begin(*input->node);
+        open.push_back({input->node, 0});
+      } else {
+        load_plain(input, false);
+      }
+    }
+    return {};
+  }
+
+  // The number of rounds that a loop has made stands below what it takes.
+  void begin(const Node& node) {
+    if (node.kind != NodeKind::kLoop) return;
+    out_.constants.push_back(value::Value::of_int(0));
+    add(Opcode::kLoadC, static_cast<int64_t>(out_.constants.size()) - 1, 0);
+  }
+
+  // Everything that the node takes is on the stack.
+  Status finish(const Node& node) {
+    switch (node.kind) {
+      case NodeKind::kConstant:
+      case NodeKind::kCalled: return {};
+      case NodeKind::kOperator: return operation(node);
+      case NodeKind::kTupleUnpack: plain_operator("prim::TupleUnpack", "", 1); return {};
+      case NodeKind::kTupleConstruct: return tuple(node);
+      case NodeKind::kListConstruct:
+      case NodeKind::kDictConstruct: {
+        TENON_ASSIGN(const int64_t type, add_type(node, *node.outputs[0]->type));
+        add(node.kind == NodeKind::kListConstruct ? Opcode::kListConstruct : Opcode::kDictConstruct, type,
+            static_cast<int64_t>(node.inputs.size()));
+        return check_count(node);
+      }
+      case NodeKind::kTupleIndex:
+        if (options_.promoted_operators)
+          add(Opcode::kTupleIndex, 0, 0);
+        else
+          plain_operator("prim::TupleIndex", "", 2);
+        return {};
+      case NodeKind::kTupleSlice: add(Opcode::kTupleSlice, node.number, node.end - node.number); return {};
+      case NodeKind::kListUnpack:
+        TENON_TRY(check_count(node, node.outputs.size()));
+        add(Opcode::kListUnpack, static_cast<int64_t>(node.outputs.size()), 0);
+        return {};
+      case NodeKind::kGetAttribute:
+      case NodeKind::kSetAttribute:
+        add(node.kind == NodeKind::kGetAttribute ? Opcode::kGetAttr : Opcode::kSetAttr, node.number, 0);
+        return {};
+      case NodeKind::kInterfaceCall: return interface_call(node);
+      case NodeKind::kIsInstance: {
+        TENON_TRY(check_count(node, node.types.size()));
+        const auto first = static_cast<int64_t>(out_.types.size());
+        for (const TypeRef& type : node.types) TENON_TRY(add_type(node, *type).status());
+        add(Opcode::kIsInstance, first, static_cast<int64_t>(node.types.size()));
+        return {};
+      }
+      case NodeKind::kUninitialized: add(Opcode::kUninitialized, 0, 0); return {};
+      case NodeKind::kIf: return branch(node);
+      case NodeKind::kLoop: return loop(node);
+      case NodeKind::kDrop:
+        for (const GraphValue* input : node.inputs) TENON_TRY(use(input, true));
+        return {};
+    }
+    return {};
+  }
+
+  // Counts of an instruction have 16 bits.
+  Status check_count(const Node& node) const { return check_count(node, node.inputs.size()); }
+  static Status check_count(const Node& node, size_t count) {
+    if (count <= std::numeric_limits<uint16_t>::max()) return {};
+    return node.source->error(Code::kUnsupported, node.range, "bytecode has no instruction for more than 65535 items");
+  }
+
+  Result<int64_t> add_type(const Node& node, const value::Type& type) {
+    Result<std::string> text = lite_type(unit_.classes(), type);
+    if (!text.is_ok()) return node.source->error(Code::kUnsupported, node.range, text.status().message());
+    define_named_tuples(type);
+    out_.types.push_back(std::move(text).value());
+    return static_cast<int64_t>(out_.types.size()) - 1;
+  }
+
+  // A NamedTuple that stands within another type is read by its name alone, so its definition has to stand before.
+  void define_named_tuples(const value::Type& type) {
+    for (const TypeRef& part : type.parts()) {
+      define_named_tuples(*part);
+      if (!unit_.classes().is_named_tuple(*part) || !defined_.insert(part->class_name()).second) continue;
+      Result<std::string> text = lite_type(unit_.classes(), *part);
+      if (text.is_ok()) out_.types.push_back(std::move(text).value());
+    }
+    if (!unit_.classes().is_named_tuple(type) || !seen_.insert(type.class_name()).second) return;
+    for (const TypeRef& item : unit_.classes().items_of(type)) define_named_tuples(*item);
+  }
+
+  int64_t add_operator(const std::string& name, const std::string& overload, int32_t arguments) {
+    const auto [found, is_new] = operators_.try_emplace({name, overload, arguments}, static_cast<int64_t>(out_.operators.size()));
+    if (is_new) out_.operators.push_back({name, overload, arguments});
+    return found->second;
+  }
+
+  void plain_operator(const std::string& name, const std::string& overload, int32_t arguments) {
+    add(Opcode::kOp, add_operator(name, overload, options_.default_inputs ? bytecode::OperatorUse::kAllArguments : arguments), 0);
+  }
+
+  Status tuple(const Node& node) {
+    TENON_TRY(check_count(node));
+    const value::Type& type = *node.outputs[0]->type;
+    if (!unit_.classes().is_named_tuple(type)) {
+      add(Opcode::kTupleConstruct, static_cast<int64_t>(node.inputs.size()), 0);
+      return {};
+    }
+    TENON_ASSIGN(const int64_t index, add_type(node, type));
+    add(Opcode::kNamedTupleConstruct, index, static_cast<int64_t>(node.inputs.size()));
+    return {};
+  }
+
+  const Promoted* promoted(const Schema& schema) const {
+    if (!options_.promoted_operators) return nullptr;
+    const auto* const found =
+        std::find_if(kPromoted.begin(), kPromoted.end(), [&](const Promoted& each) { return each.name == schema.name; });
+    return found != kPromoted.end() ? found : nullptr;
+  }
+  bool is_dict_index(const Schema& schema) const {
+    return options_.promoted_operators && schema.name == "aten::__getitem__" && schema.overload.starts_with("Dict_");
+  }
+  // The operator has an opcode of its own.
+  bool is_instruction(const Node& node) const {
+    return promoted(*node.schema) != nullptr || is_dict_index(*node.schema) || node.schema->name == "aten::warn";
+  }
+
+  Status operation(const Node& node) {
+    const Schema& schema = *node.schema;
+    if (const Promoted* const found = promoted(schema)) {
+      add(found->opcode, found->opcode == Opcode::kFormat ? static_cast<int64_t>(node.inputs.size()) : 0, 0);
+      return {};
+    }
+    if (is_dict_index(schema)) {
+      add(Opcode::kDictIndex, 0, 0);
+      return {};
+    }
+    if (schema.name == "aten::warn") {
+      add(Opcode::kWarn, warnings_++, 0);
+      return {};
+    }
+    if (schema.takes_more) {
+      TENON_TRY(check_count(node));
+      // PyTorch has an entry for each number of arguments.
+      const auto count = static_cast<int64_t>(node.inputs.size());
+      const auto [found, is_new] =
+          variadic_.try_emplace({schema.name, schema.overload, count}, static_cast<int64_t>(out_.operators.size()));
+      if (is_new) out_.operators.push_back({schema.name, schema.overload, bytecode::OperatorUse::kVariadic});
+      add(Opcode::kOpN, found->second, count);
+      return {};
+    }
+    const Specified most = specified_.at(&schema);
+    plain_operator(schema.name, schema.overload, static_cast<int32_t>(most.count + (options_.defaults_before_out ? most.out : 0)));
+    return {};
+  }
+
+  Status interface_call(const Node& node) {
+    // The index counts from the first name, until the number of all other constants is known.
+    interface_calls_.push_back(out_.instructions.size());
+    add(Opcode::kInterfaceCall, static_cast<int64_t>(methods_.size()), static_cast<int64_t>(node.inputs.size()));
+    methods_.push_back(node.name);
+    return check_count(node);
+  }
+
+  Status branch(const Node& node) {
+    const int64_t start = here();
+    add(Opcode::kJf, 0, 0);
+    TENON_TRY(block(*node.blocks[0]));
+    const int64_t end_of_true = here();
+    add(Opcode::kJmp, 0, 0);
+    out_.instructions[static_cast<size_t>(start)].x = static_cast<int32_t>(here() - start);
+    TENON_TRY(block(*node.blocks[1]));
+    out_.instructions[static_cast<size_t>(end_of_true)].x = static_cast<int32_t>(here() - end_of_true);
+    return {};
+  }
+
+  Status loop(const Node& node) {
+    const int64_t start = here();
+    TENON_TRY(check_count(node));
+    add(Opcode::kLoop, 0, static_cast<int64_t>(node.inputs.size()));
+    TENON_TRY(block(*node.blocks[0]));
+    add(Opcode::kJmp, start - here(), 0);
+    out_.instructions[static_cast<size_t>(start)].x = static_cast<int32_t>(here() - start);
+    return {};
+  }
+
+  Status schema() {
+    for (size_t i = 0; i < compiled_.parameters.size(); ++i) {
+      const script::SchemaArgument& argument = compiled_.schema.arguments[i];
+      if (argument.keyword_only)
+        return compiled_.source->error(Code::kUnsupported, compiled_.name_range,
+                                       "the lite interpreter of PyTorch has no arguments that are given by keyword only");
+      out_.arguments.push_back({argument.name, schema_text(*compiled_.parameters[i], true), argument.default_value});
+    }
+    out_.returns.push_back({"", schema_text(*compiled_.returns, false), {}});
+    return {};
+  }
+
+  // A type in a schema stands there for readers. PyTorch's loader reads it all the same, and it dies of a Union, of a NamedTuple that an
+  // argument is, and of one within another type. Tuples and Any mean the same to it.
+  std::string schema_text(const value::Type& type, bool is_argument) const {
+    if (!is_argument && unit_.classes().is_named_tuple(type)) return type.print();
+    size_t parts_left = kMaxTypeParts;
+    const TypeRef plain = without_named_tuples(type, 0, &parts_left);
+    return plain ? plain->print() : "Any";
+  }
+
+  // Null: there is a Union in it, or it is too large.
+  TypeRef without_named_tuples(const value::Type& type, size_t depth, size_t* parts_left) const {
+    if (depth > kMaxTypeDepth || *parts_left == 0) return {};
+    --*parts_left;
+    const bool is_named = unit_.classes().is_named_tuple(type);
+    if (type.kind() == TypeKind::kUnion) return {};
+    if (type.parts().empty() && !is_named) return TypeRef::share(&type);
+    std::vector<TypeRef> parts;
+    for (const TypeRef& part : is_named ? unit_.classes().items_of(type) : std::vector<TypeRef>(type.parts().begin(), type.parts().end())) {
+      parts.push_back(without_named_tuples(*part, depth + 1, parts_left));
+      if (!parts.back()) return {};
+    }
+    const auto made = [](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : TypeRef(); };
+    switch (is_named ? TypeKind::kTuple : type.kind()) {
+      case TypeKind::kList: return made(value::Type::list(parts[0]));
+      case TypeKind::kDict: return made(value::Type::dict(parts[0], parts[1]));
+      case TypeKind::kTuple: return made(value::Type::tuple(std::move(parts)));
+      case TypeKind::kOptional: return made(value::Type::optional(parts[0]));
+      default: return TypeRef::share(&type);
+    }
+  }
+
+  const Unit& unit_;
+  const Compiled& compiled_;
+  Graph& graph_;
+  EmitOptions options_;
+  const InlinePlanner* planner_ = nullptr;
+  bytecode::Function out_;
+  int64_t registers_ = 0;
+  int64_t warnings_ = 0;
+  std::unordered_map<const GraphValue*, int64_t> registers_of_;
+  std::unordered_map<const GraphValue*, size_t> used_;
+  std::unordered_map<const GraphValue*, int64_t> constants_;
+  std::unordered_map<const Schema*, Specified> specified_;
+  std::map<std::tuple<std::string, std::string, int32_t>, int64_t> operators_;
+  std::map<std::tuple<std::string, std::string, int64_t>, int64_t> variadic_;
+  std::vector<std::string> methods_;
+  std::vector<size_t> interface_calls_;
+  std::set<std::string> defined_;  // NamedTuples whose definitions stand in the table of types
+  std::set<std::string> seen_;     // NamedTuples whose fields were looked at for such definitions
+};
+
+}  // namespace
+
+// Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is written as in code.
+Result<std::string> lite_type(const Classes& classes, const value::Type& type) {
+  size_t parts_left = kMaxTypeParts;
+  return LiteTypes(classes, &parts_left).text(type, 0);
+}
+
+Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options) {
+  return Emitter(unit, compiled, graph, options).run();
+}
+
+}  // namespace tenon::compile

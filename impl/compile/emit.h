@@ -1,0 +1,24 @@
+// From a graph to bytecode, by the rules of PyTorch's emitter: which values stay on the stack, which get a register, and where each
+// register is given up.
+#pragma once
+
+#include "base/status.h"
+#include "bytecode/program.h"
+#include "compile/unit.h"
+
+namespace tenon::compile {
+
+struct EmitOptions {
+  // What PyTorch calls by the same names (docs/format/bytecode.md).
+  bool default_inputs = false;      // every argument is loaded, those that have their default too
+  bool defaults_before_out = true;  // defaults that stand before `out` arguments need not be loaded
+  bool promoted_operators = true;   // operators such as aten::dim that are instructions from version 8 on
+};
+
+// `graph` is changed: it gets nodes that drop values.
+Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options);
+
+// A type as the lite interpreter reads it. UNSUPPORTED: it has no such type.
+Result<std::string> lite_type(const Classes& classes, const value::Type& type);
+
+}  // namespace tenon::compile

@@ -1,0 +1,172 @@
+// FunctionCompiler: one function's source becomes a graph.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "compile/builder.h"
+#include "compile/environment.h"
+#include "compile/match.h"
+#include "compile/sugar.h"
+#include "compile/unit.h"
+#include "script/ast.h"
+
+namespace tenon::compile {
+
+// What a condition says: a value, or the answer that is known already, and what is known of variables on each way.
+struct Condition {
+  GraphValue* value = nullptr;  // null: `known` is the answer
+  bool known = false;
+  using Refinements = std::map<std::string, TypeRef, std::less<>>;
+  Refinements if_true;
+  Refinements if_false;
+};
+
+// How a sequence of statements ends.
+enum class Flow : uint8_t {
+  kGoesOn,
+  kMayLeave,  // by return, break or continue on some ways
+  kLeaves,    // on all ways
+  kRaises,    // an exception ends it
+};
+Flow flow_of(script::StmtList statements);
+
+class FunctionCompiler {
+ public:
+  FunctionCompiler(Unit* unit, const Header& header, Compiled* out)
+      : unit_(*unit),
+        header_(header),
+        out_(*out),
+        builder_(unit->classes(), unit->torch(), *header.source, unit->max_nodes(), &out->graph) {}
+
+  Status run();
+
+ private:
+  // One level more of an expression or a block, as long as it lives.
+  class Nesting {
+   public:
+    explicit Nesting(Unit* unit) : unit_(*unit) { ++unit_.nesting; }
+    ~Nesting() { --unit_.nesting; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+    bool is_too_deep() const noexcept { return unit_.nesting > Unit::kMaxNesting; }
+
+   private:
+    Unit& unit_;
+  };
+  Status too_deep() const;
+
+  // statements.cc
+  Status block(script::StmtList statements, Flow* flow);
+  Status statement(const script::Stmt& stmt);
+  Status assign_statement(const script::Stmt& stmt);
+  Status assign(const script::Expr& target, Sugar given, const TypeRef& declared);
+  Status assign_name(std::string_view name, GraphValue* value, const TypeRef& declared, script::Range range);
+  Status assign_items(const script::Expr& target, Sugar given);
+  Status assign_attribute(const script::Expr& target, GraphValue* value);
+  Status augmented(const script::Stmt& stmt);
+  Status raise(const script::Stmt& stmt);
+  Status assertion(const script::Stmt& stmt);
+  Status leave(const script::Stmt& stmt);
+  Status delete_items(const script::Stmt& stmt);
+
+  // branches.cc
+  // `rest`: what follows the `if` in its block. It is compiled into the way that goes on, if the other one leaves; then *took_rest is set.
+  Status if_statement(const script::Stmt& stmt, script::StmtList rest, Flow* flow, bool* took_rest);
+  struct Way {
+    Block* block = nullptr;
+    Environment::Changes changes;
+    Flow flow = Flow::kGoesOn;
+  };
+  Status way(const Condition::Refinements& known, Block* block, script::StmtList statements, script::StmtList rest, Way* out);
+  // Variables where two ways meet become outputs of `node`.
+  Status join(Node* node, Way if_true, Way if_false);
+  Status if_not_left(script::StmtList rest, Flow* flow);
+  Status refine(const Condition::Refinements& known);
+
+  // conditions.cc
+  Status condition(const script::Expr& expr, Condition* out);
+  Status comparison_with_none(const script::Expr& expr, Condition* out, bool* done);
+  Status is_instance(const script::Expr& expr, Condition* out);
+  Status logical(const script::Expr& expr, Condition* out);
+  Result<GraphValue*> to_bool(GraphValue* value);
+  Result<GraphValue*> bool_of(const Condition& condition);
+
+  // loops.cc
+  Status while_statement(const script::Stmt& stmt);
+  Status for_statement(const script::Stmt& stmt);
+  struct Iterable;
+  Status iterable(const script::Expr& expr, Iterable* out);
+  Result<GraphValue*> length_of(const Iterable& iterable);
+  Result<Sugar> item_of(const Iterable& iterable, GraphValue* index);
+  // The loop node, with what the body changes carried on. `head` runs at the start of each round, with its number.
+  template <typename Head>
+  Status loop(GraphValue* rounds, const script::Expr* condition, script::StmtList body, const Head& head);
+  Status comprehension(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+
+  // expressions.cc
+  Result<GraphValue*> value(const script::Expr& expr, const TypeRef& hint = nullptr);
+  Result<GraphValue*> value_of(Sugar sugar, script::Range range);
+  Status sugar(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status name(const script::Expr& expr, Sugar* out);
+  Status number(const script::Expr& expr, Sugar* out);
+  Status binary(const script::Expr& expr, Sugar* out);
+  Status unary(const script::Expr& expr, Sugar* out);
+  Status conditional(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status list_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status dict_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status tuple_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+
+  // attributes.cc
+  Status attribute(const script::Expr& expr, Sugar* out);
+  Status attribute_of(const Sugar& base, std::string_view name, script::Range range, Sugar* out);
+  Status attribute_of_value(GraphValue* base, std::string_view name, script::Range range, Sugar* out);
+  Status attribute_of_tensor(GraphValue* base, std::string_view name, Sugar* out, bool* done);
+  Status qualified_name(std::string name, script::Range range, Sugar* out);
+  Result<GraphValue*> literal_of(const script::Source& source, const script::Expr& expr, const TypeRef& hint);
+
+  // calls.cc
+  Status call(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status call_global(const script::Expr& expr, const Sugar& callee, const TypeRef& hint, Sugar* out);
+  Status call_sugar(const script::Expr& expr, const Sugar& callee, const GivenArguments& given, Sugar* out);
+  Status call_operator(std::string_view name, const GivenArguments& given, Sugar* out);
+  Status call_compiled(const Header& header, const GivenArguments& given, Sugar* out);
+  Status call_interface(const Sugar& callee, const GivenArguments& given, Sugar* out);
+  Status call_class(const std::string& name, const GivenArguments& given, Sugar* out);
+  Status arguments(const script::Expr& call, size_t skip, GivenArguments* out);
+  Status to_list(GraphValue* tensor, const TypeRef& hint, Sugar* out);
+  Status cast(std::string_view to, const GivenArguments& given, Sugar* out);
+  Status raise_exception(const GivenArguments& given, Sugar* out);
+  Result<GraphValue*> operator_value(std::string_view name, std::vector<GraphValue*> operands);
+
+  // subscripts.cc
+  Status subscript(const script::Expr& expr, Sugar* out);
+  Status index_tensor(GraphValue* base, script::ExprList indices, Sugar* out);
+  Result<GraphValue*> sliced(GraphValue* base, GraphValue* dimension, const script::Expr& slice);
+  Status slice_tuple(GraphValue* base, const script::Expr& slice, Sugar* out);
+  Status assign_subscript(const script::Expr& target, GraphValue* value, script::Operator op);
+  // The views that slices and ints make, and what is left for aten::index.
+  Status view_of(GraphValue* base, script::ExprList indices, GraphValue** view, std::vector<GraphValue*>* tensors);
+
+  // What a constant number is; false: it is none.
+  static bool known_int(const GraphValue* value, int64_t* out);
+
+  Unit& unit_;
+  const Header& header_;
+  Compiled& out_;
+  Builder builder_;
+  Environment environment_;
+  std::map<std::string, Sugar, std::less<>> names_of_functions_;  // `f = __torch__.g`: no value, but a name that can be called
+  size_t loops_ = 0;
+};
+
+// Names that no source can have: how a function is left.
+inline constexpr std::string_view kLeft = "%left";          // the rest of this sequence of statements is not run
+inline constexpr std::string_view kStopped = "%stopped";    // the loop ends
+inline constexpr std::string_view kReturned = "%returned";  // the function ends
+inline constexpr std::string_view kResult = "%result";
+
+}  // namespace tenon::compile

@@ -1,0 +1,97 @@
+#include "compile/graph.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace tenon::compile {
+namespace {
+
+using ValueMap = std::unordered_map<const GraphValue*, GraphValue*>;
+
+// Recursion is as deep as blocks are in one another: the parser limits the depth of a function, and a call copies into one block.
+class Copier {
+ public:
+  explicit Copier(Graph* graph) : graph_(*graph) {}
+
+  void map(const GraphValue* from, GraphValue* to) { map_.emplace(from, to); }
+  GraphValue* find(const GraphValue* value) const { return map_.at(value); }
+
+  void copy(const Block& from, Block* into) {
+    for (const Node* node : from.nodes) copy(*node, into);
+  }
+
+ private:
+  void copy(const Node& from, Block* into) {
+    Node* const node = graph_.make_node(from.kind);
+    node->is_inlined = true;
+    node->schema = from.schema;
+    node->constant = from.constant;
+    node->name = from.name;
+    node->number = from.number;
+    node->end = from.end;
+    node->types = from.types;
+    node->source = from.source;
+    node->range = from.range;
+    node->owner = into;
+    for (const GraphValue* input : from.inputs) node->inputs.push_back(find(input));
+    into->nodes.push_back(node);
+    for (const GraphValue* output : from.outputs) map(output, graph_.add_output(node, output->type));
+    for (const Block* block : from.blocks) {
+      Block* const inner = graph_.make_block(node);
+      node->blocks.push_back(inner);
+      for (const GraphValue* input : block->inputs) map(input, graph_.add_input(inner, input->type));
+      copy(*block, inner);
+      for (const GraphValue* output : block->outputs) inner->outputs.push_back(find(output));
+    }
+  }
+
+  Graph& graph_;
+  ValueMap map_;
+};
+
+}  // namespace
+
+Block* Graph::make_block(Node* owner) {
+  blocks_.emplace_back();
+  Block& made = blocks_.back();
+  made.owner = owner;
+  if (owner != nullptr && owner->owner != nullptr) made.depth = owner->owner->depth + 1;
+  depth_ = std::max(depth_, made.depth);
+  return &made;
+}
+
+Node* Graph::make_node(NodeKind kind) {
+  nodes_.emplace_back();
+  nodes_.back().kind = kind;
+  return &nodes_.back();
+}
+
+GraphValue* Graph::add_input(Block* block, value::TypeRef type) {
+  values_.emplace_back();
+  GraphValue* const value = &values_.back();
+  value->block = block;
+  value->type = std::move(type);
+  block->inputs.push_back(value);
+  return value;
+}
+
+GraphValue* Graph::add_output(Node* node, value::TypeRef type) {
+  values_.emplace_back();
+  GraphValue* const value = &values_.back();
+  value->node = node;
+  value->type = std::move(type);
+  node->outputs.push_back(value);
+  return value;
+}
+
+std::vector<GraphValue*> Graph::inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into) {
+  Copier copier(this);
+  for (size_t i = 0; i < arguments.size(); ++i) copier.map(other.body().inputs[i], arguments[i]);
+  copier.copy(other.body(), into);
+  std::vector<GraphValue*> outputs;
+  for (const GraphValue* output : other.body().outputs) outputs.push_back(copier.find(output));
+  return outputs;
+}
+
+}  // namespace tenon::compile

@@ -1,0 +1,109 @@
+// Graph: a function of TorchScript as typed values in static single assignment form, with blocks in the nodes of `if` and of loops.
+// The function compiler makes it from source, passes change it, and the emitter writes bytecode from it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "script/schema.h"
+#include "script/source.h"
+#include "value/type.h"
+#include "value/value.h"
+
+namespace tenon::compile {
+
+struct Node;
+struct Block;
+
+enum class NodeKind : uint8_t {
+  kConstant,        // constant
+  kOperator,        // schema
+  kTupleUnpack,     //
+  kTupleConstruct,  // the output's type is a Tuple, or the class of a NamedTuple
+  kListConstruct,   //
+  kDictConstruct,   // inputs: key, value, key, value, ...
+  kTupleIndex,      // inputs: tuple, index
+  kTupleSlice,      // number, end: the first item and the one after the last
+  kListUnpack,      //
+  kGetAttribute,    // name; number: the slot
+  kSetAttribute,    // likewise
+  kInterfaceCall,   // name: the method's
+  kIsInstance,      // types
+  kUninitialized,   //
+  kIf,              // inputs: condition; blocks: if true, if false
+  // inputs: the most rounds, the first condition, then what the rounds carry on. The block's inputs: the round's number, what is
+  // carried; its outputs: the next condition, what is carried.
+  kLoop,
+  kCalled,  // inputs: arguments of a call, which PyTorch computes whether the function uses them or not; gone after clean()
+  kDrop,    // inputs that nothing uses any more; the emitter adds these
+};
+
+struct GraphValue {
+  Node* node = nullptr;  // null: an input of a block
+  Block* block = nullptr;
+  value::TypeRef type;
+  // An empty list as it is written there, without a type: it becomes a list of whatever type is wanted.
+  bool is_empty_list = false;
+  bool is_empty_dict = false;
+};
+
+struct Node {
+  NodeKind kind = NodeKind::kConstant;
+  // Copied from the graph of a function that is called: the passes of the calling function leave it as it is.
+  bool is_inlined = false;
+  const script::Schema* schema = nullptr;
+  value::ValueRef constant;
+  std::string name;
+  int64_t number = 0;
+  int64_t end = 0;
+  std::vector<value::TypeRef> types;
+  std::vector<GraphValue*> inputs;
+  std::vector<GraphValue*> outputs;
+  std::vector<Block*> blocks;
+  Block* owner = nullptr;
+  const script::Source* source = nullptr;
+  script::Range range;
+};
+
+struct Block {
+  Node* owner = nullptr;  // null: the function's
+  uint32_t depth = 0;     // of blocks around it
+  std::vector<GraphValue*> inputs;
+  std::vector<Node*> nodes;
+  std::vector<GraphValue*> outputs;
+};
+
+class Graph {
+ public:
+  Graph() : body_(make_block(nullptr)) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  Block& body() noexcept { return *body_; }
+  const Block& body() const noexcept { return *body_; }
+  // All that were ever made.
+  size_t node_count() const noexcept { return nodes_.size(); }
+  // How deep blocks are in one another.
+  uint32_t depth() const noexcept { return depth_; }
+
+  // The owner is in its own block already.
+  Block* make_block(Node* owner);
+  // Not in any block yet.
+  Node* make_node(NodeKind kind);
+  GraphValue* add_input(Block* block, value::TypeRef type);
+  GraphValue* add_output(Node* node, value::TypeRef type);
+
+  // Copies the nodes of `other` to the end of `into`, with `arguments` in place of its inputs. Returns what its outputs became.
+  std::vector<GraphValue*> inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into);
+
+ private:
+  std::deque<Node> nodes_;
+  std::deque<GraphValue> values_;
+  std::deque<Block> blocks_;
+  uint32_t depth_ = 0;
+  Block* body_;
+};
+
+}  // namespace tenon::compile

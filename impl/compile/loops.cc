@@ -1,0 +1,354 @@
+// FunctionCompiler: loops and comprehensions.
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "compile/function_compiler.h"
+
+namespace tenon::compile {
+
+using script::Expr;
+using script::ExprKind;
+using script::Stmt;
+using script::StmtKind;
+using script::StmtList;
+
+namespace {
+
+constexpr size_t kMostUnrolled = 4096;
+
+void targets_of(const Expr& target, std::set<std::string_view>* names) {
+  if (target.kind == ExprKind::kName) names->insert(target.text);
+  if (target.kind == ExprKind::kTuple || target.kind == ExprKind::kList || target.kind == ExprKind::kStarred) {
+    for (const Expr* child : target.children) targets_of(*child, names);
+  }
+}
+
+// The names that the statements assign, and the flags that they set.
+void assigned_in(StmtList statements, bool in_inner_loop, std::set<std::string_view>* names) {
+  for (const Stmt* stmt : statements) {
+    if (stmt->kind == StmtKind::kAssign || stmt->kind == StmtKind::kAugAssign || stmt->kind == StmtKind::kFor) {
+      for (const Expr* target : stmt->targets) targets_of(*target, names);
+    }
+    if (stmt->kind == StmtKind::kReturn) {
+      names->insert(kReturned);
+      names->insert(kResult);
+    }
+    const bool is_loop = stmt->kind == StmtKind::kWhile || stmt->kind == StmtKind::kFor;
+    assigned_in(stmt->body, in_inner_loop || is_loop, names);
+    assigned_in(stmt->else_body, in_inner_loop, names);
+  }
+}
+
+}  // namespace
+
+// What a `for` goes over.
+struct FunctionCompiler::Iterable {
+  enum class Kind : uint8_t { kRange, kList, kText, kTensor, kTuple, kEnumerate, kZip };
+  Kind kind = Kind::kList;
+  GraphValue* value = nullptr;
+  GraphValue* start = nullptr;  // of a range, and of enumerate
+  GraphValue* stop = nullptr;
+  GraphValue* step = nullptr;      // null: 1, and start is 0
+  std::vector<GraphValue*> items;  // of a tuple: the loop is unrolled
+  std::vector<Iterable> parts;     // of enumerate and zip
+};
+
+Status FunctionCompiler::iterable(const Expr& expr, Iterable* out) {
+  const Nesting nesting(&unit_);
+  if (nesting.is_too_deep()) return too_deep();
+  const bool is_call = expr.kind == ExprKind::kCall && expr.child(0).kind == ExprKind::kName;
+  const std::string_view callee = is_call ? expr.child(0).text : std::string_view();
+  if (is_call && environment_.find(callee) == nullptr && expr.keywords.empty()) {
+    const script::ExprList given = expr.arguments();
+    if (callee == "range" && !given.empty() && given.size() <= 3) {
+      std::vector<GraphValue*> numbers;
+      for (const Expr* argument : given) {
+        TENON_ASSIGN(GraphValue * number, value(*argument));
+        number = convert(&builder_, number, Type::integer(), true);
+        if (number == nullptr || number->type->kind() != TypeKind::kInt) return builder_.refuse(argument->range, "range takes ints");
+        numbers.push_back(number);
+      }
+      out->kind = Iterable::Kind::kRange;
+      out->start = numbers.size() > 1 ? numbers[0] : nullptr;
+      out->stop = numbers[numbers.size() > 1 ? 1 : 0];
+      if (numbers.size() > 1) out->step = numbers.size() == 3 ? numbers[2] : builder_.integer(1);
+      return {};
+    }
+    if ((callee == "enumerate" && (given.size() == 1 || given.size() == 2)) || (callee == "zip" && !given.empty())) {
+      out->kind = callee == "zip" ? Iterable::Kind::kZip : Iterable::Kind::kEnumerate;
+      const size_t parts = callee == "zip" ? given.size() : 1;
+      for (size_t i = 0; i < parts; ++i) TENON_TRY(iterable(*given[i], &out->parts.emplace_back()));
+      if (callee == "enumerate" && given.size() == 2) {
+        TENON_ASSIGN(out->start, value(*given[1]));
+      }
+      return {};
+    }
+  }
+  TENON_ASSIGN(GraphValue* const given, value(expr));
+  out->value = given;
+  switch (given->type->kind()) {
+    case TypeKind::kList: out->kind = Iterable::Kind::kList; return {};
+    case TypeKind::kStr: out->kind = Iterable::Kind::kText; return {};
+    case TypeKind::kTensor: out->kind = Iterable::Kind::kTensor; return {};
+    case TypeKind::kDict: {
+      TENON_ASSIGN(out->value, operator_value("aten::keys", {given}));
+      out->kind = Iterable::Kind::kList;
+      return {};
+    }
+    default: break;
+  }
+  if (given->type->kind() == TypeKind::kTuple || builder_.classes().is_named_tuple(*given->type)) {
+    out->kind = Iterable::Kind::kTuple;
+    out->items = builder_.unpack(given);
+    return {};
+  }
+  return builder_.refuse(expr.range, "a loop cannot go over " + with_article(*given->type));
+}
+
+Result<GraphValue*> FunctionCompiler::length_of(const Iterable& iterable) {
+  switch (iterable.kind) {
+    case Iterable::Kind::kRange:
+      if (iterable.step == nullptr) return iterable.stop;
+      return operator_value("aten::__range_length", {iterable.start, iterable.stop, iterable.step});
+    case Iterable::Kind::kEnumerate: return length_of(iterable.parts[0]);
+    case Iterable::Kind::kZip: {
+      std::vector<GraphValue*> lengths;
+      for (const Iterable& part : iterable.parts) {
+        TENON_ASSIGN(GraphValue* const length, length_of(part));
+        lengths.push_back(length);
+      }
+      if (lengths.size() == 1) return lengths[0];
+      return operator_value("prim::min", {builder_.list(Type::integer(), std::move(lengths))});
+    }
+    case Iterable::Kind::kTuple: return builder_.integer(static_cast<int64_t>(iterable.items.size()));
+    default: return operator_value("aten::len", {iterable.value});
+  }
+}
+
+Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* index) {
+  switch (iterable.kind) {
+    case Iterable::Kind::kRange: {
+      if (iterable.step == nullptr) return Sugar::of(index);
+      TENON_ASSIGN(GraphValue* const item, operator_value("aten::__derive_index", {index, iterable.start, iterable.step}));
+      return Sugar::of(item);
+    }
+    case Iterable::Kind::kEnumerate: {
+      Sugar pair = Sugar::of(Sugar::Kind::kValues, {});
+      GraphValue* number = index;
+      if (iterable.start != nullptr) {
+        TENON_ASSIGN(number, operator_value("aten::add", {index, iterable.start}));
+      }
+      TENON_ASSIGN(Sugar item, item_of(iterable.parts[0], index));
+      TENON_ASSIGN(GraphValue* const second, value_of(std::move(item), builder_.range()));
+      pair.values = {number, second};
+      return pair;
+    }
+    case Iterable::Kind::kZip: {
+      Sugar all = Sugar::of(Sugar::Kind::kValues, {});
+      for (const Iterable& part : iterable.parts) {
+        TENON_ASSIGN(Sugar item, item_of(part, index));
+        TENON_ASSIGN(GraphValue* const each, value_of(std::move(item), builder_.range()));
+        all.values.push_back(each);
+      }
+      return all;
+    }
+    case Iterable::Kind::kTensor: {
+      TENON_ASSIGN(GraphValue* const item, operator_value("aten::select", {iterable.value, builder_.integer(0), index}));
+      return Sugar::of(item);
+    }
+    case Iterable::Kind::kTuple: {
+      int64_t at = 0;
+      if (known_int(index, &at) && at >= 0 && static_cast<size_t>(at) < iterable.items.size())
+        return Sugar::of(iterable.items[static_cast<size_t>(at)]);
+      return builder_.refuse("PyTorch unrolls a loop over a tuple, which it cannot do here");
+    }
+    default: {
+      TENON_ASSIGN(GraphValue* const item, operator_value("aten::__getitem__", {iterable.value, index}));
+      return Sugar::of(item);
+    }
+  }
+}
+
+template <typename Head>
+Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtList body, const Head& head) {
+  std::set<std::string_view> names;
+  assigned_in(body, false, &names);
+  const bool may_return = names.contains(kReturned);
+  const auto no = [&] { return builder_.constant(value::Value::of_bool(false)); };
+  if (may_return) {
+    const Variable* const returned = environment_.find(kReturned);
+    if (returned == nullptr || returned->value == nullptr) environment_.set(kReturned, {no(), nullptr});
+    const Variable* const result = environment_.find(kResult);
+    if (result == nullptr || result->value == nullptr) {
+      if (!out_.returns) return builder_.refuse("a loop returns here: say after -> what the function returns");
+      environment_.set(kResult, {builder_.append_value(NodeKind::kUninitialized, {}, out_.returns), out_.returns});
+    }
+  }
+  GraphValue* first = nullptr;
+  if (condition == nullptr) {
+    first = builder_.constant(value::Value::of_bool(true));
+  } else {
+    Condition asked;
+    TENON_TRY(this->condition(*condition, &asked));
+    TENON_ASSIGN(first, bool_of(asked));
+  }
+  struct Carried {
+    std::string_view name;
+    Variable before;
+    TypeRef type;
+  };
+  std::vector<Carried> carried;
+  for (const std::string_view name : names) {
+    const Variable* const variable = environment_.find(name);
+    if (variable == nullptr || variable->value == nullptr) continue;
+    carried.push_back({name, *variable, variable->declared ? variable->declared : variable->value->type});
+  }
+  Node* const node = builder_.append(NodeKind::kLoop, {rounds, first});
+  for (const Carried& each : carried) node->inputs.push_back(each.before.value);
+  Block* const inner = builder_.graph().make_block(node);
+  node->blocks.push_back(inner);
+  GraphValue* const index = builder_.graph().add_input(inner, Type::integer());
+  Block* const around = builder_.block();
+  builder_.enter(inner);
+  ++loops_;
+  const size_t mark = environment_.begin();
+  for (const Carried& each : carried) environment_.set(each.name, {builder_.graph().add_input(inner, each.type), each.before.declared});
+  environment_.set(kLeft, {});
+  environment_.set(kStopped, {});
+  TENON_TRY(head(index));
+  Flow flow = Flow::kGoesOn;
+  TENON_TRY(block(body, &flow));
+  // Whether there is another round.
+  GraphValue* next = nullptr;
+  const Variable* const stopped = environment_.find(kStopped);
+  const auto ask = [&](GraphValue** out) -> Status {
+    if (condition == nullptr) {
+      *out = builder_.constant(value::Value::of_bool(true));
+      return {};
+    }
+    Condition asked;
+    TENON_TRY(this->condition(*condition, &asked));
+    TENON_ASSIGN(*out, bool_of(asked));
+    return {};
+  };
+  if (stopped != nullptr && stopped->value != nullptr) {
+    Node* const choice = builder_.append(NodeKind::kIf, {stopped->value});
+    for (int i = 0; i < 2; ++i) choice->blocks.push_back(builder_.graph().make_block(choice));
+    builder_.enter(choice->blocks[0]);
+    choice->blocks[0]->outputs.push_back(no());
+    builder_.enter(choice->blocks[1]);
+    GraphValue* answer = nullptr;
+    TENON_TRY(ask(&answer));
+    choice->blocks[1]->outputs.push_back(answer);
+    builder_.enter(inner);
+    next = builder_.graph().add_output(choice, Type::boolean());
+  } else {
+    TENON_TRY(ask(&next));
+  }
+  inner->outputs.push_back(next);
+  for (const Carried& each : carried) {
+    const Variable* const after = environment_.find(each.name);
+    GraphValue* value = after->value;
+    if (value != nullptr) value = convert(&builder_, value, each.type, false);
+    if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *each.type))
+      return builder_.refuse(std::string(each.name) + " is " + with_article(*each.type) +
+                             " before the loop, and a round gives it another type");
+    inner->outputs.push_back(value);
+  }
+  environment_.take(mark);
+  --loops_;
+  builder_.enter(around);
+  for (const Carried& each : carried) environment_.set(each.name, {builder_.graph().add_output(node, each.type), each.before.declared});
+  if (may_return) environment_.set(kLeft, {environment_.find(kReturned)->value, nullptr});
+  return {};
+}
+
+Status FunctionCompiler::while_statement(const Stmt& stmt) {
+  GraphValue* const rounds = builder_.integer(std::numeric_limits<int64_t>::max());
+  return loop(rounds, stmt.value, stmt.body, [](GraphValue*) { return Status(); });
+}
+
+Status FunctionCompiler::for_statement(const Stmt& stmt) {
+  if (stmt.iterables.size() != 1) return builder_.refuse("PyTorch's loops go over one thing");
+  Iterable over;
+  TENON_TRY(iterable(*stmt.iterables[0], &over));
+  const auto assign_item = [&](GraphValue* index) -> Status {
+    TENON_ASSIGN(Sugar item, item_of(over, index));
+    if (stmt.targets.size() == 1) return assign(*stmt.targets[0], std::move(item), nullptr);
+    Expr together;
+    together.kind = ExprKind::kTuple;
+    together.range = stmt.targets[0]->range;
+    together.children = stmt.targets;
+    return assign_items(together, std::move(item));
+  };
+  const auto is_unrolled = [](const auto& self, const Iterable& each) -> bool {
+    return each.kind == Iterable::Kind::kTuple ||
+           std::any_of(each.parts.begin(), each.parts.end(), [&](const Iterable& part) { return self(self, part); });
+  };
+  if (is_unrolled(is_unrolled, over)) {
+    if (flow_of(stmt.body) != Flow::kGoesOn)
+      return builder_.refuse("PyTorch unrolls a loop over a tuple: it can have no break, continue or return");
+    size_t rounds = SIZE_MAX;
+    const auto least = [&](const auto& self, const Iterable& each) -> void {
+      if (each.kind == Iterable::Kind::kTuple) rounds = std::min(rounds, each.items.size());
+      for (const Iterable& part : each.parts) self(self, part);
+    };
+    least(least, over);
+    if (rounds > kMostUnrolled) return builder_.refuse("this tuple has too many items for a loop");
+    for (size_t i = 0; i < rounds; ++i) {
+      TENON_TRY(assign_item(builder_.integer(static_cast<int64_t>(i))));
+      Flow flow = Flow::kGoesOn;
+      TENON_TRY(block(stmt.body, &flow));
+    }
+    return {};
+  }
+  TENON_ASSIGN(GraphValue* const rounds, length_of(over));
+  return loop(rounds, nullptr, stmt.body, assign_item);
+}
+
+// `[element for target in iterable]`, and the same of a dict.
+Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Sugar* out) {
+  const bool is_dict = expr.kind == ExprKind::kDictComp;
+  const Expr& target = expr.child(is_dict ? 2 : 1);
+  Iterable over;
+  TENON_TRY(iterable(expr.child(is_dict ? 3 : 2), &over));
+  // The container's type is known after the first element only: so its node gets it then.
+  Node* const made = builder_.append(is_dict ? NodeKind::kDictConstruct : NodeKind::kListConstruct);
+  const TypeKind kind = is_dict ? TypeKind::kDict : TypeKind::kList;
+  const bool is_hinted = hint && without_optional(hint)->kind() == kind;
+  GraphValue* const container = builder_.graph().add_output(made, is_hinted ? without_optional(hint) : Type::any());
+  const auto element = [&](GraphValue* index) -> Status {
+    TENON_TRY(builder_.check_size());
+    TENON_ASSIGN(Sugar item, item_of(over, index));
+    TENON_TRY(assign(target, std::move(item), nullptr));
+    TENON_ASSIGN(GraphValue* const first, value(expr.child(0)));
+    GraphValue* second = nullptr;
+    if (is_dict) {
+      TENON_ASSIGN(second, value(expr.child(1)));
+    }
+    if (container->type->kind() == TypeKind::kAny) {
+      Result<TypeRef> type = is_dict ? Type::dict(first->type, second->type) : Type::list(first->type);
+      if (!type.is_ok()) return builder_.refuse(expr.range, type.status().message());
+      container->type = std::move(type).value();
+    }
+    if (is_dict) return operator_value("aten::_set_item", {container, first, second}).status();
+    return operator_value("aten::append", {container, first}).status();
+  };
+  const size_t mark = environment_.begin();
+  if (over.kind == Iterable::Kind::kTuple) {
+    if (over.items.size() > kMostUnrolled) return builder_.refuse(expr.range, "this tuple has too many items for a loop");
+    for (size_t i = 0; i < over.items.size(); ++i) TENON_TRY(element(builder_.integer(static_cast<int64_t>(i))));
+  } else {
+    TENON_ASSIGN(GraphValue* const rounds, length_of(over));
+    TENON_TRY(loop(rounds, nullptr, {}, element));
+  }
+  environment_.take(mark);
+  if (container->type->kind() == TypeKind::kAny)
+    return builder_.refuse(expr.range, "annotate says of what type this is, which has no items");
+  *out = Sugar::of(container);
+  return {};
+}
+
+}  // namespace tenon::compile

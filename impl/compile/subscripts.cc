@@ -1,0 +1,222 @@
+// FunctionCompiler: `x[...]`, read and assigned.
+#include <algorithm>
+#include <utility>
+
+#include "compile/function_compiler.h"
+#include "compile/operators.h"
+
+namespace tenon::compile {
+
+using script::Expr;
+using script::ExprKind;
+
+Status FunctionCompiler::subscript(const Expr& expr, Sugar* out) {
+  TENON_ASSIGN(GraphValue* const base, value(expr.child(0)));
+  const script::ExprList indices = expr.arguments();
+  if (base->type->kind() == TypeKind::kTensor) return index_tensor(base, indices, out);
+  if (indices.size() != 1) return builder_.refuse(with_article(*base->type) + " has one index");
+  const Expr& index = *indices[0];
+  const bool is_tuple = base->type->kind() == TypeKind::kTuple || builder_.classes().is_named_tuple(*base->type);
+  if (index.kind == ExprKind::kSlice) {
+    if (is_tuple) return slice_tuple(base, index, out);
+    TENON_ASSIGN(GraphValue* const made, sliced(base, nullptr, index));
+    *out = Sugar::of(made);
+    return {};
+  }
+  TENON_ASSIGN(GraphValue* const at, value(index));
+  if (is_tuple) {
+    std::vector<TypeRef> items = builder_.classes().items_of(*base->type);
+    int64_t number = 0;
+    if (!known_int(at, &number)) return builder_.refuse(index.range, "the index of a tuple is a number that is known here");
+    const int64_t size = static_cast<int64_t>(items.size());
+    if (number < -size || number >= size) return builder_.refuse(index.range, format("this tuple has %zu items", items.size()));
+    TypeRef type = items[static_cast<size_t>(number < 0 ? number + size : number)];
+    if (base->node != nullptr && base->node->kind == NodeKind::kTupleConstruct && !base->node->is_inlined) {
+      *out = Sugar::of(base->node->inputs[static_cast<size_t>(number < 0 ? number + size : number)]);
+      return {};
+    }
+    *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, std::move(type)));
+    return {};
+  }
+  if (base->type->kind() == TypeKind::kClass) {
+    Sugar method;
+    TENON_TRY(attribute_of_value(base, "__getitem__", expr.range, &method));
+    if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) return builder_.refuse("this has no items");
+    GivenArguments given;
+    given.positional.push_back({{}, at, index.range});
+    return call_sugar(expr, method, given, out);
+  }
+  TENON_ASSIGN(GraphValue* const made, operator_value("aten::__getitem__", {base, at}));
+  *out = Sugar::of(made);
+  return {};
+}
+
+Result<GraphValue*> FunctionCompiler::sliced(GraphValue* base, GraphValue* dimension, const Expr& slice) {
+  std::vector<GraphValue*> operands{base};
+  if (dimension != nullptr) operands.push_back(dimension);
+  for (size_t i = 0; i < 3; ++i) {
+    if (slice.children[i] != nullptr) {
+      TENON_ASSIGN(GraphValue* const bound, value(slice.child(i)));
+      operands.push_back(bound);
+    } else if (i == 2) {
+      operands.push_back(builder_.integer(1));
+    } else {
+      operands.push_back(builder_.none());
+    }
+  }
+  return operator_value("aten::slice", std::move(operands));
+}
+
+Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar* out) {
+  std::vector<TypeRef> items = builder_.classes().items_of(*base->type);
+  const auto size = static_cast<int64_t>(items.size());
+  int64_t bounds[2] = {0, size};
+  for (size_t i = 0; i < 3; ++i) {
+    if (slice.children[i] == nullptr) continue;
+    TENON_ASSIGN(GraphValue* const bound, value(slice.child(i)));
+    int64_t number = 0;
+    if (!known_int(bound, &number)) return builder_.refuse("the bounds of a tuple's slice are numbers that are known here");
+    if (i == 2) {
+      if (number != 1) return builder_.unsupported("a tuple's slice has no step here");
+      continue;
+    }
+    bounds[i] = std::min(std::max<int64_t>(number < 0 ? number + size : number, 0), size);
+  }
+  bounds[1] = std::max(bounds[0], bounds[1]);
+  std::vector<TypeRef> taken(items.begin() + bounds[0], items.begin() + bounds[1]);
+  Result<TypeRef> type = Type::tuple(std::move(taken));
+  if (!type.is_ok()) return builder_.refuse(type.status().message());
+  Node* const node = builder_.append(NodeKind::kTupleSlice, {base});
+  node->number = bounds[0];
+  node->end = bounds[1];
+  *out = Sugar::of(builder_.graph().add_output(node, std::move(type).value()));
+  return {};
+}
+
+Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, GraphValue** view, std::vector<GraphValue*>* tensors) {
+  // `...` stands for as many whole dimensions as are left: those after it are counted from the end.
+  size_t after_ellipsis = 0;
+  bool has_ellipsis = false;
+  for (const Expr* index : indices) {
+    if (index->kind == ExprKind::kEllipsis) {
+      if (has_ellipsis) return builder_.refuse(index->range, "there is more than one `...`");
+      has_ellipsis = true;
+    } else if (has_ellipsis && index->kind != ExprKind::kNone) {
+      ++after_ellipsis;
+    }
+  }
+  int64_t dimension = 0;
+  std::vector<std::pair<int64_t, GraphValue*>> found;
+  GraphValue* value = base;
+  for (const Expr* index : indices) {
+    if (index->kind == ExprKind::kEllipsis) {
+      dimension = -static_cast<int64_t>(after_ellipsis);
+      for (const Expr* later : indices) {
+        if (later->range.begin > index->range.begin && later->kind == ExprKind::kNone) --dimension;
+      }
+      continue;
+    }
+    GraphValue* const at = builder_.integer(dimension);
+    if (index->kind == ExprKind::kSlice) {
+      const bool is_whole = index->children[0] == nullptr && index->children[1] == nullptr && index->children[2] == nullptr;
+      static_cast<void>(is_whole);
+      TENON_ASSIGN(value, sliced(value, at, *index));
+      ++dimension;
+      continue;
+    }
+    if (index->kind == ExprKind::kNone) {
+      TENON_ASSIGN(value, operator_value("aten::unsqueeze", {value, at}));
+      ++dimension;
+      continue;
+    }
+    TENON_ASSIGN(GraphValue* const given, this->value(*index));
+    if (given->type->kind() == TypeKind::kInt) {
+      TENON_ASSIGN(value, operator_value("aten::select", {value, at, given}));
+      // Counted from the end, the dimensions that are left keep their numbers.
+      if (dimension < 0) ++dimension;
+      continue;
+    }
+    GraphValue* tensor = given;
+    if (given->type->kind() == TypeKind::kList) {
+      TENON_ASSIGN(tensor, operator_value("aten::tensor", {given}));
+    }
+    if (!is_subtype(builder_.classes(), *tensor->type, *without_optional(tensor->type)) ||
+        without_optional(tensor->type)->kind() != TypeKind::kTensor)
+      return builder_.refuse(index->range, "a Tensor has no index that is " + with_article(*given->type));
+    if (dimension < 0) return builder_.unsupported("Tenon does not compile a Tensor as an index after `...` yet");
+    found.emplace_back(dimension, tensor);
+    ++dimension;
+  }
+  *view = value;
+  for (const auto& [at, tensor] : found) {
+    while (static_cast<int64_t>(tensors->size()) < at) tensors->push_back(builder_.none());
+    tensors->push_back(tensor);
+  }
+  return {};
+}
+
+Status FunctionCompiler::index_tensor(GraphValue* base, script::ExprList indices, Sugar* out) {
+  GraphValue* view = nullptr;
+  std::vector<GraphValue*> tensors;
+  script::ExprList items = indices;
+  if (indices.size() == 1 && indices[0]->kind == ExprKind::kTuple) items = indices[0]->children;
+  TENON_TRY(view_of(base, items, &view, &tensors));
+  if (!tensors.empty()) {
+    Result<TypeRef> element = Type::optional(Type::tensor());
+    TENON_ASSIGN(view, operator_value("aten::index", {view, builder_.list(element.value(), std::move(tensors))}));
+  }
+  *out = Sugar::of(view);
+  return {};
+}
+
+Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value, script::Operator op) {
+  TENON_ASSIGN(GraphValue* const base, this->value(target.child(0)));
+  script::ExprList indices = target.arguments();
+  if (base->type->kind() != TypeKind::kTensor) {
+    if (indices.size() != 1 || indices[0]->kind == ExprKind::kSlice)
+      return builder_.refuse(target.range, "PyTorch assigns to single items of a list or a dict only");
+    TENON_ASSIGN(GraphValue* const at, this->value(*indices[0]));
+    if (op != script::Operator::kNothing) {
+      TENON_ASSIGN(GraphValue* const before, operator_value("aten::__getitem__", {base, at}));
+      TENON_ASSIGN(value, operator_value(operator_name(op), {before, value}));
+    }
+    if (base->type->kind() == TypeKind::kClass) {
+      Sugar method;
+      TENON_TRY(attribute_of_value(base, "__setitem__", target.range, &method));
+      if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) return builder_.refuse("this has no items");
+      GivenArguments given;
+      given.positional = {{{}, at, target.range}, {{}, value, target.range}};
+      Sugar ignored;
+      return call_sugar(target, method, given, &ignored);
+    }
+    return operator_value("aten::_set_item", {base, at, value}).status();
+  }
+  if (indices.size() == 1 && indices[0]->kind == ExprKind::kTuple) indices = indices[0]->children;
+  GraphValue* view = nullptr;
+  std::vector<GraphValue*> tensors;
+  TENON_TRY(view_of(base, indices, &view, &tensors));
+  const bool is_number = value->type->kind() != TypeKind::kTensor;
+  if (op != script::Operator::kNothing) {
+    GraphValue* before = view;
+    Result<TypeRef> element = Type::optional(Type::tensor());
+    if (!tensors.empty()) {
+      TENON_ASSIGN(before, operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
+    }
+    TENON_ASSIGN(value, operator_value(operator_name(op), {before, value}));
+  } else if (is_number) {
+    // A number becomes a Tensor of the kind of what it goes into.
+    TENON_ASSIGN(GraphValue* const dtype, operator_value("prim::dtype", {view}));
+    TENON_ASSIGN(GraphValue* const device, operator_value("prim::device", {view}));
+    const std::span<const script::Schema* const> makers = script::SchemaTable::get().schemas("aten::tensor", unit_.torch());
+    GivenArguments given;
+    given.positional = {{{}, value, target.range}};
+    given.keywords = {{"dtype", dtype, target.range}, {"device", device, target.range}};
+    TENON_ASSIGN(Match matched, match(&builder_, "torch.tensor", makers, given));
+    value = builder_.append_operator(*makers[matched.candidate], std::move(matched.inputs), std::move(matched.returns))[0];
+  }
+  if (tensors.empty()) return operator_value("aten::copy_", {view, value}).status();
+  Result<TypeRef> element = Type::optional(Type::tensor());
+  return operator_value("aten::index_put_", {view, builder_.list(element.value(), std::move(tensors)), value}).status();
+}
+
+}  // namespace tenon::compile

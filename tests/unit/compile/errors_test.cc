@@ -1,0 +1,91 @@
+// What the compiler refuses: each error has its code, says what is wrong, and names its place.
+#include "unit/compile/compile_kit.h"
+
+namespace tenon::compile::test {
+namespace {
+
+// The method stands from line 5 on, and two columns further right than in the text.
+void expect_refused(const std::string& code, Code wanted, std::string_view where, std::string_view part) {
+  const Status status = refusal(code);
+  EXPECT_EQ(status.code(), wanted) << status.message();
+  EXPECT_EQ(place(status), where) << status.message() << "\n" << detail(status, "excerpt");
+  EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  EXPECT_TRUE(status.message().starts_with("code/__torch__.py:" + std::string(where) + ": ")) << status.message();
+}
+
+void expect_refused_line(const std::string& line, Code wanted, std::string_view where, std::string_view part) {
+  expect_refused(module_with("def forward(self, x: Tensor) -> Tensor:\n  " + line + "\n  return x\n"), wanted, where, part);
+}
+
+TEST(CompileErrors, UnknownNames) {
+  expect_refused_line("y = torch.neg(z)", Code::kInvalidArgument, "6:19", "there is no variable z");
+  expect_refused_line("y = torch.no_such(x)", Code::kInvalidArgument, "6:9", "PyTorch has no operator torch.no_such");
+  expect_refused_line("y = (x).no_such()", Code::kInvalidArgument, "6:9", "a Tensor has no method no_such");
+  expect_refused_line("y = self.no_such", Code::kInvalidArgument, "6:9", "__torch__.M has no attribute or method no_such");
+  expect_refused_line("y = CONSTANTS.c9", Code::kInvalidArgument, "6:9", "the archive has no constant c9");
+}
+
+TEST(CompileErrors, WrongTypes) {
+  expect_refused_line("y = torch.relu(\"text\")", Code::kInvalidArgument, "6:9", "is Tensor and gets a str");
+  expect_refused_line("y : int = \"text\"", Code::kInvalidArgument, "6:5", "y is declared as an int");
+  expect_refused_line("return 3", Code::kInvalidArgument, "6:5", "forward returns a Tensor, and this is an int");
+  expect_refused_line("self.count = x", Code::kInvalidArgument, "6:5", "count is an int, and it gets a Tensor");
+  expect_refused_line("y = [1, \"text\"]", Code::kInvalidArgument, "6:9", "the items of a list have one type");
+}
+
+TEST(CompileErrors, WhatTheLiteInterpreterHasNot) {
+  expect_refused_line("with torch.no_grad():\n    y = x", Code::kUnsupported, "6:5", "has no `with`");
+  expect_refused_line("def f(y: Tensor) -> Tensor:\n    return y", Code::kUnsupported, "6:5", "has no `fork`");
+  expect_refused_line("y = fork(x)", Code::kUnsupported, "6:9", "has no fork");
+}
+
+TEST(CompileErrors, ObjectsOfClassesAndEnums) {
+  expect_refused(
+      "class C:\n  n : int\n  def __init__(self, n: int) -> NoneType:\n    self.n = n\n"
+      "class M(Module):\n  def forward(self) -> int:\n    c = __torch__.C(3)\n    return c.n\n",
+      Code::kUnsupported, "7:9", "makes no objects of classes");
+  expect_refused(
+      "class E(Enum):\n  A = 1\n"
+      "class M(Module):\n  def forward(self) -> int:\n    return (__torch__.E.A).value\n",
+      Code::kUnsupported, "5:13", "has no values of enums");
+}
+
+TEST(CompileErrors, AMethodThatCallsItself) {
+  expect_refused(module_with("def forward(self, x: Tensor) -> Tensor:\n  return (self).other(x)\n"
+                             "def other(self, x: Tensor) -> Tensor:\n  return (self).forward(x)\n"),
+                 Code::kUnsupported, "5:7", "__torch__.M.forward calls itself");
+}
+
+TEST(CompileErrors, AWayWithoutAReturn) {
+  expect_refused(module_with("def forward(self, n: int) -> int:\n  if torch.gt(n, 1):\n    return n\n  else:\n    pass\n"),
+                 Code::kInvalidArgument, "5:7", "does not return on every way");
+}
+
+TEST(CompileErrors, AMethodOrARootThatIsNotThere) {
+  const std::string code = module_with("def forward(self, x: Tensor) -> Tensor:\n  return x\n");
+  CompileOptions options;
+  options.methods = {"forward", "no_such"};
+  Result<bytecode::Program> program = compiled(code, options);
+  EXPECT_EQ(program.status().code(), Code::kNotFound);
+  EXPECT_EQ(program.status().message(), "__torch__.M has no method no_such");
+  program = compiled(code, {}, nullptr, {}, "__torch__.N");
+  EXPECT_EQ(program.status().code(), Code::kNotFound);
+}
+
+TEST(CompileErrors, LeaveOutReportsEachMethodThatCannotBeCompiled) {
+  CompileOptions options;
+  options.leave_out = true;
+  CompileReport report;
+  Result<bytecode::Program> program = compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n  return x\n"
+                                                           "def bad(self, x: Tensor) -> Tensor:\n  return y\n"),
+                                               options, &report);
+  ASSERT_TRUE(program.is_ok()) << program.status().message();
+  expect_sound(program.value());
+  ASSERT_EQ(program.value().functions.size(), 1U);
+  ASSERT_EQ(report.left_out.size(), 1U);
+  EXPECT_EQ(report.left_out[0].method, "__torch__.M.bad");
+  EXPECT_EQ(place(report.left_out[0].why), "8:12");
+}
+
+}  // namespace
+}  // namespace tenon::compile::test

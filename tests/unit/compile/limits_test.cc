@@ -1,0 +1,246 @@
+// Hostile and large code: the compiler takes it in bounded time, memory and stack, or refuses it.
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <ctime>
+#include <functional>
+
+#include "unit/compile/compile_kit.h"
+
+namespace tenon::compile::test {
+namespace {
+
+// What a thread of Rust has; a sanitizer's frames are several times as large.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kStackNbytes = size_t{16} << 20;
+#elif defined(__has_feature)
+constexpr size_t kStackNbytes = size_t{__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 16 : 2} << 20;
+#else
+constexpr size_t kStackNbytes = size_t{2} << 20;
+#endif
+
+void on_small_stack(const std::function<void()>& work) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackNbytes), 0);
+  pthread_t thread{};
+  const auto run = [](void* argument) -> void* {
+    (*static_cast<const std::function<void()>*>(argument))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work)), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// The most memory that this process ever had, in bytes.
+size_t peak_nbytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_maxrss) * 1024;
+}
+
+std::string repeated(const std::string& text, size_t count) {
+  std::string all;
+  for (size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+std::string forward(const std::string& body) { return module_with("def forward(self, x: Tensor) -> Tensor:\n" + body); }
+
+std::string nested(const std::string& before, const std::string& inner, const std::string& after, size_t depth) {
+  return repeated(before, depth) + inner + repeated(after, depth);
+}
+
+// Functions f0 to f<count>, of which each is `return` <before> a call of the next <after>.
+std::string chain(size_t count, const std::string& before, const std::string& after) {
+  std::string code;
+  for (size_t i = 0; i < count; ++i) {
+    code += "def f" + std::to_string(i) + "(x: Tensor) -> Tensor:\n  return " + before + "__torch__.f" + std::to_string(i + 1) + "(x)" +
+            after + "\n";
+  }
+  return code + "def f" + std::to_string(count) + "(x: Tensor) -> Tensor:\n  return torch.relu(x)\n" +
+         forward("  return __torch__.f0(x)\n");
+}
+
+// The code is compiled to a sound program, or refused for a limit with its place.
+void expect_taken_or_refused(const std::string& code) {
+  on_small_stack([&] {
+    Result<bytecode::Program> program = compiled(code);
+    if (program.is_ok()) return expect_sound(program.value());
+    const Code why = program.status().code();
+    EXPECT_TRUE(why == Code::kResourceExhausted || why == Code::kUnsupported || why == Code::kInvalidArgument)
+        << program.status().message();
+    EXPECT_NE(place(program.status()), ":") << program.status().message();
+  });
+}
+
+TEST(CompileLimits, AChainOfCallsIsRefused) {
+  on_small_stack([] {
+    const Status status = refusal(chain(1000, "", ""));
+    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+    EXPECT_NE(place(status), ":") << status.message();
+  });
+}
+
+TEST(CompileLimits, CallsWithinDeepExpressionsStayWithinTheStack) {
+  expect_taken_or_refused(chain(60, repeated("torch.relu(", 200), repeated(")", 200)));
+}
+
+TEST(CompileLimits, NestedExpressions) {
+  expect_taken_or_refused(forward("  return " + nested("torch.relu(", "x", ")", 400) + "\n"));
+  expect_taken_or_refused(forward("  return " + nested("torch.relu(", "x", ")", 240) + "\n"));
+  expect_taken_or_refused(forward("  return x" + repeated(" + x", 240) + "\n"));
+  expect_taken_or_refused(forward("  y = " + nested("[", "x", "]", 240) + "\n  return x\n"));
+  expect_taken_or_refused(forward("  y = " + nested("(", "x", ",)", 240) + "\n  return x\n"));
+  expect_taken_or_refused(forward("  return " + nested("(x if bool(x) else ", "x", ")", 120) + "\n"));
+  expect_taken_or_refused(forward("  y = " + nested("not ", "bool(x)", "", 240) + "\n  return x\n"));
+}
+
+TEST(CompileLimits, NestedBlocks) {
+  std::string ifs;
+  std::string loops;
+  for (size_t depth = 0; depth < 240; ++depth) {
+    ifs += std::string(2 + depth, ' ') + "if bool(x):\n";
+    loops += std::string(2 + depth, ' ') + "for i" + std::to_string(depth) + " in range(2):\n";
+  }
+  const std::string body = std::string(242, ' ') + "x = torch.relu(x)\n";
+  expect_taken_or_refused(forward(ifs + body + "  return x\n"));
+  expect_taken_or_refused(forward(loops + body + "  return x\n"));
+}
+
+// The rest of a method goes into the way that an `if` with a return leaves open: these are nested.
+TEST(CompileLimits, ManyEarlyReturns) {
+  expect_taken_or_refused(forward(repeated("  if bool(x):\n    return x\n  else:\n    pass\n", 10'000) + "  return torch.neg(x)\n"));
+  expect_taken_or_refused(forward("  n = 0\n" + repeated("  while torch.lt(n, 3):\n    return x\n", 5000) + "  return torch.neg(x)\n"));
+}
+
+// Each line uses the one before, so all values stay on the stack: the method is one expression.
+TEST(CompileLimits, ALongMethodNeedsNoStack) {
+  on_small_stack([] {
+    const std::vector<bytecode::Function> functions = functions_of(forward(repeated("  x = torch.relu(x)\n", 10'000) + "  return x\n"));
+    ASSERT_EQ(functions.size(), 1U);
+    EXPECT_EQ(functions[0].instructions.size(), 10'004U);
+  });
+}
+
+double seconds_of(const std::string& code) {
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const double begin = cpu_seconds();
+    Result<bytecode::Program> program = compiled(code);
+    best = std::min(best, cpu_seconds() - begin);
+    EXPECT_TRUE(program.is_ok()) << program.status().message();
+  }
+  return best;
+}
+
+// Four times as much code takes at most eight times as long.
+void expect_linear(const std::string& small_code, const std::string& large_code) {
+  const double small = seconds_of(small_code);
+  const double large = seconds_of(large_code);
+  EXPECT_LE(large, 8 * small) << small << " s, and " << large << " s for four times as much code";
+}
+
+// One half of the lines stays on the stack, and the other half has registers.
+std::string lines(size_t count) { return forward(repeated("  x = torch.relu(x)\n  x = torch.add(x, x)\n", count / 2) + "  return x\n"); }
+
+TEST(CompileLimits, TimeGrowsWithTheLinesOfAMethod) {
+  expect_linear(lines(2000), lines(8000));
+  functions_of(lines(10'000));
+}
+
+TEST(CompileLimits, TimeGrowsWithTheBranchesOfAMethod) {
+  const std::string branch = "  if bool(x):\n    x = torch.relu(x)\n  else:\n    x = torch.neg(x)\n";
+  expect_linear(forward(repeated(branch, 500) + "  return x\n"), forward(repeated(branch, 2000) + "  return x\n"));
+}
+
+std::string reads_of_a_dict(size_t count) {
+  std::string keys;
+  std::string reads;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string key = "\"k" + std::to_string(i) + "\"";
+    keys += (i > 0 ? ", " : "") + key + ": x";
+    reads += "  x = torch.add(x, d[" + key + "])\n";
+  }
+  return "def g(x: Tensor) -> Tensor:\n  d = {" + keys + "}\n" + reads + "  return x\n" + forward("  return __torch__.g(x)\n");
+}
+
+TEST(CompileLimits, TimeGrowsWithTheReadsOfADict) { expect_linear(reads_of_a_dict(60), reads_of_a_dict(240)); }
+
+// The limit of a release lets a test take seconds.
+CompileOptions few_nodes() {
+  CompileOptions options;
+  options.max_nodes = size_t{1} << 14;
+  return options;
+}
+
+TEST(CompileLimits, CallsThatDoubleAreRefused) {
+  std::string code;
+  for (size_t i = 0; i < 30; ++i) {
+    const std::string next = "__torch__.f" + std::to_string(i + 1) + "(x)";
+    code += "def f" + std::to_string(i) + "(x: Tensor) -> Tensor:\n  return torch.add(" + next + ", " + next + ")\n";
+  }
+  code += "def f30(x: Tensor) -> Tensor:\n  return torch.relu(x)\n" + forward("  return __torch__.f0(x)\n");
+  const Status status = refusal(code, few_nodes());
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+  EXPECT_NE(place(status), ":") << status.message();
+  EXPECT_LE(peak_nbytes(), size_t{1} << 30);
+}
+
+TEST(CompileLimits, TypesThatContainThemselvesAreRefused) {
+  expect_taken_or_refused("class P(NamedTuple):\n  a : __torch__.P\n" +
+                          module_with("def forward(self, x: __torch__.P) -> __torch__.P:\n  return __torch__.P(x)\n"));
+  std::string pairs = "class P0(NamedTuple):\n  a : int\n";
+  for (size_t i = 1; i <= 30; ++i) {
+    const std::string before = "__torch__.P" + std::to_string(i - 1);
+    pairs += "class P" + std::to_string(i) + "(NamedTuple):\n  a : " + before + "\n  b : " + before + "\n";
+  }
+  expect_taken_or_refused(pairs + module_with("def forward(self, x: __torch__.P29) -> __torch__.P30:\n  return __torch__.P30(x, x)\n"));
+}
+
+TEST(CompileLimits, AnObjectThatIsItsOwnMethodIsRefused) {
+  const Status status = refusal("class M(Module):\n  forward : __torch__.M\n  def run(self, x: Tensor) -> Tensor:\n    return (self)(x)\n");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+}
+
+TEST(CompileLimits, WhatIsComputedBeforehandStaysSmall) {
+  expect_taken_or_refused(
+      module_with("def forward(self) -> str:\n  s = \"aaaaaaaa\"\n" + repeated("  s = torch.add(s, s)\n", 40) + "  return s\n"));
+  EXPECT_LE(peak_nbytes(), size_t{1} << 30);
+}
+
+TEST(CompileLimits, UnrolledLoopsAreRefused) {
+  std::string comprehension = "a";
+  std::string loops;
+  for (size_t depth = 0; depth < 8; ++depth) {
+    comprehension = "[" + comprehension + " for a in t]";
+    loops += std::string(2 + depth, ' ') + "for a in t:\n";
+  }
+  const std::string tuple = "  t = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)\n";
+  for (const std::string& line : {"  y = " + comprehension + "\n", loops + std::string(10, ' ') + "x = torch.relu(x)\n"}) {
+    const Status status = refusal(forward(tuple + line + "  return x\n"), few_nodes());
+    EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+  }
+  EXPECT_LE(peak_nbytes(), size_t{1} << 30);
+}
+
+TEST(CompileLimits, ALongTupleIsNotCutByAComprehension) {
+  const Result<bytecode::Program> program =
+      compiled(forward("  t = (" + repeated("1, ", 5000) + ")\n  y = [torch.add(x, a) for a in t]\n  return y[0]\n"));
+  EXPECT_FALSE(program.is_ok());
+}
+
+TEST(CompileLimits, OnlyATupleIsUnpackedByAStar) {
+  EXPECT_EQ(refusal(forward("  t = (*x, 1)\n  return x\n")).code(), Code::kInvalidArgument);
+}
+
+TEST(CompileLimits, AnEmptyComprehensionHasAType) {
+  EXPECT_FALSE(compiled(forward("  z : int = [a for a in ()]\n  return torch.add(x, z)\n")).is_ok());
+}
+
+}  // namespace
+}  // namespace tenon::compile::test
