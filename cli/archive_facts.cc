@@ -182,22 +182,9 @@ Status gather_module(const ArchiveInput& input, archive::Check check, ArchiveFac
   Result<std::string> oldest = module::check_resolved(resolved, true);
   facts->why_not_taken = oldest.status();
   if (oldest.is_ok()) facts->oldest_pytorch = std::move(oldest).value();
+  facts->why_no_bytecode = facts->root->package().why_no_bytecode;
   facts->warnings = facts->root->package().report.warnings;
   return Status::ok();
-}
-
-// With the file's name in place of the fd's number, which says nothing to anybody.
-Status of_file(const ArchiveInput& input, const Status& status) {
-  if (status.is_ok()) return status;
-  std::string message = status.message();
-  const std::string fd = format("fd %d", input.fd.get());
-  for (const std::string& own : {"archive of " + fd, fd}) {
-    if (message.starts_with(own)) message = message.substr(own.size()).insert(0, input.shown);
-  }
-  if (!message.starts_with(input.shown)) message = input.shown + ": " + message;
-  Status named(status.code(), std::move(message));
-  named = std::move(named).with_details_of(status);
-  return named;
 }
 
 // A pipe's bytes, in memory that a file stands for.
@@ -236,6 +223,19 @@ void describe_tensor(const TensorValue& tensor, TensorFact* fact) {
   fact->offset = tensor.offset();
 }
 
+Status of_file(const ArchiveInput& input, const Status& status) {
+  if (status.is_ok()) return status;
+  std::string message = status.message();
+  const std::string fd = format("fd %d", input.fd.get());
+  for (const std::string& own : {"archive of " + fd, fd}) {
+    if (message.starts_with(own)) message = message.substr(own.size()).insert(0, input.shown);
+  }
+  if (!message.starts_with(input.shown)) message = input.shown + ": " + message;
+  Status named(status.code(), std::move(message));
+  named = std::move(named).with_details_of(status);
+  return named;
+}
+
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;
   const bool is_stdin = path == "-";
@@ -259,6 +259,12 @@ Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   return input;
 }
 
+Result<Ref<Module>> import_archive(const ArchiveInput& input, const module::ImportOptions& options) {
+  Result<Ref<Module>> imported = module::import_module(input.fd.get(), options);
+  if (!imported.is_ok()) return of_file(input, imported.status());
+  return imported;
+}
+
 Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check check) {
   ArchiveFacts facts;
   Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
@@ -273,6 +279,7 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
     facts.why_no_module = of_file(input, gather_module(input, check, &facts));
   }
   facts.why_not_taken = of_file(input, facts.why_not_taken);
+  facts.why_no_bytecode = of_file(input, facts.why_no_bytecode);
   // An import has told of these already.
   if (facts.root) return facts;
   const archive::ZipOddities& odd = facts.container->oddities();

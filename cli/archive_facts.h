@@ -11,6 +11,10 @@
 #include "os/fd.h"
 #include "value/tensor_value.h"
 
+namespace tenon::module {
+struct ImportOptions;
+}
+
 namespace tenon::cli {
 
 struct ModuleFact {
@@ -72,6 +76,7 @@ struct ArchiveFacts {
   std::vector<std::string> others;  // names of values that are no tensors, as many as StateDict::kMaxOthers
   uint64_t n_others = 0;
   Status why_not_taken;        // ok: PyTorch takes the code, as far as it can be checked. Why a file of torch.save cannot be read
+  Status why_no_bytecode;      // ok: the archive has no bytecode, or the verifier takes it
   std::string oldest_pytorch;  // empty: not known
   std::vector<std::string> warnings;
 };
@@ -87,6 +92,12 @@ struct ArchiveInput {
   static Result<ArchiveInput> open(const std::string& path);
   bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
 };
+
+// Puts the file's name in front of an error's message, in place of the fd's number.
+Status of_file(const ArchiveInput& input, const Status& status);
+
+// Imports the module of an archive. Every message names the file.
+Result<Ref<module::Module>> import_archive(const ArchiveInput& input, const module::ImportOptions& options);
 
 // Adds a word to TensorFact::details.
 void add_detail(const std::string& word, std::string* details);

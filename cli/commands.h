@@ -50,6 +50,7 @@ int run_gc(const GcOptions& options);
 struct InspectOptions {
   std::string what;
   bool code = false;  // of an archive: its text, too
+  bool ops = false;   // of an archive: print only the operators that bytecode of its code calls
   bool json = false;
 };
 int run_inspect(const InspectOptions& options);
@@ -59,6 +60,17 @@ struct VerifyOptions {
   bool json = false;
 };
 int run_verify(const VerifyOptions& options);
+
+struct ExportCommandOptions {
+  std::string from;
+  std::string to;
+  bool bytecode = false;  // make bytecode from the code
+  bool no_bytecode = false;
+  std::string methods;  // with commas between them; empty: all
+  bool debug_tables = false;
+  bool json = false;
+};
+int run_export(const ExportCommandOptions& options);
 
 struct BenchOptions {
   bool quick = false;

@@ -7,6 +7,8 @@
 #include "archive_facts.h"
 #include "commands.h"
 #include "inspect.h"
+#include "module/import.h"
+#include "module/kept_bytecode.h"
 #include "output.h"
 
 namespace tenon::cli {
@@ -132,6 +134,13 @@ void print_head(const std::string& path, const ArchiveFacts& facts) {
   print_text(plural_text(report.mapped_tensors, "storage", "storages") + " can be mapped, " + std::to_string(report.filled_tensors) +
              format(" have to be copied (%" PRIu64 " compressed, %" PRIu64 " misaligned, %" PRIu64 " of the other byte order)\n",
                     report.compressed, report.misaligned, report.foreign_endian));
+  if (const module::KeptBytecode* const bytecode = facts.root->package().bytecode.get()) {
+    const module::BytecodeFacts& found = bytecode->facts();
+    print_text(format("bytecode of version %lld: ", static_cast<long long>(found.version)) +
+               plural_text(found.functions.size(), "function", "functions") + ", " +
+               plural_text(found.instructions, "instruction", "instructions") + ", " +
+               plural_text(found.operators.size(), "operator", "operators") + "\n");
+  }
 }
 
 void print_warnings(const ArchiveFacts& facts) {
@@ -185,12 +194,20 @@ void add_tensors_json(const ArchiveFacts& facts, Json* json) {
   (*json)["storages"] = std::move(storages);
 }
 
+// Null: the archive has no bytecode, or none that can be run, of which a warning tells.
+Json bytecode_json(const module::KeptBytecode* bytecode) {
+  if (bytecode == nullptr) return nullptr;
+  const module::BytecodeFacts& facts = bytecode->facts();
+  return {{"version", facts.version}, {"functions", facts.functions}, {"instructions", facts.instructions}, {"operators", facts.operators}};
+}
+
 void add_module_json(const ArchiveFacts& facts, Json* json) {
   const module::ImportReport& report = facts.root->package().report;
   (*json)["version"] = report.version;
   (*json)["oldest_pytorch"] = facts.oldest_pytorch.empty() ? Json(nullptr) : Json(facts.oldest_pytorch);
   (*json)["mapped_storages"] = report.mapped_tensors;
   (*json)["filled_storages"] = report.filled_tensors;
+  (*json)["bytecode"] = bytecode_json(facts.root->package().bytecode.get());
   Json modules = Json::array();
   for (const ModuleFact& module : facts.modules) {
     modules.push_back({{"path", module.path},
@@ -251,6 +268,30 @@ int inspect_archive(const ArchiveInput& input, bool with_code, bool json) {
   return kExitProblem;
 }
 
+int inspect_operators(const std::string& path, bool json) {
+  const auto list = [&path]() -> Result<std::vector<std::string>> {
+    TENON_ASSIGN(const ArchiveInput input, ArchiveInput::open(path));
+    TENON_ASSIGN(const Ref<module::Module> module, import_archive(input, {}));
+    Result<std::vector<std::string>> names = module->operator_names({});
+    if (!names.is_ok()) return of_file(input, names.status());
+    return names;
+  };
+  Result<std::vector<std::string>> found = list();
+  const int code = found.is_ok() ? kExitOk : kExitProblem;
+  if (json) {
+    Json all = {{"path", path}, {"operators", found.is_ok() ? Json(found.value()) : Json(nullptr)}};
+    all["error"] = found.is_ok() ? Json(nullptr) : status_json(found.status());
+    print_json(all);
+    return code;
+  }
+  if (!found.is_ok()) {
+    print_error(found.status());
+    return code;
+  }
+  for (const std::string& name : found.value()) print_text(safe_text(name) + "\n");
+  return code;
+}
+
 namespace {
 
 // What is wrong with it, or nothing. `all`, if it is not null, gets the report.
@@ -262,6 +303,7 @@ int verify(const std::string& path, Json* all) {
   Result<ArchiveFacts> gathered = gather();
   Status status = gathered.is_ok() ? gathered.value().why_no_module : gathered.status();
   if (status.is_ok()) status = gathered.value().why_not_taken;
+  if (status.is_ok()) status = gathered.value().why_no_bytecode;
   const int code = status.is_ok() ? kExitOk : kExitProblem;
   if (all != nullptr) {
     *all = {{"path", path}, {"ok", status.is_ok()}};

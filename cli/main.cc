@@ -25,6 +25,7 @@ struct Options {
   GcOptions gc;
   InspectOptions inspect;
   VerifyOptions verify;
+  ExportCommandOptions export_;
   BenchOptions bench;
 };
 
@@ -44,6 +45,11 @@ std::string check_seconds(const std::string& text, double least) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error == std::errc() && end == text.data() + text.size() && seconds >= least && seconds <= kMost) return {};
   return "'" + text + format("' is no number of seconds from %g to 1000000000", least);
+}
+
+std::string check_methods(const std::string& text) {
+  if (!text.empty() && text.front() != ',' && text.back() != ',' && text.find(",,") == std::string::npos) return {};
+  return "'" + text + "' has an empty name; write names of methods with commas between them, such as forward,predict";
 }
 
 // As messages and handles have it: absolute, without a slash at its end.
@@ -106,6 +112,8 @@ void add_commands(CLI::App* app, Options* options) {
       ->required()
       ->option_text(" ");
   inspect->add_flag("--code", options->inspect.code, "Of an archive, print its code, too");
+  inspect->add_flag("--ops", options->inspect.ops, "Of an archive, list only the operators that bytecode of its code calls")
+      ->excludes("--code");
 
   CLI::App* verify =
       add_command(app, options, "verify", "Check every byte, value and line of code of a module archive, or a file of torch.save",
@@ -113,6 +121,24 @@ void add_commands(CLI::App* app, Options* options) {
   verify->add_option("FILE", options->verify.paths, "Module archives and files of torch.save; - is standard input")
       ->required()
       ->option_text("...");
+
+  CLI::App* exporting = add_command(app, options, "export", "Write a module archive again, with bytecode or without it",
+                                    "tenon export model.pt model.ptl --bytecode", &options->export_.json);
+  exporting->add_option("IN", options->export_.from, "A module archive; - is standard input")->required()->option_text(" ");
+  exporting->add_option("OUT", options->export_.to, "The new file. It may be IN, which is replaced when the new file is complete")
+      ->required()
+      ->check([](const std::string& text) { return text == "-" ? std::string("must be a file, not standard output") : std::string(); })
+      ->option_text(" ");
+  exporting->add_flag("--bytecode", options->export_.bytecode,
+                      "Make bytecode from the code, for PyTorch's lite interpreter. Without this option the bytecode of IN is kept");
+  exporting->add_flag("--no-bytecode", options->export_.no_bytecode, "Write no bytecode")->excludes("--bytecode");
+  exporting
+      ->add_option("--methods", options->export_.methods, "The methods that get bytecode, such as forward,predict; all of them unless told")
+      ->needs("--bytecode")
+      ->check(check_methods)
+      ->option_text("NAMES");
+  exporting->add_flag("--debug-tables", options->export_.debug_tables,
+                      "Write the debug tables of IN, too. They have paths of the machine on which the module was saved");
 
   CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
                                 "tenon bench --quick", &options->bench.json);
@@ -135,6 +161,7 @@ int run(const CLI::App& app, Options options) {
   if (app.got_subcommand("gc")) code = run_gc(options.gc);
   if (app.got_subcommand("inspect")) code = run_inspect(options.inspect);
   if (app.got_subcommand("verify")) code = run_verify(options.verify);
+  if (app.got_subcommand("export")) code = run_export(options.export_);
   if (app.got_subcommand("bench")) code = run_bench(options.bench);
   return code;
 }

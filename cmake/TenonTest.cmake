@@ -1,6 +1,7 @@
 # The functions with which tests/*/CMakeLists.txt register what they have. Every test has one label, its kind; what is called example.* has
 # the label examples too, and example.*.cuda_* the label cuda. A test whose name says composite or
-# sparse has the label layouts too, and one of impl/object the label splitpickle.
+# sparse has the label layouts too, and one of impl/object the label splitpickle. One of impl/bytecode or impl/compile has the label bytecode
+# or compile.
 #
 #   tenon_add_gtest(<name> LABEL <label> SOURCES <file>... [MAIN <file>] [INTERNAL | FOLDER <folder>] [UNPRIVILEGED]
 #                   [TIMEOUT <s>] [LIBRARIES <target>...] [ENVIRONMENT <NAME=value>...])
@@ -144,6 +145,12 @@ function(tenon_add_test name)
   endif()
   if(name MATCHES "^(capi\\.object(_hostile)?|fuzz_object|unit_object_.*)$")
     list(APPEND labels splitpickle)
+  endif()
+  if(name MATCHES "^(.*_bytecode|.*\\.bytecode|unit_bytecode_.*|unit_module_kept_bytecode)$")
+    list(APPEND labels bytecode)
+  endif()
+  if(name MATCHES "^(fuzz_compile|unit_compile_.*)$")
+    list(APPEND labels compile)
   endif()
   # 77: the test says that this machine lacks what it needs; CTest prints it as skipped.
   set_tests_properties(${tests} PROPERTIES

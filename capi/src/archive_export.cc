@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "boundary.h"
 #include "handles.h"
 #include "module/export.h"
+#include "module_lists.h"
 #include "text.h"
 
 using namespace tenon::capi;
@@ -24,6 +26,7 @@ using tenon::archive::CallbackSink;
 using tenon::archive::Durability;
 using tenon::archive::FdSink;
 using tenon::archive::Sink;
+using tenon::module::Bytecode;
 using tenon::module::ExportOptions;
 using tenon::module::ExportReport;
 using tenon::module::ExtraFile;
@@ -33,7 +36,23 @@ static_assert(static_cast<int>(Durability::kNone) == TENON_DURABILITY_NONE &&
               static_cast<int>(Durability::kFile) == TENON_DURABILITY_FILE &&
               static_cast<int>(Durability::kFileAndDirectory) == TENON_DURABILITY_FILE_AND_DIRECTORY);
 
+static_assert(static_cast<int>(Bytecode::kKeep) == TENON_BYTECODE_KEEP && static_cast<int>(Bytecode::kDrop) == TENON_BYTECODE_DROP &&
+              static_cast<int>(Bytecode::kCompile) == TENON_BYTECODE_COMPILE);
+
 namespace {
+
+Status read_methods(const char* text, std::vector<std::string>* out) {
+  if (text == nullptr) return Status::ok();
+  TENON_ASSIGN(std::string_view rest, read_text(text, "methods"));
+  for (bool more = true; more;) {
+    const size_t comma = rest.find(',');
+    more = comma != std::string_view::npos;
+    out->emplace_back(rest.substr(0, comma));
+    TENON_TRY(check_argument(!out->back().empty(), "methods has an empty name"));
+    if (more) rest.remove_prefix(comma + 1);
+  }
+  return Status::ok();
+}
 
 Status read_files(const tenon_file* files, size_t n, const char* name, std::vector<ExtraFile>* out) {
   if (files == nullptr && n > 0) return {Code::kInvalidArgument, tenon::format("%s is NULL", name)};
@@ -68,10 +87,18 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   if (report != nullptr) TENON_TRY(check_output(report, "tenon_export_report"));
   tenon_export_options given{};
   TENON_TRY(read_struct(options, "tenon_export_options", &given));
-  TENON_TRY(check_flags(given.flags, TENON_EXPORT_UNCHECKED | TENON_EXPORT_KEEP_DEVICE, "tenon_export_options"));
+  TENON_TRY(
+      check_flags(given.flags, TENON_EXPORT_UNCHECKED | TENON_EXPORT_KEEP_DEVICE | TENON_EXPORT_DEBUG_TABLES, "tenon_export_options"));
   TENON_TRY(check_argument(given.durability >= TENON_DURABILITY_NONE && given.durability <= TENON_DURABILITY_FILE_AND_DIRECTORY,
                            "the durability is none of NONE, FILE and FILE_AND_DIRECTORY"));
   out->durability = static_cast<Durability>(given.durability);
+  TENON_TRY(check_argument(given.bytecode >= TENON_BYTECODE_KEEP && given.bytecode <= TENON_BYTECODE_COMPILE,
+                           "bytecode is none of KEEP, DROP and COMPILE"));
+  TENON_TRY(check_argument(given.methods == nullptr || given.bytecode == TENON_BYTECODE_COMPILE,
+                           "methods is for an export that compiles its bytecode: ask for it, or leave methods out"));
+  out->options.bytecode = static_cast<Bytecode>(given.bytecode);
+  TENON_TRY(read_methods(given.methods, &out->options.methods));
+  out->options.debug_tables = (given.flags & TENON_EXPORT_DEBUG_TABLES) != 0;
   TENON_TRY(read_files(given.extra_files, given.n_extra_files, "extra_files", &out->options.extra_files));
   if (given.archive_name != nullptr) {
     TENON_ASSIGN(out->options.archive_name, read_text(given.archive_name, "archive_name"));
@@ -95,6 +122,8 @@ void write_report(const ExportReport& found, tenon_export_report* out) noexcept 
   report.version = found.version;
   report.skipped_files = static_cast<uint32_t>(std::min<size_t>(found.skipped_files.size(), std::numeric_limits<uint32_t>::max()));
   std::snprintf(report.oldest_pytorch, sizeof(report.oldest_pytorch), "%s", found.oldest_pytorch.c_str());
+  report.bytecode_functions = static_cast<uint32_t>(std::min<uint64_t>(found.bytecode_functions, std::numeric_limits<uint32_t>::max()));
+  report.debug_tables = static_cast<uint32_t>(std::min<uint64_t>(found.debug_tables, std::numeric_limits<uint32_t>::max()));
   write_struct(out, report);
 }
 
@@ -140,6 +169,19 @@ tenon_status tenon_export_module_to(const tenon_module* module, tenon_write_func
     TENON_TRY(check_argument(write != nullptr, "write is NULL"));
     CallbackSink sink(write, context);
     return export_to(module, &sink, options, report);
+  });
+}
+
+tenon_status tenon_export_opnames(const tenon_module* module, const char* methods, tenon_name_list** out, tenon_error** err) noexcept {
+  return boundary(err, [&]() -> Status {
+    TENON_TRY(check_argument(module != nullptr, "module is NULL"));
+    TENON_TRY(check_argument(out != nullptr, "out is NULL"));
+    std::vector<std::string> names;
+    TENON_TRY(read_methods(methods, &names));
+    auto list = std::make_unique<NameList>();
+    TENON_ASSIGN(list->names, object(module)->operator_names(names));
+    *out = handle<tenon_name_list>(list.release());
+    return Status::ok();
   });
 }
 }

@@ -60,6 +60,8 @@ Status read_import_options(const tenon_import_options* options, ImportOptions* o
   out->tensors = static_cast<Tensors>(given.tensors);
   out->check = static_cast<Check>(given.check);
   out->device = given.device;
+  TENON_TRY(check_flags(given.flags, TENON_IMPORT_DEBUG_TABLES, "tenon_import_options"));
+  out->debug_tables = (given.flags & TENON_IMPORT_DEBUG_TABLES) != 0;
   if (given.device_map != nullptr) {
     TENON_ASSIGN(out->device_map, tenon::module::DeviceMap::parse(given.device_map));
   }

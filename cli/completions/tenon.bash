@@ -9,7 +9,7 @@ _tenon_names() {
 
 _tenon() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="" command="" word
-  local commands="doctor ls top gc inspect verify bench"
+  local commands="doctor ls top gc inspect verify export bench"
   local options="--help --json --color"
   COMPREPLY=()
   if ((COMP_CWORD > 0)); then previous="${COMP_WORDS[COMP_CWORD - 1]}"; fi
@@ -21,7 +21,7 @@ _tenon() {
   fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$word" in
-      doctor | ls | top | gc | inspect | verify | bench)
+      doctor | ls | top | gc | inspect | verify | export | bench)
         command="$word"
         break
         ;;
@@ -33,7 +33,7 @@ _tenon() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current")
       return
       ;;
-    --min-age | --interval) return ;;
+    --min-age | --interval | --methods) return ;;
   esac
   case "$command" in
     "") options="--help --version --color" ;;
@@ -41,8 +41,9 @@ _tenon() {
     ls) options+=" --names --arenas --leases --all --prometheus" ;;
     top) options+=" --interval --once" ;;
     gc) options+=" --yes --torch --min-age" ;;
-    inspect) options+=" --code" ;;
+    inspect) options+=" --code --ops" ;;
     verify) ;;
+    export) options+=" --bytecode --no-bytecode --methods --debug-tables" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then
@@ -53,7 +54,7 @@ _tenon() {
     "") mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     doctor | ls | gc) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
     inspect) mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_tenon_names)" -- "$current") ;;
-    verify) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    verify | export) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
   esac
 }
 

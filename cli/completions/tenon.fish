@@ -6,7 +6,7 @@ function __tenon_names
     end
 end
 
-set -l commands doctor ls top gc inspect verify bench
+set -l commands doctor ls top gc inspect verify export bench
 
 complete -c tenon -f
 complete -c tenon -s h -l help -d 'Print help'
@@ -18,6 +18,7 @@ complete -c tenon -n __fish_use_subcommand -a top -d 'Show who lends how much'
 complete -c tenon -n __fish_use_subcommand -a gc -d 'Remove the names that nobody holds'
 complete -c tenon -n __fish_use_subcommand -a inspect -d 'Show what an archive, a file of torch.save, a descriptor or a named file holds'
 complete -c tenon -n __fish_use_subcommand -a verify -d 'Check every byte of a module archive or a file of torch.save'
+complete -c tenon -n __fish_use_subcommand -a export -d 'Write a module archive again, with bytecode or without it'
 complete -c tenon -n __fish_use_subcommand -a bench -d 'Measure lends between two processes'
 complete -c tenon -n "__fish_seen_subcommand_from $commands" -l json -d 'Print JSON'
 complete -c tenon -n '__fish_seen_subcommand_from doctor ls gc' -a '(__fish_complete_directories)'
@@ -33,5 +34,11 @@ complete -c tenon -n '__fish_seen_subcommand_from gc' -l torch -d 'PyTorch\'s ow
 complete -c tenon -n '__fish_seen_subcommand_from gc' -l min-age -x -d 'PyTorch\'s files younger than this stay'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -F -a '(__tenon_names)'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -l code -d 'Print the code of an archive, too'
+complete -c tenon -n '__fish_seen_subcommand_from inspect' -l ops -d 'List the operators that bytecode calls'
 complete -c tenon -n '__fish_seen_subcommand_from verify' -F
+complete -c tenon -n '__fish_seen_subcommand_from export' -F
+complete -c tenon -n '__fish_seen_subcommand_from export' -l bytecode -d 'Make bytecode from the code'
+complete -c tenon -n '__fish_seen_subcommand_from export' -l no-bytecode -d 'Write no bytecode'
+complete -c tenon -n '__fish_seen_subcommand_from export' -l methods -x -d 'The methods that get bytecode'
+complete -c tenon -n '__fish_seen_subcommand_from export' -l debug-tables -d 'Write the debug tables, too'
 complete -c tenon -n '__fish_seen_subcommand_from bench' -l quick -d 'Fewer rounds'

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "archive/pickle_from_values.h"
 #include "archive/zip_writer.h"
+#include "bytecode/program_writer.h"
 #include "cuda/host_copy.h"
 #include "module/code_check.h"
+#include "module/compile_code.h"
+#include "module/kept_bytecode.h"
 #include "module/resolve.h"
 
 namespace tenon::module {
@@ -27,6 +31,7 @@ namespace {
 constexpr size_t kMinToCompress = 200;
 // From here on PyTorch writes the version where torch.package looks for it.
 constexpr int kVersionInData = 6;
+constexpr std::string_view kDebugTableEnd = ".debug_pkl";
 
 class Exporter {
  public:
@@ -55,10 +60,24 @@ class Exporter {
     return writer_->add("data.pkl", pickle);
   }
 
-  Status write_code() {
+  // Each file is followed by the debug table that is about it.
+  Status write_code(std::span<const ExtraFile> debug_tables) {
+    std::map<std::string_view, const ExtraFile*> tables;
+    for (const ExtraFile& table : debug_tables) tables.emplace(table.name, &table);
     for (const ResolvedFile& file : resolved_->files) {
-      const Compression compression = file.text.size() > kMinToCompress ? Compression::kDeflated : Compression::kStored;
-      TENON_TRY(writer_->add_text(code_record_of(file.qualifier), file.text, compression));
+      const std::string name = code_record_of(file.qualifier);
+      TENON_TRY(write_compressed(name, file.text));
+      const auto table = tables.find(name + std::string(kDebugTableEnd));
+      if (table != tables.end()) TENON_TRY(write_compressed(table->second->name, table->second->content));
+    }
+    return Status::ok();
+  }
+
+  // Of bytecode, or of what is no file of code: all that write_code() leaves.
+  Status write_other_debug_tables(std::span<const ExtraFile> debug_tables) {
+    for (const ExtraFile& table : debug_tables) {
+      if (writer_->has(table.name)) continue;
+      TENON_TRY(write_compressed(table.name, table.content));
     }
     return Status::ok();
   }
@@ -80,6 +99,7 @@ class Exporter {
       }
       for (size_t next = storages.size(); !used.insert(key).second; ++next) key = std::to_string(next + 1);
       storages.emplace_back(key, storage);
+      constant_keys_.emplace(storage->key(), key);
       return key;
     };
     const ValueRef root = value::Value::tuple(resolved_->constants);
@@ -87,6 +107,39 @@ class Exporter {
     for (const auto& [key, storage] : storages) TENON_TRY(write_storage("constants/" + key, *storage));
     TENON_TRY(write_gathered());
     return writer_->add("constants.pkl", pickle);
+  }
+
+  // After write_constants(), with whose tensors those of the bytecode share their records.
+  Status write_bytecode(const KeptBytecode& bytecode) {
+    TENON_ASSIGN(const std::string record, bytecode.record(keep_device_));
+    for (const auto& [key, storage] : bytecode.storages()) {
+      const std::string name = bytecode.directory() + key;
+      if (!writer_->has(name)) TENON_TRY(write_storage(name, *storage));
+    }
+    TENON_TRY(write_gathered());
+    return writer_->add_text("bytecode.pkl", record);
+  }
+
+  // After write_constants(). Tensors that are constants of the code too share their records.
+  Status write_program(const bytecode::Program& program) {
+    TENON_ASSIGN(const ValueRef root, bytecode::program_value(program));
+    std::vector<std::pair<std::string, StorageValueRef>> storages;
+    archive::FromValuesOptions options;
+    options.record = "bytecode.pkl";
+    options.keep_device = keep_device_;
+    options.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
+      const auto known = constant_keys_.find(storage->key());
+      if (known != constant_keys_.end()) return known->second;
+      std::string key = std::to_string(constant_keys_.size());
+      for (uint64_t next = constant_keys_.size(); writer_->has("constants/" + key); ++next) key = std::to_string(next + 1);
+      storages.emplace_back(key, storage);
+      constant_keys_.emplace(storage->key(), key);
+      return key;
+    };
+    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
+    for (const auto& [key, storage] : storages) TENON_TRY(write_storage("constants/" + key, *storage));
+    TENON_TRY(write_gathered());
+    return writer_->add("bytecode.pkl", pickle);
   }
 
   // Shapes and types, and no bytes.
@@ -112,6 +165,10 @@ class Exporter {
   }
 
  private:
+  Status write_compressed(const std::string& name, const std::string& text) {
+    return writer_->add_text(name, text, text.size() > kMinToCompress ? Compression::kDeflated : Compression::kStored);
+  }
+
   // write_gathered() follows the last one.
   Status write_storage(const std::string& name, const StorageValue& storage) {
     const bool is_none = storage.is_meta() || storage.nbytes() == 0;
@@ -174,8 +231,9 @@ class Exporter {
   const Resolved* resolved_;
   bool keep_device_;
   cuda::Stream stream_;
-  std::map<int32_t, cuda::HostCopy> copies_;  // by device
-  std::vector<std::string> gathered_names_;   // of records that are still to be written
+  std::map<value::StorageKey, std::string> constant_keys_;  // of storages below constants/
+  std::map<int32_t, cuda::HostCopy> copies_;                // by device
+  std::vector<std::string> gathered_names_;                 // of records that are still to be written
   std::vector<cuda::HostCopy::Range> gathered_;
   uint64_t gathered_nbytes_ = 0;
   int32_t gathered_device_ = 0;
@@ -208,6 +266,40 @@ Result<std::vector<ExtraFile>> all_extra_files(const Module& module, const Expor
   return files;
 }
 
+// What an export carries of the archive that its module came from, besides the module itself.
+struct Carried {
+  const KeptBytecode* bytecode = nullptr;  // null: none
+  std::span<const ExtraFile> debug_tables;
+};
+
+Carried carried(const Package& package, const Resolved& resolved, const ExportOptions& options, ExportReport* report) {
+  Carried found;
+  const bool wants_bytecode = options.bytecode == Bytecode::kKeep;
+  if (package.bytecode && wants_bytecode) {
+    const Status fits = package.bytecode->check_fits(resolved, package.report.version);
+    if (fits.is_ok()) {
+      found.bytecode = package.bytecode.get();
+    } else {
+      report->why_no_bytecode = fits.message();
+    }
+  } else if (!package.why_no_bytecode.is_ok() && wants_bytecode) {
+    report->why_no_bytecode = package.why_no_bytecode.message();
+  }
+  if (found.bytecode != nullptr) report->bytecode_functions = found.bytecode->facts().functions.size();
+  report->has_bytecode = found.bytecode != nullptr || options.bytecode == Bytecode::kCompile;
+  if (!options.debug_tables || package.debug_tables.empty()) return found;
+  const bool had_bytecode = package.bytecode || !package.why_no_bytecode.is_ok();
+  if (!resolved.is_as_read) {
+    report->why_no_debug_tables = "the code of the module was changed, or is not the whole archive's";
+  } else if (had_bytecode && found.bytecode == nullptr) {
+    report->why_no_debug_tables = "the bytecode that some of them are about is not written";
+  } else {
+    found.debug_tables = package.debug_tables;
+  }
+  report->debug_tables = found.debug_tables.size();
+  return found;
+}
+
 }  // namespace
 
 Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options, ExportReport* report) {
@@ -218,14 +310,25 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   TENON_ASSIGN(const Resolved resolved, resolve(module, options.file_version));
   TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, options.check && !resolved.is_as_read));
 
+  std::optional<bytecode::Program> program;
+  if (options.bytecode == Bytecode::kCompile) {
+    compile::CompileOptions compiling;
+    compiling.methods = options.methods;
+    TENON_ASSIGN(program, compile_resolved(resolved, compiling, nullptr));
+    found.bytecode_functions = program->functions.size();
+  }
+  const Carried extras = carried(module.package(), resolved, options, &found);
   archive::ZipWriterOptions writer_options;
   if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
   TENON_ASSIGN(ZipWriter writer, ZipWriter::create(sink, writer_options));
   Exporter exporter(&writer, resolved, options);
   TENON_TRY(exporter.write_extra_files(extra_files));
   TENON_TRY(exporter.write_data());
-  TENON_TRY(exporter.write_code());
+  TENON_TRY(exporter.write_code(extras.debug_tables));
   TENON_TRY(exporter.write_constants());
+  if (extras.bytecode != nullptr) TENON_TRY(exporter.write_bytecode(*extras.bytecode));
+  if (program) TENON_TRY(exporter.write_program(*program));
+  TENON_TRY(exporter.write_other_debug_tables(extras.debug_tables));
   TENON_TRY(exporter.write_traced_inputs(module.package()));
   TENON_TRY(exporter.write_version());
   TENON_TRY(writer.finish());

@@ -16,6 +16,12 @@
 
 namespace tenon::module {
 
+enum class Bytecode : uint8_t {
+  kKeep,  // written if there is any that fits the module
+  kDrop,
+  kCompile,  // made from the code, whether the archive had any or not
+};
+
 struct ExportOptions {
   std::vector<ExtraFile> extra_files;  // these win over the module's own, and both over the hook's
   // Called once, before anything is written. What it fails with ends the export.
@@ -25,6 +31,14 @@ struct ExportOptions {
   bool keep_device = false;  // the archive says of tensors on a device which it was; else that they are the CPU's
   // What was given to it before the call is done before tensors on a device are read.
   cuda::Stream stream = nullptr;
+  // Whether an imported archive's bytecode is written again. It is kept only while it fits: the
+  // code, the version and the order of attributes are those of the archive. Values may be others.
+  Bytecode bytecode = Bytecode::kKeep;
+  // Of kCompile: the root's methods that get bytecode. Empty: all of them.
+  std::vector<std::string> methods;
+  // Whether Package::debug_tables are written, all of them or none. They have absolute paths of the
+  // files of the person who saved the module.
+  bool debug_tables = false;
   bool check = true;  // the code that is new or changed; what was imported and is unchanged is never checked here
 };
 
@@ -34,6 +48,11 @@ struct ExportReport {
   int version = 0;
   std::string oldest_pytorch;              // that runs it, as far as operators and element types tell
   std::vector<std::string> skipped_files;  // of the hook, because of others of their name
+  bool has_bytecode = false;               // it was written
+  uint64_t bytecode_functions = 0;         // in the bytecode that was written
+  std::string why_no_bytecode;             // why bytecode that was to be kept was not; else empty
+  uint64_t debug_tables = 0;               // records that were written
+  std::string why_no_debug_tables;         // why debug tables that were asked for were not written
 };
 
 // `report` may be null. PERMISSION for any change of the module (or of what shares its code) while this runs.

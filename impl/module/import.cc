@@ -12,6 +12,7 @@
 #include "module/archive_kind.h"
 #include "module/conform.h"
 #include "module/import_storages.h"
+#include "module/kept_bytecode.h"
 #include "os/limits.h"
 #include "value/walk.h"
 
@@ -32,6 +33,9 @@ constexpr std::string_view kData = "data/";
 constexpr std::string_view kConstants = "constants/";
 constexpr std::string_view kExtra = "extra/";
 constexpr std::string_view kTracedInputs = "traced_inputs/";
+constexpr std::string_view kBytecode = "bytecode.pkl";
+// Where old archives have the storages of bytecode.
+constexpr std::string_view kOldBytecode = "bytecode/";
 
 // How many steps the check of an archive's values may take (value::CheckOptions): so many for each byte of
 // its pickles and its code, and some for the smallest. The values of PyTorch's own archives take about one
@@ -87,6 +91,7 @@ class Importer {
     TENON_TRY(read_constants());
     TENON_TRY(read_data());
     TENON_TRY(read_traced_inputs());
+    read_bytecode();
     TENON_TRY(storages_.finish());
     report_moved();
     code_->set_mapped(storages_.mapped_base(), reader_.source()->nbytes());
@@ -137,6 +142,12 @@ class Importer {
       } else if (name.starts_with(kTracedInputs)) {
         package_->traced_inputs_records.emplace_back(name);
         traced_inputs_have_bytes_ = traced_inputs_have_bytes_ || record.nbytes != 0;
+      } else if (name == kBytecode || name.starts_with(kOldBytecode)) {
+        bytecode_records_.emplace_back(name);
+      } else if (options_.debug_tables && is_debug_table(name)) {
+        TENON_TRY(keep(record));
+        TENON_ASSIGN(std::string content, reader_.read_text(record));
+        package_->debug_tables.push_back({std::string(name), std::move(content)});
       } else if (!is_known(name)) {
         package_->report.dropped.emplace_back(name);
       }
@@ -175,6 +186,11 @@ class Importer {
                                                   ".data/version",   "byteorder",          ".data/serialization_id",
                                                   ".format_version", ".storage_alignment", "traced_inputs.pkl"};
     return name.starts_with(kConstants) || std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
+  }
+
+  static bool is_debug_table(std::string_view name) {
+    if (name.starts_with(kCode)) return name.ends_with(".debug_pkl") && archive::find_name_fault(name) == nullptr;
+    return name == "mobile_debug_handles.pkl" || name == "callstack_debug_map.pkl" || name == "delegated_backends.debug_pkl";
   }
 
   Status read_code(const ZipRecord& record) {
@@ -318,6 +334,37 @@ class Importer {
     return Status::ok();
   }
 
+  // Bytecode is for another interpreter than the code: bytecode that is bad leaves the module good.
+  void read_bytecode() {
+    if (!reader_.has(std::string(kBytecode))) {
+      for (std::string& name : bytecode_records_) package_->report.dropped.push_back(std::move(name));
+      return;
+    }
+    const Status status = read_good_bytecode();
+    if (status.is_ok()) return;
+    package_->why_no_bytecode = status;
+    package_->report.warnings.push_back("bytecode is not kept: " + status.message());
+    for (std::string& name : bytecode_records_) package_->report.dropped.push_back(std::move(name));
+  }
+
+  Status read_good_bytecode() {
+    const ZipRecord& record = *reader_.find(std::string(kBytecode));
+    if (record.nbytes > options_.pickle_limits.max_nbytes) {
+      return Status(Code::kResourceExhausted, "bytecode.pkl has more bytes than the limit max_nbytes allows")
+          .with("record", "bytecode.pkl");
+    }
+    TENON_TRY(keep(record));
+    TENON_ASSIGN(std::string pickle, reader_.read_text(record));
+    // PyTorch decides by the names of the records too.
+    const std::string directory(bytecode_records_.size() > 1 ? kOldBytecode : kConstants);
+    KeptBytecode::Options keeping;
+    keeping.finder = [&](const PickleTree& tree) { return storages_.finder(directory, tree, false); };
+    keeping.check_class = [this](std::string_view name) { return check_class(name); };
+    keeping.limits = options_.pickle_limits;
+    TENON_ASSIGN(package_->bytecode, KeptBytecode::create(std::move(pickle), directory, root_, keeping));
+    return Status::ok();
+  }
+
   const ZipReader& reader_;
   std::string label_;
   const ImportOptions& options_;
@@ -326,6 +373,7 @@ class Importer {
   Ref<CodeSet> code_;
   ValueRef root_;
   std::vector<ExtraFile> misnamed_;
+  std::vector<std::string> bytecode_records_;
   uint64_t kept_nbytes_ = 0;
   uint64_t steps_left_ = kLeastSteps;  // of the checks of all values
   bool traced_inputs_have_bytes_ = false;

@@ -28,6 +28,9 @@ struct ImportOptions {
   storage::StorageOptions storage;  // of kFill: the arena, the mode
   int32_t device = 0;               // of kDevice: the ordinal
   DeviceMap device_map;             // where tensors of the devices that it names go; `tensors` says it for all others
+  // Whether Package::debug_tables is filled. PyTorch's debug tables have absolute paths of the
+  // files of the person who saved the module, so nothing carries them unasked.
+  bool debug_tables = false;
   archive::ZipLimits zip_limits;
   archive::PickleLimits pickle_limits;
 };

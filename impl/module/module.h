@@ -27,6 +27,7 @@ enum class MemberKind : uint8_t { kParameter, kBuffer, kAttribute, kConstant, kS
 const char* member_kind_name(MemberKind kind) noexcept;
 
 class Module;
+class KeptBytecode;
 
 struct Member {
   MemberKind kind = MemberKind::kAttribute;
@@ -72,7 +73,9 @@ struct ImportReport {
   uint64_t foreign_endian = 0;
   uint64_t without_crc = 0;           // records
   std::vector<std::string> warnings;  // one line each
-  std::vector<std::string> dropped;   // records that an export does not write again: debug tables, bytecode
+  // Records that an export does not write again: debug tables that were not asked for, bytecode
+  // that is not kept (Package::why_no_bytecode).
+  std::vector<std::string> dropped;
 };
 
 // What only the root of an imported tree has, or the module on which it was set.
@@ -83,6 +86,10 @@ struct Package {
   // As they stood in the archive, until traced inputs are set: PyTorch writes their tensors without bytes.
   std::string traced_inputs_pickle;
   std::vector<std::string> traced_inputs_records;
+  std::shared_ptr<const KeptBytecode> bytecode;  // null: there is none, or it is not kept
+  Status why_no_bytecode;                        // of bytecode that the archive has and that is not kept
+  // What debuggers read, by the names of the records, if the import was asked to keep it.
+  std::vector<ExtraFile> debug_tables;
   ImportReport report;
 };
 
@@ -163,6 +170,9 @@ class Module final : public Counted {
   Result<std::vector<Member>> members() const;
   // Every parameter and buffer below, with its path, in the order of the tree; a shared one under each of its paths.
   Result<std::vector<NamedTensor>> tensors() const;
+
+  // compile_code.cc. The operators that bytecode of these methods calls, "aten::add.Tensor", each once and in order. Empty `methods`: all.
+  Result<std::vector<std::string>> operator_names(const std::vector<std::string>& methods) const;
 
   // What export checks of the code, and writes nothing: line, caret, reason.
   Status check() const;

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import SOURCE, TENON, run
 
-COMMANDS = ["doctor", "ls", "top", "gc", "inspect", "verify", "bench"]
+COMMANDS = ["doctor", "ls", "top", "gc", "inspect", "verify", "export", "bench"]
 MAN = SOURCE / "docs/man/tenon.1"
 COMPLETIONS = SOURCE / "cli/completions"
 ESCAPE = "\x1b["
@@ -57,6 +57,13 @@ def test_version() -> None:
         ("top", "--interval", "often"),
         ("top", "--interval", "1e300"),
         ("inspect",),
+        ("inspect", "--ops", "--code", "a.pt"),
+        ("export", "a.pt"),
+        ("export", "a.pt", "-"),
+        ("export", "a.pt", "b.pt", "--bytecode", "--no-bytecode"),
+        ("export", "a.pt", "b.pt", "--methods", "forward"),
+        ("export", "a.pt", "b.pt", "--bytecode", "--methods", "forward,,predict"),
+        ("export", "a.pt", "b.pt", "--bytecode", "--methods", ""),
     ],
 )
 def test_wrong_command_line(arguments: tuple[str, ...]) -> None:
@@ -157,6 +164,7 @@ def test_bash_completion_offers_what_help_names() -> None:
     assert complete("tenon --color a") == ["always", "auto"]
     assert complete("tenon gc --min-age ") == []
     assert complete("tenon top --interval ") == []
+    assert complete("tenon export --methods ") == []
 
 
 def test_bash_completion_offers_directories_and_files(tmp_path: Path) -> None:
@@ -164,6 +172,7 @@ def test_bash_completion_offers_directories_and_files(tmp_path: Path) -> None:
     (tmp_path / "message.bin").touch()
     assert complete("tenon ls ", str(tmp_path)) == ["folder"]
     assert {"folder", "message.bin"} <= set(complete("tenon inspect ", str(tmp_path)))
+    assert complete("tenon export ", str(tmp_path)) == ["folder", "message.bin"]
 
 
 def test_bash_completes_in_a_real_shell(tmp_path: Path) -> None:

@@ -254,6 +254,47 @@ TEST_F(Archives, SharingStays) {
   EXPECT_EQ(back.value("x").as<tenon::Tensor>().storage(), back.value("y").as<tenon::Tensor>().storage());
 }
 
+TEST_F(Archives, Bytecode) {
+  Module module = net();
+  module.define("def both(self, x: Tensor) -> Tensor:\n  return torch.add(self.forward(x), x)\n");
+  const auto nowhere = [](Bytes) {};
+  EXPECT_EQ(tenon::export_module_to(module, nowhere).bytecode_functions, 0U);
+  EXPECT_EQ(tenon::export_module_to(module, nowhere, {.bytecode = tenon::Bytecode::kCompile}).bytecode_functions, 2U);
+  const std::string bytes = bytes_of(module, {.bytecode = tenon::Bytecode::kCompile, .methods = {"forward"}});
+  const Module back = read_module(bytes);
+  EXPECT_EQ(tenon::export_module_to(back, nowhere).bytecode_functions, 1U);
+  EXPECT_EQ(tenon::export_module_to(back, nowhere, {.bytecode = tenon::Bytecode::kDrop}).bytecode_functions, 0U);
+  const tenon::ExportOptions both{.bytecode = tenon::Bytecode::kCompile, .methods = {"forward", "both"}};
+  EXPECT_EQ(tenon::export_module_to(back, nowhere, both).bytecode_functions, 2U);
+
+  using Operators = std::vector<std::string>;
+  EXPECT_EQ(module.opnames(), (Operators{"aten::add.Tensor", "aten::mul.Tensor"}));
+  EXPECT_EQ(module.opnames({"forward", "both"}), module.opnames());
+  EXPECT_EQ(module.opnames({"forward"}), Operators{"aten::mul.Tensor"});
+
+  EXPECT_EQ(module.try_opnames({"no"}).code(), tenon::Code::kNotFound);
+  EXPECT_EQ(module.try_opnames({""}).code(), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(module.try_opnames({std::string("a\0", 2)}).code(), tenon::Code::kInvalidArgument);
+  const auto code_for = [&](tenon::Bytecode bytecode, const Operators& methods) {
+    return tenon::try_export_module_to(module, nowhere, {.bytecode = bytecode, .methods = methods}).code();
+  };
+  EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {"no"}), tenon::Code::kNotFound);
+  EXPECT_EQ(code_for(tenon::Bytecode::kKeep, {"forward"}), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {""}), tenon::Code::kInvalidArgument);
+  EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {std::string("a\0", 2)}), tenon::Code::kInvalidArgument);
+}
+
+TEST_F(Archives, DebugTablesOfPytorch) {
+  const std::string path = std::string(CPP_TEST_GOLDEN) + "/../lite/mlp-2.15.ptl";
+  const auto nowhere = [](Bytes) {};
+  const Module module = tenon::import_module(path, {.debug_tables = true});
+  const tenon::ExportReport with = tenon::export_module_to(module, nowhere, {.debug_tables = true});
+  EXPECT_EQ(with.debug_tables, 6U);
+  EXPECT_EQ(with.bytecode_functions, 1U);
+  EXPECT_EQ(tenon::export_module_to(module, nowhere).debug_tables, 0U);
+  EXPECT_EQ(tenon::export_module_to(tenon::import_module(path), nowhere, {.debug_tables = true}).debug_tables, 0U);
+}
+
 TEST_F(Archives, OfPytorch) {
   const std::string folder = CPP_TEST_GOLDEN;
   for (const char* version : {"1.4.0", "1.5.1", "1.7.1", "1.9.1", "1.12.1", "2.2.0"}) {

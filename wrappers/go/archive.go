@@ -60,15 +60,38 @@ const (
 	DurabilityFileAndDirectory Durability = C.TENON_DURABILITY_FILE_AND_DIRECTORY // and of the directory that names it
 )
 
+// Bytecode is what an export does about bytecode, which the lite interpreter of PyTorch runs.
+type Bytecode int32
+
+// The choices.
+const (
+	// The bytecode of the archive that the module came from is written while it fits the module.
+	BytecodeKeep Bytecode = C.TENON_BYTECODE_KEEP
+	// No bytecode is written.
+	BytecodeDrop Bytecode = C.TENON_BYTECODE_DROP
+	// Bytecode is made from the code, whether the archive had any or not.
+	BytecodeCompile Bytecode = C.TENON_BYTECODE_COMPILE
+)
+
 // ExportOptions say how a module is written. Nil: all zero.
 type ExportOptions struct {
 	ExtraFiles  []File // of this export only; they win over the module's own
 	ArchiveName string // the folder inside the archive; "": the file's name without its extension, else "archive"
 	FileVersion int    // 0: by the library's rule; else 1 to 10, refused if some code means something else there
 	Durability  Durability
-	Unchecked   bool    // code is written as it is, without Check
-	KeepDevice  bool    // tensors on a CUDA device are written as that device's; else as the CPU's
-	Stream      uintptr // in which tensors on a CUDA device were written; 0: the default stream
+	Unchecked   bool     // code is written as it is, without Check
+	KeepDevice  bool     // tensors on a CUDA device are written as that device's; else as the CPU's
+	Stream      uintptr  // in which tensors on a CUDA device were written; 0: the default stream
+	Bytecode    Bytecode // what the export does about bytecode
+
+	// Methods names the methods that get bytecode, for BytecodeCompile. Methods that these call are
+	// in their bytecode. An empty list means all methods.
+	Methods []string
+
+	// DebugTables writes the debug tables of the archive that the module came from, unless the code
+	// was changed. The tables contain absolute paths of the files of the person who saved the
+	// module. The import must have read them (ImportOptions.DebugTables).
+	DebugTables bool
 
 	// Asked once, before anything is written, for more extra files. Its error ends the export, which returns it; a panic goes on from the
 	// export. Files whose names the export has already are left out. It cannot change the module, and must not call runtime.Goexit.
@@ -82,6 +105,9 @@ type ExportReport struct {
 	Version       int    // of the operators
 	SkippedFiles  int    // of the hook, because others had their names
 	OldestPyTorch string // that runs it, as far as operators and element types tell: "1.13"; "": nobody knows
+
+	BytecodeFunctions int // the number of functions in the archive's bytecode, 0 without bytecode
+	DebugTables       int // the number of debug tables that were written
 }
 
 // exporting is what the callbacks of one export see, and how they ended.
@@ -170,6 +196,16 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 		if o.KeepDevice {
 			given.flags |= C.TENON_EXPORT_KEEP_DEVICE
 		}
+		if o.DebugTables {
+			given.flags |= C.TENON_EXPORT_DEBUG_TABLES
+		}
+		given.bytecode = C.int32_t(o.Bytecode)
+		if given.methods, err = joinedMethods(o.Methods); err != nil {
+			return ExportReport{}, err
+		}
+		if given.methods != nil {
+			state.pinner.Pin(given.methods)
+		}
 		stream = C.uintptr_t(o.Stream)
 		if o.Hook != nil {
 			asks, state.hook = 1, o.Hook
@@ -196,7 +232,37 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 		Version:       int(report.version),
 		SkippedFiles:  int(report.skipped_files),
 		OldestPyTorch: C.GoString(&report.oldest_pytorch[0]),
+
+		BytecodeFunctions: int(report.bytecode_functions),
+		DebugTables:       int(report.debug_tables),
 	}, nil
+}
+
+// joinedMethods joins methods with commas, as the C library takes them. An empty list gives NULL.
+func joinedMethods(methods []string) (*C.char, error) {
+	if len(methods) == 0 {
+		return nil, nil
+	}
+	return cText("the methods", strings.Join(methods, ","))
+}
+
+// OpNames lists the operators that bytecode of these methods calls, such as "aten::add.Tensor":
+// each once, in the order of the names. A mobile build of PyTorch needs these. An empty list means
+// all methods. Nothing is written. ErrUnsupported means that the lite interpreter cannot run some
+// code.
+func (m *Module) OpNames(methods ...string) ([]string, error) {
+	text, err := joinedMethods(methods)
+	if err != nil {
+		return nil, err
+	}
+	var list *C.tenon_name_list
+	err = m.with(func(pointer *C.tenon_module, failure **C.tenon_error) C.tenon_status {
+		return C.tenon_export_opnames(pointer, text, &list, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return takeNames(list), nil
 }
 
 //export tenonGoWrite
@@ -274,6 +340,10 @@ type ImportOptions struct {
 	// archive names it, or a kind ("cuda") for each number without a key of its own; a value is "cpu" or a CUDA device, whose memory gets
 	// copies. Tensors of other devices go as Tensors says: to the CPU, unless that is ImportDevice.
 	DeviceMap map[string]string
+
+	// DebugTables reads the debug tables too, so that an export can write them
+	// (ExportOptions.DebugTables).
+	DebugTables bool
 }
 
 // ImportModule reads an archive of PyTorch 1.4 or later. Nothing in it is executed. The file must not be changed as long as views of it are
@@ -345,6 +415,9 @@ func importFrom(options *ImportOptions, call func(*C.tenon_import_options, **C.t
 		}
 		if given.device_map != nil {
 			pinner.Pin(given.device_map)
+		}
+		if o.DebugTables {
+			given.flags |= C.TENON_IMPORT_DEBUG_TABLES
 		}
 	}
 	var out *C.tenon_module

@@ -140,6 +140,76 @@ func TestArchivesOfPyTorch(t *testing.T) {
 	}
 }
 
+func TestBytecode(t *testing.T) {
+	nothingLeft(t)
+	module := scale(t)
+	check(t, module.Define("def both(self, x: Tensor) -> Tensor:\n  return torch.add(self.forward(x), torch.relu(x))\n"))
+	all, some := must(module.OpNames()), must(module.OpNames("forward"))
+	if !slices.Contains(all, "aten::relu") || slices.Contains(some, "aten::relu") || len(some) == 0 || !slices.IsSorted(all) {
+		t.Error(all, some)
+	}
+	if both := must(module.OpNames("forward", "both")); !slices.Equal(both, all) {
+		t.Error(both)
+	}
+	functions := func(m *tenon.Module, options tenon.ExportOptions) int {
+		return must(tenon.ExportModuleTo(m, io.Discard, &options)).BytecodeFunctions
+	}
+	var buffer bytes.Buffer
+	must(tenon.ExportModuleTo(module, &buffer, &tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, Methods: []string{"forward"}}))
+	again := must(tenon.ImportModuleBytes(buffer.Bytes(), nil))
+	defer again.Close()
+	for _, c := range []struct {
+		module  *tenon.Module
+		options tenon.ExportOptions
+		want    int
+	}{
+		{module, tenon.ExportOptions{}, 0},
+		{module, tenon.ExportOptions{Bytecode: tenon.BytecodeCompile}, 2},
+		{again, tenon.ExportOptions{}, 1},
+		{again, tenon.ExportOptions{Bytecode: tenon.BytecodeDrop}, 0},
+		{again, tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, Methods: []string{"forward", "both"}}, 2},
+	} {
+		if got := functions(c.module, c.options); got != c.want {
+			t.Errorf("%+v: %d functions", c.options, got)
+		}
+	}
+	refused := func(bytecode tenon.Bytecode, methods ...string) error {
+		return second(tenon.ExportModuleTo(module, io.Discard, &tenon.ExportOptions{Bytecode: bytecode, Methods: methods}))
+	}
+	for _, err := range []error{refused(tenon.BytecodeCompile, "no"), second(module.OpNames("no"))} {
+		if !errors.Is(err, tenon.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+	for _, err := range []error{
+		refused(tenon.BytecodeKeep, "forward"), refused(tenon.BytecodeCompile, ""), refused(tenon.BytecodeCompile, "a\x00b"),
+		refused(tenon.Bytecode(3)), second(module.OpNames("")), second(module.OpNames("a\x00b")),
+	} {
+		if !errors.Is(err, tenon.ErrInvalidArgument) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDebugTables(t *testing.T) {
+	nothingLeft(t)
+	const path = "../../tests/golden/lite/mlp-2.15.ptl"
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("the archives of tests/golden are not here")
+	}
+	for _, c := range []struct {
+		read, write bool
+		want        int
+	}{{true, true, 6}, {true, false, 0}, {false, true, 0}} {
+		module := must(tenon.ImportModule(path, &tenon.ImportOptions{DebugTables: c.read}))
+		report := must(tenon.ExportModuleTo(module, io.Discard, &tenon.ExportOptions{DebugTables: c.write}))
+		if report.DebugTables != c.want || report.BytecodeFunctions != 1 {
+			t.Errorf("%+v: %+v", c, report)
+		}
+		module.Close()
+	}
+}
+
 func TestHostileArchives(t *testing.T) {
 	nothingLeft(t)
 	data := archive(t)

@@ -40,7 +40,26 @@ enum {
    * without such a device cannot load them. Without this flag they are written as tensors of the
    * CPU.
    */
-  TENON_EXPORT_KEEP_DEVICE = 2
+  TENON_EXPORT_KEEP_DEVICE = 2,
+  /**
+   * The debug tables of the archive that the module came from are written, all of them or none:
+   * none if its code was changed. They have absolute paths of the files of the person who saved the
+   * module. The import must have read them (TENON_IMPORT_DEBUG_TABLES).
+   */
+  TENON_EXPORT_DEBUG_TABLES = 4
+};
+
+/** What an export does about bytecode, which the lite interpreter of PyTorch runs. */
+enum {
+  /**
+   * The bytecode of the archive that the module came from is written while it fits: the code, the
+   * version and the order of attributes are those of that archive. Weights may be others.
+   */
+  TENON_BYTECODE_KEEP = 0,
+  /** No bytecode is written. */
+  TENON_BYTECODE_DROP = 1,
+  /** Bytecode is made from the code, whether the archive had any or not. */
+  TENON_BYTECODE_COMPILE = 2
 };
 
 /** Where an import puts tensors. */
@@ -59,6 +78,14 @@ enum {
    * in one allocation, which is freed with the last tensor in it.
    */
   TENON_IMPORT_DEVICE = 3
+};
+
+enum {
+  /**
+   * The import reads the debug tables too, so that an export can write them
+   * (TENON_EXPORT_DEBUG_TABLES).
+   */
+  TENON_IMPORT_DEBUG_TABLES = 1
 };
 
 /** What an import checks. */
@@ -128,6 +155,14 @@ typedef struct tenon_export_options {
    * the default stream.
    */
   void *stream;
+  /** TENON_BYTECODE_*. */
+  int32_t bytecode;
+  /**
+   * For TENON_BYTECODE_COMPILE: the methods of the module that get bytecode, with commas between
+   * them, such as "forward,predict". What these call is in them. NULL means all methods. Otherwise
+   * it must be NULL.
+   */
+  const char *methods;
 } tenon_export_options;
 
 /** What an export wrote. */
@@ -147,6 +182,10 @@ typedef struct tenon_export_report {
    * as "1.13". "" if that is not known.
    */
   char oldest_pytorch[16];
+  /** The number of functions in the archive's bytecode. 0 if it has none. */
+  uint32_t bytecode_functions;
+  /** The number of debug tables that were written. */
+  uint32_t debug_tables;
 } tenon_export_report;
 
 /** How to import. A NULL pointer to these options means that all fields are zero. */
@@ -184,6 +223,8 @@ typedef struct tenon_import_options {
    * device with TENON_IMPORT_DEVICE, otherwise to the CPU. NULL means no pairs.
    */
   const char *device_map;
+  /** TENON_IMPORT_DEBUG_TABLES, or 0. */
+  uint32_t flags;
 } tenon_import_options;
 
 /** What an import found. */
@@ -284,6 +325,23 @@ TENON_API tenon_status tenon_export_module_to(const tenon_module *module,
                                               const tenon_export_options *options,
                                               tenon_export_report *report,
                                               tenon_error **err) TENON_NOEXCEPT;
+
+/**
+ * Lists the operators that bytecode of a module calls, such as "aten::add.Tensor": each once, in
+ * the order of the names. A mobile build of PyTorch needs these. Nothing is written.
+ * @param[in]  module   borrowed.
+ * @param[in]  methods  borrowed; as in tenon_export_options. NULL means all methods.
+ * @param[out] out      a new list, which is the caller's; release it with tenon_name_list_release.
+ *                      Untouched on failure.
+ * @param[out] err      optional, see rule 2 in tenon.h. The details "file", "line", "column" and
+ *                      "excerpt" name the place in the code.
+ * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND (a method), TENON_UNSUPPORTED (the lite
+ *         interpreter cannot run some code), TENON_CORRUPT, TENON_RESOURCE_EXHAUSTED.
+ * @since 0.1. Any thread may call this function while no call changes the module.
+ */
+TENON_API tenon_status tenon_export_opnames(const tenon_module *module, const char *methods,
+                                            tenon_name_list **out,
+                                            tenon_error **err) TENON_NOEXCEPT;
 
 /**
  * Reads an archive of PyTorch 1.4 or later. The file must not be changed while views of it are in

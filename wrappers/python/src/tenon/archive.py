@@ -16,11 +16,11 @@ from tenon._text import encoded
 from tenon.arena import Arena
 from tenon.by_cuda import ordinal, stream_pointer
 from tenon.error import InvalidArgument, TenonError, call, make
-from tenon.module import Module
+from tenon.module import Module, methods_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Literal, Protocol, SupportsIndex
 
     from typing_extensions import Buffer
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Hook = Callable[[Module], Files | None]
     Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
     Durability = Literal["none", "file", "file_and_directory"]
+    Bytecode = Literal["keep", "drop", "compile"]
     Tensors = Literal["map", "map_private", "fill", "device"]
     Check = Literal["structure", "fill", "all"]
 
@@ -47,6 +48,11 @@ _DURABILITIES: dict[str, int] = {
     "none": lib.TENON_DURABILITY_NONE,
     "file": lib.TENON_DURABILITY_FILE,
     "file_and_directory": lib.TENON_DURABILITY_FILE_AND_DIRECTORY,
+}
+_BYTECODES: dict[str, int] = {
+    "keep": lib.TENON_BYTECODE_KEEP,
+    "drop": lib.TENON_BYTECODE_DROP,
+    "compile": lib.TENON_BYTECODE_COMPILE,
 }
 _TENSORS: dict[str, int] = {
     "map": lib.TENON_IMPORT_MAP,
@@ -63,14 +69,25 @@ _CHECKS: dict[str, int] = {
 
 class ExportReport(Frozen):
     """What was written. nbytes, records: of the archive. version: of the operators. skipped_files: of the hook, because others had their
-    names. oldest_pytorch: that runs it, as far as operators and element types tell: "1.13"."""
+    names. oldest_pytorch: that runs it, as far as operators and element types tell: "1.13". bytecode_functions: how many functions its
+    bytecode has, 0 if it has none. debug_tables: how many were written."""
 
-    __slots__ = ("nbytes", "records", "version", "skipped_files", "oldest_pytorch")  # noqa: RUF023 (the order of __init__)
+    __slots__ = (  # noqa: RUF023 (the order of __init__)
+        "nbytes",
+        "records",
+        "version",
+        "skipped_files",
+        "oldest_pytorch",
+        "bytecode_functions",
+        "debug_tables",
+    )
     nbytes: int
     records: int
     version: int
     skipped_files: int
     oldest_pytorch: str
+    bytecode_functions: int
+    debug_tables: int
 
     def __init__(self, *values: Any) -> None:
         self._set(**dict(zip(type(self).__slots__, values, strict=True)))
@@ -220,6 +237,9 @@ def export_module(
     check: bool = True,
     keep_device: bool = False,
     stream: Stream = None,
+    bytecode: Bytecode = "keep",
+    methods: Sequence[str] | str | None = None,
+    debug_tables: bool = False,
 ) -> ExportReport:
     """Write a module as an archive. Tensors go to the file from where they are.
 
@@ -232,17 +252,31 @@ def export_module(
     file_version: 0: that of the code; 1 to 10 is refused if some code means something else there. check: False: write code as it is, see
     Module.check. keep_device: tensors on a CUDA device are written as that device's, and a load without it fails; else as the CPU's.
     stream: in which these tensors were written, see tenon.by_cuda: what was given to it is done before they are read.
+    bytecode: PyTorch's lite interpreter runs bytecode. "keep": the bytecode of the imported archive is written while the code, the version
+    and the order of attributes are those of that archive; weights may be others. "drop": no bytecode is written. "compile": bytecode is
+    made from the code. methods: for "compile", the methods that get bytecode, in a list or in one text such as "forward,predict"; what they
+    call is in it too. None: all methods. debug_tables: the debug tables of the imported archive are written, all or none; import_module
+    must have read them. They have absolute paths of the files of the person who saved the module.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
     options.durability = number_of(_DURABILITIES, durability, "durability")
     options.file_version = file_version
-    options.flags = (0 if check else lib.TENON_EXPORT_UNCHECKED) | (lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0)
+    options.flags = (
+        (0 if check else lib.TENON_EXPORT_UNCHECKED)
+        | (lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0)
+        | (lib.TENON_EXPORT_DEBUG_TABLES if debug_tables else 0)
+    )
+    options.bytecode = number_of(_BYTECODES, bytecode, "bytecode")
     options.stream = stream_pointer(stream)
     keep: list[Any] = []
     if archive_name is not None:
         keep.append(ffi.new("char[]", encoded(archive_name, "the archive's name")))
         options.archive_name = keep[-1]
+    names = methods_text(methods)
+    if names is not None:
+        keep.append(ffi.new("char[]", names))
+        options.methods = keep[-1]
     if extra_files is not None:
         files = _Files(extra_files)
         keep.append(files)
@@ -301,6 +335,7 @@ def import_module(
     max_inflated_nbytes: int = 0,
     max_records: int = 0,
     max_depth: int = 0,
+    debug_tables: bool = False,
 ) -> Module:
     """Read an archive of PyTorch 1.4 or later. Nothing in it is executed.
 
@@ -314,7 +349,7 @@ def import_module(
     memory gets copies. Tensors of other devices go as tensors says: to the CPU, unless that is "device".
     check: "structure": headers, bounds, overlaps, references, and the checksums of all but tensors; "fill": and that of each tensor that is
     copied; "all": and of every record. max_inflated_nbytes: of all compressed records together; 0: 1 GiB. max_records: 0: 1,000,000.
-    max_depth: of values in values, up to 1,000; 0: 512.
+    max_depth: of values in values, up to 1,000; 0: 512. debug_tables: the debug tables are read too, so that export_module can write them.
     """
     options = ffi.new("tenon_import_options *")
     options.struct_size = ffi.sizeof("tenon_import_options")
@@ -328,6 +363,7 @@ def import_module(
     options.max_inflated_nbytes = unsigned(max_inflated_nbytes, "max_inflated_nbytes")
     options.max_records = unsigned(max_records, "max_records")
     options.max_depth = unsigned(max_depth, "max_depth")
+    options.flags = lib.TENON_IMPORT_DEBUG_TABLES if debug_tables else 0
     if device_map:
         pairs = ",".join(f"{saved}={here}" for saved, here in device_map.items())
         text = ffi.new("char[]", encoded(pairs, "the device map"))  # kept until the end of this call

@@ -329,6 +329,17 @@ class Module(Managed):
         """Check the code as an export does: names, operators, numbers and keywords of arguments. Types of operands are not checked."""
         call(lib.tenon_module_check, self._own())
 
+    def opnames(self, methods: Sequence[str] | str | None = None) -> list[str]:
+        """List the operators that bytecode calls, such as "aten::add.Tensor": each once, in the order of the names. A mobile build of
+        PyTorch needs these. Nothing is written.
+
+        methods: names of methods, or one text with commas between them: the operators of these and of what they call. None: all methods.
+        """
+        text = methods_text(methods)
+        out = ffi.new("tenon_name_list **")
+        call(lib.tenon_export_opnames, self._own(), ffi.NULL if text is None else text, out)
+        return list(_names(out[0]))
+
     @property
     def code(self) -> dict[str, str]:
         """The code of its classes and functions, one file for each qualifier: "__torch__/my/layers.py"."""
@@ -388,6 +399,13 @@ class Module(Managed):
 
     def __repr__(self) -> str:
         return "<tenon.Module, closed>" if self.closed else f"<tenon.Module {self.class_name}>"
+
+
+def methods_text(methods: Sequence[str] | str | None) -> bytes | None:
+    """Names of methods as C takes them: with commas between them."""
+    if methods is None:
+        return None
+    return encoded(methods if isinstance(methods, str) else ",".join(methods), "methods")
 
 
 def _optional(value: Any) -> Value | None:

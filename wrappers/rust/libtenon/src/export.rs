@@ -11,11 +11,12 @@ use std::path::Path;
 use std::ptr;
 
 use crate::cell::ReadCell;
-use crate::error::{check, Error, Result};
+use crate::error::{check, make, Error, Result};
+use crate::member::names;
 use crate::module::Module;
 use crate::sys;
 use crate::text::{c_path, c_text, owned};
-use crate::tree::ExportGuard;
+use crate::tree::{self, ExportGuard};
 
 /// How sure an export to a path is that the file is on the disk when it returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,6 +29,19 @@ pub enum Durability {
     File,
     /// And of the directory that names it.
     FileAndDirectory,
+}
+
+/// What an export does about bytecode, which the lite interpreter of PyTorch runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Bytecode {
+    /// The bytecode of the archive that the module came from is written while it fits the module.
+    #[default]
+    Keep,
+    /// No bytecode is written.
+    Drop,
+    /// Bytecode is made from the code, whether the archive had any or not.
+    Compile,
 }
 
 /// What a hook for extra files gives: names and bytes, or why there are none.
@@ -47,6 +61,8 @@ pub struct ExportOptions<'a> {
     flags: u32,
     /// As a number, so that these are Send.
     stream: usize,
+    bytecode: Bytecode,
+    methods: &'a [&'a str],
 }
 
 impl<'a> ExportOptions<'a> {
@@ -101,6 +117,25 @@ impl<'a> ExportOptions<'a> {
     pub unsafe fn stream(self, stream: *mut c_void) -> Self {
         ExportOptions { stream: stream as usize, ..self }
     }
+
+    /// Says what the export does about bytecode, in place of [`Bytecode::Keep`].
+    pub fn bytecode(self, bytecode: Bytecode) -> Self {
+        ExportOptions { bytecode, ..self }
+    }
+
+    /// Names the methods of the module that get bytecode, for [`Bytecode::Compile`]. Methods that
+    /// these call are in their bytecode. An empty list means all methods.
+    pub fn methods(self, methods: &'a [&'a str]) -> Self {
+        ExportOptions { methods, ..self }
+    }
+
+    /// Writes the debug tables of the archive that the module came from, unless the code was
+    /// changed. The tables contain absolute paths of the files of the person who saved the module.
+    /// The import must have read them
+    /// ([`ImportOptions::debug_tables`](crate::ImportOptions::debug_tables)).
+    pub fn debug_tables(self) -> Self {
+        ExportOptions { flags: self.flags | sys::TENON_EXPORT_DEBUG_TABLES, ..self }
+    }
 }
 
 impl fmt::Debug for ExportOptions<'_> {
@@ -114,6 +149,8 @@ impl fmt::Debug for ExportOptions<'_> {
             .field("durability", &self.durability)
             .field("flags", &self.flags)
             .field("stream", &self.stream)
+            .field("bytecode", &self.bytecode)
+            .field("methods", &self.methods)
             .finish()
     }
 }
@@ -132,6 +169,10 @@ pub struct ExportReport {
     pub skipped_files: u32,
     /// That runs it, as far as operators and element types tell: `"1.13"`; `""`: nobody knows.
     pub oldest_pytorch: String,
+    /// The number of functions in the archive's bytecode; 0 if it has none.
+    pub bytecode_functions: u32,
+    /// The number of debug tables that were written.
+    pub debug_tables: u32,
 }
 
 /// Write a module as a file that `torch.jit.load` runs. Either all of it is there, under its name, or what was there before still is.
@@ -156,6 +197,26 @@ pub fn export_module_to(module: &Module, mut writer: impl Write, options: &Expor
     run(options, Some(&mut writer), |calls, options, report, err| unsafe {
         sys::tenon_export_module_to(module.as_raw(), Some(write), calls.cast(), options, report, err)
     })
+}
+
+impl Module {
+    /// Lists the operators that bytecode of these methods calls, such as `"aten::add.Tensor"`: each
+    /// once, in the order of the names. A mobile build of PyTorch needs these. An empty list means
+    /// all methods. Nothing is written. [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
+    /// means that the lite interpreter cannot run some code.
+    pub fn opnames(&self, methods: &[&str]) -> Result<Vec<String>> {
+        let methods = joined(methods)?;
+        let raw_methods = methods.as_ref().map_or(ptr::null(), |methods| methods.as_ptr());
+        // SAFETY: self keeps the module, the lock keeps changes away, and the methods are borrowed
+        // for the call. The list is this function's.
+        tree::look(|| Ok(names(make(|out, err| unsafe { sys::tenon_export_opnames(self.as_raw(), raw_methods, out, err) })?)))
+    }
+}
+
+/// Joins methods with commas, as the C library takes them. An empty list gives `None`, which
+/// stands for NULL.
+fn joined(methods: &[&str]) -> Result<Option<CString>> {
+    (!methods.is_empty()).then(|| c_text(&methods.join(","), "the methods")).transpose()
 }
 
 /// What the callbacks of one export share, on the thread that it runs on.
@@ -199,6 +260,7 @@ fn run<'w>(
     ) -> sys::tenon_status,
 ) -> Result<ExportReport> {
     let archive_name = options.archive_name.map(|name| c_text(name, "the archive's name")).transpose()?;
+    let methods = joined(options.methods)?;
     let names = options.extra_files.iter().map(|(name, _)| c_text(name, "the extra file")).collect::<Result<Vec<_>>>()?;
     let files: Vec<sys::tenon_file> = names
         .iter()
@@ -231,6 +293,12 @@ fn run<'w>(
         } as i32,
         flags: options.flags,
         stream: options.stream as *mut c_void,
+        bytecode: match options.bytecode {
+            Bytecode::Keep => sys::TENON_BYTECODE_KEEP,
+            Bytecode::Drop => sys::TENON_BYTECODE_DROP,
+            Bytecode::Compile => sys::TENON_BYTECODE_COMPILE,
+        } as i32,
+        methods: methods.as_ref().map_or(ptr::null(), |methods| methods.as_ptr()),
     };
     let mut report = sys::tenon_export_report {
         struct_size: size_of::<sys::tenon_export_report>(),
@@ -239,6 +307,8 @@ fn run<'w>(
         version: 0,
         skipped_files: 0,
         oldest_pytorch: [0; 16],
+        bytecode_functions: 0,
+        debug_tables: 0,
     };
     let result = check(|err| call(context, &raw, &mut report, err));
     let Calls { guard, error, panic, .. } = calls;
@@ -254,6 +324,8 @@ fn run<'w>(
             skipped_files: report.skipped_files,
             // SAFETY: the library wrote a NUL-terminated text into it.
             oldest_pytorch: unsafe { owned(report.oldest_pytorch.as_ptr()) },
+            bytecode_functions: report.bytecode_functions,
+            debug_tables: report.debug_tables,
         }),
         (Err(error), Some(source)) => Err(error.caused_by(source)),
         (Err(error), None) => Err(error),

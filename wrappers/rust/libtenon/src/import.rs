@@ -41,6 +41,7 @@ pub struct ImportOptions<'a> {
     max_records: u64,
     max_depth: u64,
     device_map: Option<&'a CStr>,
+    flags: u32,
 }
 
 impl<'a> ImportOptions<'a> {
@@ -86,6 +87,12 @@ impl<'a> ImportOptions<'a> {
         ImportOptions { device_map: Some(device_map), ..self }
     }
 
+    /// Reads the debug tables too, so that an export can write them
+    /// ([`ExportOptions::debug_tables`](crate::ExportOptions::debug_tables)).
+    pub fn debug_tables(self) -> Self {
+        ImportOptions { flags: self.flags | sys::TENON_IMPORT_DEBUG_TABLES, ..self }
+    }
+
     /// What is checked.
     pub fn check(self, check: ImportCheck) -> Self {
         ImportOptions { check, ..self }
@@ -126,6 +133,7 @@ impl<'a> ImportOptions<'a> {
             max_records: self.max_records,
             max_depth: self.max_depth,
             device_map: self.device_map.map_or(ptr::null(), CStr::as_ptr),
+            flags: self.flags,
         }
     }
 }

@@ -65,7 +65,7 @@ pub use descriptor::Descriptor;
 pub use dlpack::{DlpackLegacyTensor, DlpackTensor};
 pub use dtype::{Bool, DType, Element};
 pub use error::{Error, ErrorKind, Result};
-pub use export::{export_module, export_module_to, Durability, ExportOptions, ExportReport};
+pub use export::{export_module, export_module_to, Bytecode, Durability, ExportOptions, ExportReport};
 pub use import::{import_bytes, import_file, import_module, ImportCheck, ImportOptions, ImportReport};
 pub use lease::{lease_fd, lease_holders, lease_poll, lease_use_no_thread, LeaseHolder};
 pub use member::{Member, MemberKind};

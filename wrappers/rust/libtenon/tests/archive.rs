@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use tenon::{
-    export_module, export_module_to, import_bytes, import_file, import_module, ArenaOptions, Durability, ErrorKind, ExportOptions,
-    ImportCheck, ImportOptions, Mode, Module, TensorMut, Value,
+    export_module, export_module_to, import_bytes, import_file, import_module, ArenaOptions, Bytecode, Durability, ErrorKind,
+    ExportOptions, ImportCheck, ImportOptions, Mode, Module, TensorMut, Value,
 };
 
 fn module() -> Module {
@@ -238,6 +238,47 @@ fn a_large_tensor_in_pieces() {
     let bytes = bytes_of(&module, &ExportOptions::new());
     let back = import_bytes(bytes, &ImportOptions::new().check(ImportCheck::All)).unwrap();
     assert_eq!(back.value("bytes").unwrap().to_tensor().unwrap().as_slice::<u8>().unwrap(), elements);
+}
+
+#[test]
+fn bytecode_of_some_methods_and_of_all() {
+    let mut module = module();
+    module.define("def both(self, x: Tensor) -> Tensor:\n  return torch.add(self.forward(x), x)\n").unwrap();
+    let functions = |module: &Module, options: &ExportOptions<'_>| {
+        export_module_to(module, io::sink(), options).map(|report| report.bytecode_functions).map_err(|error| error.kind())
+    };
+    let compile = ExportOptions::new().bytecode(Bytecode::Compile);
+    assert_eq!(functions(&module, &ExportOptions::new()), Ok(0));
+    assert_eq!(functions(&module, &compile), Ok(2));
+    let bytes = bytes_of(&module, &compile.clone().methods(&["forward"]));
+    let back = import_bytes(bytes, &ImportOptions::new()).unwrap();
+    assert_eq!(functions(&back, &ExportOptions::new()), Ok(1));
+    assert_eq!(functions(&back, &ExportOptions::new().bytecode(Bytecode::Drop)), Ok(0));
+    assert_eq!(functions(&back, &compile.clone().methods(&["forward", "both"])), Ok(2));
+    for (methods, kind) in [("no", ErrorKind::NotFound), ("", ErrorKind::InvalidArgument), ("a\0", ErrorKind::InvalidArgument)] {
+        assert_eq!(functions(&module, &compile.clone().methods(&[methods])), Err(kind), "{methods:?}");
+        assert_eq!(module.opnames(&[methods]).unwrap_err().kind(), kind, "{methods:?}");
+    }
+    assert_eq!(functions(&module, &ExportOptions::new().methods(&["forward"])), Err(ErrorKind::InvalidArgument));
+
+    assert_eq!(module.opnames(&[]).unwrap(), ["aten::add.Tensor", "aten::mul.Tensor"]);
+    assert_eq!(module.opnames(&["forward", "both"]).unwrap(), ["aten::add.Tensor", "aten::mul.Tensor"]);
+    assert_eq!(module.opnames(&["forward"]).unwrap(), ["aten::mul.Tensor"]);
+}
+
+#[test]
+fn debug_tables_of_pytorch() {
+    let path = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/golden/lite/mlp-2.15.ptl"));
+    if !path.exists() {
+        return; // The archive is in the repository, and not in a packaged crate.
+    }
+    let with = ExportOptions::new().debug_tables();
+    let module = import_module(path, &ImportOptions::new().debug_tables()).unwrap();
+    let report = export_module_to(&module, io::sink(), &with).unwrap();
+    assert_eq!((report.debug_tables, report.bytecode_functions), (6, 1));
+    assert_eq!(export_module_to(&module, io::sink(), &ExportOptions::new()).unwrap().debug_tables, 0);
+    let without = import_module(path, &ImportOptions::new()).unwrap();
+    assert_eq!(export_module_to(&without, io::sink(), &with).unwrap().debug_tables, 0);
 }
 
 #[test]

@@ -38,6 +38,16 @@ enum class Durability : std::int32_t {
   kFileAndDirectory = TENON_DURABILITY_FILE_AND_DIRECTORY
 };
 
+/// What an export does about bytecode, which the lite interpreter of PyTorch runs.
+enum class Bytecode : std::int32_t {
+  /// The bytecode of the archive that the module came from is written while it fits the module.
+  kKeep = TENON_BYTECODE_KEEP,
+  /// No bytecode is written.
+  kDrop = TENON_BYTECODE_DROP,
+  /// Bytecode is made from the code, whether the archive had any or not.
+  kCompile = TENON_BYTECODE_COMPILE
+};
+
 /// A callable that gives more extra files. An export calls it once, before anything is written. It
 /// may return a std::vector<File>, or an Error, which ends the export. It can look at the module
 /// and cannot change it.
@@ -64,6 +74,15 @@ struct ExportOptions {
   bool keep_device = false;
   /// The stream in which tensors on a CUDA device were written. Null means the default stream.
   void* stream = nullptr;
+  /// What to do about bytecode.
+  Bytecode bytecode = Bytecode::kKeep;
+  /// For Bytecode::kCompile: the methods of the module that get bytecode. Methods that these call
+  /// are in their bytecode. An empty list means all methods.
+  std::vector<std::string> methods = {};
+  /// Write the debug tables of the archive that the module came from, unless the code was changed.
+  /// The tables contain absolute paths of the files of the person who saved the module. The import
+  /// must have read them (ImportOptions::debug_tables).
+  bool debug_tables = false;
 };
 
 /// What an export wrote. tenon/archive.h explains each figure. oldest_pytorch is a text such as
@@ -112,6 +131,8 @@ struct ImportOptions {
   std::uint64_t max_depth = 0;
   /// Where tensors go that were saved on certain devices: "cuda:1=cuda:0,mps=cpu".
   std::string device_map = {};
+  /// Read the debug tables too, so that an export can write them (ExportOptions::debug_tables).
+  bool debug_tables = false;
 };
 
 namespace detail {
@@ -241,6 +262,8 @@ struct Writing {
 template <class Function>
 Result<ExportReport> write_module(const ExportOptions& options, Function&& function) {
   if (!is_c_text(options.archive_name)) return has_nul("the archive's name");
+  const std::optional<std::string> methods = joined(options.methods);
+  if (!is_c_text(methods)) return has_nul("a method");
   const Result<std::vector<tenon_file>> files = c_files(options.extra_files);
   if (!files) return files.error();
   Callables callables(options.hook);
@@ -256,8 +279,11 @@ Result<ExportReport> write_module(const ExportOptions& options, Function&& funct
   c.file_version = options.file_version;
   c.durability = static_cast<std::int32_t>(options.durability);
   c.flags = (options.unchecked ? std::uint32_t{TENON_EXPORT_UNCHECKED} : 0U) |
-            (options.keep_device ? std::uint32_t{TENON_EXPORT_KEEP_DEVICE} : 0U);
+            (options.keep_device ? std::uint32_t{TENON_EXPORT_KEEP_DEVICE} : 0U) |
+            (options.debug_tables ? std::uint32_t{TENON_EXPORT_DEBUG_TABLES} : 0U);
   c.stream = options.stream;
+  c.bytecode = static_cast<std::int32_t>(options.bytecode);
+  c.methods = c_text(methods);
   return callables.result_of(
       fill<ExportReport>([&](ExportReport* report, tenon_error** err) { return function(callables, &c, report, err); }));
 }
@@ -274,6 +300,7 @@ inline tenon_import_options c_options(const ImportOptions& options) noexcept {
   c.max_records = options.max_records;
   c.max_depth = options.max_depth;
   c.device_map = options.device_map.c_str();
+  c.flags = options.debug_tables ? std::uint32_t{TENON_IMPORT_DEBUG_TABLES} : 0U;
   return c;
 }
 

@@ -52,6 +52,19 @@ using ImportReport = tenon_import_report;
 
 struct Member;
 
+namespace detail {
+
+// Joins names with commas, as the C library takes them. No names give nullopt, which is NULL for
+// the C library.
+inline std::optional<std::string> joined(std::span<const std::string> names) {
+  if (names.empty()) return std::nullopt;
+  std::string all = names.front();
+  for (const std::string& name : names.subspan(1)) all.append(",").append(name);
+  return all;
+}
+
+}  // namespace detail
+
 /// A module, which PyTorch calls a ScriptModule. A program builds a module, or reads it from an
 /// archive (import_module), changes it, and writes it as an archive that torch.jit.load reads
 /// (export_module). Tenon never runs its code.
@@ -207,6 +220,23 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   /// Gives the values that the code calls CONSTANTS.c0, CONSTANTS.c1, …
   Result<std::vector<Value>> try_constants() const;
 
+  /// Gives the operators that bytecode of the given methods calls, such as "aten::add.Tensor": each
+  /// once, in the order of the names. A mobile build of PyTorch needs these. An empty list means
+  /// all methods. Nothing is written. The error kUnsupported means that the lite interpreter cannot
+  /// run some code.
+  Result<std::vector<std::string>> try_opnames(const Names& methods = {}) const {
+    struct List : detail::Owned<List, tenon_name_list, tenon_name_list_release> {};
+    const std::optional<std::string> given = detail::joined(methods.get());
+    if (!detail::is_c_text(given)) return detail::has_nul("a method");
+    const Result<List> list = detail::make<List>(
+        [&](tenon_name_list** out, tenon_error** err) { return tenon_export_opnames(get(), detail::c_text(given), out, err); });
+    if (!list) return list.error();
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < tenon_name_list_count(list->get()); ++i)
+      names.emplace_back(detail::view_of(tenon_name_list_get(list->get(), i)));
+    return names;
+  }
+
   /// Gives the report of the import that made this root module. For every other module all figures
   /// are 0.
   Result<ImportReport> try_import_report() const {
@@ -269,6 +299,7 @@ class Module : public detail::Counted<Module, tenon_module, tenon_module_retain,
   std::vector<File> extra_files() const { return try_extra_files().value(); }
   std::vector<File> code_files() const { return try_code_files().value(); }
   std::vector<Value> constants() const { return try_constants().value(); }
+  std::vector<std::string> opnames(const Names& methods = {}) const { return try_opnames(methods).value(); }
   ImportReport import_report() const { return try_import_report().value(); }
   std::vector<std::string> warnings() const { return try_warnings().value(); }
   std::string class_name() const { return try_class_name().value(); }

@@ -1,0 +1,61 @@
+#include "module/compile_code.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "module/kept_bytecode.h"
+#include "script/declarations.h"
+#include "script/parser.h"
+#include "value/walk.h"
+
+namespace tenon::module {
+
+using value::Value;
+using value::ValueKind;
+
+Result<bytecode::Program> compile_resolved(const Resolved& resolved, const compile::CompileOptions& options,
+                                           compile::CompileReport* report) {
+  script::Declarations declarations;
+  declarations.set_constants(resolved.constants.size());
+  for (const ResolvedFile& file : resolved.files) {
+    TENON_ASSIGN(std::shared_ptr<const script::File> parsed, script::parse_file(code_record_of(file.qualifier), file.text));
+    TENON_TRY(declarations.add(file.qualifier, std::move(parsed)));
+  }
+  // In the order of the tree, each once.
+  std::vector<std::string> modules;
+  std::set<std::string> seen;
+  TENON_TRY(value::for_each(*resolved.root, [&](Value& value, size_t) -> Status {
+    if (value.is(ValueKind::kObject) && !is_custom_class(value.class_name()) && seen.insert(value.class_name()).second)
+      modules.push_back(value.class_name());
+    return Status::ok();
+  }));
+  constexpr int kOldFull = 5;
+  TENON_ASSIGN(const SlotOrder slots, SlotOrder::of(resolved.root));
+  compile::CompileOptions with_slots = options;
+  with_slots.slots = &slots.names();
+  TENON_ASSIGN(bytecode::Program program,
+               compile::compile_program(declarations, resolved.constants, resolved.root->class_name(), modules, with_slots, report));
+  // The lite interpreter gives operators the meaning that they had in the archive's version, but for this one.
+  if (resolved.version < kOldFull) {
+    const std::vector<std::string> names = compile::operator_names(program);
+    if (std::find(names.begin(), names.end(), "aten::full") != names.end()) {
+      return Status(Code::kUnsupported, format("torch.full means something else in an archive of version %d, which the lite interpreter "
+                                               "does not know. Save the module by a newer PyTorch first",
+                                               resolved.version));
+    }
+  }
+  return program;
+}
+
+Result<std::vector<std::string>> Module::operator_names(const std::vector<std::string>& methods) const {
+  TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
+  compile::CompileOptions options;
+  options.methods = methods;
+  TENON_ASSIGN(const bytecode::Program program, compile_resolved(resolved, options, nullptr));
+  return compile::operator_names(program);
+}
+
+}  // namespace tenon::module

@@ -1,0 +1,15 @@
+// The compiler, asked for the bytecode of what an export writes.
+#pragma once
+
+#include "base/status.h"
+#include "bytecode/program.h"
+#include "compile/compile.h"
+#include "module/resolve.h"
+
+namespace tenon::module {
+
+// The program of the root's methods. Errors name file, line and column of the code that the export writes. `report` may be null.
+Result<bytecode::Program> compile_resolved(const Resolved& resolved, const compile::CompileOptions& options,
+                                           compile::CompileReport* report);
+
+}  // namespace tenon::module

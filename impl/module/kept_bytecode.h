@@ -1,0 +1,95 @@
+// The bytecode of an archive that was imported. An export writes it again while it still fits the
+// module: with the same code, the same attributes in the same order, and other values in them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "archive/pickle_reader.h"
+#include "archive/pickle_to_values.h"
+#include "base/status.h"
+#include "bytecode/program.h"
+#include "bytecode/verify.h"
+#include "module/resolve.h"
+#include "value/value.h"
+
+namespace tenon::module {
+
+// The names of each class's attributes, in the order in which its objects list them. An instruction
+// GET_ATTR names an attribute by its place there.
+class SlotOrder {
+ public:
+  // Of all objects with attributes below `root`. CORRUPT if two objects of a class differ.
+  static Result<SlotOrder> of(const ValueRef& root);
+  const std::map<std::string, std::vector<std::string>, std::less<>>& names() const noexcept { return names_; }
+  // INVALID_ARGUMENT, with the reason, if an object below `root` lists other attributes than the
+  // objects of its class did here, or if no object of its class was here.
+  Status check(const ValueRef& root) const;
+
+ private:
+  using Names = std::vector<std::string>;
+  static bool lists(const value::Value& object, const Names& names);
+
+  std::map<std::string, Names, std::less<>> names_;  // by class
+};
+
+// What `tenon inspect` tells of it.
+struct BytecodeFacts {
+  int64_t version = 0;
+  std::vector<std::string> functions;  // qualified names
+  uint64_t instructions = 0;
+  std::vector<std::string> operators;  // "aten::add.Tensor", each once, in order
+};
+
+// The record as it stood in the archive, and the storages that it names.
+class KeptBytecode {
+ public:
+  struct Options {
+    std::function<archive::FindStorage(const archive::PickleTree& tree)> finder;
+    archive::CheckClass check_class;
+    archive::PickleLimits limits;
+  };
+
+  // Reads and verifies the record. `directory` is where the archive has its storages: "constants/",
+  // or "bytecode/" in old archives. `root` is the archive's module.
+  static Result<std::shared_ptr<const KeptBytecode>> create(std::string pickle, std::string directory, const ValueRef& root,
+                                                            const Options& options);
+
+  const BytecodeFacts& facts() const noexcept { return facts_; }
+  const std::string& directory() const noexcept { return directory_; }
+  // The storages of the constants by their keys.
+  const std::map<std::string, value::StorageValueRef>& storages() const noexcept { return storages_; }
+
+  // INVALID_ARGUMENT, with the reason, if it does not fit what an export of the module writes.
+  // `version` is that of the archive from which the bytecode came.
+  Status check_fits(const Resolved& resolved, int version) const;
+  // What an export writes. The bytes of the archive, unless storages are to be said to be on the
+  // device where they are now, and not where they were.
+  Result<std::string> record(bool keep_device) const;
+  // The program, parsed again: it takes much more memory than the record.
+  Result<bytecode::Program> program() const;
+
+ private:
+  KeptBytecode() = default;
+  Result<archive::UnpickledValue> values(const Options& options) const;
+  // The values once more, with the storages that are here.
+  Result<archive::UnpickledValue> values_again() const;
+
+  std::string pickle_;
+  std::string directory_;
+  archive::PickleLimits limits_;
+  std::map<std::string, value::StorageValueRef> storages_;
+  bool is_of_cpu_ = true;  // every storage was saved on the CPU
+  SlotOrder slots_;
+  BytecodeFacts facts_;
+};
+
+// Inputs and outputs of an operator, from the schemas of the oldest and the newest PyTorch.
+std::optional<bytecode::OperatorArity> find_operator_arity(const std::string& name, const std::string& overload);
+
+}  // namespace tenon::module

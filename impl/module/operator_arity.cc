@@ -1,0 +1,35 @@
+// How many values an operator takes and gives, for the verifier of bytecode.
+#include "module/kept_bytecode.h"
+#include "script/schema_table.h"
+
+namespace tenon::module {
+
+using bytecode::OperatorArity;
+
+namespace {
+
+OperatorArity arity_of(const script::Schema& schema) {
+  OperatorArity arity;
+  if (!schema.takes_more) arity.inputs = static_cast<int>(schema.arguments.size());
+  if (!schema.returns_more) arity.outputs = static_cast<int>(schema.returns.size());
+  return arity;
+}
+
+// A number on which the two agree.
+int agreed(int one, int other) { return one == other ? one : OperatorArity::kAny; }
+
+}  // namespace
+
+std::optional<OperatorArity> find_operator_arity(const std::string& name, const std::string& overload) {
+  std::optional<OperatorArity> found;
+  for (const script::Torch torch : {script::Torch::kOldest, script::Torch::kNewest}) {
+    for (const script::Schema* const schema : script::SchemaTable::get().schemas(name, torch)) {
+      if (schema->overload != overload) continue;
+      const OperatorArity arity = arity_of(*schema);
+      found = found ? OperatorArity{agreed(found->inputs, arity.inputs), agreed(found->outputs, arity.outputs)} : arity;
+    }
+  }
+  return found;
+}
+
+}  // namespace tenon::module

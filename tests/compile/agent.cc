@@ -1,0 +1,74 @@
+// Compiles archives for the lite interpreter. Reads one task per line on stdin, with tabs between its words:
+//
+//   compile <in> <out>    imports the archive and exports it with bytecode of its own
+//   opnames <in>          prints the operators that the bytecode calls, with blanks between them
+//   time <in> <rounds>    prints the microseconds that one compilation takes, the median of the rounds
+//
+// Each task ends with a line "ok", or "error <code> <message>".
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "module/compile_code.h"
+#include "module/export.h"
+#include "module/import.h"
+#include "module/resolve.h"
+
+namespace {
+
+using namespace tenon;
+
+Status compile_archive(const std::string& in, const std::string& out) {
+  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+  module::ExportOptions options;
+  options.bytecode = module::Bytecode::kCompile;
+  return module::export_module(*module, out, archive::Durability::kNone, options, nullptr);
+}
+
+Status list_operators(const std::string& in) {
+  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+  TENON_ASSIGN(const std::vector<std::string> names, module->operator_names({}));
+  for (const std::string& name : names) std::cout << name << " ";
+  std::cout << "\n";
+  return Status::ok();
+}
+
+Status time_compilation(const std::string& in, size_t rounds) {
+  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+  TENON_ASSIGN(const module::Resolved resolved, module::resolve(*module, 0));
+  std::vector<double> samples;
+  for (size_t i = 0; i < rounds; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    TENON_TRY(module::compile_resolved(resolved, compile::CompileOptions(), nullptr).status());
+    samples.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(samples.begin(), samples.end());
+  std::cout << samples[samples.size() / 2] << "\n";
+  return Status::ok();
+}
+
+Status run(const std::vector<std::string>& words) {
+  if (words.size() == 3 && words[0] == "compile") return compile_archive(words[1], words[2]);
+  if (words.size() == 2 && words[0] == "opnames") return list_operators(words[1]);
+  if (words.size() == 3 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]));
+  return invalid("this agent knows no such task");
+}
+
+}  // namespace
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::vector<std::string> words;
+    std::istringstream stream(line);
+    for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
+    const Status status = run(words);
+    if (status.is_ok())
+      std::cout << "ok" << std::endl;
+    else
+      std::cout << "error " << code_name(status.code()) << " " << status.message() << std::endl;
+  }
+  return 0;
+}

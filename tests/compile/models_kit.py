@@ -1,0 +1,238 @@
+"""The corpus of the compiler's proof: what a model is, how one is registered, and how PyTorch runs one.
+
+The files models_*.py register the models. models.py collects them, write_models.py writes their archives, and run_models.py runs what
+Tenon made of the archives.
+"""
+
+import contextlib
+import copy
+import ctypes
+import json
+import os
+import re
+import signal
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+NEWEST = not torch.__version__.startswith("1.")
+
+
+@dataclass
+class Call:
+    """One call of a method. A plain tuple among a model's examples is a call of forward."""
+
+    method: str
+    arguments: tuple[Any, ...]
+
+
+Built = tuple[torch.nn.Module, list[Any]]
+
+
+@dataclass
+class Model:
+    """A model of the corpus. `build` makes the same module each time, because write_models.py runs one copy and scripts another."""
+
+    name: str
+    build: Callable[[], Built]
+    tolerance: float  # how far an element may lie from eager PyTorch's; 0 asks for equal bits
+    without: str  # why this PyTorch cannot do the model itself; empty if it can
+
+
+MODELS: dict[str, Model] = {}
+
+
+def model(
+    *, tolerance: float = 0.0, not_old: str = "", not_new: str = "", missing: str = ""
+) -> Callable[[Callable[[], Built]], Callable[[], Built]]:
+    """Register a model. `not_old` and `not_new` say why PyTorch 1.13 or the newest fails on the model without Tenon.
+
+    `missing` names something that this machine lacks, and is empty where it lacks nothing.
+    """
+
+    def register(build: Callable[[], Built]) -> Callable[[], Built]:
+        assert build.__name__ not in MODELS, build.__name__
+        without = missing or (not_new if NEWEST else not_old)
+        MODELS[build.__name__] = Model(build.__name__, build, tolerance, without)
+        return build
+
+    return register
+
+
+def ramp(*sizes: int) -> torch.Tensor:
+    """Floats that differ from each other, and that are small enough for any model."""
+    numel = 1
+    for size in sizes:
+        numel *= size
+    return (torch.arange(numel, dtype=torch.float32) / max(numel, 1) - 0.3).reshape(sizes)
+
+
+def evaluated(module: torch.nn.Module, *examples: tuple[Any, ...]) -> Built:
+    """The module in evaluation mode with its examples."""
+    return module.eval(), list(examples)
+
+
+def build(entry: Model) -> tuple[torch.nn.Module, list[Call]]:
+    """The module of a model and the calls to make, the same at every call."""
+    torch.manual_seed(7)
+    module, examples = entry.build()
+    return module, [example if isinstance(example, Call) else Call("forward", example) for example in examples]
+
+
+@contextlib.contextmanager
+def plain_execution() -> Iterator[None]:
+    """The same code gives the same bits however often it was called before: one thread, and no fusion.
+
+    Archives must be written outside of this block, because PyTorch's bytecode writer inlines calls only where optimisation is on.
+    """
+    with warnings.catch_warnings(), torch.no_grad(), torch.jit.optimized_execution(False):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def in_child(work: Callable[[], Any]) -> Any:
+    """What `work` returns, which JSON must be able to say. A child process does the work, because a crash must not end this process.
+
+    Raises RuntimeError if the child dies.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            with os.fdopen(writer, "w") as pipe:
+                json.dump(work(), pipe)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        raise RuntimeError(f"PyTorch crashed with {signal.Signals(os.WTERMSIG(status)).name}")
+    if status != 0:
+        raise RuntimeError("the child process failed, see its traceback on standard error")
+    return json.loads(text)
+
+
+def set_up() -> None:
+    """What a program does once before it builds, writes or runs models."""
+    torch.set_num_threads(1)
+    torch.backends.quantized.engine = "qnnpack"
+    warnings.simplefilter("ignore")
+
+
+def plain(value: Any) -> Any:
+    """A value as a tree that torch.save keeps: a NamedTuple is a tuple, and an enum is its name and value."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, str | bool | int | float | complex | torch.device | torch.dtype | None):
+        return value
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    raise TypeError(f"an output of type {type(value)} cannot be kept")
+
+
+@contextlib.contextmanager
+def captured(descriptor: int) -> Iterator[list[str]]:
+    """Keeps what Python and C++ write to this descriptor, as the only element of the list once the block has ended."""
+    kept: list[str] = []
+    libc = ctypes.CDLL(None)
+    with tempfile.TemporaryFile() as file:
+        before = os.dup(descriptor)
+        os.dup2(file.fileno(), descriptor)
+        try:
+            yield kept
+        finally:
+            print(end="", flush=True)
+            libc.fflush(None)
+            os.dup2(before, descriptor)
+            os.close(before)
+            file.seek(0)
+            kept.append(file.read().decode(errors="replace"))
+
+
+@dataclass
+class Result:
+    """What a call gave: its value or the text of its exception, its arguments afterwards, and what it printed and warned of.
+
+    `warned` has the warnings of the lite interpreter alone, which writes them to standard error.
+    """
+
+    raised: bool
+    value: Any
+    arguments: Any
+    printed: str
+    warned: list[str]
+
+
+def run_calls(invoke: Callable[[str, tuple[Any, ...]], Any], calls: list[Call]) -> list[Result]:
+    """Makes the calls one after the other, so that a later call sees the buffers that an earlier call changed."""
+    with plain_execution():
+        return [run_call(invoke, call) for call in calls]
+
+
+def run_call(invoke: Callable[[str, tuple[Any, ...]], Any], call: Call) -> Result:
+    torch.manual_seed(11)
+    arguments = copy.deepcopy(call.arguments)
+    raised, value = False, None
+    with captured(1) as printed, captured(2) as logged:
+        try:
+            value = plain(invoke(call.method, arguments))
+        except Exception as error:
+            raised, value = True, f"{type(error).__name__}: {error}"
+    warned = re.findall(r"Warning: (.*) \(function run\)", logged[0])
+    return Result(raised, value, plain(arguments), printed[0], warned)
+
+
+def difference(expected: Any, actual: Any, tolerance: float, where: str = "the result") -> str:
+    """How `actual` differs from `expected`; empty if it does not. Types count: 1, 1.0 and True differ."""
+    if isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor):
+        return tensor_difference(expected, actual, tolerance, where)
+    if type(expected) is not type(actual):
+        return f"{where} is a {type(actual).__name__} and should be a {type(expected).__name__}"
+    if isinstance(expected, list | tuple):
+        if len(expected) != len(actual):
+            return f"{where} has {len(actual)} elements and should have {len(expected)}"
+        found = (difference(a, b, tolerance, f"{where}[{i}]") for i, (a, b) in enumerate(zip(expected, actual, strict=True)))
+        return next(filter(None, found), "")
+    if isinstance(expected, dict):
+        if list(expected) != list(actual):
+            return f"{where} has the keys {list(actual)} and should have {list(expected)}"
+        return next(filter(None, (difference(expected[key], actual[key], tolerance, f"{where}[{key!r}]") for key in expected)), "")
+    same = expected == actual or (expected != expected and actual != actual)
+    return "" if same else f"{where} is {actual!r} and should be {expected!r}"
+
+
+def tensor_difference(expected: torch.Tensor, actual: torch.Tensor, tolerance: float, where: str) -> str:
+    for name in ("dtype", "shape", "layout", "is_quantized"):
+        if getattr(expected, name) != getattr(actual, name):
+            return f"{where} has {name} {getattr(actual, name)} and should have {getattr(expected, name)}"
+    if expected.is_quantized:
+        expected, actual = expected.dequantize(), actual.dequantize()
+    if torch.allclose(expected, actual, rtol=tolerance, atol=tolerance, equal_nan=expected.is_floating_point() or expected.is_complex()):
+        return ""
+    return f"{where} is {actual.flatten()[:8].tolist()} and should be {expected.flatten()[:8].tolist()} (the first elements)"
+
+
+def result_difference(expected: Result, actual: Result, tolerance: float) -> str:
+    if expected.raised or actual.raised:
+        same = expected.raised and actual.raised
+        return "" if same else f"the call {'raised ' + str(actual.value) if actual.raised else 'did not raise'}"
+    return (
+        difference(expected.value, actual.value, tolerance)
+        or difference(expected.arguments, actual.arguments, tolerance, "an argument after the call")
+        or difference(expected.printed, actual.printed, 0, "the printed text")
+        or difference(expected.warned, actual.warned, 0, "the list of warnings")
+    )

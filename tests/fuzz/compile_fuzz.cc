@@ -1,0 +1,98 @@
+// libFuzzer target: whatever code/__torch__.py says, compiling its classes ends in errors with
+// their places, or in bytecode that the verifier takes and that comes back from its own record.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bytecode/program_reader.h"
+#include "bytecode/program_writer.h"
+#include "bytecode/verify.h"
+#include "compile/compile.h"
+#include "script/declarations.h"
+#include "script/parser.h"
+#include "unit/compile/operator_arity.h"
+
+namespace {
+
+using namespace tenon;
+using value::Type;
+using value::Value;
+using value::ValueRef;
+
+void require(bool holds, const char* what, const std::string& more = "") {
+  if (holds) return;
+  std::fprintf(stderr, "compile_fuzz: %s: %s\n", what, more.c_str());
+  std::abort();
+}
+
+void require_place(const Status& status) {
+  require(!status.message().empty(), "refused without a message");
+  const std::vector<Detail>& details = status.info()->details;
+  const bool has_line = std::any_of(details.begin(), details.end(), [](const Detail& detail) { return detail.key == "line"; });
+  require(has_line, "refused without a line", status.message());
+}
+
+void check_program(const bytecode::Program& program) {
+  // All methods were left out: there is no record without a function.
+  if (program.functions.empty()) return;
+  bytecode::VerifyOptions options;
+  options.find_arity = compile::test::find_arity;
+  const Status status = bytecode::verify(program, options);
+  // A large function is beyond what the verifier looks at.
+  if (status.code() != Code::kResourceExhausted) require(status.is_ok(), "the verifier refuses what was compiled", status.message());
+  Result<ValueRef> record = bytecode::program_value(program);
+  require(record.is_ok(), "what was compiled cannot be written", record.status().message());
+  Result<bytecode::Program> again = bytecode::read_program(record.value(), {uint64_t{64} << 20});
+  require(again.is_ok(), "what was written is refused", again.status().message());
+  require(again.value().functions.size() == program.functions.size(), "a round changes the number of functions");
+}
+
+std::vector<ValueRef> constants() {
+  return {Value::of_int(7), Value::of_float(0.5), Value::of_str("text"), Value::tuple({Value::of_int(1), Value::of_int(2)}),
+          Value::list(Type::list(Type::integer()).value(), {Value::of_int(1), Value::of_int(2)})};
+}
+
+void compile_all(std::string text) {
+  auto parsed = script::parse_file("__torch__", std::move(text));
+  if (!parsed.is_ok()) return;
+  const std::vector<ValueRef> given = constants();
+  script::Declarations declarations;
+  declarations.set_constants(given.size());
+  if (!declarations.add("__torch__", parsed.value()).is_ok()) return;
+  std::vector<std::string> classes;
+  for (const script::Item& item : parsed.value()->items()) {
+    if (item.class_def != nullptr) classes.push_back("__torch__." + std::string(item.class_def->name));
+  }
+  // Each class costs a compilation of what the file has: a few are enough.
+  if (classes.size() > 8) classes.resize(8);
+  for (const bool is_oldest : {false, true}) {
+    compile::CompileOptions options;
+    options.torch = is_oldest ? script::Torch::kOldest : script::Torch::kNewest;
+    options.emit.default_inputs = is_oldest;
+    options.emit.promoted_operators = !is_oldest;
+    options.emit.defaults_before_out = !is_oldest;
+    options.leave_out = true;
+    for (const std::string& root : classes) {
+      compile::CompileReport report;
+      Result<bytecode::Program> program = compile::compile_program(declarations, given, root, classes, options, &report);
+      for (const compile::LeftOut& left_out : report.left_out) require_place(left_out.why);
+      if (program.is_ok())
+        check_program(program.value());
+      else
+        require_place(program.status());
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  compile_all(std::string(reinterpret_cast<const char*>(data), size));
+  return 0;
+}

@@ -1,0 +1,143 @@
+// Works on archives that have bytecode, for bytecode_test.py. A line of stdin is a task, with tabs
+// between its words:
+//
+//   rewrite <in> <out> <keep or drop> <debug or plain> imports and exports again
+//   add <in> <out> <number>                            adds the number to every float parameter
+//   attribute <in> <out>                               gives the root one more attribute
+//   method <in> <out>                                  gives the root one more method
+//   version <in> <out> <version>                       exports as that version of the operators
+//   reorder <in> <out>                                 reverses the order of the attributes
+//
+// The agent says what the reports say of bytecode and debug tables, and ends every task with a line
+// "ok", or "error <code> <message>".
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "module/export.h"
+#include "module/import.h"
+#include "module/kept_bytecode.h"
+
+namespace {
+
+using namespace tenon;
+using namespace tenon::module;
+using value::Value;
+
+using Words = std::vector<std::string>;
+
+Result<Ref<Module>> load(const std::string& path) {
+  ImportOptions options;
+  options.debug_tables = true;
+  TENON_ASSIGN(Ref<Module> module, import_module(path, options));
+  const Package& package = module->package();
+  for (const std::string& warning : package.report.warnings) std::cout << "warning " << warning << "\n";
+  for (const std::string& name : package.report.dropped) std::cout << "dropped " << name << "\n";
+  if (package.bytecode) {
+    const BytecodeFacts& facts = package.bytecode->facts();
+    std::cout << "bytecode version " << facts.version << " functions " << facts.functions.size() << " instructions " << facts.instructions
+              << " operators " << facts.operators.size() << "\n";
+  }
+  return module;
+}
+
+Status save(const Module& module, const std::string& path, const ExportOptions& options = {}) {
+  ExportReport report;
+  TENON_TRY(export_module(module, path, archive::Durability::kNone, options, &report));
+  std::cout << "exported bytecode " << report.has_bytecode << " debug tables " << report.debug_tables << "\n";
+  if (!report.why_no_bytecode.empty()) std::cout << "no bytecode: " << report.why_no_bytecode << "\n";
+  if (!report.why_no_debug_tables.empty()) std::cout << "no debug tables: " << report.why_no_debug_tables << "\n";
+  return Status::ok();
+}
+
+// The tensor with `number` added to each element of its storage.
+Result<ValueRef> added(const value::TensorValue& tensor, float number) {
+  const value::StorageValue& old = *tensor.storage();
+  storage::StorageOptions options;
+  options.is_private = true;
+  TENON_ASSIGN(Ref<storage::Storage> bytes, storage::Storage::create_from(options, old.data(), old.nbytes()));
+  TENON_ASSIGN(std::byte * data, bytes->data_mut());
+  for (uint64_t i = 0; i < old.numel(); ++i) {
+    float element = 0;
+    std::memcpy(&element, data + i * sizeof element, sizeof element);
+    element += number;
+    std::memcpy(data + i * sizeof element, &element, sizeof element);
+  }
+  value::StridedSpec spec;
+  TENON_ASSIGN(spec.storage, value::StorageValue::whole(value::ScalarType::kFloat, std::move(bytes)));
+  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  spec.offset = tensor.offset();
+  spec.requires_grad = tensor.requires_grad();
+  TENON_ASSIGN(value::TensorValueRef made, value::TensorValue::create(spec));
+  return Value::of_tensor(std::move(made));
+}
+
+Status add_to_parameters(Module& module, float number) {
+  TENON_ASSIGN(const std::vector<NamedTensor> tensors, module.tensors());
+  for (const NamedTensor& named : tensors) {
+    TENON_ASSIGN(const Member member, module.find(named.name));
+    if (member.kind != MemberKind::kParameter) continue;
+    const value::TensorValue& tensor = *member.value->as_tensor();
+    if (tensor.type() != value::ScalarType::kFloat || !tensor.storage()->bytes()) continue;
+    TENON_ASSIGN(ValueRef made, added(tensor, number));
+    TENON_TRY(module.set(named.name, std::move(made)));
+  }
+  return Status::ok();
+}
+
+void reverse_attributes(Value& object) {
+  std::vector<value::Attribute> all(object.attributes().all().begin(), object.attributes().all().end());
+  for (const value::Attribute& attribute : all) object.attributes().remove(attribute.name);
+  std::reverse(all.begin(), all.end());
+  for (value::Attribute& attribute : all) {
+    if (!object.attributes().add(std::move(attribute.name), std::move(attribute.value)).is_ok()) std::abort();
+  }
+}
+
+Status run(const Words& words) {
+  if (words.size() < 3) return Status(Code::kInvalidArgument, "a task has three words or more");
+  const std::string& task = words[0];
+  TENON_ASSIGN(const Ref<Module> module, load(words[1]));
+  ExportOptions options;
+  if (task == "rewrite" && words.size() >= 5) {
+    if (words[3] == "drop") options.bytecode = Bytecode::kDrop;
+    options.debug_tables = words[4] == "debug";
+  } else if (task == "add" && words.size() >= 4) {
+    TENON_TRY(add_to_parameters(*module, std::stof(words[3])));
+  } else if (task == "attribute") {
+    TENON_ASSIGN(const value::TypeRef type, value::Type::parse("int"));
+    TENON_TRY(module->add_attribute("one_more", type, Value::of_int(1)));
+    options.debug_tables = true;
+  } else if (task == "method") {
+    TENON_TRY(module->define("def one_more(self) -> int:\n  return 1\n"));
+  } else if (task == "version" && words.size() >= 4) {
+    options.file_version = std::stoi(words[3]);
+  } else if (task == "reorder") {
+    reverse_attributes(*module->object());
+  } else {
+    return Status(Code::kInvalidArgument, "no such task: " + task);
+  }
+  return save(*module, words[2], options);
+}
+
+}  // namespace
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    Words words;
+    std::istringstream text(line);
+    for (std::string word; std::getline(text, word, '\t');) words.push_back(word);
+    const Status status = run(words);
+    if (status.is_ok()) {
+      std::cout << "ok\n";
+    } else {
+      std::cout << "error " << code_name(status.code()) << " " << status.message() << "\n";
+    }
+    std::cout.flush();
+  }
+  return 0;
+}

@@ -1,0 +1,143 @@
+"""Bytecode for PyTorch's lite interpreter in archives, the operators that it calls, and debug tables."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tenon
+from modules import mlp
+
+GOLDEN = sorted((Path(__file__).parents[3] / "tests/golden/lite").glob("*.ptl"))
+OPERATORS = ["aten::linear", "aten::relu"]
+
+
+def exported(module: tenon.Module, **options: object) -> tuple[tenon.ExportReport, dict[str, bytes], io.BytesIO]:
+    """The report, the records and the file."""
+    file = io.BytesIO()
+    report = tenon.export_module(module, file, **options)  # type: ignore[arg-type]
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        return report, {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}, file
+
+
+def two_methods() -> tenon.Module:
+    """The lite interpreter runs forward and cannot run forked."""
+    module = tenon.Module("Two")
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
+    module.define("def forked(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(self.forward, x))\n")
+    return module
+
+
+@pytest.mark.parametrize("methods", [None, "forward", ["forward"], ("forward",)])
+def test_bytecode_is_compiled(methods: object) -> None:
+    report, records, file = exported(mlp(), bytecode="compile", methods=methods)
+    assert report.bytecode_functions == 1 and report.debug_tables == 0 and b"aten::linear" in records["bytecode.pkl"]
+    assert "bytecode_functions=1" in repr(report)
+    # Bytecode of Tenon's is bytecode that an import takes, and that an export keeps.
+    back = tenon.import_module(file)
+    assert back.warnings == ()
+    assert exported(back)[1]["bytecode.pkl"] == records["bytecode.pkl"]
+
+
+def test_a_module_has_no_bytecode_unless_told() -> None:
+    for options in ({}, {"bytecode": "keep"}, {"bytecode": "drop"}):
+        report, records, _ = exported(mlp(), **options)
+        assert report.bytecode_functions == 0 and "bytecode.pkl" not in records
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_bytecode_of_pytorch_is_kept_or_dropped(path: Path) -> None:
+    module = tenon.import_module(path)
+    report, records, _ = exported(module)
+    assert (report.bytecode_functions, "bytecode.pkl" in records) == (1, True)
+    report, records, _ = exported(module, bytecode="drop")
+    assert (report.bytecode_functions, "bytecode.pkl" in records) == (0, False)
+    report, records, _ = exported(module, bytecode="compile")
+    assert (report.bytecode_functions, "bytecode.pkl" in records) == (1, True)
+
+
+def test_kept_bytecode_lives_with_new_weights_and_not_with_new_code() -> None:
+    (path,) = (path for path in GOLDEN if path.stem == "mlp-1.13.1")
+    module = tenon.import_module(path)
+    name, weight = next(iter(module.parameters().items()))
+    module[name] = np.zeros(weight.shape, "float32")
+    assert exported(module)[0].bytecode_functions == 1
+    module.define("def more(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
+    assert exported(module)[0].bytecode_functions == 0
+    assert exported(module, bytecode="compile", methods="forward")[0].bytecode_functions == 1
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_debug_tables_are_carried_when_both_sides_ask(path: Path) -> None:
+    def tables(read: bool, **options: object) -> int:
+        report, records, _ = exported(tenon.import_module(path, debug_tables=read), **options)
+        found = [name for name in records if name.endswith(".debug_pkl") or "debug_" in name]
+        assert len(found) == report.debug_tables
+        return len(found)
+
+    with zipfile.ZipFile(path) as archive:
+        there = sum("debug_" in name for name in archive.namelist())
+    assert tables(True, debug_tables=True) == there > 2
+    assert tables(True) == tables(False, debug_tables=True) == 0
+    # Some are about the old bytecode, and all are written or none.
+    assert tables(True, debug_tables=True, bytecode="drop") == 0
+
+
+@pytest.mark.parametrize("methods", [None, "forward", ["forward"], ("forward",)])
+def test_opnames(methods: str | list[str] | None) -> None:
+    assert mlp().opnames(methods) == OPERATORS
+
+
+def test_opnames_of_archives() -> None:
+    for path in GOLDEN:
+        names = tenon.import_module(path).opnames()
+        assert names == sorted(set(names))
+        assert ("aten::linear" if path.stem.startswith("mlp") else "aten::mul.Tensor") in names
+
+
+def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path: Path) -> None:
+    module, path = two_methods(), tmp_path / "two.ptl"
+    path.write_bytes(b"old")
+    for refused in (module.opnames, lambda: tenon.export_module(module, path, bytecode="compile")):
+        with pytest.raises(tenon.Unsupported, match="fork") as caught:
+            refused()
+        details = caught.value.details
+        assert details["excerpt"].splitlines()[0] == "    return torch.wait(fork(self.forward, x))"
+        assert f"{details['file']}:{details['line']}:{details['column']}: " in str(caught.value)
+    assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
+    # The method can be left out by a choice of methods.
+    assert module.opnames("forward") == ["aten::relu"]
+    assert tenon.export_module(module, path, bytecode="compile", methods=["forward"]).bytecode_functions == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"methods": "forward"}, tenon.InvalidArgument, "methods is for"),
+        ({"methods": ["forward"], "bytecode": "drop"}, tenon.InvalidArgument, "methods is for"),
+        ({"methods": "predict", "bytecode": "compile"}, tenon.NotFound, "predict"),
+        ({"methods": ["forward", "predict"], "bytecode": "compile"}, tenon.NotFound, "predict"),
+        ({"methods": [], "bytecode": "compile"}, tenon.InvalidArgument, "empty name"),
+        ({"methods": "a\0", "bytecode": "compile"}, tenon.InvalidArgument, "NUL"),
+        ({"methods": [3], "bytecode": "compile"}, TypeError, "str"),
+        ({"bytecode": "always"}, ValueError, "'always' is not one of keep, drop, compile"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], kind: type[BaseException], words: str, tmp_path: Path) -> None:
+    with pytest.raises(kind, match=words):
+        tenon.export_module(mlp(), tmp_path / "a.pt", **options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_methods_of_opnames() -> None:
+    for methods, kind in (("predict", tenon.NotFound), ([], tenon.InvalidArgument), ([3], TypeError), (3, TypeError)):
+        with pytest.raises(kind):
+            mlp().opnames(methods)  # type: ignore[arg-type]
+    closed = mlp()
+    closed.close()
+    with pytest.raises(ValueError, match="already closed"):
+        closed.opnames()
