@@ -32,6 +32,7 @@ Result<const ClassInfo*> Classes::find(std::string_view qualified_name) const {
   auto info = std::make_unique<ClassInfo>();
   info->declaration = declarations_.find_class(qualified_name);
   info->source = &place->file->source();
+  info->name_range = place->item->class_def->name_range;
   TENON_ASSIGN(info->parts, script::class_parts(*info->source, *place->item->class_def));
   for (const script::Field& field : info->parts.fields) {
     TENON_ASSIGN(value::TypeRef type, script::annotation_type(*info->source, *field.annotation));

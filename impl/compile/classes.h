@@ -18,6 +18,7 @@ namespace tenon::compile {
 struct ClassInfo {
   const script::ClassDeclaration* declaration = nullptr;
   const script::Source* source = nullptr;
+  script::Range name_range;
   script::ClassParts parts;
   struct Attribute {
     size_t slot = 0;

@@ -31,7 +31,8 @@ class ProgramCompiler {
     TENON_TRY(add_state_methods(modules));
     TENON_TRY(add_implementations(modules));
     if (program_.functions.empty()) {
-      return Status(Code::kUnsupported, std::string(root) + " has no method that the lite interpreter can run, so there is no bytecode");
+      return info->source->error(Code::kUnsupported, info->name_range,
+                                 std::string(root) + " has no method that the lite interpreter of PyTorch can run");
     }
     return std::move(program_);
   }
