@@ -185,7 +185,7 @@ class FunctionVerifier {
       if (lost == 0) continue;
       return instruction_fault(Code::kCorrupt, function_, i,
                                format("register %lld has no value any more when the loop of instruction %zu goes round",
-                                      static_cast<long long>(static_cast<int64_t>(word) * kWordBits + __builtin_ctzll(lost) + 1), target));
+                                      static_cast<long long>(word) * kWordBits + __builtin_ctzll(lost) + 1, target));
     }
     return Status::ok();
   }

@@ -62,6 +62,7 @@ GraphValue* Builder::list(TypeRef element, std::vector<GraphValue*> items) {
 
 GraphValue* Builder::tuple(std::vector<GraphValue*> items) {
   std::vector<TypeRef> types;
+  types.reserve(items.size());
   for (const GraphValue* item : items) types.push_back(item->type);
   Result<TypeRef> type = Type::tuple(std::move(types));
   return append_value(NodeKind::kTupleConstruct, std::move(items), type.is_ok() ? std::move(type).value() : Type::any());

@@ -39,7 +39,7 @@ class ProgramCompiler {
 
  private:
   Status add_or_leave_out(std::string_view class_name, std::string_view method) {
-    const Status added = add(class_name, method);
+    Status added = add(class_name, method);
     if (added.is_ok() || !options_.leave_out) return added;
     if (report_ != nullptr) report_->left_out.push_back({std::string(class_name) + "." + std::string(method), added});
     return {};
@@ -52,6 +52,7 @@ class ProgramCompiler {
     // The emitter changes the graph, and another function may have this one in it: it gets a copy.
     Graph graph;
     std::vector<GraphValue*> inputs;
+    inputs.reserve(compiled->parameters.size());
     for (const value::TypeRef& type : compiled->parameters) inputs.push_back(graph.add_input(&graph.body(), type));
     graph.body().outputs = graph.inline_graph(compiled->graph, inputs, &graph.body());
     TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, options_.emit));

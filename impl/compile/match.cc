@@ -120,7 +120,8 @@ class Attempt {
   GraphValue* default_of(const SchemaArgument& formal) {
     TypeRef type = type_of_literal(*formal.default_value);
     if (!type) type = evaluate(inner_of(formal.type), bindings_);
-    return builder_.constant(formal.default_value, type ? std::move(type) : Type::any());
+    if (!type) type = Type::any();
+    return builder_.constant(formal.default_value, std::move(type));
   }
 
   bool take_rest(const SchemaArgument& formal, const TypeRef& wanted, Match* out) {

@@ -148,6 +148,7 @@ void sweep(Block* block, const Liveness& live) {
   for (Node* node : block->nodes) {
     if ((node->kind == NodeKind::kIf || node->kind == NodeKind::kLoop) && !node->is_inlined) {
       std::vector<bool> kept;
+      kept.reserve(node->outputs.size());
       for (const GraphValue* output : node->outputs) kept.push_back(live.is_needed(output));
       keep(&node->outputs, kept, 0);
       if (node->kind == NodeKind::kIf) {

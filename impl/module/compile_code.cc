@@ -22,7 +22,7 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved, const compi
   declarations.set_constants(resolved.constants.size());
   for (const ResolvedFile& file : resolved.files) {
     TENON_ASSIGN(std::shared_ptr<const script::File> parsed, script::parse_file(code_record_of(file.qualifier), file.text));
-    TENON_TRY(declarations.add(file.qualifier, std::move(parsed)));
+    TENON_TRY(declarations.add(file.qualifier, parsed));
   }
   // In the order of the tree, each once.
   std::vector<std::string> modules;

@@ -153,8 +153,9 @@ bool unquoted(std::string_view text, std::string* out) {
 
 template <typename Number>
 bool whole_number(std::string_view text, Number* out) noexcept {
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, *out);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [stopped, error] = std::from_chars(begin, end, *out);
   return error == std::errc() && stopped == end;
 }
 
