@@ -27,4 +27,4 @@ with tempfile.TemporaryDirectory() as folder:
     try:
         tenon.export_module(layer, path, bytecode="compile", methods=["train"])
     except tenon.NotFound as error:
-        print(error)  # prints: __torch__.Linear has no method train
+        print(error.strerror)  # prints: __torch__.Linear has no method train
