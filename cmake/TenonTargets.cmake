@@ -46,8 +46,10 @@ if(TENON_FAST_LINKER AND CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$")
     add_link_options(-fuse-ld=mold)
     # mold 1.10 counts .tbss among what is read-only after relocation. If the data begins on a page of its own, that range begins in a page
     # that is not mapped, and the program does not start: "cannot apply additional memory protection after relocation". Only developers'
-    # builds have mold.
-    add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:LINKER:-z,norelro>)
+    # builds have mold. Without RELRO, mold never ends when it links unit_os for ThreadSanitizer, so those builds keep RELRO.
+    if(NOT TENON_SANITIZE STREQUAL "thread")
+      add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:LINKER:-z,norelro>)
+    endif()
   endif()
 endif()
 
