@@ -33,9 +33,7 @@ Status FunctionCompiler::refine(const Condition::Refinements& known) {
     if (type->kind() == TypeKind::kNone) {
       refined.value = builder_.none();
     } else {
-      const std::span<const script::Schema* const> casts = script::SchemaTable::get().schemas("prim::unchecked_cast", builder_.torch());
-      if (casts.empty()) continue;
-      refined.value = builder_.append_operator(*casts[0], {variable->value}, {type})[0];
+      TENON_ASSIGN(refined.value, builder_.unchecked_cast(variable->value, type));
     }
     if (!refined.declared) refined.declared = variable->value->type;
     environment_.set(name, std::move(refined));
@@ -45,7 +43,7 @@ Status FunctionCompiler::refine(const Condition::Refinements& known) {
 
 Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, StmtList statements, StmtList rest, Way* out) {
   Block* const around = builder_.block();
-  if (block != nullptr) builder_.enter(block);
+  builder_.enter(block);
   const size_t mark = environment_.begin();
   out->block = block;
   TENON_TRY(refine(known));
@@ -72,8 +70,7 @@ Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flo
   // The rest is compiled into the way that goes on, so that no flag has to be looked at.
   *took_rest =
       (flow_true == Flow::kLeaves) != (flow_false == Flow::kLeaves) && !(flow_true == Flow::kRaises || flow_false == Flow::kRaises);
-  Node* const node = builder_.append(NodeKind::kIf, {chosen.value});
-  for (int i = 0; i < 2; ++i) node->blocks.push_back(builder_.graph().make_block(node));
+  Node* const node = builder_.append_if(chosen.value);
   Way if_true;
   Way if_false;
   const StmtList nothing;
@@ -152,8 +149,7 @@ Status FunctionCompiler::if_not_left(StmtList rest, Flow* flow) {
   if (rest.empty()) return {};
   const Variable* const left = environment_.find(kLeft);
   if (left == nullptr || left->value == nullptr) return block(rest, flow);
-  Node* const node = builder_.append(NodeKind::kIf, {left->value});
-  for (int i = 0; i < 2; ++i) node->blocks.push_back(builder_.graph().make_block(node));
+  Node* const node = builder_.append_if(left->value);
   Way if_true;
   Way if_false;
   if_true.block = node->blocks[0];

@@ -39,6 +39,18 @@ Node* Builder::append(NodeKind kind, std::vector<GraphValue*> inputs) {
   return node;
 }
 
+Node* Builder::append_if(GraphValue* condition) {
+  Node* const node = append(NodeKind::kIf, {condition});
+  for (int i = 0; i < 2; ++i) node->blocks.push_back(graph_.make_block(node));
+  return node;
+}
+
+Result<GraphValue*> Builder::unchecked_cast(GraphValue* value, TypeRef type) {
+  const std::span<const script::Schema* const> casts = script::SchemaTable::get().schemas("prim::unchecked_cast", torch_);
+  if (casts.empty()) return refuse("this PyTorch has no unchecked_cast");
+  return append_operator(*casts[0], {value}, {std::move(type)})[0];
+}
+
 GraphValue* Builder::append_value(NodeKind kind, std::vector<GraphValue*> inputs, TypeRef type) {
   return graph_.add_output(append(kind, std::move(inputs)), std::move(type));
 }

@@ -40,6 +40,8 @@ class Builder {
   Status unsupported(const std::string& what) const { return source_.error(Code::kUnsupported, range_, what); }
 
   Node* append(NodeKind kind, std::vector<GraphValue*> inputs = {});
+  // An `if` with two blocks that are empty.
+  Node* append_if(GraphValue* condition);
   // A node with one output.
   GraphValue* append_value(NodeKind kind, std::vector<GraphValue*> inputs, TypeRef type);
   GraphValue* constant(value::ValueRef constant, TypeRef type);
@@ -51,6 +53,8 @@ class Builder {
   GraphValue* tuple(std::vector<GraphValue*> items);
   // The items of a tuple. Those of a tuple that the function itself puts together are taken from where they come.
   std::vector<GraphValue*> unpack(GraphValue* tuple);
+  // The value as one of another type, which PyTorch believes without a look.
+  Result<GraphValue*> unchecked_cast(GraphValue* value, TypeRef type);
   std::vector<GraphValue*> append_operator(const script::Schema& schema, std::vector<GraphValue*> inputs, std::vector<TypeRef> returns);
 
   // Everything that was appended to the present block since the mark goes.

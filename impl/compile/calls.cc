@@ -34,8 +34,6 @@ std::string called_name(std::string_view qualified_name) {
   return name_space == "aten" ? "torch." + name : "ops." + std::string(name_space) + "." + name;
 }
 
-bool ends_program(std::string_view name) noexcept { return name == "prim::RaiseException"; }
-
 }  // namespace
 
 bool FunctionCompiler::known_int(const GraphValue* value, int64_t* out) {
@@ -162,7 +160,7 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   if (results.size() == 1) {
     *out = Sugar::of(results[0]);
   } else if (results.empty()) {
-    *out = Sugar::of(ends_program(name) ? builder_.none() : builder_.none());
+    *out = Sugar::of(builder_.none());
   } else {
     *out = Sugar::of(Sugar::Kind::kValues, {});
     out->values = results;
@@ -249,9 +247,8 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       TENON_ASSIGN(TypeRef type, script::annotation_type(builder_.source(), *given[0]));
       TENON_ASSIGN(GraphValue* const value, this->value(*given[1], type));
       if (callee.global == Global::kUncheckedCast) {
-        const std::span<const Schema* const> casts = script::SchemaTable::get().schemas("prim::unchecked_cast", unit_.torch());
-        if (casts.empty()) return builder_.refuse("this PyTorch has no unchecked_cast");
-        *out = Sugar::of(builder_.append_operator(*casts[0], {value}, {std::move(type)})[0]);
+        TENON_ASSIGN(GraphValue* const made, builder_.unchecked_cast(value, std::move(type)));
+        *out = Sugar::of(made);
         return {};
       }
       GraphValue* const converted = convert(&builder_, value, type, true);

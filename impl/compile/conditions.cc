@@ -183,8 +183,7 @@ Status FunctionCompiler::logical(const Expr& expr, Condition* out) {
     TENON_TRY(refine(is_or ? left.if_false : left.if_true));
     return condition(expr.child(1), out);
   }
-  Node* const node = builder_.append(NodeKind::kIf, {left.value});
-  for (int i = 0; i < 2; ++i) node->blocks.push_back(builder_.graph().make_block(node));
+  Node* const node = builder_.append_if(left.value);
   Block* const around = builder_.block();
   Block* const fixed = node->blocks[is_or ? 0 : 1];
   Block* const open = node->blocks[is_or ? 1 : 0];

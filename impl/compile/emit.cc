@@ -15,7 +15,6 @@
 namespace tenon::compile {
 namespace {
 
-using bytecode::Instruction;
 using bytecode::Opcode;
 using script::Schema;
 using value::TypeKind;
@@ -161,9 +160,7 @@ class InlinePlanner {
 
  private:
   void count(const Block& block) {
-    for (size_t i = 0; i < block.nodes.size(); ++i) {
-      const Node* const node = block.nodes[i];
-      place_.emplace(node, i);
+    for (const Node* node : block.nodes) {
       for (const GraphValue* input : node->inputs) ++uses_[input];
       for (const Block* inner : node->blocks) count(*inner);
     }
@@ -182,18 +179,16 @@ class InlinePlanner {
   void scan_block(Block* block) {
     scan_values(*block, block->nodes.size(), block->outputs);
     for (size_t i = block->nodes.size(); i > 0; --i) {
-      if (!inline_.contains(block->nodes[i - 1])) scan_node(*block, i - 1);
+      Node* const node = block->nodes[i - 1];
+      if (inline_.contains(node)) continue;
+      for (Block* inner : node->blocks) scan_block(inner);
+      scan_values(*block, i - 1, node->inputs);
     }
-  }
-
-  size_t scan_node(const Block& block, size_t at) {
-    for (Block* inner : block.nodes[at]->blocks) scan_block(inner);
-    return scan_values(block, at, block.nodes[at]->inputs);
   }
 
   // From the last value to the first: as long as each is made by the node before, in turn, no register is needed. This is a loop over
   // a stack of its own: a long chain of nodes that use each other must not be as deep on the machine's.
-  size_t scan_values(const Block& block, size_t at, const std::vector<GraphValue*>& values) {
+  void scan_values(const Block& block, size_t at, const std::vector<GraphValue*>& values) {
     size_t point = before(block, at);
     std::vector<std::pair<const std::vector<GraphValue*>*, size_t>> open{{&values, values.size()}};
     while (!open.empty()) {
@@ -211,11 +206,9 @@ class InlinePlanner {
       point = before(block, point);
       open.emplace_back(&node->inputs, node->inputs.size());
     }
-    return point;
   }
 
   std::unordered_map<const GraphValue*, size_t> uses_;
-  std::unordered_map<const Node*, size_t> place_;
   std::unordered_set<const Node*> inline_;
 };
 

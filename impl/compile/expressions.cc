@@ -166,12 +166,11 @@ Status FunctionCompiler::conditional(const Expr& expr, const TypeRef& hint, Suga
   Condition chosen;
   TENON_TRY(condition(expr.child(0), &chosen));
   if (chosen.value == nullptr) return sugar(expr.child(chosen.known ? 1 : 2), hint, out);
-  Node* const node = builder_.append(NodeKind::kIf, {chosen.value});
+  Node* const node = builder_.append_if(chosen.value);
   Block* const around = builder_.block();
   GraphValue* values[2] = {};
   for (int side = 0; side < 2; ++side) {
-    node->blocks.push_back(builder_.graph().make_block(node));
-    builder_.enter(node->blocks.back());
+    builder_.enter(node->blocks[static_cast<size_t>(side)]);
     const size_t mark = environment_.begin();
     TENON_TRY(refine(side == 0 ? chosen.if_true : chosen.if_false));
     TENON_ASSIGN(values[side], value(expr.child(static_cast<size_t>(side) + 1), hint));

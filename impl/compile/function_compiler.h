@@ -139,7 +139,7 @@ class FunctionCompiler {
   Status arguments(const script::Expr& call, size_t skip, GivenArguments* out);
   Status to_list(GraphValue* tensor, const TypeRef& hint, Sugar* out);
   Status cast(std::string_view to, const GivenArguments& given, Sugar* out);
-  Status raise_exception(const GivenArguments& given, Sugar* out);
+  Status raise_error(GraphValue* message, script::Range range);
   Result<GraphValue*> operator_value(std::string_view name, std::vector<GraphValue*> operands);
 
   // subscripts.cc

@@ -46,7 +46,6 @@ struct GraphValue {
   value::TypeRef type;
   // An empty list as it is written there, without a type: it becomes a list of whatever type is wanted.
   bool is_empty_list = false;
-  bool is_empty_dict = false;
 };
 
 struct Node {

@@ -26,7 +26,7 @@ void targets_of(const Expr& target, std::set<std::string_view>* names) {
 }
 
 // The names that the statements assign, and the flags that they set.
-void assigned_in(StmtList statements, bool in_inner_loop, std::set<std::string_view>* names) {
+void assigned_in(StmtList statements, std::set<std::string_view>* names) {
   for (const Stmt* stmt : statements) {
     if (stmt->kind == StmtKind::kAssign || stmt->kind == StmtKind::kAugAssign || stmt->kind == StmtKind::kFor) {
       for (const Expr* target : stmt->targets) targets_of(*target, names);
@@ -35,9 +35,8 @@ void assigned_in(StmtList statements, bool in_inner_loop, std::set<std::string_v
       names->insert(kReturned);
       names->insert(kResult);
     }
-    const bool is_loop = stmt->kind == StmtKind::kWhile || stmt->kind == StmtKind::kFor;
-    assigned_in(stmt->body, in_inner_loop || is_loop, names);
-    assigned_in(stmt->else_body, in_inner_loop, names);
+    assigned_in(stmt->body, names);
+    assigned_in(stmt->else_body, names);
   }
 }
 
@@ -174,7 +173,7 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
 template <typename Head>
 Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtList body, const Head& head) {
   std::set<std::string_view> names;
-  assigned_in(body, false, &names);
+  assigned_in(body, &names);
   const bool may_return = names.contains(kReturned);
   const auto no = [&] { return builder_.constant(value::Value::of_bool(false)); };
   if (may_return) {
@@ -234,8 +233,7 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
     return {};
   };
   if (stopped != nullptr && stopped->value != nullptr) {
-    Node* const choice = builder_.append(NodeKind::kIf, {stopped->value});
-    for (int i = 0; i < 2; ++i) choice->blocks.push_back(builder_.graph().make_block(choice));
+    Node* const choice = builder_.append_if(stopped->value);
     builder_.enter(choice->blocks[0]);
     choice->blocks[0]->outputs.push_back(no());
     builder_.enter(choice->blocks[1]);

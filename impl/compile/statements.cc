@@ -35,38 +35,6 @@ std::string_view in_place_name(script::Operator op) noexcept {
 
 }  // namespace
 
-std::string_view operator_name(script::Operator op) noexcept {
-  switch (op) {
-    case script::Operator::kMinus: return "aten::neg";
-    case script::Operator::kInvert: return "aten::bitwise_not";
-    case script::Operator::kNot: return "aten::__not__";
-    case script::Operator::kAdd: return "aten::add";
-    case script::Operator::kSub: return "aten::sub";
-    case script::Operator::kMul: return "aten::mul";
-    case script::Operator::kDiv: return "aten::div";
-    case script::Operator::kFloorDiv: return "aten::floordiv";
-    case script::Operator::kMod: return "aten::remainder";
-    case script::Operator::kMatMul: return "aten::matmul";
-    case script::Operator::kPow: return "aten::pow";
-    case script::Operator::kLeftShift: return "aten::__lshift__";
-    case script::Operator::kRightShift: return "aten::__rshift__";
-    case script::Operator::kBitAnd: return "aten::__and__";
-    case script::Operator::kBitOr: return "aten::__or__";
-    case script::Operator::kBitXor: return "aten::__xor__";
-    case script::Operator::kLess: return "aten::lt";
-    case script::Operator::kGreater: return "aten::gt";
-    case script::Operator::kLessEqual: return "aten::le";
-    case script::Operator::kGreaterEqual: return "aten::ge";
-    case script::Operator::kEqual: return "aten::eq";
-    case script::Operator::kNotEqual: return "aten::ne";
-    case script::Operator::kIs: return "aten::__is__";
-    case script::Operator::kIsNot: return "aten::__isnot__";
-    case script::Operator::kIn:
-    case script::Operator::kNotIn: return "aten::__contains__";
-    default: return {};
-  }
-}
-
 Flow flow_of(StmtList statements) {
   Flow flow = Flow::kGoesOn;
   for (const Stmt* stmt : statements) {
@@ -332,10 +300,14 @@ Status FunctionCompiler::raise(const Stmt& stmt) {
   if (stmt.value->kind == ExprKind::kCall && !stmt.value->arguments().empty()) {
     TENON_ASSIGN(message, value(*stmt.value->arguments()[0]));
   }
-  const bool is_text = message != nullptr && message->type->kind() == TypeKind::kStr;
-  if (!is_text) message = builder_.constant(value::Value::of_str(""));
+  return raise_error(message, stmt.range);
+}
+
+// `message` may be null, and counts only if it is a text.
+Status FunctionCompiler::raise_error(GraphValue* message, script::Range range) {
+  if (message == nullptr || message->type->kind() != TypeKind::kStr) message = builder_.constant(value::Value::of_str(""));
   GivenArguments given;
-  given.positional = {{{}, message, stmt.range}, {{}, builder_.constant(value::Value::of_str("builtins.AssertionError")), stmt.range}};
+  given.positional = {{{}, message, range}, {{}, builder_.constant(value::Value::of_str("builtins.AssertionError")), range}};
   Sugar ignored;
   return call_operator("prim::RaiseException", given, &ignored);
 }
@@ -345,8 +317,7 @@ Status FunctionCompiler::assertion(const Stmt& stmt) {
   TENON_TRY(condition(*stmt.value, &holds));
   if (holds.value == nullptr && holds.known) return refine(holds.if_true);
   TENON_ASSIGN(GraphValue* const value, bool_of(holds));
-  Node* const node = builder_.append(NodeKind::kIf, {value});
-  for (int i = 0; i < 2; ++i) node->blocks.push_back(builder_.graph().make_block(node));
+  Node* const node = builder_.append_if(value);
   Block* const around = builder_.block();
   builder_.enter(node->blocks[1]);
   const size_t mark = environment_.begin();
@@ -355,11 +326,7 @@ Status FunctionCompiler::assertion(const Stmt& stmt) {
   if (stmt.message != nullptr) {
     TENON_ASSIGN(message, this->value(*stmt.message));
   }
-  if (message == nullptr || message->type->kind() != TypeKind::kStr) message = builder_.constant(value::Value::of_str(""));
-  GivenArguments given;
-  given.positional = {{{}, message, stmt.range}, {{}, builder_.constant(value::Value::of_str("builtins.AssertionError")), stmt.range}};
-  Sugar ignored;
-  const Status raised = call_operator("prim::RaiseException", given, &ignored);
+  const Status raised = raise_error(message, stmt.range);
   environment_.take(mark);
   builder_.enter(around);
   TENON_TRY(raised);

@@ -118,8 +118,6 @@ Status FunctionCompiler::view_of(GraphValue* base, script::ExprList indices, Gra
     }
     GraphValue* const at = builder_.integer(dimension);
     if (index->kind == ExprKind::kSlice) {
-      const bool is_whole = index->children[0] == nullptr && index->children[1] == nullptr && index->children[2] == nullptr;
-      static_cast<void>(is_whole);
       TENON_ASSIGN(value, sliced(value, at, *index));
       ++dimension;
       continue;
