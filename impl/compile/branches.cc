@@ -27,9 +27,9 @@ Flow both(Flow a, Flow b) noexcept {
 
 Status FunctionCompiler::refine(const Condition::Refinements& known) {
   for (const auto& [name, type] : known) {
-    const Variable* const variable = environment_.find(name);
+    const Local* const variable = environment_.find(name);
     if (variable == nullptr || variable->value == nullptr || variable->value->type->equals(*type)) continue;
-    Variable refined = *variable;
+    Local refined = *variable;
     if (type->kind() == TypeKind::kNone) {
       refined.value = builder_.none();
     } else {
@@ -82,7 +82,7 @@ Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flo
 
 Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
   struct Pair {
-    Variable ways[2];
+    Local ways[2];
   };
   std::map<std::string_view, Pair> changed;
   const Way* const ways[2] = {&if_true, &if_false};
@@ -95,7 +95,7 @@ Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
   }
   Block* const around = builder_.block();
   for (auto& [name, pair] : changed) {
-    Variable after;
+    Local after;
     after.declared = pair.ways[0].declared ? pair.ways[0].declared : pair.ways[1].declared;
     for (int side = 0; side < 2; ++side) {
       GraphValue*& value = pair.ways[side].value;
@@ -147,7 +147,7 @@ Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
 
 Status FunctionCompiler::if_not_left(StmtList rest, Flow* flow) {
   if (rest.empty()) return {};
-  const Variable* const left = environment_.find(kLeft);
+  const Local* const left = environment_.find(kLeft);
   if (left == nullptr || left->value == nullptr) return block(rest, flow);
   Node* const node = builder_.append_if(left->value);
   Way if_true;

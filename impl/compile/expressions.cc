@@ -80,7 +80,7 @@ Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out
 }
 
 Status FunctionCompiler::name(const Expr& expr, Sugar* out) {
-  if (const Variable* const variable = environment_.find(expr.text)) {
+  if (const Local* const variable = environment_.find(expr.text)) {
     const auto function = names_of_functions_.find(expr.text);
     if (variable->value == nullptr && function != names_of_functions_.end()) {
       *out = function->second;

@@ -177,9 +177,9 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   const bool may_return = names.contains(kReturned);
   const auto no = [&] { return builder_.constant(value::Value::of_bool(false)); };
   if (may_return) {
-    const Variable* const returned = environment_.find(kReturned);
+    const Local* const returned = environment_.find(kReturned);
     if (returned == nullptr || returned->value == nullptr) environment_.set(kReturned, {no(), nullptr});
-    const Variable* const result = environment_.find(kResult);
+    const Local* const result = environment_.find(kResult);
     if (result == nullptr || result->value == nullptr) {
       if (!out_.returns) return builder_.refuse("a loop returns here: say after -> what the function returns");
       environment_.set(kResult, {builder_.append_value(NodeKind::kUninitialized, {}, out_.returns), out_.returns});
@@ -195,12 +195,12 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   }
   struct Carried {
     std::string_view name;
-    Variable before;
+    Local before;
     TypeRef type;
   };
   std::vector<Carried> carried;
   for (const std::string_view name : names) {
-    const Variable* const variable = environment_.find(name);
+    const Local* const variable = environment_.find(name);
     if (variable == nullptr || variable->value == nullptr) continue;
     carried.push_back({name, *variable, variable->declared ? variable->declared : variable->value->type});
   }
@@ -221,7 +221,7 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   TENON_TRY(block(body, &flow));
   // Whether there is another round.
   GraphValue* next = nullptr;
-  const Variable* const stopped = environment_.find(kStopped);
+  const Local* const stopped = environment_.find(kStopped);
   const auto ask = [&](GraphValue** out) -> Status {
     if (condition == nullptr) {
       *out = builder_.constant(value::Value::of_bool(true));
@@ -247,7 +247,7 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   }
   inner->outputs.push_back(next);
   for (const Carried& each : carried) {
-    const Variable* const after = environment_.find(each.name);
+    const Local* const after = environment_.find(each.name);
     GraphValue* value = after->value;
     if (value != nullptr) value = convert(&builder_, value, each.type, false);
     if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *each.type))

@@ -95,7 +95,7 @@ Status FunctionCompiler::run() {
     if (!out_.returns) out_.returns = Type::none();
     result = builder_.append_value(NodeKind::kUninitialized, {}, out_.returns);
   } else {
-    const Variable* const variable = environment_.find(kResult);
+    const Local* const variable = environment_.find(kResult);
     result = variable != nullptr ? variable->value : nullptr;
     if (result == nullptr || flow == Flow::kMayLeave)
       return builder_.refuse(function.name_range,
@@ -202,8 +202,8 @@ Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& 
 }
 
 Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value, const TypeRef& declared, script::Range range) {
-  const Variable* const before = environment_.find(name);
-  Variable after{value, declared};
+  const Local* const before = environment_.find(name);
+  Local after{value, declared};
   if (before != nullptr && before->value != nullptr) {
     if (!after.declared) after.declared = before->declared;
     const TypeRef& wanted = after.declared ? after.declared : before->value->type;

@@ -1,6 +1,7 @@
 #include "script/scope.h"
 
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "script/nearest.h"
@@ -35,93 +36,52 @@ Variable met(const Variable& if_true, Flow flow_true, const Variable& if_false, 
 
 }  // namespace
 
-uint32_t Scope::id_of(std::string_view name) {
-  const auto found = ids_.find(name);
-  if (found != ids_.end()) return found->second;
-  const auto id = static_cast<uint32_t>(variables_.size());
-  ids_.emplace(name, id);
-  variables_.emplace_back();
-  stamps_.push_back(0);
-  return id;
-}
-
-void Scope::change(uint32_t id, Variable after) {
-  Variable before = std::exchange(variables_[id], std::move(after));
-  if (open_marks_ > 0) undo_.push_back({id, std::move(before)});
-}
-
-const Variable* Scope::find(std::string_view name) const {
-  const auto found = ids_.find(name);
-  return found != ids_.end() ? &variables_[found->second] : nullptr;
-}
-
 void Scope::set(std::string_view name, Meaning meaning) {
   Variable variable;
   variable.set = Set::kYes;
   variable.meaning = std::move(meaning);
-  change(id_of(name), std::move(variable));
+  log_.change(log_.id_of(name), std::move(variable));
 }
 
 void Scope::unset(std::string_view name, Range where) {
   Variable variable;
   variable.lost = Variable::Lost::kDeleted;
   variable.where = where;
-  change(id_of(name), std::move(variable));
+  log_.change(log_.id_of(name), std::move(variable));
 }
 
 void Scope::mark_tested(std::string_view name) {
-  const auto found = ids_.find(name);
-  if (found == ids_.end() || variables_[found->second].meaning.was_tested) return;
-  Variable variable = variables_[found->second];
+  const Variable* const known = find(name);
+  if (known == nullptr || known->meaning.was_tested) return;
+  Variable variable = *known;
   variable.meaning.was_tested = true;
-  change(found->second, std::move(variable));
-}
-
-size_t Scope::begin() {
-  ++open_marks_;
-  return undo_.size();
-}
-
-Scope::Changes Scope::take(size_t mark) {
-  ++stamp_;
-  Changes changes;
-  for (size_t i = undo_.size(); i > mark; --i) {
-    Undo& undo = undo_[i - 1];
-    if (stamps_[undo.id] != stamp_) {
-      stamps_[undo.id] = stamp_;
-      changes.push_back({undo.id, std::move(variables_[undo.id])});
-    }
-    variables_[undo.id] = std::move(undo.before);
-  }
-  undo_.resize(mark);
-  --open_marks_;
-  return changes;
+  log_.change(log_.id_of(name), std::move(variable));
 }
 
 void Scope::meet(Changes if_true, Flow flow_true, Changes if_false, Flow flow_false, Range where) {
   if (flow_true == Flow::kEnds) return flow_false == Flow::kEnds ? void() : apply(std::move(if_false));
   if (flow_false == Flow::kEnds) return apply(std::move(if_true));
-  ++stamp_;
   std::unordered_map<uint32_t, const Variable*> false_of;
-  for (const Change& change : if_false) false_of.emplace(change.id, &change.after);
-  for (Change& here : if_true) {
-    stamps_[here.id] = stamp_;
+  for (const Changes::value_type& each : if_false) false_of.emplace(each.id, &each.after);
+  std::unordered_set<uint32_t> met_ids;
+  for (const Changes::value_type& here : if_true) {
+    met_ids.insert(here.id);
     const auto there = false_of.find(here.id);
-    const Variable& other = there != false_of.end() ? *there->second : variables_[here.id];
-    change(here.id, met(here.after, flow_true, other, flow_false, where));
+    const Variable& other = there != false_of.end() ? *there->second : log_.at(here.id);
+    log_.change(here.id, met(here.after, flow_true, other, flow_false, where));
   }
-  for (Change& there : if_false) {
-    if (stamps_[there.id] != stamp_) change(there.id, met(variables_[there.id], flow_true, there.after, flow_false, where));
+  for (const Changes::value_type& there : if_false) {
+    if (!met_ids.contains(there.id)) log_.change(there.id, met(log_.at(there.id), flow_true, there.after, flow_false, where));
   }
 }
 
 void Scope::apply(Changes changes) {
-  for (Change& each : changes) change(each.id, std::move(each.after));
+  for (Changes::value_type& each : changes) log_.change(each.id, std::move(each.after));
 }
 
 void Scope::leave_loop(Changes body, bool may_be_unrolled, Range where) {
-  for (Change& each : body) {
-    const Variable& before = variables_[each.id];
+  for (Changes::value_type& each : body) {
+    const Variable& before = log_.at(each.id);
     Variable after;
     if (before.set == Set::kNo && !may_be_unrolled) {
       after = before;
@@ -133,24 +93,24 @@ void Scope::leave_loop(Changes body, bool may_be_unrolled, Range where) {
       after.set = before.set == Set::kNo ? Set::kMaybe : before.set;
       after.meaning = before.set == Set::kNo ? std::move(each.after.meaning) : common(before.meaning, each.after.meaning);
     }
-    change(each.id, std::move(after));
+    log_.change(each.id, std::move(after));
   }
 }
 
 void Scope::leave_inner(const Changes& inner, Range where) {
-  for (const Change& each : inner) {
-    if (variables_[each.id].set != Set::kNo || each.after.set == Set::kNo) continue;
-    Variable after = variables_[each.id];
+  for (const Changes::value_type& each : inner) {
+    if (log_.at(each.id).set != Set::kNo || each.after.set == Set::kNo) continue;
+    Variable after = log_.at(each.id);
     after.lost = Variable::Lost::kInner;
     after.where = where;
-    change(each.id, std::move(after));
+    log_.change(each.id, std::move(after));
   }
 }
 
 std::string_view Scope::nearest(std::string_view name) const {
   Nearest nearest(name);
-  for (const auto& [candidate, id] : ids_) {
-    if (variables_[id].set != Set::kNo) nearest.consider(candidate);
+  for (uint32_t id = 0; id < log_.size(); ++id) {
+    if (log_.at(id).set != Set::kNo) nearest.consider(log_.name_of(id));
   }
   return nearest.best();
 }

@@ -5,12 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "script/meaning.h"
 #include "script/source.h"
+#include "script/undo_log.h"
 
 namespace tenon::script {
 
@@ -35,21 +34,17 @@ struct Variable {
 class Scope {
  public:
   // Null: no such name was ever set. Until the next call that is not const.
-  const Variable* find(std::string_view name) const;
+  const Variable* find(std::string_view name) const { return log_.find(name); }
   void set(std::string_view name, Meaning meaning);
   void unset(std::string_view name, Range where);
   // Its meaning is less sure than it was: see Meaning::was_tested.
   void mark_tested(std::string_view name);
 
-  struct Change {
-    uint32_t id = 0;
-    Variable after;
-  };
-  using Changes = std::vector<Change>;
+  using Changes = UndoLog<Variable>::Changes;
 
   // What happens after begin() is taken back by the take() that belongs to it, in the order of brackets.
-  size_t begin();
-  Changes take(size_t mark);
+  size_t begin() { return log_.begin(); }
+  Changes take(size_t mark) { return log_.take(mark); }
 
   // The two ways of an `if` meet. `where`: the statement.
   void meet(Changes if_true, Flow flow_true, Changes if_false, Flow flow_false, Range where);
@@ -64,19 +59,7 @@ class Scope {
   std::string_view nearest(std::string_view name) const;
 
  private:
-  struct Undo {
-    uint32_t id = 0;
-    Variable before;
-  };
-  uint32_t id_of(std::string_view name);
-  void change(uint32_t id, Variable after);
-
-  NameMap<uint32_t> ids_;
-  std::vector<Variable> variables_;
-  std::vector<Undo> undo_;
-  size_t open_marks_ = 0;
-  std::vector<uint32_t> stamps_;  // of a variable: the last take() that met it
-  uint32_t stamp_ = 0;
+  UndoLog<Variable> log_;
 };
 
 }  // namespace tenon::script
