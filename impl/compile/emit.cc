@@ -6,11 +6,13 @@
 #include <map>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
+#include "compile/drops.h"
 #include "compile/evaluate.h"
+#include "compile/lite_type.h"
 #include "compile/match.h"
+#include "compile/stack_plan.h"
 
 namespace tenon::compile {
 namespace {
@@ -39,179 +41,6 @@ constexpr auto kPromoted = std::to_array<Promoted>({
     {"prim::tolist", Opcode::kToList},
 });
 
-bool is_constant(const GraphValue* value) noexcept { return value->node != nullptr && value->node->kind == NodeKind::kConstant; }
-
-// Adds nodes that drop what nothing uses: outputs without a use, and values whose last use is within a block of a later node.
-class DropPlanner {
- public:
-  explicit DropPlanner(Graph* graph) : graph_(*graph) {}
-
-  void run() {
-    count_uses(graph_.body());
-    drop_unused(&graph_.body());
-    number(&graph_.body());
-    last_uses(&graph_.body());
-    insert(&graph_.body());
-  }
-
- private:
-  void count_uses(const Block& block) {
-    for (const Node* node : block.nodes) {
-      for (const GraphValue* input : node->inputs) used_.insert(input);
-      for (const Block* inner : node->blocks) count_uses(*inner);
-    }
-    for (const GraphValue* output : block.outputs) used_.insert(output);
-  }
-
-  Node* drop_of(const std::vector<GraphValue*>& values, Block* owner) {
-    std::vector<GraphValue*> unused;
-    std::copy_if(values.begin(), values.end(), std::back_inserter(unused),
-                 [&](const GraphValue* value) { return !used_.contains(value) && !is_constant(value); });
-    if (unused.empty()) return nullptr;
-    Node* const drop = graph_.make_node(NodeKind::kDrop);
-    drop->inputs = std::move(unused);
-    drop->owner = owner;
-    return drop;
-  }
-
-  void drop_unused(Block* block) {
-    std::vector<Node*> nodes;
-    if (Node* const drop = drop_of(block->inputs, block)) nodes.push_back(drop);
-    for (Node* node : block->nodes) {
-      nodes.push_back(node);
-      if (Node* const drop = drop_of(node->outputs, block)) nodes.push_back(drop);
-      for (Block* inner : node->blocks) drop_unused(inner);
-    }
-    block->nodes = std::move(nodes);
-  }
-
-  // Which node owns a block, and in which block a node and a value are.
-  void number(Block* block) {
-    for (GraphValue* input : block->inputs) home_.emplace(input, block);
-    for (Node* node : block->nodes) {
-      node->owner = block;
-      for (GraphValue* output : node->outputs) home_.emplace(output, block);
-      for (Block* inner : node->blocks) number(inner);
-    }
-  }
-
-  void last_uses(Block* block) {
-    scan(block->outputs, nullptr, block);
-    for (size_t i = block->nodes.size(); i > 0; --i) {
-      Node* const node = block->nodes[i - 1];
-      for (Block* inner : node->blocks) last_uses(inner);
-      scan(node->inputs, node, block);
-    }
-  }
-
-  void scan(const std::vector<GraphValue*>& values, Node* node, Block* block) {
-    for (size_t i = values.size(); i > 0; --i) {
-      GraphValue* const value = values[i - 1];
-      if (!seen_.insert(value).second) continue;
-      Block* const home = home_.at(value);
-      if (home == block) continue;
-      // The node of the value's own block in which this use stands.
-      const Node* outer = node;
-      const Block* at = block;
-      while (at != home) {
-        outer = at->owner;
-        at = outer->owner;
-      }
-      // A constant needs no drop. PyTorch puts a node there all the same, behind which no value stays on the stack.
-      std::vector<GraphValue*>& dropped = after_[outer];
-      if (!is_constant(value)) dropped.push_back(value);
-    }
-  }
-
-  void insert(Block* block) {
-    std::vector<Node*> nodes;
-    for (Node* node : block->nodes) {
-      nodes.push_back(node);
-      for (Block* inner : node->blocks) insert(inner);
-      const auto found = after_.find(node);
-      if (found == after_.end()) continue;
-      Node* const drop = graph_.make_node(NodeKind::kDrop);
-      drop->inputs = found->second;
-      drop->owner = block;
-      nodes.push_back(drop);
-    }
-    block->nodes = std::move(nodes);
-  }
-
-  Graph& graph_;
-  std::unordered_set<const GraphValue*> used_;
-  std::unordered_map<const GraphValue*, Block*> home_;
-  std::unordered_set<const GraphValue*> seen_;
-  std::unordered_map<const Node*, std::vector<GraphValue*>> after_;
-};
-
-// Which nodes leave their value on the stack, right where its only use takes it.
-class InlinePlanner {
- public:
-  explicit InlinePlanner(Block* body) {
-    count(*body);
-    scan_block(body);
-  }
-  bool is_inline(const Node* node) const { return inline_.contains(node); }
-  size_t uses(const GraphValue* value) const {
-    const auto found = uses_.find(value);
-    return found != uses_.end() ? found->second : 0;
-  }
-
- private:
-  void count(const Block& block) {
-    for (const Node* node : block.nodes) {
-      for (const GraphValue* input : node->inputs) ++uses_[input];
-      for (const Block* inner : node->blocks) count(*inner);
-    }
-    for (const GraphValue* output : block.outputs) ++uses_[output];
-  }
-
-  // The nearest node before position `end` that is no constant; SIZE_MAX: there is none.
-  static size_t before(const Block& block, size_t end) {
-    while (end > 0) {
-      --end;
-      if (block.nodes[end]->kind != NodeKind::kConstant) return end;
-    }
-    return SIZE_MAX;
-  }
-
-  void scan_block(Block* block) {
-    scan_values(*block, block->nodes.size(), block->outputs);
-    for (size_t i = block->nodes.size(); i > 0; --i) {
-      Node* const node = block->nodes[i - 1];
-      if (inline_.contains(node)) continue;
-      for (Block* inner : node->blocks) scan_block(inner);
-      scan_values(*block, i - 1, node->inputs);
-    }
-  }
-
-  // From the last value to the first: as long as each is made by the node before, in turn, no register is needed. This is a loop over
-  // a stack of its own: a long chain of nodes that use each other must not be as deep on the machine's.
-  void scan_values(const Block& block, size_t at, const std::vector<GraphValue*>& values) {
-    size_t point = before(block, at);
-    std::vector<std::pair<const std::vector<GraphValue*>*, size_t>> open{{&values, values.size()}};
-    while (!open.empty()) {
-      auto& [list, left] = open.back();
-      if (left == 0) {
-        open.pop_back();
-        continue;
-      }
-      const GraphValue* const value = (*list)[--left];
-      const bool lines_up = point != SIZE_MAX && value->node == block.nodes[point];
-      if (!lines_up || uses(value) != 1 || value->node->outputs.size() != 1 || inline_.contains(value->node)) continue;
-      Node* const node = value->node;
-      inline_.insert(node);
-      for (Block* inner : node->blocks) scan_block(inner);
-      point = before(block, point);
-      open.emplace_back(&node->inputs, node->inputs.size());
-    }
-  }
-
-  std::unordered_map<const GraphValue*, size_t> uses_;
-  std::unordered_set<const Node*> inline_;
-};
-
 // How many arguments of a call have to be loaded, as PyTorch counts them; and how many of these are `out` arguments.
 struct Specified {
   size_t count = 0;
@@ -235,46 +64,6 @@ Specified specified_arguments(const Node& node, bool defaults_before_out) {
   return made;
 }
 
-// A NamedTuple is written with all its fields. Fields of its own type, and fields that double from one to the next, have no end: so both
-// depth and parts are counted.
-constexpr size_t kMaxTypeParts = 4096;
-constexpr size_t kMaxTypeDepth = 64;
-
-class LiteTypes {
- public:
-  LiteTypes(const Classes& classes, size_t* parts_left) : classes_(classes), parts_left_(*parts_left) {}
-
-  Result<std::string> text(const value::Type& type, size_t depth) {
-    if (depth > kMaxTypeDepth || parts_left_ == 0)
-      return Status(Code::kResourceExhausted, type.print() + " is nested too deep, or too large");
-    --parts_left_;
-    if (type.kind() == TypeKind::kDict) {
-      TENON_ASSIGN(const std::string key, part_of_dict(type.key(), depth));
-      TENON_ASSIGN(const std::string mapped, part_of_dict(type.mapped(), depth));
-      return "Dict[" + key + "," + mapped + "]";
-    }
-    if (type.kind() != TypeKind::kClass || type.class_name().starts_with(script::kCustomClasses)) return type.print();
-    const script::ClassDeclaration* const declared = classes_.declaration_of(type);
-    if (declared == nullptr || declared->kind != script::ClassKind::kNamedTuple)
-      return Status(Code::kUnsupported, "the lite interpreter of PyTorch has no type " + type.class_name());
-    std::string text = type.class_name() + "[NamedTuple, [";
-    const std::vector<TypeRef> items = classes_.items_of(type);
-    for (size_t i = 0; i < items.size(); ++i) {
-      TENON_ASSIGN(const std::string part, this->text(*items[i], depth + 1));
-      text += (i > 0 ? ",[" : "[") + declared->fields[i].name + ", " + part + "]";
-    }
-    return text + "]]";
-  }
-
- private:
-  Result<std::string> part_of_dict(const TypeRef& type, size_t depth) {
-    return classes_.is_named_tuple(*type) ? text(*type, depth + 1) : Result<std::string>(type->print());
-  }
-
-  const Classes& classes_;
-  size_t& parts_left_;
-};
-
 class Emitter {
  public:
   Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options)
@@ -282,9 +71,9 @@ class Emitter {
 
   Result<bytecode::Function> run() {
     choose_overloads(&graph_.body());
-    DropPlanner(&graph_).run();
-    const InlinePlanner planner(&graph_.body());
-    planner_ = &planner;
+    add_drops(&graph_);
+    const StackPlan plan(&graph_.body());
+    plan_ = &plan;
     count_arguments(graph_.body());
     out_.name = compiled_.name;
     TENON_TRY(block(graph_.body()));
@@ -325,7 +114,7 @@ class Emitter {
   Status block(const Block& block) {
     store(block.inputs);
     for (const Node* node : block.nodes) {
-      if (node->kind == NodeKind::kConstant || planner_->is_inline(node)) continue;
+      if (node->kind == NodeKind::kConstant || plan_->is_inline(node)) continue;
       TENON_TRY(this->node(*node));
       store(node->outputs);
     }
@@ -351,11 +140,11 @@ class Emitter {
       add(Opcode::kLoadC, found->second, 0);
       return;
     }
-    const bool is_last = ++used_[value] == planner_->uses(value);
+    const bool is_last = ++used_[value] == plan_->uses(value);
     add(is_dropped ? Opcode::kDropR : is_last ? Opcode::kMove : Opcode::kLoad, registers_of_.at(value), 0);
   }
 
-  bool is_inline(const GraphValue* value) const { return value->node != nullptr && planner_->is_inline(value->node); }
+  bool is_inline(const GraphValue* value) const { return value->node != nullptr && plan_->is_inline(value->node); }
 
   Status use(const GraphValue* value, bool is_dropped) {
     if (!is_inline(value)) {
@@ -589,48 +378,17 @@ class Emitter {
       if (argument.keyword_only)
         return compiled_.source->error(Code::kUnsupported, compiled_.name_range,
                                        "the lite interpreter of PyTorch has no arguments that are given by keyword only");
-      out_.arguments.push_back({argument.name, schema_text(*compiled_.parameters[i], true), argument.default_value});
+      out_.arguments.push_back({argument.name, schema_type_text(unit_.classes(), *compiled_.parameters[i], true), argument.default_value});
     }
-    out_.returns.push_back({"", schema_text(*compiled_.returns, false), {}});
+    out_.returns.push_back({"", schema_type_text(unit_.classes(), *compiled_.returns, false), {}});
     return {};
-  }
-
-  // A type in a schema stands there for readers. PyTorch's loader reads it all the same, and it dies of a Union, of a NamedTuple that an
-  // argument is, and of one within another type. Tuples and Any mean the same to it.
-  std::string schema_text(const value::Type& type, bool is_argument) const {
-    if (!is_argument && unit_.classes().is_named_tuple(type)) return type.print();
-    size_t parts_left = kMaxTypeParts;
-    const TypeRef plain = without_named_tuples(type, 0, &parts_left);
-    return plain ? plain->print() : "Any";
-  }
-
-  // Null: there is a Union in it, or it is too large.
-  TypeRef without_named_tuples(const value::Type& type, size_t depth, size_t* parts_left) const {
-    if (depth > kMaxTypeDepth || *parts_left == 0) return {};
-    --*parts_left;
-    const bool is_named = unit_.classes().is_named_tuple(type);
-    if (type.kind() == TypeKind::kUnion) return {};
-    if (type.parts().empty() && !is_named) return TypeRef::share(&type);
-    std::vector<TypeRef> parts;
-    for (const TypeRef& part : is_named ? unit_.classes().items_of(type) : std::vector<TypeRef>(type.parts().begin(), type.parts().end())) {
-      parts.push_back(without_named_tuples(*part, depth + 1, parts_left));
-      if (!parts.back()) return {};
-    }
-    const auto made = [](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : TypeRef(); };
-    switch (is_named ? TypeKind::kTuple : type.kind()) {
-      case TypeKind::kList: return made(value::Type::list(parts[0]));
-      case TypeKind::kDict: return made(value::Type::dict(parts[0], parts[1]));
-      case TypeKind::kTuple: return made(value::Type::tuple(std::move(parts)));
-      case TypeKind::kOptional: return made(value::Type::optional(parts[0]));
-      default: return TypeRef::share(&type);
-    }
   }
 
   const Unit& unit_;
   const Compiled& compiled_;
   Graph& graph_;
   EmitOptions options_;
-  const InlinePlanner* planner_ = nullptr;
+  const StackPlan* plan_ = nullptr;
   bytecode::Function out_;
   int64_t registers_ = 0;
   int64_t warnings_ = 0;
@@ -647,12 +405,6 @@ class Emitter {
 };
 
 }  // namespace
-
-// Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is written as in code.
-Result<std::string> lite_type(const Classes& classes, const value::Type& type) {
-  size_t parts_left = kMaxTypeParts;
-  return LiteTypes(classes, &parts_left).text(type, 0);
-}
 
 Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options) {
   return Emitter(unit, compiled, graph, options).run();

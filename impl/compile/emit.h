@@ -18,7 +18,4 @@ struct EmitOptions {
 // `graph` is changed: it gets nodes that drop values.
 Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options);
 
-// A type as the lite interpreter reads it. UNSUPPORTED: it has no such type.
-Result<std::string> lite_type(const Classes& classes, const value::Type& type);
-
 }  // namespace tenon::compile

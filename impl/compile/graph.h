@@ -74,6 +74,8 @@ struct Block {
   std::vector<GraphValue*> outputs;
 };
 
+inline bool is_constant(const GraphValue* value) noexcept { return value->node != nullptr && value->node->kind == NodeKind::kConstant; }
+
 class Graph {
  public:
   Graph() : body_(make_block(nullptr)) {}

@@ -1,0 +1,88 @@
+#include "compile/lite_type.h"
+
+#include <utility>
+#include <vector>
+
+#include "script/schema_table.h"
+
+namespace tenon::compile {
+namespace {
+
+using value::TypeKind;
+using value::TypeRef;
+
+// A NamedTuple is written with all its fields. Fields of its own type, and fields that double from one to the next, have no end: so both
+// depth and parts are counted.
+constexpr size_t kMaxTypeParts = 4096;
+constexpr size_t kMaxTypeDepth = 64;
+
+class LiteTypes {
+ public:
+  explicit LiteTypes(const Classes& classes) : classes_(classes) {}
+
+  Result<std::string> text(const value::Type& type, size_t depth) {
+    if (depth > kMaxTypeDepth || parts_left_ == 0)
+      return Status(Code::kResourceExhausted, type.print() + " is nested too deep, or too large");
+    --parts_left_;
+    if (type.kind() == TypeKind::kDict) {
+      TENON_ASSIGN(const std::string key, part_of_dict(type.key(), depth));
+      TENON_ASSIGN(const std::string mapped, part_of_dict(type.mapped(), depth));
+      return "Dict[" + key + "," + mapped + "]";
+    }
+    if (type.kind() != TypeKind::kClass || type.class_name().starts_with(script::kCustomClasses)) return type.print();
+    const script::ClassDeclaration* const declared = classes_.declaration_of(type);
+    if (declared == nullptr || declared->kind != script::ClassKind::kNamedTuple)
+      return Status(Code::kUnsupported, "the lite interpreter of PyTorch has no type " + type.class_name());
+    std::string text = type.class_name() + "[NamedTuple, [";
+    const std::vector<TypeRef> items = classes_.items_of(type);
+    for (size_t i = 0; i < items.size(); ++i) {
+      TENON_ASSIGN(const std::string part, this->text(*items[i], depth + 1));
+      text += (i > 0 ? ",[" : "[") + declared->fields[i].name + ", " + part + "]";
+    }
+    return text + "]]";
+  }
+
+ private:
+  Result<std::string> part_of_dict(const TypeRef& type, size_t depth) {
+    return classes_.is_named_tuple(*type) ? text(*type, depth + 1) : Result<std::string>(type->print());
+  }
+
+  const Classes& classes_;
+  size_t parts_left_ = kMaxTypeParts;
+};
+
+// Null: there is a Union in it, or it is too large.
+TypeRef without_named_tuples(const Classes& classes, const value::Type& type, size_t depth, size_t* parts_left) {
+  if (depth > kMaxTypeDepth || *parts_left == 0) return {};
+  --*parts_left;
+  const bool is_named = classes.is_named_tuple(type);
+  if (type.kind() == TypeKind::kUnion) return {};
+  if (type.parts().empty() && !is_named) return TypeRef::share(&type);
+  std::vector<TypeRef> parts;
+  for (const TypeRef& part : is_named ? classes.items_of(type) : std::vector<TypeRef>(type.parts().begin(), type.parts().end())) {
+    parts.push_back(without_named_tuples(classes, *part, depth + 1, parts_left));
+    if (!parts.back()) return {};
+  }
+  const auto made = [](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : TypeRef(); };
+  switch (is_named ? TypeKind::kTuple : type.kind()) {
+    case TypeKind::kList: return made(value::Type::list(parts[0]));
+    case TypeKind::kDict: return made(value::Type::dict(parts[0], parts[1]));
+    case TypeKind::kTuple: return made(value::Type::tuple(std::move(parts)));
+    case TypeKind::kOptional: return made(value::Type::optional(parts[0]));
+    default: return TypeRef::share(&type);
+  }
+}
+
+}  // namespace
+
+// Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is written as in code.
+Result<std::string> lite_type(const Classes& classes, const value::Type& type) { return LiteTypes(classes).text(type, 0); }
+
+std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument) {
+  if (!is_argument && classes.is_named_tuple(type)) return type.print();
+  size_t parts_left = kMaxTypeParts;
+  const TypeRef plain = without_named_tuples(classes, type, 0, &parts_left);
+  return plain ? plain->print() : "Any";
+}
+
+}  // namespace tenon::compile
