@@ -9,12 +9,12 @@
 //
 // and ends every task with a line "ok", or "error <code> <message>".
 #include <algorithm>
-#include <cstring>
 #include <iostream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "agent_kit.h"
 #include "module/export.h"
 #include "module/import.h"
 
@@ -47,29 +47,6 @@ Result<Ref<Module>> load(const std::string& path, const std::string& how = "map"
   std::cout << "imported version " << report.version << " mapped " << report.mapped_tensors << " filled " << report.filled_tensors << "\n";
   for (const std::string& warning : report.warnings) std::cout << "warning " << warning << "\n";
   return module;
-}
-
-// The tensor with `number` added to each element of its storage.
-Result<ValueRef> added(const value::TensorValue& tensor, float number) {
-  const value::StorageValue& old = *tensor.storage();
-  storage::StorageOptions options;
-  options.is_private = true;
-  TENON_ASSIGN(Ref<storage::Storage> bytes, storage::Storage::create_from(options, old.data(), old.nbytes()));
-  TENON_ASSIGN(std::byte * data, bytes->data_mut());
-  for (uint64_t i = 0; i < old.numel(); ++i) {
-    float element = 0;
-    std::memcpy(&element, data + i * sizeof element, sizeof element);
-    element += number;
-    std::memcpy(data + i * sizeof element, &element, sizeof element);
-  }
-  value::StridedSpec spec;
-  TENON_ASSIGN(spec.storage, value::StorageValue::whole(value::ScalarType::kFloat, std::move(bytes)));
-  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  spec.offset = tensor.offset();
-  spec.requires_grad = tensor.requires_grad();
-  TENON_ASSIGN(value::TensorValueRef made, value::TensorValue::create(spec));
-  return Value::of_tensor(std::move(made));
 }
 
 Status add_to_parameters(const std::string& in, const std::string& out, float number) {

@@ -1,38 +1,14 @@
 // Hostile and large code: the compiler takes it in bounded time, memory and stack, or refuses it.
-#include <pthread.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <ctime>
-#include <functional>
 
+#include "small_stack.h"
 #include "unit/compile/compile_kit.h"
 
 namespace tenon::compile::test {
 namespace {
-
-// What a thread of Rust has; a sanitizer's frames are several times as large.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStackNbytes = size_t{16} << 20;
-#elif defined(__has_feature)
-constexpr size_t kStackNbytes = size_t{__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 16 : 2} << 20;
-#else
-constexpr size_t kStackNbytes = size_t{2} << 20;
-#endif
-
-void on_small_stack(const std::function<void()>& work) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackNbytes), 0);
-  pthread_t thread{};
-  const auto run = [](void* argument) -> void* {
-    (*static_cast<const std::function<void()>*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work)), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-}
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 

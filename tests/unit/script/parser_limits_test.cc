@@ -1,8 +1,5 @@
 // Hostile texts: nesting of every kind, long chains, large trees, all refused with a typed error and without much memory or stack.
-#include <pthread.h>
-
-#include <functional>
-
+#include "small_stack.h"
 #include "unit/script/script_support.h"
 
 namespace tenon::script {
@@ -20,29 +17,6 @@ std::string nested_blocks(const std::string& header, size_t n) {
   std::string text = "def f(x):\n";
   for (size_t i = 1; i <= n; ++i) text += std::string(i, ' ') + header + ":\n";
   return text + std::string(n + 1, ' ') + "pass\n";
-}
-
-// What a thread of Rust has; a sanitizer's frames are several times as large.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr size_t kStackNbytes = size_t{16} << 20;
-#elif defined(__has_feature)
-constexpr size_t kStackNbytes = size_t{__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 16 : 2} << 20;
-#else
-constexpr size_t kStackNbytes = size_t{2} << 20;
-#endif
-
-void on_small_stack(const std::function<void()>& work) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackNbytes), 0);
-  pthread_t thread{};
-  const auto run = [](void* argument) -> void* {
-    (*static_cast<const std::function<void()>*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work)), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
 }
 
 TEST(ParserLimits, NestingIsRefused) {

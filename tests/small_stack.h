@@ -1,0 +1,31 @@
+// A thread with little stack, for tests of code that must not recurse as deep as its input says.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <cstddef>
+#include <functional>
+
+// A thread of Rust has 2 MiB. A sanitizer's frames are several times as large.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr size_t kStackNbytes = size_t{16} << 20;
+#elif defined(__has_feature)
+inline constexpr size_t kStackNbytes = size_t{__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 16 : 2} << 20;
+#else
+inline constexpr size_t kStackNbytes = size_t{2} << 20;
+#endif
+
+inline void on_small_stack(const std::function<void()>& work) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, kStackNbytes), 0);
+  pthread_t thread{};
+  const auto run = [](void* argument) -> void* {
+    (*static_cast<const std::function<void()>*>(argument))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work)), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
