@@ -95,19 +95,27 @@ Status check_states(const script::Declarations& declarations, const std::set<std
 
 }  // namespace
 
-Result<std::string> check_resolved(const Resolved& resolved, bool check) {
-  std::string oldest(reader_of(resolved.version));
-  const ClassesFound classes = classes_of(resolved.root, resolved.constants, &oldest);
+Result<script::Declarations> declarations_of(const Resolved& resolved) {
   script::Declarations declarations;
   declarations.set_constants(resolved.constants.size());
   for (const ResolvedFile& file : resolved.files) {
-    auto parsed = script::parse_file(code_record_of(file.qualifier), file.text);
-    if (!parsed.is_ok() && !check) return std::string();
-    TENON_TRY(parsed.status());
-    const Status added = declarations.add(file.qualifier, std::move(parsed).value());
-    if (!added.is_ok() && !check) return std::string();
-    TENON_TRY(added);
+    TENON_ASSIGN(const std::shared_ptr<const script::File> parsed, script::parse_file(code_record_of(file.qualifier), file.text));
+    TENON_TRY(declarations.add(file.qualifier, parsed));
   }
+  return declarations;
+}
+
+Result<std::string> check_resolved(const Resolved& resolved, bool check) {
+  Result<script::Declarations> code = declarations_of(resolved);
+  return check_resolved(resolved, &code, check);
+}
+
+Result<std::string> check_resolved(const Resolved& resolved, Result<script::Declarations>* code, bool check) {
+  std::string oldest(reader_of(resolved.version));
+  const ClassesFound classes = classes_of(resolved.root, resolved.constants, &oldest);
+  if (!code->is_ok() && !check) return std::string();
+  TENON_TRY(code->status());
+  const script::Declarations& declarations = code->value();
   TENON_TRY(check_states(declarations, classes.without_state));
   script::Uses uses;
   script::CheckOptions options;

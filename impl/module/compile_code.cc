@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "module/code_check.h"
 #include "module/kept_bytecode.h"
-#include "script/declarations.h"
-#include "script/parser.h"
 #include "value/walk.h"
 
 namespace tenon::module {
@@ -16,14 +15,8 @@ namespace tenon::module {
 using value::Value;
 using value::ValueKind;
 
-Result<bytecode::Program> compile_resolved(const Resolved& resolved, const compile::CompileOptions& options,
-                                           compile::CompileReport* report) {
-  script::Declarations declarations;
-  declarations.set_constants(resolved.constants.size());
-  for (const ResolvedFile& file : resolved.files) {
-    TENON_ASSIGN(std::shared_ptr<const script::File> parsed, script::parse_file(code_record_of(file.qualifier), file.text));
-    TENON_TRY(declarations.add(file.qualifier, parsed));
-  }
+Result<bytecode::Program> compile_resolved(const Resolved& resolved, const script::Declarations& code,
+                                           const compile::CompileOptions& options, compile::CompileReport* report) {
   // In the order of the tree, each once.
   std::vector<std::string> modules;
   std::set<std::string> seen;
@@ -37,7 +30,7 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved, const compi
   compile::CompileOptions with_slots = options;
   with_slots.slots = &slots.names();
   TENON_ASSIGN(bytecode::Program program,
-               compile::compile_program(declarations, resolved.constants, resolved.root->class_name(), modules, with_slots, report));
+               compile::compile_program(code, resolved.constants, resolved.root->class_name(), modules, with_slots, report));
   // The lite interpreter gives operators the meaning that they had in the archive's version, but for this one.
   if (resolved.version < kOldFull) {
     const std::vector<std::string> names = compile::operator_names(program);
@@ -54,7 +47,8 @@ Result<std::vector<std::string>> Module::operator_names(const std::vector<std::s
   TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
   compile::CompileOptions options;
   options.methods = methods;
-  TENON_ASSIGN(const bytecode::Program program, compile_resolved(resolved, options, nullptr));
+  TENON_ASSIGN(const script::Declarations code, declarations_of(resolved));
+  TENON_ASSIGN(const bytecode::Program program, compile_resolved(resolved, code, options, nullptr));
   return compile::operator_names(program);
 }
 

@@ -8,8 +8,9 @@
 
 namespace tenon::module {
 
-// The program of the root's methods. Errors name file, line and column of the code that the export writes. `report` may be null.
-Result<bytecode::Program> compile_resolved(const Resolved& resolved, const compile::CompileOptions& options,
-                                           compile::CompileReport* report);
+// `code`: declarations_of(resolved). The program of the root's methods. Errors name file, line and column of the code that the export
+// writes. `report` may be null.
+Result<bytecode::Program> compile_resolved(const Resolved& resolved, const script::Declarations& code,
+                                           const compile::CompileOptions& options, compile::CompileReport* report);
 
 }  // namespace tenon::module

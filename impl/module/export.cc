@@ -308,13 +308,15 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   for (const Ref<CodeSet>& code : codes_below(module)) locks.emplace_back(code);
   TENON_ASSIGN(const std::vector<ExtraFile> extra_files, all_extra_files(module, options, &found));
   TENON_ASSIGN(const Resolved resolved, resolve(module, options.file_version));
-  TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, options.check && !resolved.is_as_read));
+  Result<script::Declarations> code = declarations_of(resolved);
+  TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, &code, options.check && !resolved.is_as_read));
 
   std::optional<bytecode::Program> program;
   if (options.bytecode == Bytecode::kCompile) {
     compile::CompileOptions compiling;
     compiling.methods = options.methods;
-    TENON_ASSIGN(program, compile_resolved(resolved, compiling, nullptr));
+    TENON_TRY(code.status());
+    TENON_ASSIGN(program, compile_resolved(resolved, code.value(), compiling, nullptr));
     found.bytecode_functions = program->functions.size();
   }
   const Carried extras = carried(module.package(), resolved, options, &found);
