@@ -8,6 +8,7 @@
 #include "archive/pickle_from_values.h"
 #include "archive/zip_names.h"
 #include "bytecode/program_reader.h"
+#include "compile/operator_arity.h"
 #include "value/walk.h"
 
 namespace tenon::module {
@@ -105,7 +106,7 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pic
   limits.max_nbytes = std::min(limits.max_nbytes, kLeastProgramNbytes + kProgramNbytesPerByte * made->pickle_.size());
   TENON_ASSIGN(const bytecode::Program program, bytecode::read_program(values.root, limits));
   bytecode::VerifyOptions verifying;
-  verifying.find_arity = find_operator_arity;
+  verifying.find_arity = compile::find_operator_arity;
   TENON_TRY(bytecode::verify(program, verifying));
   TENON_ASSIGN(made->slots_, SlotOrder::of(root));
   made->facts_ = facts_of(program);

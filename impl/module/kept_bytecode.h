@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,8 +87,5 @@ class KeptBytecode {
   SlotOrder slots_;
   BytecodeFacts facts_;
 };
-
-// Inputs and outputs of an operator, from the schemas of the oldest and the newest PyTorch.
-std::optional<bytecode::OperatorArity> find_operator_arity(const std::string& name, const std::string& overload);
 
 }  // namespace tenon::module

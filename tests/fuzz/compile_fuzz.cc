@@ -12,9 +12,9 @@
 #include "bytecode/program_writer.h"
 #include "bytecode/verify.h"
 #include "compile/compile.h"
+#include "compile/operator_arity.h"
 #include "script/declarations.h"
 #include "script/parser.h"
-#include "unit/compile/operator_arity.h"
 
 namespace {
 
@@ -40,7 +40,7 @@ void check_program(const bytecode::Program& program) {
   // All methods were left out: there is no record without a function.
   if (program.functions.empty()) return;
   bytecode::VerifyOptions options;
-  options.find_arity = compile::test::find_arity;
+  options.find_arity = compile::find_operator_arity;
   const Status status = bytecode::verify(program, options);
   // A large function is beyond what the verifier looks at.
   if (status.code() != Code::kResourceExhausted) require(status.is_ok(), "the verifier refuses what was compiled", status.message());

@@ -11,9 +11,9 @@
 #include "bytecode/program_writer.h"
 #include "bytecode/verify.h"
 #include "compile/compile.h"
+#include "compile/operator_arity.h"
 #include "script/declarations.h"
 #include "script/parser.h"
-#include "unit/compile/operator_arity.h"
 
 namespace tenon::compile::test {
 
@@ -110,7 +110,7 @@ inline std::string listing(const bytecode::Function& function) {
 // What every compiled program must be: runnable, and writable as a record.
 inline void expect_sound(const bytecode::Program& program) {
   bytecode::VerifyOptions options;
-  options.find_arity = find_arity;
+  options.find_arity = find_operator_arity;
   const Status verified = bytecode::verify(program, options);
   EXPECT_TRUE(verified.is_ok()) << verified.message();
   Result<ValueRef> record = bytecode::program_value(program);

@@ -1,8 +1,8 @@
-// How many values an operator takes and gives, for the verifier of bytecode.
-#include "module/kept_bytecode.h"
+#include "compile/operator_arity.h"
+
 #include "script/schema_table.h"
 
-namespace tenon::module {
+namespace tenon::compile {
 
 using bytecode::OperatorArity;
 
@@ -32,4 +32,4 @@ std::optional<OperatorArity> find_operator_arity(const std::string& name, const 
   return found;
 }
 
-}  // namespace tenon::module
+}  // namespace tenon::compile

@@ -1,0 +1,15 @@
+// How many values an operator takes and gives, for the verifier of bytecode.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "bytecode/verify.h"
+
+namespace tenon::compile {
+
+// Of "aten::add" and "Tensor". A number on which PyTorch 1.13 and the newest differ is OperatorArity::kAny. Nothing: neither has the
+// operator.
+std::optional<bytecode::OperatorArity> find_operator_arity(const std::string& name, const std::string& overload);
+
+}  // namespace tenon::compile
