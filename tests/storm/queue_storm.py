@@ -30,7 +30,7 @@ import tenon.multiprocessing
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from own_shm import call_libc, take_own_shm
+from own_shm import call_libc, restart_in_own_shm
 from storm import PR_SET_CHILD_SUBREAPER, Failure
 
 # A message that nobody fetches is withdrawn. A getter that is slower than this may miss one.
@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     arguments = parser.parse_args()
-    has_own_shm = move_into_namespace()
+    has_own_shm = restart_in_own_shm()
     random.seed(arguments.seed)
     print(f"seed {arguments.seed}", flush=True)
     begin = time.monotonic()
@@ -236,17 +236,6 @@ def main() -> None:
         status = 1
     print(f"{time.monotonic() - begin:.1f} s" if status == 0 else f"again with --seed {arguments.seed}")
     sys.exit(status)
-
-
-def move_into_namespace() -> bool:
-    """A mount namespace with a /dev/shm that no other test uses. False: the kernel refuses one.
-
-    Begins this program anew, as tenon has looked into the other /dev/shm.
-    """
-    if "TENON_TEST_OWN_SHM" in os.environ:
-        return os.environ["TENON_TEST_OWN_SHM"] == "yes"
-    environment = {**os.environ, "TENON_TEST_OWN_SHM": "yes" if take_own_shm() else "no"}
-    os.execve(sys.executable, [sys.executable, "-B", *sys.argv], environment)
 
 
 def in_child(body: object) -> int:

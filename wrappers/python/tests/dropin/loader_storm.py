@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tests" / "support"))
 
-from own_shm import take_own_shm
+from own_shm import restart_in_own_shm
 
 PATIENCE_S = 300.0
 # Of up to eight killed workers whose messages nobody has fetched, this process keeps what it met them by.
@@ -108,9 +108,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     options = parser.parse_args()
+    has_own_shm = restart_in_own_shm(64 << 20)
     print(f"seed {options.seed}")
     random.seed(options.seed)
-    has_own_shm = take_own_shm(64 << 20)
     torch.set_num_threads(1)
     tenon.torch.install()
     counts: Counter[str] = Counter()
