@@ -67,6 +67,7 @@ struct ExportCommandOptions {
   bool bytecode = false;  // make bytecode from the code
   bool no_bytecode = false;
   std::string methods;  // with commas between them; empty: all
+  int lower = 0;        // the version of the bytecode; 0: the newest
   bool debug_tables = false;
   bool json = false;
 };

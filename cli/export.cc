@@ -35,6 +35,7 @@ module::ExportOptions export_options(const ExportCommandOptions& options) {
   module::ExportOptions out;
   out.bytecode = options.bytecode ? module::Bytecode::kCompile : options.no_bytecode ? module::Bytecode::kDrop : module::Bytecode::kKeep;
   out.methods = split_methods(options.methods);
+  out.bytecode_version = options.lower;
   out.debug_tables = options.debug_tables;
   return out;
 }

@@ -137,6 +137,12 @@ void add_commands(CLI::App* app, Options* options) {
       ->needs("--bytecode")
       ->check(check_methods)
       ->option_text("NAMES");
+  exporting
+      ->add_option("--lower", options->export_.lower,
+                   "The version of the bytecode, 4 to 8; below 8 for runtimes of an old PyTorch. 8 unless told")
+      ->needs("--bytecode")
+      ->check(CLI::Range(4, 8))
+      ->option_text("VERSION");
   exporting->add_flag("--debug-tables", options->export_.debug_tables,
                       "Write the debug tables of IN, too. They have paths of the machine on which the module was saved");
 

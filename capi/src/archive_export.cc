@@ -77,6 +77,21 @@ Status ask_hook(const tenon_export_options& given, const tenon_module* module, s
   return {static_cast<Code>(status), "the hook for extra files failed"};
 }
 
+Status read_emission(const tenon_export_options& given, ExportOptions* out) {
+  constexpr uint32_t kKnown =
+      TENON_EMIT_DEFAULT_INPUTS | TENON_EMIT_DEFAULTS_BEFORE_OUT | TENON_EMIT_PLAIN_OPERATORS | TENON_EMIT_NO_INTERFACE_METHODS;
+  TENON_TRY(check_argument((given.bytecode_version == 0 && given.emit_flags == 0) || given.bytecode == TENON_BYTECODE_COMPILE,
+                           "bytecode_version and emit_flags are for an export that compiles its bytecode: ask for it, or leave "
+                           "them 0"));
+  TENON_TRY(check_flags(given.emit_flags, kKnown, "emit_flags"));
+  out->bytecode_version = given.bytecode_version;
+  out->emit.default_inputs = (given.emit_flags & TENON_EMIT_DEFAULT_INPUTS) != 0;
+  out->emit.defaults_before_out = (given.emit_flags & TENON_EMIT_DEFAULTS_BEFORE_OUT) == 0;
+  out->emit.promoted_operators = (given.emit_flags & TENON_EMIT_PLAIN_OPERATORS) == 0;
+  out->interface_methods = (given.emit_flags & TENON_EMIT_NO_INTERFACE_METHODS) == 0;
+  return Status::ok();
+}
+
 struct Request {
   ExportOptions options;
   Durability durability = Durability::kNone;
@@ -97,6 +112,7 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   TENON_TRY(check_argument(given.methods == nullptr || given.bytecode == TENON_BYTECODE_COMPILE,
                            "methods is for an export that compiles its bytecode: ask for it, or leave methods out"));
   out->options.bytecode = static_cast<Bytecode>(given.bytecode);
+  TENON_TRY(read_emission(given, &out->options));
   TENON_TRY(read_methods(given.methods, &out->options.methods));
   out->options.debug_tables = (given.flags & TENON_EXPORT_DEBUG_TABLES) != 0;
   TENON_TRY(read_files(given.extra_files, given.n_extra_files, "extra_files", &out->options.extra_files));

@@ -33,7 +33,7 @@ _tenon() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current")
       return
       ;;
-    --min-age | --interval | --methods) return ;;
+    --min-age | --interval | --methods | --lower) return ;;
   esac
   case "$command" in
     "") options="--help --version --color" ;;
@@ -43,7 +43,7 @@ _tenon() {
     gc) options+=" --yes --torch --min-age" ;;
     inspect) options+=" --code --ops" ;;
     verify) ;;
-    export) options+=" --bytecode --no-bytecode --methods --debug-tables" ;;
+    export) options+=" --bytecode --no-bytecode --methods --lower --debug-tables" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then

@@ -124,6 +124,8 @@ class FunctionVerifier {
       inputs = arity ? arity->inputs : OperatorArity::kAny;
     }
     if (inputs >= 0) TENON_TRY(pop(i, inputs));
+    // Up to version 7 it is an operator and no instruction.
+    if (use.name == "prim::RaiseException") is_reachable_ = false;
     int64_t outputs = arity ? arity->outputs : OperatorArity::kAny;
     if (arity && outputs < 0 && i + 1 < function_.instructions.size()) {
       const Instruction& next = function_.instructions[i + 1];

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "bytecode/record.h"
 #include "compile/unit.h"
 
 namespace tenon::compile {
@@ -11,11 +12,15 @@ namespace {
 
 class ProgramCompiler {
  public:
-  ProgramCompiler(const script::Declarations& declarations, std::span<const value::ValueRef> constants, const CompileOptions& options,
-                  CompileReport* report)
-      : unit_(declarations, options.slots, constants, options.torch, options.max_nodes), options_(options), report_(report) {}
+  ProgramCompiler(const script::Declarations& declarations, std::span<const value::ValueRef> constants, const CompileOptions& options)
+      : unit_(declarations, options.slots, constants, options.torch, options.max_nodes), options_(options) {}
 
   Result<bytecode::Program> run(std::string_view root, std::span<const std::string> modules) {
+    if (options_.version < bytecode::kOldestVersion || options_.version > bytecode::Program::kVersion) {
+      return Status(Code::kUnsupported, format("bytecode of version %d cannot be made: ask for a version from %d to %d", options_.version,
+                                               static_cast<int>(bytecode::kOldestVersion), static_cast<int>(bytecode::Program::kVersion)));
+    }
+    program_.version = options_.version;
     TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(root));
     if (info == nullptr) return Status(Code::kNotFound, "there is no class " + std::string(root));
     for (const std::string& method : options_.methods) {
@@ -26,10 +31,10 @@ class ProgramCompiler {
       const std::string_view name = method.function->name;
       const bool is_wanted =
           options_.methods.empty() || std::find(options_.methods.begin(), options_.methods.end(), name) != options_.methods.end();
-      if (is_wanted) TENON_TRY(add_or_leave_out(root, name));
+      if (is_wanted) TENON_TRY(add(root, name));
     }
     TENON_TRY(add_state_methods(modules));
-    TENON_TRY(add_implementations(modules));
+    if (options_.interface_methods) TENON_TRY(add_implementations(modules));
     if (program_.functions.empty()) {
       return info->source->error(Code::kUnsupported, info->name_range,
                                  std::string(root) + " has no method that the lite interpreter of PyTorch can run");
@@ -38,13 +43,6 @@ class ProgramCompiler {
   }
 
  private:
-  Status add_or_leave_out(std::string_view class_name, std::string_view method) {
-    Status added = add(class_name, method);
-    if (added.is_ok() || !options_.leave_out) return added;
-    if (report_ != nullptr) report_->left_out.push_back({std::string(class_name) + "." + std::string(method), added});
-    return {};
-  }
-
   Status add(std::string_view class_name, std::string_view method) {
     TENON_ASSIGN(const Header* const header, unit_.method_header(class_name, method));
     if (!done_.insert(header->name).second) return {};
@@ -90,7 +88,6 @@ class ProgramCompiler {
 
   Unit unit_;
   const CompileOptions& options_;
-  CompileReport* report_;
   bytecode::Program program_;
   std::set<std::string, std::less<>> done_;
 };
@@ -98,9 +95,8 @@ class ProgramCompiler {
 }  // namespace
 
 Result<bytecode::Program> compile_program(const script::Declarations& declarations, std::span<const value::ValueRef> constants,
-                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options,
-                                          CompileReport* report) {
-  return ProgramCompiler(declarations, constants, options, report).run(root, modules);
+                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options) {
+  return ProgramCompiler(declarations, constants, options).run(root, modules);
 }
 
 std::vector<std::string> operator_names(const bytecode::Program& program) {

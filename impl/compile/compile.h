@@ -18,7 +18,10 @@ namespace tenon::compile {
 
 struct CompileOptions {
   script::Torch torch = script::Torch::kNewest;  // whose overloads are chosen
+  int version = bytecode::Program::kVersion;     // of the bytecode, from 4
   EmitOptions emit;
+  // Whether the program has the methods that are called through an interface. Without them such a call fails when it is run.
+  bool interface_methods = true;
   // Of one method, with all that it calls. A node takes about 500 bytes while it is compiled.
   size_t max_nodes = size_t{1} << 19;
   // The root's methods. Empty: all that it has.
@@ -26,25 +29,12 @@ struct CompileOptions {
   // The names of a class's attributes in the order in which data.pkl lists them: an instruction names an attribute by its place there.
   // Null, or no entry for a class: the order in which the class declares them.
   const std::map<std::string, std::vector<std::string>, std::less<>>* slots = nullptr;
-  // Methods of the root that cannot be compiled are left out, and `left_out` names them with the reason; else the first is the error. What
-  // the others need beside themselves (implementations of interfaces, methods that read states) is an error in any case.
-  bool leave_out = false;
-};
-
-struct LeftOut {
-  std::string method;
-  Status why;
-};
-
-struct CompileReport {
-  std::vector<LeftOut> left_out;
 };
 
 // `root` is the class of the archive's root, `modules` are the classes of all objects in its tree, root included: among them, methods
-// that are called through an interface are looked for. Errors name file, line and column. `report` may be null.
+// that are called through an interface are looked for. Errors name file, line and column.
 Result<bytecode::Program> compile_program(const script::Declarations& declarations, std::span<const value::ValueRef> constants,
-                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options,
-                                          CompileReport* report);
+                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options);
 
 // The names of the operators that a program calls, "aten::add.Tensor", sorted, each once.
 std::vector<std::string> operator_names(const bytecode::Program& program);

@@ -240,7 +240,12 @@ class Emitter {
         add(Opcode::kIsInstance, first, static_cast<int64_t>(node.types.size()));
         return {};
       }
-      case NodeKind::kUninitialized: add(Opcode::kUninitialized, 0, 0); return {};
+      case NodeKind::kUninitialized:
+        if (options_.promoted_operators)
+          add(Opcode::kUninitialized, 0, 0);
+        else
+          plain_operator("prim::Uninitialized", "", 0);
+        return {};
       case NodeKind::kIf: return branch(node);
       case NodeKind::kLoop: return loop(node);
       case NodeKind::kDrop:
@@ -329,12 +334,12 @@ class Emitter {
     }
     if (schema.takes_more) {
       TENON_TRY(check_count(node));
-      // PyTorch has an entry for each number of arguments.
-      const auto count = static_cast<int64_t>(node.inputs.size());
-      const auto [found, is_new] =
-          variadic_.try_emplace({schema.name, schema.overload, count}, static_cast<int64_t>(out_.operators.size()));
-      if (is_new) out_.operators.push_back({schema.name, schema.overload, bytecode::OperatorUse::kVariadic});
-      add(Opcode::kOpN, found->second, count);
+      // PyTorch has an entry for each such call. The schema of prim::tolist says nothing of its arguments, which are three.
+      const bool has_fixed_count = schema.name == "prim::tolist";
+      add(has_fixed_count ? Opcode::kOp : Opcode::kOpN, static_cast<int64_t>(out_.operators.size()),
+          has_fixed_count ? 0 : static_cast<int64_t>(node.inputs.size()));
+      const int32_t arguments = options_.default_inputs ? bytecode::OperatorUse::kAllArguments : bytecode::OperatorUse::kVariadic;
+      out_.operators.push_back({schema.name, schema.overload, arguments});
       return {};
     }
     const Specified most = specified_.at(&schema);
@@ -397,7 +402,6 @@ class Emitter {
   std::unordered_map<const GraphValue*, int64_t> constants_;
   std::unordered_map<const Schema*, Specified> specified_;
   std::map<std::tuple<std::string, std::string, int32_t>, int64_t> operators_;
-  std::map<std::tuple<std::string, std::string, int64_t>, int64_t> variadic_;
   std::vector<std::string> methods_;
   std::vector<size_t> interface_calls_;
   std::set<std::string> defined_;  // NamedTuples whose definitions stand in the table of types

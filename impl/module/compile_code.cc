@@ -16,7 +16,7 @@ using value::Value;
 using value::ValueKind;
 
 Result<bytecode::Program> compile_resolved(const Resolved& resolved, const script::Declarations& code,
-                                           const compile::CompileOptions& options, compile::CompileReport* report) {
+                                           const compile::CompileOptions& options) {
   // In the order of the tree, each once.
   std::vector<std::string> modules;
   std::set<std::string> seen;
@@ -30,7 +30,7 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved, const scrip
   compile::CompileOptions with_slots = options;
   with_slots.slots = &slots.names();
   TENON_ASSIGN(bytecode::Program program,
-               compile::compile_program(code, resolved.constants, resolved.root->class_name(), modules, with_slots, report));
+               compile::compile_program(code, resolved.constants, resolved.root->class_name(), modules, with_slots));
   // The lite interpreter gives operators the meaning that they had in the archive's version, but for this one.
   if (resolved.version < kOldFull) {
     const std::vector<std::string> names = compile::operator_names(program);
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> Module::operator_names(const std::vector<std::s
   compile::CompileOptions options;
   options.methods = methods;
   TENON_ASSIGN(const script::Declarations code, declarations_of(resolved));
-  TENON_ASSIGN(const bytecode::Program program, compile_resolved(resolved, code, options, nullptr));
+  TENON_ASSIGN(const bytecode::Program program, compile_resolved(resolved, code, options));
   return compile::operator_names(program);
 }
 

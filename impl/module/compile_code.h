@@ -9,8 +9,8 @@
 namespace tenon::module {
 
 // `code`: declarations_of(resolved). The program of the root's methods. Errors name file, line and column of the code that the export
-// writes. `report` may be null.
+// writes.
 Result<bytecode::Program> compile_resolved(const Resolved& resolved, const script::Declarations& code,
-                                           const compile::CompileOptions& options, compile::CompileReport* report);
+                                           const compile::CompileOptions& options);
 
 }  // namespace tenon::module

@@ -315,8 +315,11 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   if (options.bytecode == Bytecode::kCompile) {
     compile::CompileOptions compiling;
     compiling.methods = options.methods;
+    if (options.bytecode_version != 0) compiling.version = options.bytecode_version;
+    compiling.emit = options.emit;
+    compiling.interface_methods = options.interface_methods;
     TENON_TRY(code.status());
-    TENON_ASSIGN(program, compile_resolved(resolved, code.value(), compiling, nullptr));
+    TENON_ASSIGN(program, compile_resolved(resolved, code.value(), compiling));
     found.bytecode_functions = program->functions.size();
   }
   const Carried extras = carried(module.package(), resolved, options, &found);

@@ -11,6 +11,7 @@
 #include "archive/file_output.h"
 #include "archive/sink.h"
 #include "base/status.h"
+#include "compile/emit.h"
 #include "cuda/stream.h"
 #include "module/module.h"
 
@@ -36,6 +37,12 @@ struct ExportOptions {
   Bytecode bytecode = Bytecode::kKeep;
   // Of kCompile: the root's methods that get bytecode. Empty: all of them.
   std::vector<std::string> methods;
+  // Of kCompile: the bytecode's version, from 4 to 8. 0: 8.
+  int bytecode_version = 0;
+  // Of kCompile: what its tables look like. A version below 8 sets some of these by itself.
+  compile::EmitOptions emit;
+  // Of kCompile: whether methods that are called through an interface get functions.
+  bool interface_methods = true;
   // Whether Package::debug_tables are written, all of them or none. They have absolute paths of the
   // files of the person who saved the module.
   bool debug_tables = false;

@@ -114,6 +114,66 @@ static void debug_tables(void) {
   FAILS_KEEPING(TENON_UNSUPPORTED, module, tenon_import_module(golden(), &reading, &module, ERR));
 }
 
+/* dim is an instruction unless told otherwise, and the call of add leaves its last argument out. */
+static void switches(void) {
+  static const struct {
+    int32_t version;
+    uint32_t emit_flags;
+    int is_other;
+  } cases[] = {{0, 0, 0},
+               {8, 0, 0},
+               {0, TENON_EMIT_NO_INTERFACE_METHODS | TENON_EMIT_DEFAULTS_BEFORE_OUT, 0},
+               {0, TENON_EMIT_DEFAULT_INPUTS, 1},
+               {0, TENON_EMIT_PLAIN_OPERATORS, 1}};
+  tenon_module *module = new_module("Dims");
+  struct bytes plain = {NULL, 0};
+  size_t i;
+  OK(tenon_module_define(module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n", ERR));
+  for (i = 0; i < COUNT_OF(cases); i++) {
+    struct bytes bytes = {NULL, 0};
+    tenon_module *read = NULL;
+    tenon_export_options options = options_of(TENON_BYTECODE_COMPILE, NULL);
+    options.bytecode_version = cases[i].version;
+    options.emit_flags = cases[i].emit_flags;
+    OK(tenon_export_module_to(module, collect, &bytes, &options, NULL, ERR));
+    OK(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
+    CHECK_EQ(functions_of(read, TENON_BYTECODE_KEEP, NULL), 1);
+    tenon_module_release(read);
+    if (i == 0) {
+      plain = bytes;
+      continue;
+    }
+    CHECK_EQ(bytes.nbytes != plain.nbytes || memcmp(bytes.data, plain.data, plain.nbytes) != 0, cases[i].is_other);
+    free(bytes.data);
+  }
+  free(plain.data);
+  tenon_module_release(module);
+}
+
+static void switches_refused(void) {
+  static const struct {
+    int32_t bytecode;
+    int32_t version;
+    uint32_t emit_flags;
+    tenon_status code;
+  } cases[] = {
+      {TENON_BYTECODE_KEEP, 8, 0, TENON_INVALID_ARGUMENT}, {TENON_BYTECODE_DROP, 0, TENON_EMIT_PLAIN_OPERATORS, TENON_INVALID_ARGUMENT},
+      {TENON_BYTECODE_COMPILE, 3, 0, TENON_UNSUPPORTED},   {TENON_BYTECODE_COMPILE, 9, 0, TENON_UNSUPPORTED},
+      {TENON_BYTECODE_COMPILE, -1, 0, TENON_UNSUPPORTED},  {TENON_BYTECODE_COMPILE, 0, 16, TENON_UNSUPPORTED},
+  };
+  tenon_module *module = new_two_methods();
+  uint64_t nbytes = 0;
+  size_t i;
+  for (i = 0; i < COUNT_OF(cases); i++) {
+    tenon_export_options options = options_of(cases[i].bytecode, NULL);
+    options.bytecode_version = cases[i].version;
+    options.emit_flags = cases[i].emit_flags;
+    FAILS(cases[i].code, tenon_export_module_to(module, count, &nbytes, &options, NULL, ERR));
+  }
+  CHECK_EQ(nbytes, 0);
+  tenon_module_release(module);
+}
+
 static void refused(void) {
   static const struct {
     int32_t bytecode;
@@ -155,5 +215,7 @@ int main(void) {
   RUN(operators);
   RUN(debug_tables);
   RUN(refused);
+  RUN(switches);
+  RUN(switches_refused);
   return 0;
 }

@@ -67,6 +67,14 @@ def test_bytecode_is_kept_dropped_or_made(tmp_path: Path, options: list[str], fu
     ]
 
 
+def test_the_version_of_the_bytecode(tmp_path: Path) -> None:
+    out = tmp_path / "out.ptl"
+    assert run("export", LITE, out, "--bytecode", "--lower", "8").returncode == 0
+    assert read_json("inspect", out)["bytecode"]["version"] == 8
+    for options in (["--lower", "8"], ["--bytecode", "--lower", "3"], ["--bytecode", "--lower", "9"]):
+        assert run("export", LITE, out, *options).returncode == 2
+
+
 def test_an_archive_without_bytecode_gets_none_unless_told(tmp_path: Path) -> None:
     without = tmp_path / "without.ptl"
     assert read_json("export", LITE, without, "--no-bytecode")["bytecode_functions"] == 0

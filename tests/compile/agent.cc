@@ -1,8 +1,8 @@
 // Compiles archives for the lite interpreter. Reads one task per line on stdin, with tabs between its words:
 //
-//   compile <in> <out>    imports the archive and exports it with bytecode of its own
-//   opnames <in>          prints the operators that the bytecode calls, with blanks between them
-//   time <in> <rounds>    prints the microseconds that one compilation takes, the median of the rounds
+//   compile <in> <out> [switch]   imports the archive and exports it with bytecode of its own; a switch is named as in tenon.export_module
+//   opnames <in>                  prints the operators that the bytecode calls, with blanks between them
+//   time <in> <rounds>            prints the microseconds that one compilation takes, the median of the rounds
 //
 // Each task ends with a line "ok", or "error <code> <message>".
 #include <algorithm>
@@ -22,10 +22,25 @@ namespace {
 
 using namespace tenon;
 
-Status compile_archive(const std::string& in, const std::string& out) {
+Status flip(const std::string& name, module::ExportOptions* options) {
+  if (name == "default_inputs")
+    options->emit.default_inputs = true;
+  else if (name == "defaults_before_out")
+    options->emit.defaults_before_out = false;
+  else if (name == "plain_operators")
+    options->emit.promoted_operators = false;
+  else if (name == "no_interface_methods")
+    options->interface_methods = false;
+  else
+    return invalid("there is no such switch");
+  return Status::ok();
+}
+
+Status compile_archive(const std::string& in, const std::string& out, const std::string* name_of_switch) {
   TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
   module::ExportOptions options;
   options.bytecode = module::Bytecode::kCompile;
+  if (name_of_switch != nullptr) TENON_TRY(flip(*name_of_switch, &options));
   return module::export_module(*module, out, archive::Durability::kNone, options, nullptr);
 }
 
@@ -44,7 +59,7 @@ Status time_compilation(const std::string& in, size_t rounds) {
   std::vector<double> samples;
   for (size_t i = 0; i < rounds; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    TENON_TRY(module::compile_resolved(resolved, code, compile::CompileOptions(), nullptr).status());
+    TENON_TRY(module::compile_resolved(resolved, code, compile::CompileOptions()).status());
     samples.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
   std::sort(samples.begin(), samples.end());
@@ -53,7 +68,8 @@ Status time_compilation(const std::string& in, size_t rounds) {
 }
 
 Status run(const std::vector<std::string>& words) {
-  if (words.size() == 3 && words[0] == "compile") return compile_archive(words[1], words[2]);
+  if (words.size() == 3 && words[0] == "compile") return compile_archive(words[1], words[2], nullptr);
+  if (words.size() == 4 && words[0] == "compile") return compile_archive(words[1], words[2], &words[3]);
   if (words.size() == 2 && words[0] == "opnames") return list_operators(words[1]);
   if (words.size() == 3 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]));
   return invalid("this agent knows no such task");

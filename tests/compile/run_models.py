@@ -1,86 +1,107 @@
 #!/usr/bin/env python3
 """Runs what Tenon compiled. It runs under the Python of the PyTorch that wrote the models (write_models.py).
 
-Each OURSDIR/NAME.ptl is loaded by PyTorch's lite interpreter, its results are compared with those of eager PyTorch, and its tables with
-those of OUTDIR/NAME.lite.ptl. One line a model says "ok", "differs" or "fails". A model runs in a child process, because PyTorch does not
-check bytecode and may crash. Tables are compared only where PyTorch could write its own.
+Each OURSDIR/NAME.ptl is run by torch.jit.load and by PyTorch's lite interpreter, the results are compared with those of eager PyTorch, and
+its tables with those of OUTDIR/NAME.lite.ptl. One line a model says "ok", or what is wrong. A model runs in a child process, because
+PyTorch does not check bytecode and may crash. Tables are compared only where PyTorch could write its own.
 
-usage: run_models.py OUTDIR OURSDIR [--details] [NAME...]      --details also prints where the tables differ
+usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR [NAME...]      --details also prints where the tables differ
+
+--answers writes what is wrong with each form of each model as JSON.
 """
 
+import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from models_kit import Call, Result, in_child, result_difference, run_calls, set_up
 from tables import compare_archives
 from torch.jit.mobile import _load_for_lite_interpreter
 
+FORMS = ("archive", "bytecode", "tables")
+NOT_COMPARED = "PyTorch has none"
 
-def load_expected(path: Path) -> dict:
-    return torch.load(str(path), weights_only=False)
 
-
-def run_differences(ours: Path, expected_path: Path) -> str:
-    """How the results differ from those of eager PyTorch; empty if they do not. An exception means that the archive does not load."""
-    expected = load_expected(expected_path)
+def run_differences(invoke: Callable[[str, tuple[Any, ...]], Any], expected: dict[str, Any], is_lite: bool) -> str:
+    """How the results differ from those of eager PyTorch; empty if they do not."""
     calls = [Call(method, arguments) for method, arguments in expected["calls"]]
-    module = _load_for_lite_interpreter(str(ours))
-    results = run_calls(lambda method, arguments: module.run_method(method, *arguments), calls)
+    results = run_calls(invoke, calls)
     for index, (kept, actual) in enumerate(zip(expected["results"], results, strict=True)):
-        found = result_difference(Result(**kept), actual, expected["tolerance"])
+        wanted = Result(**kept)
+        if not is_lite:
+            wanted.warned = actual.warned = []  # the warnings that were kept are the lite interpreter's
+        found = result_difference(wanted, actual, expected["tolerance"])
         if found:
             return f"call {index}: {found}"
     return ""
 
 
-def judge(ours: Path, theirs: Path, expected: Path) -> tuple[str, list[str]]:
-    """The word for the model's line, and the reasons. The first line of each fits on the model's line."""
+def run_archive(path: Path, expected: dict[str, Any]) -> str:
+    module = torch.jit.load(str(path))
+    return run_differences(lambda method, arguments: getattr(module, method)(*arguments), expected, is_lite=False)
+
+
+def run_bytecode(path: Path, expected: dict[str, Any]) -> str:
+    module = _load_for_lite_interpreter(str(path))
+    return run_differences(lambda method, arguments: module.run_method(method, *arguments), expected, is_lite=True)
+
+
+def judge(ours: Path, theirs: Path, expected_path: Path) -> dict[str, str]:
+    """What is wrong with each form; empty if nothing is."""
     if not ours.exists():
-        return "fails", ["Tenon wrote no archive"]
-    reasons = []
+        return dict.fromkeys(FORMS, "Tenon wrote no archive")
+    expected = torch.load(str(expected_path), weights_only=False)
+    found = {}
+    for form, run in (("archive", run_archive), ("bytecode", run_bytecode)):
+        try:
+            found[form] = run(ours, expected)
+        except Exception as error:
+            found[form] = str(error).strip() or type(error).__name__
     try:
-        found = run_differences(ours, expected)
-    except Exception as error:
-        return "fails", [str(error).strip()]
-    if found:
-        reasons.append(found)
-    try:
-        reasons += compare_archives(ours, theirs) if theirs.exists() else []
+        found["tables"] = "\n".join(compare_archives(ours, theirs)) if theirs.exists() else NOT_COMPARED
     except (ValueError, KeyError, IndexError) as error:
-        reasons.append(f"the tables cannot be read: {error}")
-    return ("differs" if reasons else "ok"), reasons
+        found["tables"] = f"they cannot be read: {error}"
+    return found
 
 
-def judge_apart(ours: Path, theirs: Path, expected: Path) -> tuple[str, list[str]]:
+def judge_apart(ours: Path, theirs: Path, expected: Path) -> dict[str, str]:
     """judge() in a child process. A crash of the child is the model's failure."""
     try:
-        word, reasons = in_child(lambda: judge(ours, theirs, expected))
+        answer: dict[str, str] = in_child(lambda: judge(ours, theirs, expected))
     except RuntimeError as error:
-        return "fails", [str(error)]
-    return word, reasons
+        return dict.fromkeys(FORMS, str(error))
+    return answer
 
 
 def main() -> int:
-    words = [word for word in sys.argv[1:] if word != "--details"]
-    details = len(words) < len(sys.argv) - 1
-    folder, ours = Path(words[0]), Path(words[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("ours", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--details", action="store_true")
+    parser.add_argument("--answers", type=Path)
+    options = parser.parse_args()
     set_up()
-    index = json.loads((folder / "models.json").read_text())
-    names = words[2:] or [name for name, state in index.items() if state == "ok"]
-    counts = {"ok": 0, "differs": 0, "fails": 0}
+    index = json.loads((options.folder / "models.json").read_text())
+    names = options.names or [name for name, state in index.items() if state == "ok"]
+    answers = {}
     for name in names:
         # Where PyTorch's own bytecode does not load or crashes, its tables are no model to follow.
-        theirs = folder / (f"{name}.lite.ptl" if index[name] == "ok" else "none")
-        word, reasons = judge_apart(ours / f"{name}.ptl", theirs, folder / f"{name}.expected.pt")
-        counts[word] += 1
-        firsts = [reason.splitlines()[0] for reason in reasons[:2] if reason]
-        print(f"{name}: {word}" + (f" ({'; '.join(firsts)})" if firsts else ""), flush=True)
-        if details and reasons:
-            print("\n".join(f"    {line}" for reason in reasons for line in reason.splitlines()))
-    print(f"{torch.__version__}: {', '.join(f'{count} {word}' for word, count in counts.items())}")
-    return 0 if counts["ok"] == len(names) else 1
+        theirs = options.folder / (f"{name}.lite.ptl" if index[name] == "ok" else "none")
+        answers[name] = judge_apart(options.ours / f"{name}.ptl", theirs, options.folder / f"{name}.expected.pt")
+        wrong = {form: text for form, text in answers[name].items() if text and text != NOT_COMPARED}
+        print(f"{name}: " + ("; ".join(f"{form}: {text.splitlines()[0]}" for form, text in wrong.items()) or "ok"), flush=True)
+        if options.details and wrong:
+            print("\n".join(f"    {line}" for text in wrong.values() for line in text.splitlines()))
+    n_right = sum(all(text in ("", NOT_COMPARED) for text in answer.values()) for answer in answers.values())
+    print(f"{torch.__version__}: {n_right} of {len(names)} models are right in all forms")
+    if options.answers:
+        options.answers.write_text(json.dumps(answers))
+    return 0 if n_right == len(names) else 1
 
 
 if __name__ == "__main__":

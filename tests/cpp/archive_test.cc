@@ -284,6 +284,21 @@ TEST_F(Archives, Bytecode) {
   EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {std::string("a\0", 2)}), tenon::Code::kInvalidArgument);
 }
 
+TEST_F(Archives, WhatTheBytecodeLooksLike) {
+  Module module = Module::make("Dims");
+  module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n");
+  const std::string plain = bytes_of(module, {.bytecode = tenon::Bytecode::kCompile});
+  const auto with = [&](std::uint32_t emit_flags) {
+    return bytes_of(module, {.bytecode = tenon::Bytecode::kCompile, .bytecode_version = 8, .emit_flags = emit_flags});
+  };
+  EXPECT_EQ(with(TENON_EMIT_DEFAULTS_BEFORE_OUT | TENON_EMIT_NO_INTERFACE_METHODS), plain);
+  EXPECT_NE(with(TENON_EMIT_DEFAULT_INPUTS), plain);
+  EXPECT_NE(with(TENON_EMIT_PLAIN_OPERATORS), plain);
+  const auto nowhere = [](Bytes) {};
+  const tenon::ExportOptions old{.bytecode = tenon::Bytecode::kCompile, .bytecode_version = 3};
+  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, old).code(), tenon::Code::kUnsupported);
+}
+
 TEST_F(Archives, DebugTablesOfPytorch) {
   const std::string path = std::string(CPP_TEST_GOLDEN) + "/../lite/mlp-2.15.ptl";
   const auto nowhere = [](Bytes) {};

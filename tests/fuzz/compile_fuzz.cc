@@ -13,6 +13,7 @@
 #include "bytecode/verify.h"
 #include "compile/compile.h"
 #include "compile/operator_arity.h"
+#include "script/class_parts.h"
 #include "script/declarations.h"
 #include "script/parser.h"
 
@@ -56,6 +57,11 @@ std::vector<ValueRef> constants() {
           Value::list(Type::list(Type::integer()).value(), {Value::of_int(1), Value::of_int(2)})};
 }
 
+struct Method {
+  std::string class_name;
+  std::string name;
+};
+
 void compile_all(std::string text) {
   auto parsed = script::parse_file("__torch__", std::move(text));
   if (!parsed.is_ok()) return;
@@ -64,22 +70,25 @@ void compile_all(std::string text) {
   declarations.set_constants(given.size());
   if (!declarations.add("__torch__", parsed.value()).is_ok()) return;
   std::vector<std::string> classes;
+  std::vector<Method> methods;
   for (const script::Item& item : parsed.value()->items()) {
-    if (item.class_def != nullptr) classes.push_back("__torch__." + std::string(item.class_def->name));
+    if (item.class_def == nullptr) continue;
+    classes.push_back("__torch__." + std::string(item.class_def->name));
+    Result<script::ClassParts> parts = script::class_parts(parsed.value()->source(), *item.class_def);
+    if (!parts.is_ok()) continue;
+    for (const script::Method& method : parts.value().methods) methods.push_back({classes.back(), std::string(method.function->name)});
   }
-  // Each class costs a compilation of what the file has: a few are enough.
-  if (classes.size() > 8) classes.resize(8);
+  // Each method costs a compilation of what it calls: a few are enough.
+  if (methods.size() > 16) methods.resize(16);
   for (const bool is_oldest : {false, true}) {
     compile::CompileOptions options;
     options.torch = is_oldest ? script::Torch::kOldest : script::Torch::kNewest;
     options.emit.default_inputs = is_oldest;
     options.emit.promoted_operators = !is_oldest;
     options.emit.defaults_before_out = !is_oldest;
-    options.leave_out = true;
-    for (const std::string& root : classes) {
-      compile::CompileReport report;
-      Result<bytecode::Program> program = compile::compile_program(declarations, given, root, classes, options, &report);
-      for (const compile::LeftOut& left_out : report.left_out) require_place(left_out.why);
+    for (const Method& method : methods) {
+      options.methods = {method.name};
+      Result<bytecode::Program> program = compile::compile_program(declarations, given, method.class_name, classes, options);
       if (program.is_ok())
         check_program(program.value());
       else

@@ -73,6 +73,22 @@ const (
 	BytecodeCompile Bytecode = C.TENON_BYTECODE_COMPILE
 )
 
+// Emission says what compiled bytecode looks like. PyTorch's exporter has the same switches, and
+// tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS). The values can be combined with |.
+type Emission uint32
+
+// The switches.
+const (
+	// Each call of an operator has all its arguments, those that have their default too.
+	EmitDefaultInputs Emission = C.TENON_EMIT_DEFAULT_INPUTS
+	// A call of an operator with an out argument has all arguments before it.
+	EmitDefaultsBeforeOut Emission = C.TENON_EMIT_DEFAULTS_BEFORE_OUT
+	// Operators are called even where the bytecode has instructions for them.
+	EmitPlainOperators Emission = C.TENON_EMIT_PLAIN_OPERATORS
+	// The methods that are called through an interface get no functions.
+	EmitNoInterfaceMethods Emission = C.TENON_EMIT_NO_INTERFACE_METHODS
+)
+
 // ExportOptions say how a module is written. Nil: all zero.
 type ExportOptions struct {
 	ExtraFiles  []File // of this export only; they win over the module's own
@@ -87,6 +103,13 @@ type ExportOptions struct {
 	// Methods names the methods that get bytecode, for BytecodeCompile. Methods that these call are
 	// in their bytecode. An empty list means all methods.
 	Methods []string
+
+	// BytecodeVersion is from 4 to 8, for BytecodeCompile. Below 8 it is for runtimes of an old
+	// PyTorch. 0 means 8.
+	BytecodeVersion int
+
+	// Emit says what the bytecode looks like, for BytecodeCompile.
+	Emit Emission
 
 	// DebugTables writes the debug tables of the archive that the module came from, unless the code
 	// was changed. The tables contain absolute paths of the files of the person who saved the
@@ -199,7 +222,12 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 		if o.DebugTables {
 			given.flags |= C.TENON_EXPORT_DEBUG_TABLES
 		}
+		if int(int32(o.BytecodeVersion)) != o.BytecodeVersion {
+			return ExportReport{}, invalid(fmt.Sprintf("BytecodeVersion %d is none", o.BytecodeVersion))
+		}
 		given.bytecode = C.int32_t(o.Bytecode)
+		given.bytecode_version = C.int32_t(o.BytecodeVersion)
+		given.emit_flags = C.uint32_t(o.Emit)
 		if given.methods, err = joinedMethods(o.Methods); err != nil {
 			return ExportReport{}, err
 		}

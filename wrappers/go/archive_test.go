@@ -191,6 +191,33 @@ func TestBytecode(t *testing.T) {
 	}
 }
 
+func TestEmission(t *testing.T) {
+	nothingLeft(t)
+	module := must(tenon.NewModule("Dims"))
+	defer module.Close()
+	check(t, module.Define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n"))
+	written := func(version int, emit tenon.Emission) []byte {
+		var buffer bytes.Buffer
+		options := tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, BytecodeVersion: version, Emit: emit}
+		must(tenon.ExportModuleTo(module, &buffer, &options))
+		return buffer.Bytes()
+	}
+	plain := written(0, 0)
+	if !bytes.Equal(plain, written(8, tenon.EmitDefaultsBeforeOut|tenon.EmitNoInterfaceMethods)) {
+		t.Error("other bytecode of a module without out arguments and interfaces")
+	}
+	inputs, operators := written(0, tenon.EmitDefaultInputs), written(0, tenon.EmitPlainOperators)
+	if bytes.Equal(inputs, plain) || bytes.Equal(operators, plain) || bytes.Equal(inputs, operators) {
+		t.Error("a switch changes nothing")
+	}
+	for version, want := range map[int]error{3: tenon.ErrUnsupported, 9: tenon.ErrUnsupported, 1 << 40: tenon.ErrInvalidArgument} {
+		options := tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, BytecodeVersion: version}
+		if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(err, want) {
+			t.Error(version, err)
+		}
+	}
+}
+
 func TestDebugTables(t *testing.T) {
 	nothingLeft(t)
 	const path = "../../tests/golden/lite/mlp-2.15.ptl"

@@ -62,6 +62,33 @@ enum {
   TENON_BYTECODE_COMPILE = 2
 };
 
+/**
+ * What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the same switches.
+ * The first three change nothing about what the bytecode does in PyTorch 1.13 or later.
+ */
+enum {
+  /**
+   * Each call of an operator has all its arguments, those that have their default too. PyTorch:
+   * default_value_for_unspecified_arg.
+   */
+  TENON_EMIT_DEFAULT_INPUTS = 1,
+  /**
+   * A call of an operator with an `out` argument has all arguments before it, those that have their
+   * default too. PyTorch: default_args_before_out_args is off.
+   */
+  TENON_EMIT_DEFAULTS_BEFORE_OUT = 2,
+  /**
+   * Operators such as aten::dim are called like all others, although bytecode of version 8 has
+   * instructions for them. PyTorch: emit_promoted_ops is off.
+   */
+  TENON_EMIT_PLAIN_OPERATORS = 4,
+  /**
+   * The methods that are called through an interface get no functions. Such a call fails when it is
+   * run. PyTorch: mobile_interface_call_export is off.
+   */
+  TENON_EMIT_NO_INTERFACE_METHODS = 8
+};
+
 /** Where an import puts tensors. */
 enum {
   /**
@@ -163,6 +190,14 @@ typedef struct tenon_export_options {
    * it must be NULL.
    */
   const char *methods;
+  /**
+   * For TENON_BYTECODE_COMPILE: the version of the bytecode. A runtime of an old PyTorch refuses
+   * bytecode that is newer than itself, and 4 to 7 are for such runtimes (docs/format/bytecode.md).
+   * 0 means 8, the version that PyTorch writes. Otherwise it must be 0.
+   */
+  int32_t bytecode_version;
+  /** For TENON_BYTECODE_COMPILE: TENON_EMIT_*. Otherwise it must be 0. */
+  uint32_t emit_flags;
 } tenon_export_options;
 
 /** What an export wrote. */

@@ -32,7 +32,7 @@ inline std::string detail(const Status& status, std::string_view key) {
 inline std::string place(const Status& status) { return detail(status, "line") + ":" + detail(status, "column"); }
 
 // Compiles the class `root` of code/__torch__.py. All classes of the text are in the module's tree.
-inline Result<bytecode::Program> compiled(const std::string& code, const CompileOptions& options = {}, CompileReport* report = nullptr,
+inline Result<bytecode::Program> compiled(const std::string& code, const CompileOptions& options = {},
                                           const std::vector<ValueRef>& constants = {}, const std::string& root = "__torch__.M") {
   TENON_ASSIGN(std::shared_ptr<const script::File> file, script::parse_file("code/__torch__.py", code));
   script::Declarations declarations;
@@ -42,7 +42,7 @@ inline Result<bytecode::Program> compiled(const std::string& code, const Compile
   for (const script::Item& item : file->items()) {
     if (item.class_def != nullptr) classes.push_back("__torch__." + std::string(item.class_def->name));
   }
-  return compile_program(declarations, constants, root, classes, options, report);
+  return compile_program(declarations, constants, root, classes, options);
 }
 
 // A module M with the Tensors `weight` and `bias`, the int `count` and this method.
@@ -120,7 +120,7 @@ inline void expect_sound(const bytecode::Program& program) {
 // The functions of a text that must compile.
 inline std::vector<bytecode::Function> functions_of(const std::string& code, const CompileOptions& options = {},
                                                     const std::vector<ValueRef>& constants = {}) {
-  Result<bytecode::Program> made = compiled(code, options, nullptr, constants);
+  Result<bytecode::Program> made = compiled(code, options, constants);
   EXPECT_TRUE(made.is_ok()) << code << "\n" << made.status().message() << "\n" << detail(made.status(), "excerpt");
   if (!made.is_ok()) return {};
   expect_sound(made.value());

@@ -68,23 +68,8 @@ TEST(CompileErrors, AMethodOrARootThatIsNotThere) {
   Result<bytecode::Program> program = compiled(code, options);
   EXPECT_EQ(program.status().code(), Code::kNotFound);
   EXPECT_EQ(program.status().message(), "__torch__.M has no method no_such");
-  program = compiled(code, {}, nullptr, {}, "__torch__.N");
+  program = compiled(code, {}, {}, "__torch__.N");
   EXPECT_EQ(program.status().code(), Code::kNotFound);
-}
-
-TEST(CompileErrors, LeaveOutReportsEachMethodThatCannotBeCompiled) {
-  CompileOptions options;
-  options.leave_out = true;
-  CompileReport report;
-  Result<bytecode::Program> program = compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n  return x\n"
-                                                           "def bad(self, x: Tensor) -> Tensor:\n  return y\n"),
-                                               options, &report);
-  ASSERT_TRUE(program.is_ok()) << program.status().message();
-  expect_sound(program.value());
-  ASSERT_EQ(program.value().functions.size(), 1U);
-  ASSERT_EQ(report.left_out.size(), 1U);
-  EXPECT_EQ(report.left_out[0].method, "__torch__.M.bad");
-  EXPECT_EQ(place(report.left_out[0].why), "8:12");
 }
 
 }  // namespace

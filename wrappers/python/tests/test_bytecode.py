@@ -43,6 +43,21 @@ def test_bytecode_is_compiled(methods: object) -> None:
     assert exported(back)[1]["bytecode.pkl"] == records["bytecode.pkl"]
 
 
+def test_what_the_bytecode_looks_like() -> None:
+    module = tenon.Module("Dims")
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n")
+
+    def record(**options: object) -> bytes:
+        return exported(module, bytecode="compile", **options)[1]["bytecode.pkl"]
+
+    plain = record()
+    assert record(bytecode_version=8) == plain and b"DIM" in plain and b"aten::dim" not in plain
+    assert b"aten::dim" in record(emit=["plain_operators"])
+    both = record(emit=("plain_operators", "default_inputs"))
+    assert b"aten::dim" in both and both != record(emit=("plain_operators",))
+    assert record(emit=["no_interface_methods"]) == record(emit=["defaults_before_out"]) == plain
+
+
 def test_a_module_has_no_bytecode_unless_told() -> None:
     for options in ({}, {"bytecode": "keep"}, {"bytecode": "drop"}):
         report, records, _ = exported(mlp(), **options)
@@ -124,6 +139,9 @@ def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path
         ({"methods": [], "bytecode": "compile"}, tenon.InvalidArgument, "empty name"),
         ({"methods": "a\0", "bytecode": "compile"}, tenon.InvalidArgument, "NUL"),
         ({"methods": [3], "bytecode": "compile"}, TypeError, "str"),
+        ({"bytecode": "compile", "bytecode_version": 3}, tenon.Unsupported, "from 4 to 8"),
+        ({"bytecode_version": 8}, tenon.InvalidArgument, "bytecode_version and emit_flags are for"),
+        ({"bytecode": "compile", "emit": ["small"]}, ValueError, "'small' is not one of default_inputs"),
         ({"bytecode": "always"}, ValueError, "'always' is not one of keep, drop, compile"),
     ],
 )

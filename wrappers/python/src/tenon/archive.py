@@ -20,7 +20,7 @@ from tenon.module import Module, methods_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any, Literal, Protocol, SupportsIndex
 
     from typing_extensions import Buffer
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
     Durability = Literal["none", "file", "file_and_directory"]
     Bytecode = Literal["keep", "drop", "compile"]
+    Emission = Literal["default_inputs", "defaults_before_out", "plain_operators", "no_interface_methods"]
     Tensors = Literal["map", "map_private", "fill", "device"]
     Check = Literal["structure", "fill", "all"]
 
@@ -53,6 +54,12 @@ _BYTECODES: dict[str, int] = {
     "keep": lib.TENON_BYTECODE_KEEP,
     "drop": lib.TENON_BYTECODE_DROP,
     "compile": lib.TENON_BYTECODE_COMPILE,
+}
+_EMISSIONS: dict[str, int] = {
+    "default_inputs": lib.TENON_EMIT_DEFAULT_INPUTS,
+    "defaults_before_out": lib.TENON_EMIT_DEFAULTS_BEFORE_OUT,
+    "plain_operators": lib.TENON_EMIT_PLAIN_OPERATORS,
+    "no_interface_methods": lib.TENON_EMIT_NO_INTERFACE_METHODS,
 }
 _TENSORS: dict[str, int] = {
     "map": lib.TENON_IMPORT_MAP,
@@ -239,6 +246,8 @@ def export_module(
     stream: Stream = None,
     bytecode: Bytecode = "keep",
     methods: Sequence[str] | str | None = None,
+    bytecode_version: int = 0,
+    emit: Collection[Emission] = (),
     debug_tables: bool = False,
 ) -> ExportReport:
     """Write a module as an archive. Tensors go to the file from where they are.
@@ -255,8 +264,11 @@ def export_module(
     bytecode: PyTorch's lite interpreter runs bytecode. "keep": the bytecode of the imported archive is written while the code, the version
     and the order of attributes are those of that archive; weights may be others. "drop": no bytecode is written. "compile": bytecode is
     made from the code. methods: for "compile", the methods that get bytecode, in a list or in one text such as "forward,predict"; what they
-    call is in it too. None: all methods. debug_tables: the debug tables of the imported archive are written, all or none; import_module
-    must have read them. They have absolute paths of the files of the person who saved the module.
+    call is in it too. None: all methods. bytecode_version: for "compile", 4 to 8; below 8 it is for runtimes of an old PyTorch. 0 means 8.
+    emit: for "compile", what the bytecode looks like, as PyTorch's exporter has switches for it: "default_inputs", "defaults_before_out",
+    "plain_operators", "no_interface_methods"; tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS).
+    debug_tables: the debug tables of the imported archive are written, all or none; import_module must have read them. They have absolute
+    paths of the files of the person who saved the module.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
@@ -268,6 +280,9 @@ def export_module(
         | (lib.TENON_EXPORT_DEBUG_TABLES if debug_tables else 0)
     )
     options.bytecode = number_of(_BYTECODES, bytecode, "bytecode")
+    options.bytecode_version = bytecode_version
+    for switch in emit:
+        options.emit_flags |= number_of(_EMISSIONS, switch, "emit")
     options.stream = stream_pointer(stream)
     keep: list[Any] = []
     if archive_name is not None:

@@ -1223,31 +1223,46 @@ pub const TENON_BYTECODE_DROP: _bindgen_ty_24 = 1;
 pub const TENON_BYTECODE_COMPILE: _bindgen_ty_24 = 2;
 ///What an export does about bytecode, which the lite interpreter of PyTorch runs.
 pub type _bindgen_ty_24 = ::core::ffi::c_uint;
+/**Each call of an operator has all its arguments, those that have their default too. PyTorch:
+ default_value_for_unspecified_arg.*/
+pub const TENON_EMIT_DEFAULT_INPUTS: _bindgen_ty_25 = 1;
+/**A call of an operator with an `out` argument has all arguments before it, those that have their
+ default too. PyTorch: default_args_before_out_args is off.*/
+pub const TENON_EMIT_DEFAULTS_BEFORE_OUT: _bindgen_ty_25 = 2;
+/**Operators such as aten::dim are called like all others, although bytecode of version 8 has
+ instructions for them. PyTorch: emit_promoted_ops is off.*/
+pub const TENON_EMIT_PLAIN_OPERATORS: _bindgen_ty_25 = 4;
+/**The methods that are called through an interface get no functions. Such a call fails when it is
+ run. PyTorch: mobile_interface_call_export is off.*/
+pub const TENON_EMIT_NO_INTERFACE_METHODS: _bindgen_ty_25 = 8;
+/**What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the same switches.
+ The first three change nothing about what the bytecode does in PyTorch 1.13 or later.*/
+pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 /**The tensors are read-only views of the file. A tensor that cannot be a view is copied:
  tenon_import_report counts the reasons. Neither views nor these copies can be lent.*/
-pub const TENON_IMPORT_MAP: _bindgen_ty_25 = 0;
+pub const TENON_IMPORT_MAP: _bindgen_ty_26 = 0;
 ///As TENON_IMPORT_MAP, but the views are writable. Writes stay in this process.
-pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_25 = 1;
+pub const TENON_IMPORT_MAP_PRIVATE: _bindgen_ty_26 = 1;
 ///The tensors are copied into storages that can be lent, in an arena if one is given.
-pub const TENON_IMPORT_FILL: _bindgen_ty_25 = 2;
+pub const TENON_IMPORT_FILL: _bindgen_ty_26 = 2;
 /**The tensors are copied to a CUDA device, where they can be lent. Without a device_map they lie
  in one allocation, which is freed with the last tensor in it.*/
-pub const TENON_IMPORT_DEVICE: _bindgen_ty_25 = 3;
+pub const TENON_IMPORT_DEVICE: _bindgen_ty_26 = 3;
 ///Where an import puts tensors.
-pub type _bindgen_ty_25 = ::core::ffi::c_uint;
+pub type _bindgen_ty_26 = ::core::ffi::c_uint;
 /**The import reads the debug tables too, so that an export can write them
  (TENON_EXPORT_DEBUG_TABLES).*/
-pub const TENON_IMPORT_DEBUG_TABLES: _bindgen_ty_26 = 1;
-pub type _bindgen_ty_26 = ::core::ffi::c_uint;
+pub const TENON_IMPORT_DEBUG_TABLES: _bindgen_ty_27 = 1;
+pub type _bindgen_ty_27 = ::core::ffi::c_uint;
 /**The directory of the zip file, all headers, bounds, overlaps and references, and the checksums
  of pickles and code.*/
-pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_27 = 0;
+pub const TENON_IMPORT_CHECK_STRUCTURE: _bindgen_ty_28 = 0;
 ///Also the checksum of each tensor that is copied.
-pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_27 = 1;
+pub const TENON_IMPORT_CHECK_FILL: _bindgen_ty_28 = 1;
 ///Also the checksum of every record.
-pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_27 = 2;
+pub const TENON_IMPORT_CHECK_ALL: _bindgen_ty_28 = 2;
 ///What an import checks.
-pub type _bindgen_ty_27 = ::core::ffi::c_uint;
+pub type _bindgen_ty_28 = ::core::ffi::c_uint;
 /**A function that receives the bytes of an archive, in order and at most 1 GiB in one call. It must
  not throw and cannot change the module.
  @return nbytes if the function has taken all bytes. A negative errno ends the export with the
@@ -1308,12 +1323,18 @@ pub struct tenon_export_options {
  them, such as "forward,predict". What these call is in them. NULL means all methods. Otherwise
  it must be NULL.*/
     pub methods: *const ::core::ffi::c_char,
+    /**For TENON_BYTECODE_COMPILE: the version of the bytecode. A runtime of an old PyTorch refuses
+ bytecode that is newer than itself, and 4 to 7 are for such runtimes (docs/format/bytecode.md).
+ 0 means 8, the version that PyTorch writes. Otherwise it must be 0.*/
+    pub bytecode_version: i32,
+    ///For TENON_BYTECODE_COMPILE: TENON_EMIT_*. Otherwise it must be 0.
+    pub emit_flags: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of tenon_export_options",
-    ][::core::mem::size_of::<tenon_export_options>() - 88usize];
+    ][::core::mem::size_of::<tenon_export_options>() - 96usize];
     [
         "Alignment of tenon_export_options",
     ][::core::mem::align_of::<tenon_export_options>() - 8usize];
@@ -1353,6 +1374,12 @@ const _: () = {
     [
         "Offset of field: tenon_export_options::methods",
     ][::core::mem::offset_of!(tenon_export_options, methods) - 80usize];
+    [
+        "Offset of field: tenon_export_options::bytecode_version",
+    ][::core::mem::offset_of!(tenon_export_options, bytecode_version) - 88usize];
+    [
+        "Offset of field: tenon_export_options::emit_flags",
+    ][::core::mem::offset_of!(tenon_export_options, emit_flags) - 92usize];
 };
 ///What an export wrote.
 #[repr(C)]
@@ -1559,46 +1586,46 @@ const _: () = {
 pub type tenon_cuda_transport = u32;
 /**In a handle: the storage is empty. As an option: the first of the following ways that the
  driver offers for the memory.*/
-pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_28 = 0;
+pub const TENON_CUDA_NO_MEMORY: _bindgen_ty_29 = 0;
 ///An IPC handle (cuIpcGetMemHandle) of memory from cudaMalloc. It is PyTorch's default.
-pub const TENON_CUDA_IPC: _bindgen_ty_28 = 1;
+pub const TENON_CUDA_IPC: _bindgen_ty_29 = 1;
 /**An fd for each piece of memory that is mapped piece by piece. cuMemCreate must have made the
  pieces with handles of that type.*/
-pub const TENON_CUDA_FD: _bindgen_ty_28 = 2;
+pub const TENON_CUDA_FD: _bindgen_ty_29 = 2;
 ///The fabric handle of one such piece.
-pub const TENON_CUDA_FABRIC: _bindgen_ty_28 = 3;
+pub const TENON_CUDA_FABRIC: _bindgen_ty_29 = 3;
 /**An fd of the memory pool from which the memory comes (cudaMallocFromPoolAsync). The pool must
  have been made with handles of that type.*/
-pub const TENON_CUDA_POOL: _bindgen_ty_28 = 4;
-pub type _bindgen_ty_28 = ::core::ffi::c_uint;
+pub const TENON_CUDA_POOL: _bindgen_ty_29 = 4;
+pub type _bindgen_ty_29 = ::core::ffi::c_uint;
 /**The layouts of an IPC handle's bytes, by the versions of PyTorch that write them. Tenon reads all
  of them.*/
 pub type tenon_cuda_form = u32;
 /**PyTorch up to 2.4 writes this layout. Every later version reads it too, except for some builds
  of mid-2024.*/
-pub const TENON_CUDA_FORM_A: _bindgen_ty_29 = 0;
+pub const TENON_CUDA_FORM_A: _bindgen_ty_30 = 0;
 ///Those builds of mid-2024 write this layout.
-pub const TENON_CUDA_FORM_B: _bindgen_ty_29 = 1;
+pub const TENON_CUDA_FORM_B: _bindgen_ty_30 = 1;
 ///PyTorch 2.6 and 2.7 write this layout.
-pub const TENON_CUDA_FORM_C: _bindgen_ty_29 = 2;
+pub const TENON_CUDA_FORM_C: _bindgen_ty_30 = 2;
 ///PyTorch 2.8 to 2.12 write this layout.
-pub const TENON_CUDA_FORM_D: _bindgen_ty_29 = 3;
+pub const TENON_CUDA_FORM_D: _bindgen_ty_30 = 3;
 ///PyTorch 2.13 and later write this layout.
-pub const TENON_CUDA_FORM_E: _bindgen_ty_29 = 4;
-pub type _bindgen_ty_29 = ::core::ffi::c_uint;
+pub const TENON_CUDA_FORM_E: _bindgen_ty_30 = 4;
+pub type _bindgen_ty_30 = ::core::ffi::c_uint;
 ///tenon_open_cuda: options.device is the device, whatever the handle says.
-pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_30 = 1;
+pub const TENON_CUDA_ON_DEVICE: _bindgen_ty_31 = 1;
 ///tenon_share_cuda: lend a read-only storage too, although its receiver can write to it.
-pub const TENON_CUDA_LET_WRITE: _bindgen_ty_30 = 2;
+pub const TENON_CUDA_LET_WRITE: _bindgen_ty_31 = 2;
 /**tenon_open_cuda: the device refuses writes by this process. This works for TENON_CUDA_FD and
  TENON_CUDA_FABRIC only.*/
-pub const TENON_CUDA_READ_ONLY: _bindgen_ty_30 = 4;
+pub const TENON_CUDA_READ_ONLY: _bindgen_ty_31 = 4;
 /**tenon_open_cuda: memory that the driver has opened stays open for the next handle of the same
  memory. The comment of tenon_open_cuda says when that is safe.*/
-pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_30 = 8;
+pub const TENON_CUDA_KEEP_OPEN: _bindgen_ty_31 = 8;
 ///tenon_open_cuda: open PyTorch's expandable segments from another user's process too.
-pub const TENON_CUDA_OTHER_USER: _bindgen_ty_30 = 16;
-pub type _bindgen_ty_30 = ::core::ffi::c_uint;
+pub const TENON_CUDA_OTHER_USER: _bindgen_ty_31 = 16;
+pub type _bindgen_ty_31 = ::core::ffi::c_uint;
 ///How to lend or open device memory. A NULL pointer to these options means all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1740,12 +1767,12 @@ const _: () = {
     ][::core::mem::offset_of!(tenon_cuda_handle, reserved) - 532usize];
 };
 ///To share: PyTorch must be able to open the name, so ask a manager to guard it.
-pub const TENON_FILENAME_TORCH: _bindgen_ty_31 = 1;
+pub const TENON_FILENAME_TORCH: _bindgen_ty_32 = 1;
 ///To share: also do what tenon_filename_incref does.
-pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_31 = 2;
+pub const TENON_FILENAME_IN_FLIGHT: _bindgen_ty_32 = 2;
 ///Members of options.group may open the name too.
-pub const TENON_FILENAME_GROUP: _bindgen_ty_31 = 4;
-pub type _bindgen_ty_31 = ::core::ffi::c_uint;
+pub const TENON_FILENAME_GROUP: _bindgen_ty_32 = 4;
+pub type _bindgen_ty_32 = ::core::ffi::c_uint;
 /**How to make a name. A NULL pointer to these options means that all fields are zero. All strings
  are borrowed for the call.*/
 #[repr(C)]
@@ -1862,11 +1889,11 @@ const _: () = {
     ][::core::mem::offset_of!(tenon_filename_handle, name) - 140usize];
 };
 ///Count the names, and remove none.
-pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_32 = 1;
+pub const TENON_SWEEP_DRY_RUN: _bindgen_ty_33 = 1;
 /**Also remove PyTorch's own dead files: files named torch_PID_… that no process holds and whose
  maker has ended.*/
-pub const TENON_SWEEP_TORCH: _bindgen_ty_32 = 2;
-pub type _bindgen_ty_32 = ::core::ffi::c_uint;
+pub const TENON_SWEEP_TORCH: _bindgen_ty_33 = 2;
+pub type _bindgen_ty_33 = ::core::ffi::c_uint;
 ///What to sweep. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1958,26 +1985,26 @@ pub struct tenon_connection {
     _unused: [u8; 0],
 }
 ///The library owns the socket once tenon_connection_new has succeeded.
-pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_33 = 1;
+pub const TENON_CONNECTION_ADOPT_SOCKET: _bindgen_ty_34 = 1;
 ///Refuse a peer whose user is neither this process's (effective) user nor root.
-pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_33 = 2;
+pub const TENON_CONNECTION_SAME_USER: _bindgen_ty_34 = 2;
 ///As TENON_CONNECTION_SAME_USER, but also accept members of options.group.
-pub const TENON_CONNECTION_GROUP: _bindgen_ty_33 = 4;
+pub const TENON_CONNECTION_GROUP: _bindgen_ty_34 = 4;
 ///Also send read-only storages on a CUDA device, although the receiver can write to them.
-pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_33 = 8;
+pub const TENON_CONNECTION_CUDA_LET_WRITE: _bindgen_ty_34 = 8;
 ///As TENON_CUDA_KEEP_OPEN, for device memory that is received.
-pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_33 = 16;
+pub const TENON_CONNECTION_CUDA_KEEP_OPEN: _bindgen_ty_34 = 16;
 /**Accept named files that Tenon made (tenon/by_filename.h), although they have no seals, if
  tenon_connection_peer reports this process's (effective) user or root. A process of that user
  could end this process anyway.*/
-pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_33 = 32;
-pub type _bindgen_ty_33 = ::core::ffi::c_uint;
+pub const TENON_CONNECTION_NAMED_FILES: _bindgen_ty_34 = 32;
+pub type _bindgen_ty_34 = ::core::ffi::c_uint;
 /**What happens to received memory when its lender is gone. The lender is gone when no process holds
  the other end of the socket any more: the lender's process ended, or all holders closed that end.*/
 pub type tenon_lender_gone = u32;
 /**Received memory stays valid, unless it also arrived over a connection with
  TENON_LENDER_GONE_DROP. Messages that were sent before the lender ended are still delivered.*/
-pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_34 = 0;
+pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_35 = 0;
 /**Received memory is dropped.
  - Calls that would give out its bytes, or lend it again, return TENON_PEER_GONE.
    tenon_storage_data and tenon_tensor_data return NULL.
@@ -1990,8 +2017,8 @@ pub const TENON_LENDER_GONE_KEEP: _bindgen_ty_34 = 0;
    storage that is lent again over another connection becomes valid again.
  - Private openings stay valid, and so does this process's own memory that was sent back to it.
  - If the borrower releases the connection before the lender is gone, it keeps what it received.*/
-pub const TENON_LENDER_GONE_DROP: _bindgen_ty_34 = 1;
-pub type _bindgen_ty_34 = ::core::ffi::c_uint;
+pub const TENON_LENDER_GONE_DROP: _bindgen_ty_35 = 1;
+pub type _bindgen_ty_35 = ::core::ffi::c_uint;
 ///Limits and options of a connection. A NULL pointer to them means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2215,8 +2242,8 @@ pub struct tenon_cuda_event {
     _unused: [u8; 0],
 }
 ///The event has an IPC handle, with which other processes open it.
-pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_35 = 1;
-pub type _bindgen_ty_35 = ::core::ffi::c_uint;
+pub const TENON_CUDA_EVENT_INTERPROCESS: _bindgen_ty_36 = 1;
+pub type _bindgen_ty_36 = ::core::ffi::c_uint;
 ///How to make or open an event. A NULL pointer to these options means all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2333,8 +2360,8 @@ pub struct tenon_fetched {
     _unused: [u8; 0],
 }
 ///Room for the record of one storage.
-pub const TENON_DEPOSIT_RECORD_NBYTES: _bindgen_ty_36 = 512;
-pub type _bindgen_ty_36 = ::core::ffi::c_uint;
+pub const TENON_DEPOSIT_RECORD_NBYTES: _bindgen_ty_37 = 512;
+pub type _bindgen_ty_37 = ::core::ffi::c_uint;
 ///How a keeper keeps what is not fetched. Set struct_size to sizeof(tenon_keep_options).
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2386,8 +2413,8 @@ pub struct tenon_descriptor {
 /**The descriptor carries no fds. Its opener fetches them from this process through /proc. So this
  process must live and keep the descriptor until then, and the opener must be in the same pid
  namespace and be of the same user (or use TENON_OPEN_OTHER_USER).*/
-pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_37 = 1;
-pub type _bindgen_ty_37 = ::core::ffi::c_uint;
+pub const TENON_DESCRIPTOR_BYTES_ONLY: _bindgen_ty_38 = 1;
+pub type _bindgen_ty_38 = ::core::ffi::c_uint;
 ///How to make a descriptor. A NULL pointer to these options means that all fields are zero.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2476,24 +2503,24 @@ const _: () = {
 pub struct tenon_object {
     _unused: [u8; 0],
 }
-pub const TENON_OBJECT_NONE: _bindgen_ty_38 = 0;
-pub const TENON_OBJECT_BOOL: _bindgen_ty_38 = 1;
-pub const TENON_OBJECT_INT: _bindgen_ty_38 = 2;
-pub const TENON_OBJECT_FLOAT: _bindgen_ty_38 = 3;
-pub const TENON_OBJECT_COMPLEX: _bindgen_ty_38 = 4;
-pub const TENON_OBJECT_STR: _bindgen_ty_38 = 5;
-pub const TENON_OBJECT_BYTES: _bindgen_ty_38 = 6;
-pub const TENON_OBJECT_TENSOR: _bindgen_ty_38 = 7;
-pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_38 = 8;
-pub const TENON_OBJECT_TUPLE: _bindgen_ty_38 = 9;
-pub const TENON_OBJECT_LIST: _bindgen_ty_38 = 10;
-pub const TENON_OBJECT_SET: _bindgen_ty_38 = 11;
-pub const TENON_OBJECT_DICT: _bindgen_ty_38 = 12;
+pub const TENON_OBJECT_NONE: _bindgen_ty_39 = 0;
+pub const TENON_OBJECT_BOOL: _bindgen_ty_39 = 1;
+pub const TENON_OBJECT_INT: _bindgen_ty_39 = 2;
+pub const TENON_OBJECT_FLOAT: _bindgen_ty_39 = 3;
+pub const TENON_OBJECT_COMPLEX: _bindgen_ty_39 = 4;
+pub const TENON_OBJECT_STR: _bindgen_ty_39 = 5;
+pub const TENON_OBJECT_BYTES: _bindgen_ty_39 = 6;
+pub const TENON_OBJECT_TENSOR: _bindgen_ty_39 = 7;
+pub const TENON_OBJECT_COMPOSITE: _bindgen_ty_39 = 8;
+pub const TENON_OBJECT_TUPLE: _bindgen_ty_39 = 9;
+pub const TENON_OBJECT_LIST: _bindgen_ty_39 = 10;
+pub const TENON_OBJECT_SET: _bindgen_ty_39 = 11;
+pub const TENON_OBJECT_DICT: _bindgen_ty_39 = 12;
 ///The kinds of values.
-pub type _bindgen_ty_38 = ::core::ffi::c_uint;
-///How deep values can be nested.
-pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_39 = 200;
 pub type _bindgen_ty_39 = ::core::ffi::c_uint;
+///How deep values can be nested.
+pub const TENON_OBJECT_MAX_DEPTH: _bindgen_ty_40 = 200;
+pub type _bindgen_ty_40 = ::core::ffi::c_uint;
 /**One value of an object. The nodes of an object stand in an array in the order in which its text
  would be written: the items of a tuple, list or set stand behind it, and the keys and values of a
  dict stand behind it in turn. Each is followed by everything inside it. The dict

@@ -63,6 +63,8 @@ pub struct ExportOptions<'a> {
     stream: usize,
     bytecode: Bytecode,
     methods: &'a [&'a str],
+    bytecode_version: i32,
+    emit_flags: u32,
 }
 
 impl<'a> ExportOptions<'a> {
@@ -129,6 +131,40 @@ impl<'a> ExportOptions<'a> {
         ExportOptions { methods, ..self }
     }
 
+    /// Sets the version of the bytecode, from 4 to 8, for [`Bytecode::Compile`]. Below 8 it is for
+    /// runtimes of an old PyTorch. 0 means 8.
+    pub fn bytecode_version(self, version: i32) -> Self {
+        ExportOptions { bytecode_version: version, ..self }
+    }
+
+    /// Gives each call of an operator all its arguments, those that have their default too, for
+    /// [`Bytecode::Compile`].
+    pub fn emit_default_inputs(self) -> Self {
+        self.emit(sys::TENON_EMIT_DEFAULT_INPUTS)
+    }
+
+    /// Gives a call of an operator with an `out` argument all arguments before it, for
+    /// [`Bytecode::Compile`].
+    pub fn emit_defaults_before_out(self) -> Self {
+        self.emit(sys::TENON_EMIT_DEFAULTS_BEFORE_OUT)
+    }
+
+    /// Calls operators even where the bytecode has instructions for them, for
+    /// [`Bytecode::Compile`].
+    pub fn emit_plain_operators(self) -> Self {
+        self.emit(sys::TENON_EMIT_PLAIN_OPERATORS)
+    }
+
+    /// Gives the methods that are called through an interface no functions, for
+    /// [`Bytecode::Compile`]. Such a call fails when it is run.
+    pub fn emit_no_interface_methods(self) -> Self {
+        self.emit(sys::TENON_EMIT_NO_INTERFACE_METHODS)
+    }
+
+    fn emit(self, flag: u32) -> Self {
+        ExportOptions { emit_flags: self.emit_flags | flag, ..self }
+    }
+
     /// Writes the debug tables of the archive that the module came from, unless the code was
     /// changed. The tables contain absolute paths of the files of the person who saved the module.
     /// The import must have read them
@@ -151,6 +187,8 @@ impl fmt::Debug for ExportOptions<'_> {
             .field("stream", &self.stream)
             .field("bytecode", &self.bytecode)
             .field("methods", &self.methods)
+            .field("bytecode_version", &self.bytecode_version)
+            .field("emit_flags", &self.emit_flags)
             .finish()
     }
 }
@@ -299,6 +337,8 @@ fn run<'w>(
             Bytecode::Compile => sys::TENON_BYTECODE_COMPILE,
         } as i32,
         methods: methods.as_ref().map_or(ptr::null(), |methods| methods.as_ptr()),
+        bytecode_version: options.bytecode_version,
+        emit_flags: options.emit_flags,
     };
     let mut report = sys::tenon_export_report {
         struct_size: size_of::<sys::tenon_export_report>(),

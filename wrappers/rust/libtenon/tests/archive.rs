@@ -267,6 +267,23 @@ fn bytecode_of_some_methods_and_of_all() {
 }
 
 #[test]
+fn what_the_bytecode_looks_like() {
+    let mut module = Module::new("Dims").unwrap();
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n").unwrap();
+    let compile = ExportOptions::new().bytecode(Bytecode::Compile);
+    let plain = bytes_of(&module, &compile);
+    let same = compile.clone().bytecode_version(8).emit_defaults_before_out().emit_no_interface_methods();
+    assert_eq!(bytes_of(&module, &same), plain);
+    let inputs = bytes_of(&module, &compile.clone().emit_default_inputs());
+    let operators = bytes_of(&module, &compile.clone().emit_plain_operators());
+    assert!(inputs != plain && operators != plain && inputs != operators);
+    for version in [3, 9] {
+        let error = export_module_to(&module, io::sink(), &compile.clone().bytecode_version(version)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+}
+
+#[test]
 fn debug_tables_of_pytorch() {
     let path = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/golden/lite/mlp-2.15.ptl"));
     if !path.exists() {

@@ -79,6 +79,11 @@ struct ExportOptions {
   /// For Bytecode::kCompile: the methods of the module that get bytecode. Methods that these call
   /// are in their bytecode. An empty list means all methods.
   std::vector<std::string> methods = {};
+  /// For Bytecode::kCompile: the version of the bytecode, from 4 to 8. Below 8 it is for runtimes of
+  /// an old PyTorch. 0 means 8.
+  std::int32_t bytecode_version = 0;
+  /// For Bytecode::kCompile: TENON_EMIT_* of tenon/archive.h, which says what each does.
+  std::uint32_t emit_flags = 0;
   /// Write the debug tables of the archive that the module came from, unless the code was changed.
   /// The tables contain absolute paths of the files of the person who saved the module. The import
   /// must have read them (ImportOptions::debug_tables).
@@ -284,6 +289,8 @@ Result<ExportReport> write_module(const ExportOptions& options, Function&& funct
   c.stream = options.stream;
   c.bytecode = static_cast<std::int32_t>(options.bytecode);
   c.methods = c_text(methods);
+  c.bytecode_version = options.bytecode_version;
+  c.emit_flags = options.emit_flags;
   return callables.result_of(
       fill<ExportReport>([&](ExportReport* report, tenon_error** err) { return function(callables, &c, report, err); }));
 }
