@@ -1,25 +1,17 @@
 #include "archive_facts.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <cinttypes>
 #include <cstring>
 #include <map>
 #include <utility>
 
-#include "archive/file_kind.h"
 #include "archive/file_mapping.h"
 #include "base/checked.h"
 #include "checkpoint_facts.h"
 #include "module/code_check.h"
 #include "module/import.h"
 #include "module/resolve.h"
-#include "os/limits.h"
-#include "os/memfd.h"
 #include "output.h"
 #include "value/value.h"
 
@@ -187,28 +179,6 @@ Status gather_module(const ArchiveInput& input, archive::Check check, ArchiveFac
   return Status::ok();
 }
 
-// A pipe's bytes, in memory that a file stands for.
-Result<os::Fd> copy_of_stream(int from) {
-  TENON_ASSIGN(os::Fd copy, os::create_memfd(std::string("tenon-archive"), 0));
-  std::vector<std::byte> piece(os::kReserveChunk);
-  for (uint64_t at = 0;;) {
-    const ssize_t n = ::read(from, piece.data(), piece.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno_status(errno, "reading");
-    if (n == 0) return copy;
-    const auto nbytes = static_cast<size_t>(n);
-    TENON_TRY(os::ask_headroom(nbytes));
-    TENON_TRY(os::check_file_size(at + nbytes));
-    for (size_t done = 0; done < nbytes;) {
-      const ssize_t written = ::pwrite(copy.get(), piece.data() + done, nbytes - done, static_cast<off_t>(at + done));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return errno_status(errno, "keeping what was read");
-      done += static_cast<size_t>(written);
-    }
-    at += nbytes;
-  }
-}
-
 }  // namespace
 
 void add_detail(const std::string& word, std::string* details) { *details += (details->empty() ? "" : ", ") + word; }
@@ -221,42 +191,6 @@ void describe_tensor(const TensorValue& tensor, TensorFact* fact) {
   if (tensor.layout() != value::TensorLayout::kStrided) return;
   fact->strides.assign(tensor.strides().begin(), tensor.strides().end());
   fact->offset = tensor.offset();
-}
-
-Status of_file(const ArchiveInput& input, const Status& status) {
-  if (status.is_ok()) return status;
-  std::string message = status.message();
-  const std::string fd = format("fd %d", input.fd.get());
-  for (const std::string& own : {"archive of " + fd, fd}) {
-    if (message.starts_with(own)) message = message.substr(own.size()).insert(0, input.shown);
-  }
-  if (!message.starts_with(input.shown)) message = input.shown + ": " + message;
-  Status named(status.code(), std::move(message));
-  named = std::move(named).with_details_of(status);
-  return named;
-}
-
-Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
-  ArchiveInput input;
-  const bool is_stdin = path == "-";
-  input.shown = is_stdin ? "standard input" : path;
-  input.fd = is_stdin ? os::Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) : os::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!input.fd.is_open()) return errno_status(errno, input.shown);
-  struct stat info{};
-  if (::fstat(input.fd.get(), &info) != 0) return errno_status(errno, input.shown);
-  if (S_ISDIR(info.st_mode)) return errno_status(EISDIR, input.shown);
-  if (!S_ISREG(info.st_mode)) {
-    Result<os::Fd> copied = copy_of_stream(input.fd.get());
-    if (!copied.is_ok()) return of_file(input, copied.status());
-    input.fd = std::move(copied).value();
-  }
-  if (::fstat(input.fd.get(), &info) != 0) return errno_status(errno, input.shown);
-  input.nbytes = static_cast<uint64_t>(info.st_size);
-  input.head.resize(archive::kFileKindNbytes);
-  const ssize_t n = ::pread(input.fd.get(), input.head.data(), input.head.size(), 0);
-  if (n < 0) return errno_status(errno, input.shown);
-  input.head.resize(static_cast<size_t>(n));
-  return input;
 }
 
 Result<Ref<Module>> import_archive(const ArchiveInput& input, const module::ImportOptions& options) {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "archive/zip_reader.h"
+#include "archive_input.h"
 #include "base/status.h"
 #include "module/module.h"
-#include "os/fd.h"
 #include "value/tensor_value.h"
 
 namespace tenon::module {
@@ -80,21 +80,6 @@ struct ArchiveFacts {
   std::string oldest_pytorch;  // empty: not known
   std::vector<std::string> warnings;
 };
-
-// A file with an archive, open. What can be read once only, such as a pipe, was read into memory.
-struct ArchiveInput {
-  std::string shown;  // the path, or "standard input"
-  os::Fd fd;
-  uint64_t nbytes = 0;
-  std::string head;  // its first bytes
-
-  // `path`: "-" is standard input.
-  static Result<ArchiveInput> open(const std::string& path);
-  bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
-};
-
-// Puts the file's name in front of an error's message, in place of the fd's number.
-Status of_file(const ArchiveInput& input, const Status& status);
 
 // Imports the module of an archive. Every message names the file.
 Result<Ref<module::Module>> import_archive(const ArchiveInput& input, const module::ImportOptions& options);

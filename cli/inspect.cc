@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "archive/file_kind.h"
-#include "archive_facts.h"
+#include "archive_input.h"
 #include "commands.h"
 #include "name_table.h"
 #include "os/fd.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "archive_facts.h"
+#include "archive_input.h"
 #include "share/filename.h"
 
 namespace tenon::cli {

@@ -1,0 +1,27 @@
+// A file that `tenon inspect`, `verify` or `export` reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "os/fd.h"
+
+namespace tenon::cli {
+
+// An open file. The bytes of a pipe, which can be read only once, have been copied into memory.
+struct ArchiveInput {
+  std::string shown;  // the path, or "standard input"
+  os::Fd fd;
+  uint64_t nbytes = 0;
+  std::string head;  // its first bytes
+
+  // `path`: "-" is standard input.
+  static Result<ArchiveInput> open(const std::string& path);
+  bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
+};
+
+// Puts the file's name in front of an error's message, in place of the fd's number.
+Status of_file(const ArchiveInput& input, const Status& status);
+
+}  // namespace tenon::cli
