@@ -1,23 +1,31 @@
 # How Tenon's own targets are compiled and put together.
 
-# Text and trees are read once for a whole archive, and CUDA's driver is waited for: size is worth more there than speed. The rest
-# has -O2. -O3 would make the library a seventh larger and no quicker.
+# Most code waits for the system, for another process, for CUDA's driver or for a file, or describes a
+# failure. Size is worth more than speed there, so it has -Os. The sources in TENON_QUICK_<folder> have
+# -O2. -O3 would make the library a seventh larger and no quicker.
 set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
-if(TENON_SANITIZE)
-  # The checks make optimised code large: those folders would take longer to compile than their tests take to run.
-  set(TENON_SMALL -O0)
-  set(TENON_QUICK -O0)
-endif()
-set(TENON_SMALL_FOLDERS cuda value archive bytecode script compile module)
-# The exceptions in those folders, as regular expressions: this code runs for each tensor of a module that is opened. It takes a sixth
-# off the time and adds a twentieth to the size.
-set(TENON_QUICK_SOURCES
-  "archive/pickle_(machine|machine_scalars|nodes|opcodes|storages|tensors|to_values)" "archive/zip_(directory|local|names|reader)"
-  "module/(conform|import_storages)" "script/(lexer|token)" "value/(check|storage_value|tensor_value|value|walk)")
-# The exceptions in the other folders: this code waits for the driver, for other processes or for the system.
-set(TENON_SMALL_SOURCES
-  "memory/arena_whole" "os/(huge_pages|local_socket|numa|process.*|smaps|thp)" "share/(.*cuda.*|liveness|manager.*|name.*)")
+# The checks of a sanitizer make optimised code large. These folders would take longer to compile than
+# their tests take to run.
+set(TENON_SANITIZED_O0_FOLDERS cuda value archive bytecode script compile module)
+# The names, without .cc, of sources that run for each storage, tensor, block or message, or for each
+# tensor of a module that is opened.
+set(TENON_QUICK_base keyed_hash)
+set(TENON_QUICK_os map_budget mapping poller sender socket wait)
+set(TENON_QUICK_memory
+  arena claims_page depot holding ledger lent_block lent_index slab space unread_guard user_arena)
+set(TENON_QUICK_storage storage)
+set(TENON_QUICK_share by_fd cache storage_at)
+set(TENON_QUICK_tensor
+  composite_contents descriptor descriptor_encode dlpack dtype layout message pack tensor)
+set(TENON_QUICK_channel
+  borrowing connection_recv connection_send frames lease_block lending numbering)
+set(TENON_QUICK_value check storage_value tensor_value value walk)
+set(TENON_QUICK_archive pickle_machine pickle_machine_scalars pickle_nodes pickle_opcodes pickle_storages
+  pickle_tensors pickle_to_values zip_directory zip_local zip_names zip_reader)
+set(TENON_QUICK_script lexer token)
+set(TENON_QUICK_module conform import_storages)
+set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -98,14 +106,36 @@ function(tenon_add_objects target)
   tenon_compile_together(${target})
 endfunction()
 
-# One object library for each folder of impl, and a second one, <folder>_quick or <folder>_small, for the sources whose optimisation
-# differs. A folder's targets name the folders that it may use: those above it in impl/LAYERS. They share one include root, so
-# tools/lint_layers.py is what refuses an include in the other direction. tenon_up_to_<folder> is what the tests of that folder link:
-# an archive of its objects, and those of the folders above. What needs more does not link.
+# tenon_take_quick(<folder> <variable> <quick variable>): moves the sources in TENON_QUICK_<folder> from
+# one list to the other. A name that no source has ends the configuration.
+function(tenon_take_quick folder sources_variable quick_variable)
+  set(rest ${${sources_variable}})
+  set(taken)
+  foreach(name IN LISTS TENON_QUICK_${folder})
+    set(found ${rest})
+    list(FILTER found INCLUDE REGEX "/${name}\\.cc$")
+    if(NOT found)
+      message(FATAL_ERROR "TENON_QUICK_${folder}: there is no source ${name}.cc")
+    endif()
+    list(REMOVE_ITEM rest ${found})
+    list(APPEND taken ${found})
+  endforeach()
+  set(${sources_variable} "${rest}" PARENT_SCOPE)
+  set(${quick_variable} "${taken}" PARENT_SCOPE)
+endfunction()
+
+# One object library for each folder of impl, and a second one, <folder>_quick, for the sources in
+# TENON_QUICK_<folder>. A folder's targets name the folders that it may use: those above it in
+# impl/LAYERS. They share one include root, so tools/lint_layers.py is what refuses an include in the
+# other direction. tenon_up_to_<folder> is what the tests of that folder link: an archive of its
+# objects, and those of the folders above. What needs more does not link.
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
   file(STRINGS impl/LAYERS folders REGEX "^[a-z]")
   set(allowed)
+  # Of a function that several objects hold, such as a template's, the linker takes the first: the
+  # quick one.
+  set(quick_objects)
   set(objects)
   set(below)
   foreach(folder IN LISTS folders)
@@ -119,28 +149,21 @@ function(tenon_add_folders)
       continue()
     endif()
 
-    if(folder IN_LIST TENON_SMALL_FOLDERS)
-      set(suffix quick)
-      set(options "${TENON_SMALL}")
-      set(exception_options "${TENON_QUICK}")
-      list(JOIN TENON_QUICK_SOURCES "|" pattern)
-    else()
-      set(suffix small)
-      set(options)
-      set(exception_options "${TENON_SMALL}")
-      list(JOIN TENON_SMALL_SOURCES "|" pattern)
+    set(small "${TENON_SMALL}")
+    set(quick "${TENON_QUICK}")
+    if(TENON_SANITIZE AND folder IN_LIST TENON_SANITIZED_O0_FOLDERS)
+      set(small -O0)
+      set(quick -O0)
     endif()
-    set(exceptions ${sources})
-    list(FILTER exceptions INCLUDE REGEX "/impl/(${pattern})\\.cc$")
-    list(REMOVE_ITEM sources ${exceptions})
+    tenon_take_quick(${folder} sources quick_sources)
 
     tenon_add_objects(tenon_${folder} ${sources})
-    target_compile_options(tenon_${folder} PRIVATE ${options})
+    target_compile_options(tenon_${folder} PRIVATE "${small}")
     set(targets tenon_${folder})
-    if(exceptions)
-      tenon_add_objects(tenon_${folder}_${suffix} ${exceptions})
-      target_compile_options(tenon_${folder}_${suffix} PRIVATE ${exception_options})
-      list(APPEND targets tenon_${folder}_${suffix})
+    if(quick_sources)
+      tenon_add_objects(tenon_${folder}_quick ${quick_sources})
+      target_compile_options(tenon_${folder}_quick PRIVATE "${quick}")
+      list(APPEND targets tenon_${folder}_quick)
     endif()
     set(folder_objects)
     foreach(target IN LISTS targets)
@@ -153,7 +176,10 @@ function(tenon_add_folders)
       list(APPEND folder_objects "$<TARGET_OBJECTS:${target}>")
     endforeach()
     list(APPEND allowed tenon_${folder})
-    list(APPEND objects ${folder_objects})
+    list(APPEND objects "$<TARGET_OBJECTS:tenon_${folder}>")
+    if(quick_sources)
+      list(APPEND quick_objects "$<TARGET_OBJECTS:tenon_${folder}_quick>")
+    endif()
     add_library(tenon_up_to_${folder} STATIC EXCLUDE_FROM_ALL ${folder_objects})
     set_target_properties(tenon_up_to_${folder} PROPERTIES LINKER_LANGUAGE CXX)
     target_include_directories(tenon_up_to_${folder} INTERFACE "${PROJECT_SOURCE_DIR}/impl")
@@ -162,23 +188,30 @@ function(tenon_add_folders)
   endforeach()
 
   file(GLOB sources CONFIGURE_DEPENDS "capi/src/*.cc")
-  list(JOIN TENON_SMALL_FOLDERS "|" small_pattern)
-  set(small ${sources})
-  list(FILTER small INCLUDE REGEX "/(by_cuda|(${small_pattern})[^/]*)\\.cc$")
-  list(REMOVE_ITEM sources ${small})
+  set(modules ${sources})
+  list(FILTER modules INCLUDE REGEX "/(archive|module|value)[^/]*\\.cc$")
+  list(REMOVE_ITEM sources ${modules})
+  tenon_take_quick(capi sources quick_sources)
   tenon_add_objects(tenon_capi ${sources})
-  tenon_add_objects(tenon_capi_small ${small})
-  target_compile_options(tenon_capi_small PRIVATE "${TENON_SMALL}")
-  foreach(target IN ITEMS tenon_capi tenon_capi_small)
+  tenon_add_objects(tenon_capi_quick ${quick_sources})
+  tenon_add_objects(tenon_capi_modules ${modules})
+  target_compile_options(tenon_capi PRIVATE "${TENON_SMALL}")
+  target_compile_options(tenon_capi_quick PRIVATE "${TENON_QUICK}")
+  target_compile_options(tenon_capi_modules PRIVATE "${TENON_SMALL}")
+  if(TENON_SANITIZE)
+    target_compile_options(tenon_capi_modules PRIVATE -O0)
+  endif()
+  foreach(target IN ITEMS tenon_capi tenon_capi_quick tenon_capi_modules)
     # tools/abi reads the types of the header from the debug information of these sources.
     if(NOT TENON_SANITIZE)
       target_compile_options(${target} PRIVATE "$<$<CONFIG:Debug,RelWithDebInfo>:-g>")
     endif()
     target_include_directories(${target} PUBLIC capi/include "${PROJECT_BINARY_DIR}/include")
     target_link_libraries(${target} PUBLIC ${allowed})
-    list(APPEND objects "$<TARGET_OBJECTS:${target}>")
   endforeach()
-  set(TENON_OBJECTS "${objects}" PARENT_SCOPE)
+  list(APPEND quick_objects "$<TARGET_OBJECTS:tenon_capi_quick>")
+  list(APPEND objects "$<TARGET_OBJECTS:tenon_capi>" "$<TARGET_OBJECTS:tenon_capi_modules>")
+  set(TENON_OBJECTS "${quick_objects};${objects}" PARENT_SCOPE)
 endfunction()
 
 function(tenon_add_library)

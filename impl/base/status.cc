@@ -57,16 +57,22 @@ Status::Status(Code code, std::string message) : info_(ErrorInfoRef::create()) {
   std::replace_if(info.message.begin(), info.message.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
 }
 
+Status::Status(Code code, const char* message) : Status(code, std::string(message)) {}
+
 const std::string& Status::message() const noexcept { return info_ ? info_->message : immortal<NoMessage>().text; }
 
-Status&& Status::with(std::string key, std::string value) && {
-  if (info_) info_.info_->details.push_back({std::move(key), std::move(value)});
+Status&& Status::with(const char* key, std::string value) && {
+  if (info_) info_.info_->details.push_back({key, std::move(value)});
   return std::move(*this);
 }
 
-Status&& Status::with(std::string key, int64_t value) && { return std::move(*this).with(std::move(key), std::to_string(value)); }
+Status&& Status::with(const char* key, const char* value) && { return std::move(*this).with(key, std::string(value)); }
 
-Status&& Status::with(std::string key, uint64_t value) && { return std::move(*this).with(std::move(key), std::to_string(value)); }
+Status&& Status::with(const char* key, int64_t value) && { return std::move(*this).with(key, std::to_string(value)); }
+
+Status&& Status::with(const char* key, uint64_t value) && { return std::move(*this).with(key, std::to_string(value)); }
+
+Status&& Status::with(const char* key, int value) && { return std::move(*this).with(key, std::to_string(value)); }
 
 Status&& Status::with_details_of(const Status& other) && {
   if (info_ && other.info_) {
@@ -137,5 +143,7 @@ Status errno_status(int error, const std::string& what) {
   if (meaning.limit != nullptr) status = std::move(status).with("limit", std::string(meaning.limit));
   return status;
 }
+
+Status errno_status(int error, const char* what) { return errno_status(error, std::string(what)); }
 
 }  // namespace tenon

@@ -80,11 +80,15 @@ struct ErrorInfo {
   mutable std::atomic<uint32_t> references{1};
 };
 
+// The functions that make a failure are cold: the compiler optimises the code that leads to them for
+// size and moves it out of the way. Overloads that take a literal make its std::string themselves, or
+// each caller would have the code for that.
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
   // The message is one line, whatever names from outside are in it: control characters become '?'.
-  Status(Code code, std::string message);
+  [[gnu::cold]] Status(Code code, std::string message);
+  [[gnu::cold]] Status(Code code, const char* message);
   static Status ok() noexcept { return {}; }
 
   bool is_ok() const noexcept { return info_ == nullptr; }
@@ -93,13 +97,14 @@ class [[nodiscard]] Status {
   const ErrorInfoRef& info() const noexcept { return info_; }
 
   // Builders, for use while the status has one owner.
-  Status&& with(std::string key, std::string value) &&;
-  Status&& with(std::string key, int64_t value) &&;
-  Status&& with(std::string key, uint64_t value) &&;
-  Status&& with(std::string key, int value) && { return std::move(*this).with(std::move(key), static_cast<int64_t>(value)); }
+  [[gnu::cold]] Status&& with(const char* key, std::string value) &&;
+  [[gnu::cold]] Status&& with(const char* key, const char* value) &&;
+  [[gnu::cold]] Status&& with(const char* key, int64_t value) &&;
+  [[gnu::cold]] Status&& with(const char* key, uint64_t value) &&;
+  [[gnu::cold]] Status&& with(const char* key, int value) &&;
   // Appends the details of `other`, whose message this status tells in other words.
-  Status&& with_details_of(const Status& other) &&;
-  Status&& caused_by(const Status& cause) &&;
+  [[gnu::cold]] Status&& with_details_of(const Status& other) &&;
+  [[gnu::cold]] Status&& caused_by(const Status& cause) &&;
 
  private:
   ErrorInfoRef info_;
@@ -111,11 +116,12 @@ class [[nodiscard]] Status {
 // A uint64_t as %llu takes it: the two are not the same type on every platform.
 inline unsigned long long as_llu(uint64_t value) noexcept { return value; }
 
-inline Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+[[gnu::cold]] inline Status invalid(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
 // A failed system call: "<what>: <strerror>" with detail errno. Maps ENOMEM, EMFILE, ENFILE, ENOSPC, … to RESOURCE_EXHAUSTED with the
 // limit they stand for, EACCES and EPERM to PERMISSION, the rest to IO.
-Status errno_status(int error, const std::string& what);
+[[gnu::cold]] Status errno_status(int error, const std::string& what);
+[[gnu::cold]] Status errno_status(int error, const char* what);
 
 template <typename T>
 class [[nodiscard]] Result {

@@ -91,7 +91,7 @@ Status refused(const Driver& driver, CUresult result, const char* function) {
   const Status cause = result_status(driver, result, what + function);
   Status status = Status(Code::kUnsupported, cause.message()).with("path", driver.path).with("driver_version", driver.version);
   for (const Detail& detail : cause.info()->details) {
-    if (detail.key != "limit") status = std::move(status).with(detail.key, detail.value);
+    if (detail.key != "limit") status = std::move(status).with(detail.key.c_str(), detail.value);
   }
   return status;
 }

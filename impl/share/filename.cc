@@ -37,7 +37,7 @@ T member(const std::byte* bytes, size_t offset) noexcept {
 Status name_error(const std::string& path, const Status& cause) {
   Status status(cause.code(), format("%s: %s", path.c_str(), cause.message().c_str()));
   for (const Detail& detail : cause.info()->details) {
-    if (detail.key != "path" && detail.key != "fd") status = std::move(status).with(detail.key, detail.value);
+    if (detail.key != "path" && detail.key != "fd") status = std::move(status).with(detail.key.c_str(), detail.value);
   }
   return std::move(status).with("path", path).caused_by(cause);
 }
