@@ -26,6 +26,9 @@ set(TENON_QUICK_archive pickle_machine pickle_machine_scalars pickle_nodes pickl
 set(TENON_QUICK_script lexer token)
 set(TENON_QUICK_module conform import_storages)
 set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
+# The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads pickles
+# with it, and the linker drops what only modules call.
+set(TENON_MODULE_FOLDERS bytecode script compile module)
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -132,6 +135,9 @@ endfunction()
 function(tenon_add_folders)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS impl/LAYERS)
   file(STRINGS impl/LAYERS folders REGEX "^[a-z]")
+  if(NOT TENON_MODULES)
+    list(REMOVE_ITEM folders ${TENON_MODULE_FOLDERS})
+  endif()
   set(allowed)
   # Of a function that several objects hold, such as a template's, the linker takes the first: the
   # quick one.
@@ -192,9 +198,13 @@ function(tenon_add_folders)
   list(FILTER modules INCLUDE REGEX "/(archive|module|value)[^/]*\\.cc$")
   list(REMOVE_ITEM sources ${modules})
   tenon_take_quick(capi sources quick_sources)
+  if(NOT TENON_MODULES)
+    tenon_make_no_modules(modules)
+  endif()
   tenon_add_objects(tenon_capi ${sources})
   tenon_add_objects(tenon_capi_quick ${quick_sources})
   tenon_add_objects(tenon_capi_modules ${modules})
+  target_include_directories(tenon_capi_modules PRIVATE capi/src)
   target_compile_options(tenon_capi PRIVATE "${TENON_SMALL}")
   target_compile_options(tenon_capi_quick PRIVATE "${TENON_QUICK}")
   target_compile_options(tenon_capi_modules PRIVATE "${TENON_SMALL}")

@@ -30,6 +30,10 @@ TENON_BEGIN_DECLS
  * changes a module needs its whole tree alone: no other call may use the tree at the same time.
  * While an export of the tree runs, every change returns TENON_PERMISSION, also a change by a
  * callback of that export. After a change that fails, everything is as it was before.
+ *
+ * A library that was built without modules (CMake's option TENON_MODULES=OFF) has all functions of
+ * this header, of tenon/value.h and of tenon/archive.h. Those that can fail return
+ * TENON_UNSUPPORTED, so there is never a value or a module.
  */
 typedef struct tenon_module tenon_module;
 
