@@ -36,6 +36,13 @@ std::string called_name(std::string_view qualified_name) {
 
 }  // namespace
 
+// What PyTorch calls the object whose method is called.
+std::string_view FunctionCompiler::instance_name(const GraphValue* object) const {
+  const std::vector<GraphValue*>& parameters = out_.graph.body().inputs;
+  if (object->node != nullptr && object->node->kind == NodeKind::kGetAttribute) return object->node->name;
+  return !parameters.empty() && object == parameters[0] ? "SELF" : "INSTANCE_NAME_UNKNOWN";
+}
+
 bool FunctionCompiler::known_int(const GraphValue* value, int64_t* out) {
   if (value->node == nullptr || value->node->kind != NodeKind::kConstant || !value->node->constant->is(value::ValueKind::kInt))
     return false;
@@ -90,11 +97,11 @@ Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee, const
       *out = Sugar::of(made);
       return {};
     }
-    case Sugar::Kind::kFunction: return call_compiled(*callee.header, given, out);
+    case Sugar::Kind::kFunction: return call_compiled(*callee.header, given, false, out);
     case Sugar::Kind::kMethod: {
       GivenArguments all = given;
       all.positional.insert(all.positional.begin(), Given{{}, callee.value, expr.child(0).range});
-      return call_compiled(*callee.header, all, out);
+      return call_compiled(*callee.header, all, true, out);
     }
     case Sugar::Kind::kInterface: return call_interface(callee, given, out);
     case Sugar::Kind::kCustom: {
@@ -143,8 +150,9 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   if (matched.candidate >= listed.size()) {
     const Header& header = *from_source.headers[matched.candidate - listed.size()];
     TENON_ASSIGN(const Compiled* const compiled, unit_.compile(header));
-    const std::vector<GraphValue*> results = builder_.graph().inline_graph(compiled->graph, matched.inputs, builder_.block());
-    *out = Sugar::of(results[0]);
+    Graph& graph = builder_.graph();
+    const Call* const call = graph.add_call({&builder_.source(), builder_.range(), {}, {}, {}});
+    *out = Sugar::of(graph.inline_graph(compiled->graph, matched.inputs, builder_.block(), call)[0]);
     return {};
   }
   const Schema& schema = *candidates[matched.candidate];
@@ -168,17 +176,21 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   return {};
 }
 
-Status FunctionCompiler::call_compiled(const Header& header, const GivenArguments& given, Sugar* out) {
+Status FunctionCompiler::call_compiled(const Header& header, const GivenArguments& given, bool of_object, Sugar* out) {
   const Schema* const candidates[] = {&header.schema};
   const size_t colon = header.name.rfind('.');
   TENON_ASSIGN(Match matched, match(&builder_, header.name.substr(colon + 1), candidates, given));
   TENON_ASSIGN(const Graph* const called, unit_.called_graph(header));
   TENON_TRY(builder_.check_room(called->node_count()));
   builder_.append(NodeKind::kCalled, matched.inputs);
-  const std::vector<GraphValue*> results = builder_.graph().inline_graph(*called, matched.inputs, builder_.block());
-  TENON_TRY(builder_.check_size());
-  *out = Sugar::of(results[0]);
-  return {};
+  Graph& graph = builder_.graph();
+  Call call{&builder_.source(), builder_.range(), {}, {}, header.function->name};
+  if (of_object) {
+    call.module = header.owner;
+    call.instance = instance_name(matched.inputs[0]);
+  }
+  *out = Sugar::of(graph.inline_graph(*called, matched.inputs, builder_.block(), graph.add_call(call))[0]);
+  return builder_.check_size();
 }
 
 Status FunctionCompiler::call_interface(const Sugar& callee, const GivenArguments& given, Sugar* out) {

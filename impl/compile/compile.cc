@@ -1,6 +1,7 @@
 #include "compile/compile.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,8 +13,11 @@ namespace {
 
 class ProgramCompiler {
  public:
-  ProgramCompiler(const script::Declarations& declarations, std::span<const value::ValueRef> constants, const CompileOptions& options)
-      : unit_(declarations, options.slots, constants, options.torch, options.max_nodes), options_(options) {}
+  ProgramCompiler(const script::Declarations& declarations, std::span<const value::ValueRef> constants, const CompileOptions& options,
+                  DebugInfo* debug_info)
+      : unit_(declarations, options.slots, constants, options.torch, options.max_nodes), options_(options) {
+    if (debug_info != nullptr) debug_.emplace(debug_info);
+  }
 
   Result<bytecode::Program> run(std::string_view root, std::span<const std::string> modules) {
     if (options_.version < bytecode::kOldestVersion || options_.version > bytecode::Program::kVersion) {
@@ -53,7 +57,7 @@ class ProgramCompiler {
     inputs.reserve(compiled->parameters.size());
     for (const value::TypeRef& type : compiled->parameters) inputs.push_back(graph.add_input(&graph.body(), type));
     graph.body().outputs = graph.inline_graph(compiled->graph, inputs, &graph.body());
-    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, options_.emit));
+    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, options_.emit, debug_ ? &*debug_ : nullptr));
     program_.functions.push_back(std::move(function));
     return {};
   }
@@ -88,6 +92,7 @@ class ProgramCompiler {
 
   Unit unit_;
   const CompileOptions& options_;
+  std::optional<DebugRecorder> debug_;
   bytecode::Program program_;
   std::set<std::string, std::less<>> done_;
 };
@@ -95,8 +100,9 @@ class ProgramCompiler {
 }  // namespace
 
 Result<bytecode::Program> compile_program(const script::Declarations& declarations, std::span<const value::ValueRef> constants,
-                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options) {
-  return ProgramCompiler(declarations, constants, options).run(root, modules);
+                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options,
+                                          DebugInfo* debug_info) {
+  return ProgramCompiler(declarations, constants, options, debug_info).run(root, modules);
 }
 
 std::vector<std::string> operator_names(const bytecode::Program& program) {

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "bytecode/program.h"
+#include "compile/debug_info.h"
 #include "compile/emit.h"
 #include "script/declarations.h"
 #include "script/schema_table.h"
@@ -32,9 +33,11 @@ struct CompileOptions {
 };
 
 // `root` is the class of the archive's root, `modules` are the classes of all objects in its tree, root included: among them, methods
-// that are called through an interface are looked for. Errors name file, line and column.
+// that are called through an interface are looked for. Errors name file, line and column. `debug_info` gets that of all functions of the
+// program, in its order; it may be null.
 Result<bytecode::Program> compile_program(const script::Declarations& declarations, std::span<const value::ValueRef> constants,
-                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options);
+                                          std::string_view root, std::span<const std::string> modules, const CompileOptions& options,
+                                          DebugInfo* debug_info = nullptr);
 
 // The names of the operators that a program calls, "aten::add.Tensor", sorted, each once.
 std::vector<std::string> operator_names(const bytecode::Program& program);

@@ -66,8 +66,14 @@ Specified specified_arguments(const Node& node, bool defaults_before_out) {
 
 class Emitter {
  public:
-  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options)
-      : unit_(unit), compiled_(compiled), graph_(*graph), options_(options) {}
+  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, DebugRecorder* debug)
+      : unit_(unit),
+        compiled_(compiled),
+        graph_(*graph),
+        options_(options),
+        debug_(debug),
+        parameters_(graph->make_node(NodeKind::kParameters)),
+        results_(graph->make_node(NodeKind::kResults)) {}
 
   Result<bytecode::Function> run() {
     choose_overloads(&graph_.body());
@@ -76,7 +82,9 @@ class Emitter {
     plan_ = &plan;
     count_arguments(graph_.body());
     out_.name = compiled_.name;
+    if (debug_ != nullptr) debug_->begin(compiled_.source, compiled_.name_range);
     TENON_TRY(block(graph_.body()));
+    current_ = results_;
     add(Opcode::kRet, 0, 0);
     for (std::string& name : methods_) {
       out_.constants.push_back(value::Value::of_str(std::move(name)));
@@ -85,11 +93,15 @@ class Emitter {
     for (const size_t at : interface_calls_) out_.instructions[at].x += static_cast<int32_t>(out_.constants.size() - methods_.size());
     out_.register_count = registers_;
     TENON_TRY(schema());
+    if (debug_ != nullptr) debug_->end();
     return std::move(out_);
   }
 
  private:
-  void add(Opcode opcode, int64_t x, int64_t n) { out_.instructions.push_back({opcode, static_cast<int32_t>(x), static_cast<int32_t>(n)}); }
+  void add(Opcode opcode, int64_t x, int64_t n) {
+    out_.instructions.push_back({opcode, static_cast<int32_t>(x), static_cast<int32_t>(n)});
+    if (debug_ != nullptr) debug_->add(current_);
+  }
   int64_t here() const noexcept { return static_cast<int64_t>(out_.instructions.size()); }
 
   void choose_overloads(Block* block) {
@@ -112,13 +124,17 @@ class Emitter {
   }
 
   Status block(const Block& block) {
+    const Node* const around = std::exchange(current_, parameters_);
     store(block.inputs);
     for (const Node* node : block.nodes) {
       if (node->kind == NodeKind::kConstant || plan_->is_inline(node)) continue;
       TENON_TRY(this->node(*node));
+      current_ = node;
       store(node->outputs);
     }
+    current_ = results_;
     for (const GraphValue* output : block.outputs) TENON_TRY(use(output, false));
+    current_ = around;
     return {};
   }
 
@@ -172,10 +188,12 @@ class Emitter {
       size_t next;
     };
     std::vector<Step> open{{&root, 0}};
+    const Node* const around = current_;
     begin(root);
     while (!open.empty()) {
       Step& step = open.back();
       const Node& node = *step.node;
+      current_ = &node;
       const bool takes_inputs = node.kind != NodeKind::kDrop && node.kind != NodeKind::kCalled && node.kind != NodeKind::kConstant;
       if (!takes_inputs || step.next == node.inputs.size()) {
         TENON_TRY(finish(node));
@@ -192,12 +210,14 @@ class Emitter {
         load_plain(input, false);
       }
     }
+    current_ = around;
     return {};
   }
 
   // The number of rounds that a loop has made stands below what it takes.
   void begin(const Node& node) {
     if (node.kind != NodeKind::kLoop) return;
+    current_ = &node;
     out_.constants.push_back(value::Value::of_int(0));
     add(Opcode::kLoadC, static_cast<int64_t>(out_.constants.size()) - 1, 0);
   }
@@ -206,7 +226,9 @@ class Emitter {
   Status finish(const Node& node) {
     switch (node.kind) {
       case NodeKind::kConstant:
-      case NodeKind::kCalled: return {};
+      case NodeKind::kCalled:
+      case NodeKind::kParameters:
+      case NodeKind::kResults: return {};
       case NodeKind::kOperator: return operation(node);
       case NodeKind::kTupleUnpack: plain_operator("prim::TupleUnpack", "", 1); return {};
       case NodeKind::kTupleConstruct: return tuple(node);
@@ -393,6 +415,10 @@ class Emitter {
   const Compiled& compiled_;
   Graph& graph_;
   EmitOptions options_;
+  DebugRecorder* debug_;  // null: nobody asks
+  const Node* parameters_;
+  const Node* results_;
+  const Node* current_ = nullptr;  // what the next instruction comes from
   const StackPlan* plan_ = nullptr;
   bytecode::Function out_;
   int64_t registers_ = 0;
@@ -410,8 +436,9 @@ class Emitter {
 
 }  // namespace
 
-Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options) {
-  return Emitter(unit, compiled, graph, options).run();
+Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options,
+                                DebugRecorder* debug) {
+  return Emitter(unit, compiled, graph, options, debug).run();
 }
 
 }  // namespace tenon::compile

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "bytecode/program.h"
+#include "compile/debug_info.h"
 #include "compile/unit.h"
 
 namespace tenon::compile {
@@ -15,7 +16,7 @@ struct EmitOptions {
   bool promoted_operators = true;   // operators such as aten::dim that are instructions from version 8 on
 };
 
-// `graph` is changed: it gets nodes that drop values.
-Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options);
+// `graph` is changed: it gets nodes that drop values. `debug` may be null.
+Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, DebugRecorder* debug);
 
 }  // namespace tenon::compile

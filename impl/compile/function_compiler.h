@@ -133,7 +133,9 @@ class FunctionCompiler {
   Status call_global(const script::Expr& expr, const Sugar& callee, const TypeRef& hint, Sugar* out);
   Status call_sugar(const script::Expr& expr, const Sugar& callee, const GivenArguments& given, Sugar* out);
   Status call_operator(std::string_view name, const GivenArguments& given, Sugar* out);
-  Status call_compiled(const Header& header, const GivenArguments& given, Sugar* out);
+  // `of_object`: the function is a method, and its object stands before the dot.
+  Status call_compiled(const Header& header, const GivenArguments& given, bool of_object, Sugar* out);
+  std::string_view instance_name(const GraphValue* object) const;
   Status call_interface(const Sugar& callee, const GivenArguments& given, Sugar* out);
   Status call_class(const std::string& name, const GivenArguments& given, Sugar* out);
   Status arguments(const script::Expr& call, size_t skip, GivenArguments* out);

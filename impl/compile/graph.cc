@@ -12,7 +12,7 @@ using ValueMap = std::unordered_map<const GraphValue*, GraphValue*>;
 // Recursion is as deep as blocks are in one another: the parser limits the depth of a function, and a call copies into one block.
 class Copier {
  public:
-  explicit Copier(Graph* graph) : graph_(*graph) {}
+  Copier(Graph* graph, const Call* call) : graph_(*graph), call_(call), is_operator_(call != nullptr && call->function.empty()) {}
 
   void map(const GraphValue* from, GraphValue* to) { map_.emplace(from, to); }
   GraphValue* find(const GraphValue* value) const { return map_.at(value); }
@@ -31,8 +31,10 @@ class Copier {
     node->number = from.number;
     node->end = from.end;
     node->types = from.types;
-    node->source = from.source;
-    node->range = from.range;
+    node->source = is_operator_ ? call_->source : from.source;
+    node->range = is_operator_ ? call_->range : from.range;
+    node->origin = is_operator_ ? nullptr : &from;
+    node->call = is_operator_ ? nullptr : call_;
     node->owner = into;
     for (const GraphValue* input : from.inputs) node->inputs.push_back(find(input));
     into->nodes.push_back(node);
@@ -47,6 +49,8 @@ class Copier {
   }
 
   Graph& graph_;
+  const Call* call_;
+  bool is_operator_;
   ValueMap map_;
 };
 
@@ -85,8 +89,8 @@ GraphValue* Graph::add_output(Node* node, value::TypeRef type) {
   return value;
 }
 
-std::vector<GraphValue*> Graph::inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into) {
-  Copier copier(this);
+std::vector<GraphValue*> Graph::inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into, const Call* call) {
+  Copier copier(this, call);
   for (size_t i = 0; i < arguments.size(); ++i) copier.map(other.body().inputs[i], arguments[i]);
   copier.copy(other.body(), into);
   std::vector<GraphValue*> outputs;

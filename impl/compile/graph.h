@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "script/schema.h"
@@ -38,6 +39,9 @@ enum class NodeKind : uint8_t {
   kLoop,
   kCalled,  // inputs: arguments of a call, which PyTorch computes whether the function uses them or not; gone after clean()
   kDrop,    // inputs that nothing uses any more; the emitter adds these
+  // In no block. The emitter's instructions that take what a block gets, or load what it gives, come from these.
+  kParameters,
+  kResults,
 };
 
 struct GraphValue {
@@ -46,6 +50,16 @@ struct GraphValue {
   value::TypeRef type;
   // An empty list as it is written there, without a type: it becomes a list of whatever type is wanted.
   bool is_empty_list = false;
+};
+
+// A call whose function was copied into the caller. Errors of PyTorch and its debuggers show these.
+struct Call {
+  const script::Source* source = nullptr;  // of the caller
+  script::Range range;
+  std::string_view module;    // the class whose method is called; empty: a function is called
+  std::string_view instance;  // the attribute that holds the object
+  // Empty: an operator whose source Tenon has, and whose nodes come from where the call stands.
+  std::string_view function;
 };
 
 struct Node {
@@ -64,6 +78,10 @@ struct Node {
   Block* owner = nullptr;
   const script::Source* source = nullptr;
   script::Range range;
+  // Of a copy: the node that was copied, and the call for which it was. `call` is null if the whole
+  // graph was copied to be changed. Both belong to graphs that live as long as the Unit.
+  const Node* origin = nullptr;
+  const Call* call = nullptr;
 };
 
 struct Block {
@@ -96,13 +114,17 @@ class Graph {
   GraphValue* add_input(Block* block, value::TypeRef type);
   GraphValue* add_output(Node* node, value::TypeRef type);
 
+  const Call* add_call(const Call& call) { return &calls_.emplace_back(call); }
+
   // Copies the nodes of `other` to the end of `into`, with `arguments` in place of its inputs. Returns what its outputs became.
-  std::vector<GraphValue*> inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into);
+  std::vector<GraphValue*> inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into,
+                                        const Call* call = nullptr);
 
  private:
   std::deque<Node> nodes_;
   std::deque<GraphValue> values_;
   std::deque<Block> blocks_;
+  std::deque<Call> calls_;
   uint32_t depth_ = 0;
   Block* body_;
 };
