@@ -144,7 +144,8 @@ void add_commands(CLI::App* app, Options* options) {
       ->check(CLI::Range(4, 8))
       ->option_text("VERSION");
   exporting->add_flag("--debug-tables", options->export_.debug_tables,
-                      "Write the debug tables of IN, too. They have paths of the machine on which the module was saved");
+                      "Write debug tables, too: those of IN, and with --bytecode also new ones. Tables of IN have paths of the machine "
+                      "on which the module was saved");
 
   CLI::App* bench = add_command(app, options, "bench", "Measure lends between two processes, as ratios to the bare system calls",
                                 "tenon bench --quick", &options->bench.json);

@@ -16,7 +16,7 @@ using value::Value;
 using value::ValueKind;
 
 Result<bytecode::Program> compile_resolved(const Resolved& resolved, const script::Declarations& code,
-                                           const compile::CompileOptions& options) {
+                                           const compile::CompileOptions& options, compile::DebugInfo* debug_info) {
   // In the order of the tree, each once.
   std::vector<std::string> modules;
   std::set<std::string> seen;
@@ -30,7 +30,7 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved, const scrip
   compile::CompileOptions with_slots = options;
   with_slots.slots = &slots.names();
   TENON_ASSIGN(bytecode::Program program,
-               compile::compile_program(code, resolved.constants, resolved.root->class_name(), modules, with_slots));
+               compile::compile_program(code, resolved.constants, resolved.root->class_name(), modules, with_slots, debug_info));
   // The lite interpreter gives operators the meaning that they had in the archive's version, but for this one.
   if (resolved.version < kOldFull) {
     const std::vector<std::string> names = compile::operator_names(program);

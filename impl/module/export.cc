@@ -13,8 +13,10 @@
 #include "cuda/host_copy.h"
 #include "module/code_check.h"
 #include "module/compile_code.h"
+#include "module/debug_tables.h"
 #include "module/kept_bytecode.h"
 #include "module/resolve.h"
+#include "module/source_table.h"
 
 namespace tenon::module {
 
@@ -31,7 +33,6 @@ namespace {
 constexpr size_t kMinToCompress = 200;
 // From here on PyTorch writes the version where torch.package looks for it.
 constexpr int kVersionInData = 6;
-constexpr std::string_view kDebugTableEnd = ".debug_pkl";
 
 class Exporter {
  public:
@@ -67,7 +68,7 @@ class Exporter {
     for (const ResolvedFile& file : resolved_->files) {
       const std::string name = code_record_of(file.qualifier);
       TENON_TRY(write_compressed(name, file.text));
-      const auto table = tables.find(name + std::string(kDebugTableEnd));
+      const auto table = tables.find(name + std::string(SourceTable::kEnd));
       if (table != tables.end()) TENON_TRY(write_compressed(table->second->name, table->second->content));
     }
     return Status::ok();
@@ -287,7 +288,8 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   }
   if (found.bytecode != nullptr) report->bytecode_functions = found.bytecode->facts().functions.size();
   report->has_bytecode = found.bytecode != nullptr || options.bytecode == Bytecode::kCompile;
-  if (!options.debug_tables || package.debug_tables.empty()) return found;
+  // With bytecode of its own the export makes tables of its own.
+  if (!options.debug_tables || options.bytecode == Bytecode::kCompile || package.debug_tables.empty()) return found;
   const bool had_bytecode = package.bytecode || !package.why_no_bytecode.is_ok();
   if (!resolved.is_as_read) {
     report->why_no_debug_tables = "the code of the module was changed, or is not the whole archive's";
@@ -296,8 +298,35 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   } else {
     found.debug_tables = package.debug_tables;
   }
-  report->debug_tables = found.debug_tables.size();
   return found;
+}
+
+// What an export makes from the code.
+struct Made {
+  bytecode::Program program;
+  std::vector<ExtraFile> debug_tables;
+};
+
+Result<Made> make_bytecode(const Package& package, const Resolved& resolved, const Result<script::Declarations>& code,
+                           const ExportOptions& options, ExportReport* report) {
+  TENON_TRY(code.status());
+  compile::CompileOptions compiling;
+  compiling.methods = options.methods;
+  if (options.bytecode_version != 0) compiling.version = options.bytecode_version;
+  compiling.emit = options.emit;
+  compiling.interface_methods = options.interface_methods;
+  const bool is_lowered = compiling.version < bytecode::Program::kVersion;
+  const bool has_tables = options.debug_tables && !is_lowered;
+  if (options.debug_tables && is_lowered) report->why_no_debug_tables = "bytecode of a version below 8 has none";
+  compile::DebugInfo debug_info;
+  Made made;
+  TENON_ASSIGN(made.program, compile_resolved(resolved, code.value(), compiling, has_tables ? &debug_info : nullptr));
+  report->bytecode_functions = made.program.functions.size();
+  if (!has_tables) return made;
+  std::span<const ExtraFile> of_archive;
+  if (resolved.is_as_read) of_archive = package.debug_tables;
+  TENON_ASSIGN(made.debug_tables, make_debug_tables(made.program, debug_info, resolved.files, of_archive));
+  return made;
 }
 
 }  // namespace
@@ -311,18 +340,11 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   Result<script::Declarations> code = declarations_of(resolved);
   TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, &code, options.check && !resolved.is_as_read));
 
-  std::optional<bytecode::Program> program;
-  if (options.bytecode == Bytecode::kCompile) {
-    compile::CompileOptions compiling;
-    compiling.methods = options.methods;
-    if (options.bytecode_version != 0) compiling.version = options.bytecode_version;
-    compiling.emit = options.emit;
-    compiling.interface_methods = options.interface_methods;
-    TENON_TRY(code.status());
-    TENON_ASSIGN(program, compile_resolved(resolved, code.value(), compiling));
-    found.bytecode_functions = program->functions.size();
-  }
-  const Carried extras = carried(module.package(), resolved, options, &found);
+  std::optional<Made> made;
+  if (options.bytecode == Bytecode::kCompile) TENON_ASSIGN(made, make_bytecode(module.package(), resolved, code, options, &found));
+  Carried extras = carried(module.package(), resolved, options, &found);
+  if (made) extras.debug_tables = made->debug_tables;
+  found.debug_tables = extras.debug_tables.size();
   archive::ZipWriterOptions writer_options;
   if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
   TENON_ASSIGN(ZipWriter writer, ZipWriter::create(sink, writer_options));
@@ -332,7 +354,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   TENON_TRY(exporter.write_code(extras.debug_tables));
   TENON_TRY(exporter.write_constants());
   if (extras.bytecode != nullptr) TENON_TRY(exporter.write_bytecode(*extras.bytecode));
-  if (program) TENON_TRY(exporter.write_program(*program));
+  if (made) TENON_TRY(exporter.write_program(made->program));
   TENON_TRY(exporter.write_other_debug_tables(extras.debug_tables));
   TENON_TRY(exporter.write_traced_inputs(module.package()));
   TENON_TRY(exporter.write_version());

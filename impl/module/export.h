@@ -43,8 +43,8 @@ struct ExportOptions {
   compile::EmitOptions emit;
   // Of kCompile: whether methods that are called through an interface get functions.
   bool interface_methods = true;
-  // Whether Package::debug_tables are written, all of them or none. They have absolute paths of the
-  // files of the person who saved the module.
+  // Whether debug tables are written. Of kCompile: new ones (debug_tables.h). Else all of
+  // Package::debug_tables or none. Those have absolute paths of the person who saved the module.
   bool debug_tables = false;
   bool check = true;  // the code that is new or changed; what was imported and is unchanged is never checked here
 };

@@ -107,6 +107,10 @@ static void debug_tables(void) {
   OK(tenon_module_define(module, "def more(self) -> int:\n  return 1\n", ERR));
   report = report_of(module, &writing);
   CHECK(report.debug_tables == 0 && report.bytecode_functions == 0);
+  /* New bytecode has new tables. */
+  writing.bytecode = TENON_BYTECODE_COMPILE;
+  report = report_of(module, &writing);
+  CHECK(report.debug_tables > 2 && report.bytecode_functions == 2);
   tenon_module_release(module);
 
   module = PATTERN;

@@ -98,10 +98,17 @@ def test_debug_tables_are_written_when_told(tmp_path: Path) -> None:
     assert report["debug_tables"] == debug_tables(out) == debug_tables(LITE) > 2
     assert f"\n{report['debug_tables']} debug tables\n" in run("export", LITE, out, "--debug-tables").stdout
     # Some are about the old bytecode, and all are written or none.
-    report = read_json("export", LITE, out, "--debug-tables", "--bytecode")
+    report = read_json("export", LITE, out, "--debug-tables", "--no-bytecode")
     assert report["debug_tables"] == debug_tables(out) == 0
     assert len(report["warnings"]) == 1 and report["warnings"][0].startswith("the debug tables are not written: ")
-    assert "warning: the debug tables are not written: " in run("export", LITE, out, "--debug-tables", "--bytecode").stdout
+    assert "warning: the debug tables are not written: " in run("export", LITE, out, "--debug-tables", "--no-bytecode").stdout
+
+
+def test_debug_tables_are_made_for_new_bytecode(tmp_path: Path) -> None:
+    out = tmp_path / "out.ptl"
+    report = read_json("export", LITE, out, "--debug-tables", "--bytecode")
+    assert report["debug_tables"] == debug_tables(out) > 2 and report["warnings"] == []
+    assert {"mobile_debug_handles.pkl", "callstack_debug_map.pkl", "code/__torch__.py.debug_pkl"} < set(records(out))
 
 
 def test_from_standard_input(tmp_path: Path) -> None:

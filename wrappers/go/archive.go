@@ -111,9 +111,12 @@ type ExportOptions struct {
 	// Emit says what the bytecode looks like, for BytecodeCompile.
 	Emit Emission
 
-	// DebugTables writes the debug tables of the archive that the module came from, unless the code
-	// was changed. The tables contain absolute paths of the files of the person who saved the
-	// module. The import must have read them (ImportOptions.DebugTables).
+	// DebugTables writes debug tables, from which PyTorch's errors name modules and source lines.
+	// With BytecodeCompile they are made for the new bytecode. Else those of the archive that the
+	// module came from are written, unless the code was changed. Lines are those of the files from
+	// which the module was made if the import read the archive's tables (ImportOptions.DebugTables)
+	// and the code was not changed; such tables contain absolute paths of the person who saved the
+	// module. Otherwise new tables name lines of the archive's own code.
 	DebugTables bool
 
 	// Asked once, before anything is written, for more extra files. Its error ends the export, which returns it; a panic goes on from the

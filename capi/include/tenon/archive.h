@@ -42,9 +42,12 @@ enum {
    */
   TENON_EXPORT_KEEP_DEVICE = 2,
   /**
-   * The debug tables of the archive that the module came from are written, all of them or none:
-   * none if its code was changed. They have absolute paths of the files of the person who saved the
-   * module. The import must have read them (TENON_IMPORT_DEBUG_TABLES).
+   * Debug tables are written, from which PyTorch's errors name modules and source lines. With
+   * TENON_BYTECODE_COMPILE they are made for the new bytecode. Else those of the archive that the
+   * module came from are written, all of them or none: none if its code was changed. Lines are
+   * those of the files from which the module was made if the import read the archive's tables
+   * (TENON_IMPORT_DEBUG_TABLES) and the code was not changed. Such tables have absolute paths of
+   * the person who saved the module. Otherwise new tables name lines of the archive's own code.
    */
   TENON_EXPORT_DEBUG_TABLES = 4
 };

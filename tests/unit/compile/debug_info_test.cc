@@ -27,17 +27,17 @@ struct WithDebugInfo {
   std::shared_ptr<const script::File> file;
   script::Declarations declarations;
   bytecode::Program program;
-  CompileReport report;
+  DebugInfo debug_info;
 };
 
-WithDebugInfo with_debug_info(const std::string& code, const CompileOptions& options) {
+WithDebugInfo with_debug_info(const std::string& code) {
   WithDebugInfo made;
   Result<std::shared_ptr<const script::File>> file = script::parse_file("code/__torch__.py", code);
   EXPECT_TRUE(file.is_ok());
   made.file = file.value();
   EXPECT_TRUE(made.declarations.add("__torch__", made.file).is_ok());
   const std::vector<std::string> modules = {"__torch__.M"};
-  Result<bytecode::Program> program = compile_program(made.declarations, {}, modules[0], modules, options, &made.report);
+  Result<bytecode::Program> program = compile_program(made.declarations, {}, modules[0], modules, CompileOptions(), &made.debug_info);
   EXPECT_TRUE(program.is_ok()) << program.status().message();
   if (program.is_ok()) made.program = std::move(program).value();
   return made;
@@ -60,10 +60,8 @@ std::vector<std::string> origins_of(const bytecode::Program& program, const Debu
 }
 
 TEST(CompileDebugInfo, NamesTheNodeTheLineAndTheCallsOfEachInstruction) {
-  CompileOptions options;
-  options.debug_info = true;
-  const WithDebugInfo made = with_debug_info(kCode, options);
-  ASSERT_EQ(made.report.debug_info.functions.size(), made.program.functions.size());
+  const WithDebugInfo made = with_debug_info(kCode);
+  ASSERT_EQ(made.debug_info.functions.size(), made.program.functions.size());
   const std::vector<std::string> expected = {
       "STOREN prim::Param@10",
       "MOVE prim::GetAttr@11",
@@ -91,30 +89,7 @@ TEST(CompileDebugInfo, NamesTheNodeTheLineAndTheCallsOfEachInstruction) {
       "OP aten::add@14",
       "RET prim::Return@10",
   };
-  EXPECT_EQ(origins_of(made.program, made.report.debug_info), expected);
-}
-
-TEST(CompileDebugInfo, IsEmptyUnlessAskedFor) {
-  const WithDebugInfo made = with_debug_info(kCode, {});
-  EXPECT_TRUE(made.report.debug_info.functions.empty());
-  EXPECT_TRUE(made.report.debug_info.origins.empty());
-}
-
-TEST(CompileDebugInfo, HasNoFunctionThatIsLeftOut) {
-  CompileOptions options;
-  options.debug_info = true;
-  options.leave_out = true;
-  const WithDebugInfo made = with_debug_info(
-      "class M(Module):\n"
-      "  def bad(self, x: Tensor) -> Tensor:\n"
-      "    y = torch.relu(x)\n"
-      "    return fork(self.good, y)\n"
-      "  def good(self, x: Tensor) -> Tensor:\n"
-      "    return torch.relu(x)\n",
-      options);
-  ASSERT_EQ(made.report.left_out.size(), 1U);
-  ASSERT_EQ(made.report.debug_info.functions.size(), 1U);
-  EXPECT_EQ(made.report.debug_info.functions[0].size(), made.program.functions[0].instructions.size());
+  EXPECT_EQ(origins_of(made.program, made.debug_info), expected);
 }
 
 }  // namespace

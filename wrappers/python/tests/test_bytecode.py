@@ -100,6 +100,10 @@ def test_debug_tables_are_carried_when_both_sides_ask(path: Path) -> None:
     assert tables(True) == tables(False, debug_tables=True) == 0
     # Some are about the old bytecode, and all are written or none.
     assert tables(True, debug_tables=True, bytecode="drop") == 0
+    # New bytecode has tables of its own.
+    assert tables(True, debug_tables=True, bytecode="compile") > 2
+    assert tables(False, debug_tables=True, bytecode="compile") > 2
+    assert tables(True, bytecode="compile") == 0
 
 
 @pytest.mark.parametrize("methods", [None, "forward", ["forward"], ("forward",)])

@@ -267,8 +267,10 @@ def export_module(
     call is in it too. None: all methods. bytecode_version: for "compile", 4 to 8; below 8 it is for runtimes of an old PyTorch. 0 means 8.
     emit: for "compile", what the bytecode looks like, as PyTorch's exporter has switches for it: "default_inputs", "defaults_before_out",
     "plain_operators", "no_interface_methods"; tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS).
-    debug_tables: the debug tables of the imported archive are written, all or none; import_module must have read them. They have absolute
-    paths of the files of the person who saved the module.
+    debug_tables: PyTorch's errors name modules and source lines from these. For "compile" they are made for the new bytecode. Else those
+    of the imported archive are written, all or none. Lines are those of the files from which the module was made if import_module read
+    the archive's tables and the code was not changed; such tables have absolute paths of the person who saved the module. Otherwise new
+    tables name lines of the archive's own code.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")

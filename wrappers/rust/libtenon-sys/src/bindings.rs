@@ -1209,9 +1209,12 @@ pub const TENON_EXPORT_UNCHECKED: _bindgen_ty_23 = 1;
  without such a device cannot load them. Without this flag they are written as tensors of the
  CPU.*/
 pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_23 = 2;
-/**The debug tables of the archive that the module came from are written, all of them or none:
- none if its code was changed. They have absolute paths of the files of the person who saved the
- module. The import must have read them (TENON_IMPORT_DEBUG_TABLES).*/
+/**Debug tables are written, from which PyTorch's errors name modules and source lines. With
+ TENON_BYTECODE_COMPILE they are made for the new bytecode. Else those of the archive that the
+ module came from are written, all of them or none: none if its code was changed. Lines are
+ those of the files from which the module was made if the import read the archive's tables
+ (TENON_IMPORT_DEBUG_TABLES) and the code was not changed. Such tables have absolute paths of
+ the person who saved the module. Otherwise new tables name lines of the archive's own code.*/
 pub const TENON_EXPORT_DEBUG_TABLES: _bindgen_ty_23 = 4;
 pub type _bindgen_ty_23 = ::core::ffi::c_uint;
 /**The bytecode of the archive that the module came from is written while it fits: the code, the

@@ -165,10 +165,13 @@ impl<'a> ExportOptions<'a> {
         ExportOptions { emit_flags: self.emit_flags | flag, ..self }
     }
 
-    /// Writes the debug tables of the archive that the module came from, unless the code was
-    /// changed. The tables contain absolute paths of the files of the person who saved the module.
-    /// The import must have read them
-    /// ([`ImportOptions::debug_tables`](crate::ImportOptions::debug_tables)).
+    /// Writes debug tables, from which PyTorch's errors name modules and source lines. With
+    /// [`Bytecode::Compile`] they are made for the new bytecode. Else those of the archive that the
+    /// module came from are written, unless the code was changed. Lines are those of the files from
+    /// which the module was made if the import read the archive's tables
+    /// ([`ImportOptions::debug_tables`](crate::ImportOptions::debug_tables)) and the code was not
+    /// changed. Such tables contain absolute paths of the person who saved the module. Otherwise new
+    /// tables name lines of the archive's own code.
     pub fn debug_tables(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_DEBUG_TABLES, ..self }
     }

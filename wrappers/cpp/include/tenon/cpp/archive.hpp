@@ -84,9 +84,12 @@ struct ExportOptions {
   std::int32_t bytecode_version = 0;
   /// For Bytecode::kCompile: TENON_EMIT_* of tenon/archive.h, which says what each does.
   std::uint32_t emit_flags = 0;
-  /// Write the debug tables of the archive that the module came from, unless the code was changed.
-  /// The tables contain absolute paths of the files of the person who saved the module. The import
-  /// must have read them (ImportOptions::debug_tables).
+  /// Write debug tables, from which PyTorch's errors name modules and source lines. With
+  /// Bytecode::kCompile they are made for the new bytecode. Else those of the archive that the module
+  /// came from are written, unless the code was changed. Lines are those of the files from which the
+  /// module was made if the import read the archive's tables (ImportOptions::debug_tables) and the
+  /// code was not changed. Such tables contain absolute paths of the person who saved the module.
+  /// Otherwise new tables name lines of the archive's own code.
   bool debug_tables = false;
 };
 
