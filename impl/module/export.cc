@@ -307,7 +307,7 @@ struct Made {
   std::vector<ExtraFile> debug_tables;
 };
 
-Result<Made> make_bytecode(const Package& package, const Resolved& resolved, const Result<script::Declarations>& code,
+Result<Made> make_bytecode(const Package& package, const Resolved& resolved, Result<script::Declarations>& code,
                            const ExportOptions& options, ExportReport* report) {
   TENON_TRY(code.status());
   compile::CompileOptions compiling;
@@ -341,7 +341,9 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, &code, options.check && !resolved.is_as_read));
 
   std::optional<Made> made;
-  if (options.bytecode == Bytecode::kCompile) TENON_ASSIGN(made, make_bytecode(module.package(), resolved, code, options, &found));
+  if (options.bytecode == Bytecode::kCompile) {
+    TENON_ASSIGN(made, make_bytecode(module.package(), resolved, code, options, &found));
+  }
   Carried extras = carried(module.package(), resolved, options, &found);
   if (made) extras.debug_tables = made->debug_tables;
   found.debug_tables = extras.debug_tables.size();

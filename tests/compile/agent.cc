@@ -1,8 +1,11 @@
 // Compiles archives for the lite interpreter. Reads one task per line on stdin, with tabs between its words:
 //
-//   compile <in> <out> [switch]   imports the archive and exports it with bytecode of its own; a switch is named as in tenon.export_module
+//   compile <in> <out> [option]   imports the archive and exports it with bytecode of its own. The option is a switch as
+//                                 tenon.export_module names them, or "new": with debug tables about the archive's own
+//                                 code, or "carried": with those that the archive has of its code
 //   opnames <in>                  prints the operators that the bytecode calls, with blanks between them
-//   time <in> <rounds>            prints the microseconds that one compilation takes, the median of the rounds
+//   time <in> <rounds> [debug]    prints the microseconds that one compilation takes, the median of the rounds; "debug":
+//                                 with what debug tables are made from
 //
 // Each task ends with a line "ok", or "error <code> <message>".
 #include <algorithm>
@@ -22,25 +25,29 @@ namespace {
 
 using namespace tenon;
 
-Status flip(const std::string& name, module::ExportOptions* options) {
+Status read_option(const std::string& name, module::ImportOptions* reading, module::ExportOptions* writing) {
   if (name == "default_inputs")
-    options->emit.default_inputs = true;
+    writing->emit.default_inputs = true;
   else if (name == "defaults_before_out")
-    options->emit.defaults_before_out = false;
+    writing->emit.defaults_before_out = false;
   else if (name == "plain_operators")
-    options->emit.promoted_operators = false;
+    writing->emit.promoted_operators = false;
   else if (name == "no_interface_methods")
-    options->interface_methods = false;
+    writing->interface_methods = false;
+  else if (name == "new" || name == "carried")
+    writing->debug_tables = true;
   else
-    return invalid("there is no such switch");
+    return invalid("there is no such option");
+  reading->debug_tables = name == "carried";
   return Status::ok();
 }
 
-Status compile_archive(const std::string& in, const std::string& out, const std::string* name_of_switch) {
-  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+Status compile_archive(const std::string& in, const std::string& out, const std::string* option) {
+  module::ImportOptions reading;
   module::ExportOptions options;
   options.bytecode = module::Bytecode::kCompile;
-  if (name_of_switch != nullptr) TENON_TRY(flip(*name_of_switch, &options));
+  if (option != nullptr) TENON_TRY(read_option(*option, &reading, &options));
+  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, reading));
   return module::export_module(*module, out, archive::Durability::kNone, options, nullptr);
 }
 
@@ -52,14 +59,15 @@ Status list_operators(const std::string& in) {
   return Status::ok();
 }
 
-Status time_compilation(const std::string& in, size_t rounds) {
+Status time_compilation(const std::string& in, size_t rounds, bool has_debug_info) {
   TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
   TENON_ASSIGN(const module::Resolved resolved, module::resolve(*module, 0));
   TENON_ASSIGN(const script::Declarations code, module::declarations_of(resolved));
   std::vector<double> samples;
   for (size_t i = 0; i < rounds; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    TENON_TRY(module::compile_resolved(resolved, code, compile::CompileOptions()).status());
+    compile::DebugInfo debug_info;
+    TENON_TRY(module::compile_resolved(resolved, code, compile::CompileOptions(), has_debug_info ? &debug_info : nullptr).status());
     samples.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
   std::sort(samples.begin(), samples.end());
@@ -71,7 +79,8 @@ Status run(const std::vector<std::string>& words) {
   if (words.size() == 3 && words[0] == "compile") return compile_archive(words[1], words[2], nullptr);
   if (words.size() == 4 && words[0] == "compile") return compile_archive(words[1], words[2], &words[3]);
   if (words.size() == 2 && words[0] == "opnames") return list_operators(words[1]);
-  if (words.size() == 3 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]));
+  if (words.size() == 3 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]), false);
+  if (words.size() == 4 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]), words[3] == "debug");
   return invalid("this agent knows no such task");
 }
 

@@ -4,7 +4,8 @@
 write_models.py writes the corpus under one PyTorch. The agent imports each archive and exports it with bytecode of its own. run_models.py
 compares the results with those of eager PyTorch, and the tables with those that PyTorch writes itself. The operators that
 Module::operator_names tells are compared with torch.jit.export_opnames. write_switched.py flips the switches of PyTorch's exporter, and the
-tables of each are compared with those that Tenon makes with the switch of that name.
+tables of each are compared with those that Tenon makes with the switch of that name. Archives with debug tables have the
+same bytecode. Their tables are compared with PyTorch's: those that the archive has of its code, and new ones.
 
 docs/internals/compiled_models.md has what is seen here as a table, and must agree.
 
@@ -25,8 +26,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
-import page  # noqa: E402 (found by the path above)
-from tables import compare_archives  # noqa: E402
+import debug_tables  # noqa: E402 (found by the path above)
+import page  # noqa: E402
+from tables import Archive, compare_archives  # noqa: E402
 from torches import find_torches  # noqa: E402
 
 AGENT = os.environ["TENON_COMPILE_AGENT"]
@@ -64,30 +66,45 @@ def word(text: str) -> str:
     return "yes" if not text else "-" if text == NOT_COMPARED else "no"
 
 
+def compiled(theirs: Path, ours: Path, names: list[str], *option: str) -> list[str]:
+    """What is wrong after the agent has compiled the models, with an option of the agent's."""
+    ours.mkdir()
+    answers = ask([["compile", theirs / f"{name}.pt", ours / f"{name}.ptl", *option] for name in names])
+    return [f"{name} {' '.join(option)}: {answer[-1]}" for name, answer in zip(names, answers, strict=True) if answer[-1] != "ok"]
+
+
 def prove(python: str, torch_name: str, folder: Path, is_update: bool) -> list[str]:
     """What is wrong."""
-    theirs, ours = folder / "theirs", folder / "ours"
-    ours.mkdir()
+    theirs = folder / "theirs"
     written = run(python, HERE / "write_models.py", theirs)
     print(written.stdout.rstrip())
     if written.returncode != 0:
         return ["PyTorch could not write the models"]
     states: dict[str, str] = json.loads((theirs / "models.json").read_text())
     names = [name for name in states if (theirs / f"{name}.pt").exists()]
-    wrong = []
-    for name, answer in zip(names, ask([["compile", theirs / f"{name}.pt", ours / f"{name}.ptl"] for name in names]), strict=True):
-        if answer[-1] != "ok":
-            wrong.append(f"{name}: {answer[-1]}")
     of_torch = [name for name in names if states[name] == "ok"]
-    for name, answer in zip(of_torch, ask([["opnames", theirs / f"{name}.pt"] for name in of_torch]), strict=True):
-        expected = json.loads((theirs / f"{name}.opnames.json").read_text())
-        if answer[0].split() != sorted(expected):
-            wrong.append(f"{name}: the operators differ: {sorted(set(answer[0].split()) ^ set(expected))}")
-    ran = run(python, HERE / "run_models.py", "--answers", folder / "answers.json", theirs, ours, *names)
+    wrong = compiled(theirs, folder / "plain", names)
+    for option in ("new", "carried"):
+        wrong += compiled(theirs, folder / option, names, option)
+    if wrong:
+        return wrong
+    return [
+        *prove_runs(python, torch_name, folder, states, names, is_update),
+        *prove_operators(theirs, of_torch),
+        *prove_debug_tables(folder, names, of_torch),
+        *prove_switches(python, torch_name, folder, of_torch),
+    ]
+
+
+def prove_runs(python: str, torch_name: str, folder: Path, states: dict[str, str], names: list[str], is_update: bool) -> list[str]:
+    """What is wrong with the results, with the tables, or on the page. The archives have debug tables, so that these are loaded too."""
+    file = folder / "answers.json"
+    ran = run(python, HERE / "run_models.py", "--answers", file, folder / "theirs", folder / "new", *names)
     print(ran.stdout.rstrip())
-    if not (folder / "answers.json").exists():
-        return [*wrong, "PyTorch could not run the models"]
-    answers: dict[str, dict[str, str]] = json.loads((folder / "answers.json").read_text())
+    if not file.exists():
+        return ["PyTorch could not run the models"]
+    wrong = []
+    answers: dict[str, dict[str, str]] = json.loads(file.read_text())
     for name, answer in answers.items():
         bad = [form for form in page.FORMS if word(answer[form]) == "no"]
         if bad != (["bytecode"] if name in NOT_IN_PYTHON[torch_name] else []):
@@ -95,8 +112,32 @@ def prove(python: str, torch_name: str, folder: Path, is_update: bool) -> list[s
     seen = {name: {form: word(answers[name][form]) if name in answers else "-" for form in page.FORMS} for name in states}
     if is_update:
         page.update(torch_name, seen)
-    wrong += page.differences(torch_name, seen)
-    return wrong + prove_switches(python, torch_name, folder, of_torch)
+    return wrong + page.differences(torch_name, seen)
+
+
+def prove_operators(theirs: Path, names: list[str]) -> list[str]:
+    wrong = []
+    for name, answer in zip(names, ask([["opnames", theirs / f"{name}.pt"] for name in names]), strict=True):
+        expected = json.loads((theirs / f"{name}.opnames.json").read_text())
+        if answer[0].split() != sorted(expected):
+            wrong.append(f"{name}: the operators differ: {sorted(set(answer[0].split()) ^ set(expected))}")
+    return wrong
+
+
+def prove_debug_tables(folder: Path, names: list[str], of_torch: list[str]) -> list[str]:
+    """What is wrong with the debug tables. With them, the bytecode is the same as without them."""
+    wrong = []
+    for option in ("new", "carried"):
+        for name in names:
+            record = Archive(folder / option / f"{name}.ptl").records["bytecode.pkl"]
+            if record != Archive(folder / "plain" / f"{name}.ptl").records["bytecode.pkl"]:
+                wrong.append(f"{name}: other bytecode with {option} debug tables")
+        for name in of_torch:
+            pair = folder / option / f"{name}.ptl", folder / "theirs" / f"{name}.lite.ptl"
+            found = debug_tables.compare_archives(*pair, option == "carried")
+            if found:
+                wrong.append(f"{name}: the {option} debug tables differ in {len(found)} places, first {found[0]}")
+    return wrong
 
 
 def prove_switches(python: str, torch_name: str, folder: Path, names: list[str]) -> list[str]:
@@ -106,21 +147,19 @@ def prove_switches(python: str, torch_name: str, folder: Path, names: list[str])
     if written.returncode != 0:
         return [f"PyTorch could not write the models with its switches flipped\n{written.stdout}"]
     wrong = []
-    switches = sorted(entry.name for entry in theirs.iterdir() if entry.is_dir())
-    for switch in switches:
+    for switch in sorted(entry.name for entry in theirs.iterdir() if entry.is_dir()):
         ours = folder / switch
-        ours.mkdir()
+        failed = compiled(theirs, ours, names, switch)
+        if failed:
+            wrong += failed
+            continue
         n_other = 0
-        answers = ask([["compile", theirs / f"{name}.pt", ours / f"{name}.ptl", switch] for name in names])
-        for name, answer in zip(names, answers, strict=True):
-            if answer[-1] != "ok":
-                wrong.append(f"{name} with {switch}: {answer[-1]}")
-                continue
+        for name in names:
             found = compare_archives(ours / f"{name}.ptl", theirs / switch / f"{name}.ptl")
             if switch == "plain_operators" and name in LOADS_TOO_MUCH[torch_name]:
                 found = [] if found else ["PyTorch's tables are right now"]
             wrong += [f"{name} with {switch}: {text}" for text in found]
-            n_other += bool(compare_archives(ours / f"{name}.ptl", folder / "ours" / f"{name}.ptl"))
+            n_other += bool(compare_archives(ours / f"{name}.ptl", folder / "plain" / f"{name}.ptl"))
         print(f"{switch}: other tables than without it in {n_other} of {len(names)} models")
         if n_other == 0:
             wrong.append(f"{switch} changes nothing")

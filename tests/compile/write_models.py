@@ -51,7 +51,7 @@ def write_model(entry: Model, folder: Path) -> str:
         expected.printed, expected.arguments, actual.warned = actual.printed, actual.arguments, []
     keep(entry, calls, eager, folder)
     again = torch.jit.load(str(archive))
-    again._save_for_lite_interpreter(str(lite))
+    again._save_for_lite_interpreter(str(lite), _save_mobile_debug_info=True)
     (folder / f"{entry.name}.opnames.json").write_text(json.dumps(torch.jit.export_opnames(again)))
     found = first_difference(eager, from_script, entry.tolerance, "torch.jit.load")
     from_lite = run_lite(lite, calls)
