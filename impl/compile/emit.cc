@@ -19,7 +19,6 @@ namespace {
 
 using bytecode::Opcode;
 using script::Schema;
-using value::TypeKind;
 using value::TypeRef;
 
 // Operators that are instructions by themselves from version 8 on.
