@@ -11,8 +11,9 @@ then, with any Python, over the present table and the dumps (a file's name says 
 
 A version without a dump keeps what the present table says of it. A version with a dump keeps the
 custom classes that another build of it had. The versions 1.13 and the newest are the two ends:
-their operators have types. Operators of other versions serve the check of versions alone, and have
-no types.
+their operators have types. So have those of 1.8, 1.9 and 1.10, for whose lite interpreters bytecode
+is lowered; where a call of an operator is the same in a later version, the later version's types
+stand for both. Operators of other versions serve the check of versions alone, and have no types.
 
 The text that is deflated there:
 
@@ -29,7 +30,7 @@ An argument without a type is written `name=` if it has a default, and `name[` i
 positional arguments that are left as one list. In both forms `*` stands before the arguments that
 are given by keyword only, and `...` takes any number. A type is written as PyTorch writes it, with
 its aliases but without spaces, and SymInt is int. An overload whose text changed has a line for
-each form.
+each form that some version with types has.
 """
 
 import argparse
@@ -45,6 +46,7 @@ from typing import Any
 NAMESPACES = {"_quantized", "aten", "mkldnn_prepacked", "prepacked", "prim", "quantization", "quantized", "sparse"}
 CLASSES = "__torch__.torch.classes."
 OLDEST_TYPED = "1.13"
+LOWERED = ("1.8", "1.9", "1.10")  # versions whose schemas have types too, for calls that differ from those of the two ends
 
 Line = tuple[str, str, str]  # name, overload, text
 
@@ -113,11 +115,12 @@ def untyped_argument(word: str) -> str:
 def returns_text(schema: Any) -> str:
     """What stands behind `->`, without the names of results: "Tensor,Tensor", "" for none, "(str,t)" for one tuple, or "..."."""
     words = scan_arguments(str(schema))[1].removeprefix(" -> ")
-    if words == "...":
-        return words
+    if words in ("...", "(...)"):  # the latter before PyTorch 1.13
+        return "..."
     results = split_arguments(words) if words.startswith("(") and len(schema.returns) != 1 else (words,)
-    if len(schema.returns) == 1 and words.startswith("(("):
-        results = (words[1:-1],)
+    is_tuple = len(schema.returns) == 1 and schema.returns[0].type.kind() == "TupleType"
+    if len(schema.returns) == 1 and words.startswith("((" if is_tuple else "("):
+        results = (words[1:-1],)  # before PyTorch 1.13 one result stands in parentheses too
     results = tuple(re.sub(r" \w+$", "", result) for result in results)
     if len(results) != len(schema.returns):
         raise ValueError(f"results that this tool cannot read: {schema}")
@@ -197,21 +200,42 @@ def runs(numbers: set[int]) -> list[tuple[int, int]]:
     return out
 
 
+def call_form(text: str) -> str:
+    """What a call of the operator has to give: the arguments with types and defaults, and how many results there are.
+
+    Versions before 1.13 write ScalarType and its like as int, and a default of a list of two as one number.
+    """
+    if not is_typed(text):
+        return text
+    words, results = text.rsplit(">", 1)
+    words = re.sub(r"\([a-z*!|>-]+\)", "", words)
+    words = re.sub(r"\b(ScalarType|Layout|MemoryFormat)\b", "int", words)
+    words = re.sub(r"(\w+\[\d\] \w+)=\[([^,\]]+)(?:,\2)*\]", r"\1=\2", words)
+    count = len(split_arguments(f"({results})"))
+    return f"{words}>{'...' if results == '...' else count}"
+
+
 def spans(
     versions: list[str], columns: dict[Line, set[int]], texts: dict[str, dict[Line, str]]
 ) -> dict[str, list[tuple[str, int, int, str]]]:
     """For each operator its lines: overload, first and last column, text; in no order yet."""
     out: dict[str, list[tuple[str, int, int, str]]] = {}
-    ends = (versions.index(OLDEST_TYPED), len(versions) - 1)
+    ends = [versions.index(OLDEST_TYPED), len(versions) - 1]
+    typed = [number for number, version in enumerate(versions) if version in LOWERED] + ends
     for key, numbers in columns.items():
         name, overload, bare = key
         lines = out.setdefault(name, [])
         for first, last in runs(numbers):
-            old, new = (texts[versions[end]][key] if first <= end <= last else None for end in ends)
-            if old is not None and new is not None and old != new:
-                lines += [(overload, first, ends[0], old), (overload, ends[0] + 1, last, new)]
-            else:
-                lines.append((overload, first, last, old or new or bare))
+            # The newest form first. A column without types has that of the next older column with types, if there is one.
+            end, shown = last, None
+            for number in sorted((number for number in typed if first <= number <= last), reverse=True):
+                text = texts[versions[number]][key]
+                if shown is None:
+                    shown = text
+                elif text != shown and (number in ends or call_form(text) != call_form(shown)):
+                    lines.append((overload, number + 1, end, shown))
+                    end, shown = number, text
+            lines.append((overload, first, end, shown or bare))
     return out
 
 
@@ -251,7 +275,7 @@ def merge(table: "Path | None", paths: list[Path]) -> bytes:
             columns.setdefault(key, set()).add(number)
             texts[version][key] = text
             orders[version].setdefault(name, []).append((overload, text))
-            if version in (OLDEST_TYPED, versions[-1]) and not name.startswith(".") and not is_typed(text):
+            if version in (*LOWERED, OLDEST_TYPED, versions[-1]) and not name.startswith(".") and not is_typed(text):
                 raise ValueError(f"{name}.{overload} of PyTorch {version} has no types: dump it")
     out = ["#versions " + " ".join(versions)]
     ends = (versions.index(OLDEST_TYPED), len(versions) - 1)

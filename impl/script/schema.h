@@ -36,6 +36,8 @@ struct SchemaType {
   std::vector<SchemaType> parts;
   // kList: "int[2]" has 2. One value stands for a list of that many. 0: any size.
   uint32_t fixed_size = 0;
+
+  bool operator==(const SchemaType&) const = default;
 };
 
 struct SchemaArgument {

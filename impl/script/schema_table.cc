@@ -79,9 +79,14 @@ SchemaTable::SchemaTable() : text_(inflate()) {
     for (Overload method; methods.next(&method);) class_methods_.push_back(method.name);
   }
   std::sort(class_methods_.begin(), class_methods_.end());
-  const auto oldest = std::find(versions_.begin(), versions_.end(), "1.13");
-  columns_ = {static_cast<uint8_t>(oldest - versions_.begin()), all_versions().last};
+  columns_ = {find_version("1.13").value_or(0), all_versions().last};
   parsed_ = std::make_unique<Once<Parsed>[]>(entries_.size());
+}
+
+std::optional<uint8_t> SchemaTable::find_version(std::string_view version) const noexcept {
+  const auto found = std::find(versions_.begin(), versions_.end(), version);
+  if (found == versions_.end()) return {};
+  return static_cast<uint8_t>(found - versions_.begin());
 }
 
 const SchemaTable::Entry* SchemaTable::lookup(std::string_view name) const noexcept {
@@ -96,10 +101,24 @@ Overloads SchemaTable::find(std::string_view qualified_name) const noexcept {
 }
 
 std::span<const Schema* const> SchemaTable::schemas(std::string_view qualified_name, Torch torch) const {
+  const Parsed* const found = parsed(qualified_name);
+  return found != nullptr ? std::span<const Schema* const>(found->of[static_cast<size_t>(torch)]) : std::span<const Schema* const>();
+}
+
+std::vector<const Schema*> SchemaTable::schemas_in(std::string_view qualified_name, uint8_t version) const {
+  std::vector<const Schema*> schemas;
+  const Parsed* const found = parsed(qualified_name);
+  if (found == nullptr) return schemas;
+  for (const Parsed::Line& line : found->typed) {
+    if (line.versions.first <= version && version <= line.versions.last) schemas.push_back(line.schema.get());
+  }
+  return schemas;
+}
+
+const SchemaTable::Parsed* SchemaTable::parsed(std::string_view qualified_name) const {
   const Entry* const entry = lookup(qualified_name);
-  if (entry == nullptr || qualified_name.starts_with('.')) return {};
-  const Parsed& parsed = parsed_[static_cast<size_t>(entry - entries_.data())].get([&] { return parse(*entry); });
-  return parsed.of[static_cast<size_t>(torch)];
+  if (entry == nullptr || qualified_name.starts_with('.')) return nullptr;
+  return &parsed_[static_cast<size_t>(entry - entries_.data())].get([&] { return parse(*entry); });
 }
 
 std::unique_ptr<SchemaTable::Parsed> SchemaTable::parse(const Entry& entry) const {
@@ -117,7 +136,7 @@ std::unique_ptr<SchemaTable::Parsed> SchemaTable::parse(const Entry& entry) cons
       if (overload.versions.first <= columns_[torch] && columns_[torch] <= overload.versions.last)
         parsed->of[torch].push_back(schema.get());
     }
-    parsed->kept.push_back(std::move(schema));
+    parsed->typed.push_back({overload.versions, std::move(schema)});
   }
   if (!entry.order.empty()) {
     std::vector<const Schema*>& oldest = parsed->of[static_cast<size_t>(Torch::kOldest)];

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,9 @@ class SchemaTable {
   // "1.4", ..., the oldest first.
   const std::vector<std::string_view>& versions() const noexcept { return versions_; }
 
+  // The place of "1.9" in versions(). Nothing: the table does not know it.
+  std::optional<uint8_t> find_version(std::string_view version) const noexcept;
+
   VersionSpan all_versions() const noexcept { return {0, static_cast<uint8_t>(versions_.size() - 1)}; }
 
   // Of "aten::relu". Empty: there is none.
@@ -61,6 +65,10 @@ class SchemaTable {
   // The overloads of "aten::relu" in the order in which that PyTorch tries them. Empty: it has
   // none. They are parsed at the first call and live as long as the process. Safe from any thread.
   std::span<const Schema* const> schemas(std::string_view qualified_name, Torch torch) const;
+  // Likewise for any version of versions() whose schemas have types, from 1.8 to 1.10 among others.
+  // They stand in the newest PyTorch's order. A schema of an older version says what a call has to
+  // give. How a type is spelled there can be a later version's.
+  std::vector<const Schema*> schemas_in(std::string_view qualified_name, uint8_t version) const;
   // Some operator of "aten" is in the table; if none is, the table does not know which the namespace has.
   bool knows_namespace(std::string_view name_space) const noexcept;
 
@@ -83,11 +91,16 @@ class SchemaTable {
     std::string_view lines;
   };
   struct Parsed {
-    std::vector<std::unique_ptr<const Schema>> kept;
+    struct Line {
+      VersionSpan versions;
+      std::unique_ptr<const Schema> schema;
+    };
+    std::vector<Line> typed;
     std::array<std::vector<const Schema*>, kTorchCount> of;
   };
   const Entry* lookup(std::string_view name) const noexcept;
   std::unique_ptr<Parsed> parse(const Entry& entry) const;
+  const Parsed* parsed(std::string_view qualified_name) const;  // null: there is no such operator
 
   std::string text_;
   std::vector<std::string_view> versions_;
