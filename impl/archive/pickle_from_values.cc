@@ -248,7 +248,7 @@ void ValuePickler::end_list(const Value& list) {
 }
 
 void ValuePickler::write_tag(const value::Type& type) {
-  writer_.text(type.print());
+  writer_.text(type.print(options_.none_name));
   writer_.short_tuple(2);
   writer_.opcode(Opcode::kReduce);
 }

@@ -34,6 +34,7 @@ struct FromValuesOptions {
   const std::vector<value::ValueRef>* memoised = nullptr;
   bool keep_device = false;         // of storages on a device; else "cpu" is written
   std::string record = "data.pkl";  // what messages call it
+  std::string_view none_name = value::Type::kNoneName;  // of the type of None, in the types of lists and dicts
 };
 
 // UNSUPPORTED for a tensor that PyTorch's pickle has no form for (CSC, BSR and BSC), INVALID_ARGUMENT for values that contain themselves or

@@ -5,7 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "bytecode/record.h"
+#include "compile/emit.h"
+#include "compile/target.h"
 #include "compile/unit.h"
 
 namespace tenon::compile {
@@ -20,11 +21,9 @@ class ProgramCompiler {
   }
 
   Result<bytecode::Program> run(std::string_view root, std::span<const std::string> modules) {
-    if (options_.version < bytecode::kOldestVersion || options_.version > bytecode::Program::kVersion) {
-      return Status(Code::kUnsupported, format("bytecode of version %d cannot be made: ask for a version from %d to %d", options_.version,
-                                               static_cast<int>(bytecode::kOldestVersion), static_cast<int>(bytecode::Program::kVersion)));
-    }
-    program_.version = options_.version;
+    TENON_ASSIGN(target_, target_of(options_.version));
+    program_.version = target_->version;
+    emit_ = emit_options_for(options_.emit, *target_);
     TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(root));
     if (info == nullptr) return Status(Code::kNotFound, "there is no class " + std::string(root));
     for (const std::string& method : options_.methods) {
@@ -57,7 +56,7 @@ class ProgramCompiler {
     inputs.reserve(compiled->parameters.size());
     for (const value::TypeRef& type : compiled->parameters) inputs.push_back(graph.add_input(&graph.body(), type));
     graph.body().outputs = graph.inline_graph(compiled->graph, inputs, &graph.body());
-    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, options_.emit, debug_ ? &*debug_ : nullptr));
+    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, emit_, *target_, debug_ ? &*debug_ : nullptr));
     program_.functions.push_back(std::move(function));
     return {};
   }
@@ -93,6 +92,8 @@ class ProgramCompiler {
   Unit unit_;
   const CompileOptions& options_;
   std::optional<DebugRecorder> debug_;
+  const Target* target_ = nullptr;
+  EmitOptions emit_;
   bytecode::Program program_;
   std::set<std::string, std::less<>> done_;
 };

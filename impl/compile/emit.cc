@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -11,7 +12,9 @@
 #include "compile/drops.h"
 #include "compile/evaluate.h"
 #include "compile/lite_type.h"
+#include "compile/lower.h"
 #include "compile/match.h"
+#include "compile/operator_arity.h"
 #include "compile/stack_plan.h"
 
 namespace tenon::compile {
@@ -65,17 +68,20 @@ Specified specified_arguments(const Node& node, bool defaults_before_out) {
 
 class Emitter {
  public:
-  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, DebugRecorder* debug)
+  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, const Target& target,
+          DebugRecorder* debug)
       : unit_(unit),
         compiled_(compiled),
         graph_(*graph),
         options_(options),
+        target_(target),
         debug_(debug),
         parameters_(graph->make_node(NodeKind::kParameters)),
         results_(graph->make_node(NodeKind::kResults)) {}
 
   Result<bytecode::Function> run() {
     choose_overloads(&graph_.body());
+    TENON_TRY(lower_operators(unit_.classes(), target_, &graph_));
     add_drops(&graph_);
     const StackPlan plan(&graph_.body());
     plan_ = &plan;
@@ -110,10 +116,18 @@ class Emitter {
     }
   }
 
+  // A newer PyTorch gives these the meaning of an old archive by a function of its own, which fills in no defaults. And a number of
+  // arguments that stands beside all of them says how many that is.
+  bool loads_all(const Node& node) const {
+    if (!target_.lowers()) return false;
+    return options_.default_inputs || node.schema->name == "aten::linspace" || node.schema->name == "aten::logspace";
+  }
+
   void count_arguments(const Block& block) {
     for (const Node* node : block.nodes) {
       if (node->kind == NodeKind::kOperator) {
-        const Specified made = specified_arguments(*node, options_.defaults_before_out);
+        const Specified made =
+            loads_all(*node) ? Specified{node->inputs.size(), 0} : specified_arguments(*node, options_.defaults_before_out);
         Specified& most = specified_[node->schema];
         most.count = std::max(most.count, made.count);
         most.out = made.out;
@@ -255,9 +269,15 @@ class Emitter {
         return {};
       case NodeKind::kInterfaceCall: return interface_call(node);
       case NodeKind::kIsInstance: {
+        if (!target_.has_isinstance) return lacks(node, "no isinstance");
         TENON_TRY(check_count(node, node.types.size()));
         const auto first = static_cast<int64_t>(out_.types.size());
-        for (const TypeRef& type : node.types) TENON_TRY(add_type(node, *type).status());
+        for (const TypeRef& type : node.types) {
+          // As a plain tuple, a NamedTuple would be the same as any tuple with such items.
+          if (target_.lowers() && holds_named_tuple(*type))
+            return lacks(node, "no NamedTuples, so isinstance cannot tell one from another tuple");
+          TENON_TRY(add_type(node, *type).status());
+        }
         add(Opcode::kIsInstance, first, static_cast<int64_t>(node.types.size()));
         return {};
       }
@@ -284,11 +304,22 @@ class Emitter {
   }
 
   Result<int64_t> add_type(const Node& node, const value::Type& type) {
-    Result<std::string> text = lite_type(unit_.classes(), type);
+    Result<std::string> text = lite_type(unit_.classes(), type, target_);
     if (!text.is_ok()) return node.source->error(Code::kUnsupported, node.range, text.status().message());
-    define_named_tuples(type);
+    if (!target_.lowers()) define_named_tuples(type);
     out_.types.push_back(std::move(text).value());
     return static_cast<int64_t>(out_.types.size()) - 1;
+  }
+
+  bool holds_named_tuple(const value::Type& type) const {
+    const auto holds = [&](const TypeRef& part) { return holds_named_tuple(*part); };
+    return unit_.classes().is_named_tuple(type) || std::any_of(type.parts().begin(), type.parts().end(), holds);
+  }
+
+  Status lacks(const Node& node, const char* what) const {
+    return node.source->error(Code::kUnsupported, node.range,
+                              format("the lite interpreter of PyTorch %s, for which bytecode of version %lld is, has %s. Give a newer version",
+                                     std::string(target_.torch).c_str(), static_cast<long long>(target_.version), what));
   }
 
   // A NamedTuple that stands within another type is read by its name alone, so its definition has to stand before.
@@ -296,7 +327,7 @@ class Emitter {
     for (const TypeRef& part : type.parts()) {
       define_named_tuples(*part);
       if (!unit_.classes().is_named_tuple(*part) || !defined_.insert(part->class_name()).second) continue;
-      Result<std::string> text = lite_type(unit_.classes(), *part);
+      Result<std::string> text = lite_type(unit_.classes(), *part, target_);
       if (text.is_ok()) out_.types.push_back(std::move(text).value());
     }
     if (!unit_.classes().is_named_tuple(type) || !seen_.insert(type.class_name()).second) return;
@@ -310,13 +341,27 @@ class Emitter {
   }
 
   void plain_operator(const std::string& name, const std::string& overload, int32_t arguments) {
-    add(Opcode::kOp, add_operator(name, overload, options_.default_inputs ? bytecode::OperatorUse::kAllArguments : arguments), 0);
+    const bool needs_count = !options_.default_inputs || needs_count_of(name, overload);
+    add(Opcode::kOp, add_operator(name, overload, needs_count ? arguments : bytecode::OperatorUse::kAllArguments), 0);
+  }
+
+  // Without a number, a newer PyTorch would take as many values as its own schema has arguments, and so read below the stack.
+  bool needs_count_of(const std::string& name, const std::string& overload) const {
+    if (!target_.lowers() || !target_.reads_counts) return false;
+    const std::optional<bytecode::OperatorArity> arity = find_operator_arity(name, overload);
+    return arity && arity->inputs == bytecode::OperatorArity::kAny;
+  }
+
+  // For an operator that takes any number of arguments. PyTorch 1.10 and 1.11 load what PyTorch writes for these, and fail to run it; without
+  // a number they run it as all others do.
+  int32_t any_number() const noexcept {
+    return options_.default_inputs || target_.lowers() ? bytecode::OperatorUse::kAllArguments : bytecode::OperatorUse::kVariadic;
   }
 
   Status tuple(const Node& node) {
     TENON_TRY(check_count(node));
     const value::Type& type = *node.outputs[0]->type;
-    if (!unit_.classes().is_named_tuple(type)) {
+    if (!unit_.classes().is_named_tuple(type) || target_.lowers()) {
       add(Opcode::kTupleConstruct, static_cast<int64_t>(node.inputs.size()), 0);
       return {};
     }
@@ -359,8 +404,7 @@ class Emitter {
       const bool has_fixed_count = schema.name == "prim::tolist";
       add(has_fixed_count ? Opcode::kOp : Opcode::kOpN, static_cast<int64_t>(out_.operators.size()),
           has_fixed_count ? 0 : static_cast<int64_t>(node.inputs.size()));
-      const int32_t arguments = options_.default_inputs ? bytecode::OperatorUse::kAllArguments : bytecode::OperatorUse::kVariadic;
-      out_.operators.push_back({schema.name, schema.overload, arguments});
+      out_.operators.push_back({schema.name, schema.overload, any_number()});
       return {};
     }
     const Specified most = specified_.at(&schema);
@@ -369,6 +413,7 @@ class Emitter {
   }
 
   Status interface_call(const Node& node) {
+    if (!target_.has_interface_calls) return lacks(node, "no calls through an interface");
     // The index counts from the first name, until the number of all other constants is known.
     interface_calls_.push_back(out_.instructions.size());
     add(Opcode::kInterfaceCall, static_cast<int64_t>(methods_.size()), static_cast<int64_t>(node.inputs.size()));
@@ -404,9 +449,9 @@ class Emitter {
       if (argument.keyword_only)
         return compiled_.source->error(Code::kUnsupported, compiled_.name_range,
                                        "the lite interpreter of PyTorch has no arguments that are given by keyword only");
-      out_.arguments.push_back({argument.name, schema_type_text(unit_.classes(), *compiled_.parameters[i], true), argument.default_value});
+      out_.arguments.push_back({argument.name, schema_type_text(unit_.classes(), *compiled_.parameters[i], true, target_), argument.default_value});
     }
-    out_.returns.push_back({"", schema_type_text(unit_.classes(), *compiled_.returns, false), {}});
+    out_.returns.push_back({"", schema_type_text(unit_.classes(), *compiled_.returns, false, target_), {}});
     return {};
   }
 
@@ -414,6 +459,7 @@ class Emitter {
   const Compiled& compiled_;
   Graph& graph_;
   EmitOptions options_;
+  const Target& target_;
   DebugRecorder* debug_;  // null: nobody asks
   const Node* parameters_;
   const Node* results_;
@@ -435,9 +481,16 @@ class Emitter {
 
 }  // namespace
 
-Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options,
+EmitOptions emit_options_for(EmitOptions options, const Target& target) {
+  options.default_inputs = options.default_inputs || target.all_arguments;
+  options.defaults_before_out = options.defaults_before_out && target.defaults_before_out;
+  options.promoted_operators = options.promoted_operators && target.promoted_operators;
+  return options;
+}
+
+Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, const Target& target,
                                 DebugRecorder* debug) {
-  return Emitter(unit, compiled, graph, options, debug).run();
+  return Emitter(unit, compiled, graph, options, target, debug).run();
 }
 
 }  // namespace tenon::compile

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "bytecode/program.h"
 #include "compile/debug_info.h"
+#include "compile/target.h"
 #include "compile/unit.h"
 
 namespace tenon::compile {
@@ -16,7 +17,12 @@ struct EmitOptions {
   bool promoted_operators = true;   // operators such as aten::dim that are instructions from version 8 on
 };
 
-// `graph` is changed: it gets nodes that drop values. `debug` may be null.
-Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, DebugRecorder* debug);
+// Those of a version below 8 are what PyTorch's exporter did when it wrote that version.
+EmitOptions emit_options_for(EmitOptions options, const Target& target);
+
+// `graph` is changed: its operators become those of the target, and it gets nodes that drop values. `options`: emit_options_for().
+// `debug` may be null.
+Result<bytecode::Function> emit(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, const Target& target,
+                                DebugRecorder* debug);
 
 }  // namespace tenon::compile

@@ -1,5 +1,7 @@
 #include "compile/lite_type.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +20,7 @@ constexpr size_t kMaxTypeDepth = 64;
 
 class LiteTypes {
  public:
-  explicit LiteTypes(const Classes& classes) : classes_(classes) {}
+  LiteTypes(const Classes& classes, const Target& target) : classes_(classes), none_name_(target.none_name) {}
 
   Result<std::string> text(const value::Type& type, size_t depth) {
     if (depth > kMaxTypeDepth || parts_left_ == 0)
@@ -29,7 +31,7 @@ class LiteTypes {
       TENON_ASSIGN(const std::string mapped, part_of_dict(type.mapped(), depth));
       return "Dict[" + key + "," + mapped + "]";
     }
-    if (type.kind() != TypeKind::kClass || type.class_name().starts_with(script::kCustomClasses)) return type.print();
+    if (type.kind() != TypeKind::kClass || type.class_name().starts_with(script::kCustomClasses)) return type.print(none_name_);
     const script::ClassDeclaration* const declared = classes_.declaration_of(type);
     if (declared == nullptr || declared->kind != script::ClassKind::kNamedTuple)
       return Status(Code::kUnsupported, "the lite interpreter of PyTorch has no type " + type.class_name());
@@ -44,10 +46,11 @@ class LiteTypes {
 
  private:
   Result<std::string> part_of_dict(const TypeRef& type, size_t depth) {
-    return classes_.is_named_tuple(*type) ? text(*type, depth + 1) : Result<std::string>(type->print());
+    return classes_.is_named_tuple(*type) ? text(*type, depth + 1) : Result<std::string>(type->print(none_name_));
   }
 
   const Classes& classes_;
+  std::string_view none_name_;
   size_t parts_left_ = kMaxTypeParts;
 };
 
@@ -73,16 +76,40 @@ TypeRef without_named_tuples(const Classes& classes, const value::Type& type, si
   }
 }
 
+// Whether the lite interpreters before version 8 read the type. It has no NamedTuple in it any more.
+bool is_read_below_8(const value::Type& type) {
+  const TypeKind kind = type.kind();
+  if (kind == TypeKind::kUnion || kind == TypeKind::kGenerator) return false;
+  if (kind == TypeKind::kTuple && type.parts().empty()) return false;
+  if (kind == TypeKind::kClass && !type.class_name().starts_with(script::kCustomClasses)) return false;
+  return std::all_of(type.parts().begin(), type.parts().end(), [](const TypeRef& part) { return is_read_below_8(*part); });
+}
+
+Result<std::string> lowered_type(const Classes& classes, const value::Type& type, const Target& target) {
+  size_t parts_left = kMaxTypeParts;
+  const TypeRef plain = without_named_tuples(classes, type, 0, &parts_left);
+  if (!plain || !is_read_below_8(*plain)) {
+    return Status(Code::kUnsupported, format("the lite interpreter of PyTorch %s has no type %s in bytecode of version %lld",
+                                             std::string(target.torch).c_str(), type.print().c_str(), static_cast<long long>(target.version)));
+  }
+  return LiteTypes(classes, target).text(*plain, 0);
+}
+
 }  // namespace
 
 // Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is written as in code.
-Result<std::string> lite_type(const Classes& classes, const value::Type& type) { return LiteTypes(classes).text(type, 0); }
+Result<std::string> lite_type(const Classes& classes, const value::Type& type, const Target& target) {
+  return target.lowers() ? lowered_type(classes, type, target) : LiteTypes(classes, target).text(type, 0);
+}
 
-std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument) {
-  if (!is_argument && classes.is_named_tuple(type)) return type.print();
+std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument, const Target& target) {
+  if (!is_argument && classes.is_named_tuple(type) && !target.lowers()) return type.print();
   size_t parts_left = kMaxTypeParts;
   const TypeRef plain = without_named_tuples(classes, type, 0, &parts_left);
-  return plain ? plain->print() : "Any";
+  // The class of `self`, and modules that a function takes, are read as names.
+  const bool is_class = plain && plain->kind() == TypeKind::kClass;
+  if (!plain || (target.lowers() && !is_class && !is_read_below_8(*plain))) return "Any";
+  return plain->print(target.none_name);
 }
 
 }  // namespace tenon::compile

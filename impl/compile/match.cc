@@ -278,22 +278,22 @@ Result<GraphValue*> call_unary(Builder* builder, std::string_view name, GraphVal
   return builder->append_operator(*candidates[matched.candidate], std::move(matched.inputs), std::move(matched.returns))[0];
 }
 
+bool takes_as_it_is(const Classes& classes, const SchemaType& formal, const TypeRef& type, Bindings* bindings) {
+  const SchemaType& inner = inner_of(formal);
+  if (inner.kind == Kind::kAnyEnum) return classes.is_enum(*type);
+  if (inner.kind == Kind::kAnyClass) return type->kind() == TypeKind::kClass;
+  if (!bind_variables(classes, formal, type, bindings)) return false;
+  const TypeRef wanted = evaluate(formal, *bindings);
+  return wanted && is_subtype(classes, *type, *wanted);
+}
+
 const Schema* overload_of(const Classes& classes, script::Torch torch, const Node& node) {
   const auto takes = [&](const Schema& schema) {
     const size_t count = schema.arguments.size();
     if (schema.takes_more ? node.inputs.size() < count : node.inputs.size() != count) return false;
     Bindings bindings;
     for (size_t i = 0; i < count; ++i) {
-      const SchemaType& formal = schema.arguments[i].type;
-      const TypeRef& type = node.inputs[i]->type;
-      const SchemaType& inner = inner_of(formal);
-      if (inner.kind == Kind::kAnyEnum || inner.kind == Kind::kAnyClass) {
-        if (inner.kind == Kind::kAnyEnum ? !classes.is_enum(*type) : type->kind() != TypeKind::kClass) return false;
-        continue;
-      }
-      if (!bind_variables(classes, formal, type, &bindings)) return false;
-      const TypeRef wanted = evaluate(formal, bindings);
-      if (!wanted || !is_subtype(classes, *type, *wanted)) return false;
+      if (!takes_as_it_is(classes, schema.arguments[i].type, node.inputs[i]->type, &bindings)) return false;
     }
     return true;
   };

@@ -45,6 +45,9 @@ GraphValue* convert(Builder* builder, GraphValue* value, const TypeRef& wanted, 
 // One value from one operator with one argument: "aten::Bool".
 Result<GraphValue*> call_unary(Builder* builder, std::string_view name, GraphValue* operand);
 
+// Whether an argument of a schema takes a value of that type as it is. Type variables are bound by the first argument that has them.
+bool takes_as_it_is(const Classes& classes, const script::SchemaType& formal, const TypeRef& type, Bindings* bindings);
+
 // The overload that PyTorch runs a node by: the first that takes the types of its operands as they are. It can be another one than the
 // call meant, when more is known of the operands by now. The node's own, if none takes them.
 const script::Schema* overload_of(const Classes& classes, script::Torch torch, const Node& node);

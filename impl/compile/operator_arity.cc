@@ -22,8 +22,11 @@ int agreed(int one, int other) { return one == other ? one : OperatorArity::kAny
 
 std::optional<OperatorArity> find_operator_arity(const std::string& name, const std::string& overload) {
   std::optional<OperatorArity> found;
-  for (const script::Torch torch : {script::Torch::kOldest, script::Torch::kNewest}) {
-    for (const script::Schema* const schema : script::SchemaTable::get().schemas(name, torch)) {
+  const script::SchemaTable& table = script::SchemaTable::get();
+  // 1.8 to 1.10 are those for whose lite interpreters bytecode is lowered.
+  for (const std::string_view version : {"1.8", "1.9", "1.10", "1.13", "newest"}) {
+    const uint8_t column = table.find_version(version).value_or(table.all_versions().last);
+    for (const script::Schema* const schema : table.schemas_in(name, column)) {
       if (schema->overload != overload) continue;
       const OperatorArity arity = arity_of(*schema);
       found = found ? OperatorArity{agreed(found->inputs, arity.inputs), agreed(found->outputs, arity.outputs)} : arity;

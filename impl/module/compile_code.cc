@@ -15,6 +15,26 @@ namespace tenon::module {
 using value::Value;
 using value::ValueKind;
 
+namespace {
+
+// Before version 4 of archives, the quotient of two integer tensors was rounded. The lite interpreters before bytecode of version 8 do not
+// look at the archive's version, and never round it.
+Status check_division(int archive_version, int bytecode_version, const bytecode::Program& program) {
+  constexpr int kTrueDivision = 4;
+  if (archive_version >= kTrueDivision || bytecode_version >= bytecode::Program::kVersion) return {};
+  for (const std::string& name : compile::operator_names(program)) {
+    const bool divides_tensors = name == "aten::div.Tensor" || name == "aten::div.Scalar" || name == "aten::div.out" ||
+                                 name == "aten::div_.Tensor" || name == "aten::div_.Scalar";
+    if (!divides_tensors) continue;
+    return Status(Code::kUnsupported, format("torch.div means something else in an archive of version %d, which the lite interpreters for "
+                                             "bytecode of version %d do not know. Save the module by a newer PyTorch first",
+                                             archive_version, bytecode_version));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<bytecode::Program> compile_resolved(const Resolved& resolved, const script::Declarations& code,
                                            const compile::CompileOptions& options, compile::DebugInfo* debug_info) {
   // In the order of the tree, each once.
@@ -40,6 +60,7 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved, const scrip
                                                resolved.version));
     }
   }
+  TENON_TRY(check_division(resolved.version, options.version, program));
   return program;
 }
 

@@ -11,6 +11,7 @@
 #include "archive/zip_writer.h"
 #include "bytecode/program_writer.h"
 #include "cuda/host_copy.h"
+#include "compile/target.h"
 #include "module/code_check.h"
 #include "module/compile_code.h"
 #include "module/debug_tables.h"
@@ -36,8 +37,8 @@ constexpr int kVersionInData = 6;
 
 class Exporter {
  public:
-  Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options)
-      : writer_(writer), resolved_(&resolved), keep_device_(options.keep_device), stream_(options.stream) {
+  Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options, const compile::Target& target)
+      : writer_(writer), resolved_(&resolved), target_(&target), keep_device_(options.keep_device), stream_(options.stream) {
     for (const Ref<CodeSet>& code : resolved.codes) {
       if (code->has_mapped()) mapped_.push_back(code.get());
     }
@@ -48,18 +49,7 @@ class Exporter {
     return Status::ok();
   }
 
-  Status write_data() {
-    SequentialKeys keys;
-    archive::FromValuesOptions options;
-    options.name_storage = keys.namer();
-    options.keep_device = keep_device_;
-    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(resolved_->root, options));
-    for (size_t i = 0; i < keys.storages().size(); ++i) {
-      TENON_TRY(write_storage("data/" + std::to_string(i), *keys.storages()[i]));
-    }
-    TENON_TRY(write_gathered());
-    return writer_->add("data.pkl", pickle);
-  }
+  Status write_data() { return write_values("data", resolved_->root); }
 
   // Each file is followed by the debug table that is about it.
   Status write_code(std::span<const ExtraFile> debug_tables) {
@@ -121,9 +111,11 @@ class Exporter {
     return writer_->add_text("bytecode.pkl", record);
   }
 
-  // After write_constants(). Tensors that are constants of the code too share their records.
+  // After write_constants(). Tensors that are constants of the code too share their records, unless the target looks elsewhere for those
+  // of bytecode.
   Status write_program(const bytecode::Program& program) {
     TENON_ASSIGN(const ValueRef root, bytecode::program_value(program));
+    if (target_->constants_apart) return write_values("bytecode", root);
     std::vector<std::pair<std::string, StorageValueRef>> storages;
     archive::FromValuesOptions options;
     options.record = "bytecode.pkl";
@@ -141,6 +133,22 @@ class Exporter {
     for (const auto& [key, storage] : storages) TENON_TRY(write_storage("constants/" + key, *storage));
     TENON_TRY(write_gathered());
     return writer_->add("bytecode.pkl", pickle);
+  }
+
+  // A pickle, <name>.pkl, and its tensors, <name>/0 and on.
+  Status write_values(const std::string& name, const ValueRef& root) {
+    SequentialKeys keys;
+    archive::FromValuesOptions options;
+    options.record = name + ".pkl";
+    options.name_storage = keys.namer();
+    options.keep_device = keep_device_;
+    options.none_name = target_->none_name;
+    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(root, options));
+    for (size_t i = 0; i < keys.storages().size(); ++i) {
+      TENON_TRY(write_storage(name + "/" + std::to_string(i), *keys.storages()[i]));
+    }
+    TENON_TRY(write_gathered());
+    return writer_->add(options.record, pickle);
   }
 
   // Shapes and types, and no bytes.
@@ -230,6 +238,7 @@ class Exporter {
 
   ZipWriter* writer_;
   const Resolved* resolved_;
+  const compile::Target* target_;
   bool keep_device_;
   cuda::Stream stream_;
   std::map<value::StorageKey, std::string> constant_keys_;  // of storages below constants/
@@ -329,6 +338,20 @@ Result<Made> make_bytecode(const Package& package, const Resolved& resolved, Res
   return made;
 }
 
+// An old PyTorch refuses an archive of a version that it does not know. The code has to mean the same in a lower one.
+Status lower_version(const Module& module, const compile::Target& target, int file_version, Resolved* resolved) {
+  if (resolved->version <= target.newest_archive) return Status::ok();
+  const std::string reader = format("bytecode of version %lld is for PyTorch %s and later, and that PyTorch reads archives up to version %d",
+                                    static_cast<long long>(target.version), std::string(target.torch).c_str(), target.newest_archive);
+  if (file_version != 0)
+    return Status(Code::kInvalidArgument, format("%s: give no version of the archive, or one up to %d", reader.c_str(), target.newest_archive));
+  Result<Resolved> lowered = resolve(module, target.newest_archive);
+  if (!lowered.is_ok())
+    return Status(Code::kUnsupported, lowered.status().message() + "; " + reader + ". Give a newer version of bytecode");
+  *resolved = std::move(lowered).value();
+  return Status::ok();
+}
+
 }  // namespace
 
 Status export_module(const Module& module, archive::Sink* sink, const ExportOptions& options, ExportReport* report) {
@@ -336,13 +359,18 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   std::vector<CodeSet::Export> locks;
   for (const Ref<CodeSet>& code : codes_below(module)) locks.emplace_back(code);
   TENON_ASSIGN(const std::vector<ExtraFile> extra_files, all_extra_files(module, options, &found));
-  TENON_ASSIGN(const Resolved resolved, resolve(module, options.file_version));
+  TENON_ASSIGN(Resolved resolved, resolve(module, options.file_version));
   Result<script::Declarations> code = declarations_of(resolved);
   TENON_ASSIGN(found.oldest_pytorch, check_resolved(resolved, &code, options.check && !resolved.is_as_read));
 
+  const bool compiles = options.bytecode == Bytecode::kCompile;
+  // Bytecode that is kept stays what it is.
+  const int bytecode_version = compiles && options.bytecode_version != 0 ? options.bytecode_version : bytecode::Program::kVersion;
+  TENON_ASSIGN(const compile::Target* const target, compile::target_of(bytecode_version));
   std::optional<Made> made;
-  if (options.bytecode == Bytecode::kCompile) {
+  if (compiles) {
     TENON_ASSIGN(made, make_bytecode(module.package(), resolved, code, options, &found));
+    TENON_TRY(lower_version(module, *target, options.file_version, &resolved));
   }
   Carried extras = carried(module.package(), resolved, options, &found);
   if (made) extras.debug_tables = made->debug_tables;
@@ -350,7 +378,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   archive::ZipWriterOptions writer_options;
   if (!options.archive_name.empty()) writer_options.prefix = options.archive_name;
   TENON_ASSIGN(ZipWriter writer, ZipWriter::create(sink, writer_options));
-  Exporter exporter(&writer, resolved, options);
+  Exporter exporter(&writer, resolved, options, *target);
   TENON_TRY(exporter.write_extra_files(extra_files));
   TENON_TRY(exporter.write_data());
   TENON_TRY(exporter.write_code(extras.debug_tables));

@@ -144,9 +144,9 @@ Result<TypeRef> Type::class_type(std::string_view qualified_name) {
   return type;
 }
 
-void Type::print_to(std::string* out) const {
+void Type::print_to(std::string_view none_name, std::string* out) const {
   if (static_cast<size_t>(kind_) < kSimpleTypeCount) {
-    out->append(kSimpleNames[static_cast<size_t>(kind_)]);
+    out->append(kind_ == TypeKind::kNone ? none_name : kSimpleNames[static_cast<size_t>(kind_)]);
     return;
   }
   if (kind_ == TypeKind::kClass) {
@@ -157,14 +157,14 @@ void Type::print_to(std::string* out) const {
   if (parts_.empty()) out->append("()");
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (i > 0) out->append(", ");
-    parts_[i]->print_to(out);
+    parts_[i]->print_to(none_name, out);
   }
   out->push_back(']');
 }
 
-std::string Type::print() const {
+std::string Type::print(std::string_view none_name) const {
   std::string text;
-  print_to(&text);
+  print_to(none_name, &text);
   return text;
 }
 

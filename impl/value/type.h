@@ -103,7 +103,9 @@ class Type : public Counted {
   const std::string& class_name() const noexcept { return class_name_; }
 
   // PyTorch's own text: "Tuple[int, List[Tensor]]", "NoneType", "Tuple[()]". parse() of it gives an equal type.
-  std::string print() const;
+  // PyTorch 1.8 and older write the type of None as "None", which newer ones read too.
+  static constexpr std::string_view kNoneName = "NoneType";
+  std::string print(std::string_view none_name = kNoneName) const;
 
   // Structural; the members of a Union in any order. Linear in the smaller of the two types.
   bool equals(const Type& other) const noexcept;
@@ -121,7 +123,7 @@ class Type : public Counted {
   explicit Type(TypeKind kind) noexcept;
   ~Type() override = default;
   static Result<TypeRef> compound(TypeKind kind, std::vector<TypeRef> parts);
-  void print_to(std::string* out) const;
+  void print_to(std::string_view none_name, std::string* out) const;
   void order_members();
 
   TypeKind kind_;
