@@ -3,6 +3,7 @@
 //   compile <in> <out> [option]   imports the archive and exports it with bytecode of its own. The option is a switch as
 //                                 tenon.export_module names them, or "new": with debug tables about the archive's own
 //                                 code, or "carried": with those that the archive has of its code
+//   lower <in> <out> <version>    likewise, with bytecode of that version
 //   opnames <in>                  prints the operators that the bytecode calls, with blanks between them
 //   time <in> <rounds> [debug]    prints the microseconds that one compilation takes, the median of the rounds; "debug":
 //                                 with what debug tables are made from
@@ -51,6 +52,14 @@ Status compile_archive(const std::string& in, const std::string& out, const std:
   return module::export_module(*module, out, archive::Durability::kNone, options, nullptr);
 }
 
+Status lower_archive(const std::string& in, const std::string& out, int version) {
+  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
+  module::ExportOptions options;
+  options.bytecode = module::Bytecode::kCompile;
+  options.bytecode_version = version;
+  return module::export_module(*module, out, archive::Durability::kNone, options, nullptr);
+}
+
 Status list_operators(const std::string& in) {
   TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, module::ImportOptions()));
   TENON_ASSIGN(const std::vector<std::string> names, module->operator_names({}));
@@ -78,6 +87,7 @@ Status time_compilation(const std::string& in, size_t rounds, bool has_debug_inf
 Status run(const std::vector<std::string>& words) {
   if (words.size() == 3 && words[0] == "compile") return compile_archive(words[1], words[2], nullptr);
   if (words.size() == 4 && words[0] == "compile") return compile_archive(words[1], words[2], &words[3]);
+  if (words.size() == 4 && words[0] == "lower") return lower_archive(words[1], words[2], std::stoi(words[3]));
   if (words.size() == 2 && words[0] == "opnames") return list_operators(words[1]);
   if (words.size() == 3 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]), false);
   if (words.size() == 4 && words[0] == "time") return time_compilation(words[1], std::stoul(words[2]), words[3] == "debug");

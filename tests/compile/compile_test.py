@@ -7,6 +7,8 @@ Module::operator_names tells are compared with torch.jit.export_opnames. write_s
 tables of each are compared with those that Tenon makes with the switch of that name. Archives with debug tables have the
 same bytecode. Their tables are compared with PyTorch's: those that the archive has of its code, and new ones.
 
+lowered.py does the same with bytecode of the versions 4 to 7.
+
 docs/internals/compiled_models.md has what is seen here as a table, and must agree.
 
 usage: compile_test.py debian|newest [--update]      Exit status 77: that PyTorch is not here, or it has no TorchScript.
@@ -27,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
 import debug_tables  # noqa: E402 (found by the path above)
+import lowered  # noqa: E402
 import page  # noqa: E402
 from tables import Archive, compare_archives  # noqa: E402
 from torches import find_torches  # noqa: E402
@@ -83,6 +86,7 @@ def prove(python: str, torch_name: str, folder: Path, is_update: bool) -> list[s
     states: dict[str, str] = json.loads((theirs / "models.json").read_text())
     names = [name for name in states if (theirs / f"{name}.pt").exists()]
     of_torch = [name for name in names if states[name] == "ok"]
+    in_python = [name for name in names if name not in NOT_IN_PYTHON[torch_name]]
     wrong = compiled(theirs, folder / "plain", names)
     for option in ("new", "carried"):
         wrong += compiled(theirs, folder / option, names, option)
@@ -93,6 +97,7 @@ def prove(python: str, torch_name: str, folder: Path, is_update: bool) -> list[s
         *prove_operators(theirs, of_torch),
         *prove_debug_tables(folder, names, of_torch),
         *prove_switches(python, torch_name, folder, of_torch),
+        *lowered.prove(lowered.Corpus(python, torch_name, folder, in_python, of_torch), ask),
     ]
 
 

@@ -8,6 +8,7 @@ import contextlib
 import copy
 import ctypes
 import json
+import math
 import os
 import re
 import signal
@@ -21,6 +22,9 @@ from typing import Any
 import torch
 
 NEWEST = not torch.__version__.startswith("1.")
+# Values that plain() leaves as they are. Both are named, and not written as unions, for the Python 3.9 of an old PyTorch (run_models.py).
+KEPT = (str, bool, int, float, complex, torch.device, torch.dtype)
+SEQUENCES = (list, tuple)
 
 
 @dataclass
@@ -133,7 +137,7 @@ def plain(value: Any) -> Any:
     """A value as a tree that torch.save keeps: a NamedTuple is a tuple, and an enum is its name and value."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
-    if isinstance(value, str | bool | int | float | complex | torch.device | torch.dtype | None):
+    if value is None or isinstance(value, KEPT):
         return value
     if isinstance(value, tuple):
         return tuple(plain(item) for item in value)
@@ -202,16 +206,18 @@ def difference(expected: Any, actual: Any, tolerance: float, where: str = "the r
         return tensor_difference(expected, actual, tolerance, where)
     if type(expected) is not type(actual):
         return f"{where} is a {type(actual).__name__} and should be a {type(expected).__name__}"
-    if isinstance(expected, list | tuple):
+    if isinstance(expected, SEQUENCES):
         if len(expected) != len(actual):
             return f"{where} has {len(actual)} elements and should have {len(expected)}"
-        found = (difference(a, b, tolerance, f"{where}[{i}]") for i, (a, b) in enumerate(zip(expected, actual, strict=True)))
+        found = (difference(expected[i], actual[i], tolerance, f"{where}[{i}]") for i in range(len(expected)))
         return next(filter(None, found), "")
     if isinstance(expected, dict):
         if list(expected) != list(actual):
             return f"{where} has the keys {list(actual)} and should have {list(expected)}"
         return next(filter(None, (difference(expected[key], actual[key], tolerance, f"{where}[{key!r}]") for key in expected)), "")
     same = expected == actual or (expected != expected and actual != actual)
+    if isinstance(expected, float) and not same:
+        same = math.isclose(expected, actual, rel_tol=tolerance, abs_tol=tolerance)
     return "" if same else f"{where} is {actual!r} and should be {expected!r}"
 
 
@@ -221,7 +227,11 @@ def tensor_difference(expected: torch.Tensor, actual: torch.Tensor, tolerance: f
             return f"{where} has {name} {getattr(actual, name)} and should have {getattr(expected, name)}"
     if expected.is_quantized:
         expected, actual = expected.dequantize(), actual.dequantize()
-    if torch.allclose(expected, actual, rtol=tolerance, atol=tolerance, equal_nan=expected.is_floating_point() or expected.is_complex()):
+    if expected.is_floating_point() or expected.is_complex():
+        same = torch.allclose(expected, actual, rtol=tolerance, atol=tolerance, equal_nan=True)
+    else:
+        same = torch.equal(expected, actual)  # PyTorch 1.9 has no allclose for bools
+    if same:
         return ""
     return f"{where} is {actual.flatten()[:8].tolist()} and should be {expected.flatten()[:8].tolist()} (the first elements)"
 

@@ -8,6 +8,8 @@ set. The number of a WARN is free, because PyTorch counts warnings for the whole
 usage: tables.py OURS THEIRS          prints the differences; the exit status is 0 if there are none
 """
 
+from __future__ import annotations
+
 import itertools
 import struct
 import sys
@@ -87,10 +89,11 @@ def key(value: Any, archive: Archive) -> tuple[Any, ...]:
 def storage_key(node: Node, archive: Archive) -> tuple[Any, ...]:
     """A storage by its element type and its bytes. Its name in the archive may be any."""
     _, kind, name, device, _ = node.items
-    for folder in ("constants/", "bytecode/"):
-        if folder + name in archive.records:
-            return ("storage", ".".join(kind.items), device, archive.records[folder + name])
-    raise ValueError(f"{archive.path}: bytecode.pkl names the storage {name}, which is not in constants/")
+    # PyTorch looks nowhere else for tensors of bytecode if there is a record below bytecode/.
+    folder = "bytecode/" if any(record.startswith("bytecode/") for record in archive.records) else "constants/"
+    if folder + name not in archive.records:
+        raise ValueError(f"{archive.path}: bytecode.pkl names the storage {name}, which is not in {folder}")
+    return ("storage", ".".join(kind.items), device, archive.records[folder + name])
 
 
 def shown(content: Any) -> str:
@@ -146,14 +149,14 @@ def read_function(entry: Node, archive: Archive) -> Function:
     )
 
 
-def read_functions(path: Path) -> list[Function]:
+def read_functions(path: Path, expected_version: int = 8) -> list[Function]:
     """The functions of an archive in their order."""
     archive = Archive(path)
     if "bytecode.pkl" not in archive.records:
         raise ValueError(f"{path}: the archive has no bytecode.pkl")
     version, *functions = plain_tuple(read_pickle(archive.records["bytecode.pkl"]), "the record")
-    if version != 8:
-        raise ValueError(f"{path}: bytecode.pkl has version {version} and not 8")
+    if version != expected_version:
+        raise ValueError(f"{path}: bytecode.pkl has version {version} and not {expected_version}")
     return [read_function(function, archive) for function in functions]
 
 
