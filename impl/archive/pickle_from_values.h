@@ -32,8 +32,8 @@ struct FromValuesOptions {
   NameStorage name_storage;  // null: a tensor is refused
   // UnpickledValue::memoised: what is put into the memo though nothing refers to it. May be null.
   const std::vector<value::ValueRef>* memoised = nullptr;
-  bool keep_device = false;         // of storages on a device; else "cpu" is written
-  std::string record = "data.pkl";  // what messages call it
+  bool keep_device = false;                             // of storages on a device; else "cpu" is written
+  std::string record = "data.pkl";                      // what messages call it
   std::string_view none_name = value::Type::kNoneName;  // of the type of None, in the types of lists and dicts
 };
 

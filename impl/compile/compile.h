@@ -20,7 +20,7 @@ namespace tenon::compile {
 struct CompileOptions {
   script::Torch torch = script::Torch::kNewest;  // whose overloads are chosen
   int version = bytecode::Program::kVersion;     // of the bytecode: 4 to 8 (target.h)
-  EmitOptions emit;  // a version below 8 sets some of these by itself
+  EmitOptions emit;                              // a version below 8 sets some of these by itself
   // Whether the program has the methods that are called through an interface. Without them such a call fails when it is run.
   bool interface_methods = true;
   // Of one method, with all that it calls. A node takes about 500 bytes while it is compiled.

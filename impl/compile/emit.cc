@@ -317,9 +317,10 @@ class Emitter {
   }
 
   Status lacks(const Node& node, const char* what) const {
-    return node.source->error(Code::kUnsupported, node.range,
-                              format("the lite interpreter of PyTorch %s, for which bytecode of version %lld is, has %s. Give a newer version",
-                                     std::string(target_.torch).c_str(), static_cast<long long>(target_.version), what));
+    return node.source->error(
+        Code::kUnsupported, node.range,
+        format("the lite interpreter of PyTorch %s, for which bytecode of version %lld is, has %s. Give a newer version",
+               std::string(target_.torch).c_str(), static_cast<long long>(target_.version), what));
   }
 
   // A NamedTuple that stands within another type is read by its name alone, so its definition has to stand before.
@@ -352,8 +353,8 @@ class Emitter {
     return arity && arity->inputs == bytecode::OperatorArity::kAny;
   }
 
-  // For an operator that takes any number of arguments. PyTorch 1.10 and 1.11 load what PyTorch writes for these, and fail to run it; without
-  // a number they run it as all others do.
+  // For an operator that takes any number of arguments. PyTorch 1.10 and 1.11 load what PyTorch writes for these, and fail to run it;
+  // without a number they run it as all others do.
   int32_t any_number() const noexcept {
     return options_.default_inputs || target_.lowers() ? bytecode::OperatorUse::kAllArguments : bytecode::OperatorUse::kVariadic;
   }
@@ -449,7 +450,8 @@ class Emitter {
       if (argument.keyword_only)
         return compiled_.source->error(Code::kUnsupported, compiled_.name_range,
                                        "the lite interpreter of PyTorch has no arguments that are given by keyword only");
-      out_.arguments.push_back({argument.name, schema_type_text(unit_.classes(), *compiled_.parameters[i], true, target_), argument.default_value});
+      out_.arguments.push_back(
+          {argument.name, schema_type_text(unit_.classes(), *compiled_.parameters[i], true, target_), argument.default_value});
     }
     out_.returns.push_back({"", schema_type_text(unit_.classes(), *compiled_.returns, false, target_), {}});
     return {};

@@ -89,8 +89,9 @@ Result<std::string> lowered_type(const Classes& classes, const value::Type& type
   size_t parts_left = kMaxTypeParts;
   const TypeRef plain = without_named_tuples(classes, type, 0, &parts_left);
   if (!plain || !is_read_below_8(*plain)) {
-    return Status(Code::kUnsupported, format("the lite interpreter of PyTorch %s has no type %s in bytecode of version %lld",
-                                             std::string(target.torch).c_str(), type.print().c_str(), static_cast<long long>(target.version)));
+    return Status(Code::kUnsupported,
+                  format("the lite interpreter of PyTorch %s has no type %s in bytecode of version %lld", std::string(target.torch).c_str(),
+                         type.print().c_str(), static_cast<long long>(target.version)));
   }
   return LiteTypes(classes, target).text(*plain, 0);
 }

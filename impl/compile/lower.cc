@@ -23,12 +23,12 @@ using script::SchemaArgument;
 constexpr size_t kNone = SIZE_MAX;
 
 size_t find_argument(const Schema& schema, std::string_view name) {
-  const auto found = std::find_if(schema.arguments.begin(), schema.arguments.end(),
-                                  [&](const SchemaArgument& argument) { return argument.name == name; });
+  const auto found =
+      std::find_if(schema.arguments.begin(), schema.arguments.end(), [&](const SchemaArgument& argument) { return argument.name == name; });
   return found != schema.arguments.end() ? static_cast<size_t>(found - schema.arguments.begin()) : kNone;
 }
 
-bool is_none(const GraphValue& value) { return is_constant(&value) && value.node->constant->is(value::ValueKind::kNone); }
+bool holds_none(const GraphValue& value) { return is_constant(&value) && value.node->constant->is(value::ValueKind::kNone); }
 
 // One call and one schema of the target.
 class Fit {
@@ -38,8 +38,7 @@ class Fit {
 
   // False: why() says what does not fit.
   bool run() {
-    if (target_.takes_more != now_.takes_more || target_.returns_more != now_.returns_more ||
-        target_.returns.size() != now_.returns.size())
+    if (target_.takes_more != now_.takes_more || target_.returns_more != now_.returns_more || target_.returns.size() != now_.returns.size())
       return fail("it takes and returns other values there");
     for (size_t i = 0; i < target_.arguments.size(); ++i) {
       if (!argument(i)) return false;
@@ -78,7 +77,7 @@ class Fit {
         arguments_.push_back({value, {}});
         return true;
       }
-      if (!is_none(*value) || !wanted.default_value)
+      if (!holds_none(*value) || !wanted.default_value)
         return fail(format("its argument `%s` does not take %s there", wanted.name.c_str(), with_article(*value->type).c_str()));
     } else if (!wanted.default_value) {
       return fail(format("it needs an argument `%s` there", wanted.name.c_str()));
@@ -161,9 +160,9 @@ class Lowering {
         made->owner = node.owner;
         made->source = node.source;
         made->range = node.range;
-        TypeRef type = type_of_literal(*argument.constant);
+        const TypeRef type = type_of_literal(*argument.constant);
         made->constant = std::move(argument.constant);
-        argument.value = graph_.add_output(made, type ? std::move(type) : value::Type::any());
+        argument.value = graph_.add_output(made, type ? type : value::Type::any());
         nodes->push_back(made);
       }
       inputs.push_back(argument.value);

@@ -41,8 +41,7 @@ constexpr std::array<Target, 5> kTargets = {{
 }  // namespace
 
 Result<const Target*> target_of(int64_t version) {
-  const auto* const found =
-      std::find_if(kTargets.begin(), kTargets.end(), [&](const Target& target) { return target.version == version; });
+  const auto* const found = std::find_if(kTargets.begin(), kTargets.end(), [&](const Target& target) { return target.version == version; });
   if (found != kTargets.end()) return found;
   return invalid(format("code is not compiled to bytecode of version %lld: give a version from %lld to %lld",
                         static_cast<long long>(version), static_cast<long long>(kTargets.front().version),

@@ -28,8 +28,8 @@ struct Target {
   bool constants_apart = false;
   // That PyTorch takes a number of arguments in an entry without one, though it does not use the number.
   bool reads_counts = true;
-  bool has_isinstance = true;       // the lite interpreter of that PyTorch runs ISINSTANCE
-  bool has_interface_calls = true;  // and finds the methods of INTERFACE_CALL
+  bool has_isinstance = true;                           // the lite interpreter of that PyTorch runs ISINSTANCE
+  bool has_interface_calls = true;                      // and finds the methods of INTERFACE_CALL
   std::string_view none_name = value::Type::kNoneName;  // how the type of None is written
 
   bool lowers() const noexcept { return !torch.empty(); }

@@ -10,8 +10,8 @@
 #include "archive/pickle_from_values.h"
 #include "archive/zip_writer.h"
 #include "bytecode/program_writer.h"
-#include "cuda/host_copy.h"
 #include "compile/target.h"
+#include "cuda/host_copy.h"
 #include "module/code_check.h"
 #include "module/compile_code.h"
 #include "module/debug_tables.h"
@@ -341,10 +341,12 @@ Result<Made> make_bytecode(const Package& package, const Resolved& resolved, Res
 // An old PyTorch refuses an archive of a version that it does not know. The code has to mean the same in a lower one.
 Status lower_version(const Module& module, const compile::Target& target, int file_version, Resolved* resolved) {
   if (resolved->version <= target.newest_archive) return Status::ok();
-  const std::string reader = format("bytecode of version %lld is for PyTorch %s and later, and that PyTorch reads archives up to version %d",
-                                    static_cast<long long>(target.version), std::string(target.torch).c_str(), target.newest_archive);
+  const std::string reader =
+      format("bytecode of version %lld is for PyTorch %s and later, and that PyTorch reads archives up to version %d",
+             static_cast<long long>(target.version), std::string(target.torch).c_str(), target.newest_archive);
   if (file_version != 0)
-    return Status(Code::kInvalidArgument, format("%s: give no version of the archive, or one up to %d", reader.c_str(), target.newest_archive));
+    return Status(Code::kInvalidArgument,
+                  format("%s: give no version of the archive, or one up to %d", reader.c_str(), target.newest_archive));
   Result<Resolved> lowered = resolve(module, target.newest_archive);
   if (!lowered.is_ok())
     return Status(Code::kUnsupported, lowered.status().message() + "; " + reader + ". Give a newer version of bytecode");

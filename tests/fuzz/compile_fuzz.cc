@@ -83,9 +83,7 @@ void compile_all(std::string text) {
   for (const bool is_oldest : {false, true}) {
     compile::CompileOptions options;
     options.torch = is_oldest ? script::Torch::kOldest : script::Torch::kNewest;
-    options.emit.default_inputs = is_oldest;
-    options.emit.promoted_operators = !is_oldest;
-    options.emit.defaults_before_out = !is_oldest;
+    options.version = is_oldest ? 5 : bytecode::Program::kVersion;
     for (const Method& method : methods) {
       options.methods = {method.name};
       Result<bytecode::Program> program = compile::compile_program(declarations, given, method.class_name, classes, options);
