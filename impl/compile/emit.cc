@@ -68,8 +68,7 @@ Specified specified_arguments(const Node& node, bool defaults_before_out) {
 
 class Emitter {
  public:
-  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, const Target& target,
-          DebugRecorder* debug)
+  Emitter(const Unit& unit, const Compiled& compiled, Graph* graph, const EmitOptions& options, const Target& target, DebugRecorder* debug)
       : unit_(unit),
         compiled_(compiled),
         graph_(*graph),
