@@ -19,7 +19,7 @@ set(TENON_QUICK_share by_fd cache storage_at)
 set(TENON_QUICK_tensor
   composite_contents descriptor descriptor_encode dlpack dtype layout message pack tensor)
 set(TENON_QUICK_channel
-  borrowing connection_recv connection_send frames lease_block lending numbering)
+  borrowing connection_recv connection_send deposit fetch frames lease_block lending numbering)
 set(TENON_QUICK_value check storage_value tensor_value value walk)
 set(TENON_QUICK_archive pickle_machine pickle_machine_scalars pickle_nodes pickle_opcodes pickle_storages
   pickle_tensors pickle_to_values zip_directory zip_local zip_names zip_reader)

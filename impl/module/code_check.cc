@@ -42,7 +42,7 @@ std::string_view reader_of(int version) noexcept {
     int version;
     std::string_view release;
   };
-  constexpr Step kSteps[] = {{7, "1.12"}, {6, "1.8"}, {5, "1.7"}, {3, "1.6"}};
+  constexpr Step kSteps[] = {{10, "1.12"}, {7, "1.11"}, {6, "1.9"}, {5, "1.7"}, {3, "1.6"}};
   for (const Step& step : kSteps) {
     if (version >= step.version) return step.release;
   }

@@ -210,9 +210,9 @@ func TestEmission(t *testing.T) {
 	if bytes.Equal(inputs, plain) || bytes.Equal(operators, plain) || bytes.Equal(inputs, operators) {
 		t.Error("a switch changes nothing")
 	}
-	for version, want := range map[int]error{3: tenon.ErrUnsupported, 9: tenon.ErrUnsupported, 1 << 40: tenon.ErrInvalidArgument} {
+	for _, version := range []int{3, 9, 1 << 40} {
 		options := tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, BytecodeVersion: version}
-		if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(err, want) {
+		if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(err, tenon.ErrInvalidArgument) {
 			t.Error(version, err)
 		}
 	}

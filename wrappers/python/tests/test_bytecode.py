@@ -143,7 +143,7 @@ def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path
         ({"methods": [], "bytecode": "compile"}, tenon.InvalidArgument, "empty name"),
         ({"methods": "a\0", "bytecode": "compile"}, tenon.InvalidArgument, "NUL"),
         ({"methods": [3], "bytecode": "compile"}, TypeError, "str"),
-        ({"bytecode": "compile", "bytecode_version": 3}, tenon.Unsupported, "from 4 to 8"),
+        ({"bytecode": "compile", "bytecode_version": 3}, tenon.InvalidArgument, "from 4 to 8"),
         ({"bytecode_version": 8}, tenon.InvalidArgument, "bytecode_version and emit_flags are for"),
         ({"bytecode": "compile", "emit": ["small"]}, ValueError, "'small' is not one of default_inputs"),
         ({"bytecode": "always"}, ValueError, "'always' is not one of keep, drop, compile"),

@@ -279,7 +279,7 @@ fn what_the_bytecode_looks_like() {
     assert!(inputs != plain && operators != plain && inputs != operators);
     for version in [3, 9] {
         let error = export_module_to(&module, io::sink(), &compile.clone().bytecode_version(version)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
 }
 
