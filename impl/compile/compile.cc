@@ -34,7 +34,9 @@ class ProgramCompiler {
       const std::string_view name = method.function->name;
       const bool is_wanted =
           options_.methods.empty() || std::find(options_.methods.begin(), options_.methods.end(), name) != options_.methods.end();
-      if (is_wanted) TENON_TRY(add(root, name));
+      if (!is_wanted) continue;
+      if (name == "forward") TENON_TRY(check_hooks(*info));
+      TENON_TRY(add(root, name));
     }
     TENON_TRY(add_state_methods(modules));
     if (options_.interface_methods) TENON_TRY(add_implementations(modules));
@@ -46,6 +48,17 @@ class ProgramCompiler {
   }
 
  private:
+  // Hooks of a part are called where its forward is. For the root, the loader of an archive calls them, and that of bytecode does not.
+  Status check_hooks(const ClassInfo& root) {
+    for (const auto* const hooks : {&root.parts.forward_pre_hooks, &root.parts.forward_hooks}) {
+      if (!hooks->has_value() || (*hooks)->names.empty()) continue;
+      return root.source->error(Code::kUnsupported, (*hooks)->statement->range,
+                                "the lite interpreter of PyTorch does not call hooks of the root's forward: call " + (*hooks)->names[0] +
+                                    " in a method, or choose other methods");
+    }
+    return {};
+  }
+
   Status add(std::string_view class_name, std::string_view method) {
     TENON_ASSIGN(const Header* const header, unit_.method_header(class_name, method));
     if (!done_.insert(header->name).second) return {};

@@ -61,6 +61,20 @@ TEST(CompileErrors, AWayWithoutAReturn) {
                  Code::kInvalidArgument, "5:7", "does not return on every way");
 }
 
+TEST(CompileErrors, HooksOfTheRoot) {
+  const std::string code =
+      "class M(Module):\n"
+      "  __forward_hooks__ = [\"after\", ]\n"
+      "  def forward(self, x: Tensor) -> Tensor:\n"
+      "    return torch.relu(x)\n"
+      "  def after(self, input: Tuple[Tensor], output: Tensor) -> Tensor:\n"
+      "    return output\n";
+  expect_refused(code, Code::kUnsupported, "2:3", "call after in a method, or choose other methods");
+  CompileOptions options;
+  options.methods = {"after"};
+  EXPECT_TRUE(compiled(code, options).is_ok());
+}
+
 TEST(CompileErrors, AMethodOrARootThatIsNotThere) {
   const std::string code = module_with("def forward(self, x: Tensor) -> Tensor:\n  return x\n");
   CompileOptions options;
