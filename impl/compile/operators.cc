@@ -34,4 +34,19 @@ std::string_view operator_name(script::Operator op) noexcept {
   }
 }
 
+std::string_view augmented_name(script::Operator op) noexcept { return op == script::Operator::kMod ? "aten::fmod" : operator_name(op); }
+
+std::string_view in_place_name(script::Operator op) noexcept {
+  switch (op) {
+    case script::Operator::kAdd: return "aten::add_";
+    case script::Operator::kSub: return "aten::sub_";
+    case script::Operator::kMul: return "aten::mul_";
+    case script::Operator::kDiv: return "aten::div_";
+    case script::Operator::kMod: return "aten::fmod_";
+    case script::Operator::kLeftShift: return "aten::__ilshift__";
+    case script::Operator::kRightShift: return "aten::__irshift__";
+    default: return {};
+  }
+}
+
 }  // namespace tenon::compile

@@ -14,27 +14,6 @@ using script::Stmt;
 using script::StmtKind;
 using script::StmtList;
 
-namespace {
-
-std::string_view in_place_name(script::Operator op) noexcept {
-  switch (op) {
-    case script::Operator::kAdd: return "aten::add_";
-    case script::Operator::kSub: return "aten::sub_";
-    case script::Operator::kMul: return "aten::mul_";
-    case script::Operator::kDiv: return "aten::div_";
-    case script::Operator::kMod: return "aten::fmod_";
-    case script::Operator::kPow: return "aten::pow_";
-    case script::Operator::kBitAnd: return "aten::__iand__";
-    case script::Operator::kBitOr: return "aten::__ior__";
-    case script::Operator::kBitXor: return "aten::__ixor__";
-    case script::Operator::kLeftShift: return "aten::__ilshift__";
-    case script::Operator::kRightShift: return "aten::__irshift__";
-    default: return {};
-  }
-}
-
-}  // namespace
-
 Flow flow_of(StmtList statements) {
   Flow flow = Flow::kGoesOn;
   for (const Stmt* stmt : statements) {
@@ -289,7 +268,7 @@ Status FunctionCompiler::augmented(const Stmt& stmt) {
   GivenArguments given;
   given.positional = {{{}, left, target.range}, {{}, right, stmt.value->range}};
   Sugar made;
-  TENON_TRY(call_operator(name.empty() ? operator_name(stmt.op) : name, given, &made));
+  TENON_TRY(call_operator(name.empty() ? augmented_name(stmt.op) : name, given, &made));
   TENON_ASSIGN(GraphValue* const result, value_of(std::move(made), stmt.range));
   return assign(target, Sugar::of(result), nullptr);
 }

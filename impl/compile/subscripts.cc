@@ -176,7 +176,7 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
     TENON_ASSIGN(GraphValue* const at, this->value(*indices[0]));
     if (op != script::Operator::kNothing) {
       TENON_ASSIGN(GraphValue* const before, operator_value("aten::__getitem__", {base, at}));
-      TENON_ASSIGN(value, operator_value(operator_name(op), {before, value}));
+      TENON_ASSIGN(value, operator_value(augmented_name(op), {before, value}));
     }
     if (base->type->kind() == TypeKind::kClass) {
       Sugar method;
@@ -200,7 +200,7 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
     if (!tensors.empty()) {
       TENON_ASSIGN(before, operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
     }
-    TENON_ASSIGN(value, operator_value(operator_name(op), {before, value}));
+    TENON_ASSIGN(value, operator_value(augmented_name(op), {before, value}));
   } else if (is_number) {
     // A number becomes a Tensor of the kind of what it goes into.
     TENON_ASSIGN(GraphValue* const dtype, operator_value("prim::dtype", {view}));

@@ -1,5 +1,10 @@
 // The code of small methods, instruction by instruction. PyTorch 1.13 makes the same of those that it
 // prints, which tests/compile shows for whole models.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "unit/compile/compile_kit.h"
 
 namespace tenon::compile::test {
@@ -181,6 +186,21 @@ TEST(CompileProgram, NamesTheOperatorsThatItCalls) {
       compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(torch.relu(x), torch.relu(x))\n"));
   ASSERT_TRUE(program.is_ok()) << program.status().message();
   EXPECT_EQ(operator_names(program.value()), (std::vector<std::string>{"aten::add.Tensor", "aten::relu"}));
+}
+
+// As PyTorch does: some of these change the tensor, others make a new one, and `%=` is not `%`.
+TEST(CompileProgram, AugmentedAssignmentsCallTheOperatorsThatPyTorchCalls) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"x += x", "aten::add_.Tensor"},    {"x %= x", "aten::fmod_.Tensor"},        {"x **= x", "aten::pow.Tensor_Tensor"},
+      {"x |= x", "aten::__or__.Tensor"},  {"x >>= x", "aten::__irshift__.Tensor"}, {"f %= 2.5", "aten::fmod.float"},
+      {"x[0] %= 3", "aten::fmod.Scalar"},
+  };
+  for (const auto& [line, name] : cases) {
+    Result<bytecode::Program> program = compiled(module_with("def forward(self, x: Tensor, f: float):\n  " + line + "\n  return x, f\n"));
+    ASSERT_TRUE(program.is_ok()) << line << ": " << program.status().message();
+    const std::vector<std::string> names = operator_names(program.value());
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << line << " calls " << ::testing::PrintToString(names);
+  }
 }
 
 TEST(CompileProgram, HasTheMethodsThatAreAskedFor) {
