@@ -62,7 +62,7 @@ tenon_status tenon_cuda_arena_stats_get(const tenon_cuda_arena* arena, tenon_cud
   return boundary(err, [&]() -> Status {
     TENON_TRY(check_argument(arena != nullptr, "arena is NULL"));
     TENON_TRY(check_output(out, "tenon_cuda_arena_stats"));
-    (void)tenon::share::collect_cuda();
+    tenon::share::collect_cuda_without_waiting();
     const CudaArenaStats stats = object(arena)->stats();
     tenon_cuda_arena_stats value{};
     value.device = stats.device;

@@ -120,7 +120,7 @@ Result<Ref<CudaArena>> CudaArena::try_create(const CudaArenaOptions& options) {
   return arena;
 }
 
-void CudaArena::dispose() noexcept {
+void CudaArena::end() noexcept {
   g_held_nbytes.fetch_sub(space_.nbytes(), std::memory_order_relaxed);
   exported_ = nullptr;
   mapped_ = cuda::PieceMapping();
@@ -214,7 +214,7 @@ Result<Ref<Storage>> CudaArena::allocate(uint64_t nbytes, const os::Wait& wait) 
   if (take(nbytes, &place)) return make(nbytes, place);
   os::Waiter waiter(wait);
   for (int64_t pause = kFirstPauseNs;; pause = std::min(2 * pause, kLongestPauseNs)) {
-    (void)collect_cuda();
+    collect_cuda_without_waiting();
     if (take(nbytes, &place)) return make(nbytes, place);
     if (wait.timeout_ns == 0) return full(nbytes);
     if (const Status ended = waiter.pause(pause, "room in an arena on a device"); !ended.is_ok()) {

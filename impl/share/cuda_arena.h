@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 
-#include "base/counted.h"
 #include "base/fork.h"
 #include "base/status.h"
 #include "cuda/memory.h"
@@ -16,6 +15,7 @@
 #include "memory/space.h"
 #include "os/wait.h"
 #include "share/cuda_export.h"
+#include "share/cuda_memory.h"
 #include "storage/storage.h"
 
 namespace tenon::share {
@@ -40,7 +40,7 @@ struct CudaArenaStats {
   uint64_t used_blocks = 0;
 };
 
-class CudaArena final : public Counted {
+class CudaArena final : public CudaEnding {
  public:
   // All of the memory at once.
   static Result<Ref<CudaArena>> create(const CudaArenaOptions& options);
@@ -58,7 +58,7 @@ class CudaArena final : public Counted {
   explicit CudaArena(const CudaArenaOptions& options) noexcept;
   static Result<Ref<CudaArena>> try_create(const CudaArenaOptions& options);
   Status check_process() const;
-  void dispose() noexcept override;
+  void end() noexcept override;
   Status take_memory(CudaTransport transport);
   bool take(uint64_t nbytes, Place* out);
   Result<Ref<storage::Storage>> make(uint64_t nbytes, const Place& place);

@@ -1,6 +1,7 @@
 #include "share/cuda_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/fork.h"
@@ -69,18 +70,46 @@ namespace {
 
 CudaLimbo& limbo() noexcept { return immortal<CudaLimbo>(); }
 
+std::atomic<CudaEnding*> g_put_off{nullptr};
+thread_local int t_later = 0;
+thread_local bool t_must_not_wait = false;
+constexpr int kMostNested = 8;  // of owners' functions that look for all, each inside another
+
 const bool g_cuda_memory_fork_hooks = [] {
   (void)limbo();
   register_fork_hooks(1, {[]() noexcept { limbo().lock(); }, []() noexcept { limbo().unlock(); },
                           []() noexcept {
                             limbo().abandon();
                             abandon_lent_cuda();
+                            abandon_put_off_cuda();
                             limbo().unlock();
                           }});
   return true;
 }();
 
 }  // namespace
+
+void CudaEnding::dispose() noexcept {
+  if (!t_must_not_wait) {
+    end();
+    return;
+  }
+  weak_retain();
+  next_ = g_put_off.load(std::memory_order_relaxed);
+  while (!g_put_off.compare_exchange_weak(next_, this, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+void end_put_off_cuda() noexcept {
+  for (CudaEnding* each = g_put_off.exchange(nullptr, std::memory_order_acquire); each != nullptr;) {
+    CudaEnding* const next = each->next_;
+    each->end();
+    each->weak_release();
+    each = next;
+  }
+}
+
+void abandon_put_off_cuda() noexcept { g_put_off.store(nullptr, std::memory_order_relaxed); }
 
 CudaMemory::CudaMemory(int32_t device) : DeviceMemory({storage::kCuda, device}), generation_(fork_generation()) {}
 
@@ -160,6 +189,7 @@ void CudaMemory::end(std::unique_ptr<storage::DeviceMemory> self) noexcept {
   if (!memory->is_unused()) limbo().add(std::move(memory));
   memory = nullptr;
   collect_some_cuda();
+  if (t_later == 0) end_put_off_cuda();
 }
 
 CudaMemory* cuda_memory(const storage::Storage& storage) noexcept {
@@ -183,36 +213,57 @@ Ref<storage::Storage> empty_cuda(int32_t device) {
   return storage::Storage::on_device(std::make_unique<NoCuda>(device), nullptr, 0, false);
 }
 
-namespace {
-
-thread_local int t_later = 0;
-constexpr int kMostNested = 8;  // of owners' functions that look for all, each inside another
-
-}  // namespace
-
 CudaCollectLater::CudaCollectLater() noexcept { ++t_later; }
 CudaCollectLater::~CudaCollectLater() { --t_later; }
+
+namespace {
+
+class MustNotWait {
+ public:
+  MustNotWait() noexcept : before_(std::exchange(t_must_not_wait, true)) {}
+  MustNotWait(const MustNotWait&) = delete;
+  MustNotWait& operator=(const MustNotWait&) = delete;
+  ~MustNotWait() { t_must_not_wait = before_; }
+
+ private:
+  bool before_;
+};
+
+void look_at(uint64_t count) noexcept {
+  for (uint64_t left = std::min(count, limbo().size()); left > 0 && limbo().look_at_one(); --left) {
+  }
+}
+
+void look_at_all() noexcept {
+  if (t_later >= kMostNested) return;
+  const CudaCollectLater later;
+  end_lent_cuda(true);
+  look_at(UINT64_MAX);
+}
+
+}  // namespace
 
 void collect_some_cuda() noexcept {
   if (t_later != 0) return;
   const CudaCollectLater later;
+  const MustNotWait here;
   end_lent_cuda(false);
-  for (uint64_t left = std::min<uint64_t>(kSome, limbo().size()); left > 0 && limbo().look_at_one(); --left) {
-  }
+  look_at(kSome);
+}
+
+void collect_cuda_without_waiting() noexcept {
+  const MustNotWait here;
+  look_at_all();
+}
+
+uint64_t collect_cuda() noexcept {
+  look_at_all();
+  if (!t_must_not_wait) end_put_off_cuda();
+  return limbo().size();
 }
 
 void collect_spare_cuda() noexcept {
   if (t_later == 0) (void)collect_cuda();
-}
-
-uint64_t collect_cuda() noexcept {
-  if (t_later < kMostNested) {
-    const CudaCollectLater later;
-    end_lent_cuda(true);
-    for (uint64_t left = limbo().size(); left > 0 && limbo().look_at_one(); --left) {
-    }
-  }
-  return limbo().size();
 }
 
 }  // namespace tenon::share

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/counted.h"
 #include "cuda/stream_mark.h"
 #include "share/cuda_export.h"
 #include "share/cuda_message.h"
@@ -63,6 +64,24 @@ inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept { return r
 // An empty storage, which is on a device all the same.
 Ref<storage::Storage> empty_cuda(int32_t device);
 
+// An object whose end calls a function of the driver that waits for the device (cuMemFree does). Where a thread looks at what waits inside
+// another call, it must not wait there: the device's work may wait for what that very call is about to do. So the end is put off there.
+class CudaEnding : public Counted {
+ protected:
+  void dispose() noexcept final;
+  // Instead of dispose(), once.
+  virtual void end() noexcept = 0;
+
+ private:
+  friend void end_put_off_cuda() noexcept;
+  friend void abandon_put_off_cuda() noexcept;
+  CudaEnding* next_ = nullptr;  // of those that are put off, each with a weak reference
+};
+
+void end_put_off_cuda() noexcept;
+// In a child of fork: it is the parent's.
+void abandon_put_off_cuda() noexcept;
+
 // As long as it lives this thread's collect_some_cuda() does nothing, for owners' functions would run where locks are held.
 class CudaCollectLater {
  public:
@@ -72,12 +91,13 @@ class CudaCollectLater {
   ~CudaCollectLater();
 };
 
-// Looks at what waits: at a few, as every share and open does, or at all. How many still do. An owner's function that runs then, and
-// releases other memory of a device or looks for it itself, does not begin it all again: what is ready is taken in turn, not one inside
-// the other.
+// Looks at what waits: at a few, as every share and open does, or at all. An owner's function that runs then, and releases other memory of
+// a device or looks for it itself, does not begin it all again: what is ready is taken in turn, not one inside the other.
 void collect_some_cuda() noexcept;
+void collect_cuda_without_waiting() noexcept;
+// Also ends what was put off, and so may wait for the device. How many still wait.
 uint64_t collect_cuda() noexcept;
-// At all, unless this thread is where owners' functions must not run.
+// The same, unless this thread is where owners' functions must not run.
 void collect_spare_cuda() noexcept;
 
 }  // namespace tenon::share

@@ -3,6 +3,7 @@
 
 #include "connected_kit.h"
 #include "gate.h"
+#include "memory/ledger.h"
 #include "share/cuda_arena.h"
 
 namespace cuda_test {
@@ -286,6 +287,37 @@ TEST(CudaArena, AStreamKeepsABlock) {
     });
     EXPECT_TRUE(allocate(*arena, 256, {.timeout_ns = 10'000'000'000}));
     later.join();
+  });
+}
+
+// The driver frees memory when the device has finished its work. That work may wait for the message that is being sent.
+TEST(CudaArena, ASendDoesNotWaitUntilTheMemoryOfAnEndedArenaIsFree) {
+  in_child({}, [] {
+    alarm(kSeconds);
+    use_device();
+    Memory other(4096);
+    {
+      Socket ends;
+      const auto [here, there] = ends.connect_both();
+      const Ref<CudaArena> arena = arena_of(2 << 20);
+      send(*here, {allocate(*arena, 256)});
+    }
+    // Now only the lease of a message that nobody read keeps the arena, and the send is the first to find the lease ended.
+    Socket ends;
+    const auto [here, there] = ends.connect_both();
+    const CUstream stream = new_stream();
+    Gate gate;
+    gate.stand_in(stream);
+    (void)memory::settle_ledgers();
+    send(*here, {wrap(&other)});
+    EXPECT_COUNT(2U, fake_cuda_live, FAKE_CUDA_ALLOCATION, getpid());
+    EXPECT_EQ(driver().cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    gate.open();
+    EXPECT_EQ(driver().cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(collect_cuda(), 0U);
+    EXPECT_COUNT(1U, fake_cuda_live, FAKE_CUDA_ALLOCATION, getpid());
+    EXPECT_EQ(receive(*there).size(), 1U);
+    EXPECT_TRUE(soon([&] { return collect_cuda() == 0 && other.freed == 1; }));
   });
 }
 

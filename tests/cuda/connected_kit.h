@@ -14,6 +14,9 @@ using channel::Connection;
 using channel::ConnectionOptions;
 using tensor::Message;
 
+// Given to alarm(): a process that hangs is ended, and its test fails.
+inline constexpr unsigned kSeconds = 20;
+
 // A socket whose ends two processes have, one each: to be made before the second of them.
 class Socket {
  public:

@@ -13,8 +13,6 @@
 namespace cuda_test {
 namespace {
 
-// Who hangs is ended, and the test fails.
-constexpr unsigned kSeconds = 20;
 constexpr int kNoNamespace = 77;
 
 // A storage whose owner does something with the connection when he gets it back.

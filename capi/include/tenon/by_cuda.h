@@ -329,7 +329,8 @@ TENON_API tenon_status tenon_storage_order_stream(tenon_storage *storage, void *
 /**
  * Gives back device memory that nobody uses any more. The call checks all memory whose storage was
  * released in this process and that still had a receiver or a stream. It also closes memory that
- * was only kept open (TENON_CUDA_KEEP_OPEN).
+ * was only kept open (TENON_CUDA_KEEP_OPEN). If it frees the memory of an arena, it waits for the
+ * device's work (tenon_cuda_arena_release).
  * @return how many storages have memory that must still wait.
  * @since 0.1. Any thread may call this function.
  */

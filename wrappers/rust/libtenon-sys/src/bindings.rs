@@ -4583,7 +4583,8 @@ extern "C" {
  - TENON_INVALID_ARGUMENT: also for code that PyTorch would refuse, and for code of versions that
    cannot be in one archive (details "operator", "module" and "other_module").
  - TENON_UNSUPPORTED: unknown flags; tensors on a device in a child of fork; an object with
-   attributes of a class with __setstate__ (detail "class").
+   attributes of a class with __setstate__ (detail "class"); code that bytecode cannot express, or
+   that options.bytecode_version cannot (details "file", "line" and "column").
  - TENON_PERMISSION: this process may not write there.
  - TENON_NOT_FOUND: the directory does not exist.
  - TENON_CORRUPT: code of an archive cannot be parsed, or a mapped file was cut short.
@@ -4895,7 +4896,8 @@ extern "C" {
     ) -> tenon_status;
     /**Gives back device memory that nobody uses any more. The call checks all memory whose storage was
  released in this process and that still had a receiver or a stream. It also closes memory that
- was only kept open (TENON_CUDA_KEEP_OPEN).
+ was only kept open (TENON_CUDA_KEEP_OPEN). If it frees the memory of an arena, it waits for the
+ device's work (tenon_cuda_arena_release).
  @return how many storages have memory that must still wait.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_collect() -> u64;
@@ -5254,7 +5256,9 @@ extern "C" {
         arena: *mut tenon_cuda_arena,
     ) -> *mut tenon_cuda_arena;
     /**Releases a reference. The arena's memory is freed once the last storage in it is released and no
- stream and no receiver uses it any more.
+ stream and no receiver uses it any more. The driver waits for the device's work when it frees
+ memory. So only the last release of an arena or of a storage on a device, tenon_cuda_collect, and
+ a call that finds too little memory free an arena. Other calls leave it to the next of these.
  @param[in] arena  consumed. NULL is allowed.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_cuda_arena_release(arena: *mut tenon_cuda_arena);
