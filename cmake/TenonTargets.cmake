@@ -8,6 +8,8 @@ set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 # The checks of a sanitizer make optimised code large. These folders would take longer to compile than
 # their tests take to run.
 set(TENON_SANITIZED_O0_FOLDERS cuda value archive bytecode script compile module)
+# All sources of these folders have -O2: an export checks and compiles code that can be long.
+set(TENON_QUICK_FOLDERS script compile)
 # The names, without .cc, of sources that run for each storage, tensor, block or message, or for each
 # tensor of a module that is opened.
 set(TENON_QUICK_base keyed_hash)
@@ -23,7 +25,6 @@ set(TENON_QUICK_channel
 set(TENON_QUICK_value check storage_value tensor_value value walk)
 set(TENON_QUICK_archive pickle_machine pickle_machine_scalars pickle_nodes pickle_opcodes pickle_storages
   pickle_tensors pickle_to_values zip_directory zip_local zip_names zip_reader)
-set(TENON_QUICK_script lexer token)
 set(TENON_QUICK_module conform import_storages)
 set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
 # The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads pickles
@@ -157,6 +158,9 @@ function(tenon_add_folders)
 
     set(small "${TENON_SMALL}")
     set(quick "${TENON_QUICK}")
+    if(folder IN_LIST TENON_QUICK_FOLDERS)
+      set(small "${TENON_QUICK}")
+    endif()
     if(TENON_SANITIZE AND folder IN_LIST TENON_SANITIZED_O0_FOLDERS)
       set(small -O0)
       set(quick -O0)

@@ -144,7 +144,9 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
         given.self != nullptr ? with_article(*given.self->value->type) + " has no method " : "PyTorch has no operator ";
     return builder_.refuse(kind + (given.self != nullptr ? std::string(name.substr(name.find("::") + 2)) : called_name(name)));
   }
-  std::vector<const Schema*> candidates(listed.begin(), listed.end());
+  std::vector<const Schema*> candidates;
+  candidates.reserve(listed.size() + from_source.schemas.size());
+  candidates.insert(candidates.end(), listed.begin(), listed.end());
   candidates.insert(candidates.end(), from_source.schemas.begin(), from_source.schemas.end());
   TENON_ASSIGN(Match matched, match(&builder_, called_name(name), candidates, given));
   if (matched.candidate >= listed.size()) {

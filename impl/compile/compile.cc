@@ -120,12 +120,14 @@ Result<bytecode::Program> compile_program(const script::Declarations& declaratio
 }
 
 std::vector<std::string> operator_names(const bytecode::Program& program) {
-  std::set<std::string> names;
+  std::vector<std::string> names;
   for (const bytecode::Function& function : program.functions) {
     for (const bytecode::OperatorUse& use : function.operators)
-      names.insert(use.overload.empty() ? use.name : use.name + "." + use.overload);
+      names.push_back(use.overload.empty() ? use.name : use.name + "." + use.overload);
   }
-  return {names.begin(), names.end()};
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 }  // namespace tenon::compile

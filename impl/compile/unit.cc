@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "base/immortal.h"
+#include "base/once.h"
 #include "compile/function_compiler.h"
 #include "compile/literal.h"
 #include "compile/passes.h"
@@ -40,20 +42,15 @@ constexpr auto kSourceOperators = std::to_array<SourceOperator>({
 });
 constexpr auto kNumberTypes = std::to_array<std::string_view>({"int", "float", "complex"});
 
-}  // namespace
-
-Result<const Header*> Unit::make_header(std::string name, std::string owner, const script::Source& source, const Function& function) {
-  // A method f of the class A and a function f of the file A have one qualified name.
-  const std::string key = owner.empty() ? name : name + " of a class";
-  const auto known = headers_.find(key);
-  if (known != headers_.end()) return known->second.get();
+Result<std::unique_ptr<Header>> read_header(std::string name, std::string owner, const script::Source& source, const Function& function,
+                                            std::span<const value::ValueRef> constants) {
   TENON_ASSIGN(const script::Signature signature, script::signature(source, function, !owner.empty()));
   auto made = std::make_unique<Header>();
   made->source = &source;
   made->function = &function;
-  made->name = name;
-  made->owner = std::move(owner);
   made->schema.name = name;
+  made->name = std::move(name);
+  made->owner = std::move(owner);
   made->returns = signature.returns;
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
     const script::Parameter& parameter = signature.parameters[i];
@@ -67,15 +64,54 @@ Result<const Header*> Unit::make_header(std::string name, std::string owner, con
     argument.type = schema_type(*type);
     argument.keyword_only = parameter.keyword_only;
     if (parameter.default_value != nullptr) {
-      TENON_ASSIGN(argument.default_value, literal_value(source, *parameter.default_value, constants_, type));
+      TENON_ASSIGN(argument.default_value, literal_value(source, *parameter.default_value, constants, type));
     }
     made->schema.arguments.push_back(std::move(argument));
     made->parameters.push_back(std::move(type));
   }
   if (made->returns) made->schema.returns.push_back(schema_type(*made->returns));
-  const Header* const header = made.get();
-  headers_.emplace(key, std::move(made));
-  return header;
+  return made;
+}
+
+std::unique_ptr<Unit::SourceOperators> read_source_operators(std::string_view name) {
+  auto made = std::make_unique<Unit::SourceOperators>();
+  for (const SourceOperator& each : kSourceOperators) {
+    if (each.name != name) continue;
+    const size_t hole = each.text.find("{}");
+    for (const std::string_view number : kNumberTypes) {
+      std::string text(each.text);
+      if (hole != std::string_view::npos) text.replace(hole, 2, number);
+      // The texts are ours: they always parse.
+      auto file = script::parse_file("<" + std::string(name) + ">", std::move(text));
+      if (!file.is_ok()) continue;
+      const script::File& parsed = *file.value();
+      auto header = read_header(format("%.*s#%zu", static_cast<int>(name.size()), name.data(), made->headers.size()), {}, parsed.source(),
+                                *parsed.items()[0].function, {});
+      if (!header.is_ok()) continue;
+      made->schemas.push_back(&header.value()->schema);
+      made->headers.push_back(std::move(header).value());
+      made->files.push_back(std::move(file).value());
+      if (hole == std::string_view::npos) break;
+    }
+  }
+  return made;
+}
+
+// Of each name in kSourceOperators, at the place where that stands first.
+struct KnownSourceOperators {
+  std::array<Once<Unit::SourceOperators>, kSourceOperators.size()> of;
+  Unit::SourceOperators none;
+};
+
+}  // namespace
+
+Result<const Header*> Unit::make_header(std::string name, std::string owner, const script::Source& source, const Function& function) {
+  // A method f of the class A and a function f of the file A have one qualified name.
+  std::string key = owner.empty() ? name : name + " of a class";
+  const auto known = headers_.find(key);
+  if (known != headers_.end()) return known->second.get();
+  TENON_ASSIGN(std::unique_ptr<Header> made, read_header(std::move(name), std::move(owner), source, function, constants_));
+  return headers_.emplace(std::move(key), std::move(made)).first->second.get();
 }
 
 Result<const Header*> Unit::header(std::string_view qualified_name) {
@@ -143,30 +179,10 @@ Result<const Graph*> Unit::called_graph(const Header& header) {
 }
 
 const Unit::SourceOperators& Unit::source_operators(std::string_view name) {
-  const auto known = source_operators_.find(name);
-  if (known != source_operators_.end()) return known->second;
-  SourceOperators& made = source_operators_[std::string(name)];
-  size_t count = 0;
-  for (const SourceOperator& each : kSourceOperators) {
-    if (each.name != name) continue;
-    const size_t hole = each.text.find("{}");
-    for (const std::string_view number : kNumberTypes) {
-      std::string text(each.text);
-      if (hole != std::string_view::npos) text.replace(hole, 2, number);
-      // The texts are ours: they always parse.
-      auto file = script::parse_file("<" + std::string(name) + ">", std::move(text));
-      if (!file.is_ok()) continue;
-      source_files_.push_back(std::move(file).value());
-      const script::File& parsed = *source_files_.back();
-      auto header = make_header(format("%.*s#%zu", static_cast<int>(name.size()), name.data(), count++), {}, parsed.source(),
-                                *parsed.items()[0].function);
-      if (!header.is_ok()) continue;
-      made.headers.push_back(header.value());
-      made.schemas.push_back(&header.value()->schema);
-      if (hole == std::string_view::npos) break;
-    }
-  }
-  return made;
+  const auto found = std::find_if(kSourceOperators.begin(), kSourceOperators.end(), [&](const auto& each) { return each.name == name; });
+  const auto& known = immortal<KnownSourceOperators>();
+  if (found == kSourceOperators.end()) return known.none;
+  return known.of[static_cast<size_t>(found - kSourceOperators.begin())].get([name] { return read_source_operators(name); });
 }
 
 void Unit::note_interface_call(std::string_view method) {

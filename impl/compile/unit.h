@@ -68,12 +68,14 @@ class Unit {
   // The graph that a call of it becomes.
   Result<const Graph*> called_graph(const Header& header);
 
-  // One of the operators that PyTorch keeps as TorchScript source: it is compiled from source of our own.
+  // One of the operators that PyTorch keeps as TorchScript source: it is compiled from source of our own, which is parsed once in a
+  // process.
   struct SourceOperators {
     std::vector<const script::Schema*> schemas;
-    std::vector<const Header*> headers;
+    std::vector<std::unique_ptr<const Header>> headers;
+    std::vector<std::shared_ptr<const script::File>> files;
   };
-  const SourceOperators& source_operators(std::string_view name);
+  static const SourceOperators& source_operators(std::string_view name);
 
   // Methods that are called through an interface, in the order in which they were met.
   const std::vector<std::string>& interface_methods() const noexcept { return interface_methods_; }
@@ -94,8 +96,6 @@ class Unit {
   std::map<std::string, std::unique_ptr<Header>, std::less<>> headers_;
   std::map<const Header*, std::unique_ptr<Compiled>> compiled_;
   std::set<const Header*> open_;  // being compiled
-  std::map<std::string, SourceOperators, std::less<>> source_operators_;
-  std::vector<std::shared_ptr<const script::File>> source_files_;
   std::vector<std::string> interface_methods_;
   size_t node_count_ = 0;
 };

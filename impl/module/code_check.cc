@@ -99,7 +99,10 @@ Result<script::Declarations> declarations_of(const Resolved& resolved) {
   script::Declarations declarations;
   declarations.set_constants(resolved.constants.size());
   for (const ResolvedFile& file : resolved.files) {
-    TENON_ASSIGN(const std::shared_ptr<const script::File> parsed, script::parse_file(code_record_of(file.qualifier), file.text));
+    std::shared_ptr<const script::File> parsed = file.parsed;
+    if (!parsed) {
+      TENON_ASSIGN(parsed, script::parse_file(code_record_of(file.qualifier), file.text));
+    }
     TENON_TRY(declarations.add(file.qualifier, parsed));
   }
   return declarations;

@@ -17,6 +17,7 @@ std::unique_ptr<CodeFile::Parsed> CodeFile::parse() const {
     parsed->status = file.status();
     return parsed;
   }
+  parsed->file = file.value();
   for (const script::Item& item : file.value()->items()) {
     Piece piece{nullptr, file.value(), &item};
     if (item.kind == script::ItemKind::kClass || item.kind == script::ItemKind::kFunction) {

@@ -64,7 +64,7 @@ Result<std::string> text_by_stand_ins(const ClassGraph& graph, const ClassGraph:
 
 void append(std::vector<ResolvedFile>* files, std::map<std::string, size_t>* places, const std::string& qualifier, std::string_view text) {
   const auto [place, is_new] = places->try_emplace(qualifier, files->size());
-  if (is_new) files->push_back({qualifier, {}});
+  if (is_new) files->push_back({qualifier, {}, nullptr});
   std::string& whole = (*files)[place->second].text;
   if (!whole.empty() && whole.back() != '\n') whole += '\n';
   whole += text;
@@ -101,7 +101,7 @@ Result<std::vector<ResolvedFile>> resolve_files(const ClassGraph& graph) {
 
 std::vector<ResolvedFile> files_as_read(const CodeSet& code) {
   std::vector<ResolvedFile> files;
-  for (const std::unique_ptr<CodeFile>& file : code.files()) files.push_back({file->qualifier(), *file->unchanged_text()});
+  for (const std::unique_ptr<CodeFile>& file : code.files()) files.push_back({file->qualifier(), *file->unchanged_text(), file->file()});
   return files;
 }
 

@@ -1,7 +1,6 @@
 #include "script/rename.h"
 
 #include <algorithm>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -30,7 +29,18 @@ class DottedNames {
   }
 
  private:
-  using Names = std::multiset<std::string_view>;
+  // The variables of each function and comprehension around the place that is looked at, sorted.
+  using Names = std::vector<std::vector<std::string_view>>;
+
+  void enter(std::vector<std::string_view> bound) {
+    std::sort(bound.begin(), bound.end());
+    locals_.push_back(std::move(bound));
+  }
+  void leave() { locals_.pop_back(); }
+  bool is_local(std::string_view name) const {
+    return std::any_of(locals_.begin(), locals_.end(),
+                       [&](const auto& bound) { return std::binary_search(bound.begin(), bound.end(), name); });
+  }
 
   // A function's variables are its own everywhere in it, before they are set too.
   void function(const Function& function) {
@@ -46,9 +56,9 @@ class DottedNames {
       if (function.type_comment->returns != nullptr) type(*function.type_comment->returns);
     }
     for (const Stmt* stmt : function.body) collect(*stmt, bound);
-    for (const std::string_view name : bound) locals_.insert(name);
+    enter(std::move(bound));
     for (const Stmt* stmt : function.body) this->stmt(*stmt);
-    for (const std::string_view name : bound) locals_.erase(locals_.find(name));
+    leave();
   }
 
   static void collect_target(const Expr& target, std::vector<std::string_view>& bound) {
@@ -97,7 +107,7 @@ class DottedNames {
     while (root->kind == ExprKind::kAttribute) root = root->children[0];
     if (root->kind == ExprKind::kName) {
       const bool within = expr.range.begin >= range_.begin && expr.range.end <= range_.end;
-      if (within && locals_.find(root->text) == locals_.end()) found_.push_back(&expr);
+      if (within && !is_local(root->text)) found_.push_back(&expr);
       return;
     }
     if (expr.kind == ExprKind::kAttribute) return this->expr(*root);
@@ -113,9 +123,9 @@ class DottedNames {
     const size_t target = expr.children.size() - 2;
     collect_target(expr.child(target), bound);
     this->expr(expr.child(target + 1));
-    for (const std::string_view name : bound) locals_.insert(name);
+    enter(std::move(bound));
     for (size_t i = 0; i <= target; ++i) this->expr(expr.child(i));
-    for (const std::string_view name : bound) locals_.erase(locals_.find(name));
+    leave();
   }
 
   void call(const Expr& expr) {
@@ -166,9 +176,11 @@ std::string renamed(const File& file, Range range, const NewNames& names) {
 }
 
 std::vector<std::string> used_names(const File& file, Range range) {
-  std::set<std::string> names;
-  for (const Expr* use : names_in(file, range)) names.insert(dotted_name(*use));
-  return {names.begin(), names.end()};
+  std::vector<std::string> names;
+  for (const Expr* use : names_in(file, range)) names.push_back(dotted_name(*use));
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 }  // namespace tenon::script

@@ -1,0 +1,103 @@
+"""Code of the models of tests/compile to operators' names and to bytecode, against torch.jit.load, export_opnames and a lite save.
+
+Each sample is one model: the median of its rounds, which go in turn with PyTorch's. The archives are
+what torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads an
+archive. Tenon parses it in the import and compiles it later, so there is one row with the import and
+one without. Both write bytecode into memory.
+"""
+
+from __future__ import annotations
+
+import io
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from python_pair import SMOKE, interleave, load_tenon, print_row
+
+warnings.simplefilter("ignore")  # PyTorch's, of torch.jit
+PYTHON = "torch"
+ROUNDS = 1 if SMOKE else 15
+NAMES = ["mlp", "cnn", "strings"] if SMOKE else []
+SMALL: dict[str, Any] = {"of": "ours", "at_most": 1000}
+EXPORTED = [("mlp", SMALL)] if SMOKE else [("mlp", SMALL), ("transformer_encoder_layer", None)]
+WRITER = Path(__file__).resolve().parent.parent / "compile" / "write_models.py"
+
+
+def main() -> None:
+    tenon = load_tenon()
+    import torch
+
+    torch.set_num_threads(1)
+    if torch.__version__.startswith("1."):
+        torch._C._enable_mobile_interface_call_export()  # else its archives lack what is called through an interface
+    peer = f"PyTorch {torch.__version__.split('+')[0]}"
+
+    def compile_ours(module: Any) -> Any:
+        return lambda: module.opnames
+
+    def open_and_compile_ours(path: Path) -> Any:
+        return lambda: lambda: tenon.import_module(path).opnames()
+
+    def compile_theirs(path: Path) -> Any:
+        return lambda: lambda: torch.jit.export_opnames(torch.jit.load(str(path)))
+
+    def write_ours(path: Path, sizes: list[int]) -> Any:
+        def write() -> None:
+            file = io.BytesIO()
+            tenon.export_module(tenon.import_module(path), file, bytecode="compile")
+            sizes[0] = len(file.getbuffer())
+
+        return lambda: write
+
+    def write_theirs(path: Path, sizes: list[int]) -> Any:
+        def write() -> None:
+            sizes[1] = len(torch.jit.load(str(path))._save_to_buffer_for_lite_interpreter())
+
+        return lambda: write
+
+    def export(module: Any, bytecode: Any) -> Any:
+        return lambda: lambda: tenon.export_module(module, io.BytesIO(), bytecode=bytecode)
+
+    def medians(seconds: tuple[list[float], list[float]]) -> tuple[float, float]:
+        return statistics.median(seconds[0]) * 1e6, statistics.median(seconds[1]) * 1e6
+
+    compiled, opened, written, sizes = [], [], [], []
+    with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
+        subprocess.run([sys.executable, "-W", "ignore", str(WRITER), folder, *NAMES], stdout=sys.stderr, check=True)
+        # What PyTorch cannot write as bytecode has no archive of its own.
+        paths = [path.with_suffix("").with_suffix(".pt") for path in sorted(Path(folder).glob("*.lite.ptl"))]
+        for path in paths:
+            compiled.append(medians(interleave(ROUNDS, compile_ours(tenon.import_module(path)), compile_theirs(path))))
+            opened.append(medians(interleave(ROUNDS, open_and_compile_ours(path), compile_theirs(path))))
+            both = [0, 0]
+            written.append(medians(interleave(ROUNDS, write_ours(path, both), write_theirs(path, both))))
+            sizes.append((both[0] / 1e3, both[1] / 1e3))
+        of_all = f"each of {len(paths)} models"
+        for measure, unit, pairs, goal in (
+            (f"compile the code of {of_all}, for the names of its operators", "us", compiled, {"of": "theirs/ours", "at_least": 5}),
+            (f"open {of_all}, and compile it for these names", "us", opened, None),
+            (f"open {of_all}, compile, and write bytecode", "us", written, {"of": "theirs/ours", "at_least": 1}),
+            (f"size of the archive with bytecode of {of_all}", "kB", sizes, {"of": "ours/theirs", "at_most": 1}),
+        ):
+            against = f"{peer}, load and export_opnames" if pairs in (compiled, opened) else f"{peer}, load and lite save"
+            print_row(measure, unit, against, goal, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+        for what, pairs in (("open, compile, and write bytecode", written), ("size of the archive with bytecode", sizes)):
+            ours, theirs = max(pairs, key=lambda pair: pair[0] / pair[1])
+            name = paths[pairs.index((ours, theirs))].stem
+            unit = "us" if pairs is written else "kB"
+            goal = {"of": "ours/theirs", "at_most": 1}
+            print_row(f"{what}: the model with the least advantage, {name}", unit, f"{peer}, load and lite save", goal, [ours], [theirs])
+        for name, goal in EXPORTED:
+            module = tenon.import_module(Path(folder) / f"{name}.pt")
+            for bytecode, text in (("drop", "without bytecode"), ("compile", "with bytecode")):
+                own = [seconds * 1e6 for seconds in interleave(ROUNDS, export(module, bytecode), lambda: int)[0]]
+                print_row(f"export {name}, {text}", "us", "", goal, own, [])
+
+
+if __name__ == "__main__":
+    main()
