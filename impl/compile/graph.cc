@@ -1,21 +1,15 @@
 #include "compile/graph.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 namespace tenon::compile {
 namespace {
 
-using ValueMap = std::unordered_map<const GraphValue*, GraphValue*>;
-
 // Recursion is as deep as blocks are in one another: the parser limits the depth of a function, and a call copies into one block.
 class Copier {
  public:
   Copier(Graph* graph, const Call* call) : graph_(*graph), call_(call), is_operator_(call != nullptr && call->function.empty()) {}
-
-  void map(const GraphValue* from, GraphValue* to) { map_.emplace(from, to); }
-  GraphValue* find(const GraphValue* value) const { return map_.at(value); }
 
   void copy(const Block& from, Block* into) {
     for (const Node* node : from.nodes) copy(*node, into);
@@ -36,22 +30,22 @@ class Copier {
     node->origin = is_operator_ ? nullptr : &from;
     node->call = is_operator_ ? nullptr : call_;
     node->owner = into;
-    for (const GraphValue* input : from.inputs) node->inputs.push_back(find(input));
+    node->inputs.reserve(from.inputs.size());
+    for (const GraphValue* input : from.inputs) node->inputs.push_back(input->copied);
     into->nodes.push_back(node);
-    for (const GraphValue* output : from.outputs) map(output, graph_.add_output(node, output->type));
+    for (GraphValue* output : from.outputs) output->copied = graph_.add_output(node, output->type);
     for (const Block* block : from.blocks) {
       Block* const inner = graph_.make_block(node);
       node->blocks.push_back(inner);
-      for (const GraphValue* input : block->inputs) map(input, graph_.add_input(inner, input->type));
+      for (GraphValue* input : block->inputs) input->copied = graph_.add_input(inner, input->type);
       copy(*block, inner);
-      for (const GraphValue* output : block->outputs) inner->outputs.push_back(find(output));
+      for (const GraphValue* output : block->outputs) inner->outputs.push_back(output->copied);
     }
   }
 
   Graph& graph_;
   const Call* call_;
   bool is_operator_;
-  ValueMap map_;
 };
 
 }  // namespace
@@ -91,10 +85,10 @@ GraphValue* Graph::add_output(Node* node, value::TypeRef type) {
 
 std::vector<GraphValue*> Graph::inline_graph(const Graph& other, const std::vector<GraphValue*>& arguments, Block* into, const Call* call) {
   Copier copier(this, call);
-  for (size_t i = 0; i < arguments.size(); ++i) copier.map(other.body().inputs[i], arguments[i]);
+  for (size_t i = 0; i < arguments.size(); ++i) other.body().inputs[i]->copied = arguments[i];
   copier.copy(other.body(), into);
   std::vector<GraphValue*> outputs;
-  for (const GraphValue* output : other.body().outputs) outputs.push_back(copier.find(output));
+  for (const GraphValue* output : other.body().outputs) outputs.push_back(output->copied);
   return outputs;
 }
 

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -51,10 +50,14 @@ bool has_effect(const Node& node) {
   }
 }
 
-void set_owners(Block* block) {
+// Nodes know their blocks, and nothing is marked yet.
+void begin_marks(Block* block) {
+  for (GraphValue* input : block->inputs) input->is_needed = false;
   for (Node* node : block->nodes) {
     node->owner = block;
-    for (Block* inner : node->blocks) set_owners(inner);
+    node->is_live = false;
+    for (GraphValue* output : node->outputs) output->is_needed = false;
+    for (Block* inner : node->blocks) begin_marks(inner);
   }
 }
 
@@ -66,17 +69,15 @@ class Liveness {
     for (GraphValue* output : body->outputs) need(output);
     mark_effects(body);
     while (!waiting_.empty()) {
-      const GraphValue* const value = waiting_.back();
+      GraphValue* const value = waiting_.back();
       waiting_.pop_back();
       follow(value);
     }
   }
-  bool is_live(const Node* node) const { return nodes_.contains(node); }
-  bool is_needed(const GraphValue* value) const { return values_.contains(value); }
 
  private:
-  void need(const GraphValue* value) {
-    if (values_.insert(value).second) waiting_.push_back(value);
+  void need(GraphValue* value) {
+    if (!std::exchange(value->is_needed, true)) waiting_.push_back(value);
   }
 
   void mark_effects(Block* block) {
@@ -88,8 +89,8 @@ class Liveness {
   }
 
   // With the nodes in whose blocks it stands.
-  void mark(const Node* node) {
-    for (; node != nullptr && nodes_.insert(node).second; node = node->owner->owner) {
+  void mark(Node* node) {
+    for (; node != nullptr && !std::exchange(node->is_live, true); node = node->owner->owner) {
       if (node->kind == NodeKind::kIf) {
         need(node->inputs[0]);
       } else if (node->kind == NodeKind::kLoop) {
@@ -97,15 +98,15 @@ class Liveness {
         need(node->inputs[1]);
         need(node->blocks[0]->outputs[0]);
       } else {
-        for (const GraphValue* input : node->inputs) need(input);
+        for (GraphValue* input : node->inputs) need(input);
       }
       // A caller does not change what it copied.
       if (!node->is_inlined || node->blocks.empty()) continue;
-      for (const GraphValue* output : node->outputs) need(output);
+      for (GraphValue* output : node->outputs) need(output);
     }
   }
 
-  void follow(const GraphValue* value) {
+  void follow(GraphValue* value) {
     if (value->node == nullptr) {
       const Node* const loop = value->block->owner;
       if (loop == nullptr) return;
@@ -114,7 +115,7 @@ class Liveness {
       if (index > 0) carry(*loop, index - 1);
       return;
     }
-    const Node* const node = value->node;
+    Node* const node = value->node;
     mark(node);
     if (node->blocks.empty()) return;
     const auto index = static_cast<size_t>(std::find(node->outputs.begin(), node->outputs.end(), value) - node->outputs.begin());
@@ -129,9 +130,7 @@ class Liveness {
     need(loop.blocks[0]->outputs[index + 1]);
   }
 
-  std::unordered_set<const Node*> nodes_;
-  std::unordered_set<const GraphValue*> values_;
-  std::vector<const GraphValue*> waiting_;
+  std::vector<GraphValue*> waiting_;
 };
 
 template <typename T>
@@ -143,13 +142,13 @@ void keep(std::vector<T>* items, const std::vector<bool>& kept, size_t first) {
   items->resize(to);
 }
 
-void sweep(Block* block, const Liveness& live) {
-  std::erase_if(block->nodes, [&](const Node* node) { return !live.is_live(node); });
+void sweep(Block* block) {
+  std::erase_if(block->nodes, [](const Node* node) { return !node->is_live; });
   for (Node* node : block->nodes) {
     if ((node->kind == NodeKind::kIf || node->kind == NodeKind::kLoop) && !node->is_inlined) {
       std::vector<bool> kept;
       kept.reserve(node->outputs.size());
-      for (const GraphValue* output : node->outputs) kept.push_back(live.is_needed(output));
+      for (const GraphValue* output : node->outputs) kept.push_back(output->is_needed);
       keep(&node->outputs, kept, 0);
       if (node->kind == NodeKind::kIf) {
         for (Block* inner : node->blocks) keep(&inner->outputs, kept, 0);
@@ -159,7 +158,7 @@ void sweep(Block* block, const Liveness& live) {
         keep(&node->blocks[0]->outputs, kept, 1);
       }
     }
-    for (Block* inner : node->blocks) sweep(inner, live);
+    for (Block* inner : node->blocks) sweep(inner);
   }
 }
 
@@ -263,10 +262,10 @@ void order_block(Block* block, const FirstUses& uses) {
 }  // namespace
 
 void remove_dead_code(Graph* graph) {
-  set_owners(&graph->body());
+  begin_marks(&graph->body());
   Liveness live;
   live.run(&graph->body());
-  sweep(&graph->body(), live);
+  sweep(&graph->body());
 }
 
 void pool_constants(Graph* graph) {
