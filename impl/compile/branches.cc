@@ -47,7 +47,9 @@ Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, 
   const size_t mark = environment_.begin();
   out->block = block;
   TENON_TRY(refine(known));
+  ++frame_;
   TENON_TRY(this->block(statements, &out->flow));
+  --frame_;
   if (!ends(out->flow) && !rest.empty()) {
     // A way that may leave has its flag looked at before the rest.
     TENON_TRY(out->flow == Flow::kMayLeave ? if_not_left(rest, &out->flow) : this->block(rest, &out->flow));
@@ -96,6 +98,10 @@ Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
   Block* const around = builder_.block();
   for (auto& [name, pair] : changed) {
     Local after;
+    after.frame = frame_;
+    for (const Local& each : pair.ways) {
+      if (each.value != nullptr) after.frame = std::min(after.frame, each.frame);
+    }
     after.declared = pair.ways[0].declared ? pair.ways[0].declared : pair.ways[1].declared;
     for (int side = 0; side < 2; ++side) {
       GraphValue*& value = pair.ways[side].value;
@@ -154,7 +160,7 @@ Status FunctionCompiler::if_not_left(StmtList rest, Flow* flow) {
   Way if_false;
   if_true.block = node->blocks[0];
   if_true.flow = Flow::kLeaves;
-  TENON_TRY(way({}, node->blocks[1], rest, {}, &if_false));
+  TENON_TRY(way({}, node->blocks[1], {}, rest, &if_false));
   *flow = both(if_true.flow, if_false.flow);
   return join(node, std::move(if_true), std::move(if_false));
 }

@@ -13,6 +13,7 @@ namespace tenon::compile {
 struct Local {
   GraphValue* value = nullptr;  // null: not set on every way that leads here
   value::TypeRef declared;      // of `x : T = ...`; null: what is assigned first decides
+  size_t frame = 0;             // in which it was made: 1 for the function's own, one more for each way and loop around; 0: no frame
 };
 
 class Environment : public script::UndoLog<Local> {

@@ -213,12 +213,16 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   builder_.enter(inner);
   ++loops_;
   const size_t mark = environment_.begin();
-  for (const Carried& each : carried) environment_.set(each.name, {builder_.graph().add_input(inner, each.type), each.before.declared});
+  for (const Carried& each : carried) {
+    environment_.set(each.name, {builder_.graph().add_input(inner, each.type), each.before.declared, each.before.frame});
+  }
   environment_.set(kLeft, {});
   environment_.set(kStopped, {});
+  ++frame_;
   TENON_TRY(head(index));
   Flow flow = Flow::kGoesOn;
   TENON_TRY(block(body, &flow));
+  --frame_;
   // Whether there is another round.
   GraphValue* next = nullptr;
   const Local* const stopped = environment_.find(kStopped);
@@ -258,7 +262,9 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   environment_.take(mark);
   --loops_;
   builder_.enter(around);
-  for (const Carried& each : carried) environment_.set(each.name, {builder_.graph().add_output(node, each.type), each.before.declared});
+  for (const Carried& each : carried) {
+    environment_.set(each.name, {builder_.graph().add_output(node, each.type), each.before.declared, each.before.frame});
+  }
   if (may_return) environment_.set(kLeft, {environment_.find(kReturned)->value, nullptr});
   return {};
 }

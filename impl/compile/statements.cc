@@ -60,7 +60,7 @@ Status FunctionCompiler::run() {
   builder_.move_to(function.name_range);
   for (size_t i = 0; i < function.params.size(); ++i) {
     GraphValue* const parameter = out_.graph.add_input(&out_.graph.body(), header_.parameters[i]);
-    environment_.set(function.params[i].name, {parameter, header_.parameters[i]});
+    environment_.set(function.params[i].name, {parameter, header_.parameters[i], frame_});
   }
   Flow flow = Flow::kGoesOn;
   TENON_TRY(block(function.body, &flow));
@@ -182,14 +182,19 @@ Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& 
 
 Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value, const TypeRef& declared, script::Range range) {
   const Local* const before = environment_.find(name);
-  Local after{value, declared};
-  if (before != nullptr && before->value != nullptr) {
-    if (!after.declared) after.declared = before->declared;
-    const TypeRef& wanted = after.declared ? after.declared : before->value->type;
-    after.value = convert(&builder_, value, wanted, false);
-    if (after.value == nullptr || !is_subtype(builder_.classes(), *after.value->type, *wanted))
-      return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) + ", and now it would become " +
+  Local after{value, declared, frame_};
+  const bool is_set = before != nullptr && before->value != nullptr;
+  const bool is_outer = is_set && before->frame < frame_;
+  if (is_outer && declared) return builder_.refuse(range, std::string(name) + " was set outside this block, where its type is declared");
+  if (is_set && !declared) {
+    const TypeRef& wanted = before->declared ? before->declared : before->value->type;
+    GraphValue* const converted = convert(&builder_, value, wanted, false);
+    const bool is_same = converted != nullptr && is_subtype(builder_.classes(), *converted->type, *wanted);
+    if (!is_same && is_outer)
+      return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) + " outside this block, and here it would become " +
                                         with_article(*value->type) + ". Use another name");
+    // In the block that made it a variable may become another thing.
+    if (is_same) after = {converted, before->declared, before->frame};
   } else if (declared) {
     after.value = convert(&builder_, value, declared, false);
     if (after.value == nullptr || !is_subtype(builder_.classes(), *after.value->type, *declared))

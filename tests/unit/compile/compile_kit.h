@@ -58,6 +58,16 @@ inline std::string module_with(const std::string& method) {
   return code;
 }
 
+// A method for it with these statements, which return a str.
+inline std::string method_of(const std::string& statements) {
+  std::string method = "def forward(self, x: Tensor, c: bool, o: Optional[int]) -> str:\n  ";
+  for (const char c : statements) {
+    method.push_back(c);
+    if (c == '\n') method += "  ";
+  }
+  return method + "\n";
+}
+
 inline std::string shown(const Value& value) {
   switch (value.kind()) {
     case value::ValueKind::kNone: return "None";

@@ -203,6 +203,29 @@ TEST(CompileProgram, AugmentedAssignmentsCallTheOperatorsThatPyTorchCalls) {
   }
 }
 
+// PyTorch 2.15 takes each of these too. The printed code of an archive never does it.
+TEST(CompileProgram, AVariableBecomesAnotherTypeInTheBlockThatMadeIt) {
+  const std::vector<std::string> bodies = {
+      "x = 'a'\nreturn x",
+      "y = 3\ny = 'a'\nreturn y",
+      "y : int = 3\ny = 'a'\nreturn y",
+      "y : int = 3\ny : str = 'a'\nreturn y",
+      "z = 'q'\nif c:\n  y = 3\n  y = 'a'\n  z = y\nreturn z",
+      "z = 'q'\nfor i in range(3):\n  y = 3\n  y = 'a'\n  z = z + y\nreturn z",
+      "if c:\n  y = 3\nelse:\n  y = 4\ny = 'a'\nreturn y",
+      "y = 3\nfor i in range(3):\n  y = y + 1\ny = 'a'\nreturn y",
+      "if c:\n  return 'e'\nelse:\n  y = 3\ny = 'a'\nreturn y",
+      "y = 3\nif c:\n  return 'e'\ny = 'a'\nreturn y",
+      "y = 3\nfor i in range(3):\n  if c:\n    return 'e'\ny = 'a'\nreturn y",
+      "if o is None:\n  o = 3\no = 'a'\nreturn o",
+      "a, b = 1, 2\na, b = 'a', 3.0\nreturn a",
+  };
+  for (const std::string& body : bodies) {
+    const Result<bytecode::Program> program = compiled(module_with(method_of(body)));
+    EXPECT_TRUE(program.is_ok()) << body << ": " << program.status().message();
+  }
+}
+
 TEST(CompileProgram, HasTheMethodsThatAreAskedFor) {
   const std::string code = module_with(
       "def forward(self, x: Tensor) -> Tensor:\n  return x\n"

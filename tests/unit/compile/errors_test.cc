@@ -33,6 +33,16 @@ TEST(CompileErrors, WrongTypes) {
   expect_refused_line("y = [1, \"text\"]", Code::kInvalidArgument, "6:9", "the items of a list have one type");
 }
 
+TEST(CompileErrors, AVariableOfAnOuterBlockKeepsItsType) {
+  const auto refused = [](const std::string& body, std::string_view where, std::string_view part) {
+    expect_refused(module_with(method_of(body)), Code::kInvalidArgument, where, part);
+  };
+  refused("z = 'q'\nif c:\n  z = 3\n  z = 'a'\nreturn z", "8:7", "z is a str outside this block, and here it would become an int");
+  refused("z = ''\nif o is not None:\n  o = 'a'\n  z = 'b'\nreturn z", "8:7", "o is an Optional[int] outside this block");
+  refused("a = 1\nif c:\n  a = 0.5\nreturn ''", "8:7", "a is an int outside this block");
+  refused("y : int = 3\nif c:\n  y : int = 4\nreturn ''", "8:7", "y was set outside this block, where its type is declared");
+}
+
 TEST(CompileErrors, WhatTheLiteInterpreterHasNot) {
   expect_refused_line("with torch.no_grad():\n    y = x", Code::kUnsupported, "6:5", "has no `with`");
   expect_refused_line("def f(y: Tensor) -> Tensor:\n    return y", Code::kUnsupported, "6:5", "has no `fork`");
