@@ -11,15 +11,19 @@ lowered.py does the same with bytecode of the versions 4 to 7.
 
 docs/internals/compiled_models.md has what is seen here as a table, and must agree.
 
-usage: compile_test.py debian|newest [--update]      Exit status 77: that PyTorch is not here, or it has no TorchScript.
+usage: compile_test.py debian|newest [PROOF...] [--folder FOLDER] [--update]
 
---update writes the columns of that PyTorch into the page.
+Exit status 77: that PyTorch is not here, or it has no TorchScript. PROOF is models, which only writes the corpus, or runs, debug_tables,
+switches or lowered. Without one, all are made. --folder keeps the corpus there, for the proofs that come after. --update writes the columns
+of that PyTorch into the page.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +46,7 @@ NOT_IN_PYTHON = {"debian": {"named_tuple_returned", "tensor_of_bools"}, "newest"
 LOADS_TOO_MUCH = {"debian": {"words_of_torch_jit", "lstm_cell", "beam_search"}, "newest": {"words_of_torch_jit"}}
 # As run_models.py says it, which cannot be imported without PyTorch.
 NOT_COMPARED = "PyTorch has none"
+PROOFS = ["models", "runs", "debug_tables", "switches", "lowered"]
 SKIPPED = 77
 
 
@@ -71,34 +76,50 @@ def word(text: str) -> str:
 
 def compiled(theirs: Path, ours: Path, names: list[str], *option: str) -> list[str]:
     """What is wrong after the agent has compiled the models, with an option of the agent's."""
-    ours.mkdir()
+    ours.mkdir(exist_ok=True)
     answers = ask([["compile", theirs / f"{name}.pt", ours / f"{name}.ptl", *option] for name in names])
     return [f"{name} {' '.join(option)}: {answer[-1]}" for name, answer in zip(names, answers, strict=True) if answer[-1] != "ok"]
 
 
-def prove(python: str, torch_name: str, folder: Path, is_update: bool) -> list[str]:
-    """What is wrong."""
+def write_corpus(python: str, folder: Path) -> list[str]:
+    """What is wrong after PyTorch has written the models, and the agent has compiled them in each way."""
+    shutil.rmtree(folder, ignore_errors=True)
     theirs = folder / "theirs"
     written = run(python, HERE / "write_models.py", theirs)
     print(written.stdout.rstrip())
     if written.returncode != 0:
         return ["PyTorch could not write the models"]
+    names = [path.name.removesuffix(".pt") for path in theirs.glob("*.pt") if not path.name.endswith(".expected.pt")]
+    wrong = compiled(theirs, folder / "plain", names)
+    for option in ("new", "carried"):
+        wrong += compiled(theirs, folder / option, names, option)
+    if not wrong:
+        (folder / "is_complete").touch()
+    return wrong
+
+
+def prove(python: str, torch_name: str, proofs: list[str], folder: Path, is_update: bool) -> list[str]:
+    """What is wrong."""
+    if "models" in proofs or not (folder / "is_complete").exists():
+        wrong = write_corpus(python, folder)
+        if wrong:
+            return wrong
+    theirs = folder / "theirs"
     states: dict[str, str] = json.loads((theirs / "models.json").read_text())
     names = [name for name in states if (theirs / f"{name}.pt").exists()]
     of_torch = [name for name in names if states[name] == "ok"]
     in_python = [name for name in names if name not in NOT_IN_PYTHON[torch_name]]
-    wrong = compiled(theirs, folder / "plain", names)
-    for option in ("new", "carried"):
-        wrong += compiled(theirs, folder / option, names, option)
-    if wrong:
-        return wrong
-    return [
-        *prove_runs(python, torch_name, folder, states, names, is_update),
-        *prove_operators(theirs, of_torch),
-        *prove_debug_tables(folder, names, of_torch),
-        *prove_switches(python, torch_name, folder, of_torch),
-        *lowered.prove(lowered.Corpus(python, torch_name, folder, in_python, of_torch), ask),
-    ]
+    wrong = []
+    if "runs" in proofs:
+        wrong += prove_runs(python, torch_name, folder, states, names, is_update)
+    if "debug_tables" in proofs:
+        wrong += prove_operators(theirs, of_torch)
+        wrong += prove_debug_tables(folder, names, of_torch)
+    if "switches" in proofs:
+        wrong += prove_switches(python, torch_name, folder, of_torch)
+    if "lowered" in proofs:
+        wrong += lowered.prove(lowered.Corpus(python, torch_name, folder, in_python, of_torch), ask)
+    return wrong
 
 
 def prove_runs(python: str, torch_name: str, folder: Path, states: dict[str, str], names: list[str], is_update: bool) -> list[str]:
@@ -172,7 +193,15 @@ def prove_switches(python: str, torch_name: str, folder: Path, names: list[str])
 
 
 def main() -> int:
-    torch_name = sys.argv[1]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("torch", choices=list(NOT_IN_PYTHON))
+    parser.add_argument("proofs", nargs="*", metavar="PROOF", help=", ".join(PROOFS))
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--update", action="store_true")
+    given = parser.parse_args()
+    if unknown := set(given.proofs) - set(PROOFS):
+        parser.error(f"there is no proof {', '.join(unknown)}: {', '.join(PROOFS)}")
+    torch_name = given.torch
     python = find_torches().get(torch_name)
     if python is None:
         print(f"skipped: there is no PyTorch {torch_name} here")
@@ -182,7 +211,7 @@ def main() -> int:
         print(f"skipped: this PyTorch has no TorchScript\n{has_script.stdout}")
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="tenon-compile-") as folder:
-        wrong = prove(python, torch_name, Path(folder), "--update" in sys.argv[2:])
+        wrong = prove(python, torch_name, given.proofs or PROOFS, given.folder or Path(folder), given.update)
     for line in wrong:
         print(line)
     return 1 if wrong else 0

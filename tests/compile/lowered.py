@@ -100,7 +100,7 @@ def read(path: Path, version: str) -> list[Function]:
 def lower(corpus: Corpus, ask: Ask, version: str) -> tuple[list[str], list[str]]:
     """The models that Tenon lowers, and what is wrong with how it refuses the others."""
     ours = corpus.folder / "lowered" / version
-    ours.mkdir(parents=True)
+    ours.mkdir(parents=True, exist_ok=True)
     answers = ask([["lower", corpus.folder / "theirs" / f"{name}.pt", ours / f"{name}.ptl", version] for name in corpus.names])
     made, wrong = [], []
     for name, answer in zip(corpus.names, answers, strict=True):

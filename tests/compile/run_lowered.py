@@ -64,7 +64,7 @@ def backport(theirs: Path, folder: Path, versions: list[str], names: list[str]) 
     from torch.jit.mobile import _backport_for_mobile  # an old PyTorch has none
 
     for version in versions:
-        (folder / version).mkdir(parents=True)
+        (folder / version).mkdir(parents=True, exist_ok=True)
         for name in names:
             _backport_for_mobile(str(theirs / f"{name}.lite.ptl"), str(folder / version / f"{name}.ptl"), int(version))
 

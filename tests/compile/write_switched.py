@@ -36,7 +36,7 @@ SWITCHES = {
 
 
 def write(folder: Path, switch: str, names: list[str]) -> None:
-    (folder / switch).mkdir()
+    (folder / switch).mkdir(exist_ok=True)
     for name in names:
         torch.jit.load(str(folder / f"{name}.pt"))._save_for_lite_interpreter(str(folder / switch / f"{name}.ptl"))
 
