@@ -59,7 +59,7 @@ inline std::string module_with(const std::string& method) {
 }
 
 // A method for it with these statements, which return a str.
-inline std::string method_of(const std::string& statements) {
+inline std::string method_with(const std::string& statements) {
   std::string method = "def forward(self, x: Tensor, c: bool, o: Optional[int]) -> str:\n  ";
   for (const char c : statements) {
     method.push_back(c);

@@ -221,7 +221,7 @@ TEST(CompileProgram, AVariableBecomesAnotherTypeInTheBlockThatMadeIt) {
       "a, b = 1, 2\na, b = 'a', 3.0\nreturn a",
   };
   for (const std::string& body : bodies) {
-    const Result<bytecode::Program> program = compiled(module_with(method_of(body)));
+    const Result<bytecode::Program> program = compiled(module_with(method_with(body)));
     EXPECT_TRUE(program.is_ok()) << body << ": " << program.status().message();
   }
 }

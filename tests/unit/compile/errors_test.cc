@@ -35,7 +35,7 @@ TEST(CompileErrors, WrongTypes) {
 
 TEST(CompileErrors, AVariableOfAnOuterBlockKeepsItsType) {
   const auto refused = [](const std::string& body, std::string_view where, std::string_view part) {
-    expect_refused(module_with(method_of(body)), Code::kInvalidArgument, where, part);
+    expect_refused(module_with(method_with(body)), Code::kInvalidArgument, where, part);
   };
   refused("z = 'q'\nif c:\n  z = 3\n  z = 'a'\nreturn z", "8:7", "z is a str outside this block, and here it would become an int");
   refused("z = ''\nif o is not None:\n  o = 'a'\n  z = 'b'\nreturn z", "8:7", "o is an Optional[int] outside this block");
