@@ -13,7 +13,9 @@ namespace tenon::compile {
 struct Local {
   GraphValue* value = nullptr;  // null: not set on every way that leads here
   value::TypeRef declared;      // of `x : T = ...`; null: what is assigned first decides
-  size_t frame = 0;             // in which it was made: 1 for the function's own, one more for each way and loop around; 0: no frame
+  // How deep the block that made the variable is: 1 for the function's body, and one more for each
+  // branch and loop around. 0: the compiler's own flag.
+  size_t frame = 0;
 };
 
 class Environment : public script::UndoLog<Local> {

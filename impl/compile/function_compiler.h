@@ -161,7 +161,7 @@ class FunctionCompiler {
   Compiled& out_;
   Builder builder_;
   Environment environment_;
-  size_t frame_ = 1;                                              // of the statements that are compiled now
+  size_t frame_ = 1;                                              // the Local::frame of variables that the current statements make
   std::map<std::string, Sugar, std::less<>> names_of_functions_;  // `f = __torch__.g`: no value, but a name that can be called
   size_t loops_ = 0;
 };

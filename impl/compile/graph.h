@@ -50,8 +50,8 @@ struct GraphValue {
   value::TypeRef type;
   // An empty list as it is written there, without a type: it becomes a list of whatever type is wanted.
   bool is_empty_list = false;
-  bool is_needed = false;        // what remove_dead_code() found last
-  GraphValue* copied = nullptr;  // what it became in the copy that inline_graph() made last
+  bool is_needed = false;        // remove_dead_code() sets it
+  GraphValue* copied = nullptr;  // inline_graph() sets it: the value in the latest copy
 };
 
 // A call whose function was copied into the caller. Errors of PyTorch and its debuggers show these.
@@ -68,7 +68,7 @@ struct Node {
   NodeKind kind = NodeKind::kConstant;
   // Copied from the graph of a function that is called: the passes of the calling function leave it as it is.
   bool is_inlined = false;
-  bool is_live = false;  // what remove_dead_code() found last
+  bool is_live = false;  // remove_dead_code() sets it
   const script::Schema* schema = nullptr;
   value::ValueRef constant;
   std::string name;

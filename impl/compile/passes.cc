@@ -50,7 +50,7 @@ bool has_effect(const Node& node) {
   }
 }
 
-// Nodes know their blocks, and nothing is marked yet.
+// Tells each node its block, and clears the marks of nodes and values.
 void begin_marks(Block* block) {
   for (GraphValue* input : block->inputs) input->is_needed = false;
   for (Node* node : block->nodes) {

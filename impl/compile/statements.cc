@@ -185,7 +185,10 @@ Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value, c
   Local after{value, declared, frame_};
   const bool is_set = before != nullptr && before->value != nullptr;
   const bool is_outer = is_set && before->frame < frame_;
-  if (is_outer && declared) return builder_.refuse(range, std::string(name) + " was set outside this block, where its type is declared");
+  if (is_outer && declared) {
+    return builder_.refuse(range, std::string(name) + " was set outside this block, where its type is declared or follows from its " +
+                                      "value. Leave the type out here, or use another name");
+  }
   if (is_set && !declared) {
     const TypeRef& wanted = before->declared ? before->declared : before->value->type;
     GraphValue* const converted = convert(&builder_, value, wanted, false);
@@ -193,7 +196,7 @@ Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value, c
     if (!is_same && is_outer)
       return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) + " outside this block, and here it would become " +
                                         with_article(*value->type) + ". Use another name");
-    // In the block that made it a variable may become another thing.
+    // A variable may change its type in the block that made it.
     if (is_same) after = {converted, before->declared, before->frame};
   } else if (declared) {
     after.value = convert(&builder_, value, declared, false);

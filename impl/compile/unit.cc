@@ -97,7 +97,7 @@ std::unique_ptr<Unit::SourceOperators> read_source_operators(std::string_view na
   return made;
 }
 
-// Of each name in kSourceOperators, at the place where that stands first.
+// The operators of a name have the index of the first entry of kSourceOperators with that name.
 struct KnownSourceOperators {
   std::array<Once<Unit::SourceOperators>, kSourceOperators.size()> of;
   Unit::SourceOperators none;

@@ -68,8 +68,8 @@ class Unit {
   // The graph that a call of it becomes.
   Result<const Graph*> called_graph(const Header& header);
 
-  // One of the operators that PyTorch keeps as TorchScript source: it is compiled from source of our own, which is parsed once in a
-  // process.
+  // The overloads of an operator that PyTorch keeps as TorchScript source. Tenon compiles them from
+  // its own source, which is parsed once in a process.
   struct SourceOperators {
     std::vector<const script::Schema*> schemas;
     std::vector<std::unique_ptr<const Header>> headers;

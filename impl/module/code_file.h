@@ -69,7 +69,7 @@ class CodeFile {
   Result<const std::vector<Piece>*> pieces() const;
   // Null: there is none of that name. Of several the last, as with PyTorch.
   Result<Definition*> find(std::string_view base_name) const;
-  // The file as it was read, whatever was changed since. Null: it cannot be parsed.
+  // The parsed file without later changes. Null: the text cannot be parsed.
   const std::shared_ptr<const script::File>& file() const { return parsed().file; }
   // As it was read, if nothing in it was changed or added.
   const std::string* unchanged_text() const noexcept { return is_changed_ ? nullptr : &text_; }

@@ -14,7 +14,7 @@ namespace tenon::module {
 struct ResolvedFile {
   std::string qualifier;
   std::string text;
-  std::shared_ptr<const script::File> parsed;  // null: not yet
+  std::shared_ptr<const script::File> parsed;  // null: the text is not parsed yet
 };
 
 struct Resolved {

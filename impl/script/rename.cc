@@ -29,7 +29,7 @@ class DottedNames {
   }
 
  private:
-  // The variables of each function and comprehension around the place that is looked at, sorted.
+  // The sorted variables of each function and comprehension around the current expression.
   using Names = std::vector<std::vector<std::string_view>>;
 
   void enter(std::vector<std::string_view> bound) {

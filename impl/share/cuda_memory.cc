@@ -81,7 +81,7 @@ const bool g_cuda_memory_fork_hooks = [] {
                           []() noexcept {
                             limbo().abandon();
                             abandon_lent_cuda();
-                            abandon_put_off_cuda();
+                            g_put_off.store(nullptr, std::memory_order_relaxed);  // the parent frees them
                             limbo().unlock();
                           }});
   return true;
@@ -100,7 +100,7 @@ void CudaEnding::dispose() noexcept {
   }
 }
 
-void end_put_off_cuda() noexcept {
+void CudaEnding::end_put_off() noexcept {
   for (CudaEnding* each = g_put_off.exchange(nullptr, std::memory_order_acquire); each != nullptr;) {
     CudaEnding* const next = each->next_;
     each->end();
@@ -108,8 +108,6 @@ void end_put_off_cuda() noexcept {
     each = next;
   }
 }
-
-void abandon_put_off_cuda() noexcept { g_put_off.store(nullptr, std::memory_order_relaxed); }
 
 CudaMemory::CudaMemory(int32_t device) : DeviceMemory({storage::kCuda, device}), generation_(fork_generation()) {}
 
@@ -189,7 +187,7 @@ void CudaMemory::end(std::unique_ptr<storage::DeviceMemory> self) noexcept {
   if (!memory->is_unused()) limbo().add(std::move(memory));
   memory = nullptr;
   collect_some_cuda();
-  if (t_later == 0) end_put_off_cuda();
+  if (t_later == 0) CudaEnding::end_put_off();
 }
 
 CudaMemory* cuda_memory(const storage::Storage& storage) noexcept {
@@ -218,6 +216,7 @@ CudaCollectLater::~CudaCollectLater() { --t_later; }
 
 namespace {
 
+// CudaEnding::dispose() puts ends off on this thread while a MustNotWait exists.
 class MustNotWait {
  public:
   MustNotWait() noexcept : before_(std::exchange(t_must_not_wait, true)) {}
@@ -258,7 +257,7 @@ void collect_cuda_without_waiting() noexcept {
 
 uint64_t collect_cuda() noexcept {
   look_at_all();
-  if (!t_must_not_wait) end_put_off_cuda();
+  if (!t_must_not_wait) CudaEnding::end_put_off();
   return limbo().size();
 }
 

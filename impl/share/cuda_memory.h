@@ -64,23 +64,22 @@ inline cuda::DevicePointer as_pointer(const std::byte* data) noexcept { return r
 // An empty storage, which is on a device all the same.
 Ref<storage::Storage> empty_cuda(int32_t device);
 
-// An object whose end calls a function of the driver that waits for the device (cuMemFree does). Where a thread looks at what waits inside
-// another call, it must not wait there: the device's work may wait for what that very call is about to do. So the end is put off there.
+// Base of objects whose end calls a driver function that waits for the device, as cuMemFree does. A
+// send must not wait there, because the device's work may depend on the message that is being sent.
+// So collect_some_cuda() and collect_cuda_without_waiting() put the end off.
 class CudaEnding : public Counted {
+ public:
+  // Ends all objects whose end was put off. The call may wait for the device.
+  static void end_put_off() noexcept;
+
  protected:
   void dispose() noexcept final;
-  // Instead of dispose(), once.
+  // Does the work of dispose(), now or later. It is called once.
   virtual void end() noexcept = 0;
 
  private:
-  friend void end_put_off_cuda() noexcept;
-  friend void abandon_put_off_cuda() noexcept;
-  CudaEnding* next_ = nullptr;  // of those that are put off, each with a weak reference
+  CudaEnding* next_ = nullptr;  // in the list of put-off objects, which holds a weak reference of each
 };
-
-void end_put_off_cuda() noexcept;
-// In a child of fork: it is the parent's.
-void abandon_put_off_cuda() noexcept;
 
 // As long as it lives this thread's collect_some_cuda() does nothing, for owners' functions would run where locks are held.
 class CudaCollectLater {
@@ -91,13 +90,15 @@ class CudaCollectLater {
   ~CudaCollectLater();
 };
 
-// Looks at what waits: at a few, as every share and open does, or at all. An owner's function that runs then, and releases other memory of
-// a device or looks for it itself, does not begin it all again: what is ready is taken in turn, not one inside the other.
+// These functions check the memory that waits: a few storages, as every share and open does, or all.
+// An owner's release function may run in them. If it releases other device memory, or collects
+// itself, the collection does not start again inside it. Neither function frees an arena.
 void collect_some_cuda() noexcept;
 void collect_cuda_without_waiting() noexcept;
-// Also ends what was put off, and so may wait for the device. How many still wait.
+// Checks all waiting memory, ends the put-off objects, and returns how many storages still wait. The
+// call may wait for the device.
 uint64_t collect_cuda() noexcept;
-// The same, unless this thread is where owners' functions must not run.
+// Calls collect_cuda(), unless this thread is in a call in which no release function may run.
 void collect_spare_cuda() noexcept;
 
 }  // namespace tenon::share

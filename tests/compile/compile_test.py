@@ -13,9 +13,10 @@ docs/internals/compiled_models.md has what is seen here as a table, and must agr
 
 usage: compile_test.py debian|newest [PROOF...] [--folder FOLDER] [--update]
 
-Exit status 77: that PyTorch is not here, or it has no TorchScript. PROOF is models, which only writes the corpus, or runs, debug_tables,
-switches or lowered. Without one, all are made. --folder keeps the corpus there, for the proofs that come after. --update writes the columns
-of that PyTorch into the page.
+Exit status 77: that PyTorch is not here, or it has no TorchScript. PROOF is runs (with operators),
+debug_tables, switches or lowered, or models, which only writes the corpus. Without PROOF, all proofs
+are made. --folder keeps the corpus for later proofs. --update writes the columns of that PyTorch into
+the page.
 """
 
 from __future__ import annotations
@@ -81,6 +82,12 @@ def compiled(theirs: Path, ours: Path, names: list[str], *option: str) -> list[s
     return [f"{name} {' '.join(option)}: {answer[-1]}" for name, answer in zip(names, answers, strict=True) if answer[-1] != "ok"]
 
 
+def read_corpus(theirs: Path) -> tuple[dict[str, str], list[str]]:
+    """What write_models.py says of each model, and the names of the models that it wrote."""
+    states: dict[str, str] = json.loads((theirs / "models.json").read_text())
+    return states, [name for name in states if (theirs / f"{name}.pt").exists()]
+
+
 def write_corpus(python: str, folder: Path) -> list[str]:
     """What is wrong after PyTorch has written the models, and the agent has compiled them in each way."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -89,7 +96,7 @@ def write_corpus(python: str, folder: Path) -> list[str]:
     print(written.stdout.rstrip())
     if written.returncode != 0:
         return ["PyTorch could not write the models"]
-    names = [path.name.removesuffix(".pt") for path in theirs.glob("*.pt") if not path.name.endswith(".expected.pt")]
+    _, names = read_corpus(theirs)
     wrong = compiled(theirs, folder / "plain", names)
     for option in ("new", "carried"):
         wrong += compiled(theirs, folder / option, names, option)
@@ -105,15 +112,14 @@ def prove(python: str, torch_name: str, proofs: list[str], folder: Path, is_upda
         if wrong:
             return wrong
     theirs = folder / "theirs"
-    states: dict[str, str] = json.loads((theirs / "models.json").read_text())
-    names = [name for name in states if (theirs / f"{name}.pt").exists()]
+    states, names = read_corpus(theirs)
     of_torch = [name for name in names if states[name] == "ok"]
     in_python = [name for name in names if name not in NOT_IN_PYTHON[torch_name]]
     wrong = []
     if "runs" in proofs:
         wrong += prove_runs(python, torch_name, folder, states, names, is_update)
-    if "debug_tables" in proofs:
         wrong += prove_operators(theirs, of_torch)
+    if "debug_tables" in proofs:
         wrong += prove_debug_tables(folder, names, of_torch)
     if "switches" in proofs:
         wrong += prove_switches(python, torch_name, folder, of_torch)

@@ -36,8 +36,9 @@ TENON_BEGIN_DECLS
  * Streams. A stream is a CUstream or a cudaStream_t. NULL is the default stream, and 0x2 is the
  * default stream of the calling thread. No function here waits for a device, with one exception in
  * tenon_share_cuda. The last release of memory that was opened by TENON_CUDA_FD or
- * TENON_CUDA_FABRIC can wait inside the driver. Memory is opened in the device's primary context,
- * which CUDA's runtime uses.
+ * TENON_CUDA_FABRIC can wait inside the driver, and so can a call that frees an arena
+ * (tenon_cuda_arena_release). Memory is opened in the device's primary context, which CUDA's
+ * runtime uses.
  *
  * Fork. The child of a process that used CUDA inherits the storages on devices. It can only release
  * them.

@@ -100,8 +100,9 @@ TENON_API tenon_cuda_arena *tenon_cuda_arena_retain(tenon_cuda_arena *arena) TEN
 /**
  * Releases a reference. The arena's memory is freed once the last storage in it is released and no
  * stream and no receiver uses it any more. The driver waits for the device's work when it frees
- * memory. So only the last release of an arena or of a storage on a device, tenon_cuda_collect, and
- * a call that finds too little memory free an arena. Other calls leave it to the next of these.
+ * memory. So a send, a receive or another call in which an arena happens to end leaves its memory
+ * to tenon_cuda_collect, to the next call that ends a storage on a device, or to a call that finds
+ * too little memory.
  * @param[in] arena  consumed. NULL is allowed.
  * @since 0.1. Any thread may call this function.
  */
