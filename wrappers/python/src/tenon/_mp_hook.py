@@ -53,6 +53,18 @@ class _Pickling(_local):
 pickling = _Pickling()
 
 
+class Pickled:
+    """A message that this thread has pickled last, and which another thread will send: its pickler's dumps gives it as it is."""
+
+    def __init__(self, message: Any) -> None:
+        self._message = message
+        self._made, pickling.made = pickling.made, None
+
+    def take(self) -> Any:
+        pickling.made = self._made
+        return self._message
+
+
 def _follow(plain: Callable[[Any, object], None]) -> Callable[[Any, object], None]:
     """A pickler's dump that says where a message begins and ends. What a message that fails has deposited is taken back."""
 
@@ -78,6 +90,8 @@ def _collect(plain: Callable[..., Any]) -> Callable[..., Any]:
     """A pickler's dumps that deposits the tensors of a message together, after it has met all of them."""
 
     def dumps(cls: Any, obj: object, protocol: int | None = None) -> Any:
+        if type(obj) is Pickled:
+            return obj.take()
         outer = pickling.collected
         collected: list[Tensor] = []
         pickling.collected = collected

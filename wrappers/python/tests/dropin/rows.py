@@ -1065,7 +1065,7 @@ def put_new(queue: Any) -> None:
 def state_of_torch() -> dict[str, Any]:
     """Every object that install() may replace."""
     import multiprocessing.process
-    from multiprocessing import reduction
+    from multiprocessing import queues, reduction
 
     import torch
 
@@ -1076,6 +1076,7 @@ def state_of_torch() -> dict[str, Any]:
         for owner in (torch.UntypedStorage, torch.storage.TypedStorage, torch.storage._StorageBase, torch.Tensor, torch.nn.Module)
         for name in ("share_memory_", "share_memory", "is_shared", "_new_shared", "_shared_decref", "__reduce_ex__", "__reduce__")
     }
+    found["Queue.put"] = queues.Queue.put
     found |= {f"reducer of {kind!r}": reducer for kind, reducer in table.items()}
     found |= {f"torch.multiprocessing.{name}": value for name, value in vars(torch.multiprocessing).items()}
     found |= {f"reductions.{name}": value for name, value in vars(torch.multiprocessing.reductions).items()}
@@ -1409,7 +1410,7 @@ def main(names: list[str]) -> int:
     gc.collect()
     gc.freeze()
     failed = False
-    # split_rows.py has this module's rows beside its own.
+    # split_rows.py and put_rows.py have this module's rows beside their own.
     for name in names or [name for name, function in _rows.items() if function.__module__ == "__main__"]:
         # No context manager removes this file: the row's process would leave it too.
         file, note = tempfile.mkstemp(prefix="tenon-rows-")

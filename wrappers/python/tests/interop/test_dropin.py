@@ -50,9 +50,19 @@ def split_rows(peer: Peer) -> Lines:
     return run_rows(peer, "split_rows.py")
 
 
+@pytest.fixture(scope="session")
+def put_rows(peer: Peer) -> Lines:
+    return run_rows(peer, "put_rows.py")
+
+
 @pytest.mark.parametrize("name", rows_of("rows.py"))
 def test_row(rows: Lines, name: str) -> None:
     check_row(rows, name)
+
+
+@pytest.mark.parametrize("name", rows_of("put_rows.py"))
+def test_row_of_put(put_rows: Lines, name: str) -> None:
+    check_row(put_rows, name)
 
 
 @pytest.mark.parametrize("name", rows_of("split_rows.py"))

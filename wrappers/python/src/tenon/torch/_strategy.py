@@ -52,7 +52,7 @@ def install() -> None:
 
     From then on the CPU tensors that this process sends by multiprocessing's carriers lie in Tenon's memory and are lent under leases. The
     carriers are queues, pipes, pools, managers, executors and DataLoader. Children that are started from now on have the strategy too, by
-    whatever start method. share_memory_() moves to Tenon's memory, and is_shared() knows it.
+    whatever start method. share_memory_() moves to Tenon's memory, and is_shared() knows it. Queue.put writes small messages itself.
 
     torch.multiprocessing.set_sharing_strategy chooses between the strategies, of which PyTorch's own two stay.
     """
@@ -65,6 +65,8 @@ def install() -> None:
         _former_strategy = multiprocessing.get_sharing_strategy()
         multiprocessing.get_all_sharing_strategies().add(NAME)
         _replace(torch.UntypedStorage, "_new_shared", classmethod(_new_shared(torch.UntypedStorage._new_shared.__func__)))
+        direct_put = import_module("tenon.torch._direct_put")
+        _replace(direct_put.queues.Queue, "put", direct_put.putting(direct_put.queues.Queue.put))
         _tell_children()
     multiprocessing.set_sharing_strategy(NAME)
 
