@@ -1,4 +1,5 @@
-/* Sends a message over a socket, with a marker: the write end of a pipe, of which the sender keeps the read end. */
+/* What tells that nobody will read a message. Over a socket that is a marker: the write end of a pipe, which travels with the message, and
+   of which the sender keeps the read end. Of a queue, which is a pipe, it is a duplicate of the end to which the sender writes. */
 #include "ext.h"
 
 #include <errno.h>
@@ -62,4 +63,18 @@ PyObject *send_with_marker(PyObject *module, PyObject *args) {
   PyBuffer_Release(&header);
   PyBuffer_Release(&body);
   return result;
+}
+
+/* watch_queue(the write end, ticket, nanoseconds): take the message back so long after nobody has the read end. Without a free fd, or if
+   too many are watched, the message goes by the limits. */
+PyObject *watch_queue(PyObject *module, PyObject *args) {
+  (void)module;
+  int fd;
+  const char *ticket;
+  Py_ssize_t nbytes;
+  long long grace_ns;
+  if (!PyArg_ParseTuple(args, "iy#L:watch_queue", &fd, &ticket, &nbytes, &grace_ns)) return NULL;
+  const int end = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (end >= 0 && tenon_ticket_watch(ticket, (size_t)nbytes, end, grace_ns, NULL) != TENON_OK) close(end);
+  Py_RETURN_NONE;
 }

@@ -56,6 +56,10 @@ PyObject *wrap_tensor(PyTypeObject *type, tenon_tensor *tensor);
 PyObject *wrap_storage(PyTypeObject *type, tenon_storage *storage);
 tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec); /* of a TensorObject; NULL: raised */
 PyObject *device_of(const tenon_storage *storage);               /* (type, number), as DLPack counts them */
+PyObject *tuple_of_numbers(const int64_t *numbers, int32_t n);
+/* A tensor over a storage, which stays the caller's. The shape is a tuple, the strides are one or None. */
+PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int dtype, PyObject *shape, PyObject *strides,
+                      unsigned long long offset, unsigned int flags);
 extern PyType_Spec tensor_spec;
 PyObject *packed_nbytes(PyObject *module, PyObject *args);
 
@@ -108,8 +112,13 @@ PyObject *message_tensors(PyObject *module, PyObject *args);
 PyObject *message_names(PyObject *module, PyObject *number);
 PyObject *message_add(PyObject *module, PyObject *args);
 
+/* deposit.c */
+PyObject *deposit_tensors(PyObject *module, PyObject *tensors);
+PyObject *fetch_tensors(PyObject *module, PyObject *args);
+
 /* carrier.c */
 PyObject *send_with_marker(PyObject *module, PyObject *args);
+PyObject *watch_queue(PyObject *module, PyObject *args);
 
 /* archive.c */
 PyObject *import_memory(PyObject *module, PyObject *args);

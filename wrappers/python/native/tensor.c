@@ -88,11 +88,21 @@ tenon_tensor_spec spec_of(unsigned int dtype, const Shape *sizes, const Shape *s
   return spec;
 }
 
-static PyObject *tensor_over(PyObject *type, tenon_storage *storage, const tenon_tensor_spec *spec) {
+PyObject *make_tensor(PyTypeObject *type, tenon_storage *storage, unsigned int dtype, PyObject *shape, PyObject *strides,
+                      unsigned long long offset, unsigned int flags) {
+  Shape sizes, steps;
+  if (read_shape(shape, &sizes) != 0) return NULL;
+  if (strides != Py_None) {
+    if (!PyTuple_Check(strides) || PyTuple_Size(strides) != PyTuple_Size(shape))
+      return PyErr_Format(PyExc_ValueError, "strides must be a tuple of %d numbers, as many as the shape has", (int)sizes.ndim);
+    if (read_shape(strides, &steps) != 0) return NULL;
+  }
+  tenon_tensor_spec spec = spec_of(dtype, &sizes, strides == Py_None ? NULL : &steps, flags);
+  spec.offset = offset;
   tenon_tensor *tensor = NULL;
   tenon_error *error = NULL;
-  const tenon_status status = tenon_tensor_new(storage, spec, &tensor, &error);
-  return status == TENON_OK ? wrap_tensor((PyTypeObject *)type, tensor) : raise_status(status, error);
+  const tenon_status status = tenon_tensor_new(storage, &spec, &tensor, &error);
+  return status == TENON_OK ? wrap_tensor(type, tensor) : raise_status(status, error);
 }
 
 /* new(storage, dtype, shape, strides or None, offset, flags); dtype = code | bits << 8 | lanes << 16 */
@@ -105,16 +115,7 @@ static PyObject *tensor_new(PyObject *type, PyObject *args) {
     return NULL;
   tenon_storage *storage = ((StorageObject *)owner)->storage;
   if (storage == NULL) return raise_closed("storage");
-  Shape sizes, steps;
-  if (read_shape(shape, &sizes) != 0) return NULL;
-  if (strides != Py_None) {
-    if (!PyTuple_Check(strides) || PyTuple_Size(strides) != PyTuple_Size(shape))
-      return PyErr_Format(PyExc_ValueError, "strides must be a tuple of %d numbers, as many as the shape has", (int)sizes.ndim);
-    if (read_shape(strides, &steps) != 0) return NULL;
-  }
-  tenon_tensor_spec spec = spec_of(dtype, &sizes, strides == Py_None ? NULL : &steps, flags);
-  spec.offset = offset;
-  return tensor_over(type, storage, &spec);
+  return make_tensor((PyTypeObject *)type, storage, dtype, shape, strides, offset, flags);
 }
 
 uint64_t extent_nbytes(const tenon_tensor_spec *spec) {
@@ -177,7 +178,7 @@ tenon_tensor *get_spec(PyObject *self, tenon_tensor_spec *spec) {
   return tensor;
 }
 
-static PyObject *tuple_of(const int64_t *numbers, int32_t n) {
+PyObject *tuple_of_numbers(const int64_t *numbers, int32_t n) {
   PyObject *tuple = PyTuple_New(n);
   if (tuple == NULL) return NULL;
   for (int32_t i = 0; i < n; ++i) {
@@ -193,13 +194,13 @@ static PyObject *tuple_of(const int64_t *numbers, int32_t n) {
 static PyObject *tensor_get_shape(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor_spec spec;
-  return get_spec(self, &spec) == NULL ? NULL : tuple_of(spec.sizes, spec.ndim);
+  return get_spec(self, &spec) == NULL ? NULL : tuple_of_numbers(spec.sizes, spec.ndim);
 }
 
 static PyObject *tensor_get_strides(PyObject *self, void *unused) {
   (void)unused;
   tenon_tensor_spec spec;
-  return get_spec(self, &spec) == NULL ? NULL : tuple_of(spec.strides, spec.ndim);
+  return get_spec(self, &spec) == NULL ? NULL : tuple_of_numbers(spec.strides, spec.ndim);
 }
 
 static PyObject *tensor_get_offset(PyObject *self, void *unused) {

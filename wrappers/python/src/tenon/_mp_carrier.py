@@ -16,7 +16,7 @@ import stat
 import struct
 
 from tenon._mp_hook import pickling
-from tenon._native_ext import send_with_marker
+from tenon._native_ext import send_with_marker, watch_queue
 from tenon.deposit import watch, withdraw
 from tenon.error import TenonError
 
@@ -65,14 +65,6 @@ def _send_with_marker(connection: Any, message: memoryview, ticket: bytes, secon
     return True
 
 
-def _watch_queue(connection: Any, ticket: bytes, seconds: float) -> None:
-    try:
-        end = os.dup(connection._handle)
-    except OSError:
-        return  # no fd is free, or a thread has just closed the queue. The message goes by the limits
-    _watch(ticket, end, seconds)
-
-
 def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], float]) -> Callable[[Any, memoryview], None]:
     """A connection's _send_bytes that gives a message of tensors its marker, and takes the tensors back if the message does not leave."""
 
@@ -84,7 +76,7 @@ def sending(plain: Callable[[Any, memoryview], None], seconds: Callable[[], floa
         try:
             if "_tenon_is_of_a_queue" in vars(self):
                 plain(self, buf)
-                _watch_queue(self, made[1], seconds())
+                watch_queue(self._handle, made[1], int(seconds() * 1e9))
             elif len(buf) > _MOST_NBYTES or not _carries_fds(self) or not _send_with_marker(self, buf, made[1], seconds()):
                 plain(self, buf)
         except OSError:

@@ -37,6 +37,7 @@ from multiprocessing import connection, process, spawn, util
 from tenon import _dtype, _mp_carrier, _mp_family, _mp_fetch, _mp_hook, _mp_serve, _strategy
 from tenon._mp_serve import Parcel, Segment, Server
 from tenon._native import lib
+from tenon._native_ext import deposit_tensors, fetch_tensors
 from tenon._options import CUDA
 from tenon.by_cuda import CudaHandle, open_cuda, release_cuda_counter
 from tenon.by_filename import FilenameHandle, open_filename
@@ -47,6 +48,7 @@ from tenon.deposit import stats as deposit_stats
 from tenon.error import Corrupt, InvalidArgument, NotFound, ResourceExhausted, TenonError, Unsupported, make
 from tenon.storage import Storage
 from tenon.tensor import Tensor
+from tenon.wait import runs_handlers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -343,36 +345,16 @@ class _Envelope:
         return self._call[0], self._call[1:]
 
 
-def with_tensors(tensors: Sequence[Tensor], body: Buffer, protocol: int | None) -> tuple[memoryview, bytes]:
+def with_tensors(tensors: list[Tensor], body: Buffer, protocol: int | None) -> tuple[memoryview, bytes]:
     """Deposit the tensors that a pickled message picks by their numbers. Gives a message that fetches them first, and its ticket."""
     _mp_family.join()
     if len(tensors) > _FEW:
         ticket = deposit(tensors)
         envelope = _Envelope(_load, ticket, bytes(body))
     else:
-        ticket, records, forms = _deposit_few(tensors)
+        ticket, records, forms = deposit_tensors(tensors)
         envelope = _Envelope(_load_few, ticket, records, forms, bytes(body))
     return memoryview(pickle.dumps(envelope, protocol)), ticket
-
-
-def _deposit_few(tensors: Sequence[Tensor]) -> tuple[bytes, list[bytes], list[tuple[Any, ...]]]:
-    """Deposit some tensors. Gives the head of the deposit, the records of the storages, and for each tensor what _make_tensor takes."""
-    parts = Deposit()
-    numbers: dict[int, int] = {}
-    records: list[bytes] = []
-    forms: list[tuple[Any, ...]] = []
-    try:
-        for tensor in tensors:
-            storage = tensor.storage
-            number = numbers.get(storage.id)
-            if number is None:
-                number = numbers[storage.id] = len(records)
-                records.append(parts.add(storage))
-            forms.append((number, *_form_of(tensor)))
-    except BaseException:
-        parts.withdraw()
-        raise
-    return parts.head, records, forms
 
 
 def _form_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -470,12 +452,9 @@ def _load(ticket: bytes, body: bytes) -> Any:
     return _load_body(tensors, body)
 
 
-def _load_few(head: bytes, records: Sequence[bytes], forms: Sequence[tuple[Any, ...]], body: bytes) -> Any:
-    with _Incoming(head) as incoming:
-        storages = [incoming.storage(record) for record in records]
-    tensors = [_make_tensor(storages[number], *form) for number, *form in forms]
-    del storages
-    return _load_body(tensors, body)
+def _load_few(head: bytes, records: list[bytes], forms: list[tuple[Any, ...]], body: bytes) -> Any:
+    _mp_family.join()
+    return _load_body(fetch_tensors(Tensor, head, records, forms, int(min(_fetch_seconds, 4e9) * 1e9), runs_handlers()), body)
 
 
 def _load_body(tensors: list[Tensor], body: bytes) -> Any:

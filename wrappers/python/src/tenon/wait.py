@@ -40,7 +40,8 @@ class Cancel(Managed):
         lib.tenon_cancel_reset(self._own())
 
 
-def _runs_handlers() -> bool:
+def runs_handlers() -> bool:
+    """Whether this is the thread that runs Python's signal handlers."""
     threading = sys.modules.get("threading")
     return threading is None or threading.main_thread().ident == get_ident()
 
@@ -61,7 +62,7 @@ def run(step: Callable[[Any, Any], int], timeout: float | None, cancel: Cancel |
     # Over 2**62 ns is for ever.
     deadline = None if timeout is None or timeout > 4e9 else monotonic_ns() + int(timeout * 1e9)
     piece = None
-    if _runs_handlers():
+    if runs_handlers():
         wait.flags = lib.TENON_WAIT_INTERRUPTIBLE
         piece = None if whole else _PIECE_NS
     left: int | None = None

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import select
 from functools import wraps
-from multiprocessing import queues, reduction
+from multiprocessing import reduction
 from pickle import PicklingError
 from queue import Full
 
 import torch
 
 from tenon._mp_hook import Pickled
+from tenon._native_ext import torch_find
 from tenon.error import TenonError
 from tenon.torch import _storage, _strategy
 
@@ -47,8 +48,7 @@ def _is_light_tensor(tensor: Any) -> bool:
     """Whether a tensor is lent in constant time, or moved with a copy of few bytes."""
     if not tensor.is_cpu or tensor.layout is not torch.strided or (tensor.requires_grad and not tensor.is_leaf):
         return False
-    untyped = _storage.untyped_of(tensor)
-    return untyped.nbytes() <= _MOST_MOVED_NBYTES or _storage.find(untyped) is not None
+    return _storage.untyped_of(tensor).nbytes() <= _MOST_MOVED_NBYTES or torch_find(tensor) is not None
 
 
 class _Look:
