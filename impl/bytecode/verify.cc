@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytecode/slots.h"
 #include "bytecode/verify_operands.h"
 
 namespace tenon::bytecode {
@@ -33,7 +34,8 @@ class FunctionVerifier {
     if (function_.has_schema && function_.returns.size() != 1) {
       return fault(Code::kCorrupt, format("it returns %zu values, and a function returns one", function_.returns.size()));
     }
-    for (size_t i = 0; i < count; ++i) TENON_TRY(check_operands(function_, i));
+    TENON_ASSIGN(const std::vector<TypeShape> types, parse_types(function_));
+    for (size_t i = 0; i < count; ++i) TENON_TRY(check_operands(function_, types, i));
     TENON_TRY(begin());
     for (size_t i = 0; i < count; ++i) {
       if (auto waiting = waiting_.find(i); waiting != waiting_.end()) {
@@ -115,26 +117,15 @@ class FunctionVerifier {
 
   Status call_operator(size_t i) {
     const Instruction& instruction = function_.instructions[i];
-    const OperatorUse& use = function_.operators[static_cast<size_t>(instruction.x)];
-    const std::optional<OperatorArity>& arity = arities_[static_cast<size_t>(instruction.x)];
-    int64_t inputs = use.arguments;
-    if (instruction.opcode == Opcode::kOpN) {
-      inputs = instruction.n;
-    } else if (inputs < 0) {
-      inputs = arity ? arity->inputs : OperatorArity::kAny;
-    }
-    if (inputs >= 0) TENON_TRY(pop(i, inputs));
+    const auto number = static_cast<size_t>(instruction.x);
+    const StackEffect effect = operator_effect(function_, i, arities_[number]);
+    if (effect.pops >= 0) TENON_TRY(pop(i, effect.pops));
     // Up to version 7 it is an operator and no instruction.
-    if (use.name == "prim::RaiseException") is_reachable_ = false;
-    int64_t outputs = arity ? arity->outputs : OperatorArity::kAny;
-    if (arity && outputs < 0 && i + 1 < function_.instructions.size()) {
-      const Instruction& next = function_.instructions[i + 1];
-      if (next.opcode == Opcode::kStoreN) outputs = next.n;
-    }
-    if (inputs < 0 || outputs < 0) {
+    if (function_.operators[number].name == "prim::RaiseException") is_reachable_ = false;
+    if (effect.pops < 0 || effect.pushes < 0) {
       state_.is_exact = false;
     } else {
-      state_.depth += outputs;
+      state_.depth += effect.pushes;
     }
     return Status::ok();
   }
@@ -284,9 +275,7 @@ class FunctionVerifier {
     return Status::ok();
   }
 
-  Status fault(Code code, const std::string& what) const {
-    return Status(code, "bytecode.pkl: function " + function_.name.substr(0, 300) + ": " + what).with("record", "bytecode.pkl");
-  }
+  Status fault(Code code, const std::string& what) const { return function_fault(code, function_, what); }
 
   const Function& function_;
   const VerifyOptions& options_;
@@ -305,6 +294,9 @@ Status verify(const Function& function, const VerifyOptions& options) { return F
 
 Status verify(const Program& program, const VerifyOptions& options) {
   for (const Function& function : program.functions) TENON_TRY(verify(function, options));
+  if (!options.module) return Status::ok();
+  TENON_ASSIGN(const ModuleSlots slots, ModuleSlots::create(program, options.module, options.classes));
+  for (const Function& function : program.functions) TENON_TRY(check_slots(function, slots, options.find_arity));
   return Status::ok();
 }
 

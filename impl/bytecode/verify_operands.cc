@@ -1,5 +1,7 @@
 #include "bytecode/verify_operands.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 
 namespace tenon::bytecode {
@@ -8,12 +10,30 @@ namespace {
 // One instruction's operands are checked by these, each of which gives what is wrong, or nothing.
 class OperandChecks {
  public:
-  OperandChecks(const Function& function, size_t index)
-      : function_(function), x_(function.instructions[index].x), n_(function.instructions[index].n), index_(index) {}
+  OperandChecks(const Function& function, std::span<const TypeShape> types, size_t index)
+      : function_(function), types_(types), x_(function.instructions[index].x), n_(function.instructions[index].n), index_(index) {}
 
   std::string operand_in(size_t count, const char* what) const {
     if (x_ >= 0 && static_cast<size_t>(x_) < count) return {};
     return format("there is no %s %lld, for the function has %zu", what, as_lld(x_), count);
+  }
+
+  // One type, of a form that the opcode makes values of.
+  std::string type(std::initializer_list<TypeForm> forms, const char* wanted) const {
+    std::string wrong = types(1);
+    if (!wrong.empty()) return wrong;
+    const auto number = static_cast<size_t>(x_);
+    if (std::find(forms.begin(), forms.end(), types_[number].form) != forms.end()) return {};
+    return format("type %zu is '%.100s', and not %s", number, function_.types[number].c_str(), wanted);
+  }
+
+  // PyTorch writes the name alone where it does not know the definition.
+  std::string named_tuple() const {
+    std::string wrong = type({TypeForm::kNamedTuple, TypeForm::kTuple, TypeForm::kName}, "a NamedTuple");
+    if (!wrong.empty()) return wrong;
+    const TypeShape& shape = types_[static_cast<size_t>(x_)];
+    if (shape.form == TypeForm::kName || shape.parts == static_cast<size_t>(n_)) return {};
+    return format("it makes a NamedTuple of %lld values, and type %lld has %zu", as_lld(n_), as_lld(x_), shape.parts);
   }
 
   std::string types(int64_t count) const {
@@ -60,14 +80,15 @@ class OperandChecks {
   static long long as_lld(int64_t number) noexcept { return number; }
 
   const Function& function_;
+  std::span<const TypeShape> types_;
   int64_t x_;
   int64_t n_;
   size_t index_;
 };
 
-std::string find_operand_fault(const Function& function, size_t index) {
+std::string find_operand_fault(const Function& function, std::span<const TypeShape> types, size_t index) {
   const Instruction& instruction = function.instructions[index];
-  const OperandChecks check(function, index);
+  const OperandChecks check(function, types, index);
   switch (instruction.opcode) {
     case Opcode::kOp:
     case Opcode::kOpN: return check.operand_in(function.operators.size(), "operator");
@@ -81,12 +102,12 @@ std::string find_operand_fault(const Function& function, size_t index) {
     case Opcode::kJmp: return check.jump(true);
     case Opcode::kLoop: return check.loop();
     case Opcode::kInterfaceCall: return check.method();
-    case Opcode::kNamedTupleConstruct:
-    case Opcode::kListConstruct:
-    case Opcode::kCreateObject: return check.types(1);
+    case Opcode::kNamedTupleConstruct: return check.named_tuple();
+    case Opcode::kListConstruct: return check.type({TypeForm::kList}, "a List");
+    case Opcode::kCreateObject: return check.type({TypeForm::kCustomClass, TypeForm::kName}, "a class");
     case Opcode::kDictConstruct:
       if (instruction.n % 2 != 0) return "its N is odd, and a dict is made of keys and values";
-      return check.types(1);
+      return check.type({TypeForm::kDict}, "a Dict");
     case Opcode::kIsInstance: return check.types(instruction.n);
     case Opcode::kGetAttr:
     case Opcode::kSetAttr:
@@ -144,14 +165,50 @@ StackEffect stack_effect(const Instruction& instruction) noexcept {
   }
 }
 
-Status check_operands(const Function& function, size_t index) {
+StackEffect operator_effect(const Function& function, size_t index, const std::optional<OperatorArity>& arity) noexcept {
+  const Instruction& instruction = function.instructions[index];
+  StackEffect effect{function.operators[static_cast<size_t>(instruction.x)].arguments, OperatorArity::kAny};
+  if (instruction.opcode == Opcode::kOpN) {
+    effect.pops = instruction.n;
+  } else if (effect.pops < 0) {
+    effect.pops = arity ? arity->inputs : OperatorArity::kAny;
+  }
+  if (!arity) return effect;
+  effect.pushes = arity->outputs;
+  if (effect.pushes < 0 && index + 1 < function.instructions.size()) {
+    const Instruction& next = function.instructions[index + 1];
+    if (next.opcode == Opcode::kStoreN) effect.pushes = next.n;
+  }
+  return effect;
+}
+
+Result<std::vector<TypeShape>> parse_types(const Function& function) {
+  std::vector<TypeShape> types;
+  types.reserve(function.types.size());
+  for (size_t i = 0; i < function.types.size(); ++i) {
+    const std::string& text = function.types[i];
+    Result<TypeShape> shape = parse_type_text(text);
+    if (!shape.is_ok()) {
+      return function_fault(shape.status().code(), function,
+                            format("type %zu, '%.100s': %s", i, text.c_str(), shape.status().message().c_str()));
+    }
+    types.push_back(shape.value());
+  }
+  return types;
+}
+
+Status check_operands(const Function& function, std::span<const TypeShape> types, size_t index) {
   const Instruction& instruction = function.instructions[index];
   if (!runs_in_lite(instruction.opcode)) {
     return instruction_fault(Code::kUnsupported, function, index, "the lite interpreter does not run this opcode");
   }
-  const std::string wrong = find_operand_fault(function, index);
+  const std::string wrong = find_operand_fault(function, types, index);
   if (wrong.empty()) return Status::ok();
   return instruction_fault(Code::kCorrupt, function, index, wrong);
+}
+
+Status function_fault(Code code, const Function& function, const std::string& what) {
+  return Status(code, format("bytecode.pkl: function %.300s: %s", function.name.c_str(), what.c_str())).with("record", "bytecode.pkl");
 }
 
 Status instruction_fault(Code code, const Function& function, size_t index, const std::string& what) {

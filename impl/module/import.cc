@@ -360,6 +360,7 @@ class Importer {
     KeptBytecode::Options keeping;
     keeping.finder = [&](const PickleTree& tree) { return storages_.finder(directory, tree, false); };
     keeping.check_class = [this](std::string_view name) { return check_class(name); };
+    keeping.classes = code_.get();
     keeping.limits = options_.pickle_limits;
     TENON_ASSIGN(package_->bytecode, KeptBytecode::create(std::move(pickle), directory, root_, keeping));
     return Status::ok();

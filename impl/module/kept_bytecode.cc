@@ -107,6 +107,8 @@ Result<std::shared_ptr<const KeptBytecode>> KeptBytecode::create(std::string pic
   TENON_ASSIGN(const bytecode::Program program, bytecode::read_program(values.root, limits));
   bytecode::VerifyOptions verifying;
   verifying.find_arity = compile::find_operator_arity;
+  verifying.module = root;
+  verifying.classes = options.classes;
   TENON_TRY(bytecode::verify(program, verifying));
   TENON_ASSIGN(made->slots_, SlotOrder::of(root));
   made->facts_ = facts_of(program);

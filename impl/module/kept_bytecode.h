@@ -15,6 +15,7 @@
 #include "bytecode/program.h"
 #include "bytecode/verify.h"
 #include "module/resolve.h"
+#include "value/check.h"
 #include "value/value.h"
 
 namespace tenon::module {
@@ -51,6 +52,7 @@ class KeptBytecode {
   struct Options {
     std::function<archive::FindStorage(const archive::PickleTree& tree)> finder;
     archive::CheckClass check_class;
+    const value::ClassTable* classes = nullptr;  // of the archive's code
     archive::PickleLimits limits;
   };
 

@@ -1,6 +1,7 @@
 // libFuzzer target: whatever a record bytecode.pkl says, reading it ends in a typed error or in a
 // program that comes back from its own record, and a function that the verifier takes runs without
-// reading a register or a place of the stack that has no value.
+// reading a register or a place of the stack that has no value. The types of such a function are
+// read, and no slot of an attribute is beyond the most that any object of the module has.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "archive/pickle_to_values.h"
 #include "bytecode/program_reader.h"
 #include "bytecode/program_writer.h"
+#include "bytecode/type_text.h"
 #include "bytecode/verify.h"
 #include "bytecode/verify_operands.h"
 
@@ -142,13 +144,57 @@ void check_function(const Function& function) {
   for (uint64_t seed = 1; seed <= 8; ++seed) DryRun(function, seed).run();
 }
 
+// A module with a Small of one attribute and a Large of three.
+value::ValueRef small_module() {
+  const auto object = [](const char* name, const std::vector<value::ValueRef>& attributes) {
+    value::ValueRef made = value::Value::object(name);
+    for (const value::ValueRef& attribute : attributes) {
+      require(made->attributes().add("a" + std::to_string(made->attributes().size()), attribute).is_ok(), "no attribute");
+    }
+    return made;
+  };
+  const value::ValueRef number = value::Value::of_int(1);
+  return object("__torch__.M", {object("__torch__.Small", {number}), object("__torch__.Large", {number, number, number})});
+}
+
+void check_attributes(const Function& function) {
+  constexpr int32_t kMostAttributes = 3;
+  static const value::ValueRef module = small_module();
+  Program program;
+  program.functions.push_back(function);
+  VerifyOptions options;
+  options.max_words = 1 << 16;
+  options.max_steps = 1 << 20;
+  options.find_arity = one_in_one_out;
+  const bool is_good_alone = verify(program, options).is_ok();
+  options.module = module;
+  const Status status = verify(program, options);
+  require(is_good_alone || !status.is_ok(), "a module makes a bad function good");
+  if (!status.is_ok()) return check_refusal(status);
+  for (const Instruction& instruction : function.instructions) {
+    if (instruction.opcode != Opcode::kGetAttr && instruction.opcode != Opcode::kSetAttr) continue;
+    require(instruction.x < kMostAttributes, "a slot that no object has");
+  }
+}
+
+// Whatever the text of a type is, it is read or refused.
+void check_type(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  Result<TypeShape> shape = parse_type_text(text);
+  Function function;
+  function.types = {text};
+  Result<std::vector<TypeShape>> table = parse_types(function);
+  require(shape.is_ok() == table.is_ok(), "a table is not read as its text is");
+  if (!table.is_ok()) check_refusal(table.status());
+}
+
 // Four bytes of the input are one instruction, whose operands are small.
 void check_instructions(const uint8_t* data, size_t size) {
   Function function;
   function.name = "__torch__.M.forward";
   function.operators = {{"aten::relu", "", 1}, {"aten::add", "Tensor", 2}, {"aten::format", "", OperatorUse::kVariadic}};
   function.constants = {value::Value::none(), value::Value::of_str("run")};
-  function.types = {"List[int]", "Dict[str,Tensor]"};
+  function.types = {"List[int]", "Dict[str,Tensor]", "__torch__.P[NamedTuple, [[x, int]]]", "__torch__.torch.classes.a.B"};
   function.register_count = 70;
   function.arguments.resize(2);
   function.returns.resize(1);
@@ -157,6 +203,7 @@ void check_instructions(const uint8_t* data, size_t size) {
     function.instructions.push_back({static_cast<Opcode>(data[i] % kOpcodeCount), x, data[i + 2] % 8});
   }
   check_function(function);
+  check_attributes(function);
 }
 
 Result<value::StorageValueRef> find_storage(const archive::PickledStorage& wanted) {
@@ -182,7 +229,10 @@ void check_record(std::span<const std::byte> bytes) {
   if (!values.is_ok()) return;
   Result<Program> program = read_program(values.value().root, {uint64_t{8} << 20});
   if (!program.is_ok()) return check_refusal(program.status());
-  for (const Function& function : program.value().functions) check_function(function);
+  for (const Function& function : program.value().functions) {
+    check_function(function);
+    check_attributes(function);
+  }
 
   Result<value::ValueRef> again = program_value(program.value());
   require(again.is_ok(), "what was read is not written", again.status().message());
@@ -206,5 +256,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_record({reinterpret_cast<const std::byte*>(data), size});
   check_instructions(data, size);
+  check_type(data, size);
   return 0;
 }

@@ -7,13 +7,17 @@ old archive whose weights it changed itself.
 
 from __future__ import annotations
 
+import re
+import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import kit
 
 PEER = kit.HERE / "lite_peer.py"
 MODELS = {"mlp", "flow", "recurrent", "constant", "quantised", "cnn", "encoder"}
+Change = Callable[[bytes], bytes]
 TABLES = {"mobile_debug_handles.pkl", "callstack_debug_map.pkl", "delegated_backends.debug_pkl"}
 
 
@@ -24,6 +28,40 @@ def records(path: Path) -> dict[str, bytes]:
 
 def about_debugging(names: set[str]) -> set[str]:
     return {name for name in names if name in TABLES or name.endswith(".debug_pkl")}
+
+
+def with_type(old: str, new: str) -> Change:
+    def text(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    def change(pickle: bytes) -> bytes:
+        if text(old) not in pickle:
+            raise AssertionError(f"no type {old}")
+        return pickle.replace(text(old), text(new))
+
+    return change
+
+
+def with_slot(slot: int) -> Change:
+    """The first GET_ATTR reads another attribute."""
+
+    def change(pickle: bytes) -> bytes:
+        changed, count = re.subn(rb"(GET_ATTRq.K).", lambda found: found[1] + bytes([slot]), pickle, count=1, flags=re.DOTALL)
+        if count != 1:
+            raise AssertionError("no GET_ATTR")
+        return changed
+
+    return change
+
+
+BAD: tuple[tuple[str, Change, str], ...] = (
+    ("mlp", lambda pickle: pickle.replace(b"MOVE", b"MOVF"), "'MOVF', and PyTorch has no such opcode"),
+    ("mlp", with_slot(200), "there is no attribute 200, for an object of the class __torch__."),
+    # PyTorch's lite loader dies of it (SIGSEGV).
+    ("flow", with_type("List[int]", "Union[int,str]"), "'Union[int,str]': the lite interpreter does not read the type Union"),
+    ("flow", with_type("List[int]", "List[[["), "'List[[[': byte 5 is '[', and not a type"),
+    ("flow", with_type("List[int]", "int"), "is 'int', and not a List"),
+)
 
 
 class Bytecode(kit.TorchCase):
@@ -111,18 +149,18 @@ class Bytecode(kit.TorchCase):
         for name in kit.TORCHES:
             new = self.folder / f"{name}-bad"
             new.mkdir()
-            old = self.folder / name / "mlp.ptl"
-            bad = self.folder / f"{name}-bad.ptl"
-            with zipfile.ZipFile(bad, "w") as archive:
-                for record, content in records(old).items():
-                    # An opcode that PyTorch does not have.
-                    archive.writestr(f"mlp/{record}", content.replace(b"MOVE", b"MOVF") if record == "bytecode.pkl" else content)
-            said = "\n".join(kit.tell("rewrite", bad, new / "mlp.ptl", "keep", "plain"))
-            self.assertIn("warning bytecode is not kept: bytecode.pkl: function __torch__.", said)
-            self.assertIn("'MOVF', and PyTorch has no such opcode", said)
-            self.assertIn("dropped bytecode.pkl", said)
-            self.assertIn("exported bytecode 0", said)
-            self.assertNotIn("bytecode.pkl", records(new / "mlp.ptl"))
+            for number, (model, change, message) in enumerate(BAD):
+                with self.subTest(written_by=name, message=message):
+                    bad = self.folder / f"{name}-bad-{number}.ptl"
+                    with zipfile.ZipFile(bad, "w") as archive:
+                        for record, content in records(self.folder / name / f"{model}.ptl").items():
+                            archive.writestr(f"{model}/{record}", change(content) if record == "bytecode.pkl" else content)
+                    said = "\n".join(kit.tell("rewrite", bad, new / f"{model}.ptl", "keep", "plain"))
+                    self.assertIn("warning bytecode is not kept: bytecode.pkl: function __torch__.", said)
+                    self.assertIn(message, said)
+                    self.assertIn("dropped bytecode.pkl", said)
+                    self.assertIn("exported bytecode 0", said)
+                    self.assertNotIn("bytecode.pkl", records(new / f"{model}.ptl"))
 
 
 if __name__ == "__main__":
