@@ -13,7 +13,14 @@ namespace {
 
 bool ends(Flow flow) noexcept { return flow == Flow::kLeaves || flow == Flow::kRaises; }
 
-bool is_flag(std::string_view name) noexcept { return name == kLeft || name == kStopped || name == kReturned; }
+bool is_flag(std::string_view name) noexcept {
+  return name == kLeft || name == kStopped || name == kReturned || name.starts_with(name_of_flag({}));
+}
+
+// A value that only counts where its flag is set.
+bool is_behind_flag(std::string_view name) noexcept { return name == kResult || name.starts_with(name_of_kept({})); }
+
+bool is_of_source(std::string_view name) noexcept { return !name.starts_with('%'); }
 
 Flow both(Flow a, Flow b) noexcept {
   if (a == b) return a;
@@ -23,19 +30,32 @@ Flow both(Flow a, Flow b) noexcept {
   return Flow::kMayLeave;
 }
 
+// Whether break or continue is among what ends these statements.
+bool stays_in_function(StmtList statements) {
+  return std::any_of(statements.begin(), statements.end(), [](const Stmt* each) {
+    const bool is_loop = each->kind == script::StmtKind::kFor || each->kind == script::StmtKind::kWhile;
+    return each->kind == script::StmtKind::kBreak || each->kind == script::StmtKind::kContinue ||
+           (!is_loop && (stays_in_function(each->body) || stays_in_function(each->else_body)));
+  });
+}
+
 }  // namespace
 
 Status FunctionCompiler::refine(const Condition::Refinements& known) {
   for (const auto& [name, type] : known) {
     const Local* const variable = environment_.find(name);
-    if (variable == nullptr || variable->value == nullptr || variable->value->type->equals(*type)) continue;
+    if (variable == nullptr || variable->value == nullptr) continue;
     Local refined = *variable;
-    if (type->kind() == TypeKind::kNone) {
+    if (variable->value->type->equals(*type)) {
+      if (!variable->declared || variable->is_narrow) continue;
+    } else if (type->kind() == TypeKind::kNone) {
       refined.value = builder_.none();
     } else {
       TENON_ASSIGN(refined.value, builder_.unchecked_cast(variable->value, type));
     }
     if (!refined.declared) refined.declared = variable->value->type;
+    // PyTorch lets a variable that is known to be None take what it could take before.
+    refined.is_narrow = type->kind() != TypeKind::kNone;
     environment_.set(name, std::move(refined));
   }
   return {};
@@ -51,6 +71,13 @@ Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, 
   TENON_TRY(this->block(statements, &out->flow));
   --frame_;
   if (!ends(out->flow) && !rest.empty()) {
+    for (const auto& [name, type] : known) {
+      const Local* const variable = environment_.find(name);
+      if (!out->forgets || variable == nullptr || !variable->is_narrow) continue;
+      Local wider = *variable;
+      wider.is_narrow = false;
+      environment_.set(name, std::move(wider));
+    }
     // A way that may leave has its flag looked at before the rest.
     TENON_TRY(out->flow == Flow::kMayLeave ? if_not_left(rest, &out->flow) : this->block(rest, &out->flow));
   }
@@ -59,13 +86,29 @@ Status FunctionCompiler::way(const Condition::Refinements& known, Block* block, 
   return {};
 }
 
+// The other way cannot be taken and is not compiled. But PyTorch compiles both, so a variable has the
+// type that it could have after either.
+Status FunctionCompiler::only_way(const Condition& chosen, StmtList statements, StmtList other, Flow* flow) {
+  const Condition::Refinements& known = chosen.known ? chosen.if_true : chosen.if_false;
+  const size_t mark = environment_.begin();
+  TENON_TRY(refine(known));
+  TENON_TRY(block(statements, flow));
+  const bool other_ends = ends(flow_of(other));
+  for (Environment::Change& change : environment_.take(mark)) {
+    const Local& before = environment_.at(change.id);
+    const auto found = known.find(environment_.name_of(change.id));
+    const bool was_none = found != known.end() && found->second->kind() == TypeKind::kNone;
+    if (!other_ends && !was_none && before.declared && !before.is_narrow) change.after.is_narrow = false;
+    environment_.change(change.id, std::move(change.after));
+  }
+  return {};
+}
+
 Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flow, bool* took_rest) {
   Condition chosen;
   TENON_TRY(condition(*stmt.value, &chosen));
   if (chosen.value == nullptr) {
-    // Only one way is there: it belongs to the block around it.
-    TENON_TRY(refine(chosen.known ? chosen.if_true : chosen.if_false));
-    return block(chosen.known ? stmt.body : stmt.else_body, flow);
+    return only_way(chosen, chosen.known ? stmt.body : stmt.else_body, chosen.known ? stmt.else_body : stmt.body, flow);
   }
   const Flow flow_true = flow_of(stmt.body);
   const Flow flow_false = flow_of(stmt.else_body);
@@ -76,17 +119,79 @@ Status FunctionCompiler::if_statement(const Stmt& stmt, StmtList rest, Flow* flo
   Way if_true;
   Way if_false;
   const StmtList nothing;
+  // Where break or continue end the other way, PyTorch forgets after the `if` what the condition told.
+  if_true.forgets = stays_in_function(stmt.else_body);
+  if_false.forgets = stays_in_function(stmt.body);
   TENON_TRY(way(chosen.if_true, node->blocks[0], stmt.body, *took_rest && flow_true != Flow::kLeaves ? rest : nothing, &if_true));
   TENON_TRY(way(chosen.if_false, node->blocks[1], stmt.else_body, *took_rest && flow_false != Flow::kLeaves ? rest : nothing, &if_false));
   *flow = both(if_true.flow, if_false.flow);
   return join(node, std::move(if_true), std::move(if_false));
 }
 
-Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
-  struct Pair {
-    Local ways[2];
+TypeRef FunctionCompiler::joined_type(std::string_view name, const Pair& pair, const Way* const (&ways)[2]) const {
+  const TypeRef& a = pair.ways[0].value->type;
+  const TypeRef& b = pair.ways[1].value->type;
+  // On a way that is left, a value has the type of the other one.
+  if (is_of_source(name) && ends(ways[0]->flow)) return b;
+  if (is_of_source(name) && ends(ways[1]->flow)) return a;
+  const TypeRef& declared = pair.ways[0].declared ? pair.ways[0].declared : pair.ways[1].declared;
+  TypeRef type = unify(builder_.classes(), a, b);
+  if (declared && (!type || (is_behind_flag(name) && is_subtype(builder_.classes(), *type, *declared)))) return declared;
+  return type;
+}
+
+GraphValue* FunctionCompiler::either(GraphValue* flag, GraphValue* kept, GraphValue* usual, const TypeRef& type) {
+  Node* const node = builder_.append_if(flag);
+  Block* const around = builder_.block();
+  bool fit = true;
+  for (const auto& [block, value] : {std::pair(node->blocks[0], kept), std::pair(node->blocks[1], usual)}) {
+    builder_.enter(block);
+    GraphValue* const converted = value != nullptr ? convert(&builder_, value, type, false) : nullptr;
+    fit = fit && converted != nullptr && is_subtype(builder_.classes(), *converted->type, *type);
+    block->outputs.push_back(converted);
+  }
+  builder_.enter(around);
+  return fit ? builder_.graph().add_output(node, type) : nullptr;
+}
+
+void FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed* changed) {
+  if (loops_ == 0) return;
+  std::vector<std::string> names;
+  for (const auto& [name, pair] : *changed) {
+    if (is_of_source(name)) names.push_back(name);
+  }
+  const auto pair_of = [&](const std::string& name) -> Pair& {
+    const auto [found, is_new] = changed->try_emplace(name);
+    const Local* const now = is_new ? environment_.find(name) : nullptr;
+    if (now != nullptr) found->second = {{*now, *now}};
+    return found->second;
   };
-  std::map<std::string_view, Pair> changed;
+  for (const std::string& name : names) {
+    const Local* const of_loop = environment_.find(name_of_kept(name));
+    const Pair& pair = changed->find(name)->second;
+    // The loop carries the variables for which it has noted their types.
+    if (of_loop == nullptr || !of_loop->declared || pair.ways[0].value == nullptr || pair.ways[1].value == nullptr) continue;
+    const TypeRef wanted = of_loop->declared;
+    const TypeRef type = joined_type(name, pair, ways);
+    for (int side = 0; side < 2; ++side) {
+      GraphValue* value = pair.ways[side].value;
+      if (ways[side]->flow != Flow::kLeaves || is_subtype(builder_.classes(), *value->type, *type)) continue;
+      Pair& flags = pair_of(name_of_flag(name));
+      Pair& kept = pair_of(name_of_kept(name));
+      Block* const around = builder_.block();
+      builder_.enter(ways[side]->block);
+      // It may have been kept on a part of this way already.
+      GraphValue* const before = flags.ways[side].value;
+      value = before != nullptr ? either(before, kept.ways[side].value, value, wanted) : convert(&builder_, value, wanted, false);
+      flags.ways[side].value = builder_.constant(value::Value::of_bool(true));
+      builder_.enter(around);
+      kept.ways[side] = {value, wanted};
+    }
+  }
+}
+
+Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
+  Changed changed;
   const Way* const ways[2] = {&if_true, &if_false};
   for (int side = 0; side < 2; ++side) {
     for (const Environment::Change& change : ways[side]->changes) {
@@ -95,12 +200,16 @@ Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
       found->second.ways[side] = change.after;
     }
   }
+  keep_what_is_left(ways, &changed);
   Block* const around = builder_.block();
   for (auto& [name, pair] : changed) {
     Local after;
     after.frame = frame_;
+    after.is_narrow = true;
     for (const Local& each : pair.ways) {
-      if (each.value != nullptr) after.frame = std::min(after.frame, each.frame);
+      if (each.value == nullptr) continue;
+      after.frame = std::min(after.frame, each.frame);
+      after.is_narrow = after.is_narrow && each.is_narrow;
     }
     after.declared = pair.ways[0].declared ? pair.ways[0].declared : pair.ways[1].declared;
     for (int side = 0; side < 2; ++side) {
@@ -110,28 +219,19 @@ Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
       builder_.enter(ways[side]->block);
       if (is_flag(name)) {
         value = builder_.constant(value::Value::of_bool(false));
-      } else if (ends(ways[side]->flow) || name == kResult) {
+      } else if (ends(ways[side]->flow) || is_behind_flag(name)) {
         value = builder_.append_value(NodeKind::kUninitialized, {}, other->type);
       }
       builder_.enter(around);
     }
     GraphValue* const a = pair.ways[0].value;
     GraphValue* const b = pair.ways[1].value;
-    if (a == nullptr || b == nullptr) {
+    if (a == nullptr || b == nullptr || a == b) {
+      if (a == b) after.value = a;
       environment_.set(name, after);
       continue;
     }
-    if (a == b) {
-      after.value = a;
-      environment_.set(name, after);
-      continue;
-    }
-    // On a way that is left, a value has the type of the other one.
-    TypeRef type = ends(if_true.flow) && !is_flag(name) && name != kResult    ? b->type
-                   : ends(if_false.flow) && !is_flag(name) && name != kResult ? a->type
-                                                                              : unify(builder_.classes(), a->type, b->type);
-    if (after.declared && type && is_subtype(builder_.classes(), *type, *after.declared) && name == kResult) type = after.declared;
-    if (!type && after.declared) type = after.declared;
+    TypeRef type = joined_type(name, pair, ways);
     if (!type) {
       environment_.set(name, {});
       continue;

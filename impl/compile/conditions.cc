@@ -61,7 +61,8 @@ Result<GraphValue*> FunctionCompiler::to_bool(GraphValue* value) {
   if (value->type->kind() == TypeKind::kBool) return value;
   const Type& type = *value->type;
   if (type.kind() == TypeKind::kList || type.kind() == TypeKind::kDict || type.kind() == TypeKind::kStr) {
-    return builder_.refuse("PyTorch takes no " + type.print() + " for a condition. Compare its length with 0");
+    TENON_ASSIGN(GraphValue* const length, operator_value("aten::len", {value}));
+    return operator_value("aten::gt", {length, builder_.integer(0)});
   }
   return call_unary(&builder_, "aten::Bool", value);
 }
@@ -124,6 +125,7 @@ Status FunctionCompiler::comparison_with_none(const Expr& expr, Condition* out, 
                            std::any_of(members.begin(), members.end(), [](const TypeRef& type) { return type->kind() == TypeKind::kNone; });
   if (!may_be_none || given->type->kind() == TypeKind::kNone) {
     *out = known(may_be_none != is_negated);
+    if (other.kind == ExprKind::kName) (out->known ? out->if_true : out->if_false).emplace(other.text, given->type);
     return {};
   }
   GivenArguments operands;
@@ -180,8 +182,14 @@ Status FunctionCompiler::logical(const Expr& expr, Condition* out) {
       *out = std::move(left);
       return {};
     }
-    TENON_TRY(refine(is_or ? left.if_false : left.if_true));
-    return condition(expr.child(1), out);
+    const Condition::Refinements& told = is_or ? left.if_false : left.if_true;
+    const size_t mark = environment_.begin();
+    TENON_TRY(refine(told));
+    TENON_TRY(condition(expr.child(1), out));
+    environment_.take(mark);
+    Condition::Refinements& all = is_or ? out->if_false : out->if_true;
+    all.insert(told.begin(), told.end());
+    return {};
   }
   Node* const node = builder_.append_if(left.value);
   Block* const around = builder_.block();

@@ -6,7 +6,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "compile/drops.h"
@@ -440,7 +442,21 @@ class Emitter {
     TENON_TRY(block(*node.blocks[0]));
     add(Opcode::kJmp, start - here(), 0);
     out_.instructions[static_cast<size_t>(start)].x = static_cast<int32_t>(here() - start);
+    keep_for_next_round(static_cast<size_t>(start) + 1);
     return {};
+  }
+
+  // A value from outside of a loop may have its last use in the body. Another round uses it again.
+  void keep_for_next_round(size_t begin) {
+    const std::span<bytecode::Instruction> body = std::span(out_.instructions).subspan(begin);
+    std::unordered_set<int32_t> stored;
+    for (const bytecode::Instruction& each : body) {
+      const int32_t count = each.opcode == Opcode::kStore ? 1 : each.opcode == Opcode::kStoreN ? each.n : 0;
+      for (int32_t i = 0; i < count; ++i) stored.insert(each.x + i);
+    }
+    for (bytecode::Instruction& each : body) {
+      if (each.opcode == Opcode::kMove && !stored.contains(each.x)) each.opcode = Opcode::kLoad;
+    }
   }
 
   Status schema() {

@@ -16,6 +16,9 @@ struct Local {
   // How deep the block that made the variable is: 1 for the function's body, and one more for each
   // branch and loop around. 0: the compiler's own flag.
   size_t frame = 0;
+  // The value's type counts from now on and not the declared one: the variable was assigned again,
+  // or a condition told more of it.
+  bool is_narrow = false;
 };
 
 class Environment : public script::UndoLog<Local> {

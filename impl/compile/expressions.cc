@@ -154,7 +154,8 @@ Status FunctionCompiler::binary(const Expr& expr, Sugar* out) {
   TENON_ASSIGN(GraphValue* const left, value(expr.child(0)));
   TENON_ASSIGN(GraphValue* const right, value(expr.child(1)));
   std::vector<GraphValue*> operands = is_membership ? std::vector<GraphValue*>{right, left} : std::vector<GraphValue*>{left, right};
-  TENON_ASSIGN(GraphValue * made, operator_value(operator_name(expr.op), std::move(operands)));
+  const bool is_format = expr.op == Operator::kMod && left->type->kind() == TypeKind::kStr;
+  TENON_ASSIGN(GraphValue * made, operator_value(is_format ? "aten::percentFormat" : operator_name(expr.op), std::move(operands)));
   if (expr.op == Operator::kNotIn) {
     TENON_ASSIGN(made, call_unary(&builder_, "aten::__not__", made));
   }

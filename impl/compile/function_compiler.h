@@ -76,15 +76,26 @@ class FunctionCompiler {
   // branches.cc
   // `rest`: what follows the `if` in its block. It is compiled into the way that goes on, if the other one leaves; then *took_rest is set.
   Status if_statement(const script::Stmt& stmt, script::StmtList rest, Flow* flow, bool* took_rest);
+  Status only_way(const Condition& chosen, script::StmtList statements, script::StmtList other, Flow* flow);
   struct Way {
     Block* block = nullptr;
     Environment::Changes changes;
     Flow flow = Flow::kGoesOn;
+    bool forgets = false;  // what follows its statements: what the condition told
   };
   Status way(const Condition::Refinements& known, Block* block, script::StmtList statements, script::StmtList rest, Way* out);
   // Variables where two ways meet become outputs of `node`.
   Status join(Node* node, Way if_true, Way if_false);
   Status if_not_left(script::StmtList rest, Flow* flow);
+  // What the variables stand for on each of two ways.
+  struct Pair {
+    Local ways[2];
+  };
+  using Changed = std::map<std::string, Pair, std::less<>>;
+  void keep_what_is_left(const Way* const (&ways)[2], Changed* changed);
+  TypeRef joined_type(std::string_view name, const Pair& pair, const Way* const (&ways)[2]) const;
+  // `kept` where the flag is set, and `usual` elsewhere. Null: one of them has another type.
+  GraphValue* either(GraphValue* flag, GraphValue* kept, GraphValue* usual, const TypeRef& type);
   Status refine(const Condition::Refinements& known);
 
   // conditions.cc
@@ -104,7 +115,8 @@ class FunctionCompiler {
   Result<Sugar> item_of(const Iterable& iterable, GraphValue* index);
   // The loop node, with what the body changes carried on. `head` runs at the start of each round, with its number.
   template <typename Head>
-  Status loop(GraphValue* rounds, const script::Expr* condition, script::StmtList body, const Head& head);
+  Status loop(GraphValue* rounds, const script::Expr* condition, script::ExprList targets, script::StmtList body, const Head& head);
+  Result<GraphValue*> value_after_round(std::string_view name, const TypeRef& type);
   Status comprehension(const script::Expr& expr, const TypeRef& hint, Sugar* out);
 
   // expressions.cc
@@ -149,7 +161,8 @@ class FunctionCompiler {
   Status index_tensor(GraphValue* base, script::ExprList indices, Sugar* out);
   Result<GraphValue*> sliced(GraphValue* base, GraphValue* dimension, const script::Expr& slice);
   Status slice_tuple(GraphValue* base, const script::Expr& slice, Sugar* out);
-  Status assign_subscript(const script::Expr& target, GraphValue* value, script::Operator op);
+  // An augmented assignment gives `right`, which is evaluated after the target, and any other the value.
+  Status assign_subscript(const script::Expr& target, GraphValue* value, script::Operator op, const script::Expr* right);
   // The views that slices and ints make, and what is left for aten::index.
   Status view_of(GraphValue* base, script::ExprList indices, GraphValue** view, std::vector<GraphValue*>* tensors);
 
@@ -171,5 +184,11 @@ inline constexpr std::string_view kLeft = "%left";          // the rest of this 
 inline constexpr std::string_view kStopped = "%stopped";    // the loop ends
 inline constexpr std::string_view kReturned = "%returned";  // the function ends
 inline constexpr std::string_view kResult = "%result";
+
+// A variable may have another type where a round is left than where the round goes on, such as
+// None and int after `if x is None: break`. There the variable has the type of the way that goes
+// on. Two variables beside it keep what it is on the way that is left: a flag, and the value.
+inline std::string name_of_flag(std::string_view variable) { return "%kept " + std::string(variable); }
+inline std::string name_of_kept(std::string_view variable) { return "%value " + std::string(variable); }
 
 }  // namespace tenon::compile

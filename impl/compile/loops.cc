@@ -10,6 +10,7 @@ namespace tenon::compile {
 
 using script::Expr;
 using script::ExprKind;
+using script::ExprList;
 using script::Stmt;
 using script::StmtKind;
 using script::StmtList;
@@ -170,9 +171,24 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
   }
 }
 
+// What a variable is at the end of a round, whichever way the round ended.
+Result<GraphValue*> FunctionCompiler::value_after_round(std::string_view name, const TypeRef& type) {
+  GraphValue* value = environment_.find(name)->value;
+  const Local* const was_kept = environment_.find(name_of_flag(name));
+  if (was_kept != nullptr && was_kept->value != nullptr) {
+    value = either(was_kept->value, environment_.find(name_of_kept(name))->value, value, type);
+  } else if (value != nullptr) {
+    value = convert(&builder_, value, type, false);
+  }
+  if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *type))
+    return builder_.refuse(std::string(name) + " is " + with_article(*type) + " before the loop, and a round gives it another type");
+  return value;
+}
+
 template <typename Head>
-Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtList body, const Head& head) {
+Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprList targets, StmtList body, const Head& head) {
   std::set<std::string_view> names;
+  for (const Expr* target : targets) targets_of(*target, &names);
   assigned_in(body, &names);
   const bool may_return = names.contains(kReturned);
   const auto no = [&] { return builder_.constant(value::Value::of_bool(false)); };
@@ -202,7 +218,7 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   for (const std::string_view name : names) {
     const Local* const variable = environment_.find(name);
     if (variable == nullptr || variable->value == nullptr) continue;
-    carried.push_back({name, *variable, variable->declared ? variable->declared : variable->value->type});
+    carried.push_back({name, *variable, variable->declared && !variable->is_narrow ? variable->declared : variable->value->type});
   }
   Node* const node = builder_.append(NodeKind::kLoop, {rounds, first});
   for (const Carried& each : carried) node->inputs.push_back(each.before.value);
@@ -214,7 +230,10 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   ++loops_;
   const size_t mark = environment_.begin();
   for (const Carried& each : carried) {
-    environment_.set(each.name, {builder_.graph().add_input(inner, each.type), each.before.declared, each.before.frame});
+    environment_.set(each.name,
+                     {builder_.graph().add_input(inner, each.type), each.before.declared, each.before.frame, each.before.is_narrow});
+    environment_.set(name_of_flag(each.name), {});
+    environment_.set(name_of_kept(each.name), {nullptr, each.type});
   }
   environment_.set(kLeft, {});
   environment_.set(kStopped, {});
@@ -223,9 +242,26 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   Flow flow = Flow::kGoesOn;
   TENON_TRY(block(body, &flow));
   --frame_;
+  for (const Carried& each : carried) {
+    const Local* const was_kept = environment_.find(name_of_flag(each.name));
+    if (was_kept->value == nullptr) continue;
+    TENON_ASSIGN(GraphValue* const value, value_after_round(each.name, each.type));
+    environment_.set(each.name, {value, each.before.declared, each.before.frame, each.before.is_narrow});
+  }
+  const Local* const flag = environment_.find(kStopped);
+  GraphValue* const stopped = flag != nullptr ? flag->value : nullptr;
+  // The condition sees what a round hands on. All else is for it as it was before the loop: what the
+  // body has told of a variable need not hold where the body was left.
+  std::vector<Local> handed_on;
+  for (const Carried& each : carried) handed_on.push_back(*environment_.find(each.name));
+  environment_.take(mark);
+  const size_t end_of_round = environment_.begin();
+  for (size_t i = 0; i < carried.size(); ++i) {
+    environment_.set(carried[i].name, handed_on[i]);
+    environment_.set(name_of_flag(carried[i].name), {});
+  }
   // Whether there is another round.
   GraphValue* next = nullptr;
-  const Local* const stopped = environment_.find(kStopped);
   const auto ask = [&](GraphValue** out) -> Status {
     if (condition == nullptr) {
       *out = builder_.constant(value::Value::of_bool(true));
@@ -236,8 +272,8 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
     TENON_ASSIGN(*out, bool_of(asked));
     return {};
   };
-  if (stopped != nullptr && stopped->value != nullptr) {
-    Node* const choice = builder_.append_if(stopped->value);
+  if (stopped != nullptr) {
+    Node* const choice = builder_.append_if(stopped);
     builder_.enter(choice->blocks[0]);
     choice->blocks[0]->outputs.push_back(no());
     builder_.enter(choice->blocks[1]);
@@ -251,27 +287,27 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, StmtLis
   }
   inner->outputs.push_back(next);
   for (const Carried& each : carried) {
-    const Local* const after = environment_.find(each.name);
-    GraphValue* value = after->value;
-    if (value != nullptr) value = convert(&builder_, value, each.type, false);
-    if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *each.type))
-      return builder_.refuse(std::string(each.name) + " is " + with_article(*each.type) +
-                             " before the loop, and a round gives it another type");
+    TENON_ASSIGN(GraphValue* const value, value_after_round(each.name, each.type));
     inner->outputs.push_back(value);
   }
-  environment_.take(mark);
+  environment_.take(end_of_round);
   --loops_;
   builder_.enter(around);
   for (const Carried& each : carried) {
-    environment_.set(each.name, {builder_.graph().add_output(node, each.type), each.before.declared, each.before.frame});
+    environment_.set(each.name,
+                     {builder_.graph().add_output(node, each.type), each.before.declared, each.before.frame, each.before.is_narrow});
   }
-  if (may_return) environment_.set(kLeft, {environment_.find(kReturned)->value, nullptr});
+  if (may_return) {
+    environment_.set(kLeft, {environment_.find(kReturned)->value, nullptr});
+    // A return ends the loop around this one too.
+    if (loops_ > 0) environment_.set(kStopped, {environment_.find(kReturned)->value, nullptr});
+  }
   return {};
 }
 
 Status FunctionCompiler::while_statement(const Stmt& stmt) {
   GraphValue* const rounds = builder_.integer(std::numeric_limits<int64_t>::max());
-  return loop(rounds, stmt.value, stmt.body, [](GraphValue*) { return Status(); });
+  return loop(rounds, stmt.value, {}, stmt.body, [](GraphValue*) { return Status(); });
 }
 
 Status FunctionCompiler::for_statement(const Stmt& stmt) {
@@ -309,7 +345,7 @@ Status FunctionCompiler::for_statement(const Stmt& stmt) {
     return {};
   }
   TENON_ASSIGN(GraphValue* const rounds, length_of(over));
-  return loop(rounds, nullptr, stmt.body, assign_item);
+  return loop(rounds, nullptr, stmt.targets, stmt.body, assign_item);
 }
 
 // `[element for target in iterable]`, and the same of a dict.
@@ -346,7 +382,7 @@ Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Su
     for (size_t i = 0; i < over.items.size(); ++i) TENON_TRY(element(builder_.integer(static_cast<int64_t>(i))));
   } else {
     TENON_ASSIGN(GraphValue* const rounds, length_of(over));
-    TENON_TRY(loop(rounds, nullptr, {}, element));
+    TENON_TRY(loop(rounds, nullptr, {}, {}, element));
   }
   environment_.take(mark);
   if (container->type->kind() == TypeKind::kAny)

@@ -73,6 +73,8 @@ Status FunctionCompiler::run() {
   } else if (flow == Flow::kRaises) {
     if (!out_.returns) out_.returns = Type::none();
     result = builder_.append_value(NodeKind::kUninitialized, {}, out_.returns);
+  } else if (flow == Flow::kMayLeave && out_.returns && out_.returns->kind() == TypeKind::kNone) {
+    result = builder_.none();
   } else {
     const Local* const variable = environment_.find(kResult);
     result = variable != nullptr ? variable->value : nullptr;
@@ -174,7 +176,7 @@ Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& 
     }
     case ExprKind::kSubscript: {
       TENON_ASSIGN(GraphValue* const value, value_of(std::move(given), target.range));
-      return assign_subscript(target, value, script::Operator::kNothing);
+      return assign_subscript(target, value, script::Operator::kNothing, nullptr);
     }
     default: return builder_.refuse(target.range, "nothing can be assigned to this");
   }
@@ -197,7 +199,7 @@ Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value, c
       return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) + " outside this block, and here it would become " +
                                         with_article(*value->type) + ". Use another name");
     // A variable may change its type in the block that made it.
-    if (is_same) after = {converted, before->declared, before->frame};
+    if (is_same) after = {converted, before->declared, before->frame, converted->type->kind() != value::TypeKind::kNone};
   } else if (declared) {
     after.value = convert(&builder_, value, declared, false);
     if (after.value == nullptr || !is_subtype(builder_.classes(), *after.value->type, *declared))
@@ -267,9 +269,9 @@ Status FunctionCompiler::assign_attribute(const Expr& target, GraphValue* value)
 
 Status FunctionCompiler::augmented(const Stmt& stmt) {
   const Expr& target = *stmt.targets[0];
-  TENON_ASSIGN(GraphValue* const right, value(*stmt.value));
-  if (target.kind == ExprKind::kSubscript) return assign_subscript(target, right, stmt.op);
+  if (target.kind == ExprKind::kSubscript) return assign_subscript(target, nullptr, stmt.op, stmt.value);
   TENON_ASSIGN(GraphValue* const left, value(target));
+  TENON_ASSIGN(GraphValue* const right, value(*stmt.value));
   const bool in_place =
       left->type->kind() == TypeKind::kTensor || (left->type->kind() == TypeKind::kList && stmt.op == script::Operator::kAdd);
   const std::string_view name = in_place ? in_place_name(stmt.op) : std::string_view();

@@ -1,0 +1,577 @@
+"""Hand-written programs about containers, numbers, strings, attributes and calls."""
+
+from handwritten_kit import Object, program
+
+LIST = "List[int]"
+FLOATS = "List[float]"
+BOOLS = "List[bool]"
+
+# Containers.
+program(
+    "append_in_loops",
+    "List[List[int]]",
+    """
+    r = annotate(List[List[int]], [])
+    for i in range(4):
+      row = annotate(List[int], [])
+      for v in l:
+        if v % 2 == i % 2:
+          row.append(v)
+      r.append(row)
+      r[0].append(i)
+    return r
+    """,
+)
+program(
+    "lists_in_lists",
+    "List[List[int]]",
+    """
+    a = [l, [n, 3]]
+    a[0].append(5)
+    a[1][0] += 7
+    a[-1] += [1]
+    e = a[0]
+    e.append(6)
+    return a + [l]
+    """,
+)
+program(
+    "constant_lists_that_change",
+    "List[List[int]]",
+    """
+    a = [[1], [2, 3]]
+    a[0].append(5)
+    a[1][0] = 7
+    return a
+    """,
+)
+program(
+    "two_names_of_one_list",
+    LIST,
+    """
+    m = l
+    m.append(1)
+    k = l
+    k = k + [2]
+    m += [3]
+    l += [4]
+    for i in m:
+      m = m + [i]
+    return l + k + m
+    """,
+)
+program(
+    "list_methods",
+    LIST,
+    """
+    l.append(1)
+    l.extend([2, 3])
+    l.insert(1, 9)
+    a = l.pop()
+    c = l.pop(0)
+    l.reverse()
+    l.sort()
+    l.remove(9)
+    e = l.copy()
+    e.clear()
+    return l + [a, c, l.index(1), l.count(1), len(e)] + sorted([3, 1, 2])
+    """,
+)
+program(
+    "items_that_are_set",
+    LIST,
+    """
+    l[0] = n
+    l[-1] += 9
+    l[0] *= 2
+    d["q"] = 1
+    d["q"] += 2
+    l[1 if b else 0] -= d["q"]
+    return l + list(d.values())
+    """,
+)
+program(
+    "slices",
+    LIST,
+    """
+    r = l[1:] + l[:2] + l[-2:] + l[:-1] + l[::2] + l[5:1]
+    t = (1, n, 3, 4)
+    u = t[1:3]
+    return r + l[n:] + [u[0], u[-1], t[-2]]
+    """,
+)
+program(
+    "deleted_items",
+    LIST,
+    """
+    l.append(1)
+    l.append(2)
+    del l[0]
+    del d["a"]
+    y = n
+    del y
+    y = 3
+    return l + list(d.values()) + [y]
+    """,
+)
+program(
+    "dict_updated_over_its_keys",
+    "Dict[str, int]",
+    """
+    for k in d.keys():
+      d[k + "x"] = d[k] + 1
+      d[k] = 0
+    for k in d:
+      d[k] += 5
+    return d
+    """,
+)
+program(
+    "dict_methods",
+    LIST,
+    """
+    a = d.get("a", -1)
+    d.setdefault("n", 4)
+    d.update({"u": 5})
+    p = d.pop("u")
+    e = annotate(Dict[int, str], {})
+    e[n] = s
+    e[n + 1] = e[n] + "!"
+    g = {k: 1 for k in l}
+    return [a, p, len(d), len(e), len(e[n + 1]), len(g)] + list(g.keys())
+    """,
+)
+program(
+    "dict_in_a_dict",
+    "Dict[str, List[int]]",
+    """
+    r = annotate(Dict[str, List[int]], {})
+    for c in s:
+      if c in r:
+        r[c].append(n)
+      else:
+        r[c] = [len(r)]
+    return r
+    """,
+)
+program(
+    "comprehensions",
+    LIST,
+    """
+    q = [[j + n for j in range(i)] for i in l[:2]]
+    e = {i: str(i) for i in range(3)}
+    r = [i * 2 for i in l] + [len(c) for c in s] + [len(v) for v in q]
+    return r + list(e.keys()) + [k for k in range(6, 0, -2)]
+    """,
+)
+program(
+    "tuples_unpacked",
+    LIST,
+    """
+    a, c = (n, f)
+    (e, (g, h)) = (1, (2, n))
+    i, j = l[0], s
+    k = m = n
+    m += 1
+    l[0], d["t"] = 50, 60
+    t = (a, j)
+    u, v = t
+    return [a, e, g, h, i, k, m, u, len(v), d["t"]] + l
+    """,
+)
+program(
+    "tuples_in_a_loop",
+    "List[Tuple[int, str]]",
+    """
+    r = annotate(List[Tuple[int, str]], [])
+    t = (n, s)
+    for i in range(3):
+      a, c = t
+      t = (a + 1, c + "x")
+      r.append(t)
+    return r
+    """,
+)
+program(
+    "tuple_at_an_index",
+    LIST,
+    "t = (1, n, 3)\nreturn [t[n % 3], t[len(l) - 4]]",
+    refused="the index of a tuple must be a number that is known when it is compiled",
+)
+program(
+    "equal_and_in",
+    BOOLS,
+    """
+    return [l == [4, 5, 6], l != [7], 4 in l, 9 not in l, "a" in d, "q" not in d,
+            "b" in s, s == "abc", n in [1, 2, 3], o is None]
+    """,
+)
+program(
+    "range_as_a_list",
+    LIST,
+    "return list(range(n))",
+    refused="range() is compiled in a loop's head alone",
+)
+program(
+    "zip_as_a_list",
+    "List[Tuple[int, str]]",
+    "return list(zip(l, s))",
+    refused="zip() is compiled in a loop's head alone",
+)
+
+# Numbers.
+program(
+    "integers",
+    LIST,
+    """
+    return [n // 2, n % 2, -n // 2, -n % 2, n // -2, n % -2, -(n * n), n - -n, abs(n),
+            n << 2, n >> 1, n & 6, n | 8, n ^ 5, min(n, 2), max(n, 2), int(f), int(b), sum(l)]
+    """,
+)
+program(
+    "floats",
+    FLOATS,
+    """
+    return [f // 2.0, f % 2.0, f / 2, n / 2, f // -2.0, f % -2.0, -f // 2, f ** 2,
+            2.0 ** n, float(n ** 2), 7 / 2, n // 2.0, f - n, n * f, min(f, 1.0),
+            max(float(n), f), abs(f), round(f), float("1.5"), 1e3, .5]
+    """,
+)
+program("infinities", FLOATS, "return [inf, -inf, nan, f - inf, 0.0 * inf]")
+program("division_by_zero", FLOATS, "return [n / f, f / n]")
+program("power_of_integers", "float", "return n ** 2 + n ** f")
+program(
+    "comparisons",
+    BOOLS,
+    """
+    r = [1 < n, n < 5 and b, not b or n == 3, n >= f, f != n, not n == 0]
+    return r + [bool(n), bool(f), s < "b", s >= "abc"]
+    """,
+)
+program(
+    "chained_comparisons",
+    LIST,
+    """
+    l.append(int(1 < n < 5) + 2 * int(0 <= n < f <= 7))
+    if 0 < self.seen(l, 1) < self.seen(l, 2):
+      l.append(n)
+    return l
+    """,
+    methods="""
+    def seen(self, l: List[int], k: int) -> int:
+      l.append(k)
+      return k + l[0]
+    """,
+    not_old="it compares only two values",
+)
+program(
+    "bool_operators_with_side_effects",
+    LIST,
+    """
+    r = annotate(List[int], [])
+    if self.seen(r, n) and self.seen(r, 1) or self.seen(r, 2):
+      r.append(100)
+    q = self.seen(r, 0) or (self.seen(r, 5) and not self.seen(r, -6))
+    p = 1 if self.seen(r, 7) else 2 if self.seen(r, 8) else 3
+    return r + [int(q), p]
+    """,
+    methods="""
+    def seen(self, r: List[int], k: int) -> bool:
+      r.append(k)
+      return k > 0
+    """,
+)
+program(
+    "order_of_arguments",
+    LIST,
+    """
+    r = annotate(List[int], [])
+    q = [self.see(r, 1), self.see(r, 2) - self.see(r, 3) * self.see(r, 4)]
+    e = {self.see(r, 5): self.see(r, 6)}
+    r[self.see(r, 0)] += self.see(r, 8)
+    g = self.two(k=self.see(r, 9), r=self.see(r, 10))
+    return r + q + [g, len(e)]
+    """,
+    methods="""
+    def see(self, r: List[int], k: int) -> int:
+      r.append(k)
+      return k
+    def two(self, r: int, k: int) -> int:
+      return r - k
+    """,
+)
+program(
+    "order_of_augmented_assignments",
+    LIST,
+    """
+    self.k += self.bump(2)
+    l[self.bump(1) - self.k] -= self.bump(3)
+    d["k"] = 1
+    d["k"] += self.bump(3)
+    x[0, self.bump(-self.k)] += self.bump(2)
+    n += self.bump(n)
+    l[self.bump(-self.k)], n = self.bump(1), self.bump(3)
+    return l + [n, self.k, d["k"]]
+    """,
+    methods="""
+    def bump(self, by: int) -> int:
+      self.k = self.k + by
+      return self.k
+    """,
+    attributes={"k": ("int", 5)},
+)
+program(
+    "augmented_assignments",
+    "Tuple[int, float, Tensor, str, List[int]]",
+    """
+    y = x
+    n += 1
+    n -= 3
+    n *= 2
+    f += 1
+    f /= 2
+    f *= 3.0
+    x += 1
+    x *= 2.0
+    x[0] -= 1
+    x[:, 1] *= 3
+    s += "!"
+    l += [n]
+    return (n, f, y, s, l)
+    """,
+)
+program("augmented_power", "float", "f **= 2\nreturn f")
+program(
+    "percent_of_a_call",
+    LIST,
+    "return [self.bump() % 5, self.k]",
+    methods="""
+    def bump(self) -> int:
+      self.k = self.k + 3
+      return self.k
+    """,
+    attributes={"k": ("int", 5)},
+    unlike="PyTorch calls the method twice",
+)
+program("numbers_of_bools", LIST, "return [int(b) + 1, int(not b), int(f > 1.0) * 3]")
+program(
+    "bits_of_bools",
+    BOOLS,
+    "c = n > 1\nreturn [b & c, b | c, b ^ c, b == c, b != c]",
+)
+
+# Strings.
+program(
+    "formats",
+    "List[str]",
+    """
+    return ["{}-{}".format(s, n), "{} {}".format(l, b), "n = {}".format(n + 1),
+            str(n) + str(b) + str(l), "{}{}{}".format(1.5, o, "x")]
+    """,
+)
+program("percent_of_a_tuple", "str", 'return "%d-%s, %s" % (n, s, f)')
+program("percent_of_a_number", "str", 'return "%d of" % n + "%s" % s')
+program(
+    "methods_of_strings",
+    "List[str]",
+    """
+    r = s.split(",") + [s.upper(), s.replace("a", "b"), s.strip(), "-".join(s.split("b"))]
+    r.append(s.join(["a", "b"]))
+    r.append("{}".format(s.find("b")) + str(s.startswith("a")) + str(s.count("y")))
+    r.append(chr(97) + str(ord("a")) + hex(255))
+    return r
+    """,
+)
+program(
+    "slices_of_strings",
+    "List[str]",
+    """
+    r = [s[1:], s[:2], s[-2:], s[::2], s[:-1], s[n:]]
+    r.append(s[0] + s[-1])
+    return r
+    """,
+)
+program(
+    "string_built_in_loops",
+    "str",
+    """
+    r = "" if b else ">"
+    for i, c in enumerate(s):
+      for k in range(i):
+        r += c if k % 2 == 0 else c.upper()
+      if len(r) > 5:
+        break
+      r = r + ";"
+    return r
+    """,
+)
+
+# Tensors that change, attributes, and calls.
+program(
+    "argument_that_changes",
+    "Tensor",
+    """
+    y = x
+    for i in range(2):
+      x[0, i] = n
+      if b:
+        x.add_(1)
+        y = x
+      else:
+        y = x.clone()
+      y.mul_(2)
+    x[x > 5] = 0
+    return y
+    """,
+)
+program(
+    "tensor_indices",
+    "Tensor",
+    """
+    t = x[:, 1:].sum() + x[..., 0].sum() + x[None].sum() + x[0].sum() + x[:, -1].sum()
+    y = x.clone()
+    y[:, 1] = 2.0
+    y[..., 2] = x[..., 0]
+    y[y > 2] += 1
+    return y + t + x[0, n % 3]
+    """,
+)
+program(
+    "attributes_in_loops",
+    "Tuple[int, float, str]",
+    """
+    for i in l:
+      if i == 5:
+        continue
+      self.k += i
+      self.t = self.t * 2 + f
+      if self.k > 20:
+        self.name = self.name + s
+        return (self.k, self.t, self.name)
+    self.k *= 2
+    return (self.k, self.t, self.name)
+    """,
+    attributes={"k": ("int", 5), "t": ("float", 1.5), "name": ("str", "m")},
+)
+program(
+    "attributes_changed_by_methods",
+    LIST,
+    """
+    before = self.k
+    if self.bump(n) > 6 and self.bump(1) > 0:
+      l.append(self.k)
+    self.k += self.bump(2)
+    return l + [before, self.k]
+    """,
+    methods="""
+    def bump(self, by: int) -> int:
+      self.k = self.k + by
+      return self.k
+    """,
+    attributes={"k": ("int", 5)},
+)
+program(
+    "free_functions",
+    "Tensor",
+    """
+    y = __torch__.scaled(x, 2.0, neg=b)
+    __torch__.extend(l)
+    return y + __torch__.scaled(x) + sum(l)
+    """,
+    before="""
+    def extend(l: List[int]) -> NoneType:
+      for i in range(3):
+        if i in l:
+          return None
+        l.append(i)
+    def scaled(x: Tensor, s: float=1., neg: bool=False) -> Tensor:
+      y = torch.mul(x, s)
+      if neg:
+        return torch.neg(y)
+      return y
+    """,
+)
+program(
+    "methods_with_defaults",
+    "int",
+    "return self.h(n) + self.h(n, 5) + self.h(n, o=7, q=s) + self.h(q=s, a=1)",
+    methods="""
+    def h(self, a: int, o: Optional[int]=None, q: str="z") -> int:
+      if o is None:
+        return a + len(q)
+      return a * o + len(q)
+    """,
+)
+program(
+    "named_tuples",
+    "str",
+    """
+    p = __torch__.P(n, s)
+    q = __torch__.P(a=1, b="q")
+    for i in range(2):
+      p = __torch__.P(p.a + i, p.b + q.b)
+    u, v = p
+    return p.b + v + str(u + q[0])
+    """,
+    before="class P(NamedTuple):\n  a : int\n  b : str\n",
+)
+program(
+    "interfaces",
+    LIST,
+    """
+    step = self.one
+    for i in range(2):
+      n = step.run(n)
+      if n > 6:
+        return [n, self.one.run(0)]
+    return [n, self.two.run(n)]
+    """,
+    before="""
+    class Step(ModuleInterface):
+      def run(self, n: int) -> int:
+        pass
+    class Add(Module):
+      __parameters__ = []
+      __buffers__ = []
+      k : int
+      training : bool
+      def run(self, n: int) -> int:
+        self.k = self.k + 1
+        return n + self.k
+    class Twice(Module):
+      __parameters__ = []
+      __buffers__ = []
+      k : int
+      training : bool
+      def run(self, n: int) -> int:
+        for i in range(2):
+          if n > 4:
+            return n
+          n = n * 2
+        return n
+    """,
+    attributes={
+        "one": ("__torch__.Step", Object("Add", {"k": 2, "training": False})),
+        "two": ("__torch__.Step", Object("Twice", {"k": 1, "training": False})),
+    },
+)
+program(
+    "any_and_union",
+    LIST,
+    """
+    y : Any = n
+    if b:
+      y = s
+    z : Union[int, str] = n
+    if n > 2:
+      z = s
+    if isinstance(z, str):
+      k = len(z)
+    else:
+      k = z
+    if isinstance(y, int):
+      return [y, k]
+    return [0, k]
+    """,
+)
+program("printed", LIST, "for i in range(3):\n  print(s, i, n)\nreturn l")
