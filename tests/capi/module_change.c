@@ -45,6 +45,23 @@ static void methods(void) {
   tenon_module_release(module);
 }
 
+/* The error of an operand of a wrong type has the place, and carets below the operand. */
+static void wrong_operand(void) {
+  tenon_module *module = new_module("Net");
+  tenon_error *error = NULL;
+  OK(tenon_module_define(module, "def bad(self, x: Tensor) -> Tensor:\n  return torch.add(\"a\", x)\n", ERR));
+  CHECK_EQ(tenon_module_check(module, &error), TENON_INVALID_ARGUMENT);
+  CHECK(strstr(tenon_error_message(error), "code/__torch__.py:7:22: torch.add takes a Tensor as self") != NULL);
+  CHECK(strcmp(tenon_error_detail(error, "file"), "code/__torch__.py") == 0);
+  CHECK(strcmp(tenon_error_detail(error, "line"), "7") == 0);
+  CHECK(strcmp(tenon_error_detail(error, "column"), "22") == 0);
+  CHECK(strcmp(tenon_error_detail(error, "excerpt"),
+               "    return torch.add(\"a\", x)\n"
+               "                     ^^^") == 0);
+  tenon_error_release(error);
+  tenon_module_release(module);
+}
+
 static void types(void) {
   static const char *const kTypes =
       "class Pair(NamedTuple):\n  left : int\n  right : str\n"
@@ -194,6 +211,7 @@ static void loading(void) {
 int main(void) {
   check_begin(120);
   RUN(methods);
+  RUN(wrong_operand);
   RUN(types);
   RUN(setting);
   RUN(loading);

@@ -113,6 +113,20 @@ TEST_F(Modules, WhatIsWrongIsSaidAndChangesNothing) {
   module.check();
 }
 
+TEST_F(Modules, ShowAnOperandOfAWrongType) {
+  Module module = Module::make("Net");
+  module.define("def bad(self, x: Tensor) -> Tensor:\n  return torch.add(\"a\", x)\n");
+  const std::string message = kit::thrown_by<tenon::InvalidArgument>([&] { module.check(); });
+  EXPECT_NE(message.find("code/__torch__.py:7:22: torch.add takes a Tensor as self"), std::string::npos) << message;
+  const tenon::Result<void> checked = module.try_check();
+  EXPECT_EQ(checked.error().detail("file"), "code/__torch__.py");
+  EXPECT_EQ(checked.error().detail("line"), "7");
+  EXPECT_EQ(checked.error().detail("column"), "22");
+  EXPECT_EQ(checked.error().detail("excerpt"),
+            "    return torch.add(\"a\", x)\n"
+            "                     ^^^");
+}
+
 TEST_F(Modules, ChangeWhatIsThere) {
   Module module = Module::make("Net");
   const Module child = scale({1});

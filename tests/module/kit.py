@@ -1,6 +1,7 @@
 """The agent that works on archives, and the PyTorch that runs what it makes.
 
-Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
+neither has a PyTorch, or one of them has no TorchScript and the other passed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import page
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from torches import find_torches
+from torches import find_script_torches
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE.parent / "models"
 AGENT = os.environ.get("TENON_TEST_MODULE_AGENT", "")
 
-TORCHES = find_torches()
+TORCHES, STATUS = find_script_torches()
 
 
 class Agent:
@@ -101,6 +102,6 @@ class TorchCase(unittest.TestCase):
 
 def main() -> None:
     if not TORCHES:
-        print("no PyTorch here")
-        sys.exit(77)
-    unittest.main(module="__main__", verbosity=2)
+        sys.exit(STATUS)
+    done = unittest.main(module="__main__", exit=False, verbosity=2)
+    sys.exit(STATUS if done.result.wasSuccessful() else 1)

@@ -5,7 +5,8 @@ For each PyTorch: every piece of language_cases.py goes to both, and pieces with
 printed from our tree with all its parentheses, has the value that PyTorch gives the original; and the code that PyTorch wrote for every
 model of the zoo, and for silero-vad, is parsed, printed and parsed again.
 
-Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
+Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
+neither has a PyTorch, or one of them has no TorchScript and the other passed.
 
 usage: language_test.py [--mutants N] [--seed N] [--verbose] [--keep FOLDER]
 """
@@ -27,7 +28,7 @@ import language_cases as cases
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from torches import find_torches
+from torches import find_script_torches
 
 HERE = Path(__file__).resolve().parent
 WRITE_MODELS = HERE.parent / "models" / "write_archives.py"
@@ -266,16 +267,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="write the models' archives there")
     options = parser.parse_args()
-    found = find_torches()
+    found, status = find_script_torches()
     if not found:
-        print("neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has a PyTorch")
-        return 77
+        return status
     faults = 0
     for name, python in found.items():
         with tempfile.TemporaryDirectory() as temporary:
             faults += test(name, python, (options.keep or Path(temporary)) / name, options)
     print(f"{faults} faults")
-    return 1 if faults else 0
+    return 1 if faults else status
 
 
 if __name__ == "__main__":

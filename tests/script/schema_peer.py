@@ -2,6 +2,7 @@
 """Prints every schema of this PyTorch, for schema_test.py, in the form of tenon::script::show(), from what PyTorch says of each argument.
 
 First comes a line with the version. An operator's schemas stand in the order in which PyTorch tries them.
+A PyTorch that no longer tells its schemas gets the line with the version alone.
 """
 
 from typing import Any
@@ -44,6 +45,8 @@ def show(schema: Any) -> str:
 
 def main() -> None:
     print(torch.__version__)
+    if not hasattr(torch._C, "_jit_get_all_schemas"):
+        return
     names = {schema.name for schema in torch._C._jit_get_all_schemas()}
     for name in sorted(names):
         if name.split("::")[0] in NAMESPACES:

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The typed table against PyTorch: each schema of PyTorch 1.13 and of the newest, its types, its defaults, and the order of overloads.
 
-A PyTorch of another version than those two is left out: the table is made from these.
+A PyTorch of another version than those two is left out: the table is made from these. The library
+holds the table deflated, and the test fails if it has more than 64 KB there.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77: neither has a PyTorch.
 """
 
 import difflib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,8 @@ from torches import find_torches
 HERE = Path(__file__).resolve().parent
 ENDS = {"1.13": "oldest", "2.15": "newest"}
 SHOWN = 20
+DATA = HERE.parents[1] / "impl" / "script" / "schema_table_data.cc"
+MAX_DEFLATED_NBYTES = 64_000
 
 
 def tables() -> dict[str, list[str]]:
@@ -32,7 +36,16 @@ def tables() -> dict[str, list[str]]:
     return found
 
 
+def deflated_nbytes() -> int:
+    found = re.search(r"kSchemaTableDeflatedNbytes = (\d+);", DATA.read_text(encoding="utf-8"))
+    assert found, f"{DATA} does not say how long the deflated table is"
+    return int(found[1])
+
+
 def main() -> int:
+    nbytes = deflated_nbytes()
+    print(f"the deflated table has {nbytes} bytes of at most {MAX_DEFLATED_NBYTES}")
+    assert nbytes <= MAX_DEFLATED_NBYTES, "the table has grown: tools/make_schema_table.py must leave something out"
     torches = find_torches()
     if not torches:
         print("skipped: neither TENON_TORCH_DEBIAN nor TENON_TORCH_NEWEST has a PyTorch")

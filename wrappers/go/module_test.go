@@ -166,6 +166,28 @@ func TestErrorsInModules(t *testing.T) {
 	}
 }
 
+func TestAnOperandOfAWrongTypeIsShown(t *testing.T) {
+	module := newModule(t, "Net")
+	check(t, module.Define("def bad(self, x: Tensor) -> Tensor:\n  return torch.add(\"a\", x)\n"))
+	err := module.Check()
+	var failure *tenon.Error
+	if !errors.As(err, &failure) || !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Fatal(err)
+	}
+	message := "tenon: code/__torch__.py:7:22: torch.add takes a Tensor as self, and gets a str"
+	if !strings.HasPrefix(err.Error(), message) {
+		t.Error(err)
+	}
+	for key, wanted := range map[string]string{
+		"file": "code/__torch__.py", "line": "7", "column": "22",
+		"excerpt": "    return torch.add(\"a\", x)\n                     ^^^",
+	} {
+		if failure.Details[key] != wanted {
+			t.Errorf("%s is %q and not %q", key, failure.Details[key], wanted)
+		}
+	}
+}
+
 func TestChangeAModule(t *testing.T) {
 	nothingLeft(t)
 	child, root := scale(t), newModule(t, "Root")

@@ -121,6 +121,19 @@ def test_errors_of_code_show_the_place() -> None:
     module.check()
 
 
+def test_an_operand_of_a_wrong_type_is_shown() -> None:
+    module = tenon.Module("Net")
+    module.define('def bad(self, x: Tensor) -> Tensor:\n  return torch.add("a", x)\n')
+    with pytest.raises(tenon.InvalidArgument) as caught:
+        module.check()
+    message, source, caret = str(caught.value).split("\n")
+    assert message.startswith("code/__torch__.py:7:22: torch.add takes a Tensor as self, and gets a str")
+    details = caught.value.details
+    assert (details["file"], details["line"], details["column"]) == ("code/__torch__.py", "7", "22")
+    assert source.strip() == 'return torch.add("a", x)' and caret.strip() == "^^^"
+    assert caret.index("^") == source.index('"a"')
+
+
 def test_paths() -> None:
     module = mlp()
     assert module["fc1.weight"].shape == (8, 4) and module["fc2.bias"].tolist() == [100, 101, 102]

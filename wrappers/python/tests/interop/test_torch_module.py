@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tenon
-from conftest import Peer  # type: ignore[import-not-found]
+from conftest import Peer, PeerError  # type: ignore[import-not-found]
 
 LINEAR = "def forward(self, x: Tensor) -> Tensor:\n  return torch.linear(x, self.weight, self.bias)\n"
 
@@ -18,6 +18,10 @@ LINEAR = "def forward(self, x: Tensor) -> Tensor:\n  return torch.linear(x, self
 @pytest.fixture(scope="module", autouse=True)
 def warm(peer: Peer) -> None:
     """Before fds are counted: what Tenon keeps beside multiprocessing."""
+    try:
+        peer.run("torch.jit.script(torch.nn.ReLU())")
+    except PeerError as error:
+        pytest.skip(f"this PyTorch has no TorchScript: {error}")
     peer.run("import tenon")
 
 

@@ -94,6 +94,20 @@ fn what_is_wrong_is_said_and_changes_nothing() {
 }
 
 #[test]
+fn an_operand_of_a_wrong_type_is_shown() {
+    let mut module = Module::new("Net").unwrap();
+    module.define("def bad(self, x: Tensor) -> Tensor:\n  return torch.add(\"a\", x)\n").unwrap();
+    let error = module.check().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let message = "code/__torch__.py:7:22: torch.add takes a Tensor as self, and gets a str";
+    assert!(error.to_string().starts_with(message), "{error:?}");
+    let place = ["file", "line", "column"].map(|key| error.detail(key));
+    assert_eq!(place, [Some("code/__torch__.py"), Some("7"), Some("22")]);
+    let excerpt = "    return torch.add(\"a\", x)\n                     ^^^";
+    assert_eq!(error.detail("excerpt"), Some(excerpt));
+}
+
+#[test]
 fn change_what_is_there() {
     let mut module = Module::new("Net").unwrap();
     let child = scale(&[1.0]);
