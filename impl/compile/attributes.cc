@@ -131,6 +131,7 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
     }
     default: break;
   }
+  if (name == "__new__") return builder_.unsupported("the lite interpreter of PyTorch makes no objects of classes");
   return builder_.refuse(range, "there is nothing of the name " + text + " here");
 }
 

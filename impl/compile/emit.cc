@@ -31,6 +31,10 @@ struct Promoted {
   std::string_view name;
   Opcode opcode;
 };
+// The versions of archives from which on these mean what they mean today.
+constexpr int kNewLinspace = 8;
+constexpr int kNewLogspace = 9;
+
 constexpr auto kPromoted = std::to_array<Promoted>({
     {"aten::__is__", Opcode::kIs},
     {"aten::__isnot__", Opcode::kIsNot},
@@ -120,8 +124,10 @@ class Emitter {
   // A newer PyTorch gives these the meaning of an old archive by a function of its own, which fills in no defaults. And a number of
   // arguments that stands beside all of them says how many that is.
   bool loads_all(const Node& node) const {
-    if (!target_.lowers()) return false;
-    return options_.default_inputs || node.schema->name == "aten::linspace" || node.schema->name == "aten::logspace";
+    const bool is_linspace = node.schema->name == "aten::linspace";
+    const bool is_logspace = node.schema->name == "aten::logspace";
+    if ((is_linspace && options_.archive_version < kNewLinspace) || (is_logspace && options_.archive_version < kNewLogspace)) return true;
+    return target_.lowers() && (options_.default_inputs || is_linspace || is_logspace);
   }
 
   void count_arguments(const Block& block) {

@@ -2,6 +2,8 @@
 // register is given up.
 #pragma once
 
+#include <limits>
+
 #include "base/status.h"
 #include "bytecode/program.h"
 #include "compile/debug_info.h"
@@ -15,6 +17,8 @@ struct EmitOptions {
   bool default_inputs = false;      // every argument is loaded, those that have their default too
   bool defaults_before_out = true;  // defaults that stand before `out` arguments need not be loaded
   bool promoted_operators = true;   // operators such as aten::dim that are instructions from version 8 on
+  // Of the archive: the lite interpreter gives operators the meaning that they had in it.
+  int archive_version = std::numeric_limits<int>::max();
 };
 
 // Those of a version below 8 are what PyTorch's exporter did when it wrote that version.

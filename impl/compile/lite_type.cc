@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bytecode/type_text.h"
 #include "script/schema_table.h"
 
 namespace tenon::compile {
@@ -100,7 +101,11 @@ Result<std::string> lowered_type(const Classes& classes, const value::Type& type
 
 // Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is written as in code.
 Result<std::string> lite_type(const Classes& classes, const value::Type& type, const Target& target) {
-  return target.lowers() ? lowered_type(classes, type, target) : LiteTypes(classes, target).text(type, 0);
+  if (target.lowers()) return lowered_type(classes, type, target);
+  TENON_ASSIGN(std::string text, LiteTypes(classes, target).text(type, 0));
+  const Status is_read = bytecode::parse_type_text(text).status();
+  if (!is_read.is_ok()) return Status(Code::kUnsupported, "the lite interpreter of PyTorch does not read the type " + type.print());
+  return text;
 }
 
 std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument, const Target& target) {

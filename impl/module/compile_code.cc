@@ -49,6 +49,7 @@ Result<bytecode::Program> compile_resolved(const Resolved& resolved, const scrip
   TENON_ASSIGN(const SlotOrder slots, SlotOrder::of(resolved.root));
   compile::CompileOptions with_slots = options;
   with_slots.slots = &slots.names();
+  with_slots.emit.archive_version = resolved.version;
   TENON_ASSIGN(bytecode::Program program,
                compile::compile_program(code, resolved.constants, resolved.root->class_name(), modules, with_slots, debug_info));
   // The lite interpreter gives operators the meaning that they had in the archive's version, but for this one.

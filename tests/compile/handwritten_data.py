@@ -219,6 +219,12 @@ program(
     refused="zip() is compiled in a loop's head alone",
 )
 
+# Operators that mean something else in an old archive.
+program("old_linspace", "Tensor", "return torch.linspace(0, f, 3) + torch.linspace(0., 1., steps=3)", version=7)
+program("old_logspace", "Tensor", "return torch.logspace(0, f, 3)", version=8)
+program("old_division", "Tensor", "return torch.div(torch.tensor([7, -7]), 2)", version=3)
+program("old_gelu", "Tensor", "return torch.gelu(x)", version=9)
+
 # Numbers.
 program(
     "integers",

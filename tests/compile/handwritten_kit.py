@@ -65,6 +65,7 @@ class Program:
     methods: str = ""
     before: str = ""
     attributes: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    version: int = 10  # of the archive
     refused: str = ""  # why Tenon does not compile the program, which PyTorch's own exporter does
     unlike: str = ""  # why PyTorch's results are not those of Python, which Tenon's are
     not_old: str = ""  # why PyTorch 1.13 does not take the program
@@ -92,7 +93,7 @@ class Program:
             archive.writestr("program/data.pkl", record)
             archive.writestr("program/code/__torch__.py", self.code())
             archive.writestr("program/constants.pkl", pickle.dumps((), protocol=2))
-            archive.writestr("program/.data/version", "10\n")
+            archive.writestr("program/.data/version", f"{self.version}\n")
 
 
 def unindented(text: str) -> str:

@@ -72,6 +72,19 @@ TEST(CompileLower, OldArchivesKeepAllArgumentsOfLinspace) {
   expect_has(lowered(method_of("torch.linspace(0, f, 3)"), 8), "OP aten::linspace (3)\n");
 }
 
+// The lite interpreter runs a function of its own for them, which fills in no defaults.
+TEST(CompileLower, BytecodeOfOldArchivesLoadsAllArgumentsOfLinspace) {
+  CompileOptions old;
+  old.emit.archive_version = 7;
+  expect_has(listing_of(method_of("torch.linspace(0, f, 3)"), old), "OP aten::linspace (7)\n");
+  expect_has(listing_of(method_of("torch.logspace(0, f, 3)"), old), "OP aten::logspace (8)\n");
+  old.emit.archive_version = 8;
+  expect_has(listing_of(method_of("torch.linspace(0, f, 3)"), old), "OP aten::linspace (3)\n");
+  expect_has(listing_of(method_of("torch.logspace(0, f, 3)"), old), "OP aten::logspace (8)\n");
+  old.emit.archive_version = 9;
+  expect_has(listing_of(method_of("torch.logspace(0, f, 3)"), old), "OP aten::logspace (3)\n");
+}
+
 TEST(CompileLower, NamedTuplesAreTuples) {
   const std::string code = "class P(NamedTuple):\n  left : Tensor\n  n : int\n" +
                            module_with("def forward(self, x: Tensor) -> __torch__.P:\n  return __torch__.P(x, 1)\n");
