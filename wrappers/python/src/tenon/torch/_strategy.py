@@ -65,8 +65,8 @@ def install() -> None:
         _former_strategy = multiprocessing.get_sharing_strategy()
         multiprocessing.get_all_sharing_strategies().add(NAME)
         _replace(torch.UntypedStorage, "_new_shared", classmethod(_new_shared(torch.UntypedStorage._new_shared.__func__)))
-        direct_put = import_module("tenon.torch._direct_put")
-        _replace(direct_put.queues.Queue, "put", direct_put.putting(direct_put.queues.Queue.put))
+        queue = import_module("multiprocessing.queues").Queue
+        _replace(queue, "put", import_module("tenon.torch._direct_put").putting(queue.put))
         _tell_children()
     multiprocessing.set_sharing_strategy(NAME)
 
