@@ -253,6 +253,7 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   // The condition sees what a round hands on. All else is for it as it was before the loop: what the
   // body has told of a variable need not hold where the body was left.
   std::vector<Local> handed_on;
+  handed_on.reserve(carried.size());
   for (const Carried& each : carried) handed_on.push_back(*environment_.find(each.name));
   environment_.take(mark);
   const size_t end_of_round = environment_.begin();
