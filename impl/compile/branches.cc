@@ -14,11 +14,11 @@ namespace {
 bool ends(Flow flow) noexcept { return flow == Flow::kLeaves || flow == Flow::kRaises; }
 
 bool is_flag(std::string_view name) noexcept {
-  return name == kLeft || name == kStopped || name == kReturned || name.starts_with(name_of_flag({}));
+  return name == kLeft || name == kStopped || name == kReturned || name.starts_with(kFlagPrefix);
 }
 
 // A value that only counts where its flag is set.
-bool is_behind_flag(std::string_view name) noexcept { return name == kResult || name.starts_with(name_of_kept({})); }
+bool is_behind_flag(std::string_view name) noexcept { return name == kResult || name.starts_with(kKeptPrefix); }
 
 bool is_of_source(std::string_view name) noexcept { return !name.starts_with('%'); }
 
@@ -140,22 +140,28 @@ TypeRef FunctionCompiler::joined_type(std::string_view name, const Pair& pair, c
   return type;
 }
 
-GraphValue* FunctionCompiler::either(GraphValue* flag, GraphValue* kept, GraphValue* usual, const TypeRef& type) {
+Result<GraphValue*> FunctionCompiler::handed_on(std::string_view name, GraphValue* usual, GraphValue* flag, GraphValue* kept,
+                                                const TypeRef& type) {
+  const auto fitted = [&](GraphValue* value) -> Result<GraphValue*> {
+    if (value != nullptr) value = convert(&builder_, value, type, false);
+    if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *type))
+      return builder_.refuse(std::string(name) + " is " + with_article(*type) + " before the loop, and a round gives it another type");
+    return value;
+  };
+  if (flag == nullptr) return fitted(usual);
   Node* const node = builder_.append_if(flag);
   Block* const around = builder_.block();
-  bool fit = true;
   for (const auto& [block, value] : {std::pair(node->blocks[0], kept), std::pair(node->blocks[1], usual)}) {
     builder_.enter(block);
-    GraphValue* const converted = value != nullptr ? convert(&builder_, value, type, false) : nullptr;
-    fit = fit && converted != nullptr && is_subtype(builder_.classes(), *converted->type, *type);
+    TENON_ASSIGN(GraphValue* const converted, fitted(value));
     block->outputs.push_back(converted);
   }
   builder_.enter(around);
-  return fit ? builder_.graph().add_output(node, type) : nullptr;
+  return builder_.graph().add_output(node, type);
 }
 
-void FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed* changed) {
-  if (loops_ == 0) return;
+Status FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed* changed) {
+  if (loops_ == 0) return {};
   std::vector<std::string> names;
   for (const auto& [name, pair] : *changed) {
     if (is_of_source(name)) names.push_back(name);
@@ -181,13 +187,13 @@ void FunctionCompiler::keep_what_is_left(const Way* const (&ways)[2], Changed* c
       Block* const around = builder_.block();
       builder_.enter(ways[side]->block);
       // It may have been kept on a part of this way already.
-      GraphValue* const before = flags.ways[side].value;
-      value = before != nullptr ? either(before, kept.ways[side].value, value, wanted) : convert(&builder_, value, wanted, false);
+      TENON_ASSIGN(value, handed_on(name, value, flags.ways[side].value, kept.ways[side].value, wanted));
       flags.ways[side].value = builder_.constant(value::Value::of_bool(true));
       builder_.enter(around);
       kept.ways[side] = {value, wanted};
     }
   }
+  return {};
 }
 
 Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
@@ -200,7 +206,7 @@ Status FunctionCompiler::join(Node* node, Way if_true, Way if_false) {
       found->second.ways[side] = change.after;
     }
   }
-  keep_what_is_left(ways, &changed);
+  TENON_TRY(keep_what_is_left(ways, &changed));
   Block* const around = builder_.block();
   for (auto& [name, pair] : changed) {
     Local after;

@@ -26,15 +26,15 @@ using bytecode::Opcode;
 using script::Schema;
 using value::TypeRef;
 
+// The versions of archives from which on linspace and logspace mean what they mean today.
+constexpr int kNewLinspace = 8;
+constexpr int kNewLogspace = 9;
+
 // Operators that are instructions by themselves from version 8 on.
 struct Promoted {
   std::string_view name;
   Opcode opcode;
 };
-// The versions of archives from which on these mean what they mean today.
-constexpr int kNewLinspace = 8;
-constexpr int kNewLogspace = 9;
-
 constexpr auto kPromoted = std::to_array<Promoted>({
     {"aten::__is__", Opcode::kIs},
     {"aten::__isnot__", Opcode::kIsNot},

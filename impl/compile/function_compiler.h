@@ -92,10 +92,13 @@ class FunctionCompiler {
     Local ways[2];
   };
   using Changed = std::map<std::string, Pair, std::less<>>;
-  void keep_what_is_left(const Way* const (&ways)[2], Changed* changed);
+  // Where a way leaves a round, and a variable that the loop carries has another type than on the
+  // way that goes on: keeps what the variable is there.
+  Status keep_what_is_left(const Way* const (&ways)[2], Changed* changed);
   TypeRef joined_type(std::string_view name, const Pair& pair, const Way* const (&ways)[2]) const;
-  // `kept` where the flag is set, and `usual` elsewhere. Null: one of them has another type.
-  GraphValue* either(GraphValue* flag, GraphValue* kept, GraphValue* usual, const TypeRef& type);
+  // What a loop hands on of a variable: `kept` where the flag is set, and `usual` elsewhere. The
+  // flag may be null: it is set nowhere.
+  Result<GraphValue*> handed_on(std::string_view name, GraphValue* usual, GraphValue* flag, GraphValue* kept, const TypeRef& type);
   Status refine(const Condition::Refinements& known);
 
   // conditions.cc
@@ -116,7 +119,6 @@ class FunctionCompiler {
   // The loop node, with what the body changes carried on. `head` runs at the start of each round, with its number.
   template <typename Head>
   Status loop(GraphValue* rounds, const script::Expr* condition, script::ExprList targets, script::StmtList body, const Head& head);
-  Result<GraphValue*> value_after_round(std::string_view name, const TypeRef& type);
   Status comprehension(const script::Expr& expr, const TypeRef& hint, Sugar* out);
 
   // expressions.cc
@@ -161,8 +163,8 @@ class FunctionCompiler {
   Status index_tensor(GraphValue* base, script::ExprList indices, Sugar* out);
   Result<GraphValue*> sliced(GraphValue* base, GraphValue* dimension, const script::Expr& slice);
   Status slice_tuple(GraphValue* base, const script::Expr& slice, Sugar* out);
-  // An augmented assignment gives `right`, which is evaluated after the target, and any other the value.
-  Status assign_subscript(const script::Expr& target, GraphValue* value, script::Operator op, const script::Expr* right);
+  // `augmented` is null for a plain assignment of `value`. What an augmented one assigns is evaluated after the target.
+  Status assign_subscript(const script::Expr& target, GraphValue* value, const script::Stmt* augmented);
   // The views that slices and ints make, and what is left for aten::index.
   Status view_of(GraphValue* base, script::ExprList indices, GraphValue** view, std::vector<GraphValue*>* tensors);
 
@@ -188,7 +190,9 @@ inline constexpr std::string_view kResult = "%result";
 // A variable may have another type where a round is left than where the round goes on, such as
 // None and int after `if x is None: break`. There the variable has the type of the way that goes
 // on. Two variables beside it keep what it is on the way that is left: a flag, and the value.
-inline std::string name_of_flag(std::string_view variable) { return "%kept " + std::string(variable); }
-inline std::string name_of_kept(std::string_view variable) { return "%value " + std::string(variable); }
+inline constexpr std::string_view kFlagPrefix = "%kept ";
+inline constexpr std::string_view kKeptPrefix = "%value ";
+inline std::string name_of_flag(std::string_view variable) { return std::string(kFlagPrefix).append(variable); }
+inline std::string name_of_kept(std::string_view variable) { return std::string(kKeptPrefix).append(variable); }
 
 }  // namespace tenon::compile

@@ -171,20 +171,6 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
   }
 }
 
-// What a variable is at the end of a round, whichever way the round ended.
-Result<GraphValue*> FunctionCompiler::value_after_round(std::string_view name, const TypeRef& type) {
-  GraphValue* value = environment_.find(name)->value;
-  const Local* const was_kept = environment_.find(name_of_flag(name));
-  if (was_kept != nullptr && was_kept->value != nullptr) {
-    value = either(was_kept->value, environment_.find(name_of_kept(name))->value, value, type);
-  } else if (value != nullptr) {
-    value = convert(&builder_, value, type, false);
-  }
-  if (value == nullptr || !is_subtype(builder_.classes(), *value->type, *type))
-    return builder_.refuse(std::string(name) + " is " + with_article(*type) + " before the loop, and a round gives it another type");
-  return value;
-}
-
 template <typename Head>
 Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprList targets, StmtList body, const Head& head) {
   std::set<std::string_view> names;
@@ -242,25 +228,23 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   Flow flow = Flow::kGoesOn;
   TENON_TRY(block(body, &flow));
   --frame_;
+  std::vector<Local> after;
+  after.reserve(carried.size());
   for (const Carried& each : carried) {
-    const Local* const was_kept = environment_.find(name_of_flag(each.name));
-    if (was_kept->value == nullptr) continue;
-    TENON_ASSIGN(GraphValue* const value, value_after_round(each.name, each.type));
-    environment_.set(each.name, {value, each.before.declared, each.before.frame, each.before.is_narrow});
+    after.push_back(*environment_.find(each.name));
+    GraphValue* const was_kept = environment_.find(name_of_flag(each.name))->value;
+    if (was_kept == nullptr) continue;
+    GraphValue* const kept = environment_.find(name_of_kept(each.name))->value;
+    TENON_ASSIGN(GraphValue* const value, handed_on(each.name, after.back().value, was_kept, kept, each.type));
+    after.back() = {value, each.before.declared, each.before.frame, each.before.is_narrow};
   }
   const Local* const flag = environment_.find(kStopped);
   GraphValue* const stopped = flag != nullptr ? flag->value : nullptr;
   // The condition sees what a round hands on. All else is for it as it was before the loop: what the
   // body has told of a variable need not hold where the body was left.
-  std::vector<Local> handed_on;
-  handed_on.reserve(carried.size());
-  for (const Carried& each : carried) handed_on.push_back(*environment_.find(each.name));
   environment_.take(mark);
   const size_t end_of_round = environment_.begin();
-  for (size_t i = 0; i < carried.size(); ++i) {
-    environment_.set(carried[i].name, handed_on[i]);
-    environment_.set(name_of_flag(carried[i].name), {});
-  }
+  for (size_t i = 0; i < carried.size(); ++i) environment_.set(carried[i].name, after[i]);
   // Whether there is another round.
   GraphValue* next = nullptr;
   const auto ask = [&](GraphValue** out) -> Status {
@@ -288,7 +272,7 @@ Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprLis
   }
   inner->outputs.push_back(next);
   for (const Carried& each : carried) {
-    TENON_ASSIGN(GraphValue* const value, value_after_round(each.name, each.type));
+    TENON_ASSIGN(GraphValue* const value, handed_on(each.name, environment_.find(each.name)->value, nullptr, nullptr, each.type));
     inner->outputs.push_back(value);
   }
   environment_.take(end_of_round);

@@ -176,7 +176,7 @@ Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& 
     }
     case ExprKind::kSubscript: {
       TENON_ASSIGN(GraphValue* const value, value_of(std::move(given), target.range));
-      return assign_subscript(target, value, script::Operator::kNothing, nullptr);
+      return assign_subscript(target, value, nullptr);
     }
     default: return builder_.refuse(target.range, "nothing can be assigned to this");
   }
@@ -269,7 +269,7 @@ Status FunctionCompiler::assign_attribute(const Expr& target, GraphValue* value)
 
 Status FunctionCompiler::augmented(const Stmt& stmt) {
   const Expr& target = *stmt.targets[0];
-  if (target.kind == ExprKind::kSubscript) return assign_subscript(target, nullptr, stmt.op, stmt.value);
+  if (target.kind == ExprKind::kSubscript) return assign_subscript(target, nullptr, &stmt);
   TENON_ASSIGN(GraphValue* const left, value(target));
   TENON_ASSIGN(GraphValue* const right, value(*stmt.value));
   const bool in_place =

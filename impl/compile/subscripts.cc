@@ -167,17 +167,17 @@ Status FunctionCompiler::index_tensor(GraphValue* base, script::ExprList indices
   return {};
 }
 
-Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value, script::Operator op, const Expr* right) {
+Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value, const script::Stmt* augmented) {
   TENON_ASSIGN(GraphValue* const base, this->value(target.child(0)));
   script::ExprList indices = target.arguments();
   if (base->type->kind() != TypeKind::kTensor) {
     if (indices.size() != 1 || indices[0]->kind == ExprKind::kSlice)
       return builder_.refuse(target.range, "PyTorch assigns to single items of a list or a dict only");
     TENON_ASSIGN(GraphValue* const at, this->value(*indices[0]));
-    if (right != nullptr) {
-      TENON_ASSIGN(value, this->value(*right));
+    if (augmented != nullptr) {
+      TENON_ASSIGN(value, this->value(*augmented->value));
       TENON_ASSIGN(GraphValue* const before, operator_value("aten::__getitem__", {base, at}));
-      TENON_ASSIGN(value, operator_value(augmented_name(op), {before, value}));
+      TENON_ASSIGN(value, operator_value(augmented_name(augmented->op), {before, value}));
     }
     if (base->type->kind() == TypeKind::kClass) {
       Sugar method;
@@ -194,14 +194,14 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
   GraphValue* view = nullptr;
   std::vector<GraphValue*> tensors;
   TENON_TRY(view_of(base, indices, &view, &tensors));
-  if (right != nullptr) {
-    TENON_ASSIGN(value, this->value(*right));
+  if (augmented != nullptr) {
+    TENON_ASSIGN(value, this->value(*augmented->value));
     GraphValue* before = view;
     Result<TypeRef> element = Type::optional(Type::tensor());
     if (!tensors.empty()) {
       TENON_ASSIGN(before, operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
     }
-    TENON_ASSIGN(value, operator_value(augmented_name(op), {before, value}));
+    TENON_ASSIGN(value, operator_value(augmented_name(augmented->op), {before, value}));
   } else if (value->type->kind() != TypeKind::kTensor) {
     // A number becomes a Tensor of the kind of what it goes into.
     TENON_ASSIGN(GraphValue* const dtype, operator_value("prim::dtype", {view}));
