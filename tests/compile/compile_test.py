@@ -37,7 +37,7 @@ import debug_tables  # noqa: E402 (found by the path above)
 import lowered  # noqa: E402
 import page  # noqa: E402
 from tables import Archive, compare_archives  # noqa: E402
-from torches import find_torches  # noqa: E402
+from torches import SKIPPED, find_script_torch  # noqa: E402
 
 AGENT = os.environ["TENON_COMPILE_AGENT"]
 # PyTorch 1.13 runs these and cannot give their results to Python, whoever wrote the bytecode.
@@ -48,7 +48,6 @@ LOADS_TOO_MUCH = {"debian": {"words_of_torch_jit", "lstm_cell", "beam_search"}, 
 # As run_models.py says it, which cannot be imported without PyTorch.
 NOT_COMPARED = "PyTorch has none"
 PROOFS = ["models", "runs", "debug_tables", "switches", "lowered"]
-SKIPPED = 77
 
 
 def run(python: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -208,13 +207,8 @@ def main() -> int:
     if unknown := set(given.proofs) - set(PROOFS):
         parser.error(f"there is no proof {', '.join(unknown)}: {', '.join(PROOFS)}")
     torch_name = given.torch
-    python = find_torches().get(torch_name)
+    python = find_script_torch(torch_name)
     if python is None:
-        print(f"skipped: there is no PyTorch {torch_name} here")
-        return SKIPPED
-    has_script = run(python, "-c", "import torch; torch.jit.script(torch.nn.ReLU())")
-    if has_script.returncode != 0:
-        print(f"skipped: this PyTorch has no TorchScript\n{has_script.stdout}")
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="tenon-compile-") as folder:
         wrong = prove(python, torch_name, given.proofs or PROOFS, given.folder or Path(folder), given.update)

@@ -24,7 +24,7 @@ sys.path.insert(0, str(HERE.parent / "support"))
 
 from compile_test import ask, run  # noqa: E402 (found by the path above)
 from debug_tables import compare_archives, read_origins  # noqa: E402
-from torches import SKIPPED, find_torches, has_script  # noqa: E402
+from torches import SKIPPED, find_script_torch  # noqa: E402
 
 NAMES = ("nested", "listed", "calling", "choosing", "choosing_inside", "raising", "interface", "without_result")
 # The lite interpreter of one PyTorch or of both says nothing of modules when these fail.
@@ -101,11 +101,8 @@ class DebugTables(unittest.TestCase):
 
 def main() -> int:
     torch_name = sys.argv[1]
-    python = find_torches().get(torch_name)
+    python = find_script_torch(torch_name)
     if python is None:
-        print(f"skipped: there is no PyTorch {torch_name} here")
-        return SKIPPED
-    if not has_script(python):
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="tenon-debug-") as folder:
         written = run(python, HERE / "debug_models.py", "write", folder)

@@ -5,6 +5,11 @@ from handwritten_kit import Object, program
 LIST = "List[int]"
 FLOATS = "List[float]"
 BOOLS = "List[bool]"
+BUMP = """
+def bump(self, by: int) -> int:
+  self.k = self.k + by
+  return self.k
+"""
 
 # Containers.
 program(
@@ -319,11 +324,7 @@ program(
     l[self.bump(-self.k)], n = self.bump(1), self.bump(3)
     return l + [n, self.k, d["k"]]
     """,
-    methods="""
-    def bump(self, by: int) -> int:
-      self.k = self.k + by
-      return self.k
-    """,
+    methods=BUMP,
     attributes={"k": ("int", 5)},
 )
 program(
@@ -469,11 +470,7 @@ program(
     self.k += self.bump(2)
     return l + [before, self.k]
     """,
-    methods="""
-    def bump(self, by: int) -> int:
-      self.k = self.k + by
-      return self.k
-    """,
+    methods=BUMP,
     attributes={"k": ("int", 5)},
 )
 program(

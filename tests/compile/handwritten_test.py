@@ -30,7 +30,7 @@ import handwritten_flow  # noqa: E402, F401
 from compile_test import ask, run  # noqa: E402
 from handwritten_kit import PROGRAMS, Program, read_answers  # noqa: E402
 from handwritten_random import random_program  # noqa: E402
-from torches import SKIPPED, find_torches, has_script  # noqa: E402
+from torches import SKIPPED, find_script_torch  # noqa: E402
 
 SEED = 1
 N_RANDOM = 150
@@ -95,11 +95,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
-    python = find_torches().get(given.torch)
+    python = find_script_torch(given.torch)
     if python is None:
-        print(f"skipped: there is no PyTorch {given.torch} here")
-        return SKIPPED
-    if not has_script(python):
         return SKIPPED
     programs = chosen(given.names, given.programs, given.seed)
     with tempfile.TemporaryDirectory(prefix="tenon-handwritten-") as temporary:

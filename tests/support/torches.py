@@ -52,6 +52,15 @@ def has_script(python: str) -> bool:
     return False
 
 
+def find_script_torch(name: str) -> str | None:
+    """Finds a PyTorch for a test of TorchScript. If there is none, it prints why the test is skipped."""
+    python = find_torches().get(name)
+    if python is None:
+        print(f"skipped: there is no PyTorch {name} here", flush=True)
+        return None
+    return python if has_script(python) else None
+
+
 def find_script_torches() -> tuple[dict[str, str], int]:
     """Finds the PyTorches for a test of TorchScript, and its exit status if nothing fails.
 
