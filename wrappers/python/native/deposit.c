@@ -6,9 +6,8 @@
 enum { MOST = 16 }; /* tensors, and storages, of such a message */
 
 typedef struct {
-  int n_tensors;
-  tenon_tensor *tensors[MOST]; /* retained, so that another thread that closes one while the GIL is free does no harm */
-  int numbers[MOST];           /* the storage of each tensor, by its place in the following */
+  Batch batch;
+  int numbers[MOST]; /* the storage of each tensor, by its place in the following */
   int n_storages;
   tenon_storage *storages[MOST]; /* borrowed of the tensors */
   unsigned char records[MOST][TENON_DEPOSIT_RECORD_NBYTES];
@@ -28,22 +27,12 @@ static int take_parts(Parts *parts, PyObject *tensors) {
     PyErr_Format(PyExc_ValueError, "%zd tensors, and a message in pieces has at most %d", n, (int)MOST);
     return -1;
   }
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject *item = PyList_GetItem(tensors, i);
-    if (!PyObject_TypeCheck(item, interpreter()->tensor_type)) {
-      PyErr_Format(PyExc_TypeError, "item %zd is not a tenon.Tensor", i);
-      return -1;
-    }
-    tenon_tensor *tensor = ((TensorObject *)item)->tensor;
-    if (tensor == NULL) {
-      raise_closed("tensor");
-      return -1;
-    }
-    parts->tensors[i] = tenon_tensor_retain(tensor);
-    parts->n_tensors = (int)i + 1;
-    parts->numbers[i] = number_of_storage(parts, tenon_tensor_storage(tensor));
-  }
-  return 0;
+  PyObject *tuple = PyList_AsTuple(tensors);
+  const int result = tuple == NULL ? -1 : fill_batch(&parts->batch, tuple, Py_None);
+  Py_XDECREF(tuple);
+  for (Py_ssize_t i = 0; i < parts->batch.n; ++i)
+    parts->numbers[i] = number_of_storage(parts, tenon_tensor_storage(parts->batch.tensors[i]));
+  return result;
 }
 
 static tenon_status deposit(Parts *parts, tenon_deposit **out, tenon_error **error) {
@@ -85,7 +74,7 @@ static PyObject *result_of_deposit(const Parts *parts, const tenon_deposit *made
   int failed = records == NULL || forms == NULL;
   for (int i = 0; !failed && i < parts->n_storages; ++i)
     failed = append(records, PyBytes_FromStringAndSize((const char *)parts->records[i], (Py_ssize_t)parts->record_nbytes[i])) != 0;
-  for (int i = 0; !failed && i < parts->n_tensors; ++i) failed = append(forms, form_of(parts->tensors[i], parts->numbers[i])) != 0;
+  for (int i = 0; !failed && i < (int)parts->batch.n; ++i) failed = append(forms, form_of(parts->batch.tensors[i], parts->numbers[i])) != 0;
   if (!failed) result = Py_BuildValue("(y#OO)", (const char *)head, (Py_ssize_t)nbytes, records, forms);
   Py_XDECREF(records);
   Py_XDECREF(forms);
@@ -110,7 +99,7 @@ PyObject *deposit_tensors(PyObject *module, PyObject *tensors) {
     if (result == NULL) (void)tenon_deposit_withdraw(made);
     tenon_deposit_release(made);
   }
-  for (int i = 0; i < parts->n_tensors; ++i) give_back_tensor(parts->tensors[i]);
+  drop_batch(&parts->batch);
   PyMem_Free(parts);
   return result;
 }

@@ -108,6 +108,17 @@ PyObject *exchange_api(PyObject *module, PyObject *type);
 PyObject *tensor_from_exchange(PyObject *type, PyObject *args);
 
 /* message.c */
+
+/* The tensors of a message. They are retained, so that another thread that closes one while the GIL is free does no harm. Begins as zeros,
+   and is dropped whether or not it could be filled. */
+typedef struct {
+  Py_ssize_t n;
+  tenon_tensor **tensors;
+  const char **names; /* NULL: none has a name */
+} Batch;
+
+int fill_batch(Batch *batch, PyObject *tensors, PyObject *names); /* tuples, names may be None; -1: raised */
+void drop_batch(Batch *batch);
 PyObject *message_tensors(PyObject *module, PyObject *args);
 PyObject *message_names(PyObject *module, PyObject *number);
 PyObject *message_add(PyObject *module, PyObject *args);

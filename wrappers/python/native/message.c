@@ -40,20 +40,13 @@ PyObject *message_names(PyObject *module, PyObject *number) {
   return list;
 }
 
-typedef struct {
-  Py_ssize_t n;
-  tenon_tensor **tensors;
-  const char **names;
-} Batch;
-
-static void drop_batch(Batch *batch) {
+void drop_batch(Batch *batch) {
   for (Py_ssize_t i = 0; i < batch->n; ++i) give_back_tensor(batch->tensors[i]);
   PyMem_Free(batch->tensors);
   PyMem_Free(batch->names);
 }
 
-/* The tensors are retained, so that another thread that closes one while the GIL is free does no harm. */
-static int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
+int fill_batch(Batch *batch, PyObject *tensors, PyObject *names) {
   const Py_ssize_t n = PyTuple_Size(tensors);
   if (names != Py_None && PyTuple_Size(names) != n) {
     PyErr_Format(PyExc_ValueError, "%zd names for %zd tensors", PyTuple_Size(names), n);

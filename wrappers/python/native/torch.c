@@ -8,7 +8,7 @@
 
 #include <dlpack/dlpack.h>
 
-#define SMALL_NBYTES ((uint64_t)1 << 16) /* as _storage._SMALL_NBYTES: what is copied with the GIL held */
+#define SMALL_NBYTES ((uint64_t)1 << 16) /* as _storage.SMALL_NBYTES: what is copied with the GIL held */
 
 /* Objects of Python, which torch_setup gets once for the life of the process: a process has one interpreter that can import PyTorch. */
 static struct {

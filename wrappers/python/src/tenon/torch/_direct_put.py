@@ -38,7 +38,6 @@ _MOST_TENSORS = 8
 _MOST_ITEMS = 512
 _MOST_CHARACTERS = 1024
 _MOST_DEPTH = 4
-_MOST_MOVED_NBYTES = 1 << 16
 
 _NUMBERS = frozenset((int, float, bool, type(None)))
 _TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
@@ -48,7 +47,7 @@ def _is_light_tensor(tensor: Any) -> bool:
     """Whether a tensor is lent in constant time, or moved with a copy of few bytes."""
     if not tensor.is_cpu or tensor.layout is not torch.strided or (tensor.requires_grad and not tensor.is_leaf):
         return False
-    return _storage.untyped_of(tensor).nbytes() <= _MOST_MOVED_NBYTES or torch_find(tensor) is not None
+    return _storage.untyped_of(tensor).nbytes() <= _storage.SMALL_NBYTES or torch_find(tensor) is not None
 
 
 class _Look:

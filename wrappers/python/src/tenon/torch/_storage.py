@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _UINT8 = _dtype.number_of("uint8")
 _ONE = (1,)
 
-_SMALL_NBYTES = 1 << 16
+SMALL_NBYTES = 1 << 16
 """Private memory up to this size is copied with the GIL held, so that no other Python thread writes to it meanwhile."""
 
 _KEEP_NBYTES = 1 << 20
@@ -238,7 +238,7 @@ def _copied(untyped: Any) -> tuple[Storage, Any]:
     """A Tenon storage with the same bytes, and a torch storage over it."""
     nbytes = untyped.nbytes()
     source = ffi.cast("char *", untyped.data_ptr())
-    if nbytes > _SMALL_NBYTES:
+    if nbytes > SMALL_NBYTES:
         storage = canonical(new_storage_from(ffi.buffer(source, nbytes), nbytes))
         return storage, _new_over(storage, 0, nbytes)
     storage = canonical(new_storage(nbytes))
