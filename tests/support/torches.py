@@ -53,7 +53,7 @@ def has_script(python: str) -> bool:
 
 
 def find_script_torch(name: str) -> str | None:
-    """Finds a PyTorch for a test of TorchScript. If there is none, it prints why the test is skipped."""
+    """Finds a PyTorch for a test of TorchScript. If none is there, it prints why the test skips."""
     python = find_torches().get(name)
     if python is None:
         print(f"skipped: there is no PyTorch {name} here", flush=True)
