@@ -100,7 +100,7 @@ endfunction()
 # tenon_compile_together(<target>): compiles the sources in few processes (TENON_UNITY), for most of the time goes to the headers of the
 # standard library. What is local to a file therefore has a name that no other file of its folder uses (tools/lint_local_names.py).
 function(tenon_compile_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TENON_UNITY} UNITY_BUILD_BATCH_SIZE ${TENON_UNITY_BATCH})
 endfunction()
 
 # tenon_add_objects(<target> <source>...): a part of the library, compiled with its options.

@@ -12,7 +12,7 @@ namespace {
 
 using value::Type;
 using value::TypeKind;
-using Kind = SchemaType::Kind;
+using SchemaKind = SchemaType::Kind;
 
 bool is_numeric(TypeKind kind) noexcept { return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kComplex; }
 
@@ -54,44 +54,44 @@ class OperandMatcher {
     if (given == nullptr) return true;
     switch (given->kind()) {
       case TypeKind::kUnion:
-        if (wanted.kind == Kind::kOptional) return true;
-        if (wanted.kind == Kind::kVariable) break;
+        if (wanted.kind == SchemaKind::kOptional) return true;
+        if (wanted.kind == SchemaKind::kVariable) break;
         // PyTorch takes it if it takes each member, and converts none.
         return std::all_of(given->parts().begin(), given->parts().end(),
                            [&](const value::TypeRef& part) { return fits(wanted, part.get(), false); });
       case TypeKind::kOptional:
-        if (wanted.kind == Kind::kOptional) return fits(wanted.parts[0], given->element().get(), false);
-        if (wanted.kind == Kind::kVariable) break;
-        return wanted.kind == Kind::kOther || is_any(wanted);
+        if (wanted.kind == SchemaKind::kOptional) return fits(wanted.parts[0], given->element().get(), false);
+        if (wanted.kind == SchemaKind::kVariable) break;
+        return wanted.kind == SchemaKind::kOther || is_any(wanted);
       case TypeKind::kNone:
-        if (wanted.kind == Kind::kOptional) return true;
+        if (wanted.kind == SchemaKind::kOptional) return true;
         break;
       default: break;
     }
     switch (wanted.kind) {
-      case Kind::kVariable: return binds(wanted.name, *given);
-      case Kind::kOptional: return fits(wanted.parts[0], given, converts);
-      case Kind::kSimple: return simple_fits(wanted.simple, given->kind(), converts);
-      case Kind::kList: return fits_list(wanted, *given);
-      case Kind::kTuple: return fits_tuple(wanted, *given, converts);
-      case Kind::kDict: return given->kind() == TypeKind::kDict && all_fit(wanted, given->parts(), false);
-      case Kind::kFuture: return given->kind() == TypeKind::kFuture && all_fit(wanted, given->parts(), false);
-      case Kind::kRRef: return given->kind() == TypeKind::kRRef && all_fit(wanted, given->parts(), false);
-      case Kind::kAwait: return given->kind() == TypeKind::kAwait && all_fit(wanted, given->parts(), false);
-      case Kind::kClass:
+      case SchemaKind::kVariable: return binds(wanted.name, *given);
+      case SchemaKind::kOptional: return fits(wanted.parts[0], given, converts);
+      case SchemaKind::kSimple: return simple_fits(wanted.simple, given->kind(), converts);
+      case SchemaKind::kList: return fits_list(wanted, *given);
+      case SchemaKind::kTuple: return fits_tuple(wanted, *given, converts);
+      case SchemaKind::kDict: return given->kind() == TypeKind::kDict && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kFuture: return given->kind() == TypeKind::kFuture && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kRRef: return given->kind() == TypeKind::kRRef && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kAwait: return given->kind() == TypeKind::kAwait && all_fit(wanted, given->parts(), false);
+      case SchemaKind::kClass:
         // Custom classes have no classes above them.
         return given->kind() == TypeKind::kClass &&
                (given->class_name() == wanted.name || !given->class_name().starts_with(kCustomClasses));
-      case Kind::kAnyEnum:
-      case Kind::kAnyClass: return given->kind() == TypeKind::kClass;
-      case Kind::kUnion:
-      case Kind::kOther: break;
+      case SchemaKind::kAnyEnum:
+      case SchemaKind::kAnyClass: return given->kind() == TypeKind::kClass;
+      case SchemaKind::kUnion:
+      case SchemaKind::kOther: break;
     }
     return true;
   }
 
  private:
-  static bool is_any(const SchemaType& type) noexcept { return type.kind == Kind::kSimple && type.simple == TypeKind::kAny; }
+  static bool is_any(const SchemaType& type) noexcept { return type.kind == SchemaKind::kSimple && type.simple == TypeKind::kAny; }
 
   bool all_fit(const SchemaType& wanted, std::span<const value::TypeRef> given, bool converts) {
     if (wanted.parts.size() != given.size()) return false;
@@ -113,12 +113,12 @@ class OperandMatcher {
     }
     // One number stands for all of int[2]. PyTorch does not do that with bools.
     const bool is_repeated = given.kind() == TypeKind::kInt || given.kind() == TypeKind::kFloat;
-    return wanted.fixed_size > 0 && is_repeated && element.kind == Kind::kSimple && element.simple == given.kind();
+    return wanted.fixed_size > 0 && is_repeated && element.kind == SchemaKind::kSimple && element.simple == given.kind();
   }
 
   // The elements of a tuple that becomes a list.
   bool fits_elements(const SchemaType& wanted, std::span<const value::TypeRef> given) {
-    if (wanted.kind != Kind::kVariable)
+    if (wanted.kind != SchemaKind::kVariable)
       return std::all_of(given.begin(), given.end(), [&](const value::TypeRef& part) { return fits(wanted, part.get(), false); });
     if (given.empty()) return true;
     const auto is_first = [&](const value::TypeRef& part) { return part->equals(*given[0]); };
@@ -146,7 +146,7 @@ class OperandMatcher {
 };
 
 bool takes_what_is_left(const SchemaType& type) noexcept {
-  return type.kind == Kind::kList && type.fixed_size == 0 && type.parts[0].kind != Kind::kVariable;
+  return type.kind == SchemaKind::kList && type.fixed_size == 0 && type.parts[0].kind != SchemaKind::kVariable;
 }
 
 // Gives the operands of a call to the arguments of one schema, in the order of the arguments.
@@ -219,12 +219,12 @@ value::TypeRef closed_type(const SchemaType& type) {
   const auto part = [&](size_t i) { return closed_type(type.parts[i]); };
   const auto made = [](Result<value::TypeRef> result) { return result.is_ok() ? std::move(result).value() : value::TypeRef(); };
   switch (type.kind) {
-    case Kind::kSimple: return Type::simple(type.simple);
-    case Kind::kClass: return made(Type::class_type(type.name));
-    case Kind::kList:
+    case SchemaKind::kSimple: return Type::simple(type.simple);
+    case SchemaKind::kClass: return made(Type::class_type(type.name));
+    case SchemaKind::kList:
       if (value::TypeRef element = part(0)) return made(Type::list(std::move(element)));
       return {};
-    case Kind::kOptional:
+    case SchemaKind::kOptional:
       if (value::TypeRef element = part(0)) return made(Type::optional(std::move(element)));
       return {};
     default: return {};

@@ -14,6 +14,7 @@ namespace {
 using value::TypeKind;
 using value::Value;
 using value::ValueRef;
+using SchemaKind = SchemaType::Kind;
 
 struct NamedKind {
   std::string_view name;
@@ -72,10 +73,10 @@ class SchemaTypeReader {
         const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
         if (error == std::errc()) text_.remove_prefix(static_cast<size_t>(end - text_.data()));
         if (!take(']')) return false;
-        wrap(SchemaType::Kind::kList, out);
+        wrap(SchemaKind::kList, out);
         out->fixed_size = size;
       } else if (take('?')) {
-        wrap(SchemaType::Kind::kOptional, out);
+        wrap(SchemaKind::kOptional, out);
       } else {
         return true;
       }
@@ -99,9 +100,8 @@ class SchemaTypeReader {
   }
 
   bool base(SchemaType* out) {
-    using Kind = SchemaType::Kind;
     if (take('(')) {
-      out->kind = Kind::kTuple;
+      out->kind = SchemaKind::kTuple;
       return parts(out);
     }
     size_t size = 0;
@@ -109,24 +109,28 @@ class SchemaTypeReader {
     if (size == 0) return false;
     const std::string_view name = text_.substr(0, size);
     text_.remove_prefix(size);
-    for (const auto& [known, kind] : {std::pair("Dict", Kind::kDict), std::pair("Future", Kind::kFuture), std::pair("RRef", Kind::kRRef),
-                                      std::pair("Await", Kind::kAwait), std::pair("Union", Kind::kUnion)}) {
+    for (const auto& [known, kind] :
+         {std::pair("Dict", SchemaKind::kDict), std::pair("Future", SchemaKind::kFuture), std::pair("RRef", SchemaKind::kRRef),
+          std::pair("Await", SchemaKind::kAwait), std::pair("Union", SchemaKind::kUnion)}) {
       if (name != known) continue;
       out->kind = kind;
-      return take('(') && parts(out) && out->parts.size() == (kind == Kind::kDict ? 2 : kind == Kind::kUnion ? out->parts.size() : 1);
+      return take('(') && parts(out) &&
+             out->parts.size() == (kind == SchemaKind::kDict    ? 2
+                                   : kind == SchemaKind::kUnion ? out->parts.size()
+                                                                : 1);
     }
     for (const NamedKind& known : kSimpleNames) {
       if (name != known.name) continue;
-      out->kind = Kind::kSimple;
+      out->kind = SchemaKind::kSimple;
       out->simple = known.kind;
       return true;
     }
     if (name == "AnyEnumType" || name == "AnyClassType") {
-      out->kind = name == "AnyEnumType" ? Kind::kAnyEnum : Kind::kAnyClass;
+      out->kind = name == "AnyEnumType" ? SchemaKind::kAnyEnum : SchemaKind::kAnyClass;
       return true;
     }
     const bool is_variable = name.front() >= 'a' && name.front() <= 'z';
-    out->kind = name.starts_with("__torch__.") ? Kind::kClass : is_variable ? Kind::kVariable : Kind::kOther;
+    out->kind = name.starts_with("__torch__.") ? SchemaKind::kClass : is_variable ? SchemaKind::kVariable : SchemaKind::kOther;
     out->name = name;
     return true;
   }
@@ -181,8 +185,8 @@ value::TypeRef list_of(TypeKind kind) {
 
 ValueRef default_of(std::string_view text, const SchemaType& type) {
   if (text == "None") return Value::none();
-  if (type.kind == SchemaType::Kind::kOptional) return default_of(text, type.parts[0]);
-  if (type.kind != SchemaType::Kind::kList) return scalar_default(text, type.simple);
+  if (type.kind == SchemaKind::kOptional) return default_of(text, type.parts[0]);
+  if (type.kind != SchemaKind::kList) return scalar_default(text, type.simple);
   const TypeKind kind = type.parts[0].simple;
   std::vector<ValueRef> items;
   if (!text.starts_with('[')) {

@@ -7,6 +7,8 @@
 namespace tenon::script {
 namespace {
 
+using SchemaKind = SchemaType::Kind;
+
 void add_parts(const char* name, const SchemaType& type, std::string* out) {
   *out += name;
   *out += '[';
@@ -40,9 +42,7 @@ std::string shown_default(const value::Value& value) {
   }
 }
 
-uint32_t fixed_size_of(const SchemaType& type) {
-  return type.kind == SchemaType::Kind::kOptional ? type.parts[0].fixed_size : type.fixed_size;
-}
+uint32_t fixed_size_of(const SchemaType& type) { return type.kind == SchemaKind::kOptional ? type.parts[0].fixed_size : type.fixed_size; }
 
 // `marks`: with fixed sizes, and with a '!' where the operator writes.
 std::string shown_arguments(const Schema& schema, bool marks) {
@@ -66,23 +66,22 @@ std::string shown_arguments(const Schema& schema, bool marks) {
 }  // namespace
 
 std::string show(const SchemaType& type) {
-  using Kind = SchemaType::Kind;
   std::string text;
   switch (type.kind) {
-    case Kind::kSimple: return value::Type::simple(type.simple)->print();
-    case Kind::kVariable:
-    case Kind::kClass:
-    case Kind::kOther: return type.name;
-    case Kind::kAnyEnum: return "AnyEnumType";
-    case Kind::kAnyClass: return "AnyClassType";
-    case Kind::kList: add_parts("List", type, &text); break;
-    case Kind::kDict: add_parts("Dict", type, &text); break;
-    case Kind::kTuple: add_parts("Tuple", type, &text); break;
-    case Kind::kOptional: add_parts("Optional", type, &text); break;
-    case Kind::kUnion: add_parts("Union", type, &text); break;
-    case Kind::kFuture: add_parts("Future", type, &text); break;
-    case Kind::kRRef: add_parts("RRef", type, &text); break;
-    case Kind::kAwait: add_parts("Await", type, &text); break;
+    case SchemaKind::kSimple: return value::Type::simple(type.simple)->print();
+    case SchemaKind::kVariable:
+    case SchemaKind::kClass:
+    case SchemaKind::kOther: return type.name;
+    case SchemaKind::kAnyEnum: return "AnyEnumType";
+    case SchemaKind::kAnyClass: return "AnyClassType";
+    case SchemaKind::kList: add_parts("List", type, &text); break;
+    case SchemaKind::kDict: add_parts("Dict", type, &text); break;
+    case SchemaKind::kTuple: add_parts("Tuple", type, &text); break;
+    case SchemaKind::kOptional: add_parts("Optional", type, &text); break;
+    case SchemaKind::kUnion: add_parts("Union", type, &text); break;
+    case SchemaKind::kFuture: add_parts("Future", type, &text); break;
+    case SchemaKind::kRRef: add_parts("RRef", type, &text); break;
+    case SchemaKind::kAwait: add_parts("Await", type, &text); break;
   }
   return text;
 }
