@@ -2,8 +2,8 @@
 # usage: clang16.sh
 #
 # The library, the manager, and the examples in C and C++ compiled without a warning by the oldest
-# clang that is promised, and the examples run. This is the one build that compiles each source of the
-# library by itself (each_file_alone.cmake). What was compiled stays in TENON_BUILD_DIR/clang16.
+# clang that is promised, and the examples run. This is the one build that compiles the sources of a
+# folder in another order (other_order.cmake). What was compiled stays in TENON_BUILD_DIR/clang16.
 set -euo pipefail
 # shellcheck source=tests/packages/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -16,7 +16,7 @@ build="$TENON_BUILD_DIR/clang16"
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 logged "$CMAKE" -S "$TENON_SOURCE_DIR" -B "$build" -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 \
   -DCMAKE_BUILD_TYPE=None -DTENON_CCACHE=OFF \
-  -DCMAKE_PROJECT_tenon_INCLUDE="$TENON_SOURCE_DIR/tests/packages/each_file_alone.cmake" -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON \
+  -DCMAKE_PROJECT_tenon_INCLUDE="$TENON_SOURCE_DIR/tests/packages/other_order.cmake" -DTENON_WERROR=ON -DTENON_BUILD_TESTS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON \
   -DTENON_DLPACK_INCLUDE_DIR="$TENON_DLPACK_INCLUDE_DIR"
 logged "$CMAKE" --build "$build" --parallel 2
 grep -q 'CMAKE_CXX_COMPILER_VERSION "16\.' "$build"/CMakeFiles/*/CMakeCXXCompiler.cmake || fail "clang++-16 is another version"
