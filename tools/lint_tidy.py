@@ -2,10 +2,11 @@
 
 usage: lint_tidy.py --tool CLANG_TIDY --build FOLDER --name NAME [ARGUMENT of clang-tidy ...]
 
-tools/lint calls this for `tidy` and `analyze`. The compile commands of FOLDER say which files are
-compiled together: a file that only includes sources (one of CMake's unity files) is looked at as a
-whole, because clang-tidy spends most of its time on the headers. Other sources are looked at alone.
-FOLDER/NAME holds a stamp for each unit that was clean, and the commands that clang-tidy is given.
+tools/lint calls this for `tidy` and `analyze`. clang-tidy spends most of its time on the headers, so
+the sources of one folder that are compiled with the same options are looked at together. The compile
+commands of FOLDER say which options these are. Most of them are for a file that only includes
+sources, one of CMake's unity files. FOLDER/NAME holds a stamp for each unit that was clean, and the
+commands that clang-tidy is given.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ INCLUDE = re.compile(r'^#include "(/[^"]+)"$', re.M)
 
 @dataclass
 class Unit:
-    """What one process of clang-tidy looks at."""
+    """What one process of clang-tidy looks at: `file`, which is one of `sources` or includes them."""
 
     file: Path
     sources: list[Path]
     entry: dict[str, str] | None
 
-    def command(self) -> str:
-        return self.entry["command"] if self.entry is not None else ""
+    def options(self) -> str:
+        """The command, as far as it is the same for all files of a target."""
+        if self.entry is None:
+            return ""
+        command, _, made = self.entry["command"].partition(" -o ")
+        return command + made.partition(".dir/")[0]
 
 
 def included(unity: Path) -> list[Path]:
@@ -74,7 +79,23 @@ def find_units(root: Path, build: Path) -> list[Unit]:
             missing.remove(file)
     # clang-tidy guesses the command of a source that this build does not compile.
     units += [Unit(file, [file], None) for file in sorted(missing)]
-    return units
+    return merge(units)
+
+
+def merge(units: list[Unit]) -> list[Unit]:
+    """One unit for those that have the same options and whose sources are in one folder."""
+    merged: dict[object, Unit] = {}
+    for unit in units:
+        folders = {file.parent for file in unit.sources}
+        if unit.entry is None or len(folders) > 1:
+            key: object = unit.file
+        else:
+            key = (unit.options(), folders.pop())
+        if first := merged.get(key):
+            first.sources.extend(unit.sources)
+        else:
+            merged[key] = unit
+    return list(merged.values())
 
 
 def digest(*parts: bytes) -> str:
@@ -85,19 +106,18 @@ def digest(*parts: bytes) -> str:
 
 
 def write_commands(units: list[Unit], folder: Path) -> None:
-    """Gives clang-tidy a copy of each unity file in which including a source is no finding."""
+    """Gives a unit of several sources a file that includes them, which is no finding there."""
     commands = []
     for number, unit in enumerate(units):
         if unit.entry is None:
             continue
         entry = dict(unit.entry)
-        if unit.file not in unit.sources:
-            copy = folder / f"unit_{number}.cc"
-            text = unit.file.read_text()
-            copy.write_text(INCLUDE.sub(r"\g<0>  // NOLINT(bugprone-suspicious-include)", text))
-            entry["command"] = entry["command"].replace(str(unit.file), str(copy))
-            entry["file"] = str(copy)
-            unit.file = copy
+        if unit.sources != [unit.file]:
+            together = folder / f"unit_{number}.cc"
+            together.write_text("".join(f'#include "{file}"  // NOLINT(bugprone-suspicious-include)\n' for file in unit.sources))
+            entry["command"] = entry["command"].replace(str(unit.file), str(together))
+            entry["file"] = str(together)
+            unit.file = together
         commands.append(entry)
     (folder / "compile_commands.json").write_text(json.dumps(commands))
 
@@ -133,7 +153,7 @@ def main() -> int:
     for unit in find_units(root, build):
         contents = (file.read_bytes() for file in unit.sources)
         names = " ".join(map(str, unit.sources))
-        key = digest(common.encode(), unit.command().encode(), names.encode(), *contents)
+        key = digest(common.encode(), unit.options().encode(), names.encode(), *contents)
         if not (folder / key).exists():
             todo.append((unit, folder / key))
     print(f"{sum(len(unit.sources) for unit, _ in todo)} files to look at, in {len(todo)} units")

@@ -250,12 +250,14 @@ class Tidy(Planted):
             self.skipTest("no clang-tidy: tools/setup.sh installs it")
         self.write(".clang-tidy", (TOOLS.parent / ".clang-tidy").read_text())
         self.write("impl/thing.h", "#pragma once\nconstexpr int kThing = 1;\n")
-        for name in ("one", "two", "alone"):
+        for name in ("one", "two", "three", "alone"):
             self.write(f"impl/{name}.cc", self.CLEAN % (name, name, name))
-        unity = self.root / "build/CMakeFiles/all.dir/Unity/unity_0_cxx.cxx"
-        self.write(str(unity.relative_to(self.root)), "".join(f'#include "{self.root}/impl/{name}.cc"\n\n' for name in ("one", "two")))
-        files = (unity, self.root / "impl/alone.cc")
-        entries = [{"directory": str(self.root), "file": str(file), "command": f"c++ -std=c++20 -o x.o -c {file}"} for file in files]
+        entries = []
+        for target, names in ("all", ("one", "two")), ("all", ("three",)), ("other", ("alone",)):
+            file = f"build/CMakeFiles/{target}.dir/Unity/unity_{len(entries)}_cxx.cxx"
+            self.write(file, "".join(f'#include "{self.root}/impl/{name}.cc"\n\n' for name in names))
+            command = f"c++ -std=c++20 -o CMakeFiles/{target}.dir/unity_{len(entries)}.o -c {self.root}/{file}"
+            entries.append({"directory": str(self.root), "file": f"{self.root}/{file}", "command": command})
         self.write("build/compile_commands.json", json.dumps(entries))
 
     def lint(self) -> tuple[int, str]:
@@ -263,12 +265,12 @@ class Tidy(Planted):
         return run("lint_tidy.py", "--root", str(self.root), "--tool", str(self.tool), "--build", build, "--name", "tidy")
 
     def test_clean_files_are_not_looked_at_again(self) -> None:
-        self.assertEqual(self.lint(), (0, "3 files to look at, in 2 units\n"))
+        self.assertEqual(self.lint(), (0, "4 files to look at, in 2 units\n"))
         self.assertEqual(self.lint(), (0, "0 files to look at, in 0 units\n"))
         self.write("impl/two.cc", self.CLEAN % ("other", "other", "other"))
-        self.assertEqual(self.lint(), (0, "2 files to look at, in 1 units\n"))
+        self.assertEqual(self.lint(), (0, "3 files to look at, in 1 units\n"))
         self.write("impl/thing.h", "#pragma once\nconstexpr int kThing = 2;\n")
-        self.assertEqual(self.lint(), (0, "3 files to look at, in 2 units\n"))
+        self.assertEqual(self.lint(), (0, "4 files to look at, in 2 units\n"))
 
     def test_violations(self) -> None:
         self.assertEqual(self.lint()[0], 0)
