@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: compile.sh --cxx COMPILER [--cxx COMPILER...] --include FOLDER... --dlpack FOLDER headers|refused
 #
-# headers: each header of the wrapper alone, and all together in C++20 and C++23, with exceptions and without.
+# headers: each header of the wrapper alone, by the last compiler, and all together by each compiler, in
+# C++20 with exceptions and without, and in C++23.
 # refused: what must not compile does not, for the reason that it should.
 set -euo pipefail
 
@@ -32,16 +33,20 @@ compile() { # COMPILER FLAG...: standard input
 }
 
 headers() {
-  local compiler header standard mode
+  local compiler header standard mode modes
   while IFS= read -r header; do
-    compile "${cxx[0]}" -std=c++20 <<<"#include <$header>
+    compile "${cxx[-1]}" -std=c++20 <<<"#include <$header>
 #include <$header>"
   done < <(cd "$wrapper" && find . -name '*.hpp' -printf '%P\n' | sort)
   ((runs >= 26)) || { echo "only $runs headers found" >&2; exit 1; }
   for compiler in "${cxx[@]}"; do
     for standard in c++20 c++23; do
-      [[ $standard == c++23 ]] && ! compile "$compiler" -std=c++23 <<<'' 2>/dev/null && standard=c++2b
-      for mode in '' -fno-exceptions -DTENON_NO_EXCEPTIONS; do
+      modes=('' -fno-exceptions -DTENON_NO_EXCEPTIONS)
+      if [[ $standard == c++23 ]]; then
+        modes=('')
+        compile "$compiler" -std=c++23 <<<'' 2>/dev/null || standard=c++2b
+      fi
+      for mode in "${modes[@]}"; do
         compile "$compiler" -std="$standard" ${mode:+"$mode" -fno-rtti} <<<'#include <dlpack/dlpack.h>
 #include <tenon/tenon.hpp>
 template <class Managed>
