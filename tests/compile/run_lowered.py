@@ -2,7 +2,7 @@
 """Runs what Tenon lowered. It runs under the Python of the PyTorch that wrote the models (write_models.py), or of an old PyTorch.
 
 Each FOLDER/lowered/VERSION/NAME.ptl is loaded by PyTorch's lite interpreter, and its results are compared with those that eager PyTorch
-gave when FOLDER/theirs was written. A model runs in a child process, because PyTorch does not check bytecode and may crash.
+gave when FOLDER/theirs was written. Models run in a child process, because PyTorch does not check bytecode and may crash.
 
 With --backport DIR, PyTorch lowers FOLDER/theirs/NAME.lite.ptl too, to DIR/VERSION/NAME.ptl, for the names in --backport-names.
 
@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 
 import torch
-from models_kit import Call, Result, in_child, result_difference, run_calls, set_up
+from models_kit import Call, Result, apart, result_difference, run_calls, set_up
 from torch.jit.mobile import _load_for_lite_interpreter
 
 # How far results of one PyTorch may lie from those of another.
@@ -51,14 +51,6 @@ def judge(ours: Path, expected: Path, tolerance: float) -> str:
         return str(error).strip() or type(error).__name__
 
 
-def judge_apart(ours: Path, expected: Path, tolerance: float) -> str:
-    """judge() in a child process. A crash of the child is the model's failure."""
-    try:
-        return in_child(lambda: judge(ours, expected, tolerance))
-    except RuntimeError as error:
-        return str(error)
-
-
 def backport(theirs: Path, folder: Path, versions: list[str], names: list[str]) -> None:
     """Lower by PyTorch's own code."""
     from torch.jit.mobile import _backport_for_mobile  # an old PyTorch has none
@@ -80,12 +72,15 @@ def main() -> None:
     set_up()
     if given.backport:
         backport(given.folder / "theirs", given.backport, given.versions, given.backport_names)
+    tolerance = OTHER_KERNELS if given.other_kernels else 0
+
+    def work(ours: Path) -> str:
+        return judge(ours, given.folder / "theirs" / f"{ours.stem}.expected.pt", tolerance)
+
     answers: dict[str, dict[str, str]] = {}
     for version in given.versions:
-        answers[version] = {}
-        for ours in sorted((given.folder / "lowered" / version).glob("*.ptl")):
-            expected = given.folder / "theirs" / f"{ours.stem}.expected.pt"
-            answers[version][ours.stem] = judge_apart(ours, expected, OTHER_KERNELS if given.other_kernels else 0)
+        archives = sorted((given.folder / "lowered" / version).glob("*.ptl"))
+        answers[version] = {archives[i].stem: found for i, found in enumerate(apart(work, archives, str))}
     print(json.dumps({"torch": torch.__version__, "answers": answers}))
 
 

@@ -2,7 +2,7 @@
 """Runs what Tenon compiled. It runs under the Python of the PyTorch that wrote the models (write_models.py).
 
 Each OURSDIR/NAME.ptl is run by torch.jit.load and by PyTorch's lite interpreter, the results are compared with those of eager PyTorch, and
-its tables with those of OUTDIR/NAME.lite.ptl. One line a model says "ok", or what is wrong. A model runs in a child process, because
+its tables with those of OUTDIR/NAME.lite.ptl. One line a model says "ok", or what is wrong. Models run in a child process, because
 PyTorch does not check bytecode and may crash. Tables are compared only where PyTorch could write its own.
 
 usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR [NAME...]      --details also prints where the tables differ
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from models_kit import Call, Result, in_child, result_difference, run_calls, set_up
+from models_kit import Call, Result, apart, result_difference, run_calls, set_up
 from tables import compare_archives
 from torch.jit.mobile import _load_for_lite_interpreter
 
@@ -68,15 +68,6 @@ def judge(ours: Path, theirs: Path, expected_path: Path) -> dict[str, str]:
     return found
 
 
-def judge_apart(ours: Path, theirs: Path, expected: Path) -> dict[str, str]:
-    """judge() in a child process. A crash of the child is the model's failure."""
-    try:
-        answer: dict[str, str] = in_child(lambda: judge(ours, theirs, expected))
-    except RuntimeError as error:
-        return dict.fromkeys(FORMS, str(error))
-    return answer
-
-
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -88,11 +79,14 @@ def main() -> int:
     set_up()
     index = json.loads((options.folder / "models.json").read_text())
     names = options.names or [name for name, state in index.items() if state == "ok"]
-    answers = {}
-    for name in names:
+
+    def work(name: str) -> dict[str, str]:
         # Where PyTorch's own bytecode does not load or crashes, its tables are no model to follow.
         theirs = options.folder / (f"{name}.lite.ptl" if index[name] == "ok" else "none")
-        answers[name] = judge_apart(options.ours / f"{name}.ptl", theirs, options.folder / f"{name}.expected.pt")
+        return judge(options.ours / f"{name}.ptl", theirs, options.folder / f"{name}.expected.pt")
+
+    answers = dict(zip(names, apart(work, names, lambda message: dict.fromkeys(FORMS, message)), strict=True))
+    for name in names:
         wrong = {form: text for form, text in answers[name].items() if text and text != NOT_COMPARED}
         print(f"{name}: " + ("; ".join(f"{form}: {text.splitlines()[0]}" for form, text in wrong.items()) or "ok"), flush=True)
         if options.details and wrong:
