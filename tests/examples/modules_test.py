@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The examples with modules, which every language has under the same names: what they print, and that real PyTorch runs what they write.
 
-export_mlp FILE is loaded and run, and compared with the same layers computed by PyTorch. replace_weights FILE OUT gets the TorchScript
-model in silero-vad, or an archive of tests/golden if that is not installed: every parameter of float32 is half of what it was, everything
-else is what it was. inspect_module FILE prints the tree of an archive of tests/golden.
+What export_mlp FILE writes is loaded, run, and compared with the same layers computed by PyTorch. replace_weights FILE OUT gets the
+TorchScript model in silero-vad, or an archive of tests/golden if that is not installed: every parameter of float32 is half of what it was,
+everything else is what it was. PyTorch looks at what the examples in C write. Those in other languages write the same bytes.
+inspect_module FILE prints the tree of an archive of tests/golden.
 
 Interpreters: TENON_TORCH_DEBIAN (else /usr/bin/python3) and TENON_TORCH_NEWEST. Exit status 77:
 neither has a PyTorch, or one of them has no TorchScript. The rest of the test passed.
@@ -14,6 +15,7 @@ usage: modules_test.py export_mlp|replace_weights|inspect_module COMMAND...
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -94,9 +96,25 @@ def printed(pattern: str, output: str) -> re.Match[str]:
     return found
 
 
+def find_in_c(name: str, command: list[str]) -> list[str]:
+    """The example of that name in C, if `command` is not that one and the build has it."""
+    program = Path(os.environ["TENON_BUILD_DIR"]) / "examples" / "c" / name
+    return [] if command == [str(program)] or not program.exists() else [str(program)]
+
+
+def check_same(file: Path, in_c: Path) -> int:
+    if file.read_bytes() != in_c.read_bytes():
+        sys.exit(f"{file} has other bytes than {in_c}, which the same example in C wrote")
+    return 0
+
+
 def check_export_mlp(command: list[str], folder: Path) -> int:
     file = folder / "mlp.pt"
     printed(rf"^{re.escape(str(file))}: 11 records, \d+ bytes, for PyTorch 1\.\d+ and later$", run_example(command, file))
+    if in_c := find_in_c("export_mlp", command):
+        other = folder / "c" / file.name
+        run_example(in_c, other)
+        return check_same(file, other)
     return run_in_pytorch(RUN_MLP, file)
 
 
@@ -105,6 +123,10 @@ def check_replace_weights(command: list[str], folder: Path) -> int:
     file = Path(silero.origin).parent / "data" / "silero_vad.jit" if silero and silero.origin else GOLDEN
     out = folder / "new.pt"
     n_new = printed(rf"^{re.escape(str(out))}: (\d+) parameters replaced$", run_example(command, file, out)).group(1)
+    if in_c := find_in_c("replace_weights", command):
+        other = folder / "c" / out.name
+        run_example(in_c, file, other)
+        return check_same(out, other)
     return run_in_pytorch(COMPARE, file, out, n_new)
 
 
@@ -122,6 +144,7 @@ def main() -> int:
     if len(sys.argv) < 3 or sys.argv[1] not in CHECKS:
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "c").mkdir()
         return CHECKS[sys.argv[1]](sys.argv[2:], Path(folder))
 
 
