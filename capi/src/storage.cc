@@ -35,6 +35,10 @@ Status read_storage_options(const tenon_storage_options* options, uint32_t known
   out->is_private = (given.flags & TENON_STORAGE_PRIVATE) != 0;
   out->zeroed = (given.flags & TENON_STORAGE_ZEROED) != 0;
   out->read_only = (given.flags & TENON_STORAGE_READ_ONLY) != 0;
+  out->will_fill = (given.flags & TENON_STORAGE_WILL_FILL) != 0;
+  TENON_TRY(check_argument(!out->zeroed || !out->will_fill,
+                           "the flags ZEROED and WILL_FILL of a storage exclude each other: give ZEROED for bytes that are 0, or "
+                           "WILL_FILL if you write all of them"));
   if (given.arena == nullptr) return Status::ok();
   TENON_TRY(check_argument(!out->is_private && !out->isolated, "a storage in an arena is neither PRIVATE nor ISOLATED"));
   out->arena = object(given.arena);
@@ -47,7 +51,7 @@ Status read_storage_options(const tenon_storage_options* options, uint32_t known
   return Status::ok();
 }
 
-constexpr uint32_t kNewFlags = TENON_STORAGE_ISOLATED | TENON_STORAGE_PRIVATE | TENON_STORAGE_ZEROED;
+constexpr uint32_t kNewFlags = TENON_STORAGE_ISOLATED | TENON_STORAGE_PRIVATE | TENON_STORAGE_ZEROED | TENON_STORAGE_WILL_FILL;
 
 }  // namespace
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t kFirstReserve = uint64_t{256} << 10;
 constexpr uint32_t kMostSkipped = 256;
+constexpr uint64_t kLookFirstNbytes = uint64_t{1} << 20;
 
 // The child must not hand out blocks of the parent's segments, nor may its releases touch the parent's lists. It forgets them; storages
 // that it inherited hold their segments themselves.
@@ -227,6 +228,10 @@ void count_reserved(ArenaSegment* home, uint64_t end) noexcept {
   home->reserved = end;
 }
 
+void look_first(uint64_t nbytes) noexcept {
+  if (nbytes >= kLookFirstNbytes) (void)drain_ledgers();
+}
+
 bool look_for_ended_leases() noexcept {
   ArenaState& all = arena_state();
   {
@@ -250,6 +255,7 @@ Status try_block(Mode mode, uint64_t nbytes, uint64_t alignment, bool isolated, 
   alignment = std::max(alignment, kBlockAlignment);
   const uint64_t wanted = block_nbytes(nbytes, alignment);
   out->nbytes = nbytes;
+  look_first(nbytes);
   ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   HomeSegments& list = all.home(mode, nbytes);

@@ -36,7 +36,7 @@ struct Block {
   uint64_t nbytes = 0;        // of the storage
   uint64_t taken_nbytes = 0;  // of the segment
   bool zero = false;          // no page was touched yet, so the bytes are 0
-  bool was_lent = false;      // a borrower may know what lies there; who is lent it next must not
+  bool was_lent = false;      // the bytes may be those of an earlier lend, which the next borrower must not see
 };
 
 // Into `out`, an empty block, where it stays; after a failure it is no block. nbytes > 0, alignment a power of two up to a page. A FROZEN
@@ -55,6 +55,9 @@ bool counts_segment(const ArenaSegment* home) noexcept;
 // would have to make some of its parent's.
 Status reserve_whole(Segment* segment);
 
+// How a block was lent. kNever: its bytes are no borrower's. kLeased: it was lent under leases, or
+// its bytes may be those of an earlier lend, and it is cleared before it is lent again. kUnleased:
+// it was lent without a lease, and is retired.
 enum class Lent { kNever, kLeased, kUnleased };
 void free_block(Block&& block, Lent lent) noexcept;
 

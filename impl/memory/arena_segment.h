@@ -91,6 +91,10 @@ void move_block(board::ArenaFigures& figures, uint64_t nbytes, BlockState from, 
 // Without the lock: a storage goes whose block is the parent's.
 void forget_inherited_block() noexcept;
 void count_reserved(ArenaSegment* home, uint64_t end) noexcept;
+// Without the lock, before a block of `nbytes` is taken. If the block is large, this frees the
+// blocks whose leases have ended, so that the block which came back last is taken. Its bytes are the
+// likeliest to be in the processor's caches. A small block is not worth the look.
+void look_first(uint64_t nbytes) noexcept;
 // Without the lock, before fresh room is taken: whether leases ended, so that it is worth to look again.
 bool look_for_ended_leases() noexcept;
 

@@ -148,6 +148,7 @@ Status Arena::try_allocate(uint64_t nbytes, uint64_t alignment, Block* out) {
   out->nbytes = nbytes;
   if (nbytes > std::min(options_.capacity_nbytes, kBlockLimit)) return too_large(nbytes);
   const uint64_t wanted = block_nbytes(nbytes, alignment);
+  look_first(nbytes);
   ArenaState& all = arena_state();
   std::unique_lock<std::mutex> lock(all.mutex);
   bool found = false;

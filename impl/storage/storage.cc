@@ -109,7 +109,8 @@ void Storage::end_own(uint8_t marks) noexcept {
   block.offset = offset();
   block.taken_nbytes = own_.home != nullptr ? taken_.nbytes() : segment_->nbytes();
   block.segment = std::move(segment_);
-  memory::free_block(std::move(block), lent ? memory::Lent::kUnleased : memory::Lent::kNever);
+  const memory::Lent unlent = (marks & kUncleared) != 0 ? memory::Lent::kLeased : memory::Lent::kNever;
+  memory::free_block(std::move(block), lent ? memory::Lent::kUnleased : unlent);
 }
 
 const memory::Lease* Storage::lease() const noexcept {
@@ -175,7 +176,7 @@ Result<Ref<Storage>> Storage::create(const StorageOptions& options, uint64_t nby
   return create_shared(options, nbytes, false, &zero);
 }
 
-Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill, bool* zero) {
+Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint64_t nbytes, bool copies, bool* zero) {
   auto storage = Ref<Storage>::adopt(new Storage(Kind::kOwn));
   memory::Block block;
   Status allocated = options.arena != nullptr ? memory::allocate_waiting(options.arena, nbytes, options.alignment, options.wait, &block)
@@ -183,9 +184,13 @@ Result<Ref<Storage>> Storage::create_shared(const StorageOptions& options, uint6
   if (!allocated.is_ok()) return allocated;
   storage->take_block(block);
   *zero = block.zero;
-  // Never a FROZEN one: its segment is always new. What one borrower was lent the next one must not find, not even behind the end.
-  const bool clear = (options.zeroed && !block.zero) || block.was_lent;
-  if (clear && !will_fill) std::memset(storage->data_, 0, nbytes);
+  // A FROZEN storage is never cleared, because its segment is always new. The next borrower must not
+  // find bytes of the last one, not even behind the storage's end, which no caller fills.
+  if (block.was_lent && options.will_fill && !copies) {
+    storage->marks_.fetch_or(kUncleared, std::memory_order_relaxed);
+  } else if (((options.zeroed && !block.zero) || block.was_lent) && !copies) {
+    std::memset(storage->data_, 0, nbytes);
+  }
   if (block.was_lent) std::memset(storage->data_ + nbytes, 0, block.taken_nbytes - nbytes);
   return storage;
 }

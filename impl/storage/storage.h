@@ -27,6 +27,7 @@ struct StorageOptions {
   bool isolated = false;
   bool is_private = false;
   bool zeroed = false;
+  bool will_fill = false;  // create() only: the caller writes all bytes before it lends the storage
   bool read_only = false;  // wrap() only
   bool sealed = true;      // wrap() only: false for a file's bytes, which somebody may cut short
   uint64_t alignment = memory::kBlockAlignment;
@@ -164,6 +165,10 @@ class Storage final : public memory::Leased {
   static constexpr uint8_t kLent = 4;
   static constexpr uint8_t kDropped = 8;
   static constexpr uint8_t kByAddress = 16;
+  // The block was not cleared, because the caller promised to fill the storage. Nobody tells whether
+  // the caller did so, and the bytes may still be those of an earlier lend. So the block counts as
+  // lent when it is freed.
+  static constexpr uint8_t kUncleared = 32;
 
   explicit Storage(Kind kind) noexcept;
   ~Storage() override;
@@ -174,7 +179,8 @@ class Storage final : public memory::Leased {
   }
   void end_own(uint8_t marks) noexcept;
   void take_block(memory::Block& block) noexcept;
-  static Result<Ref<Storage>> create_shared(const StorageOptions& options, uint64_t nbytes, bool will_fill, bool* zero);
+  // `copies`: create_from() overwrites all bytes before anybody else sees the storage.
+  static Result<Ref<Storage>> create_shared(const StorageOptions& options, uint64_t nbytes, bool copies, bool* zero);
   static Result<Ref<Storage>> create_private(const StorageOptions& options, uint64_t nbytes);
   static Result<Ref<Storage>> try_create_private(const StorageOptions& options, uint64_t nbytes);
   static Result<Ref<Storage>> try_create_filled(const StorageOptions& options, const void* data, uint64_t nbytes);

@@ -226,6 +226,68 @@ TEST(Access, WhatWasNeverLentIsWarm) {
   });
 }
 
+// Makes a storage with the pattern of seed 6, lends it and releases it. Returns where its block,
+// which is free again, lies in the arena.
+const unsigned char* lent_and_back(tenon_arena* arena, uint64_t nbytes) {
+  fault::Pair pair(SOCK_STREAM);
+  tenon_storage* storage = new_in(arena, nbytes, 6);
+  const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(storage));
+  lend(pair.left, {storage});
+  tenon_storage_release(storage);
+  tenon_message_release(receive(pair.right));
+  CHECK(soon([] { return leases_standing() == 0; }));
+  return bytes;
+}
+
+tenon_storage* new_with(tenon_arena* arena, uint32_t flags, uint64_t nbytes) {
+  tenon_storage_options options = born_in(arena);
+  options.flags = flags;
+  tenon_storage* storage = nullptr;
+  REQUIRE_OK(tenon_storage_new(&options, nbytes, &storage, err));
+  return storage;
+}
+
+// The caller fills the storage, so clearing it first would be wasted. Nobody fills the tail of its block.
+TEST(Access, AReusedBlockIsNotClearedIfTheCallerFillsIt) {
+  IN_CHILD([] {
+    tenon_arena* arena = new_arena(kMiB);
+    const unsigned char* const first = lent_and_back(arena, 10'240);
+    tenon_storage* storage = new_with(arena, TENON_STORAGE_WILL_FILL, 9'500);
+    const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(storage));
+    CHECK(bytes == first);
+    const std::vector<unsigned char> old = fault::pattern(9'500, 6);
+    CHECK(std::memcmp(bytes, old.data(), old.size()) == 0);
+    CHECK(all_zero(bytes, 9'500, 10'240));
+    tenon_storage_release(storage);
+    tenon_arena_release(arena);
+  });
+}
+
+// A caller that promised to fill a storage may fail before it does so, and release the storage
+// unlent. The next storage in the block is cleared all the same.
+TEST(Access, ABlockThatNobodyFilledIsClearedForTheNextStorage) {
+  for (const bool lent : {false, true}) {
+    IN_CHILD([lent] {
+      tenon_arena* arena = new_arena(kMiB);
+      const unsigned char* const first = lent_and_back(arena, 10'240);
+      tenon_storage* storage = new_with(arena, TENON_STORAGE_WILL_FILL, 10'240);
+      if (lent) {
+        fault::Pair pair(SOCK_STREAM);
+        lend(pair.left, {storage});
+        tenon_message_release(receive(pair.right));
+        CHECK(soon([] { return leases_standing() == 0; }));
+      }
+      tenon_storage_release(storage);
+      storage = new_with(arena, 0, 10'240);
+      const auto* const bytes = static_cast<const unsigned char*>(tenon_storage_data(storage));
+      CHECK(bytes == first);
+      CHECK(all_zero(bytes, 0, 10'240));
+      tenon_storage_release(storage);
+      tenon_arena_release(arena);
+    });
+  }
+}
+
 // Parts of what was lent, joined with what was not.
 TEST(Access, PartsOfALentBlockAreCleared) {
   IN_CHILD([] {

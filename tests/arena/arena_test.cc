@@ -242,6 +242,31 @@ TEST(Arena, ZeroedWhenAskedFor) {
   });
 }
 
+// The block that came back last is taken first, because its bytes are the likeliest to be in the caches.
+TEST(Access, ALargeBlockIsTheOneThatCameBackLast) {
+  IN_CHILD([] {
+    constexpr uint64_t kLarge = kMiB;
+    tenon_arena* arena = new_arena(4 * kMiB);
+    fault::Pair pair(SOCK_SEQPACKET);
+    std::vector<const void*> blocks;
+    std::vector<tenon_message*> lent;
+    for (uint64_t i = 0; i < 2; ++i) {
+      tenon_storage* storage = new_in(arena, kLarge, i);
+      blocks.push_back(tenon_storage_data(storage));
+      lend(pair.left, {storage});
+      tenon_storage_release(storage);
+      lent.push_back(receive(pair.right));
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      tenon_message_release(lent[i]);
+      tenon_storage* storage = new_in(arena, kLarge);
+      CHECK(tenon_storage_data(storage) == blocks[i]);
+      tenon_storage_release(storage);
+    }
+    tenon_arena_release(arena);
+  });
+}
+
 // At every step of a random run the figures add up, and no storage shows another's bytes.
 TEST(Arena, FiguresAddUp) {
   IN_CHILD([] {

@@ -155,6 +155,36 @@ static void reuse_and_zeroing(void) {
   }
 }
 
+/* That a block which was lent is not cleared is a test of tests/arena/access_test.cc. */
+static void will_fill(void) {
+  static const tenon_mode modes[] = {TENON_MODE_SHARED, TENON_MODE_LENDER_WRITES, TENON_MODE_FROZEN};
+  static const uint32_t flags[] = {0, TENON_STORAGE_ISOLATED, TENON_STORAGE_PRIVATE};
+  static unsigned char bytes[5000];
+  tenon_storage *storage = NULL, *out = kNothing;
+  tenon_storage_options options;
+  size_t m, f;
+  check_fill(bytes, sizeof(bytes), 3);
+  for (m = 0; m < COUNT_OF(modes); m++) {
+    for (f = 0; f < COUNT_OF(flags); f++) {
+      options = check_storage_options(modes[m], flags[f] | TENON_STORAGE_WILL_FILL);
+      OK(tenon_storage_new(&options, sizeof(bytes), &storage, ERR));
+      OK(tenon_storage_write(storage, 0, bytes, sizeof(bytes), ERR));
+      CHECK(check_filled(tenon_storage_data(storage), sizeof(bytes), 3));
+      tenon_storage_release(storage);
+      OK(tenon_storage_new_from(&options, bytes, sizeof(bytes), &storage, ERR));
+      CHECK(check_filled(tenon_storage_data(storage), sizeof(bytes), 3));
+      tenon_storage_release(storage);
+      OK(tenon_storage_new(&options, 0, &storage, ERR));
+      tenon_storage_release(storage);
+    }
+  }
+  options = check_storage_options(TENON_MODE_SHARED, TENON_STORAGE_WILL_FILL | TENON_STORAGE_ZEROED);
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_new(&options, 64, &out, ERR));
+  FAILS_KEEPING(TENON_INVALID_ARGUMENT, out, tenon_storage_new_from(&options, bytes, 64, &out, ERR));
+  options = check_storage_options(0, TENON_STORAGE_WILL_FILL);
+  FAILS_KEEPING(TENON_UNSUPPORTED, out, tenon_storage_wrap(bytes, sizeof(bytes), NULL, NULL, &options, &out, ERR));
+}
+
 static void trimming(void) {
   tenon_storage *storage = check_storage(TENON_MODE_SHARED, 0, 1 << 20, 3);
   tenon_stats stats;
@@ -408,6 +438,7 @@ int main(void) {
   RUN(freezing);
   RUN(alignment);
   RUN(reuse_and_zeroing);
+  RUN(will_fill);
   RUN(trimming);
   RUN(wrapping);
   RUN(identities);

@@ -55,6 +55,10 @@ TEST_F(Storages, BytesModesAndOptions) {
   EXPECT_FALSE(copy.same_memory(frozen));
   const tenon::Storage none = tenon::Storage::make(0);
   EXPECT_EQ(none.bytes().size(), 0U);
+  tenon::Storage filled = tenon::Storage::make(8, {.will_fill = true});
+  filled.write(std::as_bytes(std::span("1234567", 8)));
+  EXPECT_EQ(std::memcmp(filled.bytes().data(), "1234567", 8), 0);
+  kit::thrown_by<tenon::InvalidArgument>([] { (void)tenon::Storage::make(8, {.zeroed = true, .will_fill = true}); });
 
   std::array<float, 4> outside{1, 2, 3, 4};
   tenon::Storage read_only = tenon::Storage::wrap_read_only(std::as_bytes(std::span(outside)), [] {});

@@ -49,6 +49,11 @@ type StorageOptions struct {
 	Alignment uint64 // bytes, a power of two up to 4096; 0: 64
 	Arena     *Arena // where it is born, in the arena's mode; nil: in the library's own
 
+	// The caller promises to write all bytes before it lends or reads them, so a reused block that
+	// was lent before is not cleared. If the promise is broken, a borrower can read bytes that were
+	// lent to another borrower. Together with Zeroed it is an error.
+	WillFill bool
+
 	// How long a full arena is waited for: until this is done. Nil: not at all. The error's detail "holders" says who holds what.
 	Wait context.Context
 }
@@ -74,6 +79,9 @@ func (o *StorageOptions) begin() (C.tenon_storage_options, error) {
 	}
 	if o.Zeroed {
 		options.flags |= C.TENON_STORAGE_ZEROED
+	}
+	if o.WillFill {
+		options.flags |= C.TENON_STORAGE_WILL_FILL
 	}
 	return options, nil
 }

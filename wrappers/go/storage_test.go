@@ -56,6 +56,19 @@ func TestStorage(t *testing.T) {
 	}
 }
 
+func TestWillFill(t *testing.T) {
+	nothingLeft(t)
+	s := must(tenon.NewStorage(8, &tenon.StorageOptions{WillFill: true}))
+	defer s.Close()
+	copy(must(s.Bytes()), "12345678")
+	if string(must(s.ReadOnlyBytes())) != "12345678" {
+		t.Fatal("not as it was filled")
+	}
+	if _, err := tenon.NewStorage(8, &tenon.StorageOptions{Zeroed: true, WillFill: true}); !errors.Is(err, tenon.ErrInvalidArgument) {
+		t.Fatal(err)
+	}
+}
+
 func TestFrozen(t *testing.T) {
 	nothingLeft(t)
 	s := must(tenon.NewStorage(8, &tenon.StorageOptions{Mode: tenon.Frozen}))

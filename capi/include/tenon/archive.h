@@ -66,8 +66,9 @@ enum {
 };
 
 /**
- * What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the same switches.
- * The first three change nothing about what the bytecode does in PyTorch 1.13 or later.
+ * What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the first four
+ * switches too. The first three change nothing about what the bytecode does in PyTorch 1.13 or
+ * later.
  */
 enum {
   /**
@@ -89,7 +90,13 @@ enum {
    * The methods that are called through an interface get no functions. Such a call fails when it is
    * run. PyTorch: mobile_interface_call_export is off.
    */
-  TENON_EMIT_NO_INTERFACE_METHODS = 8
+  TENON_EMIT_NO_INTERFACE_METHODS = 8,
+  /**
+   * A function that is forked runs where fork stands, in the same thread, and waiting for it gives
+   * its result. An exception of it comes from fork and not from wait. The lite interpreter has no
+   * fork: without this switch, code that forks is TENON_UNSUPPORTED.
+   */
+  TENON_EMIT_FORKS_AT_ONCE = 16
 };
 
 /** Where an import puts tensors. */
@@ -367,7 +374,8 @@ TENON_API tenon_status tenon_export_module_to(const tenon_module *module,
 
 /**
  * Lists the operators that bytecode of a module calls, such as "aten::add.Tensor": each once, in
- * the order of the names. A mobile build of PyTorch needs these. Nothing is written.
+ * the order of the names. A mobile build of PyTorch needs these. Nothing is written. A function
+ * that is forked is taken as with TENON_EMIT_FORKS_AT_ONCE.
  * @param[in]  module   borrowed.
  * @param[in]  methods  borrowed; as in tenon_export_options. NULL means all methods.
  * @param[out] out      a new list, which is the caller's; release it with tenon_name_list_release.

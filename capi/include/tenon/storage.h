@@ -58,7 +58,21 @@ enum {
    */
   TENON_STORAGE_ZEROED = 4,
   /** For tenon_storage_wrap only: the wrapped memory must not be written. */
-  TENON_STORAGE_READ_ONLY = 8
+  TENON_STORAGE_READ_ONLY = 8,
+  /**
+   * The caller promises to write all bytes of the new storage before it lends or reads them.
+   *
+   * Without this flag, a reused block that was lent before is cleared first, which takes about as
+   * long as filling it. With this flag it is not cleared. If the caller breaks the promise, a
+   * borrower reads the bytes of an earlier storage of this process. That storage was lent too,
+   * perhaps to another borrower, and its borrower may have written those bytes. A storage that is
+   * released without being lent need not be filled: its block is cleared for the next storage.
+   *
+   * The flag changes nothing for fresh memory, for mode TENON_MODE_FROZEN, for a private storage
+   * and in tenon_storage_new_from. With TENON_STORAGE_ZEROED it is TENON_INVALID_ARGUMENT. A
+   * library that does not know the flag refuses it with TENON_UNSUPPORTED.
+   */
+  TENON_STORAGE_WILL_FILL = 16
 };
 
 /**
@@ -96,7 +110,8 @@ typedef struct tenon_device {
  * Makes a storage of `nbytes` bytes. The memory is reserved before the call returns, so a machine
  * that has no memory left causes an error here and not a SIGBUS later. (If two processes race for
  * the last bytes of a memory cgroup, the kernel's OOM killer can still end one of them.) The bytes
- * are zero if the memory is fresh, and unspecified if a block is reused; see TENON_STORAGE_ZEROED.
+ * are zero if the memory is fresh, and unspecified if a block is reused; see TENON_STORAGE_ZEROED
+ * and TENON_STORAGE_WILL_FILL.
  * @param[in]  options  borrowed. NULL means the defaults.
  * @param[in]  nbytes   the size in bytes. 0 gives an empty storage, which has no segment and can be
  *                      lent nevertheless.

@@ -231,6 +231,7 @@ static PyObject *copy_of(uint64_t address, uint64_t nbytes, const tenon_tensor_s
   tenon_storage_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
+  options.flags = TENON_STORAGE_WILL_FILL;
   tenon_storage *storage = NULL;
   void *data = NULL;
   PyObject *result = NULL;

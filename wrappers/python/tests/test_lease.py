@@ -133,6 +133,15 @@ def test_a_release_ends_the_wait(borrower: Borrower) -> None:
         assert borrower.process.stdout.readline() == b"ok\n"
 
 
+def test_a_lent_block_is_cleared_unless_its_next_owner_fills_it(borrower: Borrower) -> None:
+    for will_fill in (False, True):
+        with tenon.Arena(MIB) as arena:
+            lend_all(arena, borrower)
+            borrower.run("held.clear()")
+            with arena.storage(MIB, will_fill=will_fill, timeout=60) as storage:
+                assert storage.read() == (b"\5" if will_fill else b"\0") * MIB
+
+
 def test_storages_of_no_arena_have_leases_too(borrower: Borrower) -> None:
     tensor = tenon.zeros(1000, "uint8")
     borrower.connection.send(tensor, timeout=60)

@@ -153,6 +153,7 @@ def test_identity() -> None:
         lambda s: tenon.Storage.new(1 << 64),
         lambda s: tenon.Storage.new(8, alignment=3),
         lambda s: tenon.Storage.new(8, mode="open"),
+        lambda s: tenon.Storage.new(8, zeroed=True, will_fill=True),
     ],
 )
 def test_wrong_arguments(use: object) -> None:

@@ -130,12 +130,19 @@ class Arena(Managed):
         self._cdata = ffi.gc(out[0], lib.tenon_arena_release)
 
     def storage(
-        self, nbytes: int, *, zeroed: bool = False, alignment: int = 0, timeout: float | None = 0, cancel: Cancel | None = None
+        self,
+        nbytes: int,
+        *,
+        zeroed: bool = False,
+        will_fill: bool = False,
+        alignment: int = 0,
+        timeout: float | None = 0,
+        cancel: Cancel | None = None,
     ) -> Storage:
         """A new storage in it. As Storage.new(nbytes, arena=self)."""
         from tenon.storage import Storage
 
-        return Storage.new(nbytes, zeroed=zeroed, alignment=alignment, arena=self, timeout=timeout, cancel=cancel)
+        return Storage.new(nbytes, zeroed=zeroed, will_fill=will_fill, alignment=alignment, arena=self, timeout=timeout, cancel=cancel)
 
     def empty(
         self,

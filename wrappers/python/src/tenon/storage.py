@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tenon.weak import WeakRef
 
 
-def _flags(isolated: bool, private: bool, zeroed: bool) -> int:
+def _flags(isolated: bool, private: bool, zeroed: bool, will_fill: bool) -> int:
     flags: int = 0
     if isolated:
         flags |= lib.TENON_STORAGE_ISOLATED
@@ -31,6 +31,8 @@ def _flags(isolated: bool, private: bool, zeroed: bool) -> int:
         flags |= lib.TENON_STORAGE_PRIVATE
     if zeroed:
         flags |= lib.TENON_STORAGE_ZEROED
+    if will_fill:
+        flags |= lib.TENON_STORAGE_WILL_FILL
     return flags
 
 
@@ -49,6 +51,7 @@ class Storage(Closing, StorageBase):
         isolated: bool = False,
         private: bool = False,
         zeroed: bool = False,
+        will_fill: bool = False,
         alignment: int = 0,
         arena: Arena | None = None,
         timeout: float | None = 0,
@@ -58,9 +61,13 @@ class Storage(Closing, StorageBase):
 
         arena: born there, in its mode. A full one raises ResourceExhausted, whose details["holders"] says who holds what; timeout: seconds
         to wait for room, after which it is Timeout; None waits for ever. cancel: ends the wait from outside.
+
+        will_fill: you promise to write all bytes before you lend or read them. A block that was lent
+        before is then not cleared. If you break the promise, a borrower can read bytes that were
+        lent to another one. zeroed and will_fill exclude each other.
         """
         size, number = unsigned(nbytes, "nbytes"), number_of(MODES, mode, "mode")
-        flags, multiple = _flags(isolated, private, zeroed), unsigned(alignment, "alignment")
+        flags, multiple = _flags(isolated, private, zeroed, will_fill), unsigned(alignment, "alignment")
         if arena is None:
             return cls._new(size, number, flags, multiple, 0)
         own = own_of(arena, Arena, "arena")
@@ -82,7 +89,7 @@ class Storage(Closing, StorageBase):
         cancel: Cancel | None = None,
     ) -> Self:
         """Make a storage that holds a copy of a C-contiguous buffer. With mode "frozen" it comes back frozen. arena, timeout: as new."""
-        number, flags, multiple = number_of(MODES, mode, "mode"), _flags(isolated, private, False), unsigned(alignment, "alignment")
+        number, flags, multiple = number_of(MODES, mode, "mode"), _flags(isolated, private, False, False), unsigned(alignment, "alignment")
         if arena is None:
             return cls._new_from(data, number, flags, multiple, 0)
         own = own_of(arena, Arena, "arena")

@@ -1320,6 +1320,48 @@ def dataloader() -> None:
         assert all(map(lies_in_tenon, batches)), method
 
 
+def collate_and_tell(samples: Any) -> Any:
+    """A batch, and whether each new torch storage of it was one that its maker fills."""
+    import torch
+    from tenon.torch import _storage
+    from torch.utils.data import default_collate
+
+    plain, fills = _storage.new, []
+
+    def new(nbytes: int, **how: Any) -> Any:
+        fills.append(how["will_fill"] and not how["zeroed"])
+        return plain(nbytes, **how)
+
+    _storage.new = new
+    try:
+        batch = default_collate(samples)
+        n_collated = len(fills)
+        torch.UntypedStorage._new_shared(16)
+        torch.storage.TypedStorage([1.0], dtype=torch.float32)._new_shared(4)
+    finally:
+        _storage.new = plain
+    return batch, fills[:n_collated], fills[n_collated:]
+
+
+@row
+def collate_fills_its_storage() -> None:
+    """Memory that PyTorch's collate fills is not cleared first. Any other caller of _new_shared gets zeros, as from PyTorch."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    samples: Any = list(torch.arange(24.0).view(12, 2))
+    loader = DataLoader(samples, batch_size=4, num_workers=1, multiprocessing_context="fork", collate_fn=collate_and_tell)
+    for batch, collated, others in loader:
+        assert lies_in_tenon(batch) and collated == [True] and not any(others) and others
+    untyped = torch.UntypedStorage._new_shared(5000)
+    address = untyped.data_ptr()
+    untyped.fill_(7)
+    del untyped
+    untyped = torch.UntypedStorage._new_shared(5000)
+    assert untyped.data_ptr() == address, "another block: the row proves nothing"
+    assert not any(untyped.tolist())
+
+
 @bare_row
 def pinned_batches() -> None:
     """What a DataLoader's workers made is pinned in place: pinned.py, with the driver that tests/fake_cuda plays."""

@@ -73,6 +73,18 @@ pub const TENON_STORAGE_PRIVATE: _bindgen_ty_3 = 2;
 pub const TENON_STORAGE_ZEROED: _bindgen_ty_3 = 4;
 ///For tenon_storage_wrap only: the wrapped memory must not be written.
 pub const TENON_STORAGE_READ_ONLY: _bindgen_ty_3 = 8;
+/**The caller promises to write all bytes of the new storage before it lends or reads them.
+
+ Without this flag, a reused block that was lent before is cleared first, which takes about as
+ long as filling it. With this flag it is not cleared. If the caller breaks the promise, a
+ borrower reads the bytes of an earlier storage of this process. That storage was lent too,
+ perhaps to another borrower, and its borrower may have written those bytes. A storage that is
+ released without being lent need not be filled: its block is cleared for the next storage.
+
+ The flag changes nothing for fresh memory, for mode TENON_MODE_FROZEN, for a private storage
+ and in tenon_storage_new_from. With TENON_STORAGE_ZEROED it is TENON_INVALID_ARGUMENT. A
+ library that does not know the flag refuses it with TENON_UNSUPPORTED.*/
+pub const TENON_STORAGE_WILL_FILL: _bindgen_ty_3 = 16;
 pub type _bindgen_ty_3 = ::core::ffi::c_uint;
 /**How to make a storage. A NULL pointer to these options means that all fields are zero: mode
  TENON_MODE_SHARED, one of the library's own arenas, 64-byte alignment.*/
@@ -1238,8 +1250,13 @@ pub const TENON_EMIT_PLAIN_OPERATORS: _bindgen_ty_25 = 4;
 /**The methods that are called through an interface get no functions. Such a call fails when it is
  run. PyTorch: mobile_interface_call_export is off.*/
 pub const TENON_EMIT_NO_INTERFACE_METHODS: _bindgen_ty_25 = 8;
-/**What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the same switches.
- The first three change nothing about what the bytecode does in PyTorch 1.13 or later.*/
+/**A function that is forked runs where fork stands, in the same thread, and waiting for it gives
+ its result. An exception of it comes from fork and not from wait. The lite interpreter has no
+ fork: without this switch, code that forks is TENON_UNSUPPORTED.*/
+pub const TENON_EMIT_FORKS_AT_ONCE: _bindgen_ty_25 = 16;
+/**What the bytecode of TENON_BYTECODE_COMPILE looks like. PyTorch's exporter has the first four
+ switches too. The first three change nothing about what the bytecode does in PyTorch 1.13 or
+ later.*/
 pub type _bindgen_ty_25 = ::core::ffi::c_uint;
 /**The tensors are read-only views of the file. A tensor that cannot be a view is copied:
  tenon_import_report counts the reasons. Neither views nor these copies can be lent.*/
@@ -2734,7 +2751,8 @@ extern "C" {
     /**Makes a storage of `nbytes` bytes. The memory is reserved before the call returns, so a machine
  that has no memory left causes an error here and not a SIGBUS later. (If two processes race for
  the last bytes of a memory cgroup, the kernel's OOM killer can still end one of them.) The bytes
- are zero if the memory is fresh, and unspecified if a block is reused; see TENON_STORAGE_ZEROED.
+ are zero if the memory is fresh, and unspecified if a block is reused; see TENON_STORAGE_ZEROED
+ and TENON_STORAGE_WILL_FILL.
  @param[in]  options  borrowed. NULL means the defaults.
  @param[in]  nbytes   the size in bytes. 0 gives an empty storage, which has no segment and can be
                       lent nevertheless.
@@ -4639,7 +4657,8 @@ extern "C" {
         err: *mut *mut tenon_error,
     ) -> tenon_status;
     /**Lists the operators that bytecode of a module calls, such as "aten::add.Tensor": each once, in
- the order of the names. A mobile build of PyTorch needs these. Nothing is written.
+ the order of the names. A mobile build of PyTorch needs these. Nothing is written. A function
+ that is forked is taken as with TENON_EMIT_FORKS_AT_ONCE.
  @param[in]  module   borrowed.
  @param[in]  methods  borrowed; as in tenon_export_options. NULL means all methods.
  @param[out] out      a new list, which is the caller's; release it with tenon_name_list_release.

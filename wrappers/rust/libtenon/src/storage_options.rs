@@ -55,6 +55,14 @@ impl<'a> StorageOptions<'a> {
         self.flag(sys::TENON_STORAGE_ZEROED)
     }
 
+    /// The caller promises to write all bytes before it lends or reads them, so a reused block that
+    /// was lent before is not cleared. If the promise is broken, a borrower can read bytes that were
+    /// lent to another borrower. Together with [`zeroed`](Self::zeroed) this is
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
+    pub fn will_fill(self) -> Self {
+        self.flag(sys::TENON_STORAGE_WILL_FILL)
+    }
+
     /// Bytes, a power of two up to 4096.
     pub fn alignment(self, alignment: u64) -> Self {
         StorageOptions { alignment, ..self }

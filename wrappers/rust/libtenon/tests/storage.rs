@@ -32,6 +32,17 @@ fn modes_and_what_they_allow() {
 }
 
 #[test]
+fn a_storage_that_the_caller_fills() {
+    let storage = StorageOptions::new().will_fill().create(3).unwrap();
+    storage.write(0, b"abc").unwrap();
+    let mut copy = [0; 3];
+    storage.read(0, &mut copy).unwrap();
+    assert_eq!(&copy, b"abc");
+    let both = StorageOptions::new().zeroed().will_fill().create(3).unwrap_err();
+    assert_eq!(both.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
 fn filling() {
     let filling = StorageOptions::new().fill_frozen(6).unwrap();
     filling.write(2, b"xy").unwrap();

@@ -51,6 +51,10 @@ struct StorageOptions {
   bool private_memory = false;
   /// All bytes of the new storage are 0.
   bool zeroed = false;
+  /// The caller promises to write all bytes before it lends or reads them, so a reused block that
+  /// was lent before is not cleared. If the promise is broken, a borrower can read bytes that were
+  /// lent to another borrower. Together with `zeroed` it is an error.
+  bool will_fill = false;
   /// The alignment in bytes, a power of two up to 4096. 0 means 64.
   std::uint64_t alignment = 0;
   /// The arena to allocate from, borrowed for the call. The storage gets the arena's mode. Null
@@ -87,7 +91,7 @@ inline tenon_storage_options c_options(const StorageOptions& options) noexcept {
   c.mode = static_cast<tenon_mode>(options.mode);
   c.flags = (options.isolated ? std::uint32_t{TENON_STORAGE_ISOLATED} : 0U) |
             (options.private_memory ? std::uint32_t{TENON_STORAGE_PRIVATE} : 0U) |
-            (options.zeroed ? std::uint32_t{TENON_STORAGE_ZEROED} : 0U);
+            (options.zeroed ? std::uint32_t{TENON_STORAGE_ZEROED} : 0U) | (options.will_fill ? std::uint32_t{TENON_STORAGE_WILL_FILL} : 0U);
   c.alignment = options.alignment;
   c.arena = options.arena == nullptr ? nullptr : options.arena->get();
   return c;

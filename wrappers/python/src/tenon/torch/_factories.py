@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _new(size: Any, dtype: Any, zeroed: bool, requires_grad: bool) -> Any:
+def _new(size: Any, dtype: Any, zeroed: bool, requires_grad: bool, *, will_fill: bool = False) -> Any:
     import torch
 
     from tenon.torch import _storage, _strategy
@@ -19,7 +19,7 @@ def _new(size: Any, dtype: Any, zeroed: bool, requires_grad: bool) -> Any:
     nbytes = shape.numel() * torch._utils._element_size(dtype)
     tensor = torch.empty(shape if not nbytes else 0, dtype=dtype)
     if nbytes:
-        tensor.set_(_storage.new(nbytes, zeroed=zeroed), 0, shape)
+        tensor.set_(_storage.new(nbytes, zeroed=zeroed, will_fill=will_fill), 0, shape)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
@@ -40,7 +40,7 @@ def zeros(*size: Any, dtype: Any = None, requires_grad: bool = False) -> Any:
 
 def ones(*size: Any, dtype: Any = None, requires_grad: bool = False) -> Any:
     """torch.ones on the CPU, in Tenon's shared memory."""
-    return _filled(_new(_shape(size), dtype, False, False), 1, requires_grad)
+    return _filled(_new(_shape(size), dtype, False, False, will_fill=True), 1, requires_grad)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
@@ -48,7 +48,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool =
     import torch
 
     dtype = torch.full((), fill_value).dtype if dtype is None else dtype
-    return _filled(_new(size, dtype, False, False), fill_value, requires_grad)
+    return _filled(_new(size, dtype, False, False, will_fill=True), fill_value, requires_grad)
 
 
 def _filled(tensor: Any, value: Any, requires_grad: bool) -> Any:
@@ -73,7 +73,7 @@ def ones_like(like: Any, *, dtype: Any = None, requires_grad: bool = False) -> A
 
 def full_like(like: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
     """torch.full_like on the CPU, in Tenon's shared memory, of contiguous strides."""
-    tensor = _new(like.size(), like.dtype if dtype is None else dtype, False, False)
+    tensor = _new(like.size(), like.dtype if dtype is None else dtype, False, False, will_fill=True)
     return _filled(tensor, fill_value, requires_grad)
 
 

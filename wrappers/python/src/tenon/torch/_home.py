@@ -89,9 +89,9 @@ def _born(make: Callable[[Arena | None], Storage], nbytes: int) -> Storage:
     return make(None)
 
 
-def new_storage(nbytes: int, *, zeroed: bool = False) -> Storage:
+def new_storage(nbytes: int, *, zeroed: bool = False, will_fill: bool = False) -> Storage:
     """A new shared storage for a torch storage of so many bytes."""
-    return _born(lambda arena: Storage.new(nbytes, zeroed=zeroed, arena=arena), nbytes)
+    return _born(lambda arena: Storage.new(nbytes, zeroed=zeroed, will_fill=will_fill, arena=arena), nbytes)
 
 
 def new_storage_from(data: Any, nbytes: int) -> Storage:

@@ -168,9 +168,9 @@ def tensor_over(tensor: Tensor) -> Any:
     return torch.empty(0, dtype=dtype).set_(untyped, tensor.offset, tensor.shape, tensor.strides)
 
 
-def new(nbytes: int, *, zeroed: bool = False) -> Any:
+def new(nbytes: int, *, zeroed: bool = False, will_fill: bool = False) -> Any:
     """A new torch storage in Tenon's shared memory, of at least one byte."""
-    return over(canonical(new_storage(nbytes, zeroed=zeroed)), 0, nbytes)
+    return over(canonical(new_storage(nbytes, zeroed=zeroed, will_fill=will_fill)), 0, nbytes)
 
 
 def find(untyped: Any) -> Place | None:
@@ -241,7 +241,7 @@ def _copied(untyped: Any) -> tuple[Storage, Any]:
     if nbytes > SMALL_NBYTES:
         storage = canonical(new_storage_from(ffi.buffer(source, nbytes), nbytes))
         return storage, _new_over(storage, 0, nbytes)
-    storage = canonical(new_storage(nbytes))
+    storage = canonical(new_storage(nbytes, will_fill=True))
     target = _new_over(storage, 0, nbytes)
     ffi.memmove(ffi.cast("char *", target.data_ptr()), source, nbytes)
     return storage, target

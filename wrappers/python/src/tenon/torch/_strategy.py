@@ -194,8 +194,18 @@ def _share_memory_of_tensor(plain: Callable[[Any], Any]) -> Callable[[Any], Any]
     return share_memory_
 
 
+def _is_collate(frame: Any) -> bool:
+    """Whether PyTorch's own collate asked for the storage, which torch.stack then writes all of."""
+    while frame is not None and frame.f_globals.get("__name__") == "torch.storage":
+        frame = frame.f_back  # TypedStorage._new_shared
+    if frame is None or frame.f_code.co_name != "collate_tensor_fn":
+        return False
+    return bool(frame.f_globals.get("__name__") == "torch.utils.data._utils.collate")
+
+
 def _new_shared(plain: Callable[..., Any]) -> Callable[..., Any]:
-    # DataLoader's workers collate their batches in such storages.
+    # DataLoader's workers collate their batches in such storages. All bytes are 0 for any other
+    # caller, because PyTorch gives each caller a new file.
     @wraps(plain)
     def new_shared(cls: Any, size: int, *, device: Any = "cpu") -> Any:
         import torch
@@ -203,7 +213,8 @@ def _new_shared(plain: Callable[..., Any]) -> Callable[..., Any]:
         if size and is_current() and torch.device(device).type == "cpu":
             from tenon.torch import _storage
 
-            return _storage.new(size)
+            will_fill = _is_collate(sys._getframe().f_back)
+            return _storage.new(size, zeroed=not will_fill, will_fill=will_fill)
         return plain(cls, size, device=device)
 
     return new_shared
