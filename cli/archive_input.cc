@@ -53,6 +53,16 @@ Status of_file(const ArchiveInput& input, const Status& status) {
   return named;
 }
 
+std::vector<std::string> split_methods(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    names.emplace_back(text.substr(0, comma));
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return names;
+}
+
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;
   const bool is_stdin = path == "-";

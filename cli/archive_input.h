@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "os/fd.h"
@@ -20,6 +22,9 @@ struct ArchiveInput {
   static Result<ArchiveInput> open(const std::string& path);
   bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
 };
+
+// The names in a list with commas between them.
+std::vector<std::string> split_methods(std::string_view text);
 
 // Puts the file's name in front of an error's message, in place of the fd's number.
 Status of_file(const ArchiveInput& input, const Status& status);

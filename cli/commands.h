@@ -49,8 +49,9 @@ int run_gc(const GcOptions& options);
 
 struct InspectOptions {
   std::string what;
-  bool code = false;  // of an archive: its text, too
-  bool ops = false;   // of an archive: print only the operators that bytecode of its code calls
+  bool code = false;    // of an archive: its text, too
+  bool ops = false;     // of an archive: print only the operators that bytecode of its code calls
+  std::string methods;  // of ops, with commas between them; empty: all
   bool json = false;
 };
 int run_inspect(const InspectOptions& options);
@@ -68,6 +69,7 @@ struct ExportCommandOptions {
   bool no_bytecode = false;
   std::string methods;  // with commas between them; empty: all
   int lower = 0;        // the version of the bytecode; 0: the newest
+  bool forks_at_once = false;
   bool debug_tables = false;
   bool json = false;
 };

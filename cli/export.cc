@@ -21,21 +21,12 @@ struct Written {
   std::vector<std::string> warnings;
 };
 
-std::vector<std::string> split_methods(std::string_view text) {
-  std::vector<std::string> names;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    names.emplace_back(text.substr(0, comma));
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-  }
-  return names;
-}
-
 module::ExportOptions export_options(const ExportCommandOptions& options) {
   module::ExportOptions out;
   out.bytecode = options.bytecode ? module::Bytecode::kCompile : options.no_bytecode ? module::Bytecode::kDrop : module::Bytecode::kKeep;
   out.methods = split_methods(options.methods);
   out.bytecode_version = options.lower;
+  out.forks_at_once = options.forks_at_once;
   out.debug_tables = options.debug_tables;
   return out;
 }

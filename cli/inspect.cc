@@ -198,7 +198,7 @@ int inspect_name(const share::Filename& filename, bool json) {
 }
 
 int run_inspect(const InspectOptions& options) {
-  if (options.ops) return inspect_operators(options.what, options.json);
+  if (options.ops) return inspect_operators(options.what, options.methods, options.json);
   share::Filename filename;
   if (options.what != "-" && find_name(options.what, &filename)) return inspect_name(filename, options.json);
   Result<ArchiveInput> opened = ArchiveInput::open(options.what);

@@ -268,11 +268,11 @@ int inspect_archive(const ArchiveInput& input, bool with_code, bool json) {
   return kExitProblem;
 }
 
-int inspect_operators(const std::string& path, bool json) {
-  const auto list = [&path]() -> Result<std::vector<std::string>> {
+int inspect_operators(const std::string& path, const std::string& methods, bool json) {
+  const auto list = [&]() -> Result<std::vector<std::string>> {
     TENON_ASSIGN(const ArchiveInput input, ArchiveInput::open(path));
     TENON_ASSIGN(const Ref<module::Module> module, import_archive(input, {}));
-    Result<std::vector<std::string>> names = module->operator_names({});
+    Result<std::vector<std::string>> names = module->operator_names(split_methods(methods));
     if (!names.is_ok()) return of_file(input, names.status());
     return names;
   };

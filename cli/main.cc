@@ -114,6 +114,10 @@ void add_commands(CLI::App* app, Options* options) {
   inspect->add_flag("--code", options->inspect.code, "Of an archive, print its code, too");
   inspect->add_flag("--ops", options->inspect.ops, "Of an archive, list only the operators that bytecode of its code calls")
       ->excludes("--code");
+  inspect->add_option("--methods", options->inspect.methods, "The methods whose operators are listed; all of them unless told")
+      ->needs("--ops")
+      ->check(check_methods)
+      ->option_text("NAMES");
 
   CLI::App* verify =
       add_command(app, options, "verify", "Check every byte, value and line of code of a module archive, or a file of torch.save",
@@ -143,6 +147,10 @@ void add_commands(CLI::App* app, Options* options) {
       ->needs("--bytecode")
       ->check(CLI::Range(4, 8))
       ->option_text("VERSION");
+  exporting
+      ->add_flag("--forks-at-once", options->export_.forks_at_once,
+                 "Run a forked function where fork stands. Without this option, code that forks gets no bytecode")
+      ->needs("--bytecode");
   exporting->add_flag("--debug-tables", options->export_.debug_tables,
                       "Write debug tables, too: those of IN, and with --bytecode also new ones. Tables of IN have paths of the machine "
                       "on which the module was saved");

@@ -78,8 +78,8 @@ Status ask_hook(const tenon_export_options& given, const tenon_module* module, s
 }
 
 Status read_emission(const tenon_export_options& given, ExportOptions* out) {
-  constexpr uint32_t kKnown =
-      TENON_EMIT_DEFAULT_INPUTS | TENON_EMIT_DEFAULTS_BEFORE_OUT | TENON_EMIT_PLAIN_OPERATORS | TENON_EMIT_NO_INTERFACE_METHODS;
+  constexpr uint32_t kKnown = TENON_EMIT_DEFAULT_INPUTS | TENON_EMIT_DEFAULTS_BEFORE_OUT | TENON_EMIT_PLAIN_OPERATORS |
+                              TENON_EMIT_NO_INTERFACE_METHODS | TENON_EMIT_FORKS_AT_ONCE;
   TENON_TRY(check_argument((given.bytecode_version == 0 && given.emit_flags == 0) || given.bytecode == TENON_BYTECODE_COMPILE,
                            "bytecode_version and emit_flags are for an export that compiles its bytecode: ask for it, or leave "
                            "them 0"));
@@ -89,6 +89,7 @@ Status read_emission(const tenon_export_options& given, ExportOptions* out) {
   out->emit.defaults_before_out = (given.emit_flags & TENON_EMIT_DEFAULTS_BEFORE_OUT) == 0;
   out->emit.promoted_operators = (given.emit_flags & TENON_EMIT_PLAIN_OPERATORS) == 0;
   out->interface_methods = (given.emit_flags & TENON_EMIT_NO_INTERFACE_METHODS) == 0;
+  out->forks_at_once = (given.emit_flags & TENON_EMIT_FORKS_AT_ONCE) != 0;
   return Status::ok();
 }
 

@@ -41,9 +41,9 @@ _tenon() {
     ls) options+=" --names --arenas --leases --all --prometheus" ;;
     top) options+=" --interval --once" ;;
     gc) options+=" --yes --torch --min-age" ;;
-    inspect) options+=" --code --ops" ;;
+    inspect) options+=" --code --ops --methods" ;;
     verify) ;;
-    export) options+=" --bytecode --no-bytecode --methods --lower --debug-tables" ;;
+    export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --debug-tables" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then

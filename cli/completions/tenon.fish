@@ -35,11 +35,13 @@ complete -c tenon -n '__fish_seen_subcommand_from gc' -l min-age -x -d 'PyTorch\
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -F -a '(__tenon_names)'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -l code -d 'Print the code of an archive, too'
 complete -c tenon -n '__fish_seen_subcommand_from inspect' -l ops -d 'List the operators that bytecode calls'
+complete -c tenon -n '__fish_seen_subcommand_from inspect' -l methods -x -d 'The methods whose operators are listed'
 complete -c tenon -n '__fish_seen_subcommand_from verify' -F
 complete -c tenon -n '__fish_seen_subcommand_from export' -F
 complete -c tenon -n '__fish_seen_subcommand_from export' -l bytecode -d 'Make bytecode from the code'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l no-bytecode -d 'Write no bytecode'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l methods -x -d 'The methods that get bytecode'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l lower -x -a '4 5 6 7 8' -d 'The version of the bytecode'
+complete -c tenon -n '__fish_seen_subcommand_from export' -l forks-at-once -d 'Run a forked function where fork stands'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l debug-tables -d 'Write the debug tables, too'
 complete -c tenon -n '__fish_seen_subcommand_from bench' -l quick -d 'Fewer rounds'

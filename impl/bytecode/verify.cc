@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bytecode/slots.h"
+#include "bytecode/verify_names.h"
 #include "bytecode/verify_operands.h"
 
 namespace tenon::bytecode {
@@ -34,6 +35,7 @@ class FunctionVerifier {
     if (function_.has_schema && function_.returns.size() != 1) {
       return fault(Code::kCorrupt, format("it returns %zu values, and a function returns one", function_.returns.size()));
     }
+    TENON_TRY(check_names(function_));
     TENON_ASSIGN(const std::vector<TypeShape> types, parse_types(function_));
     for (size_t i = 0; i < count; ++i) TENON_TRY(check_operands(function_, types, i));
     TENON_TRY(begin());

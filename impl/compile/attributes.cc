@@ -200,12 +200,11 @@ Status FunctionCompiler::attribute_of_value(GraphValue* base, std::string_view n
     TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(type.class_name()));
     if (info == nullptr) return builder_.refuse(range, "there is no class " + type.class_name());
     if (info->kind() == ClassKind::kNamedTuple) {
-      const std::vector<script::ParameterDeclaration>& fields = info->declaration->fields;
-      const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& each) { return each.name == name; });
-      if (field == fields.end()) return builder_.refuse(range, type.class_name() + " has no field " + text);
-      const int64_t index = field - fields.begin();
-      TypeRef item = builder_.classes().items_of(type)[static_cast<size_t>(index)];
-      *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, builder_.integer(index)}, std::move(item)));
+      const auto field = info->fields.find(name);
+      if (field == info->fields.end()) return builder_.refuse(range, type.class_name() + " has no field " + text);
+      const TypeRef& declared = info->declaration->fields[field->second].type;
+      GraphValue* const index = builder_.integer(static_cast<int64_t>(field->second));
+      *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, index}, declared ? declared : Type::tensor()));
       return {};
     }
     if (info->kind() == ClassKind::kEnum) return builder_.unsupported("the lite interpreter of PyTorch has no values of enums");

@@ -123,6 +123,7 @@ Status FunctionCompiler::call_sugar(const Expr& expr, const Sugar& callee, const
         return call_sugar(expr, method, given, out);
       }
       break;
+    case Sugar::Kind::kClosure: return builder_.refuse(expr.child(0).range, callee.name + " is a nested function, which only fork calls");
     default: break;
   }
   return builder_.refuse(expr.child(0).range, "this cannot be called");
@@ -160,6 +161,7 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   const Schema& schema = *candidates[matched.candidate];
   if (name == "prim::Enter" || name == "prim::Exit" || name == "prim::fork")
     return builder_.unsupported("the lite interpreter of PyTorch has no " + called_name(name));
+  if (name == "aten::wait") return wait(matched.inputs[0], matched.returns[0], out);
   // A Device from a text is a constant, as PyTorch has it.
   if (name == "aten::device" && matched.inputs.size() == 1 && matched.inputs[0]->node != nullptr &&
       matched.inputs[0]->node->kind == NodeKind::kConstant && matched.inputs[0]->node->constant->is(value::ValueKind::kStr)) {
@@ -305,7 +307,7 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       TENON_TRY(sugar(*given[0], nullptr, &base));
       return attribute_of(base, given[1]->text, expr.range, out);
     }
-    case Global::kFork: return builder_.unsupported("the lite interpreter of PyTorch has no fork");
+    case Global::kFork: return fork(expr, callee.name, out);
     case Global::kPrint: {
       GivenArguments operands;
       TENON_TRY(arguments(expr, 0, &operands));
@@ -323,42 +325,7 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       const bool is_prim = !script::SchemaTable::get().schemas(prim, unit_.torch()).empty();
       return call_operator(is_prim ? prim : "aten::" + callee.name, operands, out);
     }
-    case Global::kIterable: {
-      if (callee.name == "list" && given.size() == 1) {
-        TENON_ASSIGN(GraphValue* const base, value(*given[0]));
-        if (base->type->kind() == TypeKind::kTuple) {
-          const std::vector<GraphValue*> items = builder_.unpack(base);
-          TypeRef element;
-          for (const GraphValue* item : items) element = element ? unify(builder_.classes(), element, item->type) : item->type;
-          if (!element) return builder_.refuse("this tuple has items of several types, and a list has one");
-          *out = Sugar::of(builder_.list(element, items));
-          return {};
-        }
-        TENON_ASSIGN(GraphValue* const made, operator_value("aten::list", {base}));
-        *out = Sugar::of(made);
-        return {};
-      }
-      if (callee.name == "list" && given.empty()) {
-        const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
-        const bool is_hinted = wanted && wanted->kind() == TypeKind::kList;
-        *out = Sugar::of(builder_.list(is_hinted ? wanted->element() : Type::tensor(), {}));
-        return {};
-      }
-      if (callee.name == "dict" && given.size() == 1) {
-        TENON_ASSIGN(GraphValue* const base, value(*given[0]));
-        TENON_ASSIGN(GraphValue* const made, operator_value("aten::dict", {base}));
-        *out = Sugar::of(made);
-        return {};
-      }
-      if (callee.name == "tuple" && given.size() == 1) {
-        TENON_ASSIGN(GraphValue* const base, value(*given[0]));
-        if (base->type->kind() == TypeKind::kTuple) {
-          *out = Sugar::of(base);
-          return {};
-        }
-      }
-      return builder_.unsupported("Tenon does not compile " + callee.name + "() outside of a loop's head yet");
-    }
+    case Global::kIterable: return call_container(expr, callee.name, hint, out);
     default: break;
   }
   return builder_.refuse(expr.child(0).range, callee.name + " cannot be called");

@@ -1,6 +1,5 @@
 #include "compile/classes.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "script/signature.h"
@@ -9,20 +8,6 @@ namespace tenon::compile {
 
 using script::ClassKind;
 using value::TypeKind;
-
-const script::Function* ClassInfo::find_method(std::string_view name) const noexcept {
-  // Of two methods of one name the later one counts.
-  for (size_t i = parts.methods.size(); i > 0; --i) {
-    if (parts.methods[i - 1].function->name == name) return parts.methods[i - 1].function;
-  }
-  return nullptr;
-}
-
-const script::Constant* ClassInfo::find_constant(std::string_view name) const noexcept {
-  const auto found =
-      std::find_if(parts.constants.begin(), parts.constants.end(), [&](const script::Constant& constant) { return constant.name == name; });
-  return found != parts.constants.end() ? &*found : nullptr;
-}
 
 Result<const ClassInfo*> Classes::find(std::string_view qualified_name) const {
   const auto known = found_.find(qualified_name);
@@ -34,6 +19,9 @@ Result<const ClassInfo*> Classes::find(std::string_view qualified_name) const {
   info->source = &place->file->source();
   info->name_range = place->item->class_def->name_range;
   TENON_ASSIGN(info->parts, script::class_parts(*info->source, *place->item->class_def));
+  for (const script::Method& method : info->parts.methods) info->methods.insert_or_assign(method.function->name, method.function);
+  for (const script::Constant& constant : info->parts.constants) info->constants.try_emplace(constant.name, &constant);
+  for (size_t i = 0; i < info->declaration->fields.size(); ++i) info->fields.try_emplace(info->declaration->fields[i].name, i);
   for (const script::Field& field : info->parts.fields) {
     TENON_ASSIGN(value::TypeRef type, script::annotation_type(*info->source, *field.annotation));
     info->attributes.try_emplace(field.name, ClassInfo::Attribute{info->attributes.size(), std::move(type)});

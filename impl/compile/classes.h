@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -25,11 +26,21 @@ struct ClassInfo {
     value::TypeRef type;
   };
   std::map<std::string, Attribute, std::less<>> attributes;
+  // Of two methods or constants of one name the one that counts.
+  std::unordered_map<std::string_view, const script::Function*> methods;
+  std::unordered_map<std::string_view, const script::Constant*> constants;
+  std::unordered_map<std::string_view, size_t> fields;  // of a NamedTuple: the number of each
 
   script::ClassKind kind() const noexcept { return declaration->kind; }
   // Null: there is none of that name.
-  const script::Function* find_method(std::string_view name) const noexcept;
-  const script::Constant* find_constant(std::string_view name) const noexcept;
+  const script::Function* find_method(std::string_view name) const noexcept {
+    const auto found = methods.find(name);
+    return found != methods.end() ? found->second : nullptr;
+  }
+  const script::Constant* find_constant(std::string_view name) const noexcept {
+    const auto found = constants.find(name);
+    return found != constants.end() ? found->second : nullptr;
+  }
 };
 
 class Classes {

@@ -7,6 +7,7 @@
 
 #include "compile/emit.h"
 #include "compile/target.h"
+#include "compile/types.h"
 #include "compile/unit.h"
 
 namespace tenon::compile {
@@ -16,7 +17,9 @@ class ProgramCompiler {
  public:
   ProgramCompiler(const script::Declarations& declarations, std::span<const value::ValueRef> constants, const CompileOptions& options,
                   DebugInfo* debug_info)
-      : unit_(declarations, options.slots, constants, options.torch, options.max_nodes), options_(options) {
+      : unit_(declarations, options.slots, constants,
+              {options.torch, options.max_nodes, options.forks_at_once, options.emit.archive_version}),
+        options_(options) {
     if (debug_info != nullptr) debug_.emplace(debug_info);
   }
 
@@ -30,11 +33,10 @@ class ProgramCompiler {
       if (info->find_method(method) == nullptr)
         return Status(Code::kNotFound, format("%.*s has no method %s", static_cast<int>(root.size()), root.data(), method.c_str()));
     }
+    const std::set<std::string_view> wanted(options_.methods.begin(), options_.methods.end());
     for (const script::Method& method : info->parts.methods) {
       const std::string_view name = method.function->name;
-      const bool is_wanted =
-          options_.methods.empty() || std::find(options_.methods.begin(), options_.methods.end(), name) != options_.methods.end();
-      if (!is_wanted) continue;
+      if (!wanted.empty() && !wanted.contains(name)) continue;
       if (name == "forward") TENON_TRY(check_hooks(*info));
       TENON_TRY(add(root, name));
     }
@@ -59,10 +61,23 @@ class ProgramCompiler {
     return {};
   }
 
+  // With forks at once, callers give and get the T of a Future[T], as the schema says.
+  Status check_futures(const Compiled& compiled) const {
+    if (options_.forks_at_once) return {};
+    const auto is_future = [](const value::TypeRef& type) { return holds_future(*type); };
+    const bool takes_future = std::any_of(compiled.parameters.begin(), compiled.parameters.end(), is_future);
+    if (!takes_future && !is_future(compiled.returns)) return {};
+    return compiled.source->error(Code::kUnsupported, compiled.name_range,
+                                  "the lite interpreter of PyTorch has no Future, which " + compiled.name +
+                                      (takes_future ? " takes" : " returns") +
+                                      ". Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C), or choose other methods");
+  }
+
   Status add(std::string_view class_name, std::string_view method) {
     TENON_ASSIGN(const Header* const header, unit_.method_header(class_name, method));
     if (!done_.insert(header->name).second) return {};
     TENON_ASSIGN(const Compiled* const compiled, unit_.compile(*header));
+    TENON_TRY(check_futures(*compiled));
     // The emitter changes the graph, and another function may have this one in it: it gets a copy.
     Graph graph;
     std::vector<GraphValue*> inputs;
@@ -94,8 +109,7 @@ class ProgramCompiler {
         TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(name));
         if (info == nullptr || info->declaration->is_interface()) continue;
         for (const script::Method& method : info->parts.methods) {
-          const std::vector<std::string>& called = unit_.interface_methods();
-          if (std::find(called.begin(), called.end(), method.function->name) != called.end()) TENON_TRY(add(name, method.function->name));
+          if (unit_.is_called_by_interface(method.function->name)) TENON_TRY(add(name, method.function->name));
         }
       }
     }

@@ -23,6 +23,8 @@ struct CompileOptions {
   EmitOptions emit;                              // a version below 8 sets some of these by itself
   // Whether the program has the methods that are called through an interface. Without them such a call fails when it is run.
   bool interface_methods = true;
+  // `fork` runs its function at once, and `wait` gives its result. Without this both are refused.
+  bool forks_at_once = false;
   // Of one method, with all that it calls. A node takes about 500 bytes while it is compiled.
   size_t max_nodes = size_t{1} << 19;
   // The root's methods. Empty: all that it has.

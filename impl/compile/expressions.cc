@@ -40,6 +40,8 @@ Result<GraphValue*> FunctionCompiler::value_of(Sugar sugar, script::Range range)
         return builder_.constant(value::Value::of_complex({0, NAN}));
       }
       break;
+    case Sugar::Kind::kIterable:
+      return builder_.refuse(range, sugar.name + "() is no value here. A loop can go over it, and list() makes a list of it");
     default: break;
   }
   return builder_.refuse(range, "this is no value: it can only be called, or asked for what stands after a dot");
@@ -54,7 +56,7 @@ Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out
     case ExprKind::kName: status = name(expr, out); break;
     case ExprKind::kAttribute: status = attribute(expr, out); break;
     case ExprKind::kCall: status = call(expr, hint, out); break;
-    case ExprKind::kSubscript: status = subscript(expr, out); break;
+    case ExprKind::kSubscript: status = subscript(expr, hint, out); break;
     case ExprKind::kInt:
     case ExprKind::kFloat:
     case ExprKind::kComplex: status = number(expr, out); break;
@@ -79,11 +81,24 @@ Status FunctionCompiler::sugar(const Expr& expr, const TypeRef& hint, Sugar* out
   return status;
 }
 
+void FunctionCompiler::name_sugar(std::string_view name, Sugar sugar) {
+  environment_.set(name, {});
+  named_sugars_.insert_or_assign(std::string(name), NamedSugar{std::move(sugar), builder_.block()});
+}
+
+const Sugar* FunctionCompiler::sugar_of_name(std::string_view name) const {
+  const auto found = named_sugars_.find(name);
+  if (found == named_sugars_.end()) return nullptr;
+  const Block* block = builder_.block();
+  while (block != found->second.block && block->owner != nullptr) block = block->owner->owner;
+  return block == found->second.block ? &found->second.sugar : nullptr;
+}
+
 Status FunctionCompiler::name(const Expr& expr, Sugar* out) {
   if (const Local* const variable = environment_.find(expr.text)) {
-    const auto function = names_of_functions_.find(expr.text);
-    if (variable->value == nullptr && function != names_of_functions_.end()) {
-      *out = function->second;
+    const Sugar* const known = variable->value == nullptr ? sugar_of_name(expr.text) : nullptr;
+    if (known != nullptr) {
+      *out = *known;
       return {};
     }
     if (variable->value == nullptr) return builder_.refuse(std::string(expr.text) + " is not set on every way that leads here");

@@ -1,6 +1,8 @@
 // FunctionCompiler: one function's source becomes a graph.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -112,20 +114,31 @@ class FunctionCompiler {
   // loops.cc
   Status while_statement(const script::Stmt& stmt);
   Status for_statement(const script::Stmt& stmt);
-  struct Iterable;
+  bool is_iterable_call(const script::Expr& expr) const;
   Status iterable(const script::Expr& expr, Iterable* out);
+  Status iterable_of(GraphValue* given, script::Range range, Iterable* out);
   Result<GraphValue*> length_of(const Iterable& iterable);
   Result<Sugar> item_of(const Iterable& iterable, GraphValue* index);
+  static constexpr size_t kMostUnrolled = 4096;
   // The loop node, with what the body changes carried on. `head` runs at the start of each round, with its number.
-  template <typename Head>
+  using Head = std::function<Status(GraphValue* index)>;
   Status loop(GraphValue* rounds, const script::Expr* condition, script::ExprList targets, script::StmtList body, const Head& head);
+
+  // containers.cc
+  // Gives the element of one round, or the key and what it leads to.
+  using Entry = std::function<Status(Sugar item, GraphValue** first, GraphValue** second)>;
+  Status collect(const Iterable& over, bool is_dict, const TypeRef& hint, script::Range range, const Entry& entry, Sugar* out);
+  Status container_of(const script::Expr& expr, bool is_dict, const TypeRef& hint, Sugar* out);
   Status comprehension(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status call_container(const script::Expr& expr, std::string_view name, const TypeRef& hint, Sugar* out);
 
   // expressions.cc
   Result<GraphValue*> value(const script::Expr& expr, const TypeRef& hint = nullptr);
   Result<GraphValue*> value_of(Sugar sugar, script::Range range);
   Status sugar(const script::Expr& expr, const TypeRef& hint, Sugar* out);
   Status name(const script::Expr& expr, Sugar* out);
+  void name_sugar(std::string_view name, Sugar sugar);
+  const Sugar* sugar_of_name(std::string_view name) const;
   Status number(const script::Expr& expr, Sugar* out);
   Status binary(const script::Expr& expr, Sugar* out);
   Status unary(const script::Expr& expr, Sugar* out);
@@ -158,8 +171,16 @@ class FunctionCompiler {
   Status raise_error(GraphValue* message, script::Range range);
   Result<GraphValue*> operator_value(std::string_view name, std::vector<GraphValue*> operands);
 
+  // forks.cc
+  Status refuse_fork(const std::string& what) const;
+  Status define_closure(const script::Stmt& stmt);
+  Status call_closure(const Closure& closure, Sugar* out);
+  Status fork(const script::Expr& expr, std::string_view name, Sugar* out);
+  Status wait(GraphValue* future, TypeRef type, Sugar* out);
+
   // subscripts.cc
-  Status subscript(const script::Expr& expr, Sugar* out);
+  Status subscript(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  Status subscript_object(const script::Expr& expr, GraphValue* base, GraphValue* at, const TypeRef& hint, Sugar* out);
   Status index_tensor(GraphValue* base, script::ExprList indices, Sugar* out);
   Result<GraphValue*> sliced(GraphValue* base, GraphValue* dimension, const script::Expr& slice);
   Status slice_tuple(GraphValue* base, const script::Expr& slice, Sugar* out);
@@ -176,8 +197,14 @@ class FunctionCompiler {
   Compiled& out_;
   Builder builder_;
   Environment environment_;
-  size_t frame_ = 1;                                              // the Local::frame of variables that the current statements make
-  std::map<std::string, Sugar, std::less<>> names_of_functions_;  // `f = __torch__.g`: no value, but a name that can be called
+  size_t frame_ = 1;  // the Local::frame of variables that the current statements make
+  // `f = __torch__.g` and `r = range(n)`: a name for what is no value. Blocks within `block` see it.
+  struct NamedSugar {
+    Sugar sugar;
+    const Block* block = nullptr;
+  };
+  std::map<std::string, NamedSugar, std::less<>> named_sugars_;
+  std::deque<Closure> closures_;
   size_t loops_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bytecode/type_text.h"
+#include "compile/types.h"
 #include "script/schema_table.h"
 
 namespace tenon::compile {
@@ -23,7 +24,9 @@ class LiteTypes {
  public:
   LiteTypes(const Classes& classes, const Target& target) : classes_(classes), none_name_(target.none_name) {}
 
-  Result<std::string> text(const value::Type& type, size_t depth) {
+  Result<std::string> text(const value::Type& given, size_t depth) {
+    const TypeRef kept = without_futures(TypeRef::share(&given));
+    const value::Type& type = *kept;
     if (depth > kMaxTypeDepth || parts_left_ == 0)
       return Status(Code::kResourceExhausted, type.print() + " is nested too deep, or too large");
     --parts_left_;
@@ -69,6 +72,7 @@ TypeRef without_named_tuples(const Classes& classes, const value::Type& type, si
   }
   const auto made = [](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : TypeRef(); };
   switch (is_named ? TypeKind::kTuple : type.kind()) {
+    case TypeKind::kFuture: return parts[0];
     case TypeKind::kList: return made(value::Type::list(parts[0]));
     case TypeKind::kDict: return made(value::Type::dict(parts[0], parts[1]));
     case TypeKind::kTuple: return made(value::Type::tuple(std::move(parts)));

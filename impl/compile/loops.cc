@@ -17,8 +17,6 @@ using script::StmtList;
 
 namespace {
 
-constexpr size_t kMostUnrolled = 4096;
-
 void targets_of(const Expr& target, std::set<std::string_view>* names) {
   if (target.kind == ExprKind::kName) names->insert(target.text);
   if (target.kind == ExprKind::kTuple || target.kind == ExprKind::kList || target.kind == ExprKind::kStarred) {
@@ -43,26 +41,23 @@ void assigned_in(StmtList statements, std::set<std::string_view>* names) {
 
 }  // namespace
 
-// What a `for` goes over.
-struct FunctionCompiler::Iterable {
-  enum class Kind : uint8_t { kRange, kList, kText, kTensor, kTuple, kEnumerate, kZip };
-  Kind kind = Kind::kList;
-  GraphValue* value = nullptr;
-  GraphValue* start = nullptr;  // of a range, and of enumerate
-  GraphValue* stop = nullptr;
-  GraphValue* step = nullptr;      // null: 1, and start is 0
-  std::vector<GraphValue*> items;  // of a tuple: the loop is unrolled
-  std::vector<Iterable> parts;     // of enumerate and zip
-};
+// range, enumerate or zip, unless a variable has that name.
+bool FunctionCompiler::is_iterable_call(const Expr& expr) const {
+  if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kName || !expr.keywords.empty()) return false;
+  const std::string_view callee = expr.child(0).text;
+  const size_t given = expr.arguments().size();
+  if (environment_.find(callee) != nullptr) return false;
+  return (callee == "range" && given >= 1 && given <= 3) || (callee == "enumerate" && given >= 1 && given <= 2) ||
+         (callee == "zip" && given >= 1);
+}
 
 Status FunctionCompiler::iterable(const Expr& expr, Iterable* out) {
   const Nesting nesting(&unit_);
   if (nesting.is_too_deep()) return too_deep();
-  const bool is_call = expr.kind == ExprKind::kCall && expr.child(0).kind == ExprKind::kName;
-  const std::string_view callee = is_call ? expr.child(0).text : std::string_view();
-  if (is_call && environment_.find(callee) == nullptr && expr.keywords.empty()) {
+  if (is_iterable_call(expr)) {
+    const std::string_view callee = expr.child(0).text;
     const script::ExprList given = expr.arguments();
-    if (callee == "range" && !given.empty() && given.size() <= 3) {
+    if (callee == "range") {
       std::vector<GraphValue*> numbers;
       for (const Expr* argument : given) {
         TENON_ASSIGN(GraphValue * number, value(*argument));
@@ -76,17 +71,25 @@ Status FunctionCompiler::iterable(const Expr& expr, Iterable* out) {
       if (numbers.size() > 1) out->step = numbers.size() == 3 ? numbers[2] : builder_.integer(1);
       return {};
     }
-    if ((callee == "enumerate" && (given.size() == 1 || given.size() == 2)) || (callee == "zip" && !given.empty())) {
-      out->kind = callee == "zip" ? Iterable::Kind::kZip : Iterable::Kind::kEnumerate;
-      const size_t parts = callee == "zip" ? given.size() : 1;
-      for (size_t i = 0; i < parts; ++i) TENON_TRY(iterable(*given[i], &out->parts.emplace_back()));
-      if (callee == "enumerate" && given.size() == 2) {
-        TENON_ASSIGN(out->start, value(*given[1]));
-      }
-      return {};
+    out->kind = callee == "zip" ? Iterable::Kind::kZip : Iterable::Kind::kEnumerate;
+    const size_t parts = callee == "zip" ? given.size() : 1;
+    for (size_t i = 0; i < parts; ++i) TENON_TRY(iterable(*given[i], &out->parts.emplace_back()));
+    if (callee == "enumerate" && given.size() == 2) {
+      TENON_ASSIGN(out->start, value(*given[1]));
     }
+    return {};
   }
-  TENON_ASSIGN(GraphValue* const given, value(expr));
+  Sugar made;
+  TENON_TRY(sugar(expr, nullptr, &made));
+  if (made.kind == Sugar::Kind::kIterable) {
+    *out = *made.iterable;
+    return {};
+  }
+  TENON_ASSIGN(GraphValue* const given, value_of(std::move(made), expr.range));
+  return iterable_of(given, expr.range, out);
+}
+
+Status FunctionCompiler::iterable_of(GraphValue* given, script::Range range, Iterable* out) {
   out->value = given;
   switch (given->type->kind()) {
     case TypeKind::kList: out->kind = Iterable::Kind::kList; return {};
@@ -104,7 +107,7 @@ Status FunctionCompiler::iterable(const Expr& expr, Iterable* out) {
     out->items = builder_.unpack(given);
     return {};
   }
-  return builder_.refuse(expr.range, "a loop cannot go over " + with_article(*given->type));
+  return builder_.refuse(range, "a loop cannot go over " + with_article(*given->type));
 }
 
 Result<GraphValue*> FunctionCompiler::length_of(const Iterable& iterable) {
@@ -171,7 +174,6 @@ Result<Sugar> FunctionCompiler::item_of(const Iterable& iterable, GraphValue* in
   }
 }
 
-template <typename Head>
 Status FunctionCompiler::loop(GraphValue* rounds, const Expr* condition, ExprList targets, StmtList body, const Head& head) {
   std::set<std::string_view> names;
   for (const Expr* target : targets) targets_of(*target, &names);
@@ -331,49 +333,6 @@ Status FunctionCompiler::for_statement(const Stmt& stmt) {
   }
   TENON_ASSIGN(GraphValue* const rounds, length_of(over));
   return loop(rounds, nullptr, stmt.targets, stmt.body, assign_item);
-}
-
-// `[element for target in iterable]`, and the same of a dict.
-Status FunctionCompiler::comprehension(const Expr& expr, const TypeRef& hint, Sugar* out) {
-  const bool is_dict = expr.kind == ExprKind::kDictComp;
-  const Expr& target = expr.child(is_dict ? 2 : 1);
-  Iterable over;
-  TENON_TRY(iterable(expr.child(is_dict ? 3 : 2), &over));
-  // The container's type is known after the first element only: so its node gets it then.
-  Node* const made = builder_.append(is_dict ? NodeKind::kDictConstruct : NodeKind::kListConstruct);
-  const TypeKind kind = is_dict ? TypeKind::kDict : TypeKind::kList;
-  const bool is_hinted = hint && without_optional(hint)->kind() == kind;
-  GraphValue* const container = builder_.graph().add_output(made, is_hinted ? without_optional(hint) : Type::any());
-  const auto element = [&](GraphValue* index) -> Status {
-    TENON_TRY(builder_.check_size());
-    TENON_ASSIGN(Sugar item, item_of(over, index));
-    TENON_TRY(assign(target, std::move(item), nullptr));
-    TENON_ASSIGN(GraphValue* const first, value(expr.child(0)));
-    GraphValue* second = nullptr;
-    if (is_dict) {
-      TENON_ASSIGN(second, value(expr.child(1)));
-    }
-    if (container->type->kind() == TypeKind::kAny) {
-      Result<TypeRef> type = is_dict ? Type::dict(first->type, second->type) : Type::list(first->type);
-      if (!type.is_ok()) return builder_.refuse(expr.range, type.status().message());
-      container->type = std::move(type).value();
-    }
-    if (is_dict) return operator_value("aten::_set_item", {container, first, second}).status();
-    return operator_value("aten::append", {container, first}).status();
-  };
-  const size_t mark = environment_.begin();
-  if (over.kind == Iterable::Kind::kTuple) {
-    if (over.items.size() > kMostUnrolled) return builder_.refuse(expr.range, "this tuple has too many items for a loop");
-    for (size_t i = 0; i < over.items.size(); ++i) TENON_TRY(element(builder_.integer(static_cast<int64_t>(i))));
-  } else {
-    TENON_ASSIGN(GraphValue* const rounds, length_of(over));
-    TENON_TRY(loop(rounds, nullptr, {}, {}, element));
-  }
-  environment_.take(mark);
-  if (container->type->kind() == TypeKind::kAny)
-    return builder_.refuse(expr.range, "annotate says of what type this is, which has no items");
-  *out = Sugar::of(container);
-  return {};
 }
 
 }  // namespace tenon::compile

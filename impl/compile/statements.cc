@@ -58,9 +58,9 @@ Status FunctionCompiler::run() {
   out_.returns = header_.returns;
   const script::Function& function = *header_.function;
   builder_.move_to(function.name_range);
-  for (size_t i = 0; i < function.params.size(); ++i) {
+  for (size_t i = 0; i < header_.parameters.size(); ++i) {
     GraphValue* const parameter = out_.graph.add_input(&out_.graph.body(), header_.parameters[i]);
-    environment_.set(function.params[i].name, {parameter, header_.parameters[i], frame_});
+    environment_.set(header_.schema.arguments[i].name, {parameter, header_.parameters[i], frame_});
   }
   Flow flow = Flow::kGoesOn;
   TENON_TRY(block(function.body, &flow));
@@ -135,7 +135,7 @@ Status FunctionCompiler::statement(const Stmt& stmt) {
     case StmtKind::kDelete: return delete_items(stmt);
     case StmtKind::kPass: return {};
     case StmtKind::kWith: return builder_.unsupported("the lite interpreter of PyTorch has no `with`");
-    case StmtKind::kDef: return builder_.unsupported("the lite interpreter of PyTorch has no `fork`, for which nested functions are");
+    case StmtKind::kDef: return define_closure(stmt);
     case StmtKind::kGlobal: return builder_.refuse("PyTorch compiles no `global`");
     default: return {};
   }
@@ -161,8 +161,7 @@ Status FunctionCompiler::assign(const Expr& target, Sugar given, const TypeRef& 
   switch (target.kind) {
     case ExprKind::kName: {
       if (given.kind != Sugar::Kind::kValue && given.kind != Sugar::Kind::kValues && given.kind != Sugar::Kind::kGlobal) {
-        environment_.set(target.text, {});
-        names_of_functions_.insert_or_assign(std::string(target.text), std::move(given));
+        name_sugar(target.text, std::move(given));
         return {};
       }
       TENON_ASSIGN(GraphValue* const value, value_of(std::move(given), target.range));

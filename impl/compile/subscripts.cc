@@ -1,5 +1,6 @@
 // FunctionCompiler: `x[...]`, read and assigned.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "compile/function_compiler.h"
@@ -10,7 +11,31 @@ namespace tenon::compile {
 using script::Expr;
 using script::ExprKind;
 
-Status FunctionCompiler::subscript(const Expr& expr, Sugar* out) {
+// What an object's own method for it gives, or a part of a ModuleList or ModuleDict. PyTorch finds the
+// latter at run time, and believes what stands around it about its type.
+Status FunctionCompiler::subscript_object(const Expr& expr, GraphValue* base, GraphValue* at, const TypeRef& hint, Sugar* out) {
+  const script::Range index = expr.arguments()[0]->range;
+  TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(base->type->class_name()));
+  if (info != nullptr && info->declaration->is_module() && info->find_method("__getitem__") == nullptr) {
+    if (!hint) {
+      return builder_.refuse(
+          expr.range, "which part of " + base->type->class_name() +
+                          " this is, is known at run time only. Say of what type it is, as in `part : __torch__.Interface = parts[i]`");
+    }
+    TENON_ASSIGN(GraphValue* const part, operator_value("prim::ModuleContainerIndex", {base, at}));
+    part->type = hint;
+    *out = Sugar::of(part);
+    return {};
+  }
+  Sugar method;
+  TENON_TRY(attribute_of_value(base, "__getitem__", expr.range, &method));
+  if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) return builder_.refuse("this has no items");
+  GivenArguments given;
+  given.positional.push_back({{}, at, index});
+  return call_sugar(expr, method, given, out);
+}
+
+Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar* out) {
   TENON_ASSIGN(GraphValue* const base, value(expr.child(0)));
   const script::ExprList indices = expr.arguments();
   if (base->type->kind() == TypeKind::kTensor) return index_tensor(base, indices, out);
@@ -25,9 +50,18 @@ Status FunctionCompiler::subscript(const Expr& expr, Sugar* out) {
   }
   TENON_ASSIGN(GraphValue* const at, value(index));
   if (is_tuple) {
-    std::vector<TypeRef> items = builder_.classes().items_of(*base->type);
+    const bool is_named = base->type->kind() != TypeKind::kTuple;
+    const std::vector<TypeRef> fields = is_named ? builder_.classes().items_of(*base->type) : std::vector<TypeRef>();
+    const std::span<const TypeRef> items = is_named ? std::span<const TypeRef>(fields) : base->type->parts();
     int64_t number = 0;
-    if (!known_int(at, &number)) return builder_.refuse(index.range, "the index of a tuple is a number that is known here");
+    if (!known_int(at, &number)) {
+      if (at->type->kind() != TypeKind::kInt) return builder_.refuse(index.range, "the index of a tuple is an int");
+      const auto is_first = [&](const TypeRef& item) { return item->equals(*items[0]); };
+      if (items.empty() || !std::all_of(items.begin(), items.end(), is_first))
+        return builder_.refuse(index.range, "the items of this tuple have several types, so its index is a number that stands here");
+      *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, items[0]));
+      return {};
+    }
     const int64_t size = static_cast<int64_t>(items.size());
     if (number < -size || number >= size) return builder_.refuse(index.range, format("this tuple has %zu items", items.size()));
     TypeRef type = items[static_cast<size_t>(number < 0 ? number + size : number)];
@@ -38,14 +72,7 @@ Status FunctionCompiler::subscript(const Expr& expr, Sugar* out) {
     *out = Sugar::of(builder_.append_value(NodeKind::kTupleIndex, {base, at}, std::move(type)));
     return {};
   }
-  if (base->type->kind() == TypeKind::kClass) {
-    Sugar method;
-    TENON_TRY(attribute_of_value(base, "__getitem__", expr.range, &method));
-    if (method.kind != Sugar::Kind::kMethod && method.kind != Sugar::Kind::kInterface) return builder_.refuse("this has no items");
-    GivenArguments given;
-    given.positional.push_back({{}, at, index.range});
-    return call_sugar(expr, method, given, out);
-  }
+  if (base->type->kind() == TypeKind::kClass) return subscript_object(expr, base, at, hint, out);
   TENON_ASSIGN(GraphValue* const made, operator_value("aten::__getitem__", {base, at}));
   *out = Sugar::of(made);
   return {};

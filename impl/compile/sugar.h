@@ -1,7 +1,9 @@
 // Sugar: what an expression stands for while it is compiled: a value that exists at run time, or a name that only the compiler knows.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,24 @@
 #include "script/frontend_names.h"
 
 namespace tenon::compile {
+
+// A function within a function, which `fork` calls. It sees the variables around it.
+struct Closure {
+  const script::Function* function = nullptr;
+  std::vector<std::pair<std::string_view, GraphValue*>> captured;  // name and value
+};
+
+// What a loop goes over. `range(n)`, `zip(a, b)` and `enumerate(a)` are this and no values.
+struct Iterable {
+  enum class Kind : uint8_t { kRange, kList, kText, kTensor, kTuple, kEnumerate, kZip };
+  Kind kind = Kind::kList;
+  GraphValue* value = nullptr;
+  GraphValue* start = nullptr;  // of a range, and of enumerate
+  GraphValue* stop = nullptr;
+  GraphValue* step = nullptr;      // null: 1, and start is 0
+  std::vector<GraphValue*> items;  // of a tuple: the loop is unrolled
+  std::vector<Iterable> parts;     // of enumerate and zip
+};
 
 struct Sugar {
   enum class Kind : uint8_t {
@@ -25,6 +45,8 @@ struct Sugar {
     kMethod,     // header; value: the object
     kInterface,  // header of an interface's method; value: the object
     kCustom,     // name: a method of a custom class; value: the object; returns
+    kClosure,    // closure
+    kIterable,   // iterable; name: "range", "zip" or "enumerate"
   };
   Kind kind = Kind::kValue;
   GraphValue* value = nullptr;
@@ -32,6 +54,8 @@ struct Sugar {
   script::Global global = script::Global::kNumber;
   std::string name;
   const Header* header = nullptr;
+  const Closure* closure = nullptr;
+  std::shared_ptr<const Iterable> iterable;
   value::TypeRef returns;
   int64_t number = 0;
 

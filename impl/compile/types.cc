@@ -56,6 +56,7 @@ bool is_subtype(const Classes& classes, const Type& type, const Type& wanted) {
       if (type.kind() != TypeKind::kTuple && !classes.is_named_tuple(type)) return false;
       return all_items_are_subtypes(classes, classes.items_of(type), classes.items_of(wanted));
     }
+    case TypeKind::kFuture: return type.kind() == TypeKind::kFuture && is_subtype(classes, *type.element(), *wanted.element());
     case TypeKind::kClass: {
       const script::ClassDeclaration* const owner = classes.declaration_of(type);
       const script::ClassDeclaration* const interface = classes.declaration_of(wanted);
@@ -86,6 +87,27 @@ TypeRef unify(const Classes& classes, const TypeRef& a, const TypeRef& b) {
 }
 
 const TypeRef& without_optional(const TypeRef& type) noexcept { return type->kind() == TypeKind::kOptional ? type->element() : type; }
+
+bool holds_future(const Type& type) noexcept {
+  return type.kind() == TypeKind::kFuture ||
+         std::any_of(type.parts().begin(), type.parts().end(), [](const TypeRef& part) { return holds_future(*part); });
+}
+
+TypeRef without_futures(const TypeRef& type) {
+  if (!holds_future(*type)) return type;
+  std::vector<TypeRef> parts;
+  for (const TypeRef& part : type->parts()) parts.push_back(without_futures(part));
+  const auto made = [&](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : type; };
+  switch (type->kind()) {
+    case TypeKind::kFuture: return parts[0];
+    case TypeKind::kList: return made(Type::list(parts[0]));
+    case TypeKind::kDict: return made(Type::dict(parts[0], parts[1]));
+    case TypeKind::kTuple: return made(Type::tuple(std::move(parts)));
+    case TypeKind::kOptional: return made(Type::optional(parts[0]));
+    case TypeKind::kUnion: return made(Type::union_of(parts));
+    default: return type;
+  }
+}
 
 const TypeRef* element_of_list(const Type& type) noexcept { return type.kind() == TypeKind::kList ? &type.element() : nullptr; }
 

@@ -34,6 +34,10 @@ bool bind_variables(const Classes& classes, const script::SchemaType& formal, co
 // The type with its variables replaced. Null: a variable is not bound, or no value of source has such a type.
 TypeRef evaluate(const script::SchemaType& formal, const Bindings& bindings);
 
+// The type that a value has at run time: there is no Future[T] then, and a value of that type is a T.
+TypeRef without_futures(const TypeRef& type);
+bool holds_future(const Type& type) noexcept;
+
 // A list has this element type; null: it is no list.
 const TypeRef* element_of_list(const Type& type) noexcept;
 

@@ -22,7 +22,13 @@ using script::Function;
 struct SourceOperator {
   std::string_view name;
   std::string_view text;
+  int end_version = 0;  // archives of this version or later do not have it; 0: all have it. The same for all of a name
 };
+
+// In older archives the number of steps may be None, and is 100 then.
+constexpr int kLinspaceNeedsSteps = 8;
+constexpr int kLogspaceNeedsSteps = 9;
+
 constexpr auto kSourceOperators = std::to_array<SourceOperator>({
     {"aten::_assert", "def f(condition: bool, message: str) -> None:\n  assert condition, message\n"},
     {"aten::_assert", "def f(condition: Tensor, message: str) -> None:\n  assert bool(condition), message\n"},
@@ -39,6 +45,28 @@ constexpr auto kSourceOperators = std::to_array<SourceOperator>({
     {"aten::div", "def f(a: {}, b: Tensor) -> Tensor:\n  return torch.mul(torch.reciprocal(b), a)\n"},
     {"aten::floordiv", "def f(self: Tensor, other: Tensor) -> Tensor:\n  return torch.floor_divide(self, other)\n"},
     {"aten::floordiv", "def f(self: Tensor, other: number) -> Tensor:\n  return torch.floor_divide(self, other)\n"},
+    {"aten::linspace",
+     "def f(start: number, end: number, steps: Optional[int]=None, *, dtype: Optional[int]=None, layout: Optional[int]=None,\n"
+     "    device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:\n"
+     "  count = 100 if steps is None else steps\n"
+     "  return torch.linspace(start, end, count, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)\n",
+     kLinspaceNeedsSteps},
+    {"aten::linspace",
+     "def f(start: number, end: number, steps: Optional[int]=None, *, out: Tensor) -> Tensor:\n"
+     "  count = 100 if steps is None else steps\n"
+     "  return torch.linspace(start, end, count, out=out)\n",
+     kLinspaceNeedsSteps},
+    {"aten::logspace",
+     "def f(start: number, end: number, steps: Optional[int]=None, base: float=10.0, *, dtype: Optional[int]=None,\n"
+     "    layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:\n"
+     "  count = 100 if steps is None else steps\n"
+     "  return torch.logspace(start, end, count, base, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)\n",
+     kLogspaceNeedsSteps},
+    {"aten::logspace",
+     "def f(start: number, end: number, steps: Optional[int]=None, base: float=10.0, *, out: Tensor) -> Tensor:\n"
+     "  count = 100 if steps is None else steps\n"
+     "  return torch.logspace(start, end, count, base, out=out)\n",
+     kLogspaceNeedsSteps},
 });
 constexpr auto kNumberTypes = std::to_array<std::string_view>({"int", "float", "complex"});
 
@@ -154,9 +182,14 @@ Result<Compiled*> Unit::compile_once(const Header& header) {
 
 Status Unit::count(const Header& header, const Graph& graph) {
   node_count_ += graph.node_count();
-  if (node_count_ <= 4 * max_nodes_) return {};
+  if (node_count_ <= 4 * options_.max_nodes) return {};
   return header.source->error(Code::kResourceExhausted, header.function->name_range,
                               "the functions of this module are too large to compile, each with all functions that it calls");
+}
+
+Status Unit::keep(const Header& header, std::unique_ptr<Compiled> compiled) {
+  kept_.push_back(std::move(compiled));
+  return count(header, kept_.back()->graph);
 }
 
 Result<const Compiled*> Unit::compile(const Header& header) {
@@ -178,16 +211,16 @@ Result<const Graph*> Unit::called_graph(const Header& header) {
   return compiled->optimised.get();
 }
 
-const Unit::SourceOperators& Unit::source_operators(std::string_view name) {
+const Unit::SourceOperators& Unit::source_operators(std::string_view name) const {
   const auto found = std::find_if(kSourceOperators.begin(), kSourceOperators.end(), [&](const auto& each) { return each.name == name; });
   const auto& known = immortal<KnownSourceOperators>();
   if (found == kSourceOperators.end()) return known.none;
+  if (found->end_version != 0 && options_.archive_version >= found->end_version) return known.none;
   return known.of[static_cast<size_t>(found - kSourceOperators.begin())].get([name] { return read_source_operators(name); });
 }
 
 void Unit::note_interface_call(std::string_view method) {
-  if (std::find(interface_methods_.begin(), interface_methods_.end(), method) == interface_methods_.end())
-    interface_methods_.emplace_back(method);
+  if (interface_names_.emplace(method).second) interface_methods_.emplace_back(method);
 }
 
 }  // namespace tenon::compile

@@ -2,6 +2,7 @@
 // asked for.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -43,6 +44,13 @@ struct Header {
   value::TypeRef returns;                  // null: what the body says
 };
 
+struct UnitOptions {
+  script::Torch torch = script::Torch::kNewest;
+  size_t max_nodes = 0;        // for one function with all that it calls; for all together four times as many
+  bool forks_at_once = false;  // whether `fork` calls its function at once, and does not refuse to be compiled
+  int archive_version = std::numeric_limits<int>::max();
+};
+
 class Unit {
  public:
   // Calls in one another. Each takes room on the stack for the expression in which it stands.
@@ -50,15 +58,15 @@ class Unit {
   // Expressions and statements in one another, in all functions that are being compiled: each takes room on the stack.
   static constexpr size_t kMaxNesting = 1000;
 
-  // `max_nodes` is for one function with all that it calls, and four times as many for all functions together.
   Unit(const script::Declarations& declarations, const Classes::SlotNames* slots, std::span<const value::ValueRef> constants,
-       script::Torch torch, size_t max_nodes)
-      : classes_(declarations, slots), constants_(constants), torch_(torch), max_nodes_(max_nodes) {}
+       const UnitOptions& options)
+      : classes_(declarations, slots), constants_(constants), options_(options) {}
 
   const Classes& classes() const noexcept { return classes_; }
   std::span<const value::ValueRef> constants() const noexcept { return constants_; }
-  script::Torch torch() const noexcept { return torch_; }
-  size_t max_nodes() const noexcept { return max_nodes_; }
+  script::Torch torch() const noexcept { return options_.torch; }
+  size_t max_nodes() const noexcept { return options_.max_nodes; }
+  bool forks_at_once() const noexcept { return options_.forks_at_once; }
 
   // Of a function of the archive, or of a method of a class. NOT_FOUND: there is none.
   Result<const Header*> header(std::string_view qualified_name);
@@ -68,6 +76,10 @@ class Unit {
   // The graph that a call of it becomes.
   Result<const Graph*> called_graph(const Header& header);
 
+  // Of a function that has no name in the archive, and was copied into its caller: nodes of the
+  // copies lead to its graph.
+  Status keep(const Header& header, std::unique_ptr<Compiled> compiled);
+
   // The overloads of an operator that PyTorch keeps as TorchScript source. Tenon compiles them from
   // its own source, which is parsed once in a process.
   struct SourceOperators {
@@ -75,11 +87,12 @@ class Unit {
     std::vector<std::unique_ptr<const Header>> headers;
     std::vector<std::shared_ptr<const script::File>> files;
   };
-  static const SourceOperators& source_operators(std::string_view name);
+  const SourceOperators& source_operators(std::string_view name) const;
 
   // Methods that are called through an interface, in the order in which they were met.
   const std::vector<std::string>& interface_methods() const noexcept { return interface_methods_; }
   void note_interface_call(std::string_view method);
+  bool is_called_by_interface(std::string_view method) const { return interface_names_.contains(method); }
 
   // How deep the compiler is in expressions and statements now.
   size_t nesting = 0;
@@ -91,12 +104,13 @@ class Unit {
 
   Classes classes_;
   std::span<const value::ValueRef> constants_;
-  script::Torch torch_;
-  size_t max_nodes_;
+  UnitOptions options_;
   std::map<std::string, std::unique_ptr<Header>, std::less<>> headers_;
   std::map<const Header*, std::unique_ptr<Compiled>> compiled_;
+  std::vector<std::unique_ptr<Compiled>> kept_;
   std::set<const Header*> open_;  // being compiled
   std::vector<std::string> interface_methods_;
+  std::set<std::string, std::less<>> interface_names_;  // the same
   size_t node_count_ = 0;
 };
 

@@ -69,6 +69,7 @@ Result<std::vector<std::string>> Module::operator_names(const std::vector<std::s
   TENON_ASSIGN(const Resolved resolved, resolve(*this, 0));
   compile::CompileOptions options;
   options.methods = methods;
+  options.forks_at_once = true;  // what they call is called in any case
   TENON_ASSIGN(const script::Declarations code, declarations_of(resolved));
   TENON_ASSIGN(const bytecode::Program program, compile_resolved(resolved, code, options));
   return compile::operator_names(program);

@@ -324,6 +324,7 @@ Result<Made> make_bytecode(const Package& package, const Resolved& resolved, Res
   if (options.bytecode_version != 0) compiling.version = options.bytecode_version;
   compiling.emit = options.emit;
   compiling.interface_methods = options.interface_methods;
+  compiling.forks_at_once = options.forks_at_once;
   const bool is_lowered = compiling.version < bytecode::Program::kVersion;
   const bool has_tables = options.debug_tables && !is_lowered;
   if (options.debug_tables && is_lowered) report->why_no_debug_tables = "bytecode of a version below 8 has none";

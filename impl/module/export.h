@@ -43,6 +43,7 @@ struct ExportOptions {
   compile::EmitOptions emit;
   // Of kCompile: whether methods that are called through an interface get functions.
   bool interface_methods = true;
+  bool forks_at_once = false;  // `fork` runs its function at once; without this it is refused
   // Whether debug tables are written. Of kCompile: new ones (debug_tables.h). Else all of
   // Package::debug_tables or none. Those have absolute paths of the person who saved the module.
   bool debug_tables = false;

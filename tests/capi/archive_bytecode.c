@@ -154,6 +154,17 @@ static void switches(void) {
   tenon_module_release(module);
 }
 
+static void forks(void) {
+  tenon_module *module = new_module("Forks");
+  tenon_export_options options = options_of(TENON_BYTECODE_COMPILE, NULL);
+  uint64_t nbytes = 0;
+  OK(tenon_module_define(module, "def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n", ERR));
+  FAILS(TENON_UNSUPPORTED, tenon_export_module_to(module, count, &nbytes, &options, NULL, ERR));
+  options.emit_flags = TENON_EMIT_FORKS_AT_ONCE;
+  CHECK_EQ(report_of(module, &options).bytecode_functions, 1);
+  tenon_module_release(module);
+}
+
 static void switches_refused(void) {
   static const struct {
     int32_t bytecode;
@@ -163,7 +174,7 @@ static void switches_refused(void) {
   } cases[] = {
       {TENON_BYTECODE_KEEP, 8, 0, TENON_INVALID_ARGUMENT},     {TENON_BYTECODE_DROP, 0, TENON_EMIT_PLAIN_OPERATORS, TENON_INVALID_ARGUMENT},
       {TENON_BYTECODE_COMPILE, 3, 0, TENON_INVALID_ARGUMENT},  {TENON_BYTECODE_COMPILE, 9, 0, TENON_INVALID_ARGUMENT},
-      {TENON_BYTECODE_COMPILE, -1, 0, TENON_INVALID_ARGUMENT}, {TENON_BYTECODE_COMPILE, 0, 16, TENON_UNSUPPORTED},
+      {TENON_BYTECODE_COMPILE, -1, 0, TENON_INVALID_ARGUMENT}, {TENON_BYTECODE_COMPILE, 0, 32, TENON_UNSUPPORTED},
   };
   tenon_module *module = new_two_methods();
   uint64_t nbytes = 0;
@@ -220,6 +231,7 @@ int main(void) {
   RUN(debug_tables);
   RUN(refused);
   RUN(switches);
+  RUN(forks);
   RUN(switches_refused);
   return 0;
 }

@@ -182,6 +182,19 @@ def test_operators() -> None:
         # Names alone: PyTorch wrote these archives' bytecode, and the list is made from the code.
         assert done.stdout.splitlines() == read_json("inspect", path)["bytecode"]["operators"]
         assert read_json("inspect", "--ops", path) == {"path": str(path), "operators": done.stdout.splitlines(), "error": None}
+        assert run("inspect", "--ops", "--methods", "forward", path).stdout == done.stdout
+        none = run("inspect", "--ops", "--methods", "none", path)
+        assert (none.returncode, none.stdout) == (1, "") and "has no method none" in " ".join(none.stderr.split())
+
+
+def test_forks_run_at_once(tmp_path: Path) -> None:
+    called = b"(first).forward(x, ))"
+    forks = with_code(tmp_path / "forks.ptl", b"torch.relu(" + called, b"torch.wait(fork(torch.relu, " + called + b")")
+    error = failed(tmp_path / "out.ptl", forks, tmp_path / "out.ptl", "--bytecode")
+    assert error["code"] == "UNSUPPORTED" and "forks_at_once" in error["message"]
+    report = read_json("export", forks, tmp_path / "out.ptl", "--bytecode", "--forks-at-once")
+    assert report["bytecode_functions"] == 1
+    assert "aten::relu" in read_json("inspect", "--ops", forks)["operators"]
 
 
 def test_operators_of_what_has_none(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ Status read_option(const std::string& name, module::ImportOptions* reading, modu
     writing->emit.promoted_operators = false;
   else if (name == "no_interface_methods")
     writing->interface_methods = false;
+  else if (name == "forks_at_once")
+    writing->forks_at_once = true;
   else if (name == "new" || name == "carried")
     writing->debug_tables = true;
   else

@@ -201,7 +201,6 @@ program(
     "tuple_at_an_index",
     LIST,
     "t = (1, n, 3)\nreturn [t[n % 3], t[len(l) - 4]]",
-    refused="the index of a tuple must be a number that is known when it is compiled",
 )
 program(
     "equal_and_in",
@@ -215,13 +214,11 @@ program(
     "range_as_a_list",
     LIST,
     "return list(range(n))",
-    refused="range() is compiled in a loop's head alone",
 )
 program(
     "zip_as_a_list",
     "List[Tuple[int, str]]",
     "return list(zip(l, s))",
-    refused="zip() is compiled in a loop's head alone",
 )
 
 # Operators that mean something else in an old archive.
@@ -578,3 +575,79 @@ program(
     """,
 )
 program("printed", LIST, "for i in range(3):\n  print(s, i, n)\nreturn l")
+
+# What PyTorch computes by a loop, and what it looks up at run time.
+program(
+    "lists_of_ranges",
+    "List[int]",
+    """
+    return list(range(n)) + list(range(9, n, -2)) + [i for i in list(range(1, 4))]
+    """,
+)
+program(
+    "lists_of_pairs",
+    "Tuple[List[Tuple[int, int]], List[Tuple[int, str]], List[Tuple[int, int]]]",
+    """
+    return (list(zip(l, range(n))), list(enumerate(["a", s], len(s))), list(enumerate(l)))
+    """,
+)
+program(
+    "lists_of_what_a_loop_goes_over",
+    "Tuple[List[str], List[str], List[Tensor], List[int]]",
+    """
+    keys = list(d)
+    keys.sort()
+    return (keys, list(s), list(x), list(l))
+    """,
+)
+program(
+    "dicts_of_pairs",
+    "Tuple[Dict[int, int], Dict[str, int], Dict[str, int]]",
+    """
+    return (dict(zip(range(n), l)), dict([(s, n), ("b", 3)]), dict(d))
+    """,
+)
+program(
+    "ranges_with_a_name",
+    "Tuple[int, int, List[int]]",
+    """
+    numbers = range(1, n + 2)
+    total = 0
+    n = 100
+    for i in numbers:
+      total += i
+    pairs = zip(l, numbers)
+    product = 0
+    for left, right in pairs:
+      product += left * right
+    return (total, product, [i * 2 for i in numbers])
+    """,
+)
+program("a_range_of_one_branch", "int", "if b:\n  r = range(3)\n  for i in r:\n    n += i\nreturn n")
+program(
+    "tuple_by_index",
+    "Tuple[int, str]",
+    """
+    t = (3, n, 5)
+    names = ("a", s)
+    total = 0
+    for i in range(3):
+      total += t[i] * t[-i]
+    return (total, names[n % 2])
+    """,
+)
+program("tuple_index_out_of_range", "int", "t = (1, 2, 3)\nreturn t[n]")
+# In old archives the number of steps may be None, which is 100.
+STEPS = """
+steps : Optional[int] = None
+if n > 2:
+  steps = n
+a = torch.linspace(0, 1)
+b = torch.linspace(0, n, steps, dtype=7)
+c = torch.logspace(0, 1, None)
+d = torch.logspace(0., 1., steps, 3.)
+return (a, b, c, d, torch.linspace(0, 1, None, out=torch.neg(x)), torch.linspace(0, 1, 5))
+"""
+TENSORS = "Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]"
+program("steps_in_an_archive_of_version_3", TENSORS, STEPS, version=3)
+program("steps_in_an_archive_of_version_7", TENSORS, STEPS, version=7)

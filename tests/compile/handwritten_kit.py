@@ -4,7 +4,8 @@ PyTorch writes none of these archives. Their code is the text of a program as a 
 it, so that Tenon compiles statements that PyTorch's printer never writes: it prints no `for` over a
 dict, no `break`, no early return, and no refinement of an Optional.
 
-handwritten_flow.py and handwritten_data.py register programs, and handwritten_random.py makes more.
+handwritten_flow.py, handwritten_data.py and handwritten_forks.py register programs, and
+handwritten_random.py makes more.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Program:
     refused: str = ""  # why Tenon does not compile the program, which PyTorch's own exporter does
     unlike: str = ""  # why PyTorch's results are not those of Python, which Tenon's are
     not_old: str = ""  # why PyTorch 1.13 does not take the program
+    switch: str = ""  # of the export by Tenon, such as "forks_at_once"
 
     def members(self) -> dict[str, tuple[str, Any]]:
         """The type and value of each attribute."""

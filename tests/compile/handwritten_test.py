@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Hand-written TorchScript, compiled by Tenon, against torch.jit.load of the same archive.
 
-The programs are those of handwritten_flow.py and handwritten_data.py, and random ones of
-handwritten_random.py. torch.jit.load runs each archive (run_handwritten.py), and the lite
+The programs are those of handwritten_flow.py, handwritten_data.py and handwritten_forks.py, and
+random ones of handwritten_random.py. torch.jit.load runs each archive (run_handwritten.py), and the lite
 interpreter runs the bytecode that Tenon makes of it. Both must give the same results, or the same
 exceptions. PyTorch must take each registered program, and a call must return. A program that Tenon
 refuses says so where it is registered, and the test fails if that changes.
@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE.parent / "support"))
 
 import handwritten_data  # noqa: E402, F401 (found by the path above; it registers programs)
 import handwritten_flow  # noqa: E402, F401
+import handwritten_forks  # noqa: E402, F401
 from compile_test import ask, run  # noqa: E402
 from handwritten_kit import PROGRAMS, Program, read_answers  # noqa: E402
 from handwritten_random import random_program  # noqa: E402
@@ -79,7 +80,8 @@ def judge_all(python: str, programs: list[Program], folder: Path) -> dict[str, t
     for program in programs:
         program.write(folder)
     names = [program.name for program in programs]
-    said = ask([["compile", folder / f"{name}.pt", folder / f"{name}.ptl"] for name in names])
+    tasks = [["compile", folder / f"{one.name}.pt", folder / f"{one.name}.ptl"] + [one.switch] * bool(one.switch) for one in programs]
+    said = ask(tasks)
     done = run(python, HERE / "run_handwritten.py", folder, *names)
     assert done.returncode == 0, done.stdout
     answers = read_answers(folder / "answers.json")

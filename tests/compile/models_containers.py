@@ -253,6 +253,27 @@ def interfaces() -> Built:
     return evaluated(ThroughInterface(), (ramp(2, 3), 0), (ramp(2, 3), 2))
 
 
+class PartsByIndex(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Double(), Affine(), Double()])
+        self.named = nn.ModuleDict({"two": Double(), "line": Affine()})
+
+    def forward(self, x: Tensor, n: int, name: str) -> Tensor:
+        first: Layer = self.layers[n]
+        x = first.forward(x)
+        for i in range(2):
+            layer: Layer = self.layers[i]
+            x = layer.scale(x, 3.0)
+        named: Layer = self.named[name]
+        return named.forward(x)
+
+
+@model()
+def parts_by_index() -> Built:
+    return evaluated(PartsByIndex(), (ramp(2, 3), 0, "line"), (ramp(2, 3), 2, "two"))
+
+
 class Many(nn.Module):
     def __init__(self):
         super().__init__()

@@ -284,6 +284,16 @@ TEST_F(Archives, Bytecode) {
   EXPECT_EQ(code_for(tenon::Bytecode::kCompile, {std::string("a\0", 2)}), tenon::Code::kInvalidArgument);
 }
 
+TEST_F(Archives, AForkedFunctionRunsAtOnceIfAsked) {
+  Module module = Module::make("Forks");
+  module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n");
+  const auto nowhere = [](Bytes) {};
+  tenon::ExportOptions options{.bytecode = tenon::Bytecode::kCompile};
+  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, options).code(), tenon::Code::kUnsupported);
+  options.emit_flags = TENON_EMIT_FORKS_AT_ONCE;
+  EXPECT_EQ(tenon::try_export_module_to(module, nowhere, options).code(), tenon::Code::kOk);
+}
+
 TEST_F(Archives, WhatTheBytecodeLooksLike) {
   Module module = Module::make("Dims");
   module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n");

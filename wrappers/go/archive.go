@@ -73,8 +73,8 @@ const (
 	BytecodeCompile Bytecode = C.TENON_BYTECODE_COMPILE
 )
 
-// Emission says what compiled bytecode looks like. PyTorch's exporter has the same switches, and
-// tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS). The values can be combined with |.
+// Emission says what compiled bytecode looks like. PyTorch's exporter has the first four switches
+// too, and tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS). The values can be combined with |.
 type Emission uint32
 
 // The switches.
@@ -87,6 +87,8 @@ const (
 	EmitPlainOperators Emission = C.TENON_EMIT_PLAIN_OPERATORS
 	// The methods that are called through an interface get no functions.
 	EmitNoInterfaceMethods Emission = C.TENON_EMIT_NO_INTERFACE_METHODS
+	// A forked function runs where fork stands. Without this, code that forks is refused.
+	EmitForksAtOnce Emission = C.TENON_EMIT_FORKS_AT_ONCE
 )
 
 // ExportOptions say how a module is written. Nil: all zero.

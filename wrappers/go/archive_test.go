@@ -191,6 +191,19 @@ func TestBytecode(t *testing.T) {
 	}
 }
 
+func TestForksAtOnce(t *testing.T) {
+	nothingLeft(t)
+	module := must(tenon.NewModule("Forks"))
+	defer module.Close()
+	check(t, module.Define("def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n"))
+	options := tenon.ExportOptions{Bytecode: tenon.BytecodeCompile}
+	if err := second(tenon.ExportModuleTo(module, io.Discard, &options)); !errors.Is(err, tenon.ErrUnsupported) {
+		t.Error(err)
+	}
+	options.Emit = tenon.EmitForksAtOnce
+	must(tenon.ExportModuleTo(module, io.Discard, &options))
+}
+
 func TestEmission(t *testing.T) {
 	nothingLeft(t)
 	module := must(tenon.NewModule("Dims"))

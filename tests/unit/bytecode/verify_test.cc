@@ -66,6 +66,45 @@ TEST(BytecodeVerify, every_function_ends_with_one_value) {
   expect_error(verified(function), Code::kCorrupt, "returns 2 values");
 }
 
+TEST(BytecodeVerify, names) {
+  Function function = relu();
+  for (const char* name : {".forward", "__torch__.M.", "__torch__..forward", "."}) {
+    function.name = name;
+    expect_error(verified(function), Code::kCorrupt, "a part of its name is empty");
+  }
+  function.name = "forward";
+  EXPECT_TRUE(verified(function).is_ok());
+  for (const char* name : {"aten", "aten:relu", "aten::", "::relu", "::", "aten::re lu", "aten::relu\n"}) {
+    function.operators[0].name = name;
+    expect_error(verified(function), Code::kCorrupt, "operator 0 is '");
+  }
+  function.operators[0] = {"aten::relu", "a b", 1};
+  expect_error(verified(function), Code::kCorrupt, "operator 0 is 'aten::relu.a b'");
+  // An operator of another library may have any name.
+  function.operators[0] = {"other_library::do.it", "overload.x", 1};
+  EXPECT_TRUE(verified(function).is_ok());
+}
+
+TEST(BytecodeVerify, types_of_the_schema) {
+  const auto with_types = [](const std::string& taken, const std::string& given) {
+    Function function = relu();
+    function.arguments[1].type = taken;
+    function.returns[0].type = given;
+    return verified(function);
+  };
+  for (const char* type : {"int", "Any", "Dict[str, Tensor]", "__torch__.P", "Optional[List[int]]", "Tuple[]"})
+    EXPECT_TRUE(with_types(type, type).is_ok()) << type;
+  EXPECT_TRUE(with_types("int", "Union[int, str]").is_ok());
+  expect_error(with_types("Union[int, str]", "int"), Code::kUnsupported, "the type 'Union[int, str]' of argument 1 cannot be read");
+  expect_error(with_types("int", "List[Union[int, str]]"), Code::kUnsupported, "of result 0");
+  expect_error(with_types("List[Union[int, str]]", "int"), Code::kUnsupported, "of argument 1");
+  expect_error(with_types("Foo", "int"), Code::kCorrupt, "the type 'Foo' of argument 1");
+  expect_error(with_types("List[", "int"), Code::kCorrupt, "byte 5 is its end");
+  std::string deep;
+  for (size_t i = 0; i < 100'000; ++i) deep += "List[";
+  expect_error(with_types(deep, "int"), Code::kResourceExhausted, "nested deeper");
+}
+
 TEST(BytecodeVerify, registers) {
   expect_bad({{kStoreN, 1, 2}, {kLoad, 0}, {kRet}}, "1 (LOAD 0 0)", "registers from number 0 on");
   expect_bad({{kStoreN, 1, 2}, {kLoad, 5}, {kRet}}, "1 (LOAD 5 0)", "the function has 4");

@@ -166,6 +166,46 @@ TEST(CompileListing, SomeOperatorsAreInstructionsUnlessTheCallerForbidsIt) {
   EXPECT_EQ(listing_of(code, options), "STOREN 1 2\nDROPR 1\nMOVE 2\nLOADC None\nOP aten::__isnot__ (2)\nRET\n");
 }
 
+TEST(CompileListing, AForkedFunctionRunsWhereForkStandsIfAsked) {
+  CompileOptions options;
+  options.forks_at_once = true;
+  EXPECT_EQ(listing_of(module_with("def forward(self, x: Tensor) -> Tensor:\n"
+                                   "  def f():\n    return torch.neg(x)\n"
+                                   "  l = [fork(f)]\n"
+                                   "  return torch.wait(l[0])\n"),
+                       options),
+            "STOREN 1 2\nDROPR 1\nMOVE 2\nOP aten::neg (1)\nOP prim::unchecked_cast (1)\nLIST_CONSTRUCT List[Tensor] 1\nLOADC 0\n"
+            "OP aten::__getitem__.t (2)\nOP prim::unchecked_cast (1)\nRET\n");
+}
+
+TEST(CompileListing, APartThatIsChosenAtRunTimeHasTheTypeThatStandsThere) {
+  const std::string interface = "class Layer(ModuleInterface):\n  def forward(self, x: Tensor) -> Tensor:\n    pass\n";
+  const std::string parts = "class Parts(Module):\n  __annotations__[\"0\"] = __torch__.One\n";
+  const std::string one = "class One(Module):\n  def forward(self, x: Tensor) -> Tensor:\n    return torch.neg(x)\n";
+  const auto with = [&](const std::string& line) {
+    return interface + one + parts + "class M(Module):\n  parts : __torch__.Parts\n" +
+           "  def forward(self, x: Tensor, i: int) -> Tensor:\n    parts = self.parts\n" + line;
+  };
+  const std::vector<bytecode::Function> functions = functions_of(with("    l : __torch__.Layer = parts[i]\n    return (l).forward(x)\n"));
+  ASSERT_EQ(functions.size(), 2U);  // and One.forward
+  EXPECT_EQ(listing(functions[0]),
+            "STOREN 1 3\nMOVE 1\nGET_ATTR 0\nMOVE 3\nOP prim::ModuleContainerIndex.list (2)\nMOVE 2\nINTERFACE_CALL 'forward' 2\nRET\n");
+  const Status refused = compiled(with("    return (parts[i]).forward(x)\n")).status();
+  EXPECT_NE(refused.message().find("Say of what type it is"), std::string_view::npos) << refused.message();
+}
+
+TEST(CompileProgram, AFutureInASchemaIsItsResult) {
+  const std::string code =
+      module_with("def start(self, f: Future[Tensor]) -> List[Future[int]]:\n  return [fork(torch.dim, torch.wait(f))]\n");
+  EXPECT_EQ(compiled(code).status().code(), Code::kUnsupported);
+  CompileOptions options;
+  options.forks_at_once = true;
+  Result<bytecode::Program> program = compiled(code, options);
+  ASSERT_TRUE(program.is_ok()) << program.status().message();
+  EXPECT_EQ(program.value().functions[0].arguments[1].type, "Tensor");
+  EXPECT_EQ(program.value().functions[0].returns[0].type, "List[int]");
+}
+
 TEST(CompileProgram, HasTheSchemaOfEachMethod) {
   const std::vector<bytecode::Function> functions =
       functions_of(module_with("def forward(self, x: Tensor, n: int=3) -> Optional[Tensor]:\n  return x\n"));

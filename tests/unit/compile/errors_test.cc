@@ -46,7 +46,47 @@ TEST(CompileErrors, AVariableOfAnOuterBlockKeepsItsType) {
 TEST(CompileErrors, WhatTheLiteInterpreterHasNot) {
   expect_refused_line("with torch.no_grad():\n    y = x", Code::kUnsupported, "6:5", "has no `with`");
   expect_refused_line("def f(y: Tensor) -> Tensor:\n    return y", Code::kUnsupported, "6:5", "has no `fork`");
-  expect_refused_line("y = fork(x)", Code::kUnsupported, "6:9", "has no fork");
+  expect_refused_line("y = fork(x)", Code::kUnsupported, "6:9", "has no fork. Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C)");
+}
+
+TEST(CompileErrors, WhatIsNoValue) {
+  expect_refused_line("y = torch.len(range(3))", Code::kInvalidArgument, "6:19", "range() is no value here");
+  expect_refused_line("y = zip([1], [2])\n  z = y[0]", Code::kInvalidArgument, "7:9", "zip() is no value here");
+  expect_refused_line("y = tuple([1])", Code::kInvalidArgument, "6:9", "how many items a List[int] has is not known here");
+  expect_refused_line("y = dict([1])", Code::kInvalidArgument, "6:9", "dict() takes pairs");
+  expect_refused_line("if bool(x):\n    r = range(3)\n  y = list(r)", Code::kInvalidArgument, "8:14", "r is not set on every way");
+}
+
+TEST(CompileErrors, TheIndexOfATuple) {
+  expect_refused_line("y = (1, \"a\")[torch.dim(x)]", Code::kInvalidArgument, "6:18", "the items of this tuple have several types");
+  expect_refused_line("y = (1, 2)[x]", Code::kInvalidArgument, "6:16", "the index of a tuple is an int");
+}
+
+TEST(CompileErrors, AFuture) {
+  expect_refused(module_with("def forward(self, f: Future[int]) -> int:\n  return 3\n"), Code::kUnsupported, "5:7",
+                 "has no Future, which __torch__.M.forward takes. Export with forks_at_once");
+  expect_refused(module_with("def forward(self, f: Future[int]) -> int:\n  return torch.wait(f)\n"), Code::kUnsupported, "6:12",
+                 "has no wait. Export with forks_at_once");
+}
+
+TEST(CompileErrors, WhatAForkedFunctionCannotBe) {
+  CompileOptions options;
+  options.forks_at_once = true;
+  const auto refused = [&](const std::string& body, std::string_view where, std::string_view part) {
+    const Status status = compiled(module_with("def forward(self, x: Tensor) -> Tensor:\n" + body), options).status();
+    EXPECT_EQ(place(status), where) << status.message();
+    EXPECT_NE(status.message().find(part), std::string_view::npos) << status.message();
+  };
+  refused("  def f(y: Tensor):\n    return y\n  return x\n", "6:9", "a nested function takes no arguments");
+  refused("  def f():\n    return x\n  return torch.wait(fork(f, x))\n", "8:23", "f takes no arguments");
+  refused("  def f():\n    return x\n  x = torch.neg(x)\n  return torch.wait(fork(f))\n", "9:23",
+          "f uses x, which was assigned again after it");
+  refused("  if bool(x):\n    y = x\n    def f():\n      return y\n  return torch.wait(fork(f))\n", "10:28",
+          "f is not set on every way that leads here");
+  refused("  def f():\n    return zzz\n  return torch.wait(fork(f))\n", "7:14", "there is no variable zzz");
+  refused("  def f():\n    return x\n  return f()\n", "8:12", "f is a nested function, which only fork calls");
+  refused("  y = fork(3)\n  return x\n", "6:9", "this cannot be called");
+  refused("  y = awaitable(torch.neg, x)\n  return x\n", "6:9", "has no awaitable");
 }
 
 TEST(CompileErrors, ObjectsOfClassesAndEnums) {

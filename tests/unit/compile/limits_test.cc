@@ -147,6 +147,43 @@ std::string reads_of_a_dict(size_t count) {
 
 TEST(CompileLimits, TimeGrowsWithTheReadsOfADict) { expect_linear(reads_of_a_dict(60), reads_of_a_dict(240)); }
 
+std::string methods(size_t count) {
+  std::string code;
+  std::string calls = "def forward(self, x: Tensor) -> Tensor:\n";
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    code += "def " + name + "(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n";
+    calls += "  x = self." + name + "(x)\n";
+  }
+  return module_with(code + calls + "  return x\n");
+}
+
+TEST(CompileLimits, TimeGrowsWithTheMethodsOfAClass) { expect_linear(methods(1000), methods(4000)); }
+
+std::string reads_of_a_tuple(size_t count) {
+  std::string reads;
+  for (size_t i = 0; i < count; ++i) reads += "  x = torch.add(x, t[" + std::to_string(i) + "])\n";
+  return forward("  t = (" + repeated("x, ", count) + ")\n" + reads + "  return x\n");
+}
+
+TEST(CompileLimits, TimeGrowsWithTheReadsOfATuple) { expect_linear(reads_of_a_tuple(1000), reads_of_a_tuple(4000)); }
+
+TEST(CompileLimits, ForksInOneAnother) {
+  CompileOptions options;
+  options.forks_at_once = true;
+  for (const size_t depth : {40, 120}) {
+    std::string code = "def forward(self, x: Tensor) -> Tensor:\n";
+    for (size_t i = 0; i < depth; ++i) code += std::string(2 + 2 * i, ' ') + "def f" + std::to_string(i) + "():\n";
+    code += std::string(2 + 2 * depth, ' ') + "return torch.relu(x)\n";
+    for (size_t i = depth; i > 0; --i) code += std::string(2 * i, ' ') + "return torch.wait(fork(f" + std::to_string(i - 1) + "))\n";
+    on_small_stack([&] {
+      Result<bytecode::Program> program = compiled(module_with(code), options);
+      if (program.is_ok()) return expect_sound(program.value());
+      EXPECT_EQ(program.status().code(), Code::kResourceExhausted) << program.status().message();
+    });
+  }
+}
+
 // The limit of a release lets a test take seconds.
 CompileOptions few_nodes() {
   CompileOptions options;

@@ -58,6 +58,16 @@ def test_what_the_bytecode_looks_like() -> None:
     assert record(emit=["no_interface_methods"]) == record(emit=["defaults_before_out"]) == plain
 
 
+def test_a_forked_function_runs_at_once_if_asked() -> None:
+    module = tenon.Module("Forks")
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n")
+    with pytest.raises(tenon.Unsupported, match="forks_at_once"):
+        exported(module, bytecode="compile")
+    report, records, _ = exported(module, bytecode="compile", emit=["forks_at_once"])
+    assert report.bytecode_functions == 1 and b"aten::neg" in records["bytecode.pkl"]
+    assert "aten::neg" in module.opnames()
+
+
 def test_a_module_has_no_bytecode_unless_told() -> None:
     for options in ({}, {"bytecode": "keep"}, {"bytecode": "drop"}):
         report, records, _ = exported(mlp(), **options)
@@ -121,12 +131,11 @@ def test_opnames_of_archives() -> None:
 def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path: Path) -> None:
     module, path = two_methods(), tmp_path / "two.ptl"
     path.write_bytes(b"old")
-    for refused in (module.opnames, lambda: tenon.export_module(module, path, bytecode="compile")):
-        with pytest.raises(tenon.Unsupported, match="fork") as caught:
-            refused()
-        details = caught.value.details
-        assert details["excerpt"].splitlines()[0] == "    return torch.wait(fork(self.forward, x))"
-        assert f"{details['file']}:{details['line']}:{details['column']}: " in str(caught.value)
+    with pytest.raises(tenon.Unsupported, match="fork") as caught:
+        tenon.export_module(module, path, bytecode="compile")
+    details = caught.value.details
+    assert details["excerpt"].splitlines()[0] == "    return torch.wait(fork(self.forward, x))"
+    assert f"{details['file']}:{details['line']}:{details['column']}: " in str(caught.value)
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
     # The method can be left out by a choice of methods.
     assert module.opnames("forward") == ["aten::relu"]

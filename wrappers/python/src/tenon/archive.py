@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
     Durability = Literal["none", "file", "file_and_directory"]
     Bytecode = Literal["keep", "drop", "compile"]
-    Emission = Literal["default_inputs", "defaults_before_out", "plain_operators", "no_interface_methods"]
+    Emission = Literal["default_inputs", "defaults_before_out", "plain_operators", "no_interface_methods", "forks_at_once"]
     Tensors = Literal["map", "map_private", "fill", "device"]
     Check = Literal["structure", "fill", "all"]
 
@@ -60,6 +60,7 @@ _EMISSIONS: dict[str, int] = {
     "defaults_before_out": lib.TENON_EMIT_DEFAULTS_BEFORE_OUT,
     "plain_operators": lib.TENON_EMIT_PLAIN_OPERATORS,
     "no_interface_methods": lib.TENON_EMIT_NO_INTERFACE_METHODS,
+    "forks_at_once": lib.TENON_EMIT_FORKS_AT_ONCE,
 }
 _TENSORS: dict[str, int] = {
     "map": lib.TENON_IMPORT_MAP,
@@ -266,7 +267,8 @@ def export_module(
     made from the code. methods: for "compile", the methods that get bytecode, in a list or in one text such as "forward,predict"; what they
     call is in it too. None: all methods. bytecode_version: for "compile", 4 to 8; below 8 it is for runtimes of an old PyTorch. 0 means 8.
     emit: for "compile", what the bytecode looks like, as PyTorch's exporter has switches for it: "default_inputs", "defaults_before_out",
-    "plain_operators", "no_interface_methods"; tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS).
+    "plain_operators", "no_interface_methods"; and "forks_at_once" runs a forked function where fork stands, which is refused otherwise.
+    tenon/archive.h explains each (TENON_EMIT_DEFAULT_INPUTS).
     debug_tables: PyTorch's errors name modules and source lines from these. For "compile" they are made for the new bytecode. Else those
     of the imported archive are written, all or none. Lines are those of the files from which the module was made if import_module read
     the archive's tables and the code was not changed; such tables have absolute paths of the person who saved the module. Otherwise new

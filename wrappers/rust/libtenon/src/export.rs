@@ -161,6 +161,12 @@ impl<'a> ExportOptions<'a> {
         self.emit(sys::TENON_EMIT_NO_INTERFACE_METHODS)
     }
 
+    /// Runs a forked function where `fork` stands, for [`Bytecode::Compile`]. Without this, code
+    /// that forks is refused.
+    pub fn emit_forks_at_once(self) -> Self {
+        self.emit(sys::TENON_EMIT_FORKS_AT_ONCE)
+    }
+
     fn emit(self, flag: u32) -> Self {
         ExportOptions { emit_flags: self.emit_flags | flag, ..self }
     }

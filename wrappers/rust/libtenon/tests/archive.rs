@@ -267,6 +267,16 @@ fn bytecode_of_some_methods_and_of_all() {
 }
 
 #[test]
+fn a_forked_function_runs_at_once_if_asked() {
+    let mut module = Module::new("Forks").unwrap();
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(torch.neg, x))\n").unwrap();
+    let compile = ExportOptions::new().bytecode(Bytecode::Compile);
+    let error = export_module_to(&module, io::sink(), &compile).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    export_module_to(&module, io::sink(), &compile.emit_forks_at_once()).unwrap();
+}
+
+#[test]
 fn what_the_bytecode_looks_like() {
     let mut module = Module::new("Dims").unwrap();
     module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.add(x, torch.dim(x))\n").unwrap();
