@@ -34,7 +34,7 @@ int refuse(const std::string& path, bool json) {
 
 int inspect_archive(const ArchiveInput& input, bool, bool json) { return refuse(input.shown, json); }
 
-int inspect_operators(const std::string& path, bool json) { return refuse(path, json); }
+int inspect_operators(const std::string& path, const std::string&, bool json) { return refuse(path, json); }
 
 int run_verify(const VerifyOptions& options) { return refuse(options.paths.front(), options.json); }
 

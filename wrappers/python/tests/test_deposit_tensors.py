@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import tenon
+from multiprocessing_kit import stop
 from tenon._native_ext import deposit_tensors, fetch_tensors
 
 SECOND = 10**9
@@ -79,7 +80,7 @@ def another_process_is_asked() -> None:
 def a_lender_does_not_answer() -> None:
     with lender() as process:
         message = message_of(process)
-        process.send_signal(signal.SIGSTOP)
+        stop(process.pid)
         with pytest.raises(tenon.Timeout):
             fetch(*message, SECOND // 10)
         process.send_signal(signal.SIGCONT)
@@ -100,7 +101,7 @@ def a_signal_ends_the_wait_if_its_handler_raises() -> None:
 
     with lender() as process:
         message = message_of(process)
-        process.send_signal(signal.SIGSTOP)
+        stop(process.pid)
         signal.signal(signal.SIGALRM, on_alarm)
         signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
         with pytest.raises(Alarm):
