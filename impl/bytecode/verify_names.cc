@@ -34,7 +34,7 @@ Status check_operator(const Function& function, size_t index) {
 }
 
 Status check_schema_type(const Function& function, const Argument& argument, bool is_result, size_t index) {
-  const Status wrong = parse_type_text(argument.type).status();
+  Status wrong = parse_type_text(argument.type).status();
   if (wrong.is_ok() || (is_result && argument.type.starts_with("Union["))) return Status::ok();
   const std::string place =
       format("the type '%.*s' of %s %zu", kMaxShownName, argument.type.c_str(), is_result ? "result" : "argument", index);

@@ -15,7 +15,6 @@ namespace tenon::compile {
 using script::Expr;
 using script::ExprKind;
 using script::Stmt;
-using script::StmtKind;
 using script::StmtList;
 
 namespace {
