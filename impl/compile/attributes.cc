@@ -13,7 +13,6 @@ namespace tenon::compile {
 
 using script::ClassKind;
 using script::Expr;
-using script::ExprKind;
 using script::Global;
 
 namespace {
