@@ -8,6 +8,7 @@
 
 #include "compile/function_compiler.h"
 #include "compile/passes.h"
+#include "script/ast_walk.h"
 #include "script/signature.h"
 
 namespace tenon::compile {
@@ -16,31 +17,6 @@ using script::Expr;
 using script::ExprKind;
 using script::Stmt;
 using script::StmtList;
-
-namespace {
-
-using Names = std::set<std::string_view>;
-
-void names_of_expression(const Expr* expr, Names* names) {
-  if (expr == nullptr) return;
-  if (expr->kind == ExprKind::kName) names->insert(expr->text);
-  for (const Expr* child : expr->children) names_of_expression(child, names);
-  for (const script::Keyword& keyword : expr->keywords) names_of_expression(keyword.value, names);
-}
-
-void names_of_statements(StmtList statements, Names* names) {
-  for (const Stmt* stmt : statements) {
-    for (const Expr* target : stmt->targets) names_of_expression(target, names);
-    for (const Expr* iterable : stmt->iterables) names_of_expression(iterable, names);
-    names_of_expression(stmt->value, names);
-    names_of_expression(stmt->message, names);
-    names_of_statements(stmt->body, names);
-    names_of_statements(stmt->else_body, names);
-    if (stmt->function != nullptr) names_of_statements(stmt->function->body, names);
-  }
-}
-
-}  // namespace
 
 Status FunctionCompiler::refuse_fork(const std::string& what) const {
   return builder_.unsupported("the lite interpreter of PyTorch has no " + what +
@@ -52,8 +28,11 @@ Status FunctionCompiler::define_closure(const Stmt& stmt) {
   if (!unit_.forks_at_once()) return refuse_fork("`fork`, for which nested functions are");
   const script::Function& function = *stmt.function;
   if (!function.params.empty()) return builder_.refuse(function.name_range, "a nested function takes no arguments");
-  Names names;
-  names_of_statements(function.body, &names);
+  std::set<std::string_view> names;
+  const auto note = [&](const Expr& expr) {
+    if (expr.kind == ExprKind::kName) names.insert(expr.text);
+  };
+  script::walk(function, {note, {}});
   Closure& made = closures_.emplace_back();
   made.function = &function;
   for (const std::string_view name : names) {

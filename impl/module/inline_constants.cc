@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 
-#include "module/ast_walk.h"
+#include "script/ast_walk.h"
 
 namespace tenon::module {
 
@@ -17,7 +17,7 @@ std::string inline_constants(const script::File& file, const script::Class& clas
   for (const script::Stmt* statement : class_def.body) {
     if (statement->kind != script::StmtKind::kDef || statement->function->params.empty()) continue;
     const std::string_view self = statement->function->params[0].name;
-    AstVisitor visitor;
+    script::AstVisitor visitor;
     visitor.expression = [&](const Expr& expr) {
       if (expr.kind != ExprKind::kAttribute || expr.child(0).kind != ExprKind::kName || expr.child(0).text != self) return;
       const size_t constant = body.find_constant(expr.text);

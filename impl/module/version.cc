@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "module/ast_walk.h"
+#include "script/ast_walk.h"
 #include "script/check.h"
 
 namespace tenon::module {
@@ -58,7 +58,7 @@ Used named_operators(const script::Function& function) {
   const auto note = [&](std::string_view name) {
     for (size_t i = 0; i < kVersioned.size(); ++i) used[i] = used[i] || kVersioned[i].name == name;
   };
-  AstVisitor visitor;
+  script::AstVisitor visitor;
   visitor.expression = [&](const Expr& expr) {
     if (expr.kind == ExprKind::kBinary && expr.op == script::Operator::kDiv) note("div");
     if (expr.kind != ExprKind::kCall || expr.child(0).kind != ExprKind::kAttribute) return;

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "module/ast_walk.h"
 #include "module/version.h"
+#include "script/ast_walk.h"
 #include "value/tensor_value.h"
 
 namespace tenon::module {
@@ -77,7 +77,7 @@ class Search {
   // `torch.device("cuda:0")`, as PyTorch prints a device that a trace or a script has in it.
   void look_for_devices(const CodePart& part) {
     std::set<std::string> here;
-    AstVisitor visitor;
+    script::AstVisitor visitor;
     visitor.expression = [&here](const script::Expr& expr) {
       if (expr.kind != script::ExprKind::kCall || script::dotted_name(expr.child(0)) != "torch.device" || expr.arguments().empty()) return;
       const script::Expr& name = *expr.arguments()[0];

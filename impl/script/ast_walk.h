@@ -5,14 +5,14 @@
 
 #include "script/ast.h"
 
-namespace tenon::module {
+namespace tenon::script {
 
 struct AstVisitor {
-  std::function<void(const script::Expr&)> expression;
-  std::function<void(const script::Stmt&)> statement;
+  std::function<void(const Expr&)> expression;
+  std::function<void(const Stmt&)> statement;
 };
 
 // Parents first. Either may be empty.
-void walk(const script::Function& function, const AstVisitor& visitor);
+void walk(const Function& function, const AstVisitor& visitor);
 
-}  // namespace tenon::module
+}  // namespace tenon::script

@@ -1,17 +1,14 @@
-#include "module/ast_walk.h"
+#include "script/ast_walk.h"
 
-namespace tenon::module {
+namespace tenon::script {
 
 namespace {
-
-using script::Expr;
-using script::Stmt;
 
 void walk(const Expr* expr, const AstVisitor& visitor) {
   if (expr == nullptr) return;
   if (visitor.expression) visitor.expression(*expr);
   for (const Expr* child : expr->children) walk(child, visitor);
-  for (const script::Keyword& keyword : expr->keywords) walk(keyword.value, visitor);
+  for (const Keyword& keyword : expr->keywords) walk(keyword.value, visitor);
 }
 
 void walk(const Stmt& statement, const AstVisitor& visitor) {
@@ -20,7 +17,7 @@ void walk(const Stmt& statement, const AstVisitor& visitor) {
   for (const Expr* iterable : statement.iterables) walk(iterable, visitor);
   walk(statement.value, visitor);
   walk(statement.message, visitor);
-  for (const script::WithItem& item : statement.with_items) walk(item.value, visitor);
+  for (const WithItem& item : statement.with_items) walk(item.value, visitor);
   for (const Stmt* inner : statement.body) walk(*inner, visitor);
   for (const Stmt* inner : statement.else_body) walk(*inner, visitor);
   if (statement.function != nullptr) walk(*statement.function, visitor);
@@ -28,9 +25,9 @@ void walk(const Stmt& statement, const AstVisitor& visitor) {
 
 }  // namespace
 
-void walk(const script::Function& function, const AstVisitor& visitor) {
-  for (const script::Param& param : function.params) walk(param.default_value, visitor);
+void walk(const Function& function, const AstVisitor& visitor) {
+  for (const Param& param : function.params) walk(param.default_value, visitor);
   for (const Stmt* statement : function.body) walk(*statement, visitor);
 }
 
-}  // namespace tenon::module
+}  // namespace tenon::script
