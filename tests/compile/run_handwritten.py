@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from models_kit import Call, Result, difference, in_child, result_difference, run_calls, set_up
+from models_kit import Call, Result, apart, difference, result_difference, run_calls, set_up
 from torch.jit.mobile import _load_for_lite_interpreter
 
 # A program that is slower than this does not end.
@@ -118,18 +118,8 @@ def judge(path: Path) -> dict[str, str]:
     return answer
 
 
-def judge_apart(paths: list[Path]) -> dict[str, dict[str, str]]:
-    """judge() of each program in one child process, or in one for each program if that one dies."""
-    answers: dict[str, dict[str, str]] = {}
-    try:
-        answers = in_child(lambda: {path.stem: judge(path) for path in paths})
-    except RuntimeError as error:
-        if len(paths) == 1:
-            died = {"loads": "", "returns": "", "tenon": str(error), "own": "not run"}
-            return {paths[0].stem: died}
-        for path in paths:
-            answers |= judge_apart([path])
-    return answers
+def died(message: str) -> dict[str, str]:
+    return {"loads": "", "returns": "", "tenon": message, "own": "not run"}
 
 
 def main() -> int:
@@ -142,8 +132,8 @@ def main() -> int:
     _load_for_lite_interpreter(str(warm))
     answers: dict[str, dict[str, str]] = {}
     for first in range(0, len(names), OF_ONE_CHILD):
-        paths = [folder / f"{name}.pt" for name in names[first : first + OF_ONE_CHILD]]
-        answers |= judge_apart(paths)
+        some = names[first : first + OF_ONE_CHILD]
+        answers |= dict(zip(some, apart(judge, [folder / f"{name}.pt" for name in some], died), strict=True))
     (folder / "answers.json").write_text(json.dumps(answers))
     return 0
 

@@ -96,26 +96,23 @@ def printed(pattern: str, output: str) -> re.Match[str]:
     return found
 
 
-def find_in_c(name: str, command: list[str]) -> list[str]:
-    """The example of that name in C, if `command` is not that one and the build has it."""
+def is_as_in_c(name: str, command: list[str], written: Path, *given: Path) -> bool:
+    """Whether this is another language's example, which must have written what the one in C writes."""
     program = Path(os.environ["TENON_BUILD_DIR"]) / "examples" / "c" / name
-    return [] if command == [str(program)] or not program.exists() else [str(program)]
-
-
-def check_same(file: Path, in_c: Path) -> int:
-    if file.read_bytes() != in_c.read_bytes():
-        sys.exit(f"{file} has other bytes than {in_c}, which the same example in C wrote")
-    return 0
+    if command == [str(program)] or not program.exists():
+        return False
+    in_c = written.parent / "c" / written.name
+    in_c.parent.mkdir()
+    run_example([str(program)], *given, in_c)
+    if written.read_bytes() != in_c.read_bytes():
+        sys.exit(f"{written} has other bytes than {in_c}, which the same example in C wrote")
+    return True
 
 
 def check_export_mlp(command: list[str], folder: Path) -> int:
     file = folder / "mlp.pt"
     printed(rf"^{re.escape(str(file))}: 11 records, \d+ bytes, for PyTorch 1\.\d+ and later$", run_example(command, file))
-    if in_c := find_in_c("export_mlp", command):
-        other = folder / "c" / file.name
-        run_example(in_c, other)
-        return check_same(file, other)
-    return run_in_pytorch(RUN_MLP, file)
+    return 0 if is_as_in_c("export_mlp", command, file) else run_in_pytorch(RUN_MLP, file)
 
 
 def check_replace_weights(command: list[str], folder: Path) -> int:
@@ -123,10 +120,8 @@ def check_replace_weights(command: list[str], folder: Path) -> int:
     file = Path(silero.origin).parent / "data" / "silero_vad.jit" if silero and silero.origin else GOLDEN
     out = folder / "new.pt"
     n_new = printed(rf"^{re.escape(str(out))}: (\d+) parameters replaced$", run_example(command, file, out)).group(1)
-    if in_c := find_in_c("replace_weights", command):
-        other = folder / "c" / out.name
-        run_example(in_c, file, other)
-        return check_same(out, other)
+    if is_as_in_c("replace_weights", command, out, file):
+        return 0
     return run_in_pytorch(COMPARE, file, out, n_new)
 
 
@@ -144,7 +139,6 @@ def main() -> int:
     if len(sys.argv) < 3 or sys.argv[1] not in CHECKS:
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "c").mkdir()
         return CHECKS[sys.argv[1]](sys.argv[2:], Path(folder))
 
 

@@ -1,6 +1,16 @@
 # For clang16.sh (CMAKE_PROJECT_tenon_INCLUDE): compiles the sources of each folder together in the
 # opposite order, ten at a time, so that a file which lacks an include of Tenon's own meets other
 # neighbours than in all other builds. The headers of the standard library are precompiled.
+
+# tenon_precompile_once(<headers> <target>...): all targets share the headers that the first one
+# compiles.
+function(tenon_precompile_once headers first)
+  target_precompile_headers(${first} PRIVATE ${headers})
+  foreach(target IN LISTS ARGN)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  endforeach()
+endfunction()
+
 function(tenon_in_other_order)
   get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
@@ -11,31 +21,17 @@ function(tenon_in_other_order)
     get_target_property(sources ${target} SOURCES)
     list(REVERSE sources)
     set_target_properties(${target} PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 10)
-    if(first)
-      target_precompile_headers(${target} REUSE_FROM ${first})
-    else()
-      set(first ${target})
-      target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <cerrno> <cstdint>
-        <cstring> <functional> <limits> <map> <memory> <mutex> <optional> <span> <string>
-        <string_view> <type_traits> <unordered_map> <utility> <variant> <vector>)
-    endif()
+    list(APPEND objects ${target})
   endforeach()
-  if(NOT first)
+  if(NOT objects)
     message(FATAL_ERROR "other_order.cmake: there is no object library")
   endif()
-endfunction()
-
-# The examples in C++ share the wrapper's header.
-function(tenon_precompile_wrapper)
-  get_property(targets DIRECTORY examples/cpp PROPERTY BUILDSYSTEM_TARGETS)
-  foreach(target IN LISTS targets)
-    if(first)
-      target_precompile_headers(${target} REUSE_FROM ${first})
-    else()
-      set(first ${target})
-      target_precompile_headers(${target} PRIVATE <tenon/tenon.hpp>)
-    endif()
-  endforeach()
+  set(headers <algorithm> <array> <atomic> <cerrno> <cstdint> <cstring> <functional> <limits> <map>
+    <memory> <mutex> <optional> <span> <string> <string_view> <type_traits> <unordered_map> <utility>
+    <variant> <vector>)
+  tenon_precompile_once("${headers}" ${objects})
+  # The examples in C++ share the wrapper's header.
+  get_property(examples DIRECTORY examples/cpp PROPERTY BUILDSYSTEM_TARGETS)
+  tenon_precompile_once("<tenon/tenon.hpp>" ${examples})
 endfunction()
 cmake_language(DEFER CALL tenon_in_other_order)
-cmake_language(DEFER CALL tenon_precompile_wrapper)
