@@ -70,15 +70,8 @@ TypeRef without_named_tuples(const Classes& classes, const value::Type& type, si
     parts.push_back(without_named_tuples(classes, *part, depth + 1, parts_left));
     if (!parts.back()) return {};
   }
-  const auto made = [](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : TypeRef(); };
-  switch (is_named ? TypeKind::kTuple : type.kind()) {
-    case TypeKind::kFuture: return parts[0];
-    case TypeKind::kList: return made(value::Type::list(parts[0]));
-    case TypeKind::kDict: return made(value::Type::dict(parts[0], parts[1]));
-    case TypeKind::kTuple: return made(value::Type::tuple(std::move(parts)));
-    case TypeKind::kOptional: return made(value::Type::optional(parts[0]));
-    default: return TypeRef::share(&type);
-  }
+  if (type.kind() == TypeKind::kFuture) return parts[0];
+  return with_parts(TypeRef::share(&type), is_named ? TypeKind::kTuple : type.kind(), std::move(parts));
 }
 
 // Whether the lite interpreters before version 8 read the type. It has no NamedTuple in it any more.

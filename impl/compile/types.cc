@@ -93,13 +93,9 @@ bool holds_future(const Type& type) noexcept {
          std::any_of(type.parts().begin(), type.parts().end(), [](const TypeRef& part) { return holds_future(*part); });
 }
 
-TypeRef without_futures(const TypeRef& type) {
-  if (!holds_future(*type)) return type;
-  std::vector<TypeRef> parts;
-  for (const TypeRef& part : type->parts()) parts.push_back(without_futures(part));
-  const auto made = [&](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : type; };
-  switch (type->kind()) {
-    case TypeKind::kFuture: return parts[0];
+TypeRef with_parts(const TypeRef& type, TypeKind kind, std::vector<TypeRef> parts) {
+  const auto made = [](Result<TypeRef> result) { return result.is_ok() ? std::move(result).value() : TypeRef(); };
+  switch (kind) {
     case TypeKind::kList: return made(Type::list(parts[0]));
     case TypeKind::kDict: return made(Type::dict(parts[0], parts[1]));
     case TypeKind::kTuple: return made(Type::tuple(std::move(parts)));
@@ -107,6 +103,15 @@ TypeRef without_futures(const TypeRef& type) {
     case TypeKind::kUnion: return made(Type::union_of(parts));
     default: return type;
   }
+}
+
+TypeRef without_futures(const TypeRef& type) {
+  if (!holds_future(*type)) return type;
+  std::vector<TypeRef> parts;
+  for (const TypeRef& part : type->parts()) parts.push_back(without_futures(part));
+  if (type->kind() == TypeKind::kFuture) return parts[0];
+  TypeRef made = with_parts(type, type->kind(), std::move(parts));
+  return made ? made : type;
 }
 
 const TypeRef* element_of_list(const Type& type) noexcept { return type.kind() == TypeKind::kList ? &type.element() : nullptr; }

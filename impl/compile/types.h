@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compile/classes.h"
 #include "script/schema.h"
@@ -33,6 +34,10 @@ bool bind_variables(const Classes& classes, const script::SchemaType& formal, co
 
 // The type with its variables replaced. Null: a variable is not bound, or no value of source has such a type.
 TypeRef evaluate(const script::SchemaType& formal, const Bindings& bindings);
+
+// `type` with other parts, as a type of that kind. Null: there is no such type. A kind that is no List,
+// Dict, Tuple, Optional or Union gives `type` itself.
+TypeRef with_parts(const TypeRef& type, TypeKind kind, std::vector<TypeRef> parts);
 
 // The type that a value has at run time: there is no Future[T] then, and a value of that type is a T.
 TypeRef without_futures(const TypeRef& type);
