@@ -25,10 +25,10 @@ def exported(module: tenon.Module, **options: object) -> tuple[tenon.ExportRepor
 
 
 def two_methods() -> tenon.Module:
-    """The lite interpreter runs forward and cannot run forked."""
+    """The lite interpreter runs forward and cannot run awaited."""
     module = tenon.Module("Two")
     module.define("def forward(self, x: Tensor) -> Tensor:\n  return torch.relu(x)\n")
-    module.define("def forked(self, x: Tensor) -> Tensor:\n  return torch.wait(fork(self.forward, x))\n")
+    module.define("def awaited(self, x: Tensor) -> Tensor:\n  later = awaitable(torch.relu, x)\n  return x\n")
     return module
 
 
@@ -131,11 +131,12 @@ def test_opnames_of_archives() -> None:
 def test_what_the_lite_interpreter_cannot_run_is_refused_with_its_place(tmp_path: Path) -> None:
     module, path = two_methods(), tmp_path / "two.ptl"
     path.write_bytes(b"old")
-    with pytest.raises(tenon.Unsupported, match="fork") as caught:
-        tenon.export_module(module, path, bytecode="compile")
-    details = caught.value.details
-    assert details["excerpt"].splitlines()[0] == "    return torch.wait(fork(self.forward, x))"
-    assert f"{details['file']}:{details['line']}:{details['column']}: " in str(caught.value)
+    for refused in (module.opnames, lambda: tenon.export_module(module, path, bytecode="compile")):
+        with pytest.raises(tenon.Unsupported, match="awaitable") as caught:
+            refused()
+        details = caught.value.details
+        assert details["excerpt"].splitlines()[0] == "    later = awaitable(torch.relu, x)"
+        assert f"{details['file']}:{details['line']}:{details['column']}: " in str(caught.value)
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
     # The method can be left out by a choice of methods.
     assert module.opnames("forward") == ["aten::relu"]
