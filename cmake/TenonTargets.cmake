@@ -53,14 +53,29 @@ if(TENON_SANITIZE)
 endif()
 # mold 1.10, which Debian 12 has, begins the range that is read-only after relocation at .tbss. If the data begins on a page of its own, that
 # page is not mapped, and the program does not start ("cannot apply additional memory protection after relocation"). Without RELRO it may
-# never end. So only newer ones are taken.
+# never end. So only newer ones are taken. LLVM's linker is the second choice. gcc looks for it under the name ld.lld alone, and Debian's
+# packages add their version to the name.
 if(TENON_FAST_LINKER AND CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$")
   include(CheckLinkerFlag)
-  check_linker_flag(CXX -fuse-ld=mold TENON_HAS_MOLD)
-  if(TENON_HAS_MOLD)
-    execute_process(COMMAND mold --version OUTPUT_VARIABLE mold_version ERROR_QUIET)
-    if(mold_version MATCHES "^mold ([0-9.]+)" AND CMAKE_MATCH_1 VERSION_GREATER_EQUAL 2)
-      add_link_options(-fuse-ld=mold)
+  set(mold_version "")
+  find_program(TENON_MOLD NAMES mold)
+  if(TENON_MOLD)
+    execute_process(COMMAND ${TENON_MOLD} --version OUTPUT_VARIABLE mold_version ERROR_QUIET)
+  endif()
+  if(mold_version MATCHES "^mold ([0-9.]+)" AND CMAKE_MATCH_1 VERSION_GREATER_EQUAL 2)
+    set(fast_linker -fuse-ld=mold)
+  else()
+    find_program(TENON_LLD NAMES ld.lld-21 ld.lld-20 ld.lld-19 ld.lld)
+    if(TENON_LLD)
+      file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/linker)
+      file(CREATE_LINK ${TENON_LLD} ${PROJECT_BINARY_DIR}/linker/ld.lld SYMBOLIC)
+      set(fast_linker -B${PROJECT_BINARY_DIR}/linker -fuse-ld=lld)
+    endif()
+  endif()
+  if(fast_linker)
+    check_linker_flag(CXX "${fast_linker}" TENON_HAS_FAST_LINKER)
+    if(TENON_HAS_FAST_LINKER)
+      add_link_options(${fast_linker})
     endif()
   endif()
 endif()
@@ -242,8 +257,8 @@ function(tenon_add_library)
     "LINKER:--version-script=${PROJECT_SOURCE_DIR}/capi/tenon.map" LINKER:--exclude-libs,ALL LINKER:--as-needed LINKER:--gc-sections
     # Fork hooks cannot be unregistered and a storage's deleter may run late: the code must outlive a dlclose.
     LINKER:-z,nodelete LINKER:-z,relro LINKER:-z,now)
-  if(TENON_HAS_MOLD)
-    # capi/abi holds what is shipped, and mold does not export the name of the version script's node.
+  if(TENON_HAS_FAST_LINKER)
+    # capi/abi holds what is shipped, and mold and lld do not export the name of the version script's node.
     target_link_options(tenon PRIVATE -fuse-ld=bfd)
   endif()
   if(TENON_SANITIZE)

@@ -237,7 +237,7 @@ tenon_setup_docs() {
 tenon_setup() {
   local peers="$1" kind="${2:-tests}" packages version headers
   packages=("${TENON_BUILD_PACKAGES[@]}" ccache make pkg-config binutils util-linux libgtest-dev
-    '?mold') # links in a fraction of the time, CMake takes it when it is there
+    '?mold' '?lld-19') # they link in a fraction of the time, and CMake takes what is there
   if [[ "$kind" == tests ]]; then
     packages+=(abigail-tools shellcheck groff man-db bash-completion doxygen '?spin'
       '?chromium' # looks at the site of tools/docs
@@ -249,7 +249,7 @@ tenon_setup() {
   tenon_packages "${packages[@]}"
   # An older distribution: the newest that it has.
   if [[ "$kind" == tests ]] && ! tenon_has_package clang-19; then
-    tenon_packages clang clang-tidy clang-format
+    tenon_packages clang clang-tidy clang-format lld
   fi
 
   mkdir -p "$TENON_BUILD"
