@@ -9,8 +9,10 @@
 
 #include "archive_facts.h"
 #include "commands.h"
+#include "module/code_check.h"
 #include "module/export.h"
 #include "module/import.h"
+#include "module/resolve.h"
 #include "output.h"
 
 namespace tenon::cli {
@@ -65,6 +67,12 @@ Result<Written> write_again(const ExportCommandOptions& options) {
   // An error with a place in the code is about the old file, but its message does not name the file.
   if (!status.is_ok()) return has_place(status) ? of_file(input, status) : status;
   written.warnings = warnings_of(module->package(), written.report, writing.bytecode == module::Bytecode::kKeep);
+  if (written.report.oldest_pytorch.empty()) {
+    // An export writes code that was not changed as it was read, with what PyTorch refuses in it.
+    TENON_ASSIGN(const module::Resolved resolved, module::resolve(*module, 0));
+    const Status taken = module::check_resolved(resolved, true).status();
+    if (!taken.is_ok()) written.warnings.push_back("PyTorch does not take this code, which is as it was: " + taken.message());
+  }
   return written;
 }
 

@@ -195,3 +195,9 @@ def test_weights_that_are_lost_are_told(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "ops.prim.ConstantMKLDNNTensor exists in an optimised graph alone" in done.stderr and str(path) in done.stderr
         assert "or newer" not in done.stdout
+    # An export changes no code, so it writes the archive all the same.
+    done = run("export", path, tmp_path / "again.pt")
+    assert done.returncode == 0 and "or newer" not in done.stdout
+    words = " ".join(done.stdout.split())
+    assert words.startswith("warning: PyTorch does not take this code, which is as it was: code/")
+    assert "ops.prim.ConstantMKLDNNTensor exists in an optimised graph alone" in words
