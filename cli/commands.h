@@ -67,6 +67,7 @@ struct ExportCommandOptions {
   std::string to;
   bool bytecode = false;  // make bytecode from the code
   bool no_bytecode = false;
+  bool flatbuffer = false;
   std::string methods;  // with commas between them; empty: all
   int lower = 0;        // the version of the bytecode; 0: the newest
   bool forks_at_once = false;

@@ -1,5 +1,5 @@
 // `tenon export`: reads a module archive and writes it again. The new archive has bytecode for
-// PyTorch's lite interpreter, or none.
+// PyTorch's lite interpreter, or none. Or it writes the flatbuffer form.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -25,6 +25,7 @@ struct Written {
 
 module::ExportOptions export_options(const ExportCommandOptions& options) {
   module::ExportOptions out;
+  if (options.flatbuffer) out.form = module::Form::kFlatbuffer;
   out.bytecode = options.bytecode ? module::Bytecode::kCompile : options.no_bytecode ? module::Bytecode::kDrop : module::Bytecode::kKeep;
   out.methods = split_methods(options.methods);
   out.bytecode_version = options.lower;
@@ -82,7 +83,8 @@ void print_written(const std::string& path, const Written& written) {
     print_text(paint(Colour::kYellow, "warning: "));
     print_wrapped(safe_text(warning), 9);
   }
-  print_text(safe_text(path) + ": " + paint(Colour::kGreen, "written") + ": " + plural_text(report.records, "record", "records") + ", " +
+  print_text(safe_text(path) + ": " + paint(Colour::kGreen, "written") + ": " +
+             (report.records > 0 ? plural_text(report.records, "record", "records") + ", " : "") +
              plural_text(report.nbytes, "byte", "bytes") + "\n");
   const std::string runs_with =
       report.oldest_pytorch.empty() ? "which PyTorch it needs is not known" : "runs with PyTorch " + report.oldest_pytorch + " or newer";

@@ -151,6 +151,10 @@ void add_commands(CLI::App* app, Options* options) {
       ->add_flag("--forks-at-once", options->export_.forks_at_once,
                  "Run a forked function where fork stands. Without this option, code that forks gets no bytecode")
       ->needs("--bytecode");
+  exporting
+      ->add_flag("--flatbuffer", options->export_.flatbuffer,
+                 "Write PyTorch's flatbuffer form in place of a zip archive. It always has bytecode, which is made where IN has none")
+      ->excludes("--no-bytecode");
   exporting->add_flag("--debug-tables", options->export_.debug_tables,
                       "Write debug tables, too: those of IN, and with --bytecode also new ones. Tables of IN have paths of the machine "
                       "on which the module was saved");

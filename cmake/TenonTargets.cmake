@@ -7,7 +7,7 @@ set(TENON_SMALL "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 set(TENON_QUICK "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 # The checks of a sanitizer make optimised code large. These folders would take longer to compile than
 # their tests take to run.
-set(TENON_SANITIZED_O0_FOLDERS cuda value archive bytecode script compile module)
+set(TENON_SANITIZED_O0_FOLDERS cuda value archive bytecode flatbuffer script compile module)
 # All sources of these folders have -O2: an export checks and compiles code that can be long.
 set(TENON_QUICK_FOLDERS script compile)
 # The names, without .cc, of sources that run for each storage, tensor, block or message, or for each
@@ -29,7 +29,7 @@ set(TENON_QUICK_module conform import_storages)
 set(TENON_QUICK_capi by_fd connection dlpack message storage tensor weak)
 # The folders that TENON_MODULES=OFF leaves out. impl/archive stays, because impl/object reads pickles
 # with it, and the linker drops what only modules call.
-set(TENON_MODULE_FOLDERS bytecode script compile module)
+set(TENON_MODULE_FOLDERS bytecode flatbuffer script compile module)
 set(TENON_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -196,6 +196,14 @@ function(tenon_add_folders)
       if(folder STREQUAL "cuda" AND TENON_CUDA_INCLUDE_DIR)
         # For this folder alone: no other can include what includes cuda.h.
         target_include_directories(${target} SYSTEM PRIVATE "${TENON_CUDA_INCLUDE_DIR}")
+      endif()
+      if(folder STREQUAL "flatbuffer" AND TENON_FLATBUFFERS)
+        target_compile_definitions(${target} PRIVATE TENON_HAS_FLATBUFFERS)
+        if(TENON_FLATBUFFERS_GENERATED_DIR)
+          target_compile_definitions(${target} PRIVATE TENON_FLATBUFFERS_GENERATED)
+          target_include_directories(${target} SYSTEM PRIVATE "${TENON_FLATBUFFERS_GENERATED_DIR}")
+        endif()
+        target_include_directories(${target} SYSTEM PRIVATE "${TENON_FLATBUFFERS_INCLUDE_DIR}")
       endif()
       target_link_libraries(${target} PUBLIC ${allowed})
       list(APPEND folder_objects "$<TARGET_OBJECTS:${target}>")

@@ -13,7 +13,7 @@ trap 'echo "error: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND" >&2' ERR
 TENON_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 TENON_BUILD="$TENON_ROOT/build"
 # What Debian calls the packages with which the library, the programs and the wheel are built.
-TENON_BUILD_PACKAGES=(g++ cmake ninja-build libdeflate-dev libcli11-dev nlohmann-json3-dev
+TENON_BUILD_PACKAGES=(g++ cmake ninja-build libdeflate-dev libflatbuffers-dev flatbuffers-compiler libcli11-dev nlohmann-json3-dev
   python3 python3-venv python3-dev ca-certificates)
 # Tests that run as another uid must be able to read what is built.
 umask 022

@@ -30,6 +30,7 @@ using tenon::module::Bytecode;
 using tenon::module::ExportOptions;
 using tenon::module::ExportReport;
 using tenon::module::ExtraFile;
+using tenon::module::Form;
 using tenon::module::Module;
 
 static_assert(static_cast<int>(Durability::kNone) == TENON_DURABILITY_NONE &&
@@ -103,8 +104,9 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   if (report != nullptr) TENON_TRY(check_output(report, "tenon_export_report"));
   tenon_export_options given{};
   TENON_TRY(read_struct(options, "tenon_export_options", &given));
-  TENON_TRY(
-      check_flags(given.flags, TENON_EXPORT_UNCHECKED | TENON_EXPORT_KEEP_DEVICE | TENON_EXPORT_DEBUG_TABLES, "tenon_export_options"));
+  TENON_TRY(check_flags(given.flags,
+                        TENON_EXPORT_UNCHECKED | TENON_EXPORT_KEEP_DEVICE | TENON_EXPORT_DEBUG_TABLES | TENON_EXPORT_FLATBUFFER,
+                        "tenon_export_options"));
   TENON_TRY(check_argument(given.durability >= TENON_DURABILITY_NONE && given.durability <= TENON_DURABILITY_FILE_AND_DIRECTORY,
                            "the durability is none of NONE, FILE and FILE_AND_DIRECTORY"));
   out->durability = static_cast<Durability>(given.durability);
@@ -115,11 +117,13 @@ Status read_request(const tenon_module* module, const tenon_export_options* opti
   out->options.bytecode = static_cast<Bytecode>(given.bytecode);
   TENON_TRY(read_emission(given, &out->options));
   TENON_TRY(read_methods(given.methods, &out->options.methods));
+  if ((given.flags & TENON_EXPORT_FLATBUFFER) != 0) out->options.form = Form::kFlatbuffer;
   out->options.debug_tables = (given.flags & TENON_EXPORT_DEBUG_TABLES) != 0;
   TENON_TRY(read_files(given.extra_files, given.n_extra_files, "extra_files", &out->options.extra_files));
   if (given.archive_name != nullptr) {
     TENON_ASSIGN(out->options.archive_name, read_text(given.archive_name, "archive_name"));
     TENON_TRY(check_argument(!out->options.archive_name.empty(), "archive_name is empty"));
+    TENON_TRY(check_argument(out->options.form == Form::kArchive, "archive_name is not for the flatbuffer form, which has none"));
   }
   out->options.file_version = given.file_version;
   out->options.check = (given.flags & TENON_EXPORT_UNCHECKED) == 0;

@@ -24,9 +24,11 @@ class ProgramCompiler {
   }
 
   Result<bytecode::Program> run(std::string_view root, std::span<const std::string> modules) {
-    TENON_ASSIGN(target_, target_of(options_.version));
-    program_.version = target_->version;
-    emit_ = emit_options_for(options_.emit, *target_);
+    TENON_ASSIGN(const Target* const found, target_of(options_.version));
+    target_ = *found;
+    if (!options_.named_tuples) target_.has_named_tuples = false;
+    program_.version = target_.version;
+    emit_ = emit_options_for(options_.emit, target_);
     TENON_ASSIGN(const ClassInfo* const info, unit_.classes().find(root));
     if (info == nullptr) return Status(Code::kNotFound, "there is no class " + std::string(root));
     for (const std::string& method : options_.methods) {
@@ -84,7 +86,7 @@ class ProgramCompiler {
     inputs.reserve(compiled->parameters.size());
     for (const value::TypeRef& type : compiled->parameters) inputs.push_back(graph.add_input(&graph.body(), type));
     graph.body().outputs = graph.inline_graph(compiled->graph, inputs, &graph.body());
-    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, emit_, *target_, debug_ ? &*debug_ : nullptr));
+    TENON_ASSIGN(bytecode::Function function, emit(unit_, *compiled, &graph, emit_, target_, debug_ ? &*debug_ : nullptr));
     program_.functions.push_back(std::move(function));
     return {};
   }
@@ -119,7 +121,7 @@ class ProgramCompiler {
   Unit unit_;
   const CompileOptions& options_;
   std::optional<DebugRecorder> debug_;
-  const Target* target_ = nullptr;
+  Target target_;
   EmitOptions emit_;
   bytecode::Program program_;
   std::set<std::string, std::less<>> done_;

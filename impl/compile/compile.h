@@ -25,6 +25,8 @@ struct CompileOptions {
   bool interface_methods = true;
   // `fork` runs its function at once, and `wait` gives its result. Without this both are refused.
   bool forks_at_once = false;
+  // Whether the form in which the program is written has NamedTuples. Without them they are plain tuples, as below version 8.
+  bool named_tuples = true;
   // Of one method, with all that it calls. A node takes about 500 bytes while it is compiled.
   size_t max_nodes = size_t{1} << 19;
   // The root's methods. Empty: all that it has.

@@ -281,8 +281,12 @@ class Emitter {
         const auto first = static_cast<int64_t>(out_.types.size());
         for (const TypeRef& type : node.types) {
           // As a plain tuple, a NamedTuple would be the same as any tuple with such items.
-          if (target_.lowers() && holds_named_tuple(*type))
-            return lacks(node, "no NamedTuples, so isinstance cannot tell one from another tuple");
+          if (holds_plain_named_tuple(unit_.classes(), *type, target_)) {
+            const std::string why = "no NamedTuple " + type->print() + ", so isinstance cannot tell one from another tuple";
+            if (target_.lowers()) return lacks(node, why.c_str());
+            const char* const who = target_.has_named_tuples ? "the lite interpreter of PyTorch" : "the flatbuffer form";
+            return node.source->error(Code::kUnsupported, node.range, std::string(who) + " has " + why);
+          }
           TENON_TRY(add_type(node, *type).status());
         }
         add(Opcode::kIsInstance, first, static_cast<int64_t>(node.types.size()));
@@ -313,15 +317,12 @@ class Emitter {
   Result<int64_t> add_type(const Node& node, const value::Type& type) {
     Result<std::string> text = lite_type(unit_.classes(), type, target_);
     if (!text.is_ok()) return node.source->error(Code::kUnsupported, node.range, text.status().message());
-    if (!target_.lowers()) define_named_tuples(type);
+    define_named_tuples(type);
     out_.types.push_back(std::move(text).value());
     return static_cast<int64_t>(out_.types.size()) - 1;
   }
 
-  bool holds_named_tuple(const value::Type& type) const {
-    const auto holds = [&](const TypeRef& part) { return holds_named_tuple(*part); };
-    return unit_.classes().is_named_tuple(type) || std::any_of(type.parts().begin(), type.parts().end(), holds);
-  }
+  bool keeps_named_tuple(const value::Type& type) const { return compile::keeps_named_tuple(unit_.classes(), type, target_); }
 
   Status lacks(const Node& node, const char* what) const {
     return node.source->error(
@@ -334,7 +335,7 @@ class Emitter {
   void define_named_tuples(const value::Type& type) {
     for (const TypeRef& part : type.parts()) {
       define_named_tuples(*part);
-      if (!unit_.classes().is_named_tuple(*part) || !defined_.insert(part->class_name()).second) continue;
+      if (!keeps_named_tuple(*part) || !defined_.insert(part->class_name()).second) continue;
       Result<std::string> text = lite_type(unit_.classes(), *part, target_);
       if (text.is_ok()) out_.types.push_back(std::move(text).value());
     }
@@ -369,7 +370,7 @@ class Emitter {
   Status tuple(const Node& node) {
     TENON_TRY(check_count(node));
     const value::Type& type = *node.outputs[0]->type;
-    if (!unit_.classes().is_named_tuple(type) || target_.lowers()) {
+    if (!keeps_named_tuple(type)) {
       add(Opcode::kTupleConstruct, static_cast<int64_t>(node.inputs.size()), 0);
       return {};
     }

@@ -20,12 +20,33 @@ using value::TypeRef;
 constexpr size_t kMaxTypeParts = 4096;
 constexpr size_t kMaxTypeDepth = 64;
 
+// Null: there is a Union in it, or it is too large. `target` null: no NamedTuple is kept.
+TypeRef without_named_tuples(const Classes& classes, const value::Type& type, const Target* target, size_t depth, size_t* parts_left) {
+  if (depth > kMaxTypeDepth || *parts_left == 0) return {};
+  --*parts_left;
+  const bool is_named = classes.is_named_tuple(type) && (target == nullptr || !keeps_named_tuple(classes, type, *target));
+  if (type.kind() == TypeKind::kUnion) return {};
+  if (type.parts().empty() && !is_named) return TypeRef::share(&type);
+  std::vector<TypeRef> parts;
+  for (const TypeRef& part : is_named ? classes.items_of(type) : std::vector<TypeRef>(type.parts().begin(), type.parts().end())) {
+    parts.push_back(without_named_tuples(classes, *part, target, depth + 1, parts_left));
+    if (!parts.back()) return {};
+  }
+  if (type.kind() == TypeKind::kFuture) return parts[0];
+  return with_parts(TypeRef::share(&type), is_named ? TypeKind::kTuple : type.kind(), std::move(parts));
+}
+
 class LiteTypes {
  public:
-  LiteTypes(const Classes& classes, const Target& target) : classes_(classes), none_name_(target.none_name) {}
+  LiteTypes(const Classes& classes, const Target& target) : classes_(classes), target_(target), none_name_(target.none_name) {}
 
   Result<std::string> text(const value::Type& given, size_t depth) {
-    const TypeRef kept = without_futures(TypeRef::share(&given));
+    TypeRef kept = without_futures(TypeRef::share(&given));
+    if (holds_plain_named_tuple(classes_, *kept, target_)) {
+      TypeRef plain = without_named_tuples(classes_, *kept, &target_, depth, &parts_left_);
+      if (!plain) return Status(Code::kUnsupported, "the lite interpreter of PyTorch does not read the type " + kept->print());
+      kept = std::move(plain);
+    }
     const value::Type& type = *kept;
     if (depth > kMaxTypeDepth || parts_left_ == 0)
       return Status(Code::kResourceExhausted, type.print() + " is nested too deep, or too large");
@@ -54,24 +75,14 @@ class LiteTypes {
   }
 
   const Classes& classes_;
+  const Target& target_;
   std::string_view none_name_;
   size_t parts_left_ = kMaxTypeParts;
 };
 
-// Null: there is a Union in it, or it is too large.
-TypeRef without_named_tuples(const Classes& classes, const value::Type& type, size_t depth, size_t* parts_left) {
-  if (depth > kMaxTypeDepth || *parts_left == 0) return {};
-  --*parts_left;
-  const bool is_named = classes.is_named_tuple(type);
-  if (type.kind() == TypeKind::kUnion) return {};
-  if (type.parts().empty() && !is_named) return TypeRef::share(&type);
-  std::vector<TypeRef> parts;
-  for (const TypeRef& part : is_named ? classes.items_of(type) : std::vector<TypeRef>(type.parts().begin(), type.parts().end())) {
-    parts.push_back(without_named_tuples(classes, *part, depth + 1, parts_left));
-    if (!parts.back()) return {};
-  }
-  if (type.kind() == TypeKind::kFuture) return parts[0];
-  return with_parts(TypeRef::share(&type), is_named ? TypeKind::kTuple : type.kind(), std::move(parts));
+bool holds_empty_tuple(const value::Type& type) {
+  return (type.kind() == TypeKind::kTuple && type.parts().empty()) ||
+         std::any_of(type.parts().begin(), type.parts().end(), [](const TypeRef& part) { return holds_empty_tuple(*part); });
 }
 
 // Whether the lite interpreters before version 8 read the type. It has no NamedTuple in it any more.
@@ -85,7 +96,7 @@ bool is_read_below_8(const value::Type& type) {
 
 Result<std::string> lowered_type(const Classes& classes, const value::Type& type, const Target& target) {
   size_t parts_left = kMaxTypeParts;
-  const TypeRef plain = without_named_tuples(classes, type, 0, &parts_left);
+  const TypeRef plain = without_named_tuples(classes, type, nullptr, 0, &parts_left);
   if (!plain || !is_read_below_8(*plain)) {
     return Status(Code::kUnsupported,
                   format("the lite interpreter of PyTorch %s has no type %s in bytecode of version %lld", std::string(target.torch).c_str(),
@@ -95,6 +106,17 @@ Result<std::string> lowered_type(const Classes& classes, const value::Type& type
 }
 
 }  // namespace
+
+bool keeps_named_tuple(const Classes& classes, const value::Type& type, const Target& target) {
+  constexpr std::string_view kOfTorch = "__torch__.torch.";
+  return classes.is_named_tuple(type) && target.has_named_tuples && !type.class_name().starts_with(kOfTorch);
+}
+
+bool holds_plain_named_tuple(const Classes& classes, const value::Type& type, const Target& target) {
+  if (classes.is_named_tuple(type) && !keeps_named_tuple(classes, type, target)) return true;
+  return std::any_of(type.parts().begin(), type.parts().end(),
+                     [&](const TypeRef& part) { return holds_plain_named_tuple(classes, *part, target); });
+}
 
 // Only dicts and NamedTuples are written otherwise than in code, and what stands in other types is written as in code.
 Result<std::string> lite_type(const Classes& classes, const value::Type& type, const Target& target) {
@@ -106,12 +128,12 @@ Result<std::string> lite_type(const Classes& classes, const value::Type& type, c
 }
 
 std::string schema_type_text(const Classes& classes, const value::Type& type, bool is_argument, const Target& target) {
-  if (!is_argument && classes.is_named_tuple(type) && !target.lowers()) return type.print();
+  if (!is_argument && keeps_named_tuple(classes, type, target)) return type.print();
   size_t parts_left = kMaxTypeParts;
-  const TypeRef plain = without_named_tuples(classes, type, 0, &parts_left);
+  const TypeRef plain = without_named_tuples(classes, type, nullptr, 0, &parts_left);
   // The class of `self`, and modules that a function takes, are read as names.
   const bool is_class = plain && plain->kind() == TypeKind::kClass;
-  if (!plain || (target.lowers() && !is_class && !is_read_below_8(*plain))) return "Any";
+  if (!plain || holds_empty_tuple(*plain) || (target.lowers() && !is_class && !is_read_below_8(*plain))) return "Any";
   return plain->print(target.none_name);
 }
 

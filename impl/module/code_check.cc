@@ -32,10 +32,6 @@ Release release_of(std::string_view text) {
   return release;
 }
 
-void at_least(std::string_view wanted, std::string* oldest) {
-  if (oldest->empty() || release_of(*oldest) < release_of(wanted)) *oldest = wanted;
-}
-
 // The first release whose highest version that is not below: older ones refuse the archive.
 std::string_view reader_of(int version) noexcept {
   struct Step {
@@ -94,6 +90,10 @@ Status check_states(const script::Declarations& declarations, const std::set<std
 }
 
 }  // namespace
+
+void at_least(std::string_view wanted, std::string* oldest) {
+  if (oldest->empty() || release_of(*oldest) < release_of(wanted)) *oldest = wanted;
+}
 
 Result<script::Declarations> declarations_of(const Resolved& resolved) {
   script::Declarations declarations;

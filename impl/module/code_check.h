@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "module/resolve.h"
@@ -11,6 +12,9 @@ namespace tenon::module {
 
 // The code of an export, parsed. Its error says where a file cannot be.
 Result<script::Declarations> declarations_of(const Resolved& resolved);
+
+// Makes `oldest` at least `wanted`. Both are releases of PyTorch, such as "1.9"; "" is before all.
+void at_least(std::string_view wanted, std::string* oldest);
 
 // Refuses what PyTorch would refuse (script/check.h), with line and caret, if `check`. Refuses in any case
 // objects with attributes whose class reads a state. The oldest PyTorch that runs the code and reads the

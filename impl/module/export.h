@@ -1,5 +1,5 @@
-// Writes a module as an archive that torch.jit.load runs. The bytes are a function of the module and of the options; code and pickles that
-// were not changed are written as they were read.
+// Writes a module as an archive, or as a flatbuffer, that torch.jit.load runs. The bytes are a function of the module and of the options;
+// code and pickles that were not changed are written as they were read.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,13 @@ enum class Bytecode : uint8_t {
   kCompile,  // made from the code, whether the archive had any or not
 };
 
+enum class Form : uint8_t {
+  kArchive,     // the zip file of torch.jit.save
+  kFlatbuffer,  // one buffer, which always has bytecode
+};
+
 struct ExportOptions {
+  Form form = Form::kArchive;
   std::vector<ExtraFile> extra_files;  // these win over the module's own, and both over the hook's
   // Called once, before anything is written. What it fails with ends the export.
   std::function<Status(const Module& module, std::vector<ExtraFile>* files)> hook;

@@ -69,6 +69,45 @@ static void made_kept_and_dropped(void) {
   tenon_module_release(module);
 }
 
+/* The form says PTMF behind its first four bytes. */
+static void flatbuffers(void) {
+  struct bytes bytes = {NULL, 0};
+  tenon_export_options options = options_of(TENON_BYTECODE_KEEP, NULL);
+  tenon_module *module = new_two_methods(), *read = NULL;
+  tenon_export_report report;
+  options.flags = TENON_EXPORT_FLATBUFFER;
+  if (tenon_export_module_to(module, collect, &bytes, &options, NULL, NULL) == TENON_UNSUPPORTED) {
+    puts("this build has no FlatBuffers");
+    tenon_module_release(module);
+    return;
+  }
+  CHECK(bytes.nbytes > 8 && memcmp(bytes.data + 4, "PTMF", 4) == 0);
+  free(bytes.data);
+  report = report_of(module, &options);
+  CHECK_EQ(report.bytecode_functions, 2);
+  CHECK_EQ(report.records, 0);
+
+  /* Bytecode of an archive is kept, and debug tables are not. */
+  OK(tenon_import_module(golden(), NULL, &read, ERR));
+  options.flags |= TENON_EXPORT_DEBUG_TABLES;
+  report = report_of(read, &options);
+  CHECK_EQ(report.bytecode_functions, 1);
+  CHECK_EQ(report.debug_tables, 0);
+  tenon_module_release(read);
+
+  options.flags = TENON_EXPORT_FLATBUFFER;
+  options.bytecode = TENON_BYTECODE_DROP;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(module, count, NULL, &options, NULL, ERR));
+  options = options_of(TENON_BYTECODE_COMPILE, NULL);
+  options.flags = TENON_EXPORT_FLATBUFFER;
+  options.bytecode_version = 7;
+  FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(module, count, NULL, &options, NULL, ERR));
+  options.bytecode_version = 0;
+  options.archive_name = "model";
+  FAILS(TENON_INVALID_ARGUMENT, tenon_export_module_to(module, count, NULL, &options, NULL, ERR));
+  tenon_module_release(module);
+}
+
 static void operators_are(const tenon_module *module, const char *methods, const char *const *wanted, size_t n) {
   tenon_name_list *names = NULL;
   OK(tenon_export_opnames(module, methods, &names, ERR));
@@ -232,6 +271,7 @@ int main(void) {
   RUN(refused);
   RUN(switches);
   RUN(forks);
+  RUN(flatbuffers);
   RUN(switches_refused);
   return 0;
 }

@@ -67,6 +67,22 @@ def test_bytecode_is_kept_dropped_or_made(tmp_path: Path, options: list[str], fu
     ]
 
 
+def test_the_flatbuffer_form(tmp_path: Path) -> None:
+    out = tmp_path / "out.ff"
+    said = run("export", LITE, out, "--flatbuffer")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.splitlines() == [
+        f"{out}: written: {out.stat().st_size:,} bytes",
+        "operators of version 3, runs with PyTorch 1.13 or newer",
+        "bytecode: 1 function",
+    ]
+    assert out.read_bytes()[4:8] == b"PTMF"
+    assert read_json("export", LITE, out, "--flatbuffer", "--bytecode", "--methods", "forward")["bytecode_functions"] == 1
+    assert run("export", LITE, out, "--flatbuffer", "--no-bytecode").returncode == 2
+    report = read_json("export", LITE, out, "--flatbuffer", "--bytecode", "--lower", "7", rc=1)
+    assert "leave out bytecode_version" in report["error"]["message"]
+
+
 def test_the_version_of_the_bytecode(tmp_path: Path) -> None:
     out = tmp_path / "out.ptl"
     assert run("export", LITE, out, "--bytecode", "--lower", "8").returncode == 0

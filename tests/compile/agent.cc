@@ -2,7 +2,8 @@
 //
 //   compile <in> <out> [option]   imports the archive and exports it with bytecode of its own. The option is a switch as
 //                                 tenon.export_module names them, or "new": with debug tables about the archive's own
-//                                 code, or "carried": with those that the archive has of its code
+//                                 code, or "carried": with those that the archive has of its code,
+//                                 or "flatbuffer": in that form
 //   lower <in> <out> <version>    likewise, with bytecode of that version
 //   opnames <in>                  prints the operators that the bytecode calls, with blanks between them
 //   time <in> <rounds> [debug]    prints the microseconds that one compilation takes, the median of the rounds; "debug":
@@ -37,6 +38,8 @@ Status read_option(const std::string& name, module::ImportOptions* reading, modu
     writing->interface_methods = false;
   else if (name == "forks_at_once")
     writing->forks_at_once = true;
+  else if (name == "flatbuffer")
+    writing->form = module::Form::kFlatbuffer;
   else if (name == "new" || name == "carried")
     writing->debug_tables = true;
   else

@@ -387,3 +387,16 @@ class Moving(nn.Module):
 @model()
 def running_statistics() -> Built:
     return Moving().train(), [(ramp(4, 3),), (ramp(4, 3) * 2,)]
+
+
+class NoItems(nn.Module):
+    def forward(self, x: Tensor, nothing: Tuple[()]) -> Tuple[int, Tuple[()]]:
+        return len(x), nothing
+
+
+EMPTY = "its lite loader reads no Tuple[()]"
+
+
+@model(not_old=EMPTY, not_new=EMPTY)
+def empty_tuple_in_a_schema() -> Built:
+    return evaluated(NoItems(), (ramp(3), ()))

@@ -235,6 +235,26 @@ def gru_in_a_module() -> Built:
     return evaluated(Gated(), (ramp(3, 2, 4),), (ramp(3, 2, 4), ramp(1, 2, 5)))
 
 
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(3, 4, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, int]:
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 1]), batch_first=True)
+        many = [packed]
+        y, _ = self.gru(many[0])
+        return y.data, len(many)
+
+
+PACKED = "its lite loader takes PackedSequence for a class of C++ code"
+
+
+@model(not_old=PACKED, not_new=PACKED)
+def packed_sequence() -> Built:
+    return evaluated(Packed(), (ramp(2, 3, 3),))
+
+
 class Cells(nn.Module):
     def __init__(self):
         super().__init__()

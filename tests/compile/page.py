@@ -10,8 +10,11 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/internals/compiled_models.md"
 TORCHES = ("debian", "newest")
-FORMS = ("archive", "bytecode", "tables")
-HEAD = ["| model | 1.13: archive | bytecode | tables | newest: archive | bytecode | tables |", "|---|---|---|---|---|---|---|"]
+FORMS = ("archive", "bytecode", "tables", "flatbuffer")
+HEAD = [
+    "| model | 1.13: archive | bytecode | tables | flatbuffer | newest: archive | bytecode | tables | flatbuffer |",
+    "|---|---|---|---|---|---|---|---|---|",
+]
 
 
 def read_rows() -> dict[str, list[str]]:

@@ -2,10 +2,10 @@
 """Runs what Tenon compiled. It runs under the Python of the PyTorch that wrote the models (write_models.py).
 
 Each OURSDIR/NAME.ptl is run by torch.jit.load and by PyTorch's lite interpreter, the results are compared with those of eager PyTorch, and
-its tables with those of OUTDIR/NAME.lite.ptl. One line a model says "ok", or what is wrong. Models run in a child process, because
+its tables with those of OUTDIR/NAME.lite.ptl. FLATBUFFERS/NAME.ptl has the flatbuffer form, and both loaders run it too. One line a model says "ok", or what is wrong. Models run in a child process, because
 PyTorch does not check bytecode and may crash. Tables are compared only where PyTorch could write its own.
 
-usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR [NAME...]      --details also prints where the tables differ
+usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR FLATBUFFERS [NAME...]      --details also prints where the tables differ
 
 --answers writes what is wrong with each form of each model as JSON.
 """
@@ -22,7 +22,7 @@ from models_kit import Call, Result, apart, result_difference, run_calls, set_up
 from tables import compare_archives
 from torch.jit.mobile import _load_for_lite_interpreter
 
-FORMS = ("archive", "bytecode", "tables")
+FORMS = ("archive", "bytecode", "tables", "flatbuffer")
 NOT_COMPARED = "PyTorch has none"
 
 
@@ -40,25 +40,42 @@ def run_differences(invoke: Callable[[str, tuple[Any, ...]], Any], expected: dic
     return ""
 
 
-def run_archive(path: Path, expected: dict[str, Any]) -> str:
-    module = torch.jit.load(str(path))
+def run_archive(module: Any, expected: dict[str, Any]) -> str:
     return run_differences(lambda method, arguments: getattr(module, method)(*arguments), expected, is_lite=False)
 
 
-def run_bytecode(path: Path, expected: dict[str, Any]) -> str:
-    module = _load_for_lite_interpreter(str(path))
+def run_bytecode(module: Any, expected: dict[str, Any]) -> str:
     return run_differences(lambda method, arguments: module.run_method(method, *arguments), expected, is_lite=True)
 
 
-def judge(ours: Path, theirs: Path, expected_path: Path) -> dict[str, str]:
+def run_flatbuffer(path: Path, expected: dict[str, Any]) -> str:
+    # Of a path, PyTorch maps the file for reading only, and a module that writes to its own buffers crashes, whoever wrote the file.
+    for loader, load, run in (
+        ("torch.jit.load", torch.jit.load, run_archive),
+        ("the lite loader", _load_for_lite_interpreter, run_bytecode),
+    ):
+        with path.open("rb") as file:
+            module = load(file)
+        found = run(module, expected)
+        if found:
+            return f"{loader}: {found}"
+    return ""
+
+
+def judge(ours: Path, flatbuffer: Path, theirs: Path, expected_path: Path) -> dict[str, str]:
     """What is wrong with each form; empty if nothing is."""
-    if not ours.exists():
-        return dict.fromkeys(FORMS, "Tenon wrote no archive")
+    if not ours.exists() or not flatbuffer.exists():
+        return dict.fromkeys(FORMS, "Tenon wrote no archive, or no flatbuffer")
     expected = torch.load(str(expected_path), weights_only=False)
     found = {}
-    for form, run in (("archive", run_archive), ("bytecode", run_bytecode)):
+    forms: dict[str, Callable[[], str]] = {
+        "archive": lambda: run_archive(torch.jit.load(str(ours)), expected),
+        "bytecode": lambda: run_bytecode(_load_for_lite_interpreter(str(ours)), expected),
+        "flatbuffer": lambda: run_flatbuffer(flatbuffer, expected),
+    }
+    for form, run in forms.items():
         try:
-            found[form] = run(ours, expected)
+            found[form] = run()
         except Exception as error:
             found[form] = str(error).strip() or type(error).__name__
     try:
@@ -72,6 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("ours", type=Path)
+    parser.add_argument("flatbuffers", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--details", action="store_true")
     parser.add_argument("--answers", type=Path)
@@ -83,7 +101,7 @@ def main() -> int:
     def work(name: str) -> dict[str, str]:
         # Where PyTorch's own bytecode does not load or crashes, its tables are no model to follow.
         theirs = options.folder / (f"{name}.lite.ptl" if index[name] == "ok" else "none")
-        return judge(options.ours / f"{name}.ptl", theirs, options.folder / f"{name}.expected.pt")
+        return judge(options.ours / f"{name}.ptl", options.flatbuffers / f"{name}.ptl", theirs, options.folder / f"{name}.expected.pt")
 
     answers = dict(zip(names, apart(work, names, lambda message: dict.fromkeys(FORMS, message)), strict=True))
     for name in names:

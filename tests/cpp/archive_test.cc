@@ -309,6 +309,16 @@ TEST_F(Archives, WhatTheBytecodeLooksLike) {
   EXPECT_EQ(tenon::try_export_module_to(module, nowhere, old).code(), tenon::Code::kInvalidArgument);
 }
 
+TEST_F(Archives, Flatbuffers) {
+  std::string written;
+  const auto collect = [&](Bytes bytes) { written.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
+  const Module module = tenon::import_module(std::string(CPP_TEST_GOLDEN) + "/../lite/mlp-2.15.ptl");
+  const tenon::ExportReport report = tenon::export_module_to(module, collect, {.flatbuffer = true});
+  EXPECT_EQ(written.substr(4, 4), "PTMF");
+  EXPECT_EQ(report.nbytes, written.size());
+  EXPECT_EQ(report.bytecode_functions, 1U);
+}
+
 TEST_F(Archives, DebugTablesOfPytorch) {
   const std::string path = std::string(CPP_TEST_GOLDEN) + "/../lite/mlp-2.15.ptl";
   const auto nowhere = [](Bytes) {};

@@ -121,6 +121,11 @@ type ExportOptions struct {
 	// module. Otherwise new tables name lines of the archive's own code.
 	DebugTables bool
 
+	// Flatbuffer writes PyTorch's flatbuffer form in place of a zip archive. It always has bytecode,
+	// and is in memory until it is written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it
+	// cannot hold.
+	Flatbuffer bool
+
 	// Asked once, before anything is written, for more extra files. Its error ends the export, which returns it; a panic goes on from the
 	// export. Files whose names the export has already are left out. It cannot change the module, and must not call runtime.Goexit.
 	Hook func(*Module) ([]File, error)
@@ -226,6 +231,9 @@ func export(m *Module, path *C.char, fd C.int, w io.Writer, options *ExportOptio
 		}
 		if o.DebugTables {
 			given.flags |= C.TENON_EXPORT_DEBUG_TABLES
+		}
+		if o.Flatbuffer {
+			given.flags |= C.TENON_EXPORT_FLATBUFFER
 		}
 		if int(int32(o.BytecodeVersion)) != o.BytecodeVersion {
 			return ExportReport{}, invalid(fmt.Sprintf("BytecodeVersion %d is none", o.BytecodeVersion))

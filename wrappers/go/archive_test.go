@@ -154,7 +154,11 @@ func TestBytecode(t *testing.T) {
 	functions := func(m *tenon.Module, options tenon.ExportOptions) int {
 		return must(tenon.ExportModuleTo(m, io.Discard, &options)).BytecodeFunctions
 	}
-	var buffer bytes.Buffer
+	var flat, buffer bytes.Buffer
+	report := must(tenon.ExportModuleTo(module, &flat, &tenon.ExportOptions{Flatbuffer: true}))
+	if report.NBytes != uint64(flat.Len()) || report.BytecodeFunctions != 2 || string(flat.Bytes()[4:8]) != "PTMF" {
+		t.Error(report)
+	}
 	must(tenon.ExportModuleTo(module, &buffer, &tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, Methods: []string{"forward"}}))
 	again := must(tenon.ImportModuleBytes(buffer.Bytes(), nil))
 	defer again.Close()

@@ -49,7 +49,17 @@ enum {
    * (TENON_IMPORT_DEBUG_TABLES) and the code was not changed. Such tables have absolute paths of
    * the person who saved the module. Otherwise new tables name lines of the archive's own code.
    */
-  TENON_EXPORT_DEBUG_TABLES = 4
+  TENON_EXPORT_DEBUG_TABLES = 4,
+  /**
+   * PyTorch's flatbuffer form is written in place of a zip archive: one buffer with the bytecode,
+   * the values, the code and the extra files. torch.jit.load and the lite loader of PyTorch 1.13
+   * and later read it. It always has bytecode: new bytecode if the module's archive had none that
+   * fits. The whole buffer is in memory until it is written. It has no debug tables and says
+   * nothing about devices. TENON_UNSUPPORTED for what it cannot hold: 2 GiB or more, tensors that
+   * are sparse, meta or lazily conjugated, and a size, stride or offset of 2^31 elements or more.
+   * TENON_UNSUPPORTED too if the library was built without FlatBuffers.
+   */
+  TENON_EXPORT_FLATBUFFER = 8
 };
 
 /** What an export does about bytecode, which the lite interpreter of PyTorch runs. */
@@ -216,7 +226,7 @@ typedef struct tenon_export_report {
   size_t struct_size;
   /** The size of the archive in bytes. */
   uint64_t nbytes;
-  /** The number of records in the archive. */
+  /** The number of records in the archive. 0 for a flatbuffer. */
   uint64_t records;
   /** The archive's version, which says what its operators mean. */
   int32_t version;

@@ -24,6 +24,15 @@ def exported(module: tenon.Module, **options: object) -> tuple[tenon.ExportRepor
         return report, {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}, file
 
 
+def test_the_flatbuffer_form() -> None:
+    file = io.BytesIO()
+    report = tenon.export_module(mlp(), file, flatbuffer=True)
+    assert file.getvalue()[4:8] == b"PTMF" and len(file.getvalue()) == report.nbytes
+    assert (report.bytecode_functions, report.records) == (1, 0)
+    with pytest.raises(tenon.InvalidArgument, match="always has bytecode"):
+        tenon.export_module(mlp(), io.BytesIO(), flatbuffer=True, bytecode="drop")
+
+
 def two_methods() -> tenon.Module:
     """The lite interpreter runs forward and cannot run awaited."""
     module = tenon.Module("Two")

@@ -250,6 +250,7 @@ def export_module(
     bytecode_version: int = 0,
     emit: Collection[Emission] = (),
     debug_tables: bool = False,
+    flatbuffer: bool = False,
 ) -> ExportReport:
     """Write a module as an archive. Tensors go to the file from where they are.
 
@@ -273,6 +274,8 @@ def export_module(
     of the imported archive are written, all or none. Lines are those of the files from which the module was made if import_module read
     the archive's tables and the code was not changed; such tables have absolute paths of the person who saved the module. Otherwise new
     tables name lines of the archive's own code.
+    flatbuffer: PyTorch's flatbuffer form is written in place of a zip archive. It always has bytecode, and is in memory until it is
+    written. TENON_EXPORT_FLATBUFFER in tenon/archive.h says what it cannot hold.
     """
     options = ffi.new("tenon_export_options *")
     options.struct_size = ffi.sizeof("tenon_export_options")
@@ -282,6 +285,7 @@ def export_module(
         (0 if check else lib.TENON_EXPORT_UNCHECKED)
         | (lib.TENON_EXPORT_KEEP_DEVICE if keep_device else 0)
         | (lib.TENON_EXPORT_DEBUG_TABLES if debug_tables else 0)
+        | (lib.TENON_EXPORT_FLATBUFFER if flatbuffer else 0)
     )
     options.bytecode = number_of(_BYTECODES, bytecode, "bytecode")
     options.bytecode_version = bytecode_version

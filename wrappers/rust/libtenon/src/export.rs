@@ -181,6 +181,13 @@ impl<'a> ExportOptions<'a> {
     pub fn debug_tables(self) -> Self {
         ExportOptions { flags: self.flags | sys::TENON_EXPORT_DEBUG_TABLES, ..self }
     }
+
+    /// Writes PyTorch's flatbuffer form in place of a zip archive. It always has bytecode, and is in
+    /// memory until it is written. `TENON_EXPORT_FLATBUFFER` in `tenon/archive.h` says what it
+    /// cannot hold.
+    pub fn flatbuffer(self) -> Self {
+        ExportOptions { flags: self.flags | sys::TENON_EXPORT_FLATBUFFER, ..self }
+    }
 }
 
 impl fmt::Debug for ExportOptions<'_> {

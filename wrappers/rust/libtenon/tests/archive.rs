@@ -306,6 +306,9 @@ fn debug_tables_of_pytorch() {
     assert_eq!(export_module_to(&module, io::sink(), &ExportOptions::new()).unwrap().debug_tables, 0);
     let without = import_module(path, &ImportOptions::new()).unwrap();
     assert_eq!(export_module_to(&without, io::sink(), &with).unwrap().debug_tables, 0);
+    let mut written = Vec::new();
+    let report = export_module_to(&module, &mut written, &ExportOptions::new().flatbuffer()).unwrap();
+    assert_eq!((&written[4..8], report.nbytes), (&b"PTMF"[..], written.len() as u64));
 }
 
 #[test]

@@ -91,6 +91,9 @@ struct ExportOptions {
   /// code was not changed. Such tables contain absolute paths of the person who saved the module.
   /// Otherwise new tables name lines of the archive's own code.
   bool debug_tables = false;
+  /// Write PyTorch's flatbuffer form in place of a zip archive. It always has bytecode.
+  /// TENON_EXPORT_FLATBUFFER in tenon/archive.h says what the form cannot hold.
+  bool flatbuffer = false;
 };
 
 /// What an export wrote. tenon/archive.h explains each figure. oldest_pytorch is a text such as
@@ -288,7 +291,8 @@ Result<ExportReport> write_module(const ExportOptions& options, Function&& funct
   c.durability = static_cast<std::int32_t>(options.durability);
   c.flags = (options.unchecked ? std::uint32_t{TENON_EXPORT_UNCHECKED} : 0U) |
             (options.keep_device ? std::uint32_t{TENON_EXPORT_KEEP_DEVICE} : 0U) |
-            (options.debug_tables ? std::uint32_t{TENON_EXPORT_DEBUG_TABLES} : 0U);
+            (options.debug_tables ? std::uint32_t{TENON_EXPORT_DEBUG_TABLES} : 0U) |
+            (options.flatbuffer ? std::uint32_t{TENON_EXPORT_FLATBUFFER} : 0U);
   c.stream = options.stream;
   c.bytecode = static_cast<std::int32_t>(options.bytecode);
   c.methods = c_text(methods);
