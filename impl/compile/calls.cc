@@ -56,8 +56,7 @@ Status FunctionCompiler::arguments(const Expr& call, size_t skip, GivenArguments
     const Expr& expr = *positional[i];
     if (expr.kind == ExprKind::kStarred) {
       TENON_ASSIGN(GraphValue* const several, value(expr.child(0)));
-      if (several->type->kind() != TypeKind::kTuple && !builder_.classes().is_named_tuple(*several->type))
-        return builder_.refuse(expr.range, "only a tuple can be given with a star");
+      if (!is_tuple(*several->type)) return builder_.refuse(expr.range, "only a tuple can be given with a star");
       for (GraphValue* item : builder_.unpack(several)) out->positional.push_back({{}, item, expr.range});
       continue;
     }
@@ -254,6 +253,12 @@ Status FunctionCompiler::cast(std::string_view to, const GivenArguments& given, 
   return call_operator(found->operation, given, out);
 }
 
+Result<bool> FunctionCompiler::has_attribute(const Type& type, std::string_view name) {
+  if (type.kind() != TypeKind::kClass) return false;
+  TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(type.class_name()));
+  return info != nullptr && (info->attributes.contains(name) || info->find_method(name) != nullptr || info->find_constant(name) != nullptr);
+}
+
 Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, const TypeRef& hint, Sugar* out) {
   const script::ExprList given = expr.arguments();
   switch (callee.global) {
@@ -294,17 +299,16 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       if (given.size() < 2 || given[1]->kind != ExprKind::kString) return builder_.refuse(callee.name + " takes a value and a name");
       if (callee.global == Global::kHasAttr) {
         TENON_ASSIGN(GraphValue* const base, value(*given[0]));
-        bool has = false;
-        if (base->type->kind() == TypeKind::kClass) {
-          TENON_ASSIGN(const ClassInfo* const info, builder_.classes().find(base->type->class_name()));
-          has = info != nullptr && (info->attributes.contains(given[1]->text) || info->find_method(given[1]->text) != nullptr ||
-                                    info->find_constant(given[1]->text) != nullptr);
-        }
+        TENON_ASSIGN(const bool has, has_attribute(*base->type, given[1]->text));
         *out = Sugar::of(builder_.constant(value::Value::of_bool(has)));
         return {};
       }
       Sugar base;
       TENON_TRY(sugar(*given[0], nullptr, &base));
+      if (given.size() > 2 && base.kind == Sugar::Kind::kValue && base.value->type->kind() == TypeKind::kClass) {
+        TENON_ASSIGN(const bool has, has_attribute(*base.value->type, given[1]->text));
+        if (!has) return sugar(*given[2], hint, out);
+      }
       return attribute_of(base, given[1]->text, expr.range, out);
     }
     case Global::kFork: return fork(expr, callee.name, out);
@@ -325,7 +329,10 @@ Status FunctionCompiler::call_global(const Expr& expr, const Sugar& callee, cons
       const bool is_prim = !script::SchemaTable::get().schemas(prim, unit_.torch()).empty();
       return call_operator(is_prim ? prim : "aten::" + callee.name, operands, out);
     }
-    case Global::kIterable: return call_container(expr, callee.name, hint, out);
+    case Global::kIterable: {
+      const bool has_items = callee.name == "dict" && (given.empty() || !expr.keywords.empty());
+      return has_items ? dict_of_keywords(expr, hint, out) : call_container(expr, callee.name, hint, out);
+    }
     default: break;
   }
   return builder_.refuse(expr.child(0).range, callee.name + " cannot be called");

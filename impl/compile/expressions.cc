@@ -168,6 +168,13 @@ Status FunctionCompiler::binary(const Expr& expr, Sugar* out) {
   const bool is_membership = expr.op == Operator::kIn || expr.op == Operator::kNotIn;
   TENON_ASSIGN(GraphValue* const left, value(expr.child(0)));
   TENON_ASSIGN(GraphValue* const right, value(expr.child(1)));
+  if (expr.op == Operator::kAdd && is_tuple(*left->type) && is_tuple(*right->type)) {
+    std::vector<GraphValue*> items = builder_.unpack(left);
+    const std::vector<GraphValue*> more = builder_.unpack(right);
+    items.insert(items.end(), more.begin(), more.end());
+    *out = Sugar::of(builder_.tuple(std::move(items)));
+    return {};
+  }
   std::vector<GraphValue*> operands = is_membership ? std::vector<GraphValue*>{right, left} : std::vector<GraphValue*>{left, right};
   const bool is_format = expr.op == Operator::kMod && left->type->kind() == TypeKind::kStr;
   TENON_ASSIGN(GraphValue * made, operator_value(is_format ? "aten::percentFormat" : operator_name(expr.op), std::move(operands)));
@@ -239,10 +246,21 @@ Status FunctionCompiler::dict_display(const Expr& expr, const TypeRef& hint, Sug
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
   const bool is_hinted = wanted && wanted->kind() == TypeKind::kDict;
   std::vector<GraphValue*> items;
-  TypeRef types[2] = {is_hinted ? wanted->key() : TypeRef(), is_hinted ? wanted->mapped() : TypeRef()};
   for (size_t i = 0; i < expr.children.size(); ++i) {
+    const TypeRef type = !is_hinted ? TypeRef() : i % 2 == 0 ? wanted->key() : wanted->mapped();
+    TENON_ASSIGN(GraphValue* const item, value(expr.child(i), type));
+    items.push_back(item);
+  }
+  return dict_of(std::move(items), hint, out);
+}
+
+Status FunctionCompiler::dict_of(std::vector<GraphValue*> items, const TypeRef& hint, Sugar* out) {
+  const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
+  const bool is_hinted = wanted && wanted->kind() == TypeKind::kDict;
+  TypeRef types[2] = {is_hinted ? wanted->key() : TypeRef(), is_hinted ? wanted->mapped() : TypeRef()};
+  for (size_t i = 0; i < items.size(); ++i) {
     TypeRef& type = types[i % 2];
-    TENON_ASSIGN(GraphValue * item, value(expr.child(i), is_hinted ? type : TypeRef()));
+    GraphValue*& item = items[i];
     if (is_hinted) {
       item = convert(&builder_, item, type, true);
       if (item == nullptr || !is_subtype(builder_.classes(), *item->type, *type))
@@ -251,7 +269,6 @@ Status FunctionCompiler::dict_display(const Expr& expr, const TypeRef& hint, Sug
       type = type ? unify(builder_.classes(), type, item->type) : item->type;
       if (!type) return builder_.refuse("the items of a dict have one type, and these have several");
     }
-    items.push_back(item);
   }
   if (!types[0]) {
     types[0] = Type::str();
@@ -263,6 +280,31 @@ Status FunctionCompiler::dict_display(const Expr& expr, const TypeRef& hint, Sug
   return {};
 }
 
+Status FunctionCompiler::dict_of_keywords(const Expr& expr, const TypeRef& hint, Sugar* out) {
+  const script::ExprList given = expr.arguments();
+  if (given.size() > 1) return builder_.refuse(expr.range, format("dict() takes one dict at most, and gets %zu", given.size()));
+  GraphValue* made = nullptr;
+  const bool is_empty = given.empty() || (given[0]->kind == ExprKind::kDict && given[0]->children.empty());
+  if (!is_empty) {
+    TENON_TRY(container_of(expr, true, hint, out));
+    TENON_ASSIGN(made, value_of(std::move(*out), expr.range));
+  }
+  std::vector<GraphValue*> items;
+  for (const script::Keyword& keyword : expr.keywords) {
+    GraphValue* const key = builder_.constant(value::Value::of_str(std::string(keyword.name)));
+    TENON_ASSIGN(GraphValue* const item, value(*keyword.value));
+    if (made != nullptr) TENON_TRY(operator_value("aten::_set_item", {made, key, item}).status());
+    items.insert(items.end(), {key, item});
+  }
+  if (made == nullptr) return dict_of(std::move(items), hint, out);
+  *out = Sugar::of(made);
+  return {};
+}
+
+bool FunctionCompiler::is_tuple(const Type& type) const {
+  return type.kind() == TypeKind::kTuple || builder_.classes().is_named_tuple(type);
+}
+
 Status FunctionCompiler::tuple_display(const Expr& expr, const TypeRef& hint, Sugar* out) {
   const TypeRef wanted = hint ? without_optional(hint) : TypeRef();
   const bool is_hinted = wanted && wanted->kind() == TypeKind::kTuple && wanted->parts().size() == expr.children.size();
@@ -271,8 +313,7 @@ Status FunctionCompiler::tuple_display(const Expr& expr, const TypeRef& hint, Su
     const Expr& child = expr.child(i);
     if (child.kind == ExprKind::kStarred) {
       TENON_ASSIGN(GraphValue* const several, value(child.child(0)));
-      if (several->type->kind() != TypeKind::kTuple && !builder_.classes().is_named_tuple(*several->type))
-        return builder_.refuse(child.range, "only a tuple can be given with a star");
+      if (!is_tuple(*several->type)) return builder_.refuse(child.range, "only a tuple can be given with a star");
       const std::vector<GraphValue*> unpacked = builder_.unpack(several);
       items.insert(items.end(), unpacked.begin(), unpacked.end());
       continue;

@@ -70,7 +70,12 @@ class FunctionCompiler {
   Status assign_items(const script::Expr& target, Sugar given);
   Status assign_attribute(const script::Expr& target, GraphValue* value);
   Status augmented(const script::Stmt& stmt);
+  // The operator that `a += b` and its like call for an `a` of this type. It changes a Tensor or a
+  // list itself, where PyTorch has such an operator.
+  static std::string_view augmenting_name(script::Operator op, const Type& type);
   Status raise(const script::Stmt& stmt);
+  // The message of the exception is `beginning` and the text of each word, with nothing between.
+  Status raise_error(std::string beginning, script::ExprList words);
   Status assertion(const script::Stmt& stmt);
   Status leave(const script::Stmt& stmt);
   Status delete_items(const script::Stmt& stmt);
@@ -146,6 +151,11 @@ class FunctionCompiler {
   Status list_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
   Status dict_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
   Status tuple_display(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  bool is_tuple(const Type& type) const;
+  // `dict(a=1)`, `dict(other, a=1)` and `dict()`.
+  Status dict_of_keywords(const script::Expr& expr, const TypeRef& hint, Sugar* out);
+  // A dict literal of keys and values that take turns. `hint` may be null.
+  Status dict_of(std::vector<GraphValue*> items, const TypeRef& hint, Sugar* out);
 
   // attributes.cc
   Status attribute(const script::Expr& expr, Sugar* out);
@@ -168,7 +178,7 @@ class FunctionCompiler {
   Status arguments(const script::Expr& call, size_t skip, GivenArguments* out);
   Status to_list(GraphValue* tensor, const TypeRef& hint, Sugar* out);
   Status cast(std::string_view to, const GivenArguments& given, Sugar* out);
-  Status raise_error(GraphValue* message, script::Range range);
+  Result<bool> has_attribute(const Type& type, std::string_view name);
   Result<GraphValue*> operator_value(std::string_view name, std::vector<GraphValue*> operands);
 
   // forks.cc

@@ -192,7 +192,7 @@ Status FunctionCompiler::assign_name(std::string_view name, GraphValue* value, c
   }
   if (is_set && !declared) {
     const TypeRef& wanted = before->declared ? before->declared : before->value->type;
-    GraphValue* const converted = convert(&builder_, value, wanted, false);
+    GraphValue* const converted = convert(&builder_, value, wanted, is_outer);
     const bool is_same = converted != nullptr && is_subtype(builder_.classes(), *converted->type, *wanted);
     if (!is_same && is_outer)
       return builder_.refuse(range, std::string(name) + " is " + with_article(*wanted) + " outside this block, and here it would become " +
@@ -220,7 +220,7 @@ Status FunctionCompiler::assign_items(const Expr& target, Sugar given) {
       Node* const node = builder_.append(NodeKind::kListUnpack, {value});
       for (size_t i = 0; i < target.children.size(); ++i) builder_.graph().add_output(node, type.element());
       items = node->outputs;
-    } else if (type.kind() == TypeKind::kTuple || builder_.classes().is_named_tuple(type)) {
+    } else if (is_tuple(type)) {
       items = builder_.unpack(value);
     } else {
       return builder_.refuse(target.range, with_article(type) + " has no items to assign");
@@ -266,38 +266,46 @@ Status FunctionCompiler::assign_attribute(const Expr& target, GraphValue* value)
   return {};
 }
 
+std::string_view FunctionCompiler::augmenting_name(script::Operator op, const Type& type) {
+  const bool changes_itself = type.kind() == TypeKind::kTensor || type.kind() == TypeKind::kList;
+  const std::string_view in_place = changes_itself ? in_place_name(op) : std::string_view();
+  return in_place.empty() ? augmented_name(op) : in_place;
+}
+
 Status FunctionCompiler::augmented(const Stmt& stmt) {
   const Expr& target = *stmt.targets[0];
   if (target.kind == ExprKind::kSubscript) return assign_subscript(target, nullptr, &stmt);
   TENON_ASSIGN(GraphValue* const left, value(target));
   TENON_ASSIGN(GraphValue* const right, value(*stmt.value));
-  const bool in_place =
-      left->type->kind() == TypeKind::kTensor || (left->type->kind() == TypeKind::kList && stmt.op == script::Operator::kAdd);
-  const std::string_view name = in_place ? in_place_name(stmt.op) : std::string_view();
   GivenArguments given;
   given.positional = {{{}, left, target.range}, {{}, right, stmt.value->range}};
   Sugar made;
-  TENON_TRY(call_operator(name.empty() ? augmented_name(stmt.op) : name, given, &made));
+  TENON_TRY(call_operator(augmenting_name(stmt.op, *left->type), given, &made));
   TENON_ASSIGN(GraphValue* const result, value_of(std::move(made), stmt.range));
   return assign(target, Sugar::of(result), nullptr);
 }
 
 Status FunctionCompiler::raise(const Stmt& stmt) {
   if (stmt.value == nullptr) return builder_.refuse("PyTorch compiles no `raise` without an exception");
-  GraphValue* message = nullptr;
-  if (stmt.value->kind == ExprKind::kCall && !stmt.value->arguments().empty()) {
-    TENON_ASSIGN(message, value(*stmt.value->arguments()[0]));
-  }
-  return raise_error(message, stmt.range);
+  const bool is_call = stmt.value->kind == ExprKind::kCall;
+  const Expr& raised = is_call ? stmt.value->child(0) : *stmt.value;
+  if (raised.kind != ExprKind::kName && raised.kind != ExprKind::kAttribute)
+    return builder_.refuse(stmt.value->range, "an exception is raised by its name, as in `raise AssertionError(\"why\")`");
+  std::vector<const Expr*> words;
+  if (is_call) words.assign(stmt.value->arguments().begin(), stmt.value->arguments().end());
+  return raise_error(is_call ? std::string(raised.text) + ": " : std::string(), words);
 }
 
-// `message` may be null, and counts only if it is a text.
-Status FunctionCompiler::raise_error(GraphValue* message, script::Range range) {
-  if (message == nullptr || message->type->kind() != TypeKind::kStr) message = builder_.constant(value::Value::of_str(""));
-  GivenArguments given;
-  given.positional = {{{}, message, range}, {{}, builder_.constant(value::Value::of_str("builtins.AssertionError")), range}};
-  Sugar ignored;
-  return call_operator("prim::RaiseException", given, &ignored);
+Status FunctionCompiler::raise_error(std::string beginning, script::ExprList words) {
+  GraphValue* message = builder_.constant(value::Value::of_str(std::move(beginning)));
+  for (const Expr* word : words) {
+    TENON_ASSIGN(GraphValue * text, value(*word));
+    if (text->type->kind() != TypeKind::kStr) {
+      TENON_ASSIGN(text, operator_value("aten::str", {text}));
+    }
+    TENON_ASSIGN(message, operator_value("aten::add", {message, text}));
+  }
+  return operator_value("prim::RaiseException", {message, builder_.none()}).status();
 }
 
 Status FunctionCompiler::assertion(const Stmt& stmt) {
@@ -310,11 +318,9 @@ Status FunctionCompiler::assertion(const Stmt& stmt) {
   builder_.enter(node->blocks[1]);
   const size_t mark = environment_.begin();
   TENON_TRY(refine(holds.if_false));
-  GraphValue* message = nullptr;
-  if (stmt.message != nullptr) {
-    TENON_ASSIGN(message, this->value(*stmt.message));
-  }
-  const Status raised = raise_error(message, stmt.range);
+  std::vector<const Expr*> words;
+  if (stmt.message != nullptr) words.push_back(stmt.message);
+  const Status raised = raise_error("AssertionError: ", words);
   environment_.take(mark);
   builder_.enter(around);
   TENON_TRY(raised);
@@ -332,7 +338,7 @@ Status FunctionCompiler::leave(const Stmt& stmt) {
       TENON_ASSIGN(result, value(*stmt.value, out_.returns));
     }
     if (out_.returns) {
-      GraphValue* const converted = convert(&builder_, result, out_.returns, false);
+      GraphValue* const converted = convert(&builder_, result, out_.returns, true);
       if (converted == nullptr || !is_subtype(builder_.classes(), *converted->type, *out_.returns))
         return builder_.refuse(std::string(header_.function->name) + " returns " + with_article(*out_.returns) + ", and this is " +
                                with_article(*result->type));

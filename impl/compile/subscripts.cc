@@ -1,5 +1,6 @@
 // FunctionCompiler: `x[...]`, read and assigned.
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -41,15 +42,14 @@ Status FunctionCompiler::subscript(const Expr& expr, const TypeRef& hint, Sugar*
   if (base->type->kind() == TypeKind::kTensor) return index_tensor(base, indices, out);
   if (indices.size() != 1) return builder_.refuse(with_article(*base->type) + " has one index");
   const Expr& index = *indices[0];
-  const bool is_tuple = base->type->kind() == TypeKind::kTuple || builder_.classes().is_named_tuple(*base->type);
   if (index.kind == ExprKind::kSlice) {
-    if (is_tuple) return slice_tuple(base, index, out);
+    if (is_tuple(*base->type)) return slice_tuple(base, index, out);
     TENON_ASSIGN(GraphValue* const made, sliced(base, nullptr, index));
     *out = Sugar::of(made);
     return {};
   }
   TENON_ASSIGN(GraphValue* const at, value(index));
-  if (is_tuple) {
+  if (is_tuple(*base->type)) {
     const bool is_named = base->type->kind() != TypeKind::kTuple;
     const std::vector<TypeRef> fields = is_named ? builder_.classes().items_of(*base->type) : std::vector<TypeRef>();
     const std::span<const TypeRef> items = is_named ? std::span<const TypeRef>(fields) : base->type->parts();
@@ -96,27 +96,42 @@ Result<GraphValue*> FunctionCompiler::sliced(GraphValue* base, GraphValue* dimen
 
 Status FunctionCompiler::slice_tuple(GraphValue* base, const Expr& slice, Sugar* out) {
   std::vector<TypeRef> items = builder_.classes().items_of(*base->type);
-  const auto size = static_cast<int64_t>(items.size());
-  int64_t bounds[2] = {0, size};
+  std::optional<int64_t> given[3];  // where the slice starts, where it stops, and its step
   for (size_t i = 0; i < 3; ++i) {
     if (slice.children[i] == nullptr) continue;
     TENON_ASSIGN(GraphValue* const bound, value(slice.child(i)));
     int64_t number = 0;
-    if (!known_int(bound, &number)) return builder_.refuse("the bounds of a tuple's slice are numbers that are known here");
-    if (i == 2) {
-      if (number != 1) return builder_.unsupported("a tuple's slice has no step here");
-      continue;
-    }
-    bounds[i] = std::min(std::max<int64_t>(number < 0 ? number + size : number, 0), size);
+    if (!known_int(bound, &number)) return builder_.refuse("the bounds and the step of a tuple's slice are numbers that are known here");
+    given[i] = number;
   }
-  bounds[1] = std::max(bounds[0], bounds[1]);
-  std::vector<TypeRef> taken(items.begin() + bounds[0], items.begin() + bounds[1]);
-  Result<TypeRef> type = Type::tuple(std::move(taken));
-  if (!type.is_ok()) return builder_.refuse(type.status().message());
-  Node* const node = builder_.append(NodeKind::kTupleSlice, {base});
-  node->number = bounds[0];
-  node->end = bounds[1];
-  *out = Sugar::of(builder_.graph().add_output(node, std::move(type).value()));
+  const int64_t step = given[2].value_or(1);
+  if (step == 0) return builder_.refuse("the step of a slice is not 0");
+  const auto size = static_cast<int64_t>(items.size());
+  // A slice that goes backwards starts at the last item at most, and can stop before the first.
+  const int64_t least = step < 0 ? -1 : 0;
+  const int64_t most = step < 0 ? size - 1 : size;
+  const auto bound = [&](const std::optional<int64_t>& number, int64_t missing) {
+    if (!number) return missing;
+    return std::clamp(*number < 0 ? *number + size : *number, least, most);
+  };
+  const int64_t start = bound(given[0], step < 0 ? most : least);
+  const int64_t stop = bound(given[1], step < 0 ? least : most);
+  if (step == 1) {
+    const int64_t end = std::max(start, stop);
+    Result<TypeRef> type = Type::tuple({items.begin() + start, items.begin() + end});
+    if (!type.is_ok()) return builder_.refuse(type.status().message());
+    Node* const node = builder_.append(NodeKind::kTupleSlice, {base});
+    node->number = start;
+    node->end = end;
+    *out = Sugar::of(builder_.graph().add_output(node, std::move(type).value()));
+    return {};
+  }
+  const std::vector<GraphValue*> values = builder_.unpack(base);
+  std::vector<GraphValue*> taken;
+  // A step beyond the end takes one item, whatever its size. Bounded, it cannot overflow `at`.
+  const int64_t bounded = std::clamp(step, -size - 1, size + 1);
+  for (int64_t at = start; step < 0 ? at > stop : at < stop; at += bounded) taken.push_back(values[static_cast<size_t>(at)]);
+  *out = Sugar::of(builder_.tuple(std::move(taken)));
   return {};
 }
 
@@ -204,7 +219,11 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
     if (augmented != nullptr) {
       TENON_ASSIGN(value, this->value(*augmented->value));
       TENON_ASSIGN(GraphValue* const before, operator_value("aten::__getitem__", {base, at}));
-      TENON_ASSIGN(value, operator_value(augmented_name(augmented->op), {before, value}));
+      // PyTorch takes the type of a dict's keys for that of its items. So an item of a dict is
+      // replaced, and an item of a list may change itself.
+      const bool is_dict = base->type->kind() == TypeKind::kDict;
+      const std::string_view name = augmenting_name(augmented->op, is_dict ? *base->type->key() : *before->type);
+      TENON_ASSIGN(value, operator_value(name, {before, value}));
     }
     if (base->type->kind() == TypeKind::kClass) {
       Sugar method;
@@ -223,12 +242,13 @@ Status FunctionCompiler::assign_subscript(const Expr& target, GraphValue* value,
   TENON_TRY(view_of(base, indices, &view, &tensors));
   if (augmented != nullptr) {
     TENON_ASSIGN(value, this->value(*augmented->value));
-    GraphValue* before = view;
+    const std::string_view name = augmenting_name(augmented->op, *view->type);
+    // PyTorch drops the result, and no operator changes a Tensor itself for `|=`, `&=`, `^=` and
+    // `**=`. So these assignments do nothing to a view.
+    if (tensors.empty()) return operator_value(name, {view, value}).status();
     Result<TypeRef> element = Type::optional(Type::tensor());
-    if (!tensors.empty()) {
-      TENON_ASSIGN(before, operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
-    }
-    TENON_ASSIGN(value, operator_value(augmented_name(augmented->op), {before, value}));
+    TENON_ASSIGN(GraphValue* const before, operator_value("aten::index", {view, builder_.list(element.value(), tensors)}));
+    TENON_ASSIGN(value, operator_value(name, {before, value}));
   } else if (value->type->kind() != TypeKind::kTensor) {
     // A number becomes a Tensor of the kind of what it goes into.
     TENON_ASSIGN(GraphValue* const dtype, operator_value("prim::dtype", {view}));

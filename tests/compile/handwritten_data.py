@@ -364,6 +364,227 @@ program(
     "c = n > 1\nreturn [b & c, b | c, b ^ c, b == c, b != c]",
 )
 
+# Assignments such as `a[0] += 2`. Some change a Tensor or a list itself.
+program(
+    "tensors_in_lists_change_themselves",
+    "Tuple[Tensor, Tensor, Tensor, List[Tensor]]",
+    """
+    y = x.clone()
+    z = x.clone()
+    w = x.clone()
+    q = [x, y]
+    q[0] += 2
+    q[0] -= x * 3
+    q[-1] *= f
+    q[1] /= 4
+    q[1] %= 2
+    v = x.int()
+    [v][0] >>= 1
+    [[z]][0][0] += n
+    self.t = [w]
+    self.t[0] += 5
+    return (y, z, w + v, self.t)
+    """,
+    attributes={"t": ("List[Tensor]", [])},
+)
+# An item of a dict is replaced. So is an item of a list by `|=`, `&=`, `^=` and `**=`.
+program(
+    "tensors_that_are_replaced_beside_one_that_changes",
+    "Tuple[Tensor, List[Tensor], Dict[str, Tensor]]",
+    """
+    y = x.int()
+    q = [y, y, y, y, x]
+    q[0] |= 2
+    q[1] &= 6
+    q[2] ^= 1
+    q[3] **= 2
+    e = {"a": x}
+    e["a"] += 2
+    e["a"] *= 3
+    q[4] -= 1
+    return (y, q, e)
+    """,
+)
+program(
+    "the_type_of_a_changed_tensor_stays",
+    "Tensor",
+    """
+    y = x.int()
+    q = [y]
+    if n == 3:
+      q[0] += 2.5
+    q[0] += 2
+    return y
+    """,
+)
+program("a_list_times_a_number", LIST, "m = l\nm *= 2\nk = m\nm += [n]\nk *= n\nreturn l")
+program(
+    "lists_in_lists_change_themselves",
+    "Tuple[List[int], List[int], List[List[int]], Dict[str, List[int]]]",
+    """
+    k = [n]
+    q = [l, k]
+    q[0] += [5]
+    q[1] *= 2
+    [q][0][-1] += k
+    e = {"a": k}
+    e["a"] += [7]
+    e["a"] *= 2
+    return (l, k, q, e)
+    """,
+)
+program(
+    "lists_of_a_module_change_themselves",
+    "Tuple[List[int], List[int]]",
+    """
+    m = self.u
+    self.u *= 2
+    self.u += [n]
+    k = [1, 2]
+    self.v = [k]
+    self.v[0] *= 2
+    return (m, k)
+    """,
+    attributes={"u": (LIST, [3, 4]), "v": ("List[List[int]]", [[1, 2], [3, 4]])},
+)
+VIEWS = {
+    "plus": "y[0] += 2.5",
+    "divided": "y[0] /= 2",
+    "times": "y[:, 0] *= f",
+    "remainder": "y[0] %= 2.5",
+    "minus": "y[0] -= x[0]",
+    "whole": "y[...] += f",
+    "masked": "y[y > 1] += 2.5",
+    "masked_minus": "y[y > 1] -= x[y > 1]",
+    "masked_divided": "y[y > 1] /= 2",
+}
+for view, line in VIEWS.items():
+    program(f"view_of_ints_{view}", "Tensor", f"y = x.int()\nif n > 2:\n  {line}\nreturn y")
+program("view_of_bools_plus", "Tensor", "y = x > 1\nif n > 2:\n  y[0] += 1\nreturn y")
+# PyTorch computes `y[0] |= 1` and drops the result. So it does nothing, and fails for no type.
+program(
+    "views_that_change_and_views_that_stay",
+    "Tuple[Tensor, Tensor]",
+    """
+    y = x.int()
+    y[0] += 2
+    y[0, None, 1:] *= n
+    y[..., 0] -= 4
+    y[0] %= 3
+    y[0] >>= 1
+    x[0] /= f
+    x[x > 1] *= 2.5
+    x[x > 2] %= 2
+    x[[0]] -= 1
+    y[0] |= 1
+    y[0] &= 2
+    y[:, 0] ^= 2
+    y[0] **= 2
+    x[0] |= 1
+    y[y > 1] |= 2
+    y[y > 2] **= 2
+    return (x, y)
+    """,
+)
+
+# Conversions without a call, where a function returns and where a variable is set again.
+program("a_tensor_returned_as_int", "int", "return x.sum().int() if b else x.int().sum()")
+program("a_tensor_returned_as_float", "float", "if b:\n  return x.sum()\nreturn f")
+program("a_tensor_returned_as_optional_int", "Optional[int]", "if b:\n  return x.sum().int()\nreturn o")
+program("a_tensor_returned_as_complex", "complex", "return x.sum()")
+program("a_tensor_returned_as_number", "number", "return x.sum()")
+program("a_tensor_in_a_returned_tuple", "Tuple[int, float]", "return (x.sum().int(), x.sum())")
+program("a_matrix_returned_as_int", "int", "if n > 2:\n  return x\nreturn n")
+program("a_number_returned_as_float", "float", "return x.sum().item()")
+program("a_number_returned_as_int", "int", "return x.sum().item()")
+program("a_text_returned_as_device", "Device", 'return "cpu:" + str(len(l) - 3)')
+NO_BOOL = "PyTorch 1.13 makes no number of a bool"
+program("a_bool_returned_as_int", "int", "return b", not_old=NO_BOOL)
+program("a_bool_returned_as_float", "float", "return b", not_old=NO_BOOL)
+program("or_returned_as_int", "int", "return n or 3", not_old=NO_BOOL)
+program("and_returned_as_int", "int", "return n and 3", not_old=NO_BOOL)
+program("a_bool_in_a_returned_tuple", "Tuple[int, float]", "return (b, b)", not_old=NO_BOOL)
+program(
+    "a_tensor_returned_by_a_called_method",
+    "float",
+    "return self.sum(x) + 1",
+    methods="def sum(self, y: Tensor) -> float:\n  return y.sum()",
+)
+program(
+    "variables_that_take_tensors",
+    "Tuple[int, float, int]",
+    """
+    m = n
+    k : int = 3
+    if b:
+      m = x.sum().int()
+      f = x.sum().item()
+    while k < 9:
+      k = x.int().max() + k
+    return (m, f, k)
+    """,
+)
+program("a_variable_that_takes_a_bool", "int", "m = n\nif n > 0:\n  m = b\nreturn m", not_old=NO_BOOL)
+
+# Tuples, dicts and attributes that a person writes, and PyTorch never prints.
+program(
+    "sums_of_tuples",
+    "Tuple[Tuple[int, int, str], Tuple[int, Tensor, int], Tuple[int]]",
+    """
+    t = __torch__.Pair(n, x)
+    return ((1, n) + (s,), t + (4,), (n,) + ())
+    """,
+    before="class Pair(NamedTuple):\n  number : int\n  tensor : Tensor",
+)
+program(
+    "slices_of_tuples_with_a_step",
+    "Tuple[Tuple[int, float], Tuple[float, str, int], Tuple[float], Tuple[str, int], Tuple[float, int]]",
+    """
+    t = (n, s, f)
+    p = __torch__.Pair(n, f)
+    return (t[::2], t[::-1], t[-1:0:-2], t[1:-9:-1], p[::-1])
+    """,
+    before="class Pair(NamedTuple):\n  number : int\n  other : float",
+)
+program(
+    "slices_of_tuples_at_the_limits",
+    "Tuple[Tuple[int], Tuple[int], Tuple[int, int, int], int]",
+    """
+    t = (n, 5, 6)
+    last = 9223372036854775807
+    a = t[-9223372036854775807:1:9223372036854775807]
+    c = t[2:-9223372036854775807:-9223372036854775807]
+    return (a, c, t[9:-9:-1], len(t[5:1:2]) + len(t[0:2:-1]))
+    """,
+)
+program(
+    "getattr_with_a_default",
+    LIST,
+    """
+    a = getattr(self, "none_such", n)
+    c = getattr(self, "k", n)
+    q = getattr(self, "other", None)
+    if q is None:
+      a += 100
+    return [a, c]
+    """,
+    attributes={"k": ("int", 5)},
+)
+program(
+    "dicts_of_keywords",
+    "Tuple[Dict[str, int], Dict[str, int], Dict[str, List[int]], Dict[str, Optional[int]], Dict[int, int]]",
+    """
+    e : Dict[str, Optional[int]] = dict(a=o, b=n)
+    g : Dict[int, int] = dict()
+    g[n] = 3
+    h = dict(d, a=n)
+    i = dict(a=l, b=[n])
+    i["a"] += [5]
+    return (dict(a=1, b=n), h, i, e, g)
+    """,
+)
+program("dict_of_an_empty_dict_and_a_keyword", "Dict[str, int]", "return dict({}, q=n)")
+
 # Strings.
 program(
     "formats",

@@ -793,6 +793,22 @@ program(
 
 # Errors.
 program("assert_with_a_message", LIST, 'assert n > 0, "n is {}".format(n)\nreturn [n]')
+program("assert_without_a_message", LIST, "assert n > 0\nreturn [n]")
+program("assert_with_a_number", LIST, "assert n > 0, n\nreturn [n]")
+program("assert_with_a_class_in_its_message", LIST, 'assert n > 0, "ValueError: n"\nreturn [n]')
+program(
+    "raise_with_words_and_without",
+    LIST,
+    """
+    if n > 2:
+      raise AssertionError(s, n, "!", l)
+    elif n > 0:
+      raise AssertionError
+    elif n < 0:
+      ops.prim.RaiseException("KeyError: why")
+    return [n]
+    """,
+)
 program(
     "raise_in_loops",
     LIST,

@@ -70,10 +70,14 @@ def run_own(path: Path) -> list[Result]:
 
 
 def message(result: Result) -> str:
-    """What an exception says, without its types, the source lines before and the notes after it."""
+    """What an exception of TorchScript says, without the source lines before and the notes after it.
+
+    Both sides raise a Python exception of a class that says nothing. The class that the program
+    itself raises is a part of the message, as in "AssertionError: why".
+    """
     text = str(result.value)
     found = re.search(r"\nRuntimeError: (.*)\n$", text) if "TorchScript" in text else None
-    return re.sub(r"^(\w*Error: )+", "", found[1] if found else text.split("\n")[0])
+    return found[1] if found else re.sub(r"^\w*Error: ", "", text.split("\n")[0])
 
 
 def differences(expected: list[Result], actual: list[Result]) -> str:

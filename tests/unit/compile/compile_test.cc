@@ -231,9 +231,10 @@ TEST(CompileProgram, NamesTheOperatorsThatItCalls) {
 // As PyTorch does: some of these change the tensor, others make a new one, and `%=` is not `%`.
 TEST(CompileProgram, AugmentedAssignmentsCallTheOperatorsThatPyTorchCalls) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"x += x", "aten::add_.Tensor"},    {"x %= x", "aten::fmod_.Tensor"},        {"x **= x", "aten::pow.Tensor_Tensor"},
-      {"x |= x", "aten::__or__.Tensor"},  {"x >>= x", "aten::__irshift__.Tensor"}, {"f %= 2.5", "aten::fmod.float"},
-      {"x[0] %= 3", "aten::fmod.Scalar"},
+      {"x += x", "aten::add_.Tensor"},     {"x %= x", "aten::fmod_.Tensor"},        {"x **= x", "aten::pow.Tensor_Tensor"},
+      {"x |= x", "aten::__or__.Tensor"},   {"x >>= x", "aten::__irshift__.Tensor"}, {"f %= 2.5", "aten::fmod.float"},
+      {"x[0] %= 3", "aten::fmod_.Scalar"}, {"[x][0] -= x", "aten::sub_.Tensor"},    {"{'a': x}['a'] -= x", "aten::sub.Tensor"},
+      {"[[1]][0] *= 2", "aten::mul_.t"},   {"x[x > 1] += 2", "aten::add_.Scalar"},  {"[x][0] <<= x", "aten::__ilshift__.Tensor"},
   };
   for (const auto& [line, name] : cases) {
     Result<bytecode::Program> program = compiled(module_with("def forward(self, x: Tensor, f: float):\n  " + line + "\n  return x, f\n"));
