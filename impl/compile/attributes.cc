@@ -1,11 +1,13 @@
 // FunctionCompiler: what stands after a dot.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "compile/custom_classes.h"
 #include "compile/function_compiler.h"
 #include "compile/literal.h"
+#include "script/ast_walk.h"
 #include "script/schema_table.h"
 #include "script/signature.h"
 
@@ -125,12 +127,25 @@ Status FunctionCompiler::attribute_of(const Sugar& base, std::string_view name, 
     }
     case Sugar::Kind::kValue:
     case Sugar::Kind::kValues: {
+      if (base.kind == Sugar::Kind::kValues) {
+        const std::optional<size_t> at = script::find_result(script::result_names(base.name), name);
+        if (at && *at < base.values.size()) {
+          *out = Sugar::of(base.values[*at]);
+          return {};
+        }
+      }
       TENON_ASSIGN(GraphValue* const value, value_of(base, range));
       return attribute_of_value(value, name, range, out);
     }
     default: break;
   }
-  if (name == "__new__") return builder_.unsupported("the lite interpreter of PyTorch makes no objects of classes");
+  if (name == "__new__") {
+    // `with torch.no_grad():` makes its object before the `with`.
+    bool has_with = false;
+    script::walk(*header_.function, {{}, [&](const script::Stmt& stmt) { has_with |= stmt.kind == script::StmtKind::kWith; }});
+    return builder_.unsupported(has_with ? "the lite interpreter of PyTorch has no `with`"
+                                         : "the lite interpreter of PyTorch makes no objects of classes");
+  }
   return builder_.refuse(range, "there is nothing of the name " + text + " here");
 }
 
@@ -159,8 +174,14 @@ Status FunctionCompiler::attribute_of_tensor(GraphValue* base, std::string_view 
     *done = true;
     return {};
   }
-  if (std::find(kTensorAttributes.begin(), kTensorAttributes.end(), name) == kTensorAttributes.end()) return {};
+  const bool is_part = name == "real" || name == "imag";
+  if (!is_part && std::find(kTensorAttributes.begin(), kTensorAttributes.end(), name) == kTensorAttributes.end()) return {};
   *done = true;
+  if (is_part) {
+    TENON_ASSIGN(GraphValue* const made, operator_value("aten::" + std::string(name), {base}));
+    *out = Sugar::of(made);
+    return {};
+  }
   if (name == "shape") {
     TENON_ASSIGN(GraphValue* const made, operator_value("aten::size", {base}));
     *out = Sugar::of(made);

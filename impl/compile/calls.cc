@@ -173,7 +173,7 @@ Status FunctionCompiler::call_operator(std::string_view name, const GivenArgumen
   } else if (results.empty()) {
     *out = Sugar::of(builder_.none());
   } else {
-    *out = Sugar::of(Sugar::Kind::kValues, {});
+    *out = Sugar::of(Sugar::Kind::kValues, std::string(name));
     out->values = results;
   }
   return {};

@@ -126,9 +126,9 @@ class Lowering {
   }
 
  private:
-  // Constants that the call needs go to `nodes`, before it.
+  // Constants and further calls that the call needs go to `nodes`, before it.
   Status call(Node* node, std::vector<Node*>* nodes) {
-    if (std::optional<LoweredCall> lowered = stand_in(*node, version_)) {
+    if (std::optional<LoweredCall> lowered = stand_in(*node, target_, version_)) {
       node->inputs = inputs_of(*node, lowered->arguments, nodes);
       node->schema = lowered->schema;
       return {};
@@ -152,21 +152,35 @@ class Lowering {
     return refuse(*node, candidates.empty() ? "" : has_overload ? why : "it has no overload there that takes this call");
   }
 
+  // A node that stands where `node` stands in the code.
+  Node* make(NodeKind kind, const Node& node) {
+    Node* const made = graph_.make_node(kind);
+    made->owner = node.owner;
+    made->source = node.source;
+    made->range = node.range;
+    return made;
+  }
+
+  GraphValue* value_of(const Node& node, LoweredArgument& argument, std::vector<Node*>* nodes) {
+    if (argument.value != nullptr) return argument.value;
+    if (argument.made != nullptr) {
+      Node* const made = make(NodeKind::kOperator, node);
+      made->schema = argument.made->schema;
+      made->inputs = inputs_of(node, argument.made->arguments, nodes);
+      nodes->push_back(made);
+      return graph_.add_output(made, argument.made->returns);
+    }
+    Node* const made = make(NodeKind::kConstant, node);
+    const TypeRef type = type_of_literal(*argument.constant);
+    made->constant = std::move(argument.constant);
+    nodes->push_back(made);
+    return graph_.add_output(made, type ? type : value::Type::any());
+  }
+
   std::vector<GraphValue*> inputs_of(const Node& node, std::vector<LoweredArgument>& arguments, std::vector<Node*>* nodes) {
     std::vector<GraphValue*> inputs;
-    for (LoweredArgument& argument : arguments) {
-      if (argument.value == nullptr) {
-        Node* const made = graph_.make_node(NodeKind::kConstant);
-        made->owner = node.owner;
-        made->source = node.source;
-        made->range = node.range;
-        const TypeRef type = type_of_literal(*argument.constant);
-        made->constant = std::move(argument.constant);
-        argument.value = graph_.add_output(made, type ? type : value::Type::any());
-        nodes->push_back(made);
-      }
-      inputs.push_back(argument.value);
-    }
+    inputs.reserve(arguments.size());
+    for (LoweredArgument& argument : arguments) inputs.push_back(value_of(node, argument, nodes));
     return inputs;
   }
 

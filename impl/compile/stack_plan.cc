@@ -43,6 +43,9 @@ void StackPlan::scan_block(Block* block) {
 // From the last value to the first: as long as each is made by the node before, in turn, no register is needed. This is a loop over
 // a stack of its own: a long chain of nodes that use each other must not be as deep on the machine's.
 void StackPlan::scan_values(const Block& block, size_t at, const std::vector<GraphValue*>& values) {
+  // All constants of a function stand in a row at its beginning. The time would be quadratic in
+  // their number if before() walked over that row once for each of them.
+  if (values.empty()) return;
   size_t point = before(block, at);
   std::vector<std::pair<const std::vector<GraphValue*>*, size_t>> open{{&values, values.size()}};
   while (!open.empty()) {

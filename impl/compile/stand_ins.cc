@@ -1,5 +1,7 @@
 #include "compile/stand_ins.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,10 +66,66 @@ std::optional<LoweredCall> floor_divide(const Node& call, uint8_t version) {
   return call_of(find_schema(is_in_place ? "aten::div_" : "aten::div", overload, version), std::move(arguments));
 }
 
+// A call that returns a list of int, as an argument of another call.
+std::optional<LoweredArgument> sizes_by(std::string_view name, std::string_view overload, uint8_t version,
+                                        std::vector<LoweredArgument> arguments) {
+  std::optional<LoweredCall> call = call_of(find_schema(name, overload, version), std::move(arguments));
+  Result<value::TypeRef> type = value::Type::list(value::Type::integer());
+  if (!call || !type.is_ok()) return {};
+  call->returns = std::move(type).value();
+  return LoweredArgument{nullptr, {}, std::make_shared<LoweredCall>(std::move(*call))};
+}
+
+// The sizes of the tensor from dimension `begin` up to `end`.
+std::optional<LoweredArgument> sizes_of(GraphValue* tensor, int64_t begin, int64_t end, uint8_t version) {
+  const std::optional<LoweredArgument> all = sizes_by("aten::size", "", version, {{tensor, {}}});
+  if (!all) return {};
+  return sizes_by("aten::slice", "t", version,
+                  {*all, {nullptr, Value::of_int(begin)}, {nullptr, Value::of_int(end)}, {nullptr, Value::of_int(1)}});
+}
+
+bool is_size(const Value& value) { return value.is(ValueKind::kInt) && value.as_int() >= 0; }
+
+// Whether all sizes in the list are known here and none is -1. Where another size is 0, `view`
+// cannot tell what -1 stands for, and `unflatten` can.
+bool has_known_sizes(const GraphValue& list) {
+  if (is_constant(&list)) {
+    const Value& sizes = *list.node->constant;
+    return sizes.is(ValueKind::kList) &&
+           std::all_of(sizes.items().begin(), sizes.items().end(), [](const value::ValueRef& item) { return is_size(*item); });
+  }
+  if (list.node == nullptr || list.node->kind != NodeKind::kListConstruct) return false;
+  const std::vector<GraphValue*>& items = list.node->inputs;
+  return std::all_of(items.begin(), items.end(),
+                     [](const GraphValue* item) { return is_constant(item) && is_size(*item->node->constant); });
+}
+
+// x.view(x.size()[:dim] + sizes + x.size()[dim + 1:])
+std::optional<LoweredCall> unflatten(const Node& call, uint8_t version) {
+  GraphValue* const self = call.inputs[0];
+  GraphValue* const dim = call.inputs[1];
+  GraphValue* const sizes = call.inputs[2];
+  if (!is_constant(dim) || !dim->node->constant->is(ValueKind::kInt) || !has_known_sizes(*sizes)) return {};
+  const int64_t at = dim->node->constant->as_int();
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  if (at == kEnd) return {};
+  std::optional<LoweredArgument> all = sizes_of(self, 0, at, version);
+  if (all) all = sizes_by("aten::add", "t", version, {*all, {sizes, {}}});
+  // No dimension follows the last one. A slice from -1 + 1 on would be of all.
+  if (all && at != -1) {
+    const std::optional<LoweredArgument> after = sizes_of(self, at + 1, kEnd, version);
+    if (!after) return {};
+    all = sizes_by("aten::add", "t", version, {*all, *after});
+  }
+  if (!all) return {};
+  return call_of(find_schema("aten::view", "", version), {{self, {}}, *all});
+}
+
 }  // namespace
 
-std::optional<LoweredCall> stand_in(const Node& call, uint8_t version) {
+std::optional<LoweredCall> stand_in(const Node& call, const Target& target, uint8_t version) {
   const Schema& schema = *call.schema;
+  if (target.all_arguments && schema.name == "aten::unflatten" && schema.overload == "int") return unflatten(call, version);
   if (schema.name == "aten::pad" && schema.overload.empty() && call.inputs.size() == 4) return pad(call, version);
   if (schema.name == "aten::floor_divide" || schema.name == "aten::floor_divide_") return floor_divide(call, version);
   if (schema.name == "aten::meshgrid" && schema.overload == "indexing" && known_text(*call.inputs[1]) == "ij")

@@ -289,8 +289,10 @@ Status FunctionCompiler::raise(const Stmt& stmt) {
   if (stmt.value == nullptr) return builder_.refuse("PyTorch compiles no `raise` without an exception");
   const bool is_call = stmt.value->kind == ExprKind::kCall;
   const Expr& raised = is_call ? stmt.value->child(0) : *stmt.value;
-  if (raised.kind != ExprKind::kName && raised.kind != ExprKind::kAttribute)
-    return builder_.refuse(stmt.value->range, "an exception is raised by its name, as in `raise AssertionError(\"why\")`");
+  const bool is_name = raised.kind == ExprKind::kName && environment_.find(raised.text) == nullptr;
+  if (!is_name || script::find_global(raised.text) != script::Global::kException)
+    return builder_.refuse(stmt.value->range,
+                           "PyTorch compiles no `raise` but that of AssertionError, as in `raise AssertionError(\"why\")`");
   std::vector<const Expr*> words;
   if (is_call) words.assign(stmt.value->arguments().begin(), stmt.value->arguments().end());
   return raise_error(is_call ? std::string(raised.text) + ": " : std::string(), words);

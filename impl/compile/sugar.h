@@ -34,7 +34,7 @@ struct Iterable {
 struct Sugar {
   enum class Kind : uint8_t {
     kValue,      // value
-    kValues,     // values: the results of an operator that has several; a tuple if one value is wanted
+    kValues,     // values: the results of an operator that has several; a tuple if one value is wanted; name: of the operator
     kGlobal,     // global, name
     kNamespace,  // name: operators of "aten"
     kOperator,   // name: "aten::relu"; value: what stood before the dot, or null

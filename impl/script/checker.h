@@ -80,6 +80,7 @@ class Checker {
   Status returned(const Stmt& stmt);
   Status if_else(const Stmt& stmt, Flow* flow);
   Status asserted(const Stmt& stmt, Flow* flow);
+  Status raised(const Stmt& stmt);
   Status with_statement(const Stmt& stmt);
   Status nested(const Function& function);
   Status deleted(const Stmt& stmt);

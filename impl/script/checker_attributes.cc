@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "script/checker.h"
@@ -15,7 +16,8 @@ using Kind = Meaning::Kind;
 const value::Type* property_type(std::string_view name) noexcept {
   using value::Type;
   if (name.starts_with("is_")) return Type::boolean().get();
-  if (name == "T" || name == "H" || name == "mT" || name == "mH" || name == "data") return Type::tensor().get();
+  if (name == "T" || name == "H" || name == "mT" || name == "mH" || name == "data" || name == "real" || name == "imag")
+    return Type::tensor().get();
   if (name == "dtype" || name == "ndim" || name == "itemsize" || name == "nbytes" || name == "layout") return Type::integer().get();
   if (name == "requires_grad") return Type::boolean().get();
   if (name == "device") return Type::device().get();
@@ -40,6 +42,16 @@ bool may_be_anything(const Meaning& base) noexcept {
   if (base.type == nullptr) return base.tuple_size < 0;
   const TypeKind kind = base.type->kind();
   return kind == TypeKind::kAny || kind == TypeKind::kUnion || kind == TypeKind::kOptional || kind == TypeKind::kClass;
+}
+
+bool is_tuple(const Meaning& base) noexcept { return base.type != nullptr && base.type->kind() == TypeKind::kTuple; }
+
+// A number has no attributes: `x.real` is one of a Tensor, and `n.real` is nothing.
+bool is_number(const Meaning& base) noexcept {
+  const value::Type* const type = sure_type(base);
+  if (type == nullptr) return false;
+  const TypeKind kind = type->kind();
+  return kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kBool || kind == TypeKind::kComplex;
 }
 
 }  // namespace
@@ -74,6 +86,8 @@ Status Checker::attribute_of(const Expr& whole, const Meaning& base, std::string
       }
       break;
     case Kind::kOperator:
+      if (base.may_be_result) return {};
+      break;
     case Kind::kNew:
     case Kind::kFunction:
     case Kind::kMethod:
@@ -132,6 +146,15 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     out->is_foreign = true;
     return {};
   }
+  if (const std::optional<size_t> at = find_result(base.result_names, name)) {
+    if (is_tuple(base) && *at < base.type->parts().size()) *out = typed(base.type->parts()[*at].get());
+    return {};
+  }
+  // Where a tuple comes out of a list, or an `if` chose between two, nobody knows its names here. A
+  // tuple that is written there has none.
+  const bool is_of_operator = base.owner == nullptr && base.name.empty() && base.tuple_size < 0;
+  const bool may_be_result = base.result_names.empty() && is_of_operator && is_result_name(name);
+  if (may_be_result && is_tuple(base)) return {};
   const SchemaTable& table = SchemaTable::get();
   if (base.owner != nullptr) {
     const ClassDeclaration& owner = *base.owner;
@@ -146,12 +169,13 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     }
   }
   std::string qualified_name = "aten::" + std::string(name);
-  const bool is_builtin = is_builtin_attribute(name);
+  const bool is_builtin = is_builtin_attribute(name) && !is_number(base);
   if (!is_builtin && (has_self(table.find(qualified_name)) || has_self(find_source_operator(qualified_name)))) {
     // What a class has under that name is looked up first; which class it is, is not known.
     if (base.owner == nullptr && may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name))) return {};
     *out = Meaning::of(Kind::kOperator, std::move(qualified_name));
     out->has_self = true;
+    out->may_be_result = may_be_result && may_be_anything(base);
     out->type = sure_type(base);
     out->holds_no_tensor = !base.may_hold_tensor();
     out->owner = base.owner;
@@ -167,7 +191,8 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
       }
       return {};
     }
-    if (may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name) || name == "value")) return {};
+    const bool any_has = environment_.any_class_has(name) || table.any_class_has(name) || name == "value" || is_result_name(name);
+    if (may_be_anything(base) && any_has) return {};
   }
   if (is_quiet()) return {};
   const std::string_view nearest = base.name.empty() ? table.nearest(qualified_name) : std::string_view();

@@ -140,6 +140,7 @@ Status Checker::call_operator(const Expr& call, const Meaning& callee, const Ope
   const auto holds_tensor = [](const Operand& operand) { return operand.may_hold_tensor; };
   const bool of_tensors = (callee.has_self && callee.may_hold_tensor()) || std::any_of(given.begin(), given.end(), holds_tensor);
   out->holds_no_tensor = gives_no_tensor(name, of_tensors);
+  out->result_names = result_names(name);
   if (!table.knows_namespace(name_space)) {
     out->is_foreign = true;
     if (uses_ != nullptr && !is_quiet()) uses_->foreign_namespaces.insert(std::string(name_space));

@@ -81,6 +81,7 @@ Meaning Checker::typed(const value::Type* type) const {
 
 Status Checker::value(const Expr& expr, Meaning* out) {
   TENON_TRY(meaning(expr, out));
+  if (out->may_be_result) *out = {};
   return require_value(expr, *out);
 }
 

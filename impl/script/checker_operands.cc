@@ -65,6 +65,7 @@ Status Checker::check_operands(const Expr& call, std::span<const std::string> na
   const bool is_aten = names.front().starts_with("aten::");
   TypeMatch best;
   bool any_fits = false;
+  bool may_be_several = false;  // results
   value::TypeRef returned;
   for (const Schema* candidate : candidates) {
     const TypeMatch match = match_types(*candidate, self != nullptr ? &receiver : nullptr, types, is_aten);
@@ -74,11 +75,14 @@ Status Checker::check_operands(const Expr& call, std::span<const std::string> na
       const bool is_same = type && (!any_fits || (returned && type->equals(*returned)));
       returned = is_same ? std::move(type) : value::TypeRef();
       any_fits = true;
+      may_be_several = may_be_several || candidate->returns.size() > 1;
     } else if (best.mismatches == 0 || match.mismatches < best.mismatches) {
       best = match;
     }
   }
   if (!any_fits && !candidates.empty()) return wrong_operand(call, shown, self, given, candidates, best);
+  // `torch.max(x)` returns one Tensor, and `torch.max(x, 1)` two by name.
+  if (any_fits && !may_be_several) out->result_names = {};
   if (returned) {
     kept_types_.push_back(std::move(returned));
     const Meaning result = typed(kept_types_.back().get());

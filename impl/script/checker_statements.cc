@@ -113,11 +113,7 @@ Status Checker::statement(const Stmt& stmt, Flow* flow) {
     case StmtKind::kAssign: return assign(stmt);
     case StmtKind::kAugAssign: return augmented(stmt);
     case StmtKind::kReturn: *flow = Flow::kEnds; return returned(stmt);
-    case StmtKind::kRaise: {
-      *flow = Flow::kEnds;
-      Meaning ignored;
-      return stmt.value != nullptr ? meaning(*stmt.value, &ignored) : Status();
-    }
+    case StmtKind::kRaise: *flow = Flow::kEnds; return raised(stmt);
     case StmtKind::kAssert: return asserted(stmt, flow);
     case StmtKind::kIf: return if_else(stmt, flow);
     case StmtKind::kWhile: return while_loop(stmt);
@@ -295,6 +291,17 @@ Status Checker::asserted(const Stmt& stmt, Flow* flow) {
   Status status = value(*stmt.message, &ignored);
   quiet_ -= fixed == Fixed::kUnknown;
   return status;
+}
+
+Status Checker::raised(const Stmt& stmt) {
+  if (stmt.value == nullptr) return {};
+  Meaning exception;
+  TENON_TRY(meaning(*stmt.value, &exception));
+  const bool is_exception_class = exception.kind == Meaning::Kind::kGlobal && exception.global == Global::kException;
+  // An exception is a value without a type here.
+  const bool may_be_exception = exception.is_value() && exception.type == nullptr && exception.owner == nullptr && exception.tuple_size < 0;
+  if (is_exception_class || may_be_exception) return {};
+  return refuse(stmt.value->range, "PyTorch raises AssertionError alone, as in `raise AssertionError(\"...\")`. This is no exception");
 }
 
 Status Checker::with_statement(const Stmt& stmt) {

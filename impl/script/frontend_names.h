@@ -2,6 +2,7 @@
 // that it keeps as TorchScript source.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,6 +38,15 @@ std::string_view nearest_global(std::string_view name);
 
 // `x.T`, `x.shape`, `x.is_cuda`, `x.float`, … of a Tensor, and `.type` of a Device: what is no operator with a parameter `self`.
 bool is_builtin_attribute(std::string_view name) noexcept;
+
+// The names of an operator's results, such as "values,indices" of "aten::max". Where the operator
+// returns more than one value, it returns a NamedTuple with these fields. Empty: its results have
+// no names. The schema table leaves the names of results out.
+std::string_view result_names(std::string_view qualified_name) noexcept;
+// Some operator has a result of that name.
+bool is_result_name(std::string_view name) noexcept;
+// The place of `name` in what result_names() returns. Nothing: it has no such name.
+std::optional<size_t> find_result(std::string_view names, std::string_view name) noexcept;
 
 // Operators that PyTorch has as TorchScript source: no schema is listed for them.
 Overloads find_source_operator(std::string_view qualified_name) noexcept;

@@ -15,6 +15,8 @@ Meaning common(const Meaning& a, const Meaning& b) {
   if (!same_type(a.type, b.type)) out.type = nullptr;
   if (a.owner != b.owner) out.owner = nullptr;
   if (a.tuple_size != b.tuple_size) out.tuple_size = -1;
+  if (a.result_names != b.result_names) out.result_names = {};
+  out.may_be_result = a.may_be_result || b.may_be_result;
   out.is_foreign = a.is_foreign || b.is_foreign;
   out.may_be_constant = a.may_be_constant || b.may_be_constant;
   out.was_tested = a.was_tested || b.was_tested;

@@ -36,6 +36,9 @@ struct Meaning {
   // kValue: whatever its type, neither the value nor anything in it is a Tensor. kOperator with
   // has_self: so it is with the value before the dot.
   bool holds_no_tensor = false;
+  // kOperator with has_self: the value before the dot may be a NamedTuple that an operator
+  // returned, and the name a field of it, as in `r.values`. Then this is a value, and no operator.
+  bool may_be_result = false;
   // kValue: of a tuple as it is written there; -1: not known.
   int32_t tuple_size = -1;
   // kValue; null: not known. kOperator with has_self: the sure_type() of the value before the dot.
@@ -43,6 +46,9 @@ struct Meaning {
   const ClassDeclaration* owner = nullptr;  // kValue: the class of which it is an object; null: not known, or none
   const FunctionDeclaration* function = nullptr;
   std::string name;  // kValue: the custom class, if it is an object of one
+  // kValue: the result_names() of the operator that returned it. Empty: no such operator is known
+  // to have returned it.
+  std::string_view result_names;
 
   bool is_value() const noexcept { return kind == Kind::kValue; }
   // The static type leaves room for a Tensor: the value may be one, or have one in it.

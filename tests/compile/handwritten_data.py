@@ -872,3 +872,8 @@ return (a, b, c, d, torch.linspace(0, 1, None, out=torch.neg(x)), torch.linspace
 TENSORS = "Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]"
 program("steps_in_an_archive_of_version_3", TENSORS, STEPS, version=3)
 program("steps_in_an_archive_of_version_7", TENSORS, STEPS, version=7)
+program(
+    "results_by_their_names",
+    "Tuple[Tensor, Tensor, Tensor, Tensor]",
+    "return (torch.max(x, 0).values, torch.sort(x).indices, torch.complex(x, x).real, torch.complex(x, x + 1).imag)",
+)

@@ -39,6 +39,26 @@ NOT_IN_NEWER = {"4": {"graph_convolution", "products"}}
 # What an old PyTorch does in another way, whoever wrote the bytecode: its random numbers are others, and aten::Bool.float gives an int.
 NOT_IN_1_9 = {"cnn_in_training", "dropout_in_evaluation", "dropout_in_training", "floats"}
 
+# The PyTorch of the corpus runs this, which writes a model to the folder that is the argument. The
+# models of the corpus that call unflatten also call operators that PyTorch 1.9 does not have.
+UNFLATTEN = """
+import sys
+from pathlib import Path
+
+import torch
+from models_kit import Model, evaluated, ramp, set_up
+from write_models import write_apart
+
+
+def build():
+    layers = [torch.nn.Unflatten(*arguments) for arguments in [(1, (3, 1)), (-1, (1, 2)), (-2, (1,)), (0, (1, 2))]]
+    return evaluated(torch.nn.Sequential(*layers), (ramp(2, 3, 2),), (ramp(4, 3, 2),), (torch.zeros(0, 3, 2),))
+
+
+set_up()
+print(write_apart(Model("unflatten", build, 0, ""), Path(sys.argv[1])))
+"""
+
 Ask = Callable[[list[list[str | Path]]], list[list[str]]]
 
 
@@ -140,7 +160,28 @@ def prove(corpus: Corpus, ask: Ask) -> list[str]:
         print(f"lowered to version {version}: {compared} models have the operators of PyTorch's own lowering and are compared with it")
         if compared < N_COMPARED:
             wrong.append(f"only {compared} models are compared in version {version}, and {N_COMPARED} were")
-    return wrong + prove_in_1_9(corpus)
+    return wrong + prove_unflatten(corpus, ask) + prove_in_1_9(corpus)
+
+
+def prove_unflatten(corpus: Corpus, ask: Ask) -> list[str]:
+    """What is wrong with unflatten, which PyTorch has with another number of arguments since 1.13."""
+    folder = corpus.folder / "unflatten"
+    theirs = folder / "theirs"
+    theirs.mkdir(parents=True, exist_ok=True)
+    command = [corpus.python, "-W", "ignore", "-B", "-c", UNFLATTEN, str(theirs)]
+    done = subprocess.run(command, cwd=HERE, env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True, check=False)
+    if done.stdout.strip() != "ok":
+        return [f"PyTorch could not write unflatten: {done.stdout}{done.stderr}"]
+    wrong = []
+    for version in TARGETS:
+        ours = folder / "lowered" / version
+        ours.mkdir(parents=True, exist_ok=True)
+        answer = ask([["lower", theirs / "unflatten.pt", ours / "unflatten.ptl", version]])[0][-1]
+        if answer != "ok":
+            wrong.append(f"unflatten in version {version}: {answer}")
+    answers = run(corpus.python, folder, *TARGETS)
+    wrong += [f"unflatten in version {version}: {models['unflatten']}" for version, models in answers.items() if models["unflatten"]]
+    return wrong
 
 
 def prove_in_1_9(corpus: Corpus) -> list[str]:

@@ -2,8 +2,9 @@
 """Runs what Tenon compiled. It runs under the Python of the PyTorch that wrote the models (write_models.py).
 
 Each OURSDIR/NAME.ptl is run by torch.jit.load and by PyTorch's lite interpreter, the results are compared with those of eager PyTorch, and
-its tables with those of OUTDIR/NAME.lite.ptl. FLATBUFFERS/NAME.ptl has the flatbuffer form, and both loaders run it too. One line a model says "ok", or what is wrong. Models run in a child process, because
-PyTorch does not check bytecode and may crash. Tables are compared only where PyTorch could write its own.
+its tables with those of OUTDIR/NAME.lite.ptl. FLATBUFFERS/NAME.ptl has the flatbuffer form, and both loaders run it too. One line a model
+says "ok", or what is wrong. Models run in a child process, because PyTorch does not check bytecode and may crash. Tables are compared only
+where PyTorch could write its own.
 
 usage: run_models.py [--details] [--answers FILE] OUTDIR OURSDIR FLATBUFFERS [NAME...]      --details also prints where the tables differ
 

@@ -49,6 +49,12 @@ TEST(CompileErrors, WhatTheLiteInterpreterHasNot) {
   expect_refused_line("y = fork(x)", Code::kUnsupported, "6:9", "has no fork. Export with forks_at_once (TENON_EMIT_FORKS_AT_ONCE in C)");
 }
 
+TEST(CompileErrors, WhatIsRaised) {
+  constexpr const char* kWhy = "PyTorch compiles no `raise` but that of AssertionError";
+  for (const char* line : {"raise ValueError(\"a\")", "raise \"a\"", "raise torch.relu(x)", "raise x"})
+    expect_refused_line(line, Code::kInvalidArgument, "6:11", kWhy);
+}
+
 TEST(CompileErrors, WhatIsNoValue) {
   expect_refused_line("y = torch.len(range(3))", Code::kInvalidArgument, "6:19", "range() is no value here");
   expect_refused_line("y = zip([1], [2])\n  z = y[0]", Code::kInvalidArgument, "7:9", "zip() is no value here");
@@ -94,6 +100,11 @@ TEST(CompileErrors, ObjectsOfClassesAndEnums) {
       "class C:\n  n : int\n  def __init__(self, n: int) -> NoneType:\n    self.n = n\n"
       "class M(Module):\n  def forward(self) -> int:\n    c = __torch__.C(3)\n    return c.n\n",
       Code::kUnsupported, "7:9", "makes no objects of classes");
+  // As PyTorch prints `with C():`.
+  expect_refused(
+      "class C:\n  n : int\n  def __init__(self) -> NoneType:\n    self.n = 3\n"
+      "class M(Module):\n  def forward(self) -> int:\n    _0 = __torch__.C.__new__(__torch__.C)\n    with _0:\n      n = 3\n    return n\n",
+      Code::kUnsupported, "7:10", "has no `with`");
   expect_refused(
       "class E(Enum):\n  A = 1\n"
       "class M(Module):\n  def forward(self) -> int:\n    return (__torch__.E.A).value\n",

@@ -160,6 +160,18 @@ std::string methods(size_t count) {
 
 TEST(CompileLimits, TimeGrowsWithTheMethodsOfAClass) { expect_linear(methods(1000), methods(4000)); }
 
+// A list of numbers, or of texts, of which each is a constant of its own.
+std::string list_of(const std::string& element, const std::string& quote, size_t count) {
+  std::string items;
+  for (size_t i = 0; i < count; ++i) items += quote + std::to_string(i) + quote + ", ";
+  return module_with("def forward(self) -> List[" + element + "]:\n  return [" + items + "]\n");
+}
+
+TEST(CompileLimits, TimeGrowsWithTheDistinctConstantsOfAMethod) {
+  expect_linear(list_of("int", "", 12'000), list_of("int", "", 48'000));
+  expect_linear(list_of("str", "\"", 12'000), list_of("str", "\"", 48'000));
+}
+
 std::string reads_of_a_tuple(size_t count) {
   std::string reads;
   for (size_t i = 0; i < count; ++i) reads += "  x = torch.add(x, t[" + std::to_string(i) + "])\n";

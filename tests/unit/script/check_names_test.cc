@@ -90,6 +90,54 @@ TEST(CheckNames, WhatIsNoValue) {
   expect_body_refused("return torch.nn.functional.relu(x)", "torch.nn has no attributes");
 }
 
+TEST(CheckNames, RealAndImagAreAttributesOfATensor) {
+  expect_body_taken("return x.real");
+  expect_body_taken("return x.real.sum()");
+  expect_body_taken("return torch.relu(x).imag.T");
+  expect_body_taken("return torch.real(x)");
+  expect_body_refused("return x.real()", "a Tensor cannot be called");
+  expect_body_refused("return self.count.real", "an operator is used as a value");
+  expect_body_refused("return self.count.T", "an int has no attribute or method T");
+  expect_body_refused("return x.real.foo", "a Tensor has no attribute or method foo");
+}
+
+TEST(CheckNames, ResultsOfOperatorsHaveNames) {
+  expect_body_taken("return torch.max(x, 1).values");
+  expect_body_taken("return torch.max(x, 1).indices.sum()");
+  expect_body_taken("r = x.sort()\nreturn torch.add(r.values, r.indices)");
+  expect_body_taken("return torch.svd(x).U");
+  expect_body_taken("return torch.aminmax(x).min");
+  expect_body_taken("t = (x, 1)\nreturn torch.max(*t).values");
+  expect_body_taken("return [torch.max(x, 1)][0].values");
+  expect_body_taken("if bool(x):\n  r = torch.max(x, 1)\nelse:\n  r = torch.min(x, 1)\nreturn r.values");
+  expect_body_taken("return annotate(Tuple[Tensor, Tensor], torch.max(x, 1)).values");
+  expect_body_refused("return torch.max(x, 1).U", "a Tuple[Tensor, Tensor] has no attribute or method U");
+  expect_body_refused("t = (x, x)\nreturn t.values", "an operator is used as a value");
+  expect_body_refused("return torch.max(x, 1).valeus", "has no attribute or method valeus");
+  expect_body_refused("return torch.max(x, 1).values.foo", "a Tensor has no attribute or method foo");
+  expect_body_refused("return torch.max(x, 1).values()", "a Tensor cannot be called");
+  // One Tensor is the result, and `values` is an operator.
+  expect_body_refused("return torch.max(x).values", "an operator is used as a value");
+  // What nobody knows may be such a result, or something else that has a method of the name.
+  const std::string unknown = "a = torch.relu(*(x, ))\n";
+  expect_body_taken(unknown + "return a.values");
+  expect_body_taken(unknown + "v = a.values\nreturn v.sum()");
+  expect_body_taken(unknown + "return a.max(1)");
+  expect_body_refused(unknown + "return a.max(1, 2, 3)", "torch.max takes");
+  expect_body_refused(unknown + "return a.relu", "an operator is used as a value");
+}
+
+TEST(CheckNames, WhatIsRaised) {
+  expect_body_taken("raise AssertionError(\"a\")");
+  expect_body_taken("raise AssertionError");
+  expect_body_taken("raise AssertionError(\"a\", 3)");
+  expect_body_taken("e = AssertionError(\"a\")\nraise e");
+  expect_body_taken("e = AssertionError\nraise e(\"a\")");
+  expect_body_refused("raise ValueError(\"a\")", "ValueError is not defined");
+  for (const char* other : {"\"a\"", "3", "x", "(x, x)", "torch.relu(x)", "torch.relu", "__torch__.Item(3)", "print"})
+    expect_body_refused(std::string("raise ") + other, "PyTorch raises AssertionError alone");
+}
+
 TEST(CheckNames, Types) {
   expect_body_taken("y = annotate(List[__torch__.Item], [])\nreturn y");
   expect_body_refused("y = annotate(List[__torch__.Itme], [])\nreturn y", "there is no class __torch__.Itme");
