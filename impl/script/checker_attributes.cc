@@ -47,7 +47,7 @@ bool may_be_anything(const Meaning& base) noexcept {
 bool is_tuple(const Meaning& base) noexcept { return base.type != nullptr && base.type->kind() == TypeKind::kTuple; }
 
 // A number has no attributes: `x.real` is one of a Tensor, and `n.real` is nothing.
-bool is_number(const Meaning& base) noexcept {
+bool is_plain_number(const Meaning& base) noexcept {
   const value::Type* const type = sure_type(base);
   if (type == nullptr) return false;
   const TypeKind kind = type->kind();
@@ -169,7 +169,7 @@ Status Checker::attribute_of_value(const Meaning& base, std::string_view name, R
     }
   }
   std::string qualified_name = "aten::" + std::string(name);
-  const bool is_builtin = is_builtin_attribute(name) && !is_number(base);
+  const bool is_builtin = is_builtin_attribute(name) && !is_plain_number(base);
   if (!is_builtin && (has_self(table.find(qualified_name)) || has_self(find_source_operator(qualified_name)))) {
     // What a class has under that name is looked up first; which class it is, is not known.
     if (base.owner == nullptr && may_be_anything(base) && (environment_.any_class_has(name) || table.any_class_has(name))) return {};
