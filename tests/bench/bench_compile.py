@@ -1,9 +1,10 @@
-"""Code of the models of tests/compile to operators' names and to bytecode, against torch.jit.load, export_opnames and a lite save.
+"""Code of the models of tests/compile to operators' names, bytecode and flatbuffers, against torch.jit.load, export_opnames and lite saves.
 
 Each sample is one model: the median of its rounds, which go in turn with PyTorch's. The archives are
 what torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads an
 archive. Tenon parses it in the import and compiles it later, so there is one row with the import and
-one without. Both write bytecode into memory.
+one without. Both write bytecode and flatbuffers into memory. PyTorch writes no flatbuffer of a module
+with NamedTuples, so these models have no part in those rows.
 """
 
 from __future__ import annotations
@@ -46,19 +47,27 @@ def main() -> None:
     def compile_theirs(path: Path) -> Any:
         return lambda: lambda: torch.jit.export_opnames(torch.jit.load(str(path)))
 
-    def write_ours(path: Path, sizes: list[int]) -> Any:
+    def write_ours(path: Path, sizes: list[int], **options: Any) -> Any:
         def write() -> None:
             file = io.BytesIO()
-            tenon.export_module(tenon.import_module(path), file, bytecode="compile")
+            tenon.export_module(tenon.import_module(path), file, bytecode="compile", **options)
             sizes[0] = len(file.getbuffer())
 
         return lambda: write
 
-    def write_theirs(path: Path, sizes: list[int]) -> Any:
+    def write_theirs(path: Path, sizes: list[int], **options: Any) -> Any:
         def write() -> None:
-            sizes[1] = len(torch.jit.load(str(path))._save_to_buffer_for_lite_interpreter())
+            sizes[1] = len(torch.jit.load(str(path))._save_to_buffer_for_lite_interpreter(**options))
 
         return lambda: write
+
+    def writes_flatbuffer(path: Path) -> bool:
+        try:
+            write_theirs(path, [0, 0], _use_flatbuffer=True)()()
+        except RuntimeError as error:
+            assert "not supported in lite interpreter" in str(error), error
+            return False
+        return True
 
     def export(module: Any, bytecode: Any) -> Any:
         return lambda: lambda: tenon.export_module(module, io.BytesIO(), bytecode=bytecode)
@@ -69,7 +78,7 @@ def main() -> None:
     def medians(seconds: tuple[list[float], list[float]]) -> tuple[float, float]:
         return statistics.median(seconds[0]) * 1e6, statistics.median(seconds[1]) * 1e6
 
-    compiled, opened, written, sizes = [], [], [], []
+    compiled, opened, written, sizes, flat, flat_sizes = [], [], [], [], [], []
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
         subprocess.run([sys.executable, "-W", "ignore", str(WRITER), folder, *NAMES], stdout=sys.stderr, check=True)
         # What PyTorch cannot write as bytecode has no archive of its own.
@@ -80,6 +89,10 @@ def main() -> None:
             both = [0, 0]
             written.append(medians(interleave(ROUNDS, write_ours(path, both), write_theirs(path, both))))
             sizes.append((both[0] / 1e3, both[1] / 1e3))
+            if writes_flatbuffer(path):
+                ours, theirs = write_ours(path, both, flatbuffer=True), write_theirs(path, both, _use_flatbuffer=True)
+                flat.append(medians(interleave(ROUNDS, ours, theirs)))
+                flat_sizes.append((both[0] / 1e3, both[1] / 1e3))
         names = f"{peer}, load and export_opnames"
         lite = f"{peer}, load and lite save"
         of_all = f"each of {len(paths)} models"
@@ -90,6 +103,8 @@ def main() -> None:
             (f"open {of_all}, and compile it for these names", "us", names, opened, faster),
             (f"open {of_all}, compile, and write bytecode", "us", lite, written, faster),
             (f"size of the archive with bytecode of {of_all}", "kB", lite, sizes, smaller),
+            (f"open, compile, and write a flatbuffer of each of {len(flat)} models", "us", f"{lite} as a flatbuffer", flat, faster),
+            (f"size of the flatbuffer of each of {len(flat)} models", "kB", f"{lite} as a flatbuffer", flat_sizes, smaller),
         ):
             print_row(measure, unit, against, goal, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
         for measure, unit, pairs, goal in (
