@@ -43,7 +43,7 @@ _tenon() {
     gc) options+=" --yes --torch --min-age" ;;
     inspect) options+=" --code --ops --methods" ;;
     verify) ;;
-    export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --debug-tables" ;;
+    export) options+=" --bytecode --no-bytecode --methods --lower --forks-at-once --flatbuffer --debug-tables" ;;
     bench) options+=" --quick" ;;
   esac
   if [[ $current == -* ]]; then

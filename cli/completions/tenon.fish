@@ -43,5 +43,6 @@ complete -c tenon -n '__fish_seen_subcommand_from export' -l no-bytecode -d 'Wri
 complete -c tenon -n '__fish_seen_subcommand_from export' -l methods -x -d 'The methods that get bytecode'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l lower -x -a '4 5 6 7 8' -d 'The version of the bytecode'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l forks-at-once -d 'Run a forked function where fork stands'
+complete -c tenon -n '__fish_seen_subcommand_from export' -l flatbuffer -d 'Write the flatbuffer form'
 complete -c tenon -n '__fish_seen_subcommand_from export' -l debug-tables -d 'Write the debug tables, too'
 complete -c tenon -n '__fish_seen_subcommand_from bench' -l quick -d 'Fewer rounds'

@@ -322,7 +322,7 @@ static void refused(void) {
   larger.newer[7] = 1;
   FAILS(TENON_UNSUPPORTED, tenon_export_module(module, path, &larger.options, NULL, ERR));
   options = options_of(NULL);
-  options.flags = 8;
+  options.flags = 16;
   FAILS(TENON_UNSUPPORTED, tenon_export_module(module, path, &options, NULL, ERR));
   options = options_of(NULL);
   options.durability = 3;
