@@ -1229,12 +1229,12 @@ pub const TENON_EXPORT_KEEP_DEVICE: _bindgen_ty_23 = 2;
  the person who saved the module. Otherwise new tables name lines of the archive's own code.*/
 pub const TENON_EXPORT_DEBUG_TABLES: _bindgen_ty_23 = 4;
 /**PyTorch's flatbuffer form is written in place of a zip archive: one buffer with the bytecode,
- the values, the code and the extra files. torch.jit.load and the lite loader of PyTorch 1.13 and
- later read it. It always has bytecode: new bytecode if the module's archive had none that fits.
- The whole buffer is in memory until it is written. It has no debug tables and says nothing about
- devices. TENON_UNSUPPORTED for what it cannot hold: 2 GiB or more, tensors that are sparse, meta
- or lazily conjugated, and a size, stride or offset of 2^31 elements or more. TENON_UNSUPPORTED
- too if the library was built without FlatBuffers.*/
+ the values, the code and the extra files. torch.jit.load and the lite loader of PyTorch 1.13
+ and later read it. It always has bytecode: new bytecode if the module's archive had none that
+ fits. The whole buffer is in memory until it is written. It has no debug tables and says
+ nothing about devices. TENON_UNSUPPORTED for what it cannot hold: 2 GiB or more, tensors that
+ are sparse, meta or lazily conjugated, and a size, stride or offset of 2^31 elements or more.
+ TENON_UNSUPPORTED too if the library was built without FlatBuffers.*/
 pub const TENON_EXPORT_FLATBUFFER: _bindgen_ty_23 = 8;
 pub type _bindgen_ty_23 = ::core::ffi::c_uint;
 /**The bytecode of the archive that the module came from is written while it fits: the code, the
