@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #ifdef TENON_FLATBUFFERS_GENERATED
@@ -130,7 +131,7 @@ class ModuleWriter {
   Result<uint32_t> value_index(const ValueRef& root) {
     if (const auto known = indices_.find(root.get()); known != indices_.end()) return known->second;
     std::vector<Open> open{{root.get(), 0}};
-    open_.insert({root.get(), true});
+    open_.insert(root.get());
     while (!open.empty()) {
       Open& top = open.back();
       if (top.next == 0 && item_kind_of(*top.value) != ValueKind::kNone) top.next = top.value->child_count();
@@ -143,7 +144,7 @@ class ModuleWriter {
       }
       const Value* const child = &top.value->child(top.next++);
       if (indices_.contains(child)) continue;
-      if (!open_.insert({child, true}).second) {
+      if (!open_.insert(child).second) {
         return invalid(format("a %s contains itself", value::value_kind_name(child->kind())));
       }
       if (open.size() >= value::kMaxWalkDepth) return invalid(format("the values are nested deeper than %zu", value::kMaxWalkDepth));
@@ -503,7 +504,7 @@ class ModuleWriter {
   std::vector<Offset<form::IValue>> values_;
   // Values with the same pointer have one index, and so have equal numbers and texts.
   std::unordered_map<const Value*, uint32_t> indices_;
-  std::unordered_map<const Value*, bool> open_;
+  std::unordered_set<const Value*> open_;
   std::unordered_map<bool, uint32_t> bools_;
   std::unordered_map<int64_t, uint32_t> ints_;
   std::unordered_map<std::string, uint32_t> texts_;

@@ -36,10 +36,33 @@ constexpr size_t kMinToCompress = 200;
 // From here on PyTorch writes the version where torch.package looks for it.
 constexpr int kVersionInData = 6;
 
+cuda::DevicePointer pointer_of(const StorageValue& storage) noexcept {
+  return reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
+}
+
+// Copies from devices to the host, one for each device. They wait for what was given to the stream before.
+class DeviceCopies {
+ public:
+  explicit DeviceCopies(cuda::Stream stream) noexcept : stream_(stream) {}
+
+  Result<cuda::HostCopy*> copy_from(int32_t device) {
+    cuda::HostCopy& copy = copies_[device];
+    if (!copy) {
+      TENON_ASSIGN(copy, cuda::HostCopy::create(device));
+      TENON_TRY(copy.wait_for(stream_));
+    }
+    return &copy;
+  }
+
+ private:
+  cuda::Stream stream_;
+  std::map<int32_t, cuda::HostCopy> copies_;  // by device
+};
+
 class Exporter {
  public:
   Exporter(ZipWriter* writer, const Resolved& resolved, const ExportOptions& options, const compile::Target& target)
-      : writer_(writer), resolved_(&resolved), target_(&target), keep_device_(options.keep_device), stream_(options.stream) {
+      : writer_(writer), resolved_(&resolved), target_(&target), keep_device_(options.keep_device), copies_(options.stream) {
     for (const Ref<CodeSet>& code : resolved.codes) {
       if (code->has_mapped()) mapped_.push_back(code.get());
     }
@@ -194,7 +217,7 @@ class Exporter {
 
   // In pieces that go from the pinned buffer to the file: the same bytes as those of a storage of the CPU's.
   Status write_device_storage(const std::string& name, const StorageValue& storage) {
-    TENON_ASSIGN(cuda::HostCopy* const copy, copy_from(storage.bytes()->device().id));
+    TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(storage.bytes()->device().id));
     TENON_TRY(writer_->begin(name, storage.nbytes()));
     TENON_TRY(
         copy->to_host(pointer_of(storage), storage.nbytes(), [&](std::span<const std::byte> piece) { return writer_->append(piece); }));
@@ -216,7 +239,7 @@ class Exporter {
 
   Status write_gathered() {
     if (gathered_.empty()) return Status::ok();
-    TENON_ASSIGN(cuda::HostCopy* const copy, copy_from(gathered_device_));
+    TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(gathered_device_));
     TENON_TRY(copy->gather(gathered_, [&](size_t i, std::span<const std::byte> bytes) { return writer_->add(gathered_names_[i], bytes); }));
     gathered_names_.clear();
     gathered_.clear();
@@ -224,26 +247,12 @@ class Exporter {
     return Status::ok();
   }
 
-  static cuda::DevicePointer pointer_of(const StorageValue& storage) noexcept {
-    return reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
-  }
-
-  Result<cuda::HostCopy*> copy_from(int32_t device) {
-    cuda::HostCopy& copy = copies_[device];
-    if (!copy) {
-      TENON_ASSIGN(copy, cuda::HostCopy::create(device));
-      TENON_TRY(copy.wait_for(stream_));
-    }
-    return &copy;
-  }
-
   ZipWriter* writer_;
   const Resolved* resolved_;
   const compile::Target* target_;
   bool keep_device_;
-  cuda::Stream stream_;
+  DeviceCopies copies_;
   std::map<value::StorageKey, std::string> constant_keys_;  // of storages below constants/
-  std::map<int32_t, cuda::HostCopy> copies_;                // by device
   std::vector<std::string> gathered_names_;                 // of records that are still to be written
   std::vector<cuda::HostCopy::Range> gathered_;
   uint64_t gathered_nbytes_ = 0;
@@ -369,7 +378,7 @@ Status check_flatbuffer_options(const ExportOptions& options) {
 // Storages of the CPU's and of devices, as the host reads them.
 class StorageReader {
  public:
-  explicit StorageReader(cuda::Stream stream) : stream_(stream) {}
+  explicit StorageReader(cuda::Stream stream) : copies_(stream) {}
 
   Status read(const StorageValue& storage, std::span<std::byte> into) {
     TENON_TRY(storage.bytes()->check_lender());
@@ -377,13 +386,8 @@ class StorageReader {
       std::copy_n(storage.data(), into.size(), into.data());
       return Status::ok();
     }
-    cuda::HostCopy& copy = copies_[storage.bytes()->device().id];
-    if (!copy) {
-      TENON_ASSIGN(copy, cuda::HostCopy::create(storage.bytes()->device().id));
-      TENON_TRY(copy.wait_for(stream_));
-    }
-    const cuda::DevicePointer from = reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
-    return copy.to_host(from, into.size(), [&into](std::span<const std::byte> piece) {
+    TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(storage.bytes()->device().id));
+    return copy->to_host(pointer_of(storage), into.size(), [&into](std::span<const std::byte> piece) {
       std::copy(piece.begin(), piece.end(), into.begin());
       into = into.subspan(piece.size());
       return Status::ok();
@@ -391,8 +395,7 @@ class StorageReader {
   }
 
  private:
-  cuda::Stream stream_;
-  std::map<int32_t, cuda::HostCopy> copies_;  // by device
+  DeviceCopies copies_;
 };
 
 bool has_named_tuple(const bytecode::Program& program) {
