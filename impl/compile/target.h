@@ -30,7 +30,7 @@ struct Target {
   bool reads_counts = true;
   bool has_isinstance = true;                           // the lite interpreter of that PyTorch runs ISINSTANCE
   bool has_interface_calls = true;                      // and finds the methods of INTERFACE_CALL
-  bool has_named_tuples = true;                         // its loader reads them. Else they are plain tuples
+  bool has_named_tuples = true;                         // its loader reads NamedTuples; else they are tuples
   std::string_view none_name = value::Type::kNoneName;  // how the type of None is written
 
   bool lowers() const noexcept { return !torch.empty(); }
