@@ -154,7 +154,7 @@ step() {
     0) record "$name" passed "$ok" "$bad" "$left" "$((SECONDS - from))" ;;
     77) record "$name" skipped "$ok" "$bad" "$left" "$((SECONDS - from))" "$(grep -E '^skipped' "$log" | tail -n 1 | sed 's/^skipped: //' || true)" ;;
     *)
-      grep -E '^FAILED|^FAIL |FAILED  \]|Failure|: pid [0-9]+|Error|error:' "$log" | head -n 40 || true
+      grep -E '^FAILED|^FAIL |FAILED  \]|Failure|: pid [0-9]+|Error|error:|^panic: |^SIG[A-Z]+: ' "$log" | head -n 40 || true
       tail -n 15 "$log"
       note="exit status $rc"
       if [[ "$rc" == 124 || "$rc" == 137 ]]; then note="not over after $limit s"; fi

@@ -137,6 +137,7 @@ func TestReceiver(t *testing.T) {
 	if os.Getenv("TENON_TEST_RECEIVER") == "" {
 		t.Skip("a part of another test")
 	}
+	staysInThread(t)
 	stream := NewStream()
 	connection := must(tenon.NewConnection(3, &tenon.ConnectionOptions{CUDAKeepOpen: true}))
 	defer connection.Close()

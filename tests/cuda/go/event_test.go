@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,15 @@ func needsDriver(t *testing.T) {
 	if os.Getenv("TENON_TEST_HAS_CUDA") == "" {
 		t.Skip("there is no driver but where tests/cuda says so")
 	}
+	staysInThread(t)
+}
+
+// staysInThread keeps the test in one thread: the driver's current context belongs to a thread, and Go moves a test to another thread
+// whenever a call takes long.
+func staysInThread(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
 }
 
 func isComplete(t *testing.T, event *tenon.CUDAEvent, wanted bool) {
