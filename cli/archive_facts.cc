@@ -9,8 +9,10 @@
 #include "archive/file_mapping.h"
 #include "base/checked.h"
 #include "checkpoint_facts.h"
+#include "flatbuffer/module_reader.h"
 #include "module/code_check.h"
 #include "module/import.h"
+#include "module/import_flatbuffer.h"
 #include "module/resolve.h"
 #include "output.h"
 #include "value/value.h"
@@ -163,6 +165,12 @@ class Gatherer {
   std::map<value::StorageKey, size_t> storages_;
 };
 
+// A flatbuffer's only parts that lie in the file as they are used.
+Result<Ref<archive::ZipReader>> storages_of_flatbuffer(Ref<archive::ZipSource> source) {
+  TENON_ASSIGN(const flatbuffer::ModuleReader reader, flatbuffer::ModuleReader::open(*source, {}));
+  return archive::ZipReader::of_ranges(std::move(source), reader.storages(), "storage_data/");
+}
+
 Status gather_module(const ArchiveInput& input, archive::Check check, ArchiveFacts* facts) {
   module::ImportOptions options;
   options.check = check;
@@ -203,10 +211,12 @@ Result<ArchiveFacts> gather_archive(const ArchiveInput& input, archive::Check ch
   ArchiveFacts facts;
   Result<Ref<archive::ZipSource>> source = archive::FileMapping::open(input.fd.get());
   if (!source.is_ok()) return of_file(input, source.status());
-  Result<Ref<archive::ZipReader>> container = archive::ZipReader::open(std::move(source).value(), check);
+  TENON_ASSIGN(facts.is_flatbuffer, module::begins_as_flatbuffer(*source.value()));
+  Result<Ref<archive::ZipReader>> container =
+      facts.is_flatbuffer ? storages_of_flatbuffer(std::move(source).value()) : archive::ZipReader::open(std::move(source).value(), check);
   if (!container.is_ok()) return of_file(input, container.status());
   facts.container = std::move(container).value();
-  facts.is_checkpoint = is_checkpoint(*facts.container);
+  facts.is_checkpoint = !facts.is_flatbuffer && is_checkpoint(*facts.container);
   if (facts.is_checkpoint) {
     facts.why_not_taken = gather_checkpoint(&facts);
   } else {

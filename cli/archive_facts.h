@@ -1,4 +1,5 @@
-// What `tenon inspect` and `tenon verify` tell of a module archive or of a file of torch.save, gathered before anything is printed.
+// What `tenon inspect` and `tenon verify` tell of a module archive, a flatbuffer or a file of torch.save, gathered before anything is
+// printed.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,8 @@ struct CodeFact {
 };
 
 struct ArchiveFacts {
-  Ref<archive::ZipReader> container;
+  Ref<archive::ZipReader> container;  // of a flatbuffer: its storages
+  bool is_flatbuffer = false;
   bool is_checkpoint = false;  // a file of torch.save, of which only tensors, storages, others and n_others are there
   Status why_no_module;        // ok: all below is there
   Ref<module::Module> root;

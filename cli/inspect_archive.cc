@@ -1,4 +1,4 @@
-// `tenon inspect` of a module archive and of a file of torch.save, and `tenon verify`.
+// `tenon inspect` of a module archive, a flatbuffer and a file of torch.save, and `tenon verify`.
 #include <algorithm>
 #include <cinttypes>
 #include <string>
@@ -26,7 +26,7 @@ void title(const char* text) { print_text("\n" + paint(Colour::kBold, text) + "\
 std::string shown_path(const std::string& path) { return path.empty() ? "(root)" : safe_text(path); }
 
 void print_records(const ArchiveFacts& facts) {
-  title("records");
+  title(facts.is_flatbuffer ? "storages in the file" : "records");
   Table table({{"OFFSET", true}, {"BYTES", true}, {"IN FILE", true}, {"CRC-32"}, {"NAME"}});
   for (const archive::ZipRecord& record : facts.container->records()) {
     table.add({{std::to_string(record.data_offset)},
@@ -115,10 +115,14 @@ void print_code(const ArchiveFacts& facts, bool with_text) {
   }
 }
 
+std::string count_text(const ArchiveFacts& facts) {
+  const uint64_t count = facts.container->records().size();
+  return facts.is_flatbuffer ? plural_text(count, "storage", "storages") : plural_text(count, "record", "records");
+}
+
 void print_head(const std::string& path, const ArchiveFacts& facts) {
-  print_text(safe_text(path) + ": archive \"" + safe_text(facts.container->prefix()) + "\", " +
-             plural_text(facts.container->records().size(), "record", "records") + ", " + size_text(facts.container->source()->nbytes()) +
-             "\n");
+  const std::string what = facts.is_flatbuffer ? "flatbuffer" : "archive \"" + safe_text(facts.container->prefix()) + "\"";
+  print_text(safe_text(path) + ": " + what + ", " + count_text(facts) + ", " + size_text(facts.container->source()->nbytes()) + "\n");
   if (facts.is_checkpoint) {
     if (!facts.why_not_taken.is_ok()) return;
     print_text("a file of torch.save: " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " +
@@ -153,7 +157,9 @@ void print_warnings(const ArchiveFacts& facts) {
 Json sizes_json(const std::vector<int64_t>& numbers) { return Json(numbers); }
 
 Json container_json(const std::string& path, const ArchiveFacts& facts) {
-  Json json = {{"kind", facts.is_checkpoint ? "checkpoint" : "archive"},
+  Json json = {{"kind", facts.is_checkpoint   ? "checkpoint"
+                        : facts.is_flatbuffer ? "flatbuffer"
+                                              : "archive"},
                {"path", path},
                {"name", std::string(facts.container->prefix())},
                {"nbytes", facts.container->source()->nbytes()}};
@@ -317,8 +323,7 @@ int verify(const std::string& path, Json* all) {
     return code;
   }
   const ArchiveFacts& facts = gathered.value();
-  print_text(safe_text(path == "-" ? "standard input" : path) + ": " + paint(Colour::kGreen, "good") + ": " +
-             plural_text(facts.container->records().size(), "record", "records") + ", " +
+  print_text(safe_text(path == "-" ? "standard input" : path) + ": " + paint(Colour::kGreen, "good") + ": " + count_text(facts) + ", " +
              plural_text(facts.tensors.size(), "tensor", "tensors") + ", " + size_text(facts.container->source()->nbytes()) + "\n");
   return code;
 }

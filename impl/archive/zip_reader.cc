@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "archive/crc32.h"
 #include "os/limits.h"
@@ -27,6 +28,29 @@ Result<Ref<ZipReader>> ZipReader::open(Ref<ZipSource> source, Check check, const
   Ref<ZipReader> reader = Ref<ZipReader>::adopt(new ZipReader(std::move(source), std::move(directory), limits.max_read_nbytes));
   if (check == Check::kAll) TENON_TRY(reader->verify_all());
   return reader;
+}
+
+Ref<ZipReader> ZipReader::of_ranges(Ref<ZipSource> source, std::span<const Range> ranges, std::string_view name_prefix) {
+  ZipDirectory directory;
+  std::vector<std::pair<size_t, size_t>> names;  // where each begins in the directory's bytes, and its size
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const std::string name = std::string(name_prefix) + std::to_string(i);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(name.data());
+    names.emplace_back(directory.bytes.size(), name.size());
+    directory.bytes.insert(directory.bytes.end(), bytes, bytes + name.size());
+  }
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    ZipRecord record;
+    record.name = {reinterpret_cast<const char*>(directory.bytes.data()) + names[i].first, names[i].second};
+    record.data_offset = ranges[i].offset;
+    record.nbytes = record.stored_nbytes = ranges[i].nbytes;
+    directory.by_name.push_back({ZipDirectory::hash_of(record.name), static_cast<uint32_t>(i)});
+    directory.records.push_back(record);
+  }
+  std::sort(directory.by_name.begin(), directory.by_name.end(), [&](const ZipDirectory::Key& one, const ZipDirectory::Key& other) {
+    return one.hash != other.hash ? one.hash < other.hash : directory.records[one.index].name < directory.records[other.index].name;
+  });
+  return Ref<ZipReader>::adopt(new ZipReader(std::move(source), std::move(directory), UINT64_MAX));
 }
 
 const ZipRecord* ZipReader::find(std::string_view name) const noexcept {

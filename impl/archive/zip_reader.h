@@ -28,6 +28,14 @@ class ZipReader : public Counted {
   // The source stays as long as the reader.
   static Result<Ref<ZipReader>> open(Ref<ZipSource> source, Check check = Check::kStructure, const ZipLimits& limits = {});
 
+  // Ranges of a file of another kind, as records without checksums, whose names are "0", "1" and on
+  // behind the prefix. The caller has checked that they lie in the source.
+  struct Range {
+    uint64_t offset = 0;
+    uint64_t nbytes = 0;
+  };
+  static Ref<ZipReader> of_ranges(Ref<ZipSource> source, std::span<const Range> ranges, std::string_view name_prefix);
+
   // The directory that the first entry is in. Only what is in it is a record of the archive.
   std::string_view prefix() const noexcept { return directory_.prefix; }
   std::span<const ZipRecord> records() const noexcept { return directory_.records; }  // in the order of the zip file's directory

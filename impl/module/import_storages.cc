@@ -98,6 +98,22 @@ Result<StorageValueRef> ArchiveStorages::find(std::string_view directory, const 
   return StorageValue::create(wanted.type, wanted.numel, std::move(bytes));
 }
 
+Result<StorageValueRef> ArchiveStorages::whole(size_t record, value::ScalarType type) {
+  const ZipRecord& found = reader_->records()[record];
+  const ScalarTypeInfo& info = value::scalar_type_info(type);
+  PickledStorage wanted;
+  wanted.device = "cpu";
+  const DeviceMap::Target target = target_of(wanted);
+  const uint64_t numel = found.nbytes / info.nbytes;
+  Ref<Storage> bytes;
+  if (numel != 0) {
+    TENON_ASSIGN(bytes, open(found, info, target));
+  } else if (target != kCpu) {
+    TENON_ASSIGN(bytes, filler_of(target).empty());
+  }
+  return StorageValue::create(type, numel, std::move(bytes));
+}
+
 DeviceMap::Target ArchiveStorages::target_of(const PickledStorage& wanted) {
   if (const std::optional<DeviceMap::Target> named = options_->device_map.find(wanted.device)) return *named;
   if (options_->tensors == Tensors::kDevice) return {options_->device};

@@ -26,6 +26,8 @@ class ArchiveStorages {
 
   // Of the records in `directory`, "data/" or "constants/"; `tree` is the pickle that they are in, for messages.
   archive::FindStorage finder(std::string directory, const archive::PickleTree& tree, bool keep_keys);
+  // A record by its place as whole elements of a type, for files that do not say more of their storages.
+  Result<value::StorageValueRef> whole(size_t record, value::ScalarType type);
   // Of the mapping of the file that views are in; null: there is none.
   const std::byte* mapped_base() const noexcept;
   // By storage: the key in that directory, if the finder was to keep them.

@@ -1,0 +1,157 @@
+#include "module/import_flatbuffer.h"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "archive/pickle_from_values.h"
+#include "archive/zip_reader.h"
+#include "bytecode/program_writer.h"
+#include "flatbuffer/module_reader.h"
+#include "module/assembly.h"
+#include "module/code.h"
+#include "module/import_storages.h"
+
+namespace tenon::module {
+
+using archive::ZipReader;
+using flatbuffer::ModuleReader;
+using value::StorageValueRef;
+
+namespace {
+
+// Where an archive has the storages of constants and of bytecode.
+constexpr const char* kConstantsFolder = "constants/";
+
+class FlatbufferImporter {
+ public:
+  FlatbufferImporter(ModuleReader reader, Ref<ZipReader> ranges, const std::string& label, const ImportOptions& options)
+      : reader_(std::move(reader)),
+        ranges_(std::move(ranges)),
+        assembly_(label, options),
+        storages_(*ranges_, options, false, &assembly_.report()) {}
+
+  Result<Ref<Module>> run() {
+    TENON_ASSIGN(const int version, read_version());
+    assembly_.start_code(version);
+    assembly_.report().records = ranges_->records().size();
+    TENON_TRY(read_code());
+    TENON_TRY(read_extra_files());
+    assembly_.allow_steps(reader_.nbytes());
+    TENON_TRY(reader_.read_values([this](uint32_t index, value::ScalarType type) { return find_storage(index, type); },
+                                  [this](const std::string& name) { return assembly_.check_class(name); }));
+    TENON_ASSIGN(std::vector<ValueRef> constants, reader_.constants());
+    CodeSet::ConstantsOrigin origin;
+    for (const auto& [key, index] : keys_) origin.keys.emplace(key, std::to_string(index));
+    TENON_TRY(assembly_.set_constants(std::move(constants), std::move(origin), "jit_constants"));
+    TENON_ASSIGN(ValueRef root, reader_.root());
+    TENON_TRY(assembly_.set_root(std::move(root), "state_obj"));
+    if (const Status status = read_bytecode(version); !status.is_ok()) assembly_.leave_bytecode(status);
+    TENON_TRY(storages_.finish());
+    return assembly_.finish(storages_, *ranges_->source());
+  }
+
+ private:
+  // PyTorch says 9 for its code, whatever the code needs, and for the operators of the bytecode the
+  // lowest version that has them all. Both mean what they mean in the newest version.
+  static constexpr uint32_t kOfPyTorch = 9;
+
+  bool is_of_pytorch() const { return reader_.bytecode_version() == kOfPyTorch && reader_.operator_version() != kOfPyTorch; }
+
+  Result<int> read_version() const {
+    if (is_of_pytorch()) return kNewestVersion;
+    const uint32_t version = reader_.bytecode_version();
+    if (version >= kOldestVersion && version <= kNewestVersion) return static_cast<int>(version);
+    return Status(Code::kUnsupported,
+                  format("bytecode_version is %u, and it is known from %d to %d", version, kOldestVersion, kNewestVersion))
+        .with("record", "bytecode_version");
+  }
+
+  Status read_code() {
+    TENON_ASSIGN(std::vector<flatbuffer::NamedFile> sources, reader_.sources());
+    if (sources.empty()) {
+      return Status(Code::kUnsupported, format("%s is a module for the lite interpreter alone: it has bytecode and no code. Save the "
+                                               "module by torch.jit.save",
+                                               assembly_.label().c_str()));
+    }
+    for (flatbuffer::NamedFile& source : sources) {
+      if (!value::is_qualified_name(source.name)) {
+        return Status(Code::kCorrupt, format("jit_sources: \"%.300s\" is no name of code", source.name.c_str()))
+            .with("record", "jit_sources");
+      }
+      TENON_TRY(assembly_.keep(source.name, source.content.size()));
+      TENON_TRY(assembly_.add_code(std::move(source.name), std::move(source.content)));
+    }
+    return Status::ok();
+  }
+
+  Status read_extra_files() {
+    TENON_ASSIGN(std::vector<flatbuffer::NamedFile> files, reader_.extra_files());
+    for (flatbuffer::NamedFile& file : files) {
+      TENON_TRY(assembly_.keep(file.name, file.content.size()));
+      assembly_.add_extra_file(std::move(file.name), std::move(file.content));
+    }
+    assembly_.add_misnamed_files();
+    return Status::ok();
+  }
+
+  Result<StorageValueRef> find_storage(uint32_t index, value::ScalarType type) {
+    StorageValueRef& known = known_[{index, type}];
+    if (!known) {
+      TENON_ASSIGN(known, storages_.whole(index, type));
+      keys_.emplace(known->key(), index);
+    }
+    return known;
+  }
+
+  // As the record of an archive, which is the form in which a module keeps its bytecode.
+  Status read_bytecode(int version) {
+    if (!is_of_pytorch() && reader_.operator_version() != static_cast<uint32_t>(version)) {
+      return {Code::kUnsupported,
+              format("its operators are of version %u, and the code is of version %d", reader_.operator_version(), version)};
+    }
+    TENON_ASSIGN(const bytecode::Program program, reader_.program());
+    TENON_ASSIGN(const ValueRef record, bytecode::program_value(program));
+    std::map<std::string, StorageValueRef, std::less<>> by_key;
+    archive::FromValuesOptions writing;
+    writing.record = "bytecode.pkl";
+    writing.name_storage = [&](const StorageValueRef& storage) -> Result<std::string> {
+      std::string key = std::to_string(keys_.at(storage->key()));
+      by_key.emplace(key, storage);
+      return key;
+    };
+    TENON_ASSIGN(const std::vector<std::byte> pickle, archive::values_to_pickle(record, writing));
+    TENON_TRY(assembly_.keep("the bytecode", pickle.size()));
+    const auto finder = [&by_key](const archive::PickleTree&) -> archive::FindStorage {
+      return [&by_key](const archive::PickledStorage& wanted) -> Result<StorageValueRef> { return by_key.find(wanted.key)->second; };
+    };
+    return assembly_.keep_bytecode({reinterpret_cast<const char*>(pickle.data()), pickle.size()}, kConstantsFolder, finder);
+  }
+
+  ModuleReader reader_;
+  Ref<ZipReader> ranges_;
+  Assembly assembly_;
+  ArchiveStorages storages_;
+  std::map<std::pair<uint32_t, value::ScalarType>, StorageValueRef> known_;
+  std::map<value::StorageKey, uint32_t> keys_;  // the place of each in the file
+};
+
+}  // namespace
+
+Result<bool> begins_as_flatbuffer(const archive::ZipSource& source) {
+  std::array<std::byte, 8> head{};
+  if (source.nbytes() < head.size()) return false;
+  TENON_TRY(source.read(0, head.data(), head.size()));
+  return flatbuffer::is_flatbuffer_module(head);
+}
+
+Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {
+  TENON_ASSIGN(ModuleReader reader, ModuleReader::open(*source, options.pickle_limits));
+  Ref<ZipReader> storages = ZipReader::of_ranges(std::move(source), reader.storages(), "data/");
+  return FlatbufferImporter(std::move(reader), std::move(storages), label, options).run();
+}
+
+}  // namespace tenon::module

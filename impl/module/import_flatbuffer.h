@@ -1,0 +1,20 @@
+// Imports a module in PyTorch's flatbuffer form (docs/format/flatbuffer.md).
+#pragma once
+
+#include <string>
+
+#include "archive/zip_source.h"
+#include "base/counted.h"
+#include "base/status.h"
+#include "module/import.h"
+#include "module/module.h"
+
+namespace tenon::module {
+
+Result<bool> begins_as_flatbuffer(const archive::ZipSource& source);
+
+// `label` is what messages call the file. A file without code is UNSUPPORTED: it is for the lite
+// interpreter alone.
+Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options);
+
+}  // namespace tenon::module
