@@ -21,6 +21,7 @@ struct ArchiveInput {
   // `path`: "-" is standard input.
   static Result<ArchiveInput> open(const std::string& path);
   bool is_zip() const noexcept { return head.starts_with("PK\3\4"); }
+  bool is_flatbuffer() const noexcept;
 };
 
 // The names in a list with commas between them.

@@ -207,7 +207,7 @@ int run_inspect(const InspectOptions& options) {
     return kExitProblem;
   }
   const ArchiveInput& input = opened.value();
-  if (input.is_zip()) return inspect_archive(input, options.code, options.json);
+  if (input.is_zip() || input.is_flatbuffer()) return inspect_archive(input, options.code, options.json);
   const std::string kind = archive::file_kind(std::as_bytes(std::span(input.head)), input.nbytes);
   // The reader of descriptors tells what an empty file lacks.
   if (!kind.empty() && input.nbytes > 0) {

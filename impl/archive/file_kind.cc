@@ -19,7 +19,7 @@ using namespace std::string_view_literals;
 
 constexpr Start kStarts[] = {
     {0, "PYTORCH1"sv, "an archive of a preview of PyTorch 1.0, which no PyTorch since reads"},
-    {4, "PTMF"sv, "a flatbuffer module, and no zip archive: load it with PyTorch, and save it by torch.jit.save without _use_flatbuffer"},
+    {4, "PTMF"sv, "a module in PyTorch's flatbuffer form, and no zip archive: import it as a module"},
     {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46"sv,
      "a torch.save file of PyTorch before 1.6: tensors without a module. Save the module by torch.jit.save"},
     {0, "\x1f\x8b"sv, "compressed by gzip: decompress it with gunzip"},

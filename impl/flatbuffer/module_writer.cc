@@ -3,6 +3,7 @@
 #ifdef TENON_HAS_FLATBUFFERS
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <string>
@@ -158,11 +159,9 @@ class ModuleWriter {
       case ValueKind::kNone: return 0;
       case ValueKind::kBool: return store_number(form::IValueUnion::Bool, value.as_bool(), &bools_, form::Bool(value.as_bool()));
       case ValueKind::kInt: return store_number(form::IValueUnion::Int, value.as_int(), &ints_, form::Int(value.as_int()));
-      case ValueKind::kFloat: {
-        const form::Double number(value.as_float());
-        TENON_TRY(add_value(form::IValueUnion::Double, builder_.CreateStruct(number).Union()));
-        return last_index();
-      }
+      case ValueKind::kFloat:
+        // By its bits: 0 and -0 are two numbers, and a NaN is itself.
+        return store_number(form::IValueUnion::Double, std::bit_cast<int64_t>(value.as_float()), &doubles_, form::Double(value.as_float()));
       case ValueKind::kComplex: {
         const form::ComplexDouble number(value.as_complex().real(), value.as_complex().imag());
         TENON_TRY(add_value(form::IValueUnion::ComplexDouble, builder_.CreateStruct(number).Union()));
@@ -507,6 +506,7 @@ class ModuleWriter {
   std::unordered_set<const Value*> open_;
   std::unordered_map<bool, uint32_t> bools_;
   std::unordered_map<int64_t, uint32_t> ints_;
+  std::unordered_map<int64_t, uint32_t> doubles_;
   std::unordered_map<std::string, uint32_t> texts_;
   std::unordered_map<std::string, uint32_t> functions_;
   std::unordered_map<std::string, uint32_t> class_indices_;

@@ -77,6 +77,20 @@ def test_the_flatbuffer_form(tmp_path: Path) -> None:
         "bytecode: 1 function",
     ]
     assert out.read_bytes()[4:8] == b"PTMF"
+    archive = read_json("inspect", LITE)
+    found = read_json("inspect", out)
+    assert found["kind"] == "flatbuffer" and found["nbytes"] == out.stat().st_size
+    for key in ("version", "bytecode", "modules", "tensors", "members", "methods", "code"):
+        assert found[key] == archive[key], key
+    assert [record["name"] for record in found["records"]] == ["storage_data/0"]
+    assert run("inspect", out).stdout.startswith(f"{out}: flatbuffer, 1 storage, ")
+    assert "good: 1 storage" in run("verify", out).stdout
+    again = tmp_path / "again.ff"
+    assert run("export", out, again, "--flatbuffer").returncode == 0
+    assert again.read_bytes() == out.read_bytes()
+    back = tmp_path / "back.ptl"
+    assert run("export", out, back).returncode == 0
+    assert read_json("inspect", back)["bytecode"] == archive["bytecode"]
     assert read_json("export", LITE, out, "--flatbuffer", "--bytecode", "--methods", "forward")["bytecode_functions"] == 1
     assert run("export", LITE, out, "--flatbuffer", "--no-bytecode").returncode == 2
     report = read_json("export", LITE, out, "--flatbuffer", "--bytecode", "--lower", "7", rc=1)

@@ -3,7 +3,7 @@
 //   compile <in> <out> [option]   imports the archive and exports it with bytecode of its own. The option is a switch as
 //                                 tenon.export_module names them, or "new": with debug tables about the archive's own
 //                                 code, or "carried": with those that the archive has of its code,
-//                                 or "flatbuffer": in that form
+//                                 or "flatbuffer": in that form, which is imported and exported once more
 //   lower <in> <out> <version>    likewise, with bytecode of that version
 //   opnames <in>                  prints the operators that the bytecode calls, with blanks between them
 //   time <in> <rounds> [debug]    prints the microseconds that one compilation takes, the median of the rounds; "debug":
@@ -48,13 +48,25 @@ Status read_option(const std::string& name, module::ImportOptions* reading, modu
   return Status::ok();
 }
 
+// In place of the file, what an import of it gives, with the bytecode that the import kept.
+Status write_again(const std::string& path) {
+  module::ImportOptions reading;
+  reading.tensors = module::Tensors::kFill;
+  TENON_ASSIGN(const Ref<module::Module> module, module::import_module(path, reading));
+  TENON_TRY(module->package().why_no_bytecode);
+  module::ExportOptions options;
+  options.form = module::Form::kFlatbuffer;
+  return module::export_module(*module, path, archive::Durability::kNone, options, nullptr);
+}
+
 Status compile_archive(const std::string& in, const std::string& out, const std::string* option) {
   module::ImportOptions reading;
   module::ExportOptions options;
   options.bytecode = module::Bytecode::kCompile;
   if (option != nullptr) TENON_TRY(read_option(*option, &reading, &options));
   TENON_ASSIGN(const Ref<module::Module> module, module::import_module(in, reading));
-  return module::export_module(*module, out, archive::Durability::kNone, options, nullptr);
+  TENON_TRY(module::export_module(*module, out, archive::Durability::kNone, options, nullptr));
+  return options.form == module::Form::kFlatbuffer ? write_again(out) : Status::ok();
 }
 
 Status lower_archive(const std::string& in, const std::string& out, int version) {

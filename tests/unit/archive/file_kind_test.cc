@@ -21,7 +21,7 @@ TEST(FileKind, EachIsNamedWithWhatToDo) {
   };
   const std::string safetensors = std::string("\x40\0\0\0\0\0\0\0", 8) + "{\"w\":{}}";
   const std::vector<Row> rows = {
-      {"\x14\x01\x02\x03PTMF", {"flatbuffer", "torch.jit.save"}},
+      {"\x14\x01\x02\x03PTMF", {"flatbuffer", "as a module"}},
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", {"Git LFS pointer", "git lfs pull"}},
       {"<!DOCTYPE html><html></html>", {"web page", "download"}},
       {"\xef\xbb\xbf \n<HTML lang=en>", {"web page"}},

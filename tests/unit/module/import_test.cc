@@ -82,7 +82,6 @@ TEST(Import, WhatIsNoModuleArchiveIsNamed) {
     const auto* begin = reinterpret_cast<const std::byte*>(text.data());
     return std::vector<std::byte>(begin, begin + text.size());
   };
-  refused(imported(bytes_of("\x14\x01\x02\x03PTMF")), Code::kUnsupported, {"flatbuffer"});
   refused(imported(bytes_of("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")), Code::kUnsupported, {"torch.save", "before 1.6"});
   refused(imported(bytes_of("PYTORCH1")), Code::kUnsupported, {"preview"});
   refused(imported(bytes_of("hello")), Code::kCorrupt, {});
