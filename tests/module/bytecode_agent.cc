@@ -2,7 +2,8 @@
 // between its words:
 //
 //   rewrite <in> <out> <keep or drop> <debug or plain> imports and exports again
-//   add <in> <out> <number>                            adds the number to every float parameter
+//   add <in> <out> <number>                            adds the number to every float parameter;
+//                                                      <out> is a flatbuffer if it ends in .ff
 //   attribute <in> <out>                               gives the root one more attribute
 //   method <in> <out>                                  gives the root one more method
 //   version <in> <out> <version>                       exports as that version of the operators
@@ -46,7 +47,9 @@ Result<Ref<Module>> load(const std::string& path) {
 
 Status save(const Module& module, const std::string& path, const ExportOptions& options = {}) {
   ExportReport report;
-  TENON_TRY(export_module(module, path, archive::Durability::kNone, options, &report));
+  ExportOptions of_form = options;
+  if (path.ends_with(".ff")) of_form.form = Form::kFlatbuffer;
+  TENON_TRY(export_module(module, path, archive::Durability::kNone, of_form, &report));
   std::cout << "exported bytecode " << report.has_bytecode << " debug tables " << report.debug_tables << "\n";
   if (!report.why_no_bytecode.empty()) std::cout << "no bytecode: " << report.why_no_bytecode << "\n";
   if (!report.why_no_debug_tables.empty()) std::cout << "no debug tables: " << report.why_no_debug_tables << "\n";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Archives with code and bytecode, imported, changed and exported again.
+"""Archives and flatbuffers with code and bytecode, imported, changed and exported again.
 
 Real PyTorch runs what comes out, by torch.jit.load and in the lite interpreter, and compares it with the
 old archive whose weights it changed itself.
@@ -109,6 +109,21 @@ class Bytecode(kit.TorchCase):
                 self.assertIn("exported bytecode 1 debug tables 0", said)
                 self.assertEqual(records(old)["bytecode.pkl"], records(new)["bytecode.pkl"])
         self.run_new("0.25", "added")
+
+    def test_flatbuffers(self) -> None:
+        """PyTorch's own, with new weights: as flatbuffers and as archives."""
+        for name in kit.TORCHES:
+            new = self.folder / f"{name}-flat"
+            new.mkdir()
+            found = sorted((self.folder / name).glob("*.ff"))
+            self.assertEqual({old.stem for old in found}, MODELS)
+            for old in found:
+                for suffix in (".ff", ".ptl"):
+                    with self.subTest(file=old, into=suffix):
+                        said = kit.tell("add", old, new / (old.stem + suffix), "0.25")
+                        self.assertIn("exported bytecode 1 debug tables 0", said)
+                        self.assertFalse([line for line in said if line.startswith(("warning", "no bytecode"))])
+        self.run_new("0.25", "flat")
 
     def test_debug_tables(self) -> None:
         for old, new, said in self.each("rewrite", "keep", "debug", into="debug"):

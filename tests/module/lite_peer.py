@@ -1,6 +1,6 @@
 """PyTorch's side of bytecode_test.py.
 
-lite_peer.py write FOLDER                  saves models for the lite interpreter, with debug tables
+lite_peer.py write FOLDER                  saves models for the lite interpreter, with debug tables, and as flatbuffers
 lite_peer.py check OLD NEW NUMBER          compares the archives in NEW with those in OLD, to whose float
                                            parameters NUMBER was added: by torch.jit.load and in lite
 """
@@ -68,6 +68,7 @@ def write(folder: Path) -> None:
     torch._C._enable_mobile_interface_call_export()
     for name, model in all_models().items():
         model._c._save_for_mobile(str(folder / f"{name}.ptl"), {}, True, False)
+        torch.jit.save_jit_module_to_flatbuffer(model, str(folder / f"{name}.ff"), {"note.txt": b"carried"})
 
 
 def same(a: Any, b: Any) -> bool:
@@ -83,14 +84,19 @@ def same(a: Any, b: Any) -> bool:
 def check(old: Path, new: Path, number: float) -> None:
     torch.backends.quantized.engine = "qnnpack"
     checked = 0
-    for path in sorted(new.glob("*.ptl")):
+    for path in sorted([*new.glob("*.ptl"), *new.glob("*.ff")]):
         arguments = inputs(path.stem)
-        reference = torch.jit.load(str(old / path.name))
+        reference = torch.jit.load(str(old / f"{path.stem}.ptl"))
         with torch.no_grad():
             for parameter in reference.parameters():
                 parameter += number
             expected = reference(*arguments)
-            found = {"jit": torch.jit.load(str(path))(*arguments), "lite": _load_for_lite_interpreter(str(path))(*arguments)}
+            extra_files = {"note.txt": ""}
+            with path.open("rb") as file:
+                script = torch.jit.load(file, _extra_files=extra_files)
+            with path.open("rb") as file:
+                found = {"jit": script(*arguments), "lite": _load_for_lite_interpreter(file)(*arguments)}
+            assert extra_files["note.txt"] in ({b"carried"} if path.suffix == ".ff" else {b"carried", "", b""}), extra_files
         for way, result in found.items():
             assert same(expected, result), f"{path.name} by {way}: {expected} and {result}"
         checked += 1
