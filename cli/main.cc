@@ -103,32 +103,32 @@ void add_commands(CLI::App* app, Options* options) {
       ->check([](const std::string& text) { return check_seconds(text, 0); })
       ->option_text("SECONDS");
 
-  CLI::App* inspect = add_command(app, options, "inspect", "Show what an archive, a file of torch.save, a descriptor or a named file holds",
+  CLI::App* inspect = add_command(app, options, "inspect", "Show what a module, a file of torch.save, a descriptor or a named file holds",
                                   "tenon inspect model.pt", &options->inspect.json);
   inspect
       ->add_option("FILE", options->inspect.what,
-                   "A module archive, a file of torch.save or of a descriptor's bytes, - for standard input, or a name: /leaf in /dev/shm, "
+                   "A module archive or flatbuffer, a file of torch.save or of a descriptor's bytes, - for standard input, or a name: "
+                   "/leaf in /dev/shm, "
                    "or a path")
       ->required()
       ->option_text(" ");
-  inspect->add_flag("--code", options->inspect.code, "Of an archive, print its code, too");
-  inspect->add_flag("--ops", options->inspect.ops, "Of an archive, list only the operators that bytecode of its code calls")
+  inspect->add_flag("--code", options->inspect.code, "Of a module, print its code, too");
+  inspect->add_flag("--ops", options->inspect.ops, "Of a module, list only the operators that bytecode of its code calls")
       ->excludes("--code");
   inspect->add_option("--methods", options->inspect.methods, "The methods whose operators are listed; all of them unless told")
       ->needs("--ops")
       ->check(check_methods)
       ->option_text("NAMES");
 
-  CLI::App* verify =
-      add_command(app, options, "verify", "Check every byte, value and line of code of a module archive, or a file of torch.save",
-                  "tenon verify model.pt", &options->verify.json);
-  verify->add_option("FILE", options->verify.paths, "Module archives and files of torch.save; - is standard input")
+  CLI::App* verify = add_command(app, options, "verify", "Check every byte, value and line of code of a module, or a file of torch.save",
+                                 "tenon verify model.pt", &options->verify.json);
+  verify->add_option("FILE", options->verify.paths, "Module archives, flatbuffers and files of torch.save; - is standard input")
       ->required()
       ->option_text("...");
 
-  CLI::App* exporting = add_command(app, options, "export", "Write a module archive again, with bytecode or without it",
+  CLI::App* exporting = add_command(app, options, "export", "Write a module again, with bytecode or without it",
                                     "tenon export model.pt model.ptl --bytecode", &options->export_.json);
-  exporting->add_option("IN", options->export_.from, "A module archive; - is standard input")->required()->option_text(" ");
+  exporting->add_option("IN", options->export_.from, "A module archive or flatbuffer; - is standard input")->required()->option_text(" ");
   exporting->add_option("OUT", options->export_.to, "The new file. It may be IN, which is replaced when the new file is complete")
       ->required()
       ->check([](const std::string& text) { return text == "-" ? std::string("must be a file, not standard output") : std::string(); })

@@ -387,8 +387,9 @@ type ImportOptions struct {
 	DebugTables bool
 }
 
-// ImportModule reads an archive of PyTorch 1.4 or later. Nothing in it is executed. The file must not be changed as long as views of it are
-// used; replacing it by rename is harmless. The error has the details "record" and "offset".
+// ImportModule reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in it
+// is executed. The file must not be changed as long as views of it are used; replacing it by rename is
+// harmless. The error of a bad archive has the details "record" and "offset".
 func ImportModule(path string, options *ImportOptions) (*Module, error) {
 	text, err := cText("the path", path)
 	if err != nil {

@@ -17,8 +17,10 @@ TENON_BEGIN_DECLS
 
 /*
  * An archive is the zip file that torch.jit.save writes and torch.jit.load reads
- * (docs/format/archive.md). Its parts are called records. An import treats the contents of a file
- * as hostile: it checks every size, offset, name and type, and executes nothing.
+ * (docs/format/archive.md). Its parts are called records. PyTorch's other form of a module is the
+ * flatbuffer (docs/format/flatbuffer.md), which an import takes in place of an archive. An import
+ * treats the contents of a file as hostile: it checks every size, offset, name and type, and
+ * executes nothing.
  */
 
 /** How certain it is that the file is on the disk when an export returns. */
@@ -288,7 +290,7 @@ typedef struct tenon_import_report {
   size_t struct_size;
   /** The archive's version, which says what its operators mean. 0: the module was not imported. */
   int32_t version;
-  /** The number of records in the archive. */
+  /** The number of records in the archive. Of a flatbuffer it is the number of storages. */
   uint32_t records;
   /** The number of storages that are views of the file. */
   uint64_t mapped_storages;
@@ -401,8 +403,8 @@ TENON_API tenon_status tenon_export_opnames(const tenon_module *module, const ch
                                             tenon_error **err) TENON_NOEXCEPT;
 
 /**
- * Reads an archive of PyTorch 1.4 or later. The file must not be changed while views of it are in
- * use. Replacing the file by rename is harmless.
+ * Reads an archive of PyTorch 1.4 or later, or a flatbuffer. The file must not be changed while
+ * views of it are in use. Replacing the file by rename is harmless.
  *
  * Tensors that were saved on another device come to the CPU, unless `tensors` or `device_map` in
  * the options says otherwise. Tensors that were copied to a CUDA device are complete when the call
@@ -413,7 +415,8 @@ TENON_API tenon_status tenon_export_opnames(const tenon_module *module, const ch
  * @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
  * @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
  *         TENON_UNSUPPORTED (the file is of another kind, which the message names; there is no
- *         CUDA; PyTorch has no such version), TENON_RESOURCE_EXHAUSTED (also for the limits in the
+ *         CUDA; PyTorch has no such version; it is a flatbuffer, and the library was built without
+ *         FlatBuffers), TENON_RESOURCE_EXHAUSTED (also for the limits in the
  *         options, and for the device's memory), TENON_IO.
  * @since 0.1. Any thread may call this function.
  */

@@ -360,7 +360,7 @@ def import_module(
     max_depth: int = 0,
     debug_tables: bool = False,
 ) -> Module:
-    """Read an archive of PyTorch 1.4 or later. Nothing in it is executed.
+    """Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. Nothing in it is executed.
 
     file: a path, an fd or a file, whatever its position; bytes or another buffer, io.BytesIO; or whatever has read, from where it stands.
     tensors: "map": read-only views of the file or buffer, where that cannot be, copies; "map_private": writable views, and what is written

@@ -1548,7 +1548,7 @@ pub struct tenon_import_report {
     pub struct_size: usize,
     ///The archive's version, which says what its operators mean. 0: the module was not imported.
     pub version: i32,
-    ///The number of records in the archive.
+    ///The number of records in the archive. Of a flatbuffer it is the number of storages.
     pub records: u32,
     ///The number of storages that are views of the file.
     pub mapped_storages: u64,
@@ -4682,8 +4682,8 @@ extern "C" {
         out: *mut *mut tenon_name_list,
         err: *mut *mut tenon_error,
     ) -> tenon_status;
-    /**Reads an archive of PyTorch 1.4 or later. The file must not be changed while views of it are in
- use. Replacing the file by rename is harmless.
+    /**Reads an archive of PyTorch 1.4 or later, or a flatbuffer. The file must not be changed while
+ views of it are in use. Replacing the file by rename is harmless.
 
  Tensors that were saved on another device come to the CPU, unless `tensors` or `device_map` in
  the options says otherwise. Tensors that were copied to a CUDA device are complete when the call
@@ -4694,7 +4694,8 @@ extern "C" {
  @param[out] err      optional, see rule 2 in tenon.h, with the details "record" and "offset".
  @return TENON_OK, TENON_INVALID_ARGUMENT, TENON_NOT_FOUND, TENON_PERMISSION, TENON_CORRUPT,
          TENON_UNSUPPORTED (the file is of another kind, which the message names; there is no
-         CUDA; PyTorch has no such version), TENON_RESOURCE_EXHAUSTED (also for the limits in the
+         CUDA; PyTorch has no such version; it is a flatbuffer, and the library was built without
+         FlatBuffers), TENON_RESOURCE_EXHAUSTED (also for the limits in the
          options, and for the device's memory), TENON_IO.
  @since 0.1. Any thread may call this function.*/
     pub fn tenon_import_module(

@@ -164,8 +164,9 @@ pub struct ImportReport {
     pub without_crc: u64,
 }
 
-/// Read an archive of PyTorch 1.4 or later. The error of a bad one has details `record` and `offset`. To cut the file short while tensors
-/// over it live ends in SIGBUS where they are read; to replace it by another of its name is harmless.
+/// Read an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. The error of a bad archive has
+/// the details `record` and `offset`. To cut the file short while tensors over it live ends in SIGBUS
+/// where they are read; to replace it by another of its name is harmless.
 ///
 /// ```no_run
 /// use tenon::{export_module, import_module, ExportOptions, ImportOptions, TensorMut};

@@ -353,9 +353,9 @@ Result<ExportReport> try_export_module_to(const Module& module, Writer&& writer,
                               });
 }
 
-/// Reads an archive of PyTorch 1.4 or later. No code in it is executed. The file must not be
-/// changed while views of it are in use, but it may be replaced by a rename. The error of a bad
-/// archive has the details "record" and "offset".
+/// Reads an archive of PyTorch 1.4 or later, or PyTorch's flatbuffer form. No code in it is executed.
+/// The file must not be changed while views of it are in use, but it may be replaced by a rename. The
+/// error of a bad archive has the details "record" and "offset".
 inline Result<Module> try_import_module(const std::string& path, const ImportOptions& options = {}) {
   if (!detail::is_c_text(path)) return detail::has_nul("the path");
   const tenon_import_options c = detail::c_options(options);
