@@ -112,7 +112,7 @@ def test_a_truncated_file(tmp_path: Path) -> None:
 KINDS = {
     "lfs.pt": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "Git LFS pointer", "git lfs pull"),
     "page.pt": (b"<!DOCTYPE html><html></html>", "web page", "download the file"),
-    "model.ff": (b"\x14\0\0\0PTMF" + bytes(100), "flatbuffer is broken", "download the file again"),
+    "model.ff": (b"\xff\xff\0\0PTMF" + bytes(100), "flatbuffer is broken", "download the file again"),
     "m.pt.gz": (b"\x1f\x8b\x08" + bytes(100), "gzip", "gunzip"),
     "w.safetensors": (b"\x02\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "load these tensors"),
     "old.pt": (b"\x80\x02}q\0.", "pickle", "torch.jit.save"),
