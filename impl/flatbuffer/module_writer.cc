@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -64,9 +65,29 @@ ValueKind item_kind_of(const Value& value) {
 // Classes of C++ code. PyTorch makes their objects from a state.
 constexpr std::string_view kCustomClasses = "__torch__.torch.classes.";
 
+// About the size of the buffer, so that it is allocated once: growing copies what is in it.
+size_t likely_nbytes(const ModuleContents& contents) {
+  constexpr uint64_t kSomeNbytes = uint64_t{64} << 10;
+  std::set<value::StorageKey> seen;
+  uint64_t nbytes = 0;
+  const auto add = [&](const ValueRef& root) {
+    // A failure is the writer's to tell.
+    (void)value::for_each(*root, [&](const Value& below, size_t) {
+      if (!below.is(ValueKind::kTensor) || below.as_tensor()->layout() != value::TensorLayout::kStrided) return Status::ok();
+      const StorageValueRef& storage = below.as_tensor()->storage();
+      if (seen.insert(storage->key()).second) nbytes += std::min(storage->nbytes(), kMostNbytes) + kStorageAlignment;
+      return nbytes < kMostNbytes ? Status::ok() : Status(Code::kUnsupported, "too large");
+    });
+  };
+  add(contents.root);
+  for (const ValueRef& constant : contents.constants) add(constant);
+  return static_cast<size_t>(std::min(nbytes + nbytes / 16 + kSomeNbytes, kMostNbytes - 1));
+}
+
 class ModuleWriter {
  public:
-  ModuleWriter(const ModuleContents& contents, const ReadStorage& read_storage) : contents_(contents), read_storage_(read_storage) {}
+  ModuleWriter(const ModuleContents& contents, const ReadStorage& read_storage)
+      : contents_(contents), read_storage_(read_storage), builder_(likely_nbytes(contents)) {}
 
   Status run() {
     // The loader takes index 0 for "no value".

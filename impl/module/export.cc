@@ -11,11 +11,10 @@
 #include "archive/zip_writer.h"
 #include "bytecode/program_writer.h"
 #include "compile/target.h"
-#include "cuda/host_copy.h"
-#include "flatbuffer/module_writer.h"
 #include "module/code_check.h"
-#include "module/compile_code.h"
-#include "module/debug_tables.h"
+#include "module/device_copies.h"
+#include "module/export_bytecode.h"
+#include "module/export_flatbuffer.h"
 #include "module/kept_bytecode.h"
 #include "module/resolve.h"
 #include "module/source_table.h"
@@ -35,29 +34,6 @@ namespace {
 constexpr size_t kMinToCompress = 200;
 // From here on PyTorch writes the version where torch.package looks for it.
 constexpr int kVersionInData = 6;
-
-cuda::DevicePointer pointer_of(const StorageValue& storage) noexcept {
-  return reinterpret_cast<uintptr_t>(storage.bytes()->data()) + storage.byte_offset();
-}
-
-// Copies from devices to the host, one for each device. They wait for what was given to the stream before.
-class DeviceCopies {
- public:
-  explicit DeviceCopies(cuda::Stream stream) noexcept : stream_(stream) {}
-
-  Result<cuda::HostCopy*> copy_from(int32_t device) {
-    cuda::HostCopy& copy = copies_[device];
-    if (!copy) {
-      TENON_ASSIGN(copy, cuda::HostCopy::create(device));
-      TENON_TRY(copy.wait_for(stream_));
-    }
-    return &copy;
-  }
-
- private:
-  cuda::Stream stream_;
-  std::map<int32_t, cuda::HostCopy> copies_;  // by device
-};
 
 class Exporter {
  public:
@@ -320,36 +296,6 @@ Carried carried(const Package& package, const Resolved& resolved, const ExportOp
   return found;
 }
 
-// What an export makes from the code.
-struct Made {
-  bytecode::Program program;
-  std::vector<ExtraFile> debug_tables;
-};
-
-Result<Made> make_bytecode(const Package& package, const Resolved& resolved, Result<script::Declarations>& code,
-                           const ExportOptions& options, ExportReport* report) {
-  TENON_TRY(code.status());
-  compile::CompileOptions compiling;
-  compiling.methods = options.methods;
-  if (options.bytecode_version != 0) compiling.version = options.bytecode_version;
-  compiling.emit = options.emit;
-  compiling.interface_methods = options.interface_methods;
-  compiling.forks_at_once = options.forks_at_once;
-  compiling.named_tuples = options.form != Form::kFlatbuffer;
-  const bool is_lowered = compiling.version < bytecode::Program::kVersion;
-  const bool has_tables = options.debug_tables && !is_lowered;
-  if (options.debug_tables && is_lowered) report->why_no_debug_tables = "bytecode of a version below 8 has none";
-  compile::DebugInfo debug_info;
-  Made made;
-  TENON_ASSIGN(made.program, compile_resolved(resolved, code.value(), compiling, has_tables ? &debug_info : nullptr));
-  report->bytecode_functions = made.program.functions.size();
-  if (!has_tables) return made;
-  std::span<const ExtraFile> of_archive;
-  if (resolved.is_as_read) of_archive = package.debug_tables;
-  TENON_ASSIGN(made.debug_tables, make_debug_tables(made.program, debug_info, resolved.files, of_archive));
-  return made;
-}
-
 // An old PyTorch refuses an archive of a version that it does not know. The code has to mean the same in a lower one.
 Status lower_version(const Module& module, const compile::Target& target, int file_version, Resolved* resolved) {
   if (resolved->version <= target.newest_archive) return Status::ok();
@@ -364,80 +310,6 @@ Status lower_version(const Module& module, const compile::Target& target, int fi
     return Status(Code::kUnsupported, lowered.status().message() + "; " + reader + ". Give a newer version of bytecode");
   *resolved = std::move(lowered).value();
   return Status::ok();
-}
-
-Status check_flatbuffer_options(const ExportOptions& options) {
-  const char* wrong = nullptr;
-  if (options.bytecode == Bytecode::kDrop) wrong = "always has bytecode: leave out the option that drops it";
-  if (options.bytecode_version != 0 && options.bytecode_version != bytecode::Program::kVersion)
-    wrong = "has bytecode of version 8: leave out bytecode_version";
-  if (options.keep_device) wrong = "does not say of tensors on which device they were: leave out keep_device";
-  return wrong == nullptr ? Status::ok() : Status(Code::kInvalidArgument, std::string("the flatbuffer form ") + wrong);
-}
-
-// Storages of the CPU's and of devices, as the host reads them.
-class StorageReader {
- public:
-  explicit StorageReader(cuda::Stream stream) : copies_(stream) {}
-
-  Status read(const StorageValue& storage, std::span<std::byte> into) {
-    TENON_TRY(storage.bytes()->check_lender());
-    if (!storage.is_on_device()) {
-      std::copy_n(storage.data(), into.size(), into.data());
-      return Status::ok();
-    }
-    TENON_ASSIGN(cuda::HostCopy* const copy, copies_.copy_from(storage.bytes()->device().id));
-    return copy->to_host(pointer_of(storage), into.size(), [&into](std::span<const std::byte> piece) {
-      std::copy(piece.begin(), piece.end(), into.begin());
-      into = into.subspan(piece.size());
-      return Status::ok();
-    });
-  }
-
- private:
-  DeviceCopies copies_;
-};
-
-bool has_named_tuple(const bytecode::Program& program) {
-  return std::any_of(program.functions.begin(), program.functions.end(), [](const bytecode::Function& function) {
-    return std::any_of(function.types.begin(), function.types.end(),
-                       [](const std::string& type) { return type.find("[NamedTuple,") != std::string::npos; });
-  });
-}
-
-// The bytecode of the archive that the module came from while it fits, else new bytecode.
-Result<bytecode::Program> flatbuffer_program(const Module& module, const Resolved& resolved, Result<script::Declarations>& code,
-                                             const ExportOptions& options, ExportReport* report) {
-  const KeptBytecode* const kept = module.package().bytecode.get();
-  const bool keeps = options.bytecode == Bytecode::kKeep && kept != nullptr && kept->facts().version == bytecode::Program::kVersion;
-  if (keeps && kept->check_fits(resolved, module.package().report.version).is_ok()) {
-    TENON_ASSIGN(bytecode::Program program, kept->program());
-    report->bytecode_functions = program.functions.size();
-    if (!has_named_tuple(program)) return program;
-  }
-  ExportOptions compiling = options;
-  compiling.debug_tables = false;
-  TENON_ASSIGN(Made made, make_bytecode(module.package(), resolved, code, compiling, report));
-  return std::move(made.program);
-}
-
-Status write_flatbuffer(const Module& module, archive::Sink* sink, const Resolved& resolved, Result<script::Declarations>& code,
-                        const std::vector<ExtraFile>& extra_files, const ExportOptions& options, ExportReport* report) {
-  TENON_TRY(check_flatbuffer_options(options));
-  TENON_ASSIGN(const bytecode::Program program, flatbuffer_program(module, resolved, code, options, report));
-  report->has_bytecode = true;
-  if (!report->oldest_pytorch.empty()) at_least("1.13", &report->oldest_pytorch);
-  if (options.debug_tables) report->why_no_debug_tables = "the flatbuffer form has none";
-  flatbuffer::ModuleContents contents;
-  contents.program = &program;
-  contents.root = resolved.root;
-  for (const ResolvedFile& file : resolved.files) contents.sources.push_back({file.qualifier, file.text});
-  contents.constants = resolved.constants;
-  for (const ExtraFile& file : extra_files) contents.extra_files.push_back({file.name, file.content});
-  contents.version = resolved.version;
-  StorageReader reader(options.stream);
-  const auto read = [&reader](const StorageValue& storage, std::span<std::byte> into) { return reader.read(storage, into); };
-  return flatbuffer::write_module(contents, read, sink, &report->nbytes);
 }
 
 }  // namespace
@@ -461,7 +333,7 @@ Status export_module(const Module& module, archive::Sink* sink, const ExportOpti
   // Bytecode that is kept stays what it is.
   const int bytecode_version = compiles && options.bytecode_version != 0 ? options.bytecode_version : bytecode::Program::kVersion;
   TENON_ASSIGN(const compile::Target* const target, compile::target_of(bytecode_version));
-  std::optional<Made> made;
+  std::optional<MadeBytecode> made;
   if (compiles) {
     TENON_ASSIGN(made, make_bytecode(module.package(), resolved, code, options, &found));
     TENON_TRY(lower_version(module, *target, options.file_version, &resolved));

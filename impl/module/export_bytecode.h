@@ -1,0 +1,25 @@
+// The bytecode that an export makes from the code, in whatever form it writes it.
+#pragma once
+
+#include <vector>
+
+#include "base/status.h"
+#include "bytecode/program.h"
+#include "module/export.h"
+#include "module/module.h"
+#include "module/resolve.h"
+#include "script/declarations.h"
+
+namespace tenon::module {
+
+struct MadeBytecode {
+  bytecode::Program program;
+  std::vector<ExtraFile> debug_tables;  // empty unless the options ask for them
+};
+
+// `code` is what declarations_of(resolved) gave; its failure is this function's too. `report` gets how
+// many functions there are, and why there are no debug tables.
+Result<MadeBytecode> make_bytecode(const Package& package, const Resolved& resolved, Result<script::Declarations>& code,
+                                   const ExportOptions& options, ExportReport* report);
+
+}  // namespace tenon::module

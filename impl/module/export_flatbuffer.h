@@ -1,0 +1,20 @@
+// Writes a module in PyTorch's flatbuffer form (docs/format/flatbuffer.md).
+#pragma once
+
+#include <vector>
+
+#include "archive/sink.h"
+#include "base/status.h"
+#include "module/export.h"
+#include "module/module.h"
+#include "module/resolve.h"
+#include "script/declarations.h"
+
+namespace tenon::module {
+
+// Of what export_module() resolved and checked. `code` is what declarations_of(resolved) gave.
+// INVALID_ARGUMENT for options that the form has no room for, before anything is written.
+Status write_flatbuffer(const Module& module, archive::Sink* sink, const Resolved& resolved, Result<script::Declarations>& code,
+                        const std::vector<ExtraFile>& extra_files, const ExportOptions& options, ExportReport* report);
+
+}  // namespace tenon::module
