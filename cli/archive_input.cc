@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "archive/file_kind.h"
-#include "flatbuffer/module_reader.h"
 #include "os/limits.h"
 #include "os/memfd.h"
 
@@ -65,7 +64,7 @@ std::vector<std::string> split_methods(std::string_view text) {
   return names;
 }
 
-bool ArchiveInput::is_flatbuffer() const noexcept { return flatbuffer::is_flatbuffer_module(std::as_bytes(std::span(head))); }
+bool ArchiveInput::is_flatbuffer() const noexcept { return archive::is_flatbuffer_module(std::as_bytes(std::span(head))); }
 
 Result<ArchiveInput> ArchiveInput::open(const std::string& path) {
   ArchiveInput input;

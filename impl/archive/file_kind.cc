@@ -17,9 +17,12 @@ struct Start {
 
 using namespace std::string_view_literals;
 
+constexpr size_t kFlatbufferAt = 4;
+constexpr std::string_view kFlatbuffer = "PTMF";
+
 constexpr Start kStarts[] = {
     {0, "PYTORCH1"sv, "an archive of a preview of PyTorch 1.0, which no PyTorch since reads"},
-    {4, "PTMF"sv, "a module in PyTorch's flatbuffer form, and no zip archive: import it as a module"},
+    {kFlatbufferAt, kFlatbuffer, "a module in PyTorch's flatbuffer form, and no zip archive: import it as a module"},
     {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46"sv,
      "a torch.save file of PyTorch before 1.6: tensors without a module. Save the module by torch.jit.save"},
     {0, "\x1f\x8b"sv, "compressed by gzip: decompress it with gunzip"},
@@ -56,6 +59,11 @@ bool is_web_page(std::string_view head) {
 bool is_pickle(std::string_view head) { return head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5; }
 
 }  // namespace
+
+bool is_flatbuffer_module(std::span<const std::byte> head) noexcept {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  return text.size() >= kFlatbufferAt && text.substr(kFlatbufferAt).starts_with(kFlatbuffer);
+}
 
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes) {
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());

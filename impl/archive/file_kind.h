@@ -16,4 +16,7 @@ inline constexpr size_t kFileKindNbytes = 512;
 // Empty for what is not known. `nbytes` is the size of the file.
 std::string file_kind(std::span<const std::byte> head, uint64_t nbytes);
 
+// Whether a file begins as PyTorch's flatbuffer form does. Eight bytes are enough.
+bool is_flatbuffer_module(std::span<const std::byte> head) noexcept;
+
 }  // namespace tenon::archive

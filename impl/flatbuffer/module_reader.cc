@@ -1,11 +1,11 @@
 #include "flatbuffer/module_reader.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #ifdef TENON_HAS_FLATBUFFERS
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <unordered_map>
 
@@ -170,10 +170,6 @@ std::optional<value::QScheme> qscheme_of(int8_t number) noexcept {
 
 }  // namespace
 
-bool is_flatbuffer_module(std::span<const std::byte> head) noexcept {
-  return head.size() >= 8 && std::memcmp(head.data() + 4, form::ModuleIdentifier(), 4) == 0;
-}
-
 class ModuleReader::Copy {
  public:
   static Result<std::unique_ptr<Copy>> make(const ZipSource& source, const archive::PickleLimits& limits) {
@@ -301,7 +297,7 @@ class ModuleReader::Copy {
   [[gnu::cold]] Status wrong(const std::string& what) const { return corrupt(place_ + " " + what); }
   // Of a value's own rules.
   [[gnu::cold]] Status in_place(const Status& status) const {
-    return status.code() == Code::kInvalidArgument ? wrong(": " + status.message()) : status;
+    return status.code() == Code::kInvalidArgument ? corrupt(place_ + ": " + status.message()) : status;
   }
 
   Status verify() {
@@ -635,10 +631,6 @@ Result<bytecode::Program> ModuleReader::program() const { return copy_->program(
 #else
 
 namespace tenon::flatbuffer {
-
-bool is_flatbuffer_module(std::span<const std::byte> head) noexcept {
-  return head.size() >= 8 && std::memcmp(head.data() + 4, "PTMF", 4) == 0;
-}
 
 class ModuleReader::Copy {};
 

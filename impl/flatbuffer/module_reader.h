@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,9 +22,6 @@
 #include "value/value.h"
 
 namespace tenon::flatbuffer {
-
-// Whether bytes begin as this form does. Eight are enough.
-bool is_flatbuffer_module(std::span<const std::byte> head) noexcept;
 
 // A storage of the file. All of them lie in the file, and none over another one.
 using StorageRange = archive::ZipReader::Range;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "archive/file_kind.h"
 #include "archive/pickle_from_values.h"
 #include "archive/zip_reader.h"
 #include "bytecode/program_writer.h"
@@ -145,7 +146,7 @@ Result<bool> begins_as_flatbuffer(const archive::ZipSource& source) {
   std::array<std::byte, 8> head{};
   if (source.nbytes() < head.size()) return false;
   TENON_TRY(source.read(0, head.data(), head.size()));
-  return flatbuffer::is_flatbuffer_module(head);
+  return archive::is_flatbuffer_module(head);
 }
 
 Result<Ref<Module>> import_flatbuffer(Ref<archive::ZipSource> source, const std::string& label, const ImportOptions& options) {

@@ -1,5 +1,9 @@
 // Exporting: options, hooks, failures, and that nothing changes meanwhile.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "module_kit.h"
+#include "os/fd.h"
 
 namespace tenon::module {
 namespace {
@@ -112,6 +116,26 @@ TEST(Export, AFailingWriterIsAnError) {
     refused(export_module(*module, &sink, {}, nullptr), Code::kIo, {"the disk is full"});
   }
   ok(module->set("w", floats({5})));
+}
+
+// A load of such a tensor would raise SIGBUS.
+TEST(Export, AFileThatIsCutShortIsAnError) {
+  const Ref<Module> made = must(Module::create("Net"));
+  ok(made->add_parameter("w", floats(std::vector<float>(1 << 14))));
+  ok(made->define("def forward(self, x: Tensor) -> Tensor:\n  return x + self.w\n"));
+  const std::vector<std::byte> bytes = exported(*made);
+  const os::Fd file(::memfd_create("cut", MFD_CLOEXEC));
+  ASSERT_EQ(::write(file.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  const Ref<Module> module = must(import_module(file.get(), ImportOptions()));
+  ASSERT_EQ(::ftruncate(file.get(), 0), 0);
+  for (const Form form : {Form::kArchive, Form::kFlatbuffer}) {
+    ExportOptions options;
+    options.form = form;
+    archive::MemorySink sink;
+    const Status status = export_module(*module, &sink, options, nullptr);
+    // A build without FlatBuffers never reads the file.
+    if (status.code() != Code::kUnsupported) refused(status, Code::kCorrupt, {"was cut short"});
+  }
 }
 
 TEST(Export, SharedStoragesAreWrittenOnce) {

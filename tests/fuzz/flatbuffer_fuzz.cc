@@ -1,0 +1,85 @@
+// libFuzzer target: whatever a flatbuffer says, its import ends in a typed error or in a module. Every
+// byte of that module's tensors can be read. If it can be written as a flatbuffer, an import takes the
+// new file, and the module has the same class and the same tensors.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "archive/file_kind.h"
+#include "archive/sink.h"
+#include "module/export.h"
+#include "module/import.h"
+#include "module/module.h"
+
+namespace {
+
+using namespace tenon;
+using module::Module;
+using module::NamedTensor;
+
+void require(bool holds, const char* what, const std::string& more = "") {
+  if (holds) return;
+  std::fprintf(stderr, "flatbuffer_fuzz: %s: %s\n", what, more.c_str());
+  std::abort();
+}
+
+Result<Ref<Module>> imported(std::span<const std::byte> bytes) {
+  module::ImportOptions options;
+  options.pickle_limits.max_nbytes = uint64_t{1} << 20;
+  options.zip_limits.max_kept_nbytes = uint64_t{1} << 20;
+  return module::import_module(bytes, nullptr, nullptr, options);
+}
+
+// What the options ask for is good, so only the file can be at fault.
+void check_refused(const Status& status) {
+  const Code code = status.code();
+  require(code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kResourceExhausted, "an unexpected code", status.message());
+  require(!status.message().empty(), "a refusal without a message");
+}
+
+// The sum has no meaning: each byte was read.
+uint64_t read_tensors(const std::vector<NamedTensor>& tensors) {
+  uint64_t sum = 0;
+  for (const NamedTensor& named : tensors) {
+    if (!named.value->is(value::ValueKind::kTensor)) continue;
+    const value::TensorValue& tensor = *named.value->as_tensor();
+    const value::StorageValue& storage = *tensor.storage();
+    for (uint64_t i = 0; i < storage.nbytes(); ++i) sum += static_cast<uint64_t>(storage.data()[i]);
+  }
+  return sum;
+}
+
+void check_written_again(const Module& module, uint64_t sum, size_t tensors) {
+  module::ExportOptions options;
+  options.form = module::Form::kFlatbuffer;
+  archive::MemorySink sink;
+  if (!module::export_module(module, &sink, options, nullptr).is_ok()) return;
+  Result<Ref<Module>> again = imported(sink.bytes());
+  // What is written once for each place that has it can be beyond the limits.
+  if (again.status().code() == Code::kResourceExhausted) return;
+  require(again.is_ok(), "what was written is refused", again.status().message());
+  require(again.value()->class_name() == module.class_name(), "the class is another one");
+  Result<std::vector<NamedTensor>> found = again.value()->tensors();
+  require(found.is_ok() && found.value().size() == tensors, "there are other tensors");
+  require(read_tensors(found.value()) == sum, "the tensors have other bytes");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
+  if (!archive::is_flatbuffer_module(bytes)) return 0;
+  Result<Ref<Module>> module = imported(bytes);
+  if (!module.is_ok()) {
+    check_refused(module.status());
+    return 0;
+  }
+  Result<std::vector<NamedTensor>> tensors = module.value()->tensors();
+  if (!tensors.is_ok()) return 0;
+  check_written_again(*module.value(), read_tensors(tensors.value()), tensors.value().size());
+  return 0;
+}
