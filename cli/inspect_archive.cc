@@ -115,14 +115,14 @@ void print_code(const ArchiveFacts& facts, bool with_text) {
   }
 }
 
-std::string count_text(const ArchiveFacts& facts) {
+std::string part_count_text(const ArchiveFacts& facts) {
   const uint64_t count = facts.container->records().size();
   return facts.is_flatbuffer ? plural_text(count, "storage", "storages") : plural_text(count, "record", "records");
 }
 
 void print_head(const std::string& path, const ArchiveFacts& facts) {
   const std::string what = facts.is_flatbuffer ? "flatbuffer" : "archive \"" + safe_text(facts.container->prefix()) + "\"";
-  print_text(safe_text(path) + ": " + what + ", " + count_text(facts) + ", " + size_text(facts.container->source()->nbytes()) + "\n");
+  print_text(safe_text(path) + ": " + what + ", " + part_count_text(facts) + ", " + size_text(facts.container->source()->nbytes()) + "\n");
   if (facts.is_checkpoint) {
     if (!facts.why_not_taken.is_ok()) return;
     print_text("a file of torch.save: " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " +
@@ -323,8 +323,8 @@ int verify(const std::string& path, Json* all) {
     return code;
   }
   const ArchiveFacts& facts = gathered.value();
-  print_text(safe_text(path == "-" ? "standard input" : path) + ": " + paint(Colour::kGreen, "good") + ": " + count_text(facts) + ", " +
-             plural_text(facts.tensors.size(), "tensor", "tensors") + ", " + size_text(facts.container->source()->nbytes()) + "\n");
+  print_text(safe_text(path == "-" ? "standard input" : path) + ": " + paint(Colour::kGreen, "good") + ": " + part_count_text(facts) +
+             ", " + plural_text(facts.tensors.size(), "tensor", "tensors") + ", " + size_text(facts.container->source()->nbytes()) + "\n");
   return code;
 }
 

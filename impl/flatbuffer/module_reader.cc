@@ -443,6 +443,7 @@ class ModuleReader::Copy {
     TENON_ASSIGN(TypeRef type, read_type(dict.annotation_str(), TypeKind::kDict));
     if (keys.size() != mapped.size()) return wrong(format("has %zu keys and %zu values", keys.size(), mapped.size()));
     std::vector<value::DictEntry> entries;
+    entries.reserve(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) entries.push_back({keys[i], mapped[i]});
     return Value::dict(std::move(type), std::move(entries));
   }
