@@ -82,6 +82,12 @@ static void flatbuffers(void) {
     return;
   }
   CHECK(bytes.nbytes > 8 && memcmp(bytes.data + 4, "PTMF", 4) == 0);
+  OK(tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
+  CHECK_EQ(report_of(read, &options).bytecode_functions, 2);
+  tenon_module_release(read);
+  /* One more byte of the root's offset, and the root is beyond the file. */
+  bytes.data[2] = 1;
+  FAILS(TENON_CORRUPT, tenon_import_module_memory(bytes.data, bytes.nbytes, NULL, NULL, NULL, &read, ERR));
   free(bytes.data);
   report = report_of(module, &options);
   CHECK_EQ(report.bytecode_functions, 2);

@@ -317,6 +317,8 @@ TEST_F(Archives, Flatbuffers) {
   EXPECT_EQ(written.substr(4, 4), "PTMF");
   EXPECT_EQ(report.nbytes, written.size());
   EXPECT_EQ(report.bytecode_functions, 1U);
+  const Module back = tenon::import_module_memory(std::as_bytes(std::span(written)), std::make_shared<int>(0));
+  EXPECT_EQ(back.tensors().size(), module.tensors().size());
 }
 
 TEST_F(Archives, DebugTablesOfPytorch) {

@@ -159,6 +159,11 @@ func TestBytecode(t *testing.T) {
 	if report.NBytes != uint64(flat.Len()) || report.BytecodeFunctions != 2 || string(flat.Bytes()[4:8]) != "PTMF" {
 		t.Error(report)
 	}
+	back := must(tenon.ImportModuleBytes(flat.Bytes(), nil))
+	defer back.Close()
+	if found := must(tenon.ExportModuleTo(back, io.Discard, nil)); found.BytecodeFunctions != 2 {
+		t.Error(found)
+	}
 	must(tenon.ExportModuleTo(module, &buffer, &tenon.ExportOptions{Bytecode: tenon.BytecodeCompile, Methods: []string{"forward"}}))
 	again := must(tenon.ImportModuleBytes(buffer.Bytes(), nil))
 	defer again.Close()

@@ -29,6 +29,8 @@ def test_the_flatbuffer_form() -> None:
     report = tenon.export_module(mlp(), file, flatbuffer=True)
     assert file.getvalue()[4:8] == b"PTMF" and len(file.getvalue()) == report.nbytes
     assert (report.bytecode_functions, report.records) == (1, 0)
+    back = tenon.import_module(file.getvalue())
+    assert back.warnings == () and list(back.tensors()) == list(mlp().tensors())
     with pytest.raises(tenon.InvalidArgument, match="always has bytecode"):
         tenon.export_module(mlp(), io.BytesIO(), flatbuffer=True, bytecode="drop")
 

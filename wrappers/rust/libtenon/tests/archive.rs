@@ -309,6 +309,8 @@ fn debug_tables_of_pytorch() {
     let mut written = Vec::new();
     let report = export_module_to(&module, &mut written, &ExportOptions::new().flatbuffer()).unwrap();
     assert_eq!((&written[4..8], report.nbytes), (&b"PTMF"[..], written.len() as u64));
+    let back = import_bytes(written, &ImportOptions::new()).unwrap();
+    assert_eq!(back.tensors().unwrap().len(), module.tensors().unwrap().len());
 }
 
 #[test]
