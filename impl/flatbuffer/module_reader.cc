@@ -180,7 +180,8 @@ class ModuleReader::Copy {
     copy->limits_ = limits;
     copy->nbytes_ = nbytes;
     const Scout of_source(nbytes, [&](uint64_t offset, void* to, uint64_t count) { return source.read(offset, to, count).is_ok(); });
-    const std::vector<StorageRange> left_out = likely_storages(of_source, nbytes);
+    // The list of storages is copied itself, so one beyond the limit is refused below.
+    const std::vector<StorageRange> left_out = likely_storages(of_source, std::min(nbytes, limits.max_nbytes));
     uint64_t copied = nbytes;
     for (const StorageRange& range : left_out) copied -= range.nbytes;
     if (copied > limits.max_nbytes) {
@@ -346,6 +347,10 @@ class ModuleReader::Copy {
 
   template <typename T, typename Make>
   Result<ValueRef> number_list(const Vector<T>* numbers, const TypeRef& element, Make make) {
+    // FlatBuffers' verifier checks where a vector begins, and not where its items do. Its builder does
+    // not align an empty vector.
+    if (size_of(numbers) != 0 && reinterpret_cast<uintptr_t>(numbers->Data()) % sizeof(T) != 0)
+      return wrong("has numbers that are not aligned");
     TENON_TRY(spend(size_of(numbers), kValueNbytes));
     std::vector<ValueRef> items;
     items.reserve(size_of(numbers));

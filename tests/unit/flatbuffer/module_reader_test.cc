@@ -27,6 +27,10 @@ using value::ValueRef;
 template <typename T>
 using Offset = ::flatbuffers::Offset<T>;
 
+// PyTorch's numbers of element types.
+constexpr int8_t kFloat = 6;
+constexpr int8_t kQInt8 = 12;
+
 // Collects the parts of a file. Value 0 is None.
 class Maker {
  public:
@@ -52,13 +56,18 @@ class Maker {
     const std::vector<int32_t> strides(sizes.size(), 1);
     const auto sizes_vector = builder.CreateVector(sizes);
     const auto strides_vector = builder.CreateVector(strides);
-    constexpr int8_t kFloat = 6;
     return add(IValueUnion::TensorMetadata,
                form::CreateTensorMetadata(builder, storage, kFloat, offset, sizes_vector, strides_vector).Union());
   }
   void add_storage(size_t nbytes) {
     builder.ForceVectorAlignment(nbytes, 1, 32);
     storages.push_back(form::CreateStorageData(builder, builder.CreateVector(std::vector<uint8_t>(nbytes))));
+  }
+  // Of two elements of storage 0.
+  uint32_t add_quantised(Offset<form::QuantizedSchema> quantizer) {
+    const auto sizes = builder.CreateVector(std::vector<int32_t>{2});
+    const auto strides = builder.CreateVector(std::vector<int32_t>{1});
+    return add(IValueUnion::TensorMetadata, form::CreateTensorMetadata(builder, 0, kQInt8, 0, sizes, strides, false, quantizer).Union());
   }
   uint32_t add_function(const std::vector<form::Instruction>& instructions,
                         Offset<::flatbuffers::Vector<Offset<::flatbuffers::String>>> types = 0) {
@@ -110,6 +119,14 @@ void refused(const Status& status, Code code, const std::string& words) {
   EXPECT_NE(status.message().find(words), std::string::npos) << words << " in: " << status.message();
 }
 
+std::string detail(const Status& status, const std::string& key) {
+  if (status.info() == nullptr) return {};
+  for (const Detail& one : status.info()->details) {
+    if (one.key == key) return one.value;
+  }
+  return {};
+}
+
 // A file with one part that `make` adds, whose value is the root.
 void root_refused(const std::function<uint32_t(Maker& maker)>& make, Code code, const std::string& words) {
   Maker maker;
@@ -137,6 +154,39 @@ TEST(ModuleReader, ValuesNameWhatStandsBeforeThem) {
   root_refused([](Maker& maker) { return maker.add(IValueUnion::Tuple, 0); }, Code::kCorrupt, "has a kind and no content");
 }
 
+TEST(ModuleReader, NumbersOfListsAreAligned) {
+  // The first item of `words` is the length of a vector of two numbers of 8 bytes. `words` is on a
+  // multiple of 8, so the numbers behind its first item are not.
+  const auto add_words = [](Maker& maker) {
+    const std::vector<uint32_t> words{2, 0, 0, 0, 0};
+    maker.builder.ForceVectorAlignment(words.size(), sizeof(uint32_t), sizeof(int64_t));
+    return maker.builder.CreateVector(words).o - sizeof(uint32_t);
+  };
+  const auto ints = [&](Maker& maker) {
+    const Offset<::flatbuffers::Vector<int64_t>> items(static_cast<uint32_t>(add_words(maker)));
+    return maker.add(IValueUnion::IntList, form::CreateIntList(maker.builder, items).Union());
+  };
+  const auto doubles = [&](Maker& maker) {
+    const Offset<::flatbuffers::Vector<double>> items(static_cast<uint32_t>(add_words(maker)));
+    return maker.add(IValueUnion::DoubleList, form::CreateDoubleList(maker.builder, items).Union());
+  };
+  root_refused(ints, Code::kCorrupt, "value 1 has numbers that are not aligned");
+  root_refused(doubles, Code::kCorrupt, "value 1 has numbers that are not aligned");
+
+  // The builder aligns the items of an empty list to 4 bytes only, so one of these is on no multiple of 8.
+  Maker of_empty;
+  std::vector<uint32_t> lists;
+  for (size_t padding = 0; padding < 2; ++padding) {
+    of_empty.builder.CreateVector(std::vector<uint32_t>(padding));
+    const auto items = of_empty.builder.CreateVector(std::vector<int64_t>());
+    lists.push_back(of_empty.add(IValueUnion::IntList, form::CreateIntList(of_empty.builder, items).Union()));
+  }
+  of_empty.root = of_empty.add_tuple(lists);
+  Result<ValueRef> root = root_of(of_empty.file());
+  ASSERT_TRUE(root.is_ok()) << root.status().message();
+  EXPECT_TRUE(root.value()->items()[1]->items().empty());
+}
+
 TEST(ModuleReader, TensorsLieInTheirStorages) {
   const auto tensor = [](uint32_t storage, int32_t size, int32_t offset) {
     return [=](Maker& maker) {
@@ -149,6 +199,29 @@ TEST(ModuleReader, TensorsLieInTheirStorages) {
   root_refused(tensor(0, 2, 3), Code::kCorrupt, "value 1: ");
   root_refused(tensor(0, -1, 0), Code::kCorrupt, "value 1: ");
   root_refused(tensor(0, 1, -1), Code::kCorrupt, "value 1: ");
+}
+
+TEST(ModuleReader, QuantisedTensorsHaveTheScalesOfTheirScheme) {
+  const auto quantised = [](int8_t scheme, bool has_scales, bool scales_are_quantised) {
+    return [=](Maker& maker) {
+      maker.add_storage(16);
+      Offset<form::TensorMetadata> scales;
+      if (has_scales) {
+        Offset<form::QuantizedSchema> of_scales;
+        if (scales_are_quantised) of_scales = form::CreateQuantizedSchema(maker.builder, 0, 0.5, 1);
+        scales = form::CreateTensorMetadata(maker.builder, 0, kFloat, 0, 0, 0, false, of_scales);
+      }
+      return maker.add_quantised(form::CreateQuantizedSchema(maker.builder, scheme, 0.5, 1, scales, scales));
+    };
+  };
+  Maker good;
+  good.root = quantised(0, false, false)(good);
+  Result<ValueRef> root = root_of(good.file());
+  ASSERT_TRUE(root.is_ok()) << root.status().message();
+  EXPECT_EQ(root.value()->as_tensor()->quantizer()->zero_point, 1);
+  root_refused(quantised(2, false, false), Code::kCorrupt, "of the quantisation scheme 2, which is not known");
+  root_refused(quantised(1, false, false), Code::kCorrupt, "is a quantised tensor without scales");
+  root_refused(quantised(1, true, true), Code::kCorrupt, "whose scales are quantised themselves");
 }
 
 TEST(ModuleReader, StoragesLieApart) {
@@ -178,7 +251,10 @@ TEST(ModuleReader, ValuesWithinValuesAreBounded) {
   uint32_t last = 0;
   for (int i = 0; i < 600; ++i) last = maker.add_tuple({last});
   maker.root = last;
-  refused(root_of(maker.file()).status(), Code::kResourceExhausted, "more than the limit max_depth");
+  const Status status = root_of(maker.file()).status();
+  refused(status, Code::kResourceExhausted, "more than the limit max_depth");
+  EXPECT_EQ(detail(status, "limit"), "max_depth");
+  EXPECT_EQ(detail(status, "limit_value"), "512");
 }
 
 // Without the bound this file of 300 kB would take 800 MB.
@@ -194,6 +270,14 @@ TEST(ModuleReader, TextsAreNotShared) {
   const auto texts = maker.builder.CreateVectorOfStrings(std::vector<std::string>(20000, "int"));
   for (int i = 0; i < 2000; ++i) maker.add_function({}, texts);
   refused(opened(maker.file()).status(), Code::kCorrupt, "tables share their texts");
+
+  Maker of_classes;
+  const auto class_name = of_classes.builder.CreateString("__torch__.M");
+  const auto names = of_classes.builder.CreateVectorOfStrings(std::vector<std::string>(20000, "a"));
+  for (int i = 0; i < 2000; ++i) {
+    of_classes.classes.push_back(form::CreateObjectType(of_classes.builder, class_name, form::ClassKind::CLASS_WITH_FIELD, names));
+  }
+  refused(opened(of_classes.file()).status(), Code::kCorrupt, "tables share their texts");
 }
 
 TEST(ModuleReader, FunctionsHaveKnownOpcodes) {
@@ -216,6 +300,35 @@ TEST(ModuleReader, FunctionsHaveKnownOpcodes) {
   refused(program({}, 9).status(), Code::kCorrupt, "is the value 9, which is no function");
 }
 
+TEST(ModuleReader, MethodsAreFunctionsWithASchema) {
+  const auto program = [](const std::function<void(Maker & maker)>& make) -> Result<bytecode::Program> {
+    Maker maker;
+    make(maker);
+    const std::vector<std::byte> file = maker.file();
+    TENON_ASSIGN(ModuleReader reader, opened(file));
+    TENON_TRY(reader.read_values(nullptr, nullptr));
+    return reader.program();
+  };
+  const auto function = [&](const char* name, int32_t registers, bool has_schema, int32_t arguments) {
+    return program([=](Maker& maker) {
+      const auto name_text = maker.builder.CreateString(name);
+      const std::vector<Offset<form::Operator>> called{
+          form::CreateOperator(maker.builder, maker.builder.CreateString("aten::relu"), 0, arguments)};
+      const auto operators = maker.builder.CreateVector(called);
+      const auto schema = has_schema ? form::CreateSchema(maker.builder) : Offset<form::Schema>();
+      maker.methods = {
+          maker.add(IValueUnion::Function, form::CreateFunction(maker.builder, name_text, 0, operators, 0, 0, registers, schema).Union())};
+    });
+  };
+  EXPECT_TRUE(function("f", 1, true, 1).is_ok());
+  refused(function("", 1, true, 1).status(), Code::kCorrupt, "method 0 has an empty name");
+  refused(function("f", -1, true, 1).status(), Code::kCorrupt, "function f has fewer than 0 registers");
+  refused(function("f", 1, false, 1).status(), Code::kCorrupt, "function f has no schema");
+  refused(function("f", 1, true, -2).status(), Code::kCorrupt, "gives -2 arguments to the operator 0");
+  const auto twice = [](Maker& maker) { maker.methods.assign(2, maker.add_function({})); };
+  refused(program(twice).status(), Code::kCorrupt, "method 1 stands in the list twice");
+}
+
 // The parts that matter are behind each other, so nothing of a file that was cut is left good.
 TEST(ModuleReader, ACutFileIsRefused) {
   Maker maker;
@@ -236,6 +349,35 @@ TEST(ModuleReader, WhatIsBesideTheStoragesIsBounded) {
   of_text.add(IValueUnion::String,
               form::CreateString(of_text.builder, of_text.builder.CreateString(std::string(size_t{2} << 20, 'x'))).Union());
   refused(opened(of_text.file()).status(), Code::kResourceExhausted, "the limit max_nbytes is 1048576");
+}
+
+// Counts how often it is read.
+class CountingSource : public archive::ZipSource {
+ public:
+  explicit CountingSource(const std::vector<std::byte>& bytes) : ZipSource("counting", bytes.data(), bytes.size()) {}
+  Status read(uint64_t offset, void* to, uint64_t nbytes) const override {
+    ++reads_;
+    if (nbytes > 0) std::memcpy(to, base() + offset, nbytes);
+    return Status::ok();
+  }
+  uint64_t reads() const { return reads_; }
+
+ private:
+  mutable uint64_t reads_ = 0;
+};
+
+// The storages are looked for before the limit can be checked. Without a bound a file whose list
+// of storages is long takes four times its size of memory, and minutes, before it is refused.
+TEST(ModuleReader, ALongListOfStoragesIsRefusedSoon) {
+  Maker maker;
+  const auto data = maker.builder.CreateVector(std::vector<uint8_t>(64));
+  maker.storages.assign(1 << 20, form::CreateStorageData(maker.builder, data));
+  const std::vector<std::byte> file = maker.file();
+  archive::PickleLimits limits;
+  limits.max_nbytes = 4096;
+  const auto source = Ref<CountingSource>::adopt(new CountingSource(file));
+  refused(ModuleReader::open(*source, limits).status(), Code::kResourceExhausted, "the limit max_nbytes is 4096");
+  EXPECT_LT(source->reads(), 16 * limits.max_nbytes);
 }
 
 }  // namespace
