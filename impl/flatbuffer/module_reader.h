@@ -1,8 +1,8 @@
 // Reads a module in PyTorch's flatbuffer form, whoever wrote it. Nothing in it is executed.
 //
 // Opening copies all of the file but the bytes of its storages, and looks at the copy only: another
-// process may change the file meanwhile. FlatBuffers' verifier checks the copy. The time is linear in
-// the bytes that are copied, and memory is bounded by them.
+// process may change the file meanwhile. FlatBuffers' verifier checks the copy. Memory is bounded by
+// the bytes that are copied.
 //
 // Source of the format: docs/format/flatbuffer.md.
 #pragma once
