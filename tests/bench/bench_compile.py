@@ -3,8 +3,9 @@
 Each sample is one model: the median of its rounds, which go in turn with PyTorch's. The archives are
 what torch.jit.save wrote, in the page cache. PyTorch parses and compiles the code when it loads an
 archive. Tenon parses it in the import and compiles it later, so there is one row with the import and
-one without. Both write bytecode and flatbuffers into memory. PyTorch writes no flatbuffer of a module
-with NamedTuples, so these models have no part in those rows.
+one without. Both write bytecode and flatbuffers into memory, and both open the flatbuffers that
+PyTorch wrote. PyTorch writes no flatbuffer of a module with NamedTuples, so these models have no part
+in those rows.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ WRITER = Path(__file__).resolve().parent.parent / "compile" / "write_models.py"
 def main() -> None:
     tenon = load_tenon()
     import torch
+    from torch.jit.mobile import _load_for_lite_interpreter
 
     torch.set_num_threads(1)
     if torch.__version__.startswith("1."):
@@ -63,11 +65,25 @@ def main() -> None:
 
     def writes_flatbuffer(path: Path) -> bool:
         try:
-            write_theirs(path, [0, 0], _use_flatbuffer=True)()()
+            torch.jit.load(str(path))._save_for_lite_interpreter(str(path.with_suffix(".ff")), _use_flatbuffer=True)
         except RuntimeError as error:
             assert "not supported in lite interpreter" in str(error), error
             return False
         return True
+
+    def opens(path: Path) -> bool:
+        """PyTorch prints code for some of its flatbuffers that it does not read."""
+        try:
+            torch.jit.load(str(path))
+        except RuntimeError:
+            return False
+        return True
+
+    def open_ours(path: Path) -> Any:
+        return lambda: lambda: tenon.import_module(path)
+
+    def open_theirs(load: Any, path: Path) -> Any:
+        return lambda: lambda: load(str(path))
 
     def export(module: Any, bytecode: Any) -> Any:
         return lambda: lambda: tenon.export_module(module, io.BytesIO(), bytecode=bytecode)
@@ -78,7 +94,7 @@ def main() -> None:
     def medians(seconds: tuple[list[float], list[float]]) -> tuple[float, float]:
         return statistics.median(seconds[0]) * 1e6, statistics.median(seconds[1]) * 1e6
 
-    compiled, opened, written, sizes, flat, flat_sizes = [], [], [], [], [], []
+    compiled, opened, written, sizes, flat, flat_sizes, flat_opened, flat_in_lite = [], [], [], [], [], [], [], []
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
         subprocess.run([sys.executable, "-W", "ignore", str(WRITER), folder, *NAMES], stdout=sys.stderr, check=True)
         # What PyTorch cannot write as bytecode has no archive of its own.
@@ -93,6 +109,10 @@ def main() -> None:
                 ours, theirs = write_ours(path, both, flatbuffer=True), write_theirs(path, both, _use_flatbuffer=True)
                 flat.append(medians(interleave(ROUNDS, ours, theirs)))
                 flat_sizes.append((both[0] / 1e3, both[1] / 1e3))
+                file = path.with_suffix(".ff")
+                if opens(file):
+                    flat_opened.append(medians(interleave(ROUNDS, open_ours(file), open_theirs(torch.jit.load, file))))
+                flat_in_lite.append(medians(interleave(ROUNDS, open_ours(file), open_theirs(_load_for_lite_interpreter, file))))
         names = f"{peer}, load and export_opnames"
         lite = f"{peer}, load and lite save"
         of_all = f"each of {len(paths)} models"
@@ -105,6 +125,8 @@ def main() -> None:
             (f"size of the archive with bytecode of {of_all}", "kB", lite, sizes, smaller),
             (f"open, compile, and write a flatbuffer of each of {len(flat)} models", "us", f"{lite} as a flatbuffer", flat, faster),
             (f"size of the flatbuffer of each of {len(flat)} models", "kB", f"{lite} as a flatbuffer", flat_sizes, smaller),
+            (f"open a flatbuffer of each of {len(flat_opened)} models", "us", f"{peer}, torch.jit.load", flat_opened, faster),
+            (f"open a flatbuffer of each of {len(flat_in_lite)} models", "us", f"{peer}, the lite loader", flat_in_lite, faster),
         ):
             print_row(measure, unit, against, goal, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
         for measure, unit, pairs, goal in (
